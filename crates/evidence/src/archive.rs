@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A bundle's files, be it a folder or the same folder in one `.tar.zst`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use crate::error::{Error, Result};
+
+/// No bundle unpacks to more than this; a larger one is refused.
+const LARGEST: u64 = 1 << 30;
+
+/// Where a bundle's files come from.
+#[derive(Debug)]
+pub(crate) enum Files {
+    Folder(PathBuf),
+    Archive(BTreeMap<String, Vec<u8>>),
+}
+
+impl Files {
+    pub fn open(path: &Path) -> Result<Files> {
+        let meta = fs::metadata(path).map_err(|e| Error::io("open the bundle", path, &e))?;
+        if meta.is_dir() { Ok(Files::Folder(path.to_path_buf())) } else { unpack(path).map(Files::Archive) }
+    }
+
+    /// The bytes of a file, unpacked where only `NAME.zst` is there; `None` where neither is.
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        if let Some(bytes) = self.raw(name)? {
+            return Ok(Some(bytes));
+        }
+        let packed_name = format!("{name}.zst");
+        let Some(packed) = self.raw(&packed_name)? else { return Ok(None) };
+        decompress(&packed).map(Some).map_err(|why| broken(Path::new(&packed_name), why))
+    }
+
+    fn raw(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        match self {
+            Files::Archive(files) => Ok(files.get(name).cloned()),
+            Files::Folder(folder) => {
+                let path = folder.join(name);
+                match fs::read(&path) {
+                    Ok(bytes) => Ok(Some(bytes)),
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                    Err(e) => Err(Error::io("read", &path, &e)),
+                }
+            }
+        }
+    }
+}
+
+/// Packs the bundle in `folder` into the file `archive` (`.tar.zst`).
+pub fn pack(folder: &Path, archive: &Path) -> Result<()> {
+    let failed = |e: std::io::Error| Error::io("pack", folder, &e);
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.mode(tar::HeaderMode::Deterministic);
+    tar.append_dir_all(".", folder).map_err(failed)?;
+    let bytes = tar.into_inner().map_err(failed)?;
+    crate::writer::replace(archive, &compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest))
+}
+
+fn unpack(path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let file = File::open(path).map_err(|e| Error::io("open the bundle", path, &e))?;
+    let decoder = StreamingDecoder::new(file).map_err(|e| broken(path, e))?;
+    let mut tar = tar::Archive::new(decoder.take(LARGEST));
+    let mut files = BTreeMap::new();
+    for entry in tar.entries().map_err(|e| broken(path, e))? {
+        let mut entry = entry.map_err(|e| broken(path, e))?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let name =
+            entry.path().map_err(|e| broken(path, e))?.to_string_lossy().trim_start_matches("./").to_string();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).map_err(|e| broken(path, e))?;
+        files.insert(name, bytes);
+    }
+    Ok(files)
+}
+
+fn decompress(packed: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let decoder = StreamingDecoder::new(packed).map_err(|e| e.to_string())?;
+    decoder.take(LARGEST).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    Ok(bytes)
+}
+
+fn broken(path: &Path, why: impl std::fmt::Display) -> Error {
+    let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
+    Error::new("open the bundle", path.display(), format!("it is no whole .tar.zst ({why})"), cure)
+}

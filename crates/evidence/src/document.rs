@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The JSON that other programs rely on; `docs/schema/` is generated from these types.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::{NotRun, SCHEMA_VERSION, Taint};
+use crate::reader::Bundle;
+use crate::summary::Summary;
+use crate::verdict::Verdict;
+
+/// `isolator prove --json`, `isolator measure --json`, `isolator report --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProveDocument {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The bundle's path.
+    pub bundle: String,
+    /// Does it hold, and why not.
+    pub verdict: Verdict,
+    /// What disturbed the measurement.
+    pub taints: Vec<Taint>,
+    /// What need not be held against it.
+    pub notes: Vec<String>,
+    /// The measured rows.
+    pub rows: Vec<Summary>,
+    /// What was asked but not measured, and why.
+    pub not_run: Vec<NotRun>,
+    /// What is missing in the bundle.
+    pub missing: Vec<String>,
+}
+
+impl ProveDocument {
+    /// The document of a bundle.
+    pub fn of(bundle: &Bundle) -> ProveDocument {
+        ProveDocument {
+            schema_version: SCHEMA_VERSION,
+            bundle: bundle.path.display().to_string(),
+            verdict: Verdict::of(bundle),
+            taints: bundle.manifest.taints.clone(),
+            notes: bundle.manifest.notes.clone(),
+            rows: bundle.rows.iter().map(Summary::of).collect(),
+            not_run: bundle.manifest.not_run.clone(),
+            missing: bundle.missing.clone(),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Evidence: what every measurement becomes, and what everything shown is made from.
+//!
+//! - [`manifest`]: what was asked, granted and noticed; [`series`]: the data of one row; [`histogram`] under it.
+//! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
+//! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
+//! - [`document`]: the JSON that other programs rely on; [`import`] and [`export`] speak other tools' formats.
+//!
+//! Only plain types: no probe, no load, no terminal. Latencies are nanoseconds throughout.
+#![forbid(unsafe_code)]
+
+pub mod archive;
+
+pub mod document;
+pub mod error;
+
+pub mod histogram;
+
+pub mod manifest;
+pub mod reader;
+pub mod series;
+pub mod summary;
+pub mod tail;
+pub mod verdict;
+pub mod writer;
+
+pub use error::{Error, Result};
+pub use histogram::Histogram;
+pub use manifest::Manifest;
+pub use reader::{Bundle, Row};
+pub use series::Series;
+pub use summary::Summary;
+pub use verdict::Verdict;

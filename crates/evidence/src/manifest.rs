@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `manifest.json`: what was asked, what was granted, on which machine, and what disturbed it.
+//!
+//! Plain types with units in their names. Fields that another tool's file cannot tell are `None`: unknown is
+//! never filled in.
+
+use machine::{CpuSet, Snapshot};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of every file of a bundle and of every JSON document made from one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The whole manifest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Manifest {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Who measured: this program, or the tool whose file was imported.
+    pub written_by: WrittenBy,
+    /// When the run began, RFC 3339 in UTC.
+    pub started_at: Option<String>,
+    /// When it ended; absent while it runs and after a kill.
+    pub ended_at: Option<String>,
+    /// How far the run got.
+    pub state: State,
+    /// The machine at the start.
+    pub machine: Snapshot,
+    /// What was asked.
+    pub asked: Asked,
+    /// One entry a measured series, in the order of measurement.
+    pub rows: Vec<RowEntry>,
+    /// What was asked but could not be measured, and why.
+    pub not_run: Vec<NotRun>,
+    /// What the preflight and the run noticed and need not hold against the result.
+    pub notes: Vec<String>,
+    /// What disturbed the measurement or the claim made from it.
+    pub taints: Vec<Taint>,
+}
+
+/// The program that measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrittenBy {
+    /// `isolator`, `cyclictest`, `oslat`, …
+    pub program: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// The source commit it was built from.
+    pub commit: Option<String>,
+    /// Its command line.
+    pub command_line: Option<String>,
+}
+
+/// How far a run got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is still being written, or the writer was killed.
+    Running,
+    /// It ended as asked.
+    Finished,
+    /// It was ended early, in order, with what it had.
+    Interrupted,
+}
+
+/// What was asked of a run. Two bundles are alike where these agree.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Asked {
+    /// Probes: `wakeup`, `spin`, `hardware`.
+    pub probes: Vec<String>,
+    /// Loads, one after the other.
+    pub loads: Vec<String>,
+    /// Measured CPUs.
+    pub cpus: CpuSet,
+    /// CPUs for loads and for our own control thread.
+    pub house_keeping: CpuSet,
+    /// Periods of the wakeup threads on each measured CPU.
+    pub periods_ns: Vec<u64>,
+    /// Scheduling policy of the measuring threads: `fifo`, `rr`, `deadline`, `other`.
+    pub policy: Option<String>,
+    /// Their real-time priority.
+    pub priority: Option<u32>,
+    /// Timer used: `nanosleep` or `timerfd`.
+    pub timer: Option<String>,
+    /// Length of each row.
+    pub duration_ns: Option<u64>,
+    /// Length of each row in cycles, where given so.
+    pub loops: Option<u64>,
+    /// Thrown away at the start of each row.
+    pub warm_up_ns: Option<u64>,
+    /// The limit as given: `100us`, `10%`.
+    pub limit: Option<String>,
+    /// Latency above which a spike is listed.
+    pub threshold_ns: Option<u64>,
+    /// Miss rate that a held verdict claims to stay below, at 95 % confidence.
+    pub claim: Option<f64>,
+    /// `/dev/cpu_dma_latency` that was requested while measuring, in microseconds; absent: left alone.
+    pub dma_latency_us: Option<u32>,
+    /// Taint codes that the user accepts.
+    pub accept: Vec<String>,
+}
+
+/// What identifies a series within a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct RowKey {
+    /// The probe.
+    pub probe: String,
+    /// The load it was measured under.
+    pub load: String,
+    /// The measured CPU.
+    pub cpu: u32,
+    /// The period, for a periodic probe.
+    pub period_ns: Option<u64>,
+}
+
+/// One measured series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RowEntry {
+    /// What identifies it.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Stem of its files below `series/`.
+    pub files: String,
+    /// How far it got.
+    pub state: State,
+    /// What the measuring thread was granted.
+    pub granted: Granted,
+    /// The limit that judges this row.
+    pub limit_ns: Option<u64>,
+    /// Spikes above the threshold, listed or not.
+    pub spikes: u64,
+    /// Spikes that are not listed because there were too many.
+    pub spikes_not_listed: u64,
+    /// What the load did, in words and figures.
+    pub load_did: Option<String>,
+    /// For evidence that is coarser than ours: the width of a bucket and where it stops to tell values apart.
+    pub coarse: Option<Coarse>,
+}
+
+/// What a measuring thread really got.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Granted {
+    /// Scheduling policy in force.
+    pub policy: Option<String>,
+    /// Real-time priority in force.
+    pub priority: Option<u32>,
+    /// CPUs that the thread may use.
+    pub affinity: Option<CpuSet>,
+    /// Whether its memory is locked.
+    pub memory_locked: Option<bool>,
+    /// Page faults that the thread took while it measured.
+    pub page_faults: Option<u64>,
+    /// Time the hypervisor took from the CPU while it measured.
+    pub steal_ns: Option<u64>,
+    /// Counter frequency of the spin probe.
+    pub counter_hz: Option<u64>,
+    /// Thread id.
+    pub thread: Option<u32>,
+}
+
+/// How coarse an imported series is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Coarse {
+    /// Width of one bucket of the source.
+    pub resolution_ns: u64,
+    /// Values from here on were only counted, not told apart.
+    pub overflow_from_ns: Option<u64>,
+    /// How many those were.
+    pub overflow_count: u64,
+}
+
+/// Something asked that was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRun {
+    /// The probe.
+    pub probe: String,
+    /// The load.
+    pub load: String,
+    /// Why, and what to do: `package stress-ng missing; apt-get install stress-ng`.
+    pub reason: String,
+}
+
+/// A disturbance, shown in every output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Taint {
+    /// A fixed word for it: `not-real-time-kernel`, `steal`, `page-faults`, …
+    pub code: String,
+    /// What was found, on what.
+    pub reason: String,
+    /// What to do about it.
+    pub cure: Option<String>,
+    /// The load whose rows it disturbed; absent: all.
+    pub load: Option<String>,
+    /// The CPU whose rows it disturbed; absent: all.
+    pub cpu: Option<u32>,
+    /// Whether the user said to accept it: shown all the same, but not held against the verdict.
+    #[serde(default)]
+    pub accepted: bool,
+}
+
+/// One second of a series.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Second {
+    /// Seconds since the row began.
+    pub second: u32,
+    /// Samples in it.
+    pub count: u64,
+    /// Smallest latency.
+    pub min_ns: u64,
+    /// Sum of latencies.
+    pub sum_ns: u64,
+    /// Largest latency.
+    pub max_ns: u64,
+    /// Periods missed.
+    pub missed: u64,
+}
+
+/// One line of `spikes.jsonl`: a wakeup latency or a gap above the threshold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spike {
+    /// The series it belongs to.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// When it began (the timer was due, or the gap opened), since the row began.
+    pub at_ns: u64,
+    /// The same moment on CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// The same moment as wall time, RFC 3339 in UTC.
+    pub wall_time: Option<String>,
+    /// How late, or how long.
+    pub latency_ns: u64,
+    /// Periods missed because of it.
+    pub missed: u64,
+    /// What happened meanwhile, longest first; empty where no cause was collected.
+    #[serde(default)]
+    pub causes: Vec<serde_json::Value>,
+    /// The part of the latency that no cause explains; absent where no cause was collected.
+    pub unexplained_ns: Option<u64>,
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading a bundle, whole or cut off at any moment; what is missing is said.
+
+use std::path::{Path, PathBuf};
+
+use crate::archive::Files;
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
+use crate::series::{JournalLine, Series, read_seconds};
+
+/// A bundle as read.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// What was asked, granted and noticed.
+    pub manifest: Manifest,
+    /// The measured series, as the manifest lists them.
+    pub rows: Vec<Row>,
+    /// Listed spikes.
+    pub spikes: Vec<Spike>,
+    /// What is missing or damaged, in words; empty for a whole bundle.
+    pub missing: Vec<String>,
+}
+
+/// One series with what the manifest says of it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The manifest's entry.
+    pub entry: RowEntry,
+    /// The data.
+    pub series: Series,
+}
+
+impl Bundle {
+    /// Opens a bundle: its folder or its `.tar.zst`.
+    pub fn open(path: &Path) -> Result<Bundle> {
+        let files = Files::open(path)?;
+        let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
+        let Some(text) = files.read("manifest.json")? else {
+            return Err(Error::new("open the bundle", path.display(), "it has no manifest.json", cure));
+        };
+        let manifest = read_manifest(path, &text)?;
+        let mut missing = Vec::new();
+        if manifest.state == State::Running {
+            missing.push(
+                "the run did not end in order (killed, or still running): its last second may be missing"
+                    .into(),
+            );
+        }
+        let mut rows = Vec::with_capacity(manifest.rows.len());
+        for entry in &manifest.rows {
+            let series = read_series(&files, entry, &mut missing)?;
+            rows.push(Row { entry: entry.clone(), series });
+        }
+        let spikes = read_spikes(files.read("spikes.jsonl")?, &mut missing);
+        Ok(Bundle { path: path.to_path_buf(), manifest, rows, spikes, missing })
+    }
+}
+
+fn read_manifest(path: &Path, text: &[u8]) -> Result<Manifest> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema_version: u32,
+    }
+    let on = path.join("manifest.json");
+    let broken = |e: serde_json::Error| {
+        Error::new("read", on.display(), e, "the bundle is damaged: take it again from where it was written")
+    };
+    let version: Version = serde_json::from_slice(text).map_err(broken)?;
+    if version.schema_version != SCHEMA_VERSION {
+        let why =
+            format!("its schema version is {}, this program reads {SCHEMA_VERSION}", version.schema_version);
+        return Err(Error::new("read", on.display(), why, "use the version of isolator that wrote it"));
+    }
+    serde_json::from_slice(text).map_err(broken)
+}
+
+fn read_series(files: &Files, entry: &RowEntry, missing: &mut Vec<String>) -> Result<Series> {
+    let mut series = Series::default();
+    let stem = format!("series/{}", entry.files);
+    let text = |suffix: &str| -> Result<Option<String>> {
+        let bytes = files.read(&format!("{stem}.{suffix}"))?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    let journal = text("journal")?;
+    match text("seconds.csv")?.map(|text| read_seconds(&text)) {
+        Some(Ok(seconds)) => series.seconds = seconds,
+        Some(Err(why)) => missing.push(format!("{stem}.seconds.csv is damaged: {why}")),
+        None => missing.push(format!("{stem}.seconds.csv is missing")),
+    }
+    let mut through = None;
+    match text("histograms.csv")? {
+        Some(text) => match series.read_histograms(&text) {
+            Ok(second) => through = second,
+            Err(why) => missing.push(format!("{stem}.histograms.csv is damaged: {why}")),
+        },
+        None if journal.is_none() => missing.push(format!("{stem}.histograms.csv is missing")),
+        None => {}
+    }
+    let known = series.seconds.last().map(|row| row.second);
+    for line in journal.iter().flat_map(|text| text.lines()) {
+        let Some(line) = JournalLine::read(line) else {
+            missing.push(format!("{stem}.journal was cut short: its last second is missing"));
+            break;
+        };
+        let second = Some(line.row.second);
+        // A kill between two steps of compaction leaves a line here that the files hold already.
+        match (second > through, second > known) {
+            (true, true) => series.apply(&line),
+            (true, false) => {
+                let seconds = std::mem::take(&mut series.seconds);
+                series.apply(&line);
+                series.seconds = seconds;
+            }
+            (false, _) => {}
+        }
+    }
+    Ok(series)
+}
+
+fn read_spikes(bytes: Option<Vec<u8>>, missing: &mut Vec<String>) -> Vec<Spike> {
+    let Some(bytes) = bytes else {
+        missing.push("spikes.jsonl is missing".into());
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let (mut spikes, mut damaged) = (Vec::new(), 0);
+    for line in text.lines() {
+        match serde_json::from_str(line) {
+            Ok(spike) => spikes.push(spike),
+            Err(_) => damaged += 1,
+        }
+    }
+    if damaged > 0 {
+        missing.push(format!("spikes.jsonl: {damaged} lines were cut short or damaged"));
+    }
+    spikes
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files of one series, as text that a person, gnuplot and a spreadsheet can read.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `STEM.histograms.csv` | three blocks (gnuplot `index 0..2`): latency, jitter, persistence |
+//! | `STEM.seconds.csv` | a row a second; `.zst` once finished, where it is long |
+//! | `STEM.journal` | while it runs: what came since the two above were written, a line a second |
+//!
+//! Every line of the journal carries its second and every file says through which second it speaks, so that
+//! reading is right after a kill at any moment: a line that a file already holds is passed over, and a line cut
+//! short is dropped.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::histogram::{self, Histogram};
+use crate::manifest::Second;
+
+/// Columns of the persistence picture; each is one period wide.
+pub const SWEEP_COLUMNS: usize = 100;
+
+/// Rows of the persistence picture: eight to an octave of latency.
+pub const LEVELS: usize = histogram::BUCKETS >> LEVEL_SHIFT;
+
+/// A histogram bucket's level is its index shifted by this.
+pub const LEVEL_SHIFT: u32 = 7;
+
+/// Everything that one series holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series {
+    /// Latencies, or gaps.
+    pub latency: Histogram,
+    /// How much shorter than the period intervals were.
+    pub early: Histogram,
+    /// How much longer than, or exactly as long as, the period intervals were.
+    pub late: Histogram,
+    /// Latency over the time within a sweep.
+    pub persistence: Persistence,
+    /// A row a second.
+    pub seconds: Vec<Second>,
+}
+
+/// The persistence picture: sweeps of [`SWEEP_COLUMNS`] periods laid over each other, older ones fading.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Persistence {
+    /// (column, level) to (count, glow); glow halves every [`Persistence::half_life_s`].
+    pub cells: BTreeMap<(u16, u16), (u64, f64)>,
+    /// Seconds after which a count glows half as bright; 0: nothing fades.
+    pub half_life_s: f64,
+    /// The second that glow is stated for.
+    pub now_s: u32,
+}
+
+impl Persistence {
+    /// Adds `count` samples of second `second`, which must not go backwards.
+    pub fn add(&mut self, column: u16, level: u16, count: u64, second: u32) {
+        self.fade_to(second);
+        let cell = self.cells.entry((column, level)).or_default();
+        cell.0 += count;
+        cell.1 += count as f64;
+    }
+
+    /// Lets every cell fade until `second`.
+    pub fn fade_to(&mut self, second: u32) {
+        if second > self.now_s && self.half_life_s > 0.0 {
+            let fade = (-f64::from(second - self.now_s) / self.half_life_s).exp2();
+            self.cells.values_mut().for_each(|cell| cell.1 *= fade);
+        }
+        self.now_s = self.now_s.max(second);
+    }
+
+    /// The smallest latency that `level` stands for.
+    pub fn level_from_ns(level: u16) -> u64 {
+        histogram::lowest(usize::from(level) << LEVEL_SHIFT)
+    }
+}
+
+/// What came in one second: the row, and counts by bucket since the line before.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct JournalLine {
+    pub row: Second,
+    /// Latency bucket to count.
+    pub latency: Vec<(usize, u64)>,
+    /// Jitter bucket (negative side as -1 - index) to count.
+    pub jitter: Vec<(isize, u64)>,
+    /// Persistence cell (column * [`LEVELS`] + level) to count.
+    pub cells: Vec<(usize, u64)>,
+}
+
+impl JournalLine {
+    pub fn write(&self, out: &mut String) {
+        let Second { second, count, min_ns, sum_ns, max_ns, missed } = self.row;
+        let _ = write!(out, "{second},{count},{min_ns},{sum_ns},{max_ns},{missed}");
+        pairs(out, &self.latency);
+        pairs(out, &self.jitter);
+        pairs(out, &self.cells);
+        out.push_str("|.\n");
+    }
+
+    /// Reads a line; `None` where it was cut short.
+    pub fn read(line: &str) -> Option<JournalLine> {
+        let mut parts = line.strip_suffix("|.")?.split('|');
+        let row = parts.next()?.split(',').map(|n| n.parse().ok()).collect::<Option<Vec<u64>>>()?;
+        let [second, count, min_ns, sum_ns, max_ns, missed] = row.try_into().ok()?;
+        let row = Second { second: u32::try_from(second).ok()?, count, min_ns, sum_ns, max_ns, missed };
+        Some(JournalLine {
+            row,
+            latency: unpair(parts.next()?)?,
+            jitter: unpair(parts.next()?)?,
+            cells: unpair(parts.next()?)?,
+        })
+    }
+}
+
+fn pairs<K: std::fmt::Display>(out: &mut String, counts: &[(K, u64)]) {
+    out.push('|');
+    for (n, (key, count)) in counts.iter().enumerate() {
+        let separator = if n == 0 { "" } else { " " };
+        let _ = write!(out, "{separator}{key}:{count}");
+    }
+}
+
+fn unpair<K: std::str::FromStr>(text: &str) -> Option<Vec<(K, u64)>> {
+    let pair = |word: &str| word.split_once(':').and_then(|(k, c)| Some((k.parse().ok()?, c.parse().ok()?)));
+    text.split(' ').filter(|word| !word.is_empty()).map(pair).collect()
+}
+
+impl Series {
+    /// Takes in a journal line.
+    pub(crate) fn apply(&mut self, line: &JournalLine) {
+        self.push_second(line.row);
+        let sum_ns = self.latency.sum_ns();
+        for (index, count) in line.latency.iter().filter(|(index, _)| *index < histogram::BUCKETS) {
+            let from_ns =
+                histogram::lowest(*index).clamp(line.row.min_ns, line.row.max_ns.max(line.row.min_ns));
+            self.latency.add(*index, *count, 0, from_ns, from_ns);
+        }
+        self.latency.set_sum(sum_ns + u128::from(line.row.sum_ns));
+        if line.row.count > 0 {
+            let (min_ns, max_ns) = (self.latency.min_ns(), self.latency.max_ns());
+            self.latency.set_extremes(min_ns.min(line.row.min_ns), max_ns.max(line.row.max_ns));
+        }
+        for (signed, count) in &line.jitter {
+            let (side, index) = if *signed < 0 {
+                (&mut self.early, (-1 - signed) as usize)
+            } else {
+                (&mut self.late, *signed as usize)
+            };
+            if index < histogram::BUCKETS {
+                let value_ns = histogram::lowest(index);
+                side.add(index, *count, u128::from(value_ns) * u128::from(*count), value_ns, value_ns);
+            }
+        }
+        for (cell, count) in &line.cells {
+            let (column, level) = (cell / LEVELS, cell % LEVELS);
+            if column < SWEEP_COLUMNS {
+                self.persistence.add(column as u16, level as u16, *count, line.row.second);
+            }
+        }
+    }
+
+    fn push_second(&mut self, row: Second) {
+        match self.seconds.last_mut() {
+            Some(last) if last.second == row.second => *last = join(*last, row),
+            _ => self.seconds.push(row),
+        }
+    }
+
+    /// Periods missed in all.
+    pub fn missed(&self) -> u64 {
+        self.seconds.iter().map(|second| second.missed).sum()
+    }
+
+    /// Mean and standard deviation of the signed jitter.
+    pub fn jitter_mean_stddev_ns(&self) -> (f64, f64) {
+        let count = (self.early.count() + self.late.count()) as f64;
+        if count == 0.0 {
+            return (0.0, 0.0);
+        }
+        let moments = |side: &Histogram, sign: f64| {
+            side.buckets().fold((0.0, 0.0), |(sum, squares), b| {
+                let value = sign * (b.from_ns as f64 + (b.to_ns - b.from_ns) as f64 / 2.0);
+                (sum + value * b.count as f64, squares + value * value * b.count as f64)
+            })
+        };
+        let (early, late) = (moments(&self.early, -1.0), moments(&self.late, 1.0));
+        let mean = (early.0 + late.0) / count;
+        (mean, ((early.1 + late.1) / count - mean * mean).max(0.0).sqrt())
+    }
+
+    /// The text of `STEM.histograms.csv`.
+    pub(crate) fn histograms_text(&self, through_second: Option<u32>) -> String {
+        let mut out = String::new();
+        let mean = self.latency.sum_ns();
+        let (min_ns, max_ns) = (self.latency.min_ns(), self.latency.max_ns());
+        let through = through_second.map_or_else(|| "none".to_string(), |second| second.to_string());
+        let _ =
+            writeln!(out, "# isolator histograms, schema 1; buckets are at most 1/1024 of their value wide");
+        let _ = writeln!(
+            out,
+            "# through_second {through}\n# sum_ns {mean}\n# min_ns {min_ns}\n# max_ns {max_ns}"
+        );
+        let _ = writeln!(
+            out,
+            "# half_life_s {}\n# now_s {}",
+            self.persistence.half_life_s, self.persistence.now_s
+        );
+        out.push_str("# latency: from_ns,to_ns,count\n");
+        for b in self.latency.buckets() {
+            let _ = writeln!(out, "{},{},{}", b.from_ns, b.to_ns, b.count);
+        }
+        out.push_str("\n\n# jitter: from_ns,to_ns,count\n");
+        for b in self.early.buckets().collect::<Vec<_>>().iter().rev() {
+            let _ = writeln!(out, "-{},-{},{}", b.to_ns, b.from_ns, b.count);
+        }
+        for b in self.late.buckets() {
+            let _ = writeln!(out, "{},{},{}", b.from_ns, b.to_ns, b.count);
+        }
+        out.push_str("\n\n# persistence: column,from_ns,count,glow\n");
+        for ((column, level), (count, glow)) in &self.persistence.cells {
+            let _ = writeln!(out, "{column},{},{count},{glow:.6}", Persistence::level_from_ns(*level));
+        }
+        out.push_str("# end\n");
+        out
+    }
+
+    /// Reads `STEM.histograms.csv` into this series; says through which second it speaks.
+    pub(crate) fn read_histograms(&mut self, text: &str) -> Result<Option<u32>, String> {
+        let (mut through, mut block) = (None, "");
+        let (mut sum_ns, mut min_ns, mut max_ns) = (None, None, None);
+        let mut ended = false;
+        for (n, line) in text.lines().enumerate() {
+            let bad = |why: &str| format!("line {}: {why}", n + 1);
+            if let Some(comment) = line.strip_prefix("# ") {
+                let (word, value) = comment.split_once(' ').unwrap_or((comment, ""));
+                match word {
+                    "through_second" => through = value.parse().ok(),
+                    "sum_ns" => sum_ns = value.parse::<u128>().ok(),
+                    "min_ns" => min_ns = value.parse::<u64>().ok(),
+                    "max_ns" => max_ns = value.parse::<u64>().ok(),
+                    "half_life_s" => self.persistence.half_life_s = value.parse().unwrap_or(0.0),
+                    "now_s" => self.persistence.now_s = value.parse().unwrap_or(0),
+                    "latency:" | "jitter:" | "persistence:" => block = word,
+                    "end" => ended = true,
+                    _ => {}
+                }
+                continue;
+            }
+            if line.is_empty() {
+                continue;
+            }
+            let fields = line.split(',').collect::<Vec<_>>();
+            let number = |place: usize| {
+                fields.get(place).and_then(|f| f.parse::<i64>().ok()).ok_or_else(|| bad("not a number"))
+            };
+            match block {
+                "latency:" => {
+                    let (from_ns, count) = (number(0)?, number(2)?);
+                    let from_ns = u64::try_from(from_ns).map_err(|_| bad("a latency below zero"))?;
+                    self.latency
+                        .record_many(from_ns, u64::try_from(count).map_err(|_| bad("a count below zero"))?);
+                }
+                "jitter:" => {
+                    let (from_ns, to_ns, count) = (number(0)?, number(1)?, number(2)?);
+                    let count = u64::try_from(count).map_err(|_| bad("a count below zero"))?;
+                    let early = fields[0].starts_with('-');
+                    let side = if early { &mut self.early } else { &mut self.late };
+                    side.record_many(if early { to_ns } else { from_ns }.unsigned_abs(), count);
+                }
+                "persistence:" => {
+                    let (column, from_ns, count) = (number(0)?, number(1)?, number(2)?);
+                    let glow = fields
+                        .get(3)
+                        .and_then(|f| f.parse::<f64>().ok())
+                        .ok_or_else(|| bad("not a number"))?;
+                    let level = histogram::index(from_ns.unsigned_abs()) >> LEVEL_SHIFT;
+                    let cell = (u16::try_from(column).map_err(|_| bad("no such column"))?, level as u16);
+                    self.persistence.cells.insert(cell, (count.unsigned_abs(), glow));
+                }
+                _ => return Err(bad("data before a block began")),
+            }
+        }
+        if let (Some(min_ns), Some(max_ns)) = (min_ns, max_ns)
+            && self.latency.count() > 0
+        {
+            self.latency.set_extremes(min_ns, max_ns);
+        }
+        if let Some(sum_ns) = sum_ns {
+            self.latency.set_sum(sum_ns);
+        }
+        if ended { Ok(through) } else { Err("it was cut short".to_string()) }
+    }
+}
+
+/// Two parts of one second as one.
+fn join(a: Second, b: Second) -> Second {
+    let (first, second) = if a.count == 0 {
+        (b, b)
+    } else if b.count == 0 {
+        (a, a)
+    } else {
+        (a, b)
+    };
+    Second {
+        second: a.second,
+        count: a.count + b.count,
+        min_ns: first.min_ns.min(second.min_ns),
+        sum_ns: a.sum_ns + b.sum_ns,
+        max_ns: first.max_ns.max(second.max_ns),
+        missed: a.missed + b.missed,
+    }
+}
+
+/// First line of `STEM.seconds.csv`.
+pub(crate) const SECONDS_HEAD: &str = "second,count,min_ns,mean_ns,max_ns,missed\n";
+
+/// One row of `STEM.seconds.csv`.
+pub(crate) fn second_text(row: &Second) -> String {
+    let mean_ns = if row.count == 0 { 0.0 } else { row.sum_ns as f64 / row.count as f64 };
+    format!("{},{},{},{mean_ns:.3},{},{}\n", row.second, row.count, row.min_ns, row.max_ns, row.missed)
+}
+
+/// Reads `STEM.seconds.csv`; a last line that was cut short is dropped.
+pub(crate) fn read_seconds(text: &str) -> Result<Vec<Second>, String> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut rows = Vec::with_capacity(whole.len() / 24);
+    for (n, line) in whole.lines().enumerate().skip(1) {
+        rows.push(read_second(line).ok_or_else(|| format!("line {}: not a row of seconds", n + 1))?);
+    }
+    Ok(rows)
+}
+
+fn read_second(line: &str) -> Option<Second> {
+    let mut fields = line.split(',');
+    let second = fields.next()?.parse().ok()?;
+    let count: u64 = fields.next()?.parse().ok()?;
+    let min_ns = fields.next()?.parse().ok()?;
+    let mean_ns: f64 = fields.next()?.parse().ok()?;
+    let max_ns = fields.next()?.parse().ok()?;
+    let missed = fields.next()?.parse().ok()?;
+    let sum_ns = (mean_ns * count as f64).round() as u64;
+    Some(Second { second, count, min_ns, sum_ns, max_ns, missed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(second: u32) -> JournalLine {
+        let row = Second { second, count: 3, min_ns: 900, sum_ns: 1_003_900, max_ns: 1_002_000, missed: 1 };
+        let index = histogram::index;
+        JournalLine {
+            row,
+            latency: vec![(index(900), 1), (index(1000), 1), (index(1_002_000), 1)],
+            jitter: vec![(-1 - index(5_000) as isize, 2), (index(0) as isize, 1)],
+            cells: vec![(7 * LEVELS + (index(900) >> LEVEL_SHIFT), 3)],
+        }
+    }
+
+    #[test]
+    fn a_series_survives_writing_and_reading() {
+        let mut series = Series::default();
+        series.persistence.half_life_s = 5.0;
+        (0..3).for_each(|second| series.apply(&line(second)));
+        let mut read = Series { seconds: series.seconds.clone(), ..Series::default() };
+        assert_eq!(read.read_histograms(&series.histograms_text(Some(2))), Ok(Some(2)));
+        assert_eq!(read.latency, series.latency);
+        assert_eq!(read.early.count(), 6);
+        assert_eq!(read.late.count(), 3);
+        assert_eq!(read.histograms_text(Some(2)), series.histograms_text(Some(2)));
+    }
+
+    #[test]
+    fn a_journal_line_cut_short_anywhere_is_dropped() {
+        let mut text = String::new();
+        line(4).write(&mut text);
+        assert_eq!(JournalLine::read(text.trim_end()), Some(line(4)));
+        for end in 0..text.len() - 1 {
+            assert_eq!(JournalLine::read(&text[..end]), None, "{}", &text[..end]);
+        }
+    }
+
+    #[test]
+    fn older_sweeps_fade() {
+        let mut picture = Persistence { half_life_s: 2.0, ..Persistence::default() };
+        picture.add(0, 0, 8, 0);
+        picture.add(1, 0, 1, 4);
+        assert_eq!(picture.cells[&(0, 0)], (8, 2.0));
+        assert_eq!(picture.cells[&(1, 0)], (1, 1.0));
+    }
+}

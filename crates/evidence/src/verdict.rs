@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verdict: does the limit hold, why not, and what the samples can and cannot bound.
+//!
+//! A run holds only if no sample of any row exceeded its limit, no period was missed, everything asked was
+//! measured, nothing tainted it (but for what the user said to accept), and there are enough samples for the
+//! claim: zero misses in N independent cycles bound the miss rate below 3/N at 95 % (the "rule of three",
+//! Hanley & Lippman-Hand 1983).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::{RowKey, SCHEMA_VERSION};
+use crate::reader::Bundle;
+use crate::summary::Summary;
+use crate::tail::{self, Tail};
+
+/// Miss rate that a held verdict claims to stay below, where none was asked.
+pub const DEFAULT_CLAIM: f64 = 1e-3;
+
+/// `verdict.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Whether the limit is proven to hold, as far as `bounds` says.
+    pub held: bool,
+    /// Why held or not.
+    pub outcome: Outcome,
+    /// The limit; the strictest where rows differ; absent where none applies.
+    pub limit_ns: Option<u64>,
+    /// Everything that speaks against it, worst first; where it held, what the data support.
+    pub reasons: Vec<String>,
+    /// Per row.
+    pub rows: Vec<RowVerdict>,
+}
+
+/// How a verdict came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every row held, nothing tainted it, the samples suffice.
+    Held,
+    /// A sample exceeded the limit or a period was missed.
+    Exceeded,
+    /// The limit was not exceeded, but the evidence does not support the claim.
+    Unproven,
+}
+
+/// What a row contributes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RowVerdict {
+    /// Which row.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Whether its limit was kept by every sample, and no period missed.
+    pub held: bool,
+    /// Late cycles: samples above the limit and periods missed.
+    pub late: u64,
+    /// Samples.
+    pub count: u64,
+    /// At 95 % confidence the rate of late cycles is below this.
+    pub miss_rate_below: f64,
+    /// What the tail of the distribution suggests, or why it says nothing.
+    pub tail: Tail,
+}
+
+impl Verdict {
+    /// Judges a bundle.
+    pub fn of(bundle: &Bundle) -> Verdict {
+        let claim = bundle.manifest.asked.claim.unwrap_or(DEFAULT_CLAIM);
+        let summaries = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
+        let rows =
+            bundle.rows.iter().zip(&summaries).map(|(row, s)| judge(s, tail::estimate(&row.series.latency)));
+        let rows = rows.collect::<Vec<_>>();
+        let exceeded = summaries.iter().zip(&rows).filter(|(_, row)| !row.held);
+        let mut reasons = exceeded.map(|(summary, row)| over(summary, row)).collect::<Vec<_>>();
+        let outcome = if reasons.is_empty() { Outcome::Held } else { Outcome::Exceeded };
+        reasons.extend(unsupported(bundle, &rows, claim));
+        let outcome =
+            if outcome == Outcome::Held && !reasons.is_empty() { Outcome::Unproven } else { outcome };
+        if outcome == Outcome::Held {
+            reasons.push(supported(&rows));
+        }
+        let limit_ns = summaries.iter().filter_map(|summary| summary.limit_ns).min();
+        Verdict {
+            schema_version: SCHEMA_VERSION,
+            held: outcome == Outcome::Held,
+            outcome,
+            limit_ns,
+            reasons,
+            rows,
+        }
+    }
+}
+
+fn judge(summary: &Summary, tail: Tail) -> RowVerdict {
+    let late = summary.over_limit + summary.missed;
+    RowVerdict {
+        key: summary.key.clone(),
+        held: late == 0,
+        late,
+        count: summary.count,
+        miss_rate_below: miss_rate_below(late, summary.count + summary.missed),
+        tail,
+    }
+}
+
+/// The upper 95 % bound of a rate of which `late` in `count` were seen: exact for none (1 - 0.05^(1/N), about
+/// 3/N), and Wilson's one-sided score bound otherwise.
+pub fn miss_rate_below(late: u64, count: u64) -> f64 {
+    if count == 0 {
+        return 1.0;
+    }
+    let n = count as f64;
+    if late == 0 {
+        return (3.0 / n).min(1.0);
+    }
+    let (p, z) = (late as f64 / n, 1.644_853_6_f64);
+    let middle = p + z * z / (2.0 * n);
+    let spread = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
+    ((middle + spread) / (1.0 + z * z / n)).min(1.0)
+}
+
+fn over(summary: &Summary, row: &RowVerdict) -> String {
+    let limit = summary.limit_ns.map(us).unwrap_or_default();
+    let periods =
+        if summary.missed > 0 { format!(", {} periods missed", summary.missed) } else { String::new() };
+    format!(
+        "{}: maximum {} exceeds {limit} ({} late of {}{periods})",
+        row.key,
+        us(summary.max_ns),
+        row.late,
+        row.count
+    )
+}
+
+fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> {
+    let manifest = &bundle.manifest;
+    let mut reasons = Vec::new();
+    if rows.iter().all(|row| row.count == 0) {
+        reasons.push("nothing was measured".to_string());
+    }
+    reasons.extend(
+        manifest
+            .not_run
+            .iter()
+            .map(|row| format!("{} under {} was not run: {}", row.probe, row.load, row.reason)),
+    );
+    reasons.extend(bundle.missing.iter().cloned());
+    for row in rows.iter().filter(|row| row.key.probe == "wakeup" && row.held && row.miss_rate_below > claim)
+    {
+        let needed = (3.0 / claim).ceil();
+        let had = row.count;
+        reasons.push(format!(
+            "{}: {had} samples cannot support a miss rate below {claim}; {needed} without a miss would",
+            row.key
+        ));
+    }
+    for taint in manifest.taints.iter().filter(|taint| !taint.accepted) {
+        reasons.push(format!("tainted ({}): {}", taint.code, taint.reason));
+    }
+    reasons
+}
+
+fn supported(rows: &[RowVerdict]) -> String {
+    let worst = rows
+        .iter()
+        .filter(|row| row.key.probe == "wakeup")
+        .map(|row| row.miss_rate_below)
+        .fold(0.0, f64::max);
+    match worst {
+        0.0 => "no gap above the limit was seen".to_string(),
+        _ => format!(
+            "no miss in any row: at 95 % confidence the miss rate is below {worst:.1e} in each, on this machine, under these loads"
+        ),
+    }
+}
+
+/// Nanoseconds as microseconds for people.
+pub fn us(ns: u64) -> String {
+    match ns {
+        0..100_000 => format!("{:.1} us", ns as f64 / 1e3),
+        _ => format!("{:.0} us", ns as f64 / 1e3),
+    }
+}
+
+impl std::fmt::Display for RowKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} under {} on cpu {}", self.probe, self.load, self.cpu)?;
+        match self.period_ns {
+            Some(ns) => write!(out, " every {} us", ns as f64 / 1e3),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writing a bundle while a run goes on, so that a kill or a full disk at any moment loses at most the last
+//! second.
+//!
+//! Small files are replaced whole (written beside, then renamed). A series grows by one journal line a second;
+//! every [`COMPACT_EVERY`] lines they move into the series' two files (see [`crate::series`]).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, RowKey, Second, Spike};
+use crate::series::{JournalLine, SECONDS_HEAD, Series, second_text};
+
+/// Journal lines kept before they move into the series' files.
+const COMPACT_EVERY: usize = 60;
+
+/// A finished table of seconds longer than this is compressed.
+const COMPRESS_ABOVE: usize = 64 * 1024;
+
+/// Spikes listed for one series; the rest are only counted.
+pub const SPIKES_LISTED: u64 = 10_000;
+
+/// A bundle that is being written.
+#[derive(Debug)]
+pub struct BundleWriter {
+    folder: PathBuf,
+    spikes: File,
+}
+
+impl BundleWriter {
+    /// Makes the folder, which must not hold a bundle yet, and writes the manifest into it.
+    pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self> {
+        if folder.join("manifest.json").exists() {
+            return Err(Error::new(
+                "write a bundle to",
+                folder.display(),
+                "it holds one already",
+                "choose another folder with -o",
+            ));
+        }
+        let series = folder.join("series");
+        fs::create_dir_all(&series).map_err(|e| Error::io("make the folder", &series, &e))?;
+        let path = folder.join("spikes.jsonl");
+        let spikes = append_to(&path)?;
+        let writer = BundleWriter { folder: folder.to_path_buf(), spikes };
+        writer.manifest(manifest)?;
+        Ok(writer)
+    }
+
+    /// Where the bundle is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Replaces the manifest.
+    pub fn manifest(&self, manifest: &Manifest) -> Result<()> {
+        self.json("manifest.json", manifest)
+    }
+
+    /// Replaces a JSON file of the bundle, `verdict.json` for example.
+    pub fn json<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
+        let path = self.folder.join(name);
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|e| Error::new("write", path.display(), e, "report this as a defect"))?;
+        replace(&path, format!("{text}\n").as_bytes())
+    }
+
+    /// Appends spikes.
+    pub fn spikes(&mut self, spikes: &[Spike]) -> Result<()> {
+        let mut text = String::new();
+        for spike in spikes {
+            let line = serde_json::to_string(spike).unwrap_or_default();
+            text.push_str(&line);
+            text.push('\n');
+        }
+        self.spikes
+            .write_all(text.as_bytes())
+            .map_err(|e| Error::io("write", &self.folder.join("spikes.jsonl"), &e))
+    }
+
+    /// Begins a series; its name is made from `key`.
+    pub fn series(&self, key: &RowKey, half_life_s: f64) -> Result<SeriesWriter> {
+        let stem = self.folder.join("series").join(stem(key));
+        let mut writer = SeriesWriter {
+            journal: append_to(&with(&stem, "journal"))?,
+            stem,
+            series: Series::default(),
+            lines: Vec::new(),
+        };
+        writer.series.persistence.half_life_s = half_life_s;
+        replace(&with(&writer.stem, "seconds.csv"), SECONDS_HEAD.as_bytes())?;
+        Ok(writer)
+    }
+}
+
+/// The stem of a series' files: `wakeup-idle-cpu1-1000us`.
+pub fn stem(key: &RowKey) -> String {
+    let load = key.load.split('=').next().unwrap_or_default();
+    let load: String = load.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let period = key.period_ns.map(|ns| format!("-{}us", ns as f64 / 1e3)).unwrap_or_default();
+    format!("{}-{load}-cpu{}{period}", key.probe, key.cpu)
+}
+
+/// A series that is being written.
+#[derive(Debug)]
+pub struct SeriesWriter {
+    stem: PathBuf,
+    journal: File,
+    series: Series,
+    lines: Vec<Second>,
+}
+
+/// The recorder's running totals at one moment: every non-empty bucket with its count since the row began.
+pub struct Totals<L, J, C> {
+    /// Latency bucket and total.
+    pub latency: L,
+    /// Jitter bucket (`-1 - index` where the interval was short) and total.
+    pub jitter: J,
+    /// Persistence cell (`column * LEVELS + level`) and total.
+    pub cells: C,
+}
+
+impl SeriesWriter {
+    /// Writes what came since the last call: completed seconds, and the difference of the totals.
+    pub fn advance<L, J, C>(&mut self, seconds: &[Second], totals: Totals<L, J, C>) -> Result<()>
+    where
+        L: Iterator<Item = (usize, u64)>,
+        J: Iterator<Item = (isize, u64)>,
+        C: Iterator<Item = (usize, u64)>,
+    {
+        let Some((last, before)) = seconds.split_last() else { return Ok(()) };
+        let mut text = String::new();
+        for row in before {
+            self.take(JournalLine { row: *row, ..JournalLine::default() }, &mut text);
+        }
+        let series = &self.series;
+        let jitter = |key: isize| match key {
+            ..0 => series.early.count_at((-1 - key) as usize),
+            _ => series.late.count_at(key as usize),
+        };
+        let cell = |key: usize| {
+            let place = ((key / crate::series::LEVELS) as u16, (key % crate::series::LEVELS) as u16);
+            series.persistence.cells.get(&place).map_or(0, |cell| cell.0)
+        };
+        let line = JournalLine {
+            row: *last,
+            latency: grown(totals.latency, |key| series.latency.count_at(key)),
+            jitter: grown(totals.jitter, jitter),
+            cells: grown(totals.cells, cell),
+        };
+        self.take(line, &mut text);
+        self.journal
+            .write_all(text.as_bytes())
+            .map_err(|e| Error::io("write", &with(&self.stem, "journal"), &e))?;
+        if self.lines.len() >= COMPACT_EVERY { self.compact() } else { Ok(()) }
+    }
+
+    fn take(&mut self, line: JournalLine, text: &mut String) {
+        line.write(text);
+        self.lines.push(line.row);
+        self.series.apply(&line);
+    }
+
+    /// Moves the journal into the series' files. The order makes a kill between any two steps harmless.
+    fn compact(&mut self) -> Result<()> {
+        let Some(last) = self.lines.last() else { return Ok(()) };
+        let through = last.second;
+        let text: String = self.lines.iter().map(second_text).collect();
+        let path = with(&self.stem, "seconds.csv");
+        append_to(&path)?.write_all(text.as_bytes()).map_err(|e| Error::io("write", &path, &e))?;
+        replace(&with(&self.stem, "histograms.csv"), self.series.histograms_text(Some(through)).as_bytes())?;
+        let path = with(&self.stem, "journal");
+        self.journal.set_len(0).map_err(|e| Error::io("write", &path, &e))?;
+        self.lines.clear();
+        self.series.seconds.clear();
+        Ok(())
+    }
+
+    /// Ends the series and leaves its final files; the last second may be a part of one.
+    pub fn finish(mut self) -> Result<()> {
+        self.compact()?;
+        let path = with(&self.stem, "seconds.csv");
+        let text = fs::read(&path).map_err(|e| Error::io("read", &path, &e))?;
+        if text.len() > COMPRESS_ABOVE {
+            let small = ruzstd::encoding::compress_to_vec(
+                text.as_slice(),
+                ruzstd::encoding::CompressionLevel::Fastest,
+            );
+            replace(&with(&self.stem, "seconds.csv.zst"), &small)?;
+            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
+        }
+        let path = with(&self.stem, "histograms.csv");
+        if !path.exists() {
+            replace(&path, self.series.histograms_text(None).as_bytes())?;
+        }
+        let path = with(&self.stem, "journal");
+        fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))
+    }
+}
+
+/// Writes a finished series in one go: what importers and generated evidence do.
+pub fn write_series(folder: &Path, key: &RowKey, series: &Series) -> Result<()> {
+    let stem = folder.join("series").join(stem(key));
+    let through = series.seconds.last().map(|row| row.second);
+    let seconds: String =
+        std::iter::once(SECONDS_HEAD.to_string()).chain(series.seconds.iter().map(second_text)).collect();
+    replace(&with(&stem, "seconds.csv"), seconds.as_bytes())?;
+    replace(&with(&stem, "histograms.csv"), series.histograms_text(through).as_bytes())
+}
+
+fn grown<K: Copy>(totals: impl Iterator<Item = (K, u64)>, before: impl Fn(K) -> u64) -> Vec<(K, u64)> {
+    totals
+        .map(|(key, total)| (key, total.saturating_sub(before(key))))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}
+
+fn with(stem: &Path, suffix: &str) -> PathBuf {
+    let mut name = stem.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn append_to(path: &Path) -> Result<File> {
+    OpenOptions::new().create(true).append(true).open(path).map_err(|e| Error::io("write", path, &e))
+}
+
+/// Replaces `path` by `bytes`, whole or not at all.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let beside = with(path, "new");
+    let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        // What is left of the attempt is of no use; that it cannot be removed changes nothing.
+        let _ = fs::remove_file(&beside);
+        Error::io("write", path, &error)
+    })
+}
