@@ -217,6 +217,25 @@ pub struct Second {
     pub missed: u64,
 }
 
+impl Second {
+    /// Both as one, under this one's number.
+    pub fn joined(&self, other: &Second) -> Second {
+        let min_ns = match (self.count, other.count) {
+            (0, _) => other.min_ns,
+            (_, 0) => self.min_ns,
+            _ => self.min_ns.min(other.min_ns),
+        };
+        Second {
+            second: self.second,
+            count: self.count + other.count,
+            min_ns,
+            sum_ns: self.sum_ns + other.sum_ns,
+            max_ns: self.max_ns.max(other.max_ns),
+            missed: self.missed + other.missed,
+        }
+    }
+}
+
 /// One line of `spikes.jsonl`: a wakeup latency or a gap above the threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spike {
