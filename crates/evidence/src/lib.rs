@@ -16,6 +16,7 @@ pub mod error;
 
 pub mod histogram;
 
+pub mod limit;
 pub mod manifest;
 pub mod reader;
 pub mod series;

@@ -8,6 +8,7 @@
 
 pub mod control;
 pub mod error;
+pub mod hardware;
 pub mod recorder;
 pub mod row;
 pub mod spin;

@@ -56,6 +56,8 @@ pub struct Lane {
     pub key: RowKey,
     /// The policy it asks for.
     pub policy: Policy,
+    /// CPUs that it asks for; the kernel pins no deadline thread, so that one needs all.
+    pub affinity: Vec<u32>,
     /// The limit that judges it.
     pub limit_ns: Option<u64>,
     /// Above this a sample is listed as a spike.
@@ -379,9 +381,8 @@ impl Body {
     }
 
     fn set_up(&self) -> rt::Result<(Granted, Timer)> {
-        let pinned = !matches!(self.lane.policy, Policy::Deadline { .. });
         let setup = Setup {
-            cpus: if pinned { vec![self.lane.key.cpu] } else { Vec::new() },
+            cpus: self.lane.affinity.clone(),
             policy: self.lane.policy,
             lock_memory: self.row.lock_memory,
         };
@@ -410,7 +411,7 @@ impl Body {
 /// A column of the spin probe's persistence picture: a sweep of 100 is as long as a wakeup sweep at 1 kHz.
 const SPIN_COLUMN_NS: u64 = 1_000_000;
 
-fn entry_of(lane: &Lane, granted: &Granted) -> RowEntry {
+pub(crate) fn entry_of(lane: &Lane, granted: &Granted) -> RowEntry {
     RowEntry {
         key: lane.key.clone(),
         files: stem(&lane.key),

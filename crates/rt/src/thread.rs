@@ -46,3 +46,17 @@ pub fn no_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
+
+/// Lifts this process' limit on locked memory, for programs that it starts or becomes.
+pub fn raise_memory_lock_limit() -> Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).map_err(|e| {
+        let cure = "run as root, or add a 'memlock' line to /etc/security/limits.d";
+        Error::os("lift the limit on locked memory", &e.into(), cure)
+    })
+}
+
+/// Columns of the terminal behind `stream`; `None` where it is no terminal.
+pub fn terminal_width(stream: impl std::os::fd::AsFd) -> Option<u16> {
+    rustix::termios::tcgetwinsize(stream).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+}
