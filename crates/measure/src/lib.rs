@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod drain;
 pub mod error;
 pub mod hardware;
 pub mod recorder;
 pub mod row;
 pub mod spin;
 pub mod steal;
+pub mod tally;
 pub mod wakeup;
 
 pub use error::{Error, Result};

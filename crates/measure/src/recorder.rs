@@ -7,12 +7,14 @@
 //! a sample in one array before it sees it in another, which the next reading mends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use evidence::histogram::{BUCKETS, index};
 use evidence::manifest::Second;
 use evidence::series::{LEVEL_SHIFT, LEVELS, SWEEP_COLUMNS};
 use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::tally::Tally;
 
 /// Seconds that the control thread may be late before rows are joined: over an hour.
 const SECONDS_RING: usize = 4096;
@@ -36,10 +38,14 @@ pub struct RawSpike {
 /// The counts that both sides share.
 #[derive(Debug)]
 pub struct Counts {
-    latency: Box<[AtomicU64]>,
-    early: Box<[AtomicU64]>,
-    late: Box<[AtomicU64]>,
-    cells: Box<[AtomicU32]>,
+    /// Latencies by bucket.
+    pub latency: Tally,
+    /// Intervals shorter than the period, by bucket of the difference.
+    pub early: Tally,
+    /// Other intervals, by bucket of the difference.
+    pub late: Tally,
+    /// Persistence cells, `column * LEVELS + level`.
+    pub cells: Tally,
     /// The latest sample.
     last_ns: AtomicU64,
     /// Spikes above the threshold, those that found the ring full included.
@@ -51,36 +57,20 @@ pub struct Counts {
 impl Counts {
     fn new() -> Self {
         Counts {
-            latency: zeroed::<_, u64>(BUCKETS),
-            early: zeroed::<_, u64>(BUCKETS),
-            late: zeroed::<_, u64>(BUCKETS),
-            cells: zeroed::<_, u32>(SWEEP_COLUMNS * LEVELS),
+            latency: Tally::new(BUCKETS),
+            early: Tally::new(BUCKETS),
+            late: Tally::new(BUCKETS),
+            cells: Tally::new(SWEEP_COLUMNS * LEVELS),
             last_ns: AtomicU64::new(0),
             spikes: AtomicU64::new(0),
             spikes_lost: AtomicU64::new(0),
         }
     }
 
-    /// Non-empty latency buckets with their totals.
-    pub fn latency(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.latency.iter().map(|count| count.load(Relaxed)).enumerate().filter(|(_, count)| *count > 0)
-    }
-
     /// Non-empty jitter buckets with their totals; `-1 - index` where the interval was short.
     pub fn jitter(&self) -> impl Iterator<Item = (isize, u64)> + '_ {
-        let early =
-            self.early.iter().enumerate().map(|(index, count)| (-1 - index as isize, count.load(Relaxed)));
-        let late = self.late.iter().enumerate().map(|(index, count)| (index as isize, count.load(Relaxed)));
-        early.chain(late).filter(|(_, count)| *count > 0)
-    }
-
-    /// Non-empty persistence cells with their totals.
-    pub fn cells(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.cells
-            .iter()
-            .map(|count| u64::from(count.load(Relaxed)))
-            .enumerate()
-            .filter(|(_, count)| *count > 0)
+        let early = self.early.totals().map(|(index, count)| (-1 - index as isize, count));
+        early.chain(self.late.totals().map(|(index, count)| (index as isize, count)))
     }
 
     /// The latest sample.
@@ -92,11 +82,6 @@ impl Counts {
     pub fn spikes(&self) -> (u64, u64) {
         (self.spikes.load(Relaxed), self.spikes_lost.load(Relaxed))
     }
-}
-
-/// Zeroes that are written, not only promised: every page is there before the first sample.
-fn zeroed<T: From<N>, N: From<u8>>(length: usize) -> Box<[T]> {
-    (0..length).map(|_| T::from(N::from(std::hint::black_box(0u8)))).collect()
 }
 
 /// The control thread's side of one series.
@@ -178,8 +163,8 @@ impl Recorder {
             Some(longer_ns) => (&self.counts.late, longer_ns),
             None => (&self.counts.early, period_ns - interval_ns),
         };
-        bump(&side[index(jitter_ns)]);
-        bump32(&self.counts.cells[self.column * LEVELS + (bucket >> LEVEL_SHIFT)]);
+        side.bump(index(jitter_ns));
+        self.counts.cells.bump(self.column * LEVELS + (bucket >> LEVEL_SHIFT));
         self.column = if self.column + 1 == SWEEP_COLUMNS { 0 } else { self.column + 1 };
         if latency_ns > self.threshold_ns || missed > 0 {
             self.spike(due_ns, latency_ns, missed);
@@ -190,8 +175,8 @@ impl Recorder {
     #[inline(always)]
     pub fn gap(&mut self, opened_ns: u64, gap_ns: u64, column: usize) {
         let bucket = index(gap_ns);
-        bump(&self.counts.latency[bucket]);
-        bump32(&self.counts.cells[column.min(SWEEP_COLUMNS - 1) * LEVELS + (bucket >> LEVEL_SHIFT)]);
+        self.counts.latency.bump(bucket);
+        self.counts.cells.bump(column.min(SWEEP_COLUMNS - 1) * LEVELS + (bucket >> LEVEL_SHIFT));
         if gap_ns > self.threshold_ns {
             self.spike(opened_ns, gap_ns, 0);
         }
@@ -201,7 +186,7 @@ impl Recorder {
     #[inline(always)]
     fn sample(&mut self, latency_ns: u64) -> usize {
         let bucket = index(latency_ns);
-        bump(&self.counts.latency[bucket]);
+        self.counts.latency.bump(bucket);
         self.counts.last_ns.store(latency_ns, Relaxed);
         self.samples += 1;
         self.second.count += 1;
@@ -282,11 +267,6 @@ fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
-#[inline(always)]
-fn bump32(counter: &AtomicU32) {
-    counter.store(counter.load(Relaxed).saturating_add(1), Relaxed);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,8 +285,8 @@ mod tests {
         assert_eq!(live.take_seconds(), [row]);
         recorder.finish();
         assert_eq!(live.take_seconds(), [Second { second: 1, count: 500, sum_ns: 350_000, ..row }]);
-        assert_eq!(live.counts.latency().collect::<Vec<_>>(), [(700, 1500)]);
-        assert_eq!(live.counts.cells().map(|(_, count)| count).sum::<u64>(), 1500);
+        assert_eq!(live.counts.latency.totals().collect::<Vec<_>>(), [(700, 1500)]);
+        assert_eq!(live.counts.cells.totals().map(|(_, count)| count).sum::<u64>(), 1500);
     }
 
     #[test]

@@ -13,14 +13,15 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, Spike, State, Taint};
-use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals, stem};
+use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, State, Taint};
+use evidence::writer::{BundleWriter, stem};
 use rt::clock::{Calibration, monotonic_ns};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
+use crate::drain::{Drain, Start};
 use crate::error::Result;
-use crate::recorder::{Live, RawSpike, recorder};
+use crate::recorder::recorder;
 use crate::spin::{self, ShortGaps, Spell};
 use crate::steal::Steal;
 use crate::wakeup::{self, Cycles, Timer};
@@ -33,6 +34,12 @@ const LEAD_NS: u64 = 20_000_000;
 
 /// A glow in the persistence picture halves this many times during a row.
 const HALF_LIVES: f64 = 4.0;
+
+/// A duration of at least this has no end but the user's.
+pub const ENDLESS_NS: u64 = u64::MAX / 4;
+
+/// Half-life of a glow where no end is known.
+const ENDLESS_HALF_LIFE_S: f64 = 60.0;
 
 /// What the threads of a row do.
 #[derive(Debug, Clone)]
@@ -111,13 +118,9 @@ pub struct Progress {
 struct Armed {
     lane: Lane,
     granted: Granted,
-    live: Live,
-    short: ShortGaps,
-    writer: SeriesWriter,
+    drain: Drain,
     entry: usize,
     thread: JoinHandle<Ended>,
-    so_far: Second,
-    listed: u64,
 }
 
 /// What a measuring thread leaves behind.
@@ -154,7 +157,8 @@ impl Row {
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
         shared.start_ns.store(start_ns, Ordering::SeqCst);
         shared.gate.wait();
-        let drained = self.drain(&mut armed, bundle, &shared, stop, observe, (start_ns, wall));
+        let start = Start { monotonic_ns: start_ns, wall };
+        let drained = self.drain(&mut armed, bundle, &shared, stop, observe, start);
         shared.stop.store(true, Ordering::SeqCst);
         let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
         let finished = self.finish(armed, manifest, state, &steal);
@@ -170,13 +174,20 @@ impl Row {
         bundle: &BundleWriter,
         manifest: &mut Manifest,
     ) -> Result<Vec<Armed>> {
-        let half_life_s = self.duration_ns as f64 / 1e9 / HALF_LIVES;
+        let half_life_s = match self.duration_ns {
+            ..ENDLESS_NS => self.duration_ns as f64 / 1e9 / HALF_LIVES,
+            _ => ENDLESS_HALF_LIFE_S,
+        };
         let (mut armed, mut refusal) = (Vec::new(), None);
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
             let (recorder, live) = recorder(lane.threshold_ns);
             let short = ShortGaps::default();
-            let writer = bundle.series(&lane.key, half_life_s)?;
+            let gaps = match &self.probe {
+                Probe::Wakeup { .. } => None,
+                Probe::Spin { clock } => Some((short.clone(), *clock)),
+            };
+            let drain = Drain::new(&lane.key, live, gaps, bundle, half_life_s)?;
             let body = Body {
                 row: self.clone(),
                 lane: lane.clone(),
@@ -200,18 +211,7 @@ impl Row {
             });
             let entry = manifest.rows.len();
             manifest.rows.push(entry_of(lane, &granted));
-            let so_far = Second { min_ns: u64::MAX, ..Second::default() };
-            armed.push(Armed {
-                lane: lane.clone(),
-                granted,
-                live,
-                short,
-                writer,
-                entry,
-                thread,
-                so_far,
-                listed: 0,
-            });
+            armed.push(Armed { lane: lane.clone(), granted, drain, entry, thread });
         }
         let written = bundle.manifest(manifest);
         if refusal.is_none() && written.is_ok() {
@@ -223,7 +223,7 @@ impl Row {
         for lane in armed {
             // Its thread was told to stop before it measured anything; how it ended says nothing more.
             let _ = lane.thread.join();
-            lane.writer.discard()?;
+            lane.drain.discard()?;
         }
         bundle.manifest(manifest)?;
         written?;
@@ -238,15 +238,15 @@ impl Row {
         shared: &Shared,
         stop: &AtomicBool,
         observe: &mut dyn FnMut(&Progress),
-        (start_ns, wall): (u64, SystemTime),
+        start: Start,
     ) -> Result<()> {
         loop {
             let over = armed.iter().all(|lane| lane.thread.is_finished());
             for lane in armed.iter_mut() {
-                self.carry(lane, bundle, start_ns, wall)?;
+                lane.drain.carry(bundle, start)?;
             }
-            let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
-            let length = (self.loops == u64::MAX).then(|| Duration::from_nanos(self.duration_ns));
+            let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start.monotonic_ns));
+            let length = (self.duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(self.duration_ns));
             observe(&Progress { elapsed, length, lanes: armed.iter().map(Armed::progress).collect() });
             if over {
                 return Ok(());
@@ -258,35 +258,6 @@ impl Row {
         }
     }
 
-    /// Carries one lane's finished seconds and spikes into the bundle.
-    fn carry(
-        &self,
-        lane: &mut Armed,
-        bundle: &mut BundleWriter,
-        start_ns: u64,
-        wall: SystemTime,
-    ) -> Result<()> {
-        let spikes = lane.live.take_spikes();
-        let room = SPIKES_LISTED.saturating_sub(lane.listed) as usize;
-        let listed = spikes.iter().take(room).map(|raw| lane.spike(raw, start_ns, wall)).collect::<Vec<_>>();
-        lane.listed += listed.len() as u64;
-        if !listed.is_empty() {
-            bundle.spikes(&listed)?;
-        }
-        let seconds = lane.live.take_seconds();
-        if seconds.is_empty() {
-            return Ok(());
-        }
-        seconds.iter().for_each(|second| lane.so_far = second.joined(&lane.so_far));
-        let counts = Arc::clone(&lane.live.counts);
-        let latency = match &self.probe {
-            Probe::Wakeup { .. } => counts.latency().collect(),
-            Probe::Spin { clock } => lane.short.with(counts.latency(), clock),
-        };
-        let totals = Totals { latency: latency.into_iter(), jitter: counts.jitter(), cells: counts.cells() };
-        Ok(lane.writer.advance(&seconds, totals)?)
-    }
-
     /// Joins the threads, closes the series and notes what disturbed them.
     fn finish(&self, armed: Vec<Armed>, manifest: &mut Manifest, state: State, steal: &Steal) -> Result<()> {
         let steal_now = Steal::now();
@@ -296,40 +267,24 @@ impl Row {
             let steal_ns = steal_now.since(steal, lane.lane.key.cpu);
             let entry = &mut manifest.rows[lane.entry];
             entry.state = state;
-            (entry.spikes, _) = lane.live.counts.spikes();
-            entry.spikes_not_listed = entry.spikes - lane.listed;
+            (entry.spikes, entry.spikes_not_listed) = lane.drain.spikes();
             entry.granted.page_faults = Some(ended.page_faults);
             entry.granted.steal_ns = steal_ns;
             manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift));
-            outcome = outcome.and(lane.writer.finish());
+            outcome = outcome.and(lane.drain.finish());
         }
-        Ok(outcome?)
+        outcome
     }
 }
 
 impl Armed {
-    fn spike(&self, raw: &RawSpike, start_ns: u64, wall: SystemTime) -> Spike {
-        let at_ns = raw.monotonic_ns.saturating_sub(start_ns);
-        let wall = wall + Duration::from_nanos(at_ns);
-        Spike {
-            key: self.lane.key.clone(),
-            at_ns,
-            monotonic_ns: raw.monotonic_ns,
-            wall_time: Some(humantime::format_rfc3339_nanos(wall).to_string()),
-            latency_ns: raw.latency_ns,
-            missed: raw.missed,
-            causes: Vec::new(),
-            unexplained_ns: None,
-        }
-    }
-
     fn progress(&self) -> LaneProgress {
         LaneProgress {
             key: self.lane.key.clone(),
             thread: self.granted.thread.unwrap_or(0),
             priority: self.granted.priority.unwrap_or(0),
-            so_far: self.so_far,
-            last_ns: self.live.counts.last_ns(),
+            so_far: self.drain.so_far(),
+            last_ns: self.drain.last_ns(),
         }
     }
 }

@@ -79,7 +79,7 @@ fn the_wakeup_loop_faults_and_allocates_nothing() {
         let recorded: u64 = seconds.iter().map(|second| second.count + second.missed).sum();
         assert_eq!(
             recorded,
-            live.counts.latency().map(|(_, count)| count).sum::<u64>()
+            live.counts.latency.totals().map(|(_, count)| count).sum::<u64>()
                 + seconds.iter().map(|s| s.missed).sum::<u64>()
         );
     }
@@ -103,7 +103,7 @@ fn the_spin_loop_faults_and_allocates_nothing_and_leaves_no_hole() {
     recorder.finish();
     let seconds = live.take_seconds();
     let iterations: u64 = seconds.iter().map(|second| second.count).sum();
-    let counted: u64 = short.with(live.counts.latency(), &clock).iter().map(|(_, count)| count).sum();
+    let counted: u64 = short.with(live.counts.latency.totals(), &clock).iter().map(|(_, count)| count).sum();
     assert_eq!(counted, iterations, "every iteration is in the histogram");
     assert!(seconds.len() >= 2, "{seconds:?}");
 }
