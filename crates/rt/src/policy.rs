@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scheduling policies (sched(7)), set for the calling thread by sched_setattr(2) and read back.
+//! Scheduling policies (sched(7)), set for the calling thread and read back: the deadline policy by
+//! sched_setattr(2), the others by the older sched_setscheduler(2), which every kernel, sandbox and debugger knows.
+//! The C library's wrappers are not used: musl's refuse.
 
 use std::fmt;
 
@@ -97,20 +99,28 @@ impl Policy {
 
     /// Sets the policy of the calling thread; with `reset_on_fork` its children start as ordinary ones.
     pub fn apply(&self, reset_on_fork: bool) -> Result<()> {
-        let mut attr = SchedAttr {
-            size: size_of::<SchedAttr>() as u32,
-            sched_policy: self.number() as u32,
-            sched_flags: if reset_on_fork { SCHED_FLAG_RESET_ON_FORK } else { 0 },
-            sched_priority: self.priority().unwrap_or(0),
-            ..SchedAttr::default()
+        let status = match *self {
+            Policy::Deadline { runtime_ns, deadline_ns, period_ns } => {
+                let attr = SchedAttr {
+                    size: size_of::<SchedAttr>() as u32,
+                    sched_policy: self.number() as u32,
+                    sched_flags: if reset_on_fork { SCHED_FLAG_RESET_ON_FORK } else { 0 },
+                    sched_runtime: runtime_ns,
+                    sched_deadline: deadline_ns,
+                    sched_period: period_ns,
+                    ..SchedAttr::default()
+                };
+                // SAFETY: attr is a live, fully initialised struct sched_attr whose size field says its length;
+                // the kernel only reads it. 0 stands for the calling thread.
+                unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }
+            }
+            _ => {
+                let policy = self.number() | if reset_on_fork { libc::SCHED_RESET_ON_FORK } else { 0 };
+                let priority = self.priority().unwrap_or(0) as libc::c_int;
+                // SAFETY: the kernel's struct sched_param is one int, which is live and only read.
+                unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) }
+            }
         };
-        if let Policy::Deadline { runtime_ns, deadline_ns, period_ns } = *self {
-            (attr.sched_runtime, attr.sched_deadline, attr.sched_period) =
-                (runtime_ns, deadline_ns, period_ns);
-        }
-        // SAFETY: attr is a live, fully initialised struct sched_attr whose size field says its length; the
-        // kernel only reads it. 0 stands for the calling thread.
-        let status = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
         if status == 0 {
             return Ok(());
         }
@@ -120,24 +130,37 @@ impl Policy {
 
     /// The policy of the calling thread.
     pub fn current() -> Result<Policy> {
-        let mut attr = SchedAttr::default();
-        let size = size_of::<SchedAttr>();
-        // SAFETY: attr is writable for `size` bytes, which the kernel is told.
-        let status = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
-        if status != 0 {
+        let failed = || {
             let error = std::io::Error::last_os_error();
-            return Err(Error::os("read this thread's scheduling policy", &error, "report this as a defect"));
+            Error::os("read this thread's scheduling policy", &error, "report this as a defect")
+        };
+        let mut priority: libc::c_int = 0;
+        // SAFETY: takes a number only.
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+        // SAFETY: the kernel's struct sched_param is one int, which is live and writable.
+        let status = unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut priority) };
+        if policy < 0 || status != 0 {
+            return Err(failed());
         }
-        Ok(match attr.sched_policy as i32 {
-            libc::SCHED_FIFO => Policy::Fifo(attr.sched_priority),
-            libc::SCHED_RR => Policy::RoundRobin(attr.sched_priority),
+        Ok(match policy as libc::c_int & !libc::SCHED_RESET_ON_FORK {
+            libc::SCHED_FIFO => Policy::Fifo(priority.unsigned_abs()),
+            libc::SCHED_RR => Policy::RoundRobin(priority.unsigned_abs()),
             libc::SCHED_BATCH => Policy::Batch,
             libc::SCHED_IDLE => Policy::Idle,
-            libc::SCHED_DEADLINE => Policy::Deadline {
-                runtime_ns: attr.sched_runtime,
-                deadline_ns: attr.sched_deadline,
-                period_ns: attr.sched_period,
-            },
+            libc::SCHED_DEADLINE => {
+                let mut attr = SchedAttr::default();
+                let size = size_of::<SchedAttr>();
+                // SAFETY: attr is writable for `size` bytes, which the kernel is told.
+                if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) } != 0 {
+                    return Err(failed());
+                }
+                let SchedAttr { sched_runtime, sched_deadline, sched_period, .. } = attr;
+                Policy::Deadline {
+                    runtime_ns: sched_runtime,
+                    deadline_ns: sched_deadline,
+                    period_ns: sched_period,
+                }
+            }
             _ => Policy::Other,
         })
     }
