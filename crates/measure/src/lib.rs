@@ -2,6 +2,7 @@
 //! Probes, and the control of a run.
 //!
 //! - [`wakeup`], [`spin`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
+//! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
 //! - [`recorder`]: how a hot loop records and a control thread reads.
 //! - [`row`]: one row, from arming its threads to the finished series.
 #![forbid(unsafe_code)]
@@ -10,6 +11,7 @@ pub mod control;
 pub mod drain;
 pub mod error;
 pub mod hardware;
+pub mod preflight;
 pub mod recorder;
 pub mod row;
 pub mod spin;
