@@ -12,6 +12,7 @@ pub mod drain;
 pub mod error;
 pub mod hardware;
 pub mod preflight;
+pub mod privilege;
 pub mod recorder;
 pub mod row;
 pub mod spin;
