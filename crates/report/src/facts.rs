@@ -78,7 +78,7 @@ fn machine_of(machine: &Snapshot) -> Vec<(&'static str, String)> {
         (Some(runtime), None) => format!("{runtime} us"),
         (None, _) => UNKNOWN.to_string(),
     };
-    let fair: Vec<_> = scheduler.fair_server_runtime_ns.iter().map(|ns| text::time(*ns as f64)).collect();
+    let fair = grouped(machine, |cpu| cpu.fair_server_runtime_ns.map(|ns| text::time(ns as f64)));
     vec![
         ("Host", or_unknown(&machine.hostname)),
         ("Product", or_unknown(&machine.product)),
@@ -102,7 +102,7 @@ fn machine_of(machine: &Snapshot) -> Vec<(&'static str, String)> {
         ("Idle states", filled(grouped(machine, idle_states), known)),
         ("Clocksource", or_unknown(&machine.clocksource)),
         ("Real-time throttling", throttle),
-        ("Fair server per CPU", fair.join(", ")),
+        ("Fair server per CPU", filled(fair, known)),
         (
             "Highest interrupt thread",
             scheduler.highest_irq_thread_priority.map_or(UNKNOWN.to_string(), |p| format!("priority {p}")),
