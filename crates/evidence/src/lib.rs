@@ -25,7 +25,7 @@ pub mod tail;
 pub mod verdict;
 pub mod writer;
 
-pub use compare::{Comparison, compare};
+pub use compare::Comparison;
 pub use error::{Error, Result};
 pub use histogram::Histogram;
 pub use manifest::Manifest;
