@@ -198,10 +198,17 @@ impl Histogram {
             return corrected;
         }
         for bucket in self.buckets().filter(|b| b.to_ns / 2 >= period_ns) {
-            let mut value_ns = bucket.to_ns.min(self.max_ns());
-            while value_ns / 2 >= period_ns {
-                value_ns -= period_ns;
-                corrected.record_many(value_ns, bucket.count);
+            // The missed cycles' latencies are an arithmetic series; it is walked bucket by bucket, not term by term.
+            let mut value_ns = bucket.to_ns.min(self.max_ns()).saturating_sub(period_ns);
+            while value_ns >= period_ns {
+                let index = index(value_ns);
+                let steps = (value_ns - lowest(index).max(period_ns)) / period_ns;
+                let last_ns = value_ns - steps * period_ns;
+                let times = (steps + 1).saturating_mul(bucket.count);
+                let sum_ns = (u128::from(value_ns) + u128::from(last_ns)) * u128::from(times) / 2;
+                corrected.add(index, times, sum_ns, last_ns, value_ns);
+                let Some(next_ns) = last_ns.checked_sub(period_ns) else { break };
+                value_ns = next_ns;
             }
         }
         corrected
@@ -255,6 +262,15 @@ mod tests {
         assert_eq!(seen.above(100_000), 1);
         assert_eq!(corrected.count() - seen.count(), 39);
         assert_eq!(corrected.above(100_000), 40);
+    }
+
+    #[test]
+    fn correcting_an_absurd_latency_ends_and_counts_every_missed_cycle() {
+        for late_ns in [u64::MAX, 5_000_000_007] {
+            let mut seen = Histogram::new();
+            seen.record(late_ns);
+            assert_eq!(seen.corrected(25_000).count(), late_ns / 25_000);
+        }
     }
 
     #[test]
