@@ -13,8 +13,10 @@ pub mod archive;
 
 pub mod document;
 pub mod error;
+pub mod export;
 
 pub mod histogram;
+pub mod import;
 
 pub mod manifest;
 pub mod reader;
