@@ -6,7 +6,7 @@
 //! that the hot loop finds a bucket with one count of leading zeros and one shift.
 //!
 //! [`index`] is shared with the hot loop, which counts into a flat array; [`Histogram`] is the same thing at
-//! rest: only octaves that hold a count take memory.
+//! rest: only octaves that hold a count take memory. Its sums saturate, for a foreign file may state any number.
 
 /// Buckets of one octave, as a power of two: the relative error is at most 1/1024.
 const OCTAVE_BITS: u32 = 10;
@@ -84,9 +84,10 @@ impl Histogram {
         if octave >= self.octaves.len() {
             self.octaves.resize(octave + 1, None);
         }
-        self.octaves[octave].get_or_insert_with(|| Box::new([0; OCTAVE]))[place] += times;
-        self.count += times;
-        self.sum_ns += sum_ns;
+        let counted = &mut self.octaves[octave].get_or_insert_with(|| Box::new([0; OCTAVE]))[place];
+        *counted = counted.saturating_add(times);
+        self.count = self.count.saturating_add(times);
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
         self.widen(min_ns, max_ns);
     }
 
@@ -95,7 +96,7 @@ impl Histogram {
         for bucket in other.buckets() {
             self.add(bucket.index, bucket.count, 0, bucket.from_ns, bucket.from_ns);
         }
-        self.sum_ns += other.sum_ns;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         if let Some((min_ns, max_ns)) = other.extremes {
             self.set_extremes(self.min_ns().min(min_ns), self.max_ns().max(max_ns));
         }
@@ -106,9 +107,10 @@ impl Histogram {
         self.sum_ns = sum_ns;
     }
 
-    /// Replaces minimum and maximum by ones that were kept exactly elsewhere.
+    /// Replaces minimum and maximum by ones that were kept exactly elsewhere; a minimum above the maximum is
+    /// taken for the maximum.
     pub fn set_extremes(&mut self, min_ns: u64, max_ns: u64) {
-        self.extremes = Some((min_ns, max_ns));
+        self.extremes = Some((min_ns.min(max_ns), max_ns));
     }
 
     /// How many values were counted.
@@ -158,9 +160,9 @@ impl Histogram {
     /// never too low, and too high by at most [`RELATIVE_ERROR`].
     pub fn quantile_ns(&self, fraction: f64) -> u64 {
         let wanted = ((fraction * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
-        let mut seen = 0;
+        let mut seen = 0u64;
         for bucket in self.buckets() {
-            seen += bucket.count;
+            seen = seen.saturating_add(bucket.count);
             if seen >= wanted {
                 return bucket.to_ns.clamp(self.min_ns(), self.max_ns());
             }
@@ -174,7 +176,7 @@ impl Histogram {
         if self.max_ns() <= limit_ns {
             return 0;
         }
-        self.buckets().filter(|b| b.to_ns > limit_ns).map(|b| b.count).sum()
+        self.buckets().filter(|b| b.to_ns > limit_ns).fold(0, |sum: u64, b| sum.saturating_add(b.count))
     }
 
     /// All non-empty buckets, ascending.
@@ -205,7 +207,8 @@ impl Histogram {
                 let steps = (value_ns - lowest(index).max(period_ns)) / period_ns;
                 let last_ns = value_ns - steps * period_ns;
                 let times = (steps + 1).saturating_mul(bucket.count);
-                let sum_ns = (u128::from(value_ns) + u128::from(last_ns)) * u128::from(times) / 2;
+                let sum_ns =
+                    (u128::from(value_ns) + u128::from(last_ns)).saturating_mul(u128::from(times)) / 2;
                 corrected.add(index, times, sum_ns, last_ns, value_ns);
                 let Some(next_ns) = last_ns.checked_sub(period_ns) else { break };
                 value_ns = next_ns;

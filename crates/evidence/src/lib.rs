@@ -14,8 +14,10 @@ pub mod compare;
 
 pub mod document;
 pub mod error;
+pub mod export;
 
 pub mod histogram;
+pub mod import;
 
 pub mod limit;
 pub mod manifest;

@@ -227,11 +227,11 @@ impl Second {
         };
         Second {
             second: self.second,
-            count: self.count + other.count,
+            count: self.count.saturating_add(other.count),
             min_ns,
-            sum_ns: self.sum_ns + other.sum_ns,
+            sum_ns: self.sum_ns.saturating_add(other.sum_ns),
             max_ns: self.max_ns.max(other.max_ns),
-            missed: self.missed + other.missed,
+            missed: self.missed.saturating_add(other.missed),
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading a bundle, whole or cut off at any moment; what is missing is said.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::archive::Files;
@@ -35,7 +36,15 @@ pub struct Row {
 impl Bundle {
     /// Opens a bundle: its folder or its `.tar.zst`.
     pub fn open(path: &Path) -> Result<Bundle> {
-        let files = Files::open(path)?;
+        Bundle::read(path, &Files::open(path)?)
+    }
+
+    /// Reads a bundle whose files, by their names within its folder, are in memory; `path` is for messages.
+    pub fn from_files(path: &Path, files: BTreeMap<String, Vec<u8>>) -> Result<Bundle> {
+        Bundle::read(path, &Files::Archive(files))
+    }
+
+    fn read(path: &Path, files: &Files) -> Result<Bundle> {
         let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
         let Some(text) = files.read("manifest.json")? else {
             return Err(Error::new("open the bundle", path.display(), "it has no manifest.json", cure));
@@ -50,7 +59,7 @@ impl Bundle {
         }
         let mut rows = Vec::with_capacity(manifest.rows.len());
         for entry in &manifest.rows {
-            let series = read_series(&files, entry, &mut missing)?;
+            let series = read_series(files, entry, &mut missing)?;
             rows.push(Row { entry: entry.clone(), series });
         }
         let spikes = read_spikes(files.read("spikes.jsonl")?, &mut missing);

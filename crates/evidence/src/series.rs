@@ -57,7 +57,7 @@ impl Persistence {
     pub fn add(&mut self, column: u16, level: u16, count: u64, second: u32) {
         self.fade_to(second);
         let cell = self.cells.entry((column, level)).or_default();
-        cell.0 += count;
+        cell.0 = cell.0.saturating_add(count);
         cell.1 += count as f64;
     }
 
@@ -136,7 +136,7 @@ impl Series {
                 histogram::lowest(*index).clamp(line.row.min_ns, line.row.max_ns.max(line.row.min_ns));
             self.latency.add(*index, *count, 0, from_ns, from_ns);
         }
-        self.latency.set_sum(sum_ns + u128::from(line.row.sum_ns));
+        self.latency.set_sum(sum_ns.saturating_add(u128::from(line.row.sum_ns)));
         if line.row.count > 0 {
             let (min_ns, max_ns) = (self.latency.min_ns(), self.latency.max_ns());
             self.latency.set_extremes(min_ns.min(line.row.min_ns), max_ns.max(line.row.max_ns));
@@ -169,7 +169,7 @@ impl Series {
 
     /// Periods missed in all.
     pub fn missed(&self) -> u64 {
-        self.seconds.iter().map(|second| second.missed).sum()
+        self.seconds.iter().fold(0, |sum: u64, second| sum.saturating_add(second.missed))
     }
 
     /// Mean and standard deviation of the signed jitter.
@@ -251,34 +251,29 @@ impl Series {
                 continue;
             }
             let fields = line.split(',').collect::<Vec<_>>();
-            let number = |place: usize| {
-                fields.get(place).and_then(|f| f.parse::<i64>().ok()).ok_or_else(|| bad("not a number"))
-            };
-            match block {
-                "latency:" => {
-                    let (from_ns, count) = (number(0)?, number(2)?);
-                    let from_ns = u64::try_from(from_ns).map_err(|_| bad("a latency below zero"))?;
-                    self.latency
-                        .record_many(from_ns, u64::try_from(count).map_err(|_| bad("a count below zero"))?);
+            let number = |text: &str| text.parse::<u64>().map_err(|_| bad("not a count"));
+            match (block, fields.as_slice()) {
+                ("latency:", [from_ns, _, count]) => {
+                    self.latency.record_many(number(from_ns)?, number(count)?);
                 }
-                "jitter:" => {
-                    let (from_ns, to_ns, count) = (number(0)?, number(1)?, number(2)?);
-                    let count = u64::try_from(count).map_err(|_| bad("a count below zero"))?;
-                    let early = fields[0].starts_with('-');
-                    let side = if early { &mut self.early } else { &mut self.late };
-                    side.record_many(if early { to_ns } else { from_ns }.unsigned_abs(), count);
+                ("jitter:", [from_ns, to_ns, count]) => {
+                    let count = number(count)?;
+                    match (from_ns.strip_prefix('-'), to_ns.strip_prefix('-')) {
+                        (Some(_), Some(nearest)) => self.early.record_many(number(nearest)?, count),
+                        _ => self.late.record_many(number(from_ns)?, count),
+                    }
                 }
-                "persistence:" => {
-                    let (column, from_ns, count) = (number(0)?, number(1)?, number(2)?);
-                    let glow = fields
-                        .get(3)
-                        .and_then(|f| f.parse::<f64>().ok())
-                        .ok_or_else(|| bad("not a number"))?;
-                    let level = histogram::index(from_ns.unsigned_abs()) >> LEVEL_SHIFT;
-                    let cell = (u16::try_from(column).map_err(|_| bad("no such column"))?, level as u16);
-                    self.persistence.cells.insert(cell, (count.unsigned_abs(), glow));
+                ("persistence:", [column, from_ns, count, glow]) => {
+                    let column = number(column)? as usize;
+                    let glow = glow.parse::<f64>().map_err(|_| bad("not a glow"))?;
+                    if column >= SWEEP_COLUMNS {
+                        return Err(bad("no such column"));
+                    }
+                    let level = histogram::index(number(from_ns)?) >> LEVEL_SHIFT;
+                    self.persistence.cells.insert((column as u16, level as u16), (number(count)?, glow));
                 }
-                _ => return Err(bad("data before a block began")),
+                ("", _) => return Err(bad("data before a block began")),
+                _ => return Err(bad("not a row of its block")),
             }
         }
         if let (Some(min_ns), Some(max_ns)) = (min_ns, max_ns)

@@ -94,13 +94,13 @@ impl Verdict {
 }
 
 fn judge(summary: &Summary, tail: Tail) -> RowVerdict {
-    let late = summary.over_limit + summary.missed;
+    let late = summary.over_limit.saturating_add(summary.missed);
     RowVerdict {
         key: summary.key.clone(),
         held: late == 0,
         late,
         count: summary.count,
-        miss_rate_below: miss_rate_below(late, summary.count + summary.missed),
+        miss_rate_below: miss_rate_below(late, summary.count.saturating_add(summary.missed)),
         tail,
     }
 }

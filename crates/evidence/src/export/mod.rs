@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writes evidence in other tools' formats, for the scripts that read them.
+//!
+//! | format | what it is |
+//! |---|---|
+//! | `cyclictest` | the text of `cyclictest -h`: one probe under one load, a column a CPU |
+//! | `rtla` | the text of `rtla timerlat hist` (timerlat and wakeup) or `rtla osnoise hist` (the others) |
+//! | `csv` | every bucket of every series, a row each, in nanoseconds |
+//! | `json` | the document of `prove --json` with the buckets of every row |
+//!
+//! The first two have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence ends to tell values
+//! apart; the rest is their overflow. A bucket of ours that lies in two of theirs goes to the higher one. They
+//! have no place for missed periods, taints and the limit.
+
+mod tables;
+
+use std::fmt::Write;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::document::ProveDocument;
+use crate::error::{Error, Result};
+use crate::manifest::RowKey;
+use crate::reader::{Bundle, Row};
+
+/// Where the buckets of the text tables end: cyclictest's own largest `-h`.
+pub const BUCKETS_US: u64 = 1_000_000;
+
+/// A format that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// cyclictest's histogram.
+    Cyclictest,
+    /// rtla's histogram.
+    Rtla,
+    /// A table of buckets.
+    Csv,
+    /// Our own document, with buckets.
+    Json,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 4] = [Format::Cyclictest, Format::Rtla, Format::Csv, Format::Json];
+
+    /// The name that chooses it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Cyclictest => "cyclictest",
+            Format::Rtla => "rtla",
+            Format::Csv => "csv",
+            Format::Json => "json",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Format> {
+        let names = Format::ALL.map(Format::name).join(", ");
+        Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
+            Error::new(
+                "export as",
+                name,
+                "it is no format that can be written",
+                format!("choose one of {names}"),
+            )
+        })
+    }
+}
+
+/// Which rows of a bundle are meant; what is left open is not chosen by.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Only rows under this load.
+    pub load: Option<String>,
+    /// Only rows of this probe; `timerlat` means its three.
+    pub probe: Option<String>,
+}
+
+impl Choice {
+    fn takes(&self, key: &RowKey) -> bool {
+        let wanted = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        wanted(&self.load, &key.load)
+            && (wanted(&self.probe, &key.probe) || wanted(&self.probe, family(&key.probe)))
+    }
+}
+
+/// The tool's name for its three probes; any other probe's own.
+fn family(probe: &str) -> &str {
+    if probe.starts_with("timerlat-") { "timerlat" } else { probe }
+}
+
+/// The text of a bundle in another format. The tables of cyclictest and rtla hold one load and one probe: where
+/// the choice leaves several, the error lists them.
+pub fn export(bundle: &Bundle, format: Format, choice: &Choice) -> Result<String> {
+    let rows = bundle.rows.iter().filter(|row| choice.takes(&row.entry.key)).collect::<Vec<_>>();
+    let fail = |why: String| {
+        let text = |key: &RowKey| format!("--load {} --probe {}", key.load, key.probe);
+        let mut there = bundle.rows.iter().map(|row| text(&row.entry.key)).collect::<Vec<_>>();
+        there.dedup();
+        let cure = match there.as_slice() {
+            [] => "take a bundle with a measured row".to_string(),
+            there => format!("choose one of: {}", there.join(", ")),
+        };
+        Error::new(format!("export as {}", format.name()), bundle.path.display(), why, cure)
+    };
+    let Some(first) = rows.first() else { return Err(fail("no row is left by the choice".into())) };
+    let name = |row: &Row| match format {
+        Format::Rtla => family(&row.entry.key.probe).to_string(),
+        _ => row.entry.key.probe.clone(),
+    };
+    let several =
+        |what: fn(&RowKey) -> &str| rows.iter().any(|row| what(&row.entry.key) != what(&first.entry.key));
+    if matches!(format, Format::Cyclictest | Format::Rtla) {
+        if several(|key| &key.load) {
+            return Err(fail("a table holds one load".into()));
+        }
+        if rows.iter().any(|row| name(row) != name(first)) {
+            return Err(fail("a table holds one probe".into()));
+        }
+    }
+    match format {
+        Format::Cyclictest => Ok(tables::cyclictest(&rows)),
+        Format::Rtla => Ok(tables::rtla(bundle, &rows)),
+        Format::Csv => Ok(csv(&rows)),
+        Format::Json => json(bundle, choice, &rows).map_err(|e| fail(e.to_string())),
+    }
+}
+
+fn csv(rows: &[&Row]) -> String {
+    let mut out = "probe,load,cpu,period_ns,from_ns,to_ns,count\n".to_string();
+    for row in rows {
+        let RowKey { probe, load, cpu, period_ns } = &row.entry.key;
+        let period = period_ns.map(|ns| ns.to_string()).unwrap_or_default();
+        for b in row.series.latency.buckets() {
+            let (probe, load) = (quoted(probe), quoted(load));
+            let _ = writeln!(out, "{probe},{load},{cpu},{period},{},{},{}", b.from_ns, b.to_ns, b.count);
+        }
+    }
+    out
+}
+
+/// A field of RFC 4180.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_string()
+    }
+}
+
+/// The document of `prove --json` and the buckets of its rows, in the same order.
+#[derive(Serialize)]
+struct WithBuckets {
+    #[serde(flatten)]
+    document: ProveDocument,
+    /// From, to (both in the bucket, ns) and count.
+    histograms: Vec<Vec<(u64, u64, u64)>>,
+}
+
+fn json(bundle: &Bundle, choice: &Choice, rows: &[&Row]) -> serde_json::Result<String> {
+    let mut document = ProveDocument::of(bundle);
+    document.rows.retain(|row| choice.takes(&row.key));
+    let buckets = |row: &&Row| row.series.latency.buckets().map(|b| (b.from_ns, b.to_ns, b.count)).collect();
+    let histograms = rows.iter().map(buckets).collect();
+    serde_json::to_string_pretty(&WithBuckets { document, histograms }).map(|text| text + "\n")
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What hwlatdetect prints: gaps that the kernel's hwlat tracer saw with interrupts off.
+//!
+//! Only gaps above its threshold are in the file, each as `inner` and `outer`; the larger counts, as in the
+//! tool. Which CPU a gap was on is told since rt-tests 2.5 (`cpu:1`), and by a CPU list of one CPU; else
+//! CPU 0 stands for it, and that is noted. The tracer sleeps between its windows: a gap then is not seen.
+
+use std::collections::BTreeMap;
+
+use super::column::{Column, Found, cpus, whole_lines};
+
+pub(super) fn read(text: &str) -> Result<Found, String> {
+    let mut found = Found::by("hwlatdetect", None);
+    let mut figures = BTreeMap::new();
+    let mut gaps: BTreeMap<Option<u32>, BTreeMap<u64, u64>> = BTreeMap::new();
+    let mut listed = 0;
+    for line in whole_lines(text, &mut found.missing).lines() {
+        let line = line.trim();
+        if let Some(sample) = line.strip_prefix("ts:") {
+            let (cpu, gap_us) = gap(sample).ok_or_else(|| format!("'{line}' is no sample of it"))?;
+            *gaps.entry(cpu).or_default().entry(gap_us).or_default() += 1;
+            listed += 1;
+        } else if let Some(duration) = line.strip_prefix("hwlatdetect:  test duration ") {
+            if found.manifest.asked.duration_ns.is_some() {
+                return Err("it holds more than one run".into());
+            }
+            let seconds = duration.trim_end_matches(" seconds").parse::<u64>().ok();
+            found.manifest.asked.duration_ns = seconds.and_then(|s| s.checked_mul(1_000_000_000));
+        } else if let Some((name, value)) = line.split_once(':') {
+            figures.insert(name, value.trim());
+        } else if line.contains("SMIs occured on cpu") {
+            found.note(line);
+        }
+    }
+    let us = |name: &str| figures.get(name)?.strip_suffix("us")?.parse::<u64>().ok();
+    let threshold_us = us("Latency threshold");
+    found.manifest.asked.threshold_ns = threshold_us.and_then(|us| us.checked_mul(1_000));
+    match threshold_us {
+        Some(us) => found.note(format!("hwlatdetect records only gaps above its threshold of {us} us")),
+        None => found.missing.push("the file does not say the threshold: it was cut short".into()),
+    }
+    if let (Some(window), Some(width)) = (us("Sample window"), us("Sample width"))
+        && width < window
+    {
+        found.note(format!("hwlatdetect looked for {width} us of every {window} us"));
+    }
+    if let Some(count) = figures.get("SMIs during run") {
+        found.note(format!("{count} SMIs during the run"));
+    }
+    match figures.get("Samples recorded").and_then(|count| count.parse::<u64>().ok()) {
+        Some(recorded) if recorded != listed => {
+            found.missing.push(format!("{recorded} gaps are stated and {listed} listed: it was cut short"));
+        }
+        Some(_) => {}
+        None => found.missing.push("the file has no 'Samples recorded:': it was cut short".into()),
+    }
+    let list = figures.get("CPU list").and_then(|list| cpus(list));
+    let only = list.as_ref().filter(|list| list.len() == 1).and_then(|list| list.iter().next());
+    if gaps.contains_key(&None) && only.is_none() || gaps.is_empty() && list.is_none() {
+        found.cpus_known = false;
+    }
+    let mut by_cpu: BTreeMap<u32, BTreeMap<u64, u64>> = BTreeMap::new();
+    if found.cpus_known {
+        list.iter().flat_map(|list| list.iter()).for_each(|cpu| {
+            by_cpu.entry(cpu).or_default();
+        });
+    }
+    for (cpu, gaps) in gaps {
+        let known = by_cpu.entry(cpu.or(only).unwrap_or(0)).or_default();
+        gaps.into_iter().for_each(|(gap_us, count)| *known.entry(gap_us).or_default() += count);
+    }
+    if by_cpu.is_empty() {
+        by_cpu.entry(0).or_default();
+    }
+    for (cpu, gaps) in by_cpu {
+        let (min, max) = (gaps.keys().next().copied(), gaps.keys().next_back().copied());
+        let buckets = gaps.into_iter().collect();
+        let column = Column {
+            probe: "hardware",
+            cpu,
+            unit_ns: 1_000,
+            width: 1,
+            buckets,
+            min,
+            max,
+            ..Column::default()
+        };
+        found.columns.push(column);
+    }
+    Ok(found)
+}
+
+/// `1795192966.425385560, inner:10440, outer:12688, cpu:1` as CPU and larger gap.
+fn gap(sample: &str) -> Option<(Option<u32>, u64)> {
+    let field = |name: &str| -> Option<u64> {
+        let fields = sample.split(',').filter_map(|field| field.trim().split_once(':'));
+        fields.clone().find(|field| field.0 == name)?.1.trim().parse().ok()
+    };
+    let larger = field("inner")?.max(field("outer")?);
+    Some((field("cpu").and_then(|cpu| cpu.try_into().ok()), larger))
+}

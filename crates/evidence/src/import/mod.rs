@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads other tools' result files as evidence.
+//!
+//! | file | probe | a row is |
+//! |---|---|---|
+//! | cyclictest `--json`, `-h`/`-H`/`--histfile`, `-v`, summary lines | `wakeup` | a thread |
+//! | jitterdebugger JSON | `wakeup` | a thread |
+//! | rtla timerlat hist | `timerlat-irq`, `timerlat-thread`, `timerlat-user` | a CPU |
+//! | oslat JSON and text | `spin` | a CPU |
+//! | rtla osnoise hist | `noise`: only interruptions are counted, not the loop's iterations | a CPU |
+//! | hwlatdetect text | `hardware`: only gaps above its threshold | a CPU |
+//!
+//! The rules: what the file cannot tell stays `None`, and what it hides is said in a note or a taint. Bucket
+//! counts are the file's; count, minimum, mean and maximum are the tool's own figures where it states them. A
+//! sample beyond the last bucket is counted where the buckets end, one of them at the maximum; [`Coarse`] says
+//! from where on and how many. A file that was cut short gives what it still holds and a line in
+//! [`Bundle::missing`]; half a line is never read. Seconds, spikes and jitter are in none of these formats.
+//!
+//! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.3.1.
+//!
+//! [`Coarse`]: crate::manifest::Coarse
+
+mod column;
+mod command;
+mod cyclictest;
+mod hwlatdetect;
+mod jitterdebugger;
+mod oslat;
+mod rt_tests;
+mod rtla;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::manifest::Taint;
+use crate::reader::Bundle;
+use crate::verdict::Verdict;
+use crate::writer::{BundleWriter, stem, write_series};
+
+/// The load of an imported row whose load nobody told.
+pub const UNKNOWN_LOAD: &str = "unknown";
+
+/// No result file is longer than this; a longer one is refused.
+const LARGEST: u64 = 256 << 20;
+
+/// A format that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `cyclictest --json`.
+    CyclictestJson,
+    /// `cyclictest -h`, `-H` or `--histfile`.
+    CyclictestHistogram,
+    /// `cyclictest -v`: `thread:cycle:latency`, a line a sample.
+    CyclictestVerbose,
+    /// cyclictest's `T: 0 ( 3407) P:80 …` lines alone.
+    CyclictestSummary,
+    /// `oslat --json`.
+    OslatJson,
+    /// What oslat prints.
+    OslatText,
+    /// `rtla timerlat hist`.
+    Timerlat,
+    /// `rtla osnoise hist`.
+    Osnoise,
+    /// jitterdebugger's `results.json`.
+    Jitterdebugger,
+    /// What hwlatdetect prints.
+    Hwlatdetect,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 10] = [
+        Format::CyclictestJson,
+        Format::CyclictestHistogram,
+        Format::CyclictestVerbose,
+        Format::CyclictestSummary,
+        Format::OslatJson,
+        Format::OslatText,
+        Format::Timerlat,
+        Format::Osnoise,
+        Format::Jitterdebugger,
+        Format::Hwlatdetect,
+    ];
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::CyclictestJson => "cyclictest JSON",
+            Format::CyclictestHistogram => "cyclictest histogram",
+            Format::CyclictestVerbose => "cyclictest -v",
+            Format::CyclictestSummary => "cyclictest summary",
+            Format::OslatJson => "oslat JSON",
+            Format::OslatText => "oslat text",
+            Format::Timerlat => "rtla timerlat hist",
+            Format::Osnoise => "rtla osnoise hist",
+            Format::Jitterdebugger => "jitterdebugger JSON",
+            Format::Hwlatdetect => "hwlatdetect text",
+        }
+    }
+
+    /// The format of a text, from its content.
+    pub fn of(text: &str) -> Option<Format> {
+        if text.trim_start().starts_with('{') {
+            return of_json(&serde_json::from_str(text).ok()?);
+        }
+        let marked = text.lines().find_map(|line| match line.trim() {
+            "# RTLA timerlat histogram" => Some(Format::Timerlat),
+            "# RTLA osnoise histogram" => Some(Format::Osnoise),
+            line if line.starts_with("hwlatdetect:") => Some(Format::Hwlatdetect),
+            line if line.starts_with("oslat V") || line.starts_with("Counter Freq:") => {
+                Some(Format::OslatText)
+            }
+            line if line.ends_with("# Histogram") || line.starts_with("# Min Latencies:") => {
+                Some(Format::CyclictestHistogram)
+            }
+            _ => None,
+        });
+        marked.or_else(|| {
+            text.lines().find_map(|line| {
+                if cyclictest::sample(line).is_some() {
+                    Some(Format::CyclictestVerbose)
+                } else {
+                    cyclictest::summary(line).map(|_| Format::CyclictestSummary)
+                }
+            })
+        })
+    }
+}
+
+fn of_json(document: &Value) -> Option<Format> {
+    if document.get("cpu").is_some() {
+        return Some(Format::Jitterdebugger);
+    }
+    let threads = document.get("thread")?.as_object()?;
+    let has = |key: &str| threads.values().any(|thread| thread.get(key).is_some());
+    match (has("cycles"), has("freq")) {
+        (true, _) => Some(Format::CyclictestJson),
+        (_, true) => Some(Format::OslatJson),
+        _ => None,
+    }
+}
+
+/// Reads the result file of another tool; what wrote it is told from its content. The load of its rows is
+/// [`UNKNOWN_LOAD`] and they have no limit until [`set_load`] and [`set_limit`] say so.
+pub fn import(path: &Path) -> Result<Bundle> {
+    let fail = |why: &dyn std::fmt::Display| {
+        let names = Format::ALL.map(Format::name).join(", ");
+        Error::new("import", path.display(), why, format!("give the whole output of one run: {names}"))
+    };
+    let file = File::open(path).map_err(|e| Error::io("import", path, &e))?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|e| Error::io("import", path, &e))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(fail(&format!("it is longer than {} MiB", LARGEST >> 20)));
+    }
+    if bytes.contains(&0) {
+        return Err(fail(&"it is a binary file"));
+    }
+    let mut bundle = parse(&String::from_utf8_lossy(&bytes), None).map_err(|why| fail(&why))?;
+    bundle.path = path.to_path_buf();
+    Ok(bundle)
+}
+
+/// Reads a text in `format`, or in the one that its content shows; an error says why it cannot be read.
+pub fn parse(text: &str, format: Option<Format>) -> std::result::Result<Bundle, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty".into());
+    }
+    let format = match format.or_else(|| Format::of(text)) {
+        Some(format) => format,
+        None if text.trim_start().starts_with('{') => {
+            return Err(match serde_json::from_str::<Value>(text) {
+                Err(why) => format!("it is no whole JSON document ({why})"),
+                Ok(_) => "it is JSON of a tool that is not known".into(),
+            });
+        }
+        None => return Err("it is in no format that is known".into()),
+    };
+    let found = match format {
+        Format::CyclictestJson | Format::OslatJson => rt_tests::read(text),
+        Format::CyclictestHistogram => cyclictest::read_histogram(text),
+        Format::CyclictestVerbose => cyclictest::read_samples(text),
+        Format::CyclictestSummary => cyclictest::read_summary(text),
+        Format::OslatText => oslat::read(text),
+        Format::Timerlat | Format::Osnoise => rtla::read(text),
+        Format::Jitterdebugger => jitterdebugger::read(text),
+        Format::Hwlatdetect => hwlatdetect::read(text),
+    }?;
+    found.into_bundle()
+}
+
+/// Says under which load an imported bundle was measured.
+pub fn set_load(bundle: &mut Bundle, load: &str) {
+    let manifest = &mut bundle.manifest;
+    manifest.asked.loads = vec![load.to_string()];
+    manifest.not_run.iter_mut().for_each(|row| row.load = load.to_string());
+    let rows = bundle.rows.iter_mut().map(|row| &mut row.entry);
+    for entry in rows.chain(&mut manifest.rows) {
+        entry.key.load = load.to_string();
+        entry.files = stem(&entry.key);
+    }
+}
+
+/// Sets the limit that judges the rows of an imported bundle.
+pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
+    bundle.manifest.asked.limit = limit_ns.map(|ns| format!("{}us", ns as f64 / 1e3));
+    let rows = bundle.rows.iter_mut().map(|row| &mut row.entry);
+    rows.chain(&mut bundle.manifest.rows).for_each(|entry| entry.limit_ns = limit_ns);
+}
+
+/// Writes a bundle that is in memory as a bundle's folder, with its verdict. What is missing in it becomes a
+/// taint there, for a folder says by itself only what is missing in its own files.
+pub fn write(bundle: &Bundle, folder: &Path) -> Result<()> {
+    let mut manifest = bundle.manifest.clone();
+    manifest.taints.extend(bundle.missing.iter().map(|reason| Taint {
+        code: "source-incomplete".into(),
+        reason: reason.clone(),
+        cure: Some("import the whole output of one run".into()),
+        load: None,
+        cpu: None,
+        accepted: false,
+    }));
+    let mut writer = BundleWriter::create(folder, &manifest)?;
+    for row in &bundle.rows {
+        write_series(folder, &row.entry.key, &row.series)?;
+    }
+    writer.spikes(&bundle.spikes)?;
+    writer.json("verdict.json", &Verdict::of(bundle))
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What oslat prints, and what its figures mean, in text and JSON alike.
+//!
+//! oslat rounds an iteration up to whole microseconds, so that its `1` is anything up to 1 us; that value is
+//! kept: it is never too low. The last bucket holds its own value and everything above. Since rt-tests 2.5
+//! every bucket is labelled, and the average computed, 1 us too high while minimum and maximum are right: where
+//! the lowest bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
+
+use std::collections::BTreeMap;
+
+use super::column::{Column, Found, cpus, whole_lines};
+use super::command::Syntax;
+
+/// oslat's options.
+pub(super) const SYNTAX: Syntax =
+    Syntax { letters: "b:Bc:C:D:f:hm:qsT:vw:z", names: &[("duration", 'D'), ("rtprio", 'f')] };
+
+/// Puts labels right and sets the last bucket's overflow apart.
+pub(super) fn settle(column: &mut Column, found: &mut Found) {
+    column.buckets.retain(|bucket| bucket.1 > 0);
+    let lowest = column.buckets.first().map_or(0, |bucket| bucket.0);
+    if column.min.is_some_and(|min| min.checked_add(1) == Some(lowest)) {
+        column.buckets.iter_mut().for_each(|bucket| bucket.0 -= 1);
+        column.avg = column.avg.map(|avg| avg - 1.0);
+        let cpu = column.cpu;
+        found
+            .note(format!("spin on cpu {cpu}: oslat labelled its buckets 1 us too high, which is put right"));
+    }
+    if let (Some(last), Some(max)) = (column.buckets.last().copied(), column.max)
+        && max > last.0
+    {
+        column.buckets.pop();
+        column.overflow = last.1;
+        column.overflow_from = Some(last.0);
+    }
+}
+
+/// Reads the text.
+pub(super) fn read(text: &str) -> Result<Found, String> {
+    let mut found = Found::by("oslat", None);
+    let mut figures: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut rows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
+        if let Some(version) = line.strip_prefix("oslat V ") {
+            found.manifest.written_by.version = Some(version.trim().to_string());
+        }
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        let values = rest.split('(').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>();
+        match name.trim().strip_suffix(" (us)") {
+            Some(label) => {
+                let bad = |what: &str| format!("line {}: '{what}' is no count", n + 1);
+                let counts = values.iter().map(|word| word.parse().map_err(|_| bad(word)));
+                let counts = counts.collect::<Result<_, _>>()?;
+                if rows.insert(label.trim().parse().map_err(|_| bad(label))?, counts).is_some() {
+                    return Err("it holds more than one run".into());
+                }
+            }
+            None => {
+                figures.insert(name.trim(), values);
+            }
+        }
+    }
+    let cores = figures.get("Core").ok_or("it has no line 'Core:' with the CPUs")?.clone();
+    if let Some((label, row)) = rows.iter().find(|row| row.1.len() != cores.len()) {
+        return Err(format!("bucket {label} has {} columns for {} CPUs", row.len(), cores.len()));
+    }
+    for name in ["Minimum", "Average", "Maximum", "Duration"] {
+        if figures.get(name).is_none_or(|values| values.len() != cores.len()) {
+            found.missing.push(format!("the file has no '{name}:' for every CPU: it was cut short"));
+            figures.remove(name);
+        }
+    }
+    for (place, core) in cores.iter().enumerate() {
+        let figure = |name: &str| figures.get(name).map(|values| values[place]);
+        let mut column = Column {
+            probe: "spin",
+            cpu: core.parse().map_err(|_| format!("'{core}' is no CPU"))?,
+            unit_ns: 1_000,
+            width: 1,
+            buckets: rows.iter().map(|(label, counts)| (*label, counts[place])).collect(),
+            min: figure("Minimum").and_then(|text| text.parse().ok()),
+            avg: figure("Average").and_then(|text| text.parse().ok()),
+            max: figure("Maximum").and_then(|text| text.parse().ok()),
+            ..Column::default()
+        };
+        settle(&mut column, &mut found);
+        found.columns.push(column);
+    }
+    let figure = |name: &str| figures.get(name).and_then(|values| values.first()).copied();
+    let seconds = figures.get("Total runtime").filter(|values| values.get(1) == Some(&"seconds"));
+    let duration_ns = seconds.and_then(|values| values[0].parse::<u64>().ok()?.checked_mul(1_000_000_000));
+    let list = figure("CPU list").and_then(cpus);
+    let priority = figure("Thread priority").map(str::to_string);
+    found.manifest.asked.duration_ns = duration_ns;
+    found.manifest.asked.cpus = list.unwrap_or_default();
+    match priority.as_deref() {
+        Some("default") => found.scheduled(Some("other"), None),
+        Some(text) => {
+            let priority = text.strip_prefix("SCHED_FIFO:").and_then(|priority| priority.parse().ok());
+            found.scheduled(priority.map(|_| "fifo"), priority);
+        }
+        None => {}
+    }
+    Ok(found)
+}

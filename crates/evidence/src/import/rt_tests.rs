@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! JSON of rt-tests: cyclictest and oslat share a frame.
+//!
+//! Two keys of the frame carry a stray colon (`"cmdline:"`), which some builds lack; both are read.
+//! `resolution_in_ns` is a flag: 1 where the figures are nanoseconds (`-N`). The file says neither priority nor
+//! period; they come from the command line in it, where that can be read without doubt.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+
+use super::column::{Column, Found, kernel};
+use super::command::{Command, Syntax};
+use super::{cyclictest, oslat};
+
+/// 10000-01-01 in seconds since 1970.
+const YEAR_10000: u64 = 253_402_300_800;
+
+#[derive(Debug, Deserialize)]
+struct Document {
+    #[serde(alias = "cmdline:")]
+    cmdline: Option<String>,
+    #[serde(alias = "rt_test_version:")]
+    rt_test_version: Option<String>,
+    start_time: Option<String>,
+    end_time: Option<String>,
+    return_code: Option<i64>,
+    #[serde(default)]
+    sysinfo: Sysinfo,
+    #[serde(default)]
+    resolution_in_ns: u64,
+    thread: BTreeMap<u32, Thread>,
+}
+
+/// `uname` of the machine.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Sysinfo {
+    pub nodename: Option<String>,
+    pub release: Option<String>,
+    pub version: Option<String>,
+    pub machine: Option<String>,
+    pub realtime: i64,
+    pub cpus_online: Option<u64>,
+    pub resolution_in_ns: Option<u64>,
+}
+
+impl Sysinfo {
+    /// Fills the machine in.
+    pub fn put_into(self, found: &mut Found) {
+        let machine = &mut found.manifest.machine;
+        machine.hostname = self.nodename;
+        machine.architecture = self.machine;
+        machine.kernel = kernel(self.release, self.version, self.realtime != 0);
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Thread {
+    #[serde(default)]
+    histogram: BTreeMap<u64, u64>,
+    cycles: Option<u64>,
+    min: Option<u64>,
+    avg: Option<f64>,
+    max: Option<u64>,
+    cpu: Option<i64>,
+}
+
+pub(super) fn read(text: &str) -> Result<Found, String> {
+    let document: Document = serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
+    let line = document.cmdline.clone().unwrap_or_default();
+    let program = line.split_whitespace().next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    let is_cyclictest = match program {
+        "" => document.thread.values().any(|thread| thread.cycles.is_some()),
+        program if program.contains("cyclictest") => true,
+        program if program.contains("oslat") => false,
+        program => {
+            return Err(format!(
+                "it is a result of {program}, of rt-tests only cyclictest and oslat are read"
+            ));
+        }
+    };
+    let name = if is_cyclictest { "cyclictest" } else { "oslat" };
+    let mut found = Found::by(name, document.rt_test_version);
+    found.manifest.written_by.command_line = document.cmdline;
+    found.manifest.started_at = document.start_time.as_deref().and_then(utc);
+    found.manifest.ended_at = document.end_time.as_deref().and_then(utc);
+    if let Some(status) = document.return_code.filter(|status| *status != 0) {
+        found.taint("tool-failed", format!("{name} ended with status {status}"), "measure again", None);
+    }
+    document.sysinfo.put_into(&mut found);
+    let syntax: &Syntax = if is_cyclictest { &cyclictest::SYNTAX } else { &oslat::SYNTAX };
+    let command = syntax.read(&line).filter(|_| !line.is_empty());
+    let unit_ns = if document.resolution_in_ns == 0 { 1_000 } else { 1 };
+    for (number, thread) in document.thread {
+        let cpu = thread.cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        found.cpus_known &= cpu.is_some();
+        let mut column = Column {
+            probe: if is_cyclictest { "wakeup" } else { "spin" },
+            cpu: cpu.unwrap_or(number),
+            unit_ns,
+            width: 1,
+            buckets: thread.histogram.into_iter().collect(),
+            min: thread.min,
+            avg: thread.avg,
+            max: thread.max,
+            ..Column::default()
+        };
+        if is_cyclictest {
+            column.period_ns = command.as_ref().and_then(|command| cyclictest::period_ns(command, number));
+            column.overflow_from = command.as_ref().and_then(|c| c.number('h').or(c.number('H')));
+            column.set_total(thread.cycles.ok_or("a thread has no 'cycles'")?, &mut found.missing);
+        } else {
+            oslat::settle(&mut column, &mut found);
+        }
+        found.columns.push(column);
+    }
+    found.skips_missed = is_cyclictest;
+    if is_cyclictest && found.columns.iter().all(|column| column.buckets.is_empty()) {
+        found.note("without -h cyclictest records no histogram: only minimum, mean and maximum are known");
+    }
+    if let Some(command) = &command {
+        asked(&mut found, command, is_cyclictest);
+    }
+    Ok(found)
+}
+
+fn asked(found: &mut Found, command: &Command, is_cyclictest: bool) {
+    found.manifest.asked.duration_ns = command.time_ns('D');
+    if is_cyclictest {
+        cyclictest::asked(found, command);
+    } else {
+        let priority = command.number('f').filter(|priority| *priority > 0);
+        found.scheduled(Some(if priority.is_some() { "fifo" } else { "other" }), priority);
+    }
+}
+
+/// `Fri, 20 Nov 2026 16:36:08 +0000` as RFC 3339 in UTC.
+fn utc(text: &str) -> Option<String> {
+    let words = text.split_whitespace().collect::<Vec<_>>();
+    let [_, day, month, year, time, zone] = words.as_slice() else { return None };
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months.iter().position(|name| name == month)? + 1;
+    let local = format!("{year}-{month:02}-{day:0>2}T{time}Z");
+    let local = humantime::parse_rfc3339(&local).ok()?;
+    let (sign, digits) = zone.split_at_checked(1)?;
+    let zone: u64 = digits.parse().ok().filter(|zone| *zone < 2400)?;
+    let ahead = Duration::from_secs((zone / 100 * 60 + zone % 100) * 60);
+    let utc = if sign == "-" { local.checked_add(ahead) } else { local.checked_sub(ahead) }?;
+    // RFC 3339 has four digits for the year, and its writer knows no year before 1970.
+    let seconds = utc.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    (seconds < YEAR_10000).then(|| humantime::format_rfc3339_seconds(utc).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn dates_become_utc() {
+        for (text, expected) in [
+            ("Fri, 20 Nov 2026 16:36:08 +0000", Some("2026-11-20T16:36:08Z")),
+            ("Fri, 1 Jan 2027 00:30:00 +0130", Some("2026-12-31T23:00:00Z")),
+            ("Thu, 31 Dec 2026 20:00:00 -0500", Some("2027-01-01T01:00:00Z")),
+            ("Thu, 31 Dec 2026 20:00:00", None),
+            ("Thu, 31 Foo 2026 20:00:00 +0000", None),
+            ("Thu, 1 Jan 1970 00:00:00 +0100", None),
+            ("Fri, 31 Dec 9999 23:59:59 -0100", None),
+        ] {
+            assert_eq!(utc(text).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Evidence written in other tools' formats: the layout is theirs, and what comes back is what went out.
+
+use std::path::Path;
+
+use evidence::export::{Choice, Format, export};
+use evidence::import::{import, parse, set_load};
+use evidence::{Bundle, Summary};
+
+fn imported(name: &str) -> Bundle {
+    import(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import").join(name)).unwrap()
+}
+
+fn exported(bundle: &Bundle, format: Format) -> String {
+    export(bundle, format, &Choice::default()).unwrap()
+}
+
+type Figures = (u64, u64, u64, Vec<(u64, u64)>);
+
+fn figures(bundle: &Bundle) -> Vec<Figures> {
+    let mut rows = bundle.rows.iter().collect::<Vec<_>>();
+    rows.sort_by_key(|row| (row.entry.key.cpu, row.entry.key.probe.clone()));
+    let buckets = |row: &&evidence::Row| row.series.latency.buckets().map(|b| (b.from_ns, b.count)).collect();
+    let of = |row: &evidence::Row| {
+        let summary = Summary::of(row);
+        (summary.count, summary.min_ns, summary.max_ns, buckets(&row))
+    };
+    rows.into_iter().map(of).collect()
+}
+
+#[test]
+fn cyclictests_own_file_is_written_byte_for_byte() {
+    let original = include_str!("fixtures/import/cyclictest-2.4-histfile.txt");
+    let table = |text: &str| {
+        let zero = |line: &&str| !line.split_whitespace().skip(1).all(|count| count == "000000");
+        let line = |line: &str| line.split(" # ").next().unwrap().to_string();
+        text.lines().filter(zero).filter(|line| !line.starts_with("# Thread")).map(line).collect::<Vec<_>>()
+    };
+    let text = exported(&imported("cyclictest-2.4-histfile.txt"), Format::Cyclictest);
+    assert_eq!(table(&text), table(original));
+    assert!(text.ends_with("# Thread 0:\n# Thread 1: # 00001 others\n\n"), "{text}");
+}
+
+#[test]
+fn rtlas_own_file_is_written_byte_for_byte() {
+    let original = include_str!("fixtures/import/timerlat-6.1.txt");
+    let text = exported(&imported("timerlat-6.1.txt"), Format::Rtla);
+    let without_duration = |text: &str| {
+        text.lines().filter(|line| !line.starts_with("# Duration")).map(str::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(without_duration(&text), without_duration(original));
+}
+
+#[test]
+fn what_is_exported_comes_back() {
+    for (name, format) in [
+        ("cyclictest-2.4-h.txt", Format::Cyclictest),
+        ("cyclictest-2.4.json", Format::Cyclictest),
+        ("cyclictest-2.4.json", Format::Rtla),
+        ("cyclictest-2.4-v.txt", Format::Cyclictest),
+        ("jitterdebugger-0.3.1.json", Format::Cyclictest),
+        ("oslat-2.6.json", Format::Cyclictest),
+        ("oslat-2.4.txt", Format::Rtla),
+        ("timerlat-6.12.txt", Format::Rtla),
+        ("timerlat-6.12-stopped.txt", Format::Rtla),
+        ("osnoise-6.1.txt", Format::Rtla),
+    ] {
+        let bundle = imported(name);
+        let text = exported(&bundle, format);
+        let back = parse(&text, None).unwrap_or_else(|why| panic!("{name}: {why}\n{text}"));
+        assert_eq!(back.missing, [""; 0], "{name}");
+        for (before, after) in figures(&bundle).iter().zip(figures(&back)) {
+            assert_eq!((before.0, before.1, before.2), (after.0, after.1, after.2), "{name} as {format:?}");
+        }
+        assert_eq!(figures(&bundle).len(), figures(&back).len(), "{name}");
+    }
+}
+
+#[test]
+fn every_bucket_comes_back_where_both_sides_tell_microseconds_apart() {
+    for (name, format) in [("cyclictest-2.4-h.txt", Format::Cyclictest), ("timerlat-6.12.txt", Format::Rtla)]
+    {
+        let bundle = imported(name);
+        let back = parse(&exported(&bundle, format), None).unwrap();
+        assert_eq!(figures(&bundle), figures(&back), "{name}");
+    }
+}
+
+#[test]
+fn samples_beyond_the_last_bucket_are_overflow_also_where_ours_had_none() {
+    let mut bundle = imported("cyclictest-2.4.json");
+    for row in &mut bundle.rows {
+        row.entry.coarse = None;
+        row.series.latency.record(3_000_000_000);
+    }
+    let text = exported(&bundle, Format::Cyclictest);
+    assert!(text.contains("# Histogram Overflows: 00001 00001\n"), "{text}");
+    assert!(text.contains("# Max Latencies: 3000000 3000000\n"), "{text}");
+}
+
+#[test]
+fn a_table_of_several_loads_or_probes_asks_for_a_choice() {
+    let mut bundle = imported("cyclictest-2.4.json");
+    let mut under_load = bundle.clone();
+    set_load(&mut under_load, "cpu");
+    bundle.rows.extend(under_load.rows);
+    let error = export(&bundle, Format::Cyclictest, &Choice::default()).unwrap_err().to_string();
+    assert!(error.contains("--load unknown --probe wakeup, --load cpu --probe wakeup"), "{error}");
+    let choice = Choice { load: Some("cpu".into()), probe: None };
+    assert_eq!(parse(&export(&bundle, Format::Cyclictest, &choice).unwrap(), None).unwrap().rows.len(), 2);
+
+    let timerlat = imported("timerlat-6.12.txt");
+    let error = export(&timerlat, Format::Cyclictest, &Choice::default()).unwrap_err().to_string();
+    assert!(error.contains("a table holds one probe") && error.contains("--probe timerlat-user"), "{error}");
+    let choice = Choice { load: None, probe: Some("timerlat-user".into()) };
+    let back = parse(&export(&timerlat, Format::Cyclictest, &choice).unwrap(), None).unwrap();
+    assert_eq!(back.rows[0].series.latency.max_ns(), 48_234_000);
+    let error = export(&timerlat, Format::Csv, &Choice { load: Some("net".into()), probe: None })
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("no row is left by the choice"), "{error}");
+}
+
+#[test]
+fn csv_and_json_hold_every_bucket_of_every_row() {
+    let mut bundle = imported("timerlat-6.12.txt");
+    set_load(&mut bundle, "custom=a, \"b\"");
+    let total = bundle.rows.iter().map(|row| row.series.latency.count()).sum::<u64>();
+    let csv = exported(&bundle, Format::Csv);
+    let counts = csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap());
+    assert_eq!(counts.sum::<u64>(), total);
+    assert!(csv.contains("timerlat-irq,\"custom=a, \"\"b\"\"\",0,,"), "{csv}");
+
+    let json: serde_json::Value = serde_json::from_str(&exported(&bundle, Format::Json)).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), json["histograms"].as_array().unwrap().len());
+    let counts = json["histograms"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+    assert_eq!(counts.map(|bucket| bucket[2].as_u64().unwrap()).sum::<u64>(), total);
+}
+
+#[test]
+fn a_format_is_chosen_by_its_name() {
+    for format in Format::ALL {
+        assert_eq!(format.name().parse::<Format>(), Ok(format));
+    }
+    let error = "xml".parse::<Format>().unwrap_err().to_string();
+    assert!(error.contains("choose one of cyclictest, rtla, csv, json"), "{error}");
+}
