@@ -73,11 +73,11 @@ pub(crate) fn judge(measured: &Measured) -> Result<(), String> {
     if let Some(how) = &measured.ended {
         return Err(how.clone());
     }
-    if measured.seconds.is_none() {
-        return Err("it did not begin to load before it was stopped".to_string());
-    }
     if let Some(lacks) = &measured.lacks {
         return Err(format!("it did not load: {lacks}"));
+    }
+    if measured.seconds.is_none() {
+        return Err("it did not begin to load before it was stopped".to_string());
     }
     if measured.used_s == 0.0 {
         return Err("it used no CPU time".to_string());

@@ -110,13 +110,21 @@ impl Heard {
         }
     }
 
-    /// All of it in words: `cpu 1,706 operations`, `1.2 GB read`.
-    pub fn words(&self) -> String {
+    /// What matters of it in words: `1,706 cpu operations`, `1.2 GB read`.
+    pub fn words(&self, source: &Source) -> String {
+        let shown = |name: &str| {
+            *source != Source::Interrupts
+                || matches!(name, "rounds" | "function_calls" | "shootdowns" | "reschedules")
+        };
         let word = |(name, count): (&String, &u64)| match name.rsplit_once('_') {
             Some((what, "bytes")) => format!("{} {what}", bytes(*count)),
             _ => format!("{} {}", grouped(*count), name.replace('_', " ")),
         };
-        let mut words: Vec<String> = self.counts.iter().map(word).collect();
+        let counts = self.counts.iter().filter(|(name, _)| shown(name));
+        let mut words: Vec<String> = counts.map(word).collect();
+        if *source == Source::Interrupts {
+            words.push("counted on the measured CPUs".to_string());
+        }
         if let Some(renderer) = &self.renderer {
             let kind = if software(renderer) { " (software rendering)" } else { "" };
             words.push(format!("by {renderer}{kind}"));
@@ -229,7 +237,7 @@ mod tests {
         assert_eq!(heard.lacks(&source(&["cpu"])), None);
         assert_eq!(heard.lacks(&source(&["cpu", "fork"])), Some("no fork operations".to_string()));
         assert_eq!(heard.lacks(&source(&["vm"])), Some("no vm operations".to_string()));
-        assert_eq!(heard.words(), "1,706 cpu operations, 0 fork operations");
+        assert_eq!(heard.words(&source(&["cpu"])), "1,706 cpu operations, 0 fork operations");
     }
 
     #[test]
@@ -238,7 +246,7 @@ mod tests {
         let source = Source::Fio { file: PathBuf::new() };
         for text in [json.to_string(), format!("fio: terminating on signal 15\n\n{json}")] {
             let heard = Heard { counts: transferred(&text), ..Heard::default() };
-            assert_eq!(heard.words(), "4,096 B read, 2.5 GB written");
+            assert_eq!(heard.words(&source), "4,096 B read, 2.5 GB written");
             assert_eq!(heard.lacks(&source), None);
         }
         let heard = Heard { counts: transferred("fio: terminating"), ..Heard::default() };
@@ -249,7 +257,7 @@ mod tests {
     fn an_engines_last_figures_count_and_what_is_none_is_kept_as_its_last_words() {
         let lines = ["{\"timers_fired\":1}", "{\"timers_fired\":1234567}", "out of threads", ""];
         let heard = heard(&Source::Engine, &lines);
-        assert_eq!(heard.words(), "1,234,567 timers fired");
+        assert_eq!(heard.words(&Source::Engine), "1,234,567 timers fired");
         assert_eq!(heard.last_line, "out of threads");
         assert_eq!(heard.lacks(&Source::Engine), None);
         assert!(Heard::default().lacks(&Source::Engine).is_some());
@@ -267,9 +275,9 @@ mod tests {
     fn software_rendering_is_called_so() {
         let lines =
             ["GL_RENDERER   = llvmpipe (LLVM 15.0.6, 256 bits)", "1200 frames in 5.0 seconds = 240.0 FPS"];
-        let words = heard(&Source::Frames, &lines).words();
+        let words = heard(&Source::Frames, &lines).words(&Source::Frames);
         assert_eq!(words, "1,200 frames, by llvmpipe (LLVM 15.0.6, 256 bits) (software rendering)");
-        let words = heard(&Source::Frames, &["    Device Name:    NVIDIA Orin"]).words();
+        let words = heard(&Source::Frames, &["    Device Name:    NVIDIA Orin"]).words(&Source::Frames);
         assert_eq!(words, "by NVIDIA Orin");
     }
 }

@@ -18,8 +18,8 @@
 //!
 //! That a load really loads is measured, not assumed: see [`Did`].
 //!
-//! Limits: a command given by the user that detaches itself *and* loses the supervisor and the control thread
-//! to SIGKILL in the same moment survives, unless cgroup v2 could be used.
+//! Limits: where the supervisor *and* the control thread are killed in the same moment, the programs end but the
+//! scratch folder stays, and a given command that detached itself survives.
 //!
 //! References: prctl(2) PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER, cgroups(7), stress-ng(1), fio(1).
 

@@ -76,7 +76,7 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
 fn empty(place: &Placement) -> Order {
     static ORDERS: AtomicU32 = AtomicU32::new(0);
     let number = ORDERS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("isolator-load-{}-{number}", std::process::id());
+    let name = format!("{}{}-{number}", cgroup::NAME, std::process::id());
     Order {
         house_keeping: place.house_keeping.clone(),
         // stress-ng and fio run inside the folder, so a relative path would lead them astray.

@@ -90,7 +90,7 @@ impl Program {
 
     /// What it did: `fio: 1.2 GB read`.
     pub fn words(&self) -> Option<String> {
-        let words = self.heard.words();
+        let words = self.heard.words(&self.part.source);
         (!words.is_empty()).then(|| format!("{}: {words}", self.part.name))
     }
 }

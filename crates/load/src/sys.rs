@@ -7,11 +7,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Leaves a real-time policy that was inherited: a load runs at SCHED_OTHER.
+/// Leaves a real-time policy that was inherited: a load runs at SCHED_OTHER. By number, since musl's
+/// sched_setscheduler() always fails.
 pub fn ordinary_scheduling() -> io::Result<()> {
-    let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `none` is a whole sched_param that outlives the call; 0 is the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &none) };
+    let priority: libc::c_int = 0;
+    // SAFETY: the kernel's sched_param is one int, and `priority` outlives the call; 0 is the calling thread.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, std::ptr::from_ref(&priority))
+    };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
