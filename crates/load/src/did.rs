@@ -15,7 +15,7 @@ pub struct Did {
     pub seconds: f64,
     /// CPU time it used, in CPUs: 1.5 is one and a half CPUs all the time.
     pub cpus_busy: f64,
-    /// Its own counts by name, `read_bytes` for example; from its start on, preparations included.
+    /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations included.
     pub counts: BTreeMap<String, u64>,
     /// Whether it loaded the machine from then to the end; else why not, and the row is tainted.
     pub loaded: Result<(), String>,

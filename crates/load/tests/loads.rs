@@ -53,16 +53,14 @@ type Test = fn(&Scratch) -> Outcome;
 fn tests() -> Vec<(&'static str, Test)> {
     vec![
         ("idle_runs_nothing", idle_runs_nothing),
-        ("cpu_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "cpu", &["cpu_operations"])),
-        ("io_loads_and_leaves_nothing", |s| {
-            loads_and_leaves_nothing(s, "io", &["io_operations", "hdd_operations"])
-        }),
-        ("memory_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "memory", &["vm_operations"])),
+        ("cpu_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "cpu", &["cpu_cpu_ms"])),
+        ("io_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "io", &["io_cpu_ms", "hdd_cpu_ms"])),
+        ("memory_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "memory", &["vm_cpu_ms"])),
         ("system_loads_and_leaves_nothing", |s| {
-            loads_and_leaves_nothing(s, "system", &["cpu_operations", "fork_operations"])
+            loads_and_leaves_nothing(s, "system", &["cpu_cpu_ms", "fork_cpu_ms"])
         }),
         ("l2_loads_and_leaves_nothing", |s| {
-            let all = ["cpu_operations", "vm_operations", "io_operations", "hdd_operations"];
+            let all = ["cpu_cpu_ms", "vm_cpu_ms", "io_cpu_ms", "hdd_cpu_ms"];
             loads_and_leaves_nothing(s, "l2", &all)
         }),
         ("storage_loads_and_leaves_nothing", |s| {
@@ -436,8 +434,7 @@ fn are_gone(family: &BTreeMap<u32, String>) {
     });
 }
 
-fn is_soon(what: &str, is_so: impl FnMut() -> bool) {
-    let mut is_so = is_so;
+fn is_soon(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if is_so() {
             return;
