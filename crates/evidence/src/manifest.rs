@@ -200,6 +200,20 @@ pub struct Taint {
     pub accepted: bool,
 }
 
+impl std::fmt::Display for Taint {
+    /// `steal under net on cpu 1: the hypervisor took 20 ms`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.code)?;
+        if let Some(load) = &self.load {
+            write!(out, " under {load}")?;
+        }
+        if let Some(cpu) = self.cpu {
+            write!(out, " on cpu {cpu}")?;
+        }
+        write!(out, ": {}", self.reason)
+    }
+}
+
 /// One second of a series.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Second {

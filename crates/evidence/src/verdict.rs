@@ -157,7 +157,7 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
         ));
     }
     for taint in manifest.taints.iter().filter(|taint| !taint.accepted) {
-        reasons.push(format!("tainted ({}): {}", taint.code, taint.reason));
+        reasons.push(format!("tainted by {taint}"));
     }
     reasons
 }

@@ -13,6 +13,10 @@ use evidence::manifest::Taint;
 use crate::figures::said;
 use crate::text;
 
+mod comparison;
+
+pub use comparison::comparison;
+
 /// How to write for the terminal at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
@@ -63,13 +67,8 @@ struct Column {
 }
 
 impl Column {
-    fn of(
-        head: &'static str,
-        dispensable: u8,
-        rows: &[Summary],
-        cell: impl Fn(&Summary) -> String,
-    ) -> Column {
-        let text = matches!(head, "probe" | "load" | "");
+    fn of<T>(head: &'static str, dispensable: u8, rows: &[T], cell: impl Fn(&T) -> String) -> Column {
+        let text = matches!(head, "probe" | "load" | "figure" | "");
         Column { head, cells: rows.iter().map(cell).collect(), text, dispensable }
     }
 
@@ -158,17 +157,22 @@ fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
         Column::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
         Column::of("", 0, rows, mark),
     ];
+    fit(&mut columns, width);
+    columns
+}
+
+/// Leaves out what is dispensable until the columns fit.
+fn fit(columns: &mut Vec<Column>, width: usize) {
     let fits = |columns: &[Column]| {
         columns.iter().map(Column::width).sum::<usize>() + 2 * (columns.len() - 1) <= width
     };
-    while !fits(&columns) {
+    while !fits(columns) {
         let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
         if most == 0 {
             break;
         }
         columns.retain(|column| column.dispensable < most);
     }
-    columns
 }
 
 /// Whether a cycle of the row was beyond its limit or missed.

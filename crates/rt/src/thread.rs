@@ -47,6 +47,19 @@ pub fn no_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
+/// Takes part in global expedited membarriers (membarrier(2)): from now on one that any process asks for
+/// interrupts the CPUs that run this process' threads.
+pub fn join_global_barriers() -> Result<()> {
+    // SAFETY: membarrier takes numbers only and touches no memory of ours.
+    let status =
+        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) };
+    if status == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(Error::os("take part in global memory barriers", &error, "use a kernel with CONFIG_MEMBARRIER"))
+}
+
 /// Lifts this process' limit on locked memory, for programs that it starts or becomes.
 pub fn raise_memory_lock_limit() -> Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
