@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod compare;
 
 pub mod document;
 pub mod error;
@@ -24,6 +25,7 @@ pub mod tail;
 pub mod verdict;
 pub mod writer;
 
+pub use compare::Comparison;
 pub use error::{Error, Result};
 pub use histogram::Histogram;
 pub use manifest::Manifest;
