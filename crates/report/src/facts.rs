@@ -4,6 +4,8 @@
 //! What is unknown is called unknown; where runs differ the line is marked, since that is what a reader who
 //! compares looks for.
 
+use std::collections::BTreeSet;
+
 use evidence::Bundle;
 use evidence::manifest::{RowEntry, State};
 use machine::snapshot::Preemption;
@@ -67,10 +69,9 @@ fn machine_of(machine: &Snapshot) -> Vec<(&'static str, String)> {
         (Some(digest), None) => format!("SHA-256 {digest}"),
         (None, _) => UNKNOWN.to_string(),
     };
-    let siblings = grouped(machine, |cpu| match cpu.siblings.len() {
-        0..=1 => None,
-        _ => Some(format!("core of {}", cpu.siblings)),
-    });
+    let online = machine.cpus.iter().filter(|cpu| cpu.online && cpu.siblings.len() > 1);
+    let cores: BTreeSet<&CpuSet> = online.map(|cpu| &cpu.siblings).collect();
+    let cores = cores.iter().map(|core| core.to_string()).collect::<Vec<_>>().join("; ");
     let scheduler = &machine.scheduler;
     let throttle = match (scheduler.rt_runtime_us, scheduler.rt_period_us) {
         (Some(-1), _) => "none".to_string(),
@@ -88,7 +89,7 @@ fn machine_of(machine: &Snapshot) -> Vec<(&'static str, String)> {
         ("Processor", or_unknown(&machine.cpu_model)),
         ("Architecture", or_unknown(&machine.architecture)),
         ("CPUs online", set(&machine.online())),
-        ("Shared cores", if siblings.is_empty() && known { "none".to_string() } else { siblings }),
+        ("CPUs that share a core", filled(cores, known)),
         ("Memory", machine.memory_bytes.map_or(UNKNOWN.to_string(), mebibytes)),
         ("Kernel", or_unknown(&kernel.release)),
         ("Build", or_unknown(&kernel.version)),

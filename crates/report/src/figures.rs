@@ -8,8 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::chart::LoadStyle;
-use crate::runs::{RowView, Run, Runs};
+use crate::runs::{self, Kind, RowView, Run, Runs};
 use crate::text;
+
+/// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away alone.
+const REASONS: usize = 8;
 
 /// Spikes shown for each run.
 const SPIKES: usize = 20;
@@ -26,13 +29,21 @@ pub(crate) struct VerdictCard {
     /// Limit, worst maximum, samples, and how much there is to read on.
     pub facts: Vec<(&'static str, String)>,
     pub reasons: Vec<String>,
+    /// How many of them are not folded away.
+    pub reasons_shown: usize,
+}
+
+/// The lines of one probe in the table of all rows.
+#[derive(Debug, Serialize)]
+pub(crate) struct FigureGroup {
+    pub title: String,
+    pub rows: Vec<FigureRow>,
 }
 
 /// A line of the table of all rows.
 #[derive(Debug, Serialize)]
 pub(crate) struct FigureRow {
     pub run: String,
-    pub kind: String,
     pub load: String,
     pub style: LoadStyle,
     pub cpu: u32,
@@ -41,7 +52,6 @@ pub(crate) struct FigureRow {
     pub cells: Vec<String>,
     pub corrected: Vec<String>,
     pub limit: String,
-    pub miss_rate_below: String,
     pub state: &'static str,
     pub result: String,
 }
@@ -71,7 +81,7 @@ pub(crate) struct SpikeRow {
 #[derive(Debug, Serialize)]
 pub(crate) struct TailRow {
     pub run: String,
-    pub row: String,
+    pub rows: Vec<String>,
     pub refused: bool,
     pub words: Vec<(String, String)>,
 }
@@ -107,25 +117,22 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
     let mut facts = Vec::new();
     if let Some(worst) = run.rows().max_by_key(worst_first) {
         let late = run.rows().map(|row| row.verdict.late).sum::<u64>();
-        facts.push((
-            "Worst maximum",
-            format!("{}, {}", text::us_unit(worst.summary.max_ns), worst.row.entry.key),
-        ));
+        facts.push(("Worst maximum", text::us_unit(worst.summary.max_ns)));
+        facts.push(("Where", worst.place()));
         facts.push(("Samples", text::count(run.rows().map(|row| row.summary.count).sum())));
         facts.push(("Late cycles", text::count(late)));
     }
     let manifest = &run.bundle.manifest;
-    let counted = |number: usize, one: &str| text::plural(number, one);
-    facts.push((
-        "To be read with it",
-        format!(
-            "{}, {}, {} not run, {} missing",
-            counted(manifest.taints.len(), "taint"),
-            counted(manifest.notes.len(), "note"),
-            counted(manifest.not_run.len(), "row"),
-            counted(run.bundle.missing.len(), "part")
-        ),
-    ));
+    let caveats = [
+        (manifest.taints.len(), "taint", ""),
+        (manifest.notes.len(), "note", ""),
+        (manifest.not_run.len(), "row", " not run"),
+        (run.bundle.missing.len(), "part", " missing"),
+    ];
+    let caveats = caveats.iter().filter(|(number, ..)| *number > 0);
+    let caveats: Vec<_> =
+        caveats.map(|(number, one, what)| format!("{}{what}", text::plural(*number, one))).collect();
+    facts.push(("Caveats", if caveats.is_empty() { "none".to_string() } else { caveats.join(", ") }));
     VerdictCard {
         run: if several { run.letter.clone() } else { String::new() },
         name: run.name.clone(),
@@ -133,6 +140,7 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
         mark,
         words: format!("{word}{rest}"),
         facts,
+        reasons_shown: if verdict.reasons.len() > REASONS { REASONS - 2 } else { REASONS },
         reasons: verdict.reasons.clone(),
     }
 }
@@ -143,20 +151,22 @@ fn worst_first(row: &RowView) -> (u64, u64) {
     (over, row.summary.max_ns)
 }
 
-pub(crate) fn rows(runs: &Runs) -> Vec<FigureRow> {
+pub(crate) fn rows(runs: &Runs) -> Vec<FigureGroup> {
+    let group = |kind: &Kind| FigureGroup { title: kind.to_string(), rows: rows_of(runs, kind) };
+    runs.kinds.iter().map(group).collect()
+}
+
+fn rows_of(runs: &Runs, kind: &Kind) -> Vec<FigureRow> {
     let mut rows = Vec::new();
-    for kind in &runs.kinds {
-        for load in &runs.loads {
-            for cpu in runs.cpus(kind) {
-                let first = rows.len();
-                for run in &runs.all {
-                    if let Some(row) = run.row(kind, load, cpu) {
-                        let mut line = figures(row, runs.load_place(load));
-                        line.run = if runs.several() { run.letter.clone() } else { String::new() };
-                        line.kind = kind.to_string();
-                        line.same = rows.len() > first;
-                        rows.push(line);
-                    }
+    for (place, load) in runs.loads.iter().enumerate() {
+        for cpu in runs.cpus(kind) {
+            let first = rows.len();
+            for run in &runs.all {
+                if let Some(row) = run.row(kind, load, cpu) {
+                    let mut line = figures(row, place);
+                    line.run = if runs.several() { run.letter.clone() } else { String::new() };
+                    line.same = rows.len() > first;
+                    rows.push(line);
                 }
             }
         }
@@ -177,14 +187,15 @@ fn figures(row: RowView, place: usize) -> FigureRow {
     };
     FigureRow {
         run: String::new(),
-        kind: String::new(),
         load: text::clean(&key.load),
         style: LoadStyle::of(place),
         cpu: key.cpu,
         same: false,
         cells: vec![
-            text::count(s.count),
+            us(s.max_ns),
+            only_if(limited, text::count(s.over_limit)),
             only_if(periodic, text::count(s.missed)),
+            text::count(s.count),
             us(s.min_ns),
             text::us(s.mean_ns),
             text::us(s.stddev_ns),
@@ -192,15 +203,13 @@ fn figures(row: RowView, place: usize) -> FigureRow {
             us(s.p99_ns),
             us(s.p99_9_ns),
             us(s.p99_999_ns),
-            us(s.max_ns),
-            only_if(limited, text::count(s.over_limit)),
         ],
         corrected: vec![
             only_if(periodic, us(s.p99_9_corrected_ns)),
             only_if(periodic && limited, text::count(s.over_limit_corrected)),
+            only_if(periodic, format!("{:.1e}", row.verdict.miss_rate_below)),
         ],
         limit: s.limit_ns.map_or("–".to_string(), us),
-        miss_rate_below: only_if(periodic, format!("{:.1e}", row.verdict.miss_rate_below)),
         state: if row.late() { "late" } else { "ok" },
         result,
     }
@@ -237,7 +246,7 @@ pub(crate) fn spikes(run: &Run, several: bool) -> SpikeTable {
 fn spike(spike: &Spike) -> SpikeRow {
     SpikeRow {
         latency_us: text::us(spike.latency_ns as f64),
-        place: text::clean(&spike.key.to_string()),
+        place: runs::place(&spike.key),
         at: format!("{:.3} s", spike.at_ns as f64 / 1e9),
         wall_time: spike.wall_time.clone().unwrap_or_default(),
         missed: spike.missed,
@@ -266,14 +275,14 @@ fn spaced(name: &str) -> String {
     text::clean(name).replace('_', " ")
 }
 
-/// What the tails suggest; rows that are refused for the same reason are named together.
+/// What the tails suggest; rows of which the same is said are named together.
 pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
     let mut rows: Vec<TailRow> = Vec::new();
     for run in &runs.all {
         let letter = if runs.several() { run.letter.clone() } else { String::new() };
         for row in run.rows() {
             let mut tail = serde_json::to_value(&row.verdict.tail).unwrap_or_default();
-            let place = text::clean(&row.row.entry.key.to_string());
+            let place = row.place();
             let state = tail.as_object_mut().and_then(|map| map.remove("state"));
             let refused = state.is_some_and(|state| state == "refused");
             let words = match tail {
@@ -283,11 +292,10 @@ pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
                 Value::Object(map) => vec![("refused".to_string(), map.values().map(words).collect())],
                 other => vec![(String::new(), words(&other))],
             };
-            match rows.last_mut() {
-                Some(last) if refused && last.run == letter && last.words == words => {
-                    last.row = format!("{}; {place}", last.row);
-                }
-                _ => rows.push(TailRow { run: letter.clone(), row: place, refused, words }),
+            let same = |other: &&mut TailRow| other.run == letter && other.words == words;
+            match rows.iter_mut().find(same) {
+                Some(other) => other.rows.push(place),
+                None => rows.push(TailRow { run: letter.clone(), rows: vec![place], refused, words }),
             }
         }
     }

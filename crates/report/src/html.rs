@@ -12,7 +12,7 @@ use crate::chart::maxima::{self, Bars};
 use crate::chart::persistence::{self, Pictures};
 use crate::chart::{LoadStyle, Panels, histogram, timeline};
 use crate::facts::{self, Fact, Grant};
-use crate::figures::{self, FigureRow, SpikeTable, TailRow, VerdictCard};
+use crate::figures::{self, FigureGroup, SpikeTable, TailRow, VerdictCard};
 use crate::runs::{Run, Runs};
 use crate::text;
 
@@ -26,7 +26,7 @@ struct Page {
     verdicts: Vec<VerdictCard>,
     loads: Vec<Load>,
     maxima: Vec<Bars>,
-    rows: Vec<FigureRow>,
+    rows: Vec<FigureGroup>,
     histograms: Vec<Panels>,
     time: Vec<Panels>,
     persistence: Vec<Pictures>,
@@ -125,7 +125,7 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
         several,
         run_count: runs.all.len(),
         verdicts,
-        loads: runs.loads.iter().enumerate().map(load).collect(),
+        loads: runs.loads.iter().enumerate().filter(|(_, name)| runs.measured(name)).map(load).collect(),
         maxima: runs.kinds.iter().map(|kind| maxima::bars(&runs, kind)).collect(),
         rows: figures::rows(&runs),
         histograms: runs.kinds.iter().map(|kind| histogram::panels(&runs, kind)).collect(),

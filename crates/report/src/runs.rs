@@ -73,6 +73,16 @@ impl<'a> Runs<'a> {
         self.rows_of(kind).map(|row| row.row.entry.key.cpu).collect()
     }
 
+    /// Whether anything was measured under `load`.
+    pub fn measured(&self, load: &str) -> bool {
+        self.all.iter().flat_map(|run| &run.bundle.rows).any(|row| row.entry.key.load == load)
+    }
+
+    /// How many loads `kind` was measured under in any run.
+    pub fn loads_of(&self, kind: &Kind) -> usize {
+        self.rows_of(kind).map(|row| &row.row.entry.key.load).collect::<BTreeSet<_>>().len()
+    }
+
     /// The place of `load` among all loads: what gives it its colour and shape.
     pub fn load_place(&self, load: &str) -> usize {
         self.loads.iter().position(|name| name == load).unwrap_or(0)
@@ -126,10 +136,20 @@ impl std::fmt::Display for Kind {
 }
 
 impl RowView<'_> {
+    /// Where it was measured, shortly: `wakeup every 1 ms · io · cpu 2`.
+    pub fn place(&self) -> String {
+        place(&self.row.entry.key)
+    }
+
     /// Whether any of its cycles was late.
     pub fn late(&self) -> bool {
         self.verdict.late > 0
     }
+}
+
+/// What `key` names, shortly: `wakeup every 1 ms · io · cpu 2`.
+pub(crate) fn place(key: &RowKey) -> String {
+    format!("{} · {} · cpu {}", Kind::of(key), text::short(&key.load, 24), key.cpu)
 }
 
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {

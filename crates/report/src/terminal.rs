@@ -104,6 +104,7 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
         wrapped(&mut out, "missing: ", &text::clean(part), Paint::Unsure, style);
     }
     reasons(&mut out, document, style);
+    out.push('\n');
     out.push_str(&verdict_line(document, style));
     out.push('\n');
     out
@@ -135,7 +136,7 @@ fn rows(out: &mut String, rows: &[Summary], style: Style) {
 
 fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
     let us = |ns: u64| text::us(ns as f64);
-    let load_width = if width < 80 { 12 } else { 24 };
+    let load_width = if width < 100 { 12 } else { 24 };
     let periods: BTreeSet<_> = rows.iter().map(|row| row.key.period_ns).collect();
     let several_probes = rows.iter().any(|row| row.key.probe != rows[0].key.probe);
     let several_periods = periods.iter().flatten().count() > 1;

@@ -17,7 +17,6 @@ pub(crate) struct Bars {
     pub description: String,
     pub height: u32,
     pub x: Vec<Tick>,
-    pub logarithmic: bool,
     pub bars: Vec<Bar>,
 }
 
@@ -26,6 +25,8 @@ pub(crate) struct Bars {
 pub(crate) struct Bar {
     /// Where its line of text begins, in CSS pixels from the top.
     pub top: u32,
+    /// From there to the next bar.
+    pub height: u32,
     pub style: LoadStyle,
     pub load: String,
     /// The run's letter, where there are several.
@@ -66,11 +67,13 @@ pub(crate) fn bars(runs: &Runs, kind: &Kind) -> Bars {
     let least = runs.rows_of(kind).filter(|row| row.summary.count > 0).map(|row| row.summary.max_ns).min();
     let (least, high) = (least.unwrap_or(1) as f64, range_ns(runs, kind).1);
     let (axis, x) = if high / least > 25.0 {
-        let log = Log::around(least / 2.0, high);
+        let log = Log::around(least / 2.0, high * 1.2);
         (Axis::Log(log), log.ticks(5, text::time))
     } else {
         let to = high * 1.05;
-        (Axis::Linear(to), linear_ticks(to, 5, text::time))
+        let mut ticks = linear_ticks(to, 5, text::time);
+        ticks[0].label = "0".to_string();
+        (Axis::Linear(to), ticks)
     };
     let (mut bars, mut top, mut words) = (Vec::new(), 0, Vec::new());
     for load in &runs.loads {
@@ -83,14 +86,19 @@ pub(crate) fn bars(runs: &Runs, kind: &Kind) -> Bars {
                 bars.push(bar);
             }
         }
-        top += if bars.len() > before { GAP } else { 0 };
+        if let Some(last) = bars[before..].last_mut() {
+            last.height += GAP;
+            top += GAP;
+        }
     }
+    let limits = super::limits(runs.rows_of(kind), |_| 0.0);
+    let limit = if let [only] = &limits[..] { format!(" · {}", only.label) } else { String::new() };
+    let scale = if matches!(axis, Axis::Log(_)) { " · logarithmic" } else { "" };
     Bars {
-        title: kind.to_string(),
+        title: format!("{kind}{limit}{scale}"),
         description: format!("Largest latency under each load. {}.", words.join("; ")),
         height: top,
         x,
-        logarithmic: matches!(axis, Axis::Log(_)),
         bars,
     }
 }
@@ -103,8 +111,9 @@ fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<B
     }
     let blank = Bar {
         top: 0,
+        height: BAR,
         style: LoadStyle::of(runs.load_place(load)),
-        load: text::short(load, 20),
+        load: text::short(load, 18),
         run: if runs.several() { run.letter.clone() } else { String::new() },
         value: "not run".to_string(),
         state: "none",
@@ -115,14 +124,16 @@ fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<B
     let Some(worst) = rows.iter().max_by_key(|row| row.summary.max_ns) else { return Some(blank) };
     let late = rows.iter().any(RowView::late);
     let missed: u64 = rows.iter().map(|row| row.summary.missed).sum();
-    let missed = if missed > 0 { format!(" · {} missed", text::count(missed)) } else { String::new() };
     let limit = rows.iter().filter_map(|row| row.row.entry.limit_ns).min();
+    // What the bar itself does not show: missed periods below the limit.
+    let only_missed = late && limit.is_none_or(|ns| worst.summary.max_ns <= ns);
+    let missed = if only_missed { format!(" · {} missed", text::count(missed)) } else { String::new() };
     let verdict = match (late, limit) {
-        (true, _) => " · ✗ LATE",
-        (false, Some(_)) => " · ✓",
+        (true, _) => " ✗ LATE",
+        (false, Some(_)) => " ✓",
         (false, None) => "",
     };
-    let place = if rows.len() > 1 { format!(" on cpu {}", worst.row.entry.key.cpu) } else { String::new() };
+    let place = if rows.len() > 1 { format!(" · cpu {}", worst.row.entry.key.cpu) } else { String::new() };
     Some(Bar {
         value: format!("{}{place}{missed}{verdict}", text::us_unit(worst.summary.max_ns)),
         state: if late { "late" } else { "ok" },

@@ -44,6 +44,8 @@ const PHOSPHOR: [[u8; 3]; 16] = [
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Pictures {
     pub title: String,
+    /// How many stand side by side where there is room.
+    pub columns: usize,
     pub plots: Vec<Plot>,
     pub left_out: String,
 }
@@ -100,7 +102,17 @@ pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
             }
         }
     }
-    Ok(Some(Pictures { title: kind.to_string(), plots, left_out: note }))
+    let columns = columns(runs.all.len(), runs.loads_of(kind), runs.cpus(kind).len());
+    Ok(Some(Pictures { title: kind.to_string(), columns, plots, left_out: note }))
+}
+
+/// So many columns that the runs of a load stay side by side, and lines are as equally filled as they can be: a
+/// line for the loads of a CPU or, where there is one load only, for the CPUs.
+fn columns(runs: usize, loads: usize, cpus: usize) -> usize {
+    const MOST: usize = 6;
+    let groups = if loads > 1 { loads } else { cpus };
+    let lines = groups.div_ceil((MOST / runs.max(1)).max(1));
+    runs * groups.div_ceil(lines.max(1))
 }
 
 fn plot(runs: &Runs, run: &Run, row: RowView, levels: Levels) -> Result<Plot> {
@@ -181,6 +193,12 @@ mod tests {
         picture.add(0, 20, 1, 0);
         picture.add(99, 10, 100_000, 600);
         picture
+    }
+
+    #[test]
+    fn runs_of_a_load_stay_side_by_side() {
+        assert_eq!([columns(1, 4, 2), columns(1, 8, 12), columns(1, 1, 12)], [4, 4, 6]);
+        assert_eq!([columns(2, 5, 2), columns(2, 1, 1), columns(3, 4, 2)], [6, 2, 6]);
     }
 
     #[test]

@@ -78,8 +78,8 @@ fn strip(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, parts: &[Part], axes: &A
     for (part, row) in parts.iter().zip(&rows) {
         let share = part.length_s as f64 / axes.length_s as f64;
         let from = part.from_s as f64 / axes.length_s as f64;
-        let fits = part.load.chars().count() as f64 + 3.0 <= share * CHARACTERS;
-        let name = if fits { text::clean(part.load) } else { String::new() };
+        let room = (share * CHARACTERS) as usize;
+        let name = if room >= 4 { text::short(part.load, room) } else { String::new() };
         plot.bands.push(Band { style: part.style, name, from: hundredth(100.0 * from) });
         let Some(row) = row.filter(|row| !row.row.series.seconds.is_empty()) else { continue };
         let columns =
