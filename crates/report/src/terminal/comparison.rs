@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two runs side by side: a block for each series, a line for each of its figures.
+
+use evidence::compare::{Change, Comparison, Difference, Side};
+use evidence::manifest::RowKey;
+
+use crate::figures::said;
+use crate::terminal::column::{self, Column};
+use crate::terminal::{Paint, Style, banner, wrapped};
+use crate::text;
+
+/// What changed from one run to the other, what is to be read with it, and both verdicts as the last line.
+pub fn comparison(comparison: &Comparison, style: Style) -> String {
+    let mut out = String::new();
+    changes(&mut out, &comparison.rows, style);
+    let different = |out: &mut String, lead: &str, paint, differences: &[Difference]| {
+        for difference in differences {
+            wrapped(out, lead, &text::clean(&difference.to_string()), paint, style);
+        }
+    };
+    different(&mut out, "unlike: ", Paint::Unsure, &comparison.differences);
+    different(&mut out, "machine: ", Paint::Quiet, &comparison.machine_differences);
+    for (which, keys) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
+        for key in keys {
+            wrapped(&mut out, &format!("only {which}: "), &named(key), Paint::Unsure, style);
+        }
+    }
+    for (which, side) in [("before", &comparison.before), ("after", &comparison.after)] {
+        for taint in &side.taints {
+            let words = super::taint_words(taint);
+            wrapped(&mut out, &format!("taint {which}: "), &words, Paint::Unsure, style);
+        }
+        for part in &side.missing {
+            wrapped(&mut out, &format!("missing {which}: "), &text::clean(part), Paint::Unsure, style);
+        }
+    }
+    for caveat in &comparison.caveats {
+        wrapped(&mut out, "note: ", &text::clean(caveat), Paint::Quiet, style);
+    }
+    out.push('\n');
+    out.push_str(&last_line(comparison, style));
+    out.push('\n');
+    out
+}
+
+fn changes(out: &mut String, rows: &[Change], style: Style) {
+    if rows.is_empty() {
+        return;
+    }
+    let mut columns = vec![
+        Column::text("figure", 0, rows, figure),
+        Column::of("before", 0, rows, |row| text::us(row.before)),
+        Column::of("after", 0, rows, |row| text::us(row.after)),
+        Column::of("change", 0, rows, |row| row.change_percent.map_or("-".to_string(), percent)),
+        Column::text("95 % interval", 1, rows, |row| match row.interval_percent {
+            Some([low, high]) => format!("{} to {}", percent(low), percent(high)),
+            None => "-".to_string(),
+        }),
+        Column::text("", 0, rows, |row| judged(row).1.to_string()),
+    ];
+    column::fit(&mut columns, style.width());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
+    let mut before: Option<&RowKey> = None;
+    for (place, row) in rows.iter().enumerate() {
+        if before != Some(&row.key) {
+            out.push_str(if before.is_some() { "\n" } else { "" });
+            wrapped(out, "", &named(&row.key), Paint::Plain, style);
+            out.push_str(&style.paint(Paint::Quiet, &head));
+            out.push('\n');
+            before = Some(&row.key);
+        }
+        let cell = |column: &Column| {
+            let text = column.set(&column.cells[place]);
+            if column.head.is_empty() { style.paint(judged(row).0, &text) } else { text }
+        };
+        out.push_str(&column::line(columns.iter().map(cell)));
+        out.push('\n');
+    }
+    out.push_str(&style.paint(Paint::Quiet, "latencies in us; below zero is better"));
+    out.push_str("\n\n");
+}
+
+/// The figure as the table of rows heads it: `p99.9`, `max`.
+fn figure(row: &Change) -> String {
+    let name = serde_json::to_value(row.figure).unwrap_or_default();
+    let name = name.as_str().unwrap_or_default().trim_end_matches("_ns");
+    name.replace('_', ".")
+}
+
+fn percent(percent: f64) -> String {
+    format!("{percent:+.1} %")
+}
+
+/// Whether chance alone within the two runs could explain the change.
+fn judged(row: &Change) -> (Paint, &'static str) {
+    match row.interval_percent {
+        Some([_, high]) if high < 0.0 => (Paint::Good, "better"),
+        Some([low, _]) if low > 0.0 => (Paint::Bad, "worse"),
+        Some(_) => (Paint::Quiet, "no clear change"),
+        None => (Paint::Quiet, ""),
+    }
+}
+
+fn named(key: &RowKey) -> String {
+    text::clean(&key.to_string())
+}
+
+fn last_line(comparison: &Comparison, style: Style) -> String {
+    if !comparison.comparable && !comparison.forced {
+        return banner("==> NOT COMPARED: not the same was asked of both", "unproven", style);
+    }
+    let words = |side: &Side| {
+        let said = said(side.outcome, side.limit_ns);
+        format!("{}{}", said.word.to_uppercase(), said.rest)
+    };
+    let unlike = if comparison.forced { " (UNLIKE RUNS, compared by force)" } else { "" };
+    let line =
+        format!("==> before {}, after {}{unlike}", words(&comparison.before), words(&comparison.after));
+    banner(&line, said(comparison.after.outcome, None).state, style)
+}
