@@ -3,6 +3,7 @@
 
 use evidence::Bundle;
 use evidence::manifest::Spike;
+use evidence::tail::{Estimate, Level, Tail};
 use evidence::verdict::Outcome;
 use serde::Serialize;
 use serde_json::Value;
@@ -281,39 +282,37 @@ pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
     for run in &runs.all {
         let letter = if runs.several() { run.letter.clone() } else { String::new() };
         for row in run.rows() {
-            let mut tail = serde_json::to_value(&row.verdict.tail).unwrap_or_default();
-            let place = row.place();
-            let state = tail.as_object_mut().and_then(|map| map.remove("state"));
-            let refused = state.is_some_and(|state| state == "refused");
-            let words = match tail {
-                Value::Object(map) if !refused => {
-                    map.iter().flat_map(|(name, value)| level(name, value)).collect()
-                }
-                Value::Object(map) => vec![("refused".to_string(), map.values().map(words).collect())],
-                other => vec![(String::new(), words(&other))],
+            let (refused, words) = match &row.verdict.tail {
+                Tail::Estimate(estimate) => (false, estimated(estimate)),
+                Tail::Refused { reason } => (true, vec![("refused".to_string(), text::clean(reason))]),
             };
             let same = |other: &&mut TailRow| other.run == letter && other.words == words;
             match rows.iter_mut().find(same) {
-                Some(other) => other.rows.push(place),
-                None => rows.push(TailRow { run: letter.clone(), rows: vec![place], refused, words }),
+                Some(other) => other.rows.push(row.place()),
+                None => {
+                    rows.push(TailRow { run: letter.clone(), rows: vec![row.place()], refused, words });
+                }
             }
         }
     }
     rows
 }
 
-/// One figure of an estimate; lists become one figure each.
-fn level(name: &str, value: &Value) -> Vec<(String, String)> {
-    match (name.strip_suffix("_ns"), value) {
-        (_, Value::Array(items)) => items.iter().map(|item| (spaced(name), words(item))).collect(),
-        (Some(name), Value::Number(ns)) => {
-            vec![(spaced(name), format!("{} us", text::us(ns.as_f64().unwrap_or(0.0))))]
-        }
-        (None, Value::Number(number)) if number.is_f64() => {
-            vec![(spaced(name), format!("{:.3}", number.as_f64().unwrap_or(0.0)))]
-        }
-        _ => vec![(spaced(name), words(value))],
-    }
+fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
+    let level = |level: &Level| {
+        let [latency, low, high] =
+            [level.latency_ns, level.low_ns, level.high_ns].map(|ns| text::us(ns as f64));
+        (format!("once in {}", text::count(level.once_in)), format!("{latency} us ({low}–{high})"))
+    };
+    let mut words: Vec<_> = estimate.levels.iter().map(level).collect();
+    words.extend([
+        ("above".to_string(), text::us_unit(estimate.threshold_ns)),
+        ("exceedances".to_string(), text::count(estimate.exceedances)),
+        ("shape".to_string(), format!("{:.3}", estimate.shape)),
+        ("scale".to_string(), format!("{} us", text::us(estimate.scale_ns))),
+        ("fit p".to_string(), format!("{:.2}", estimate.fit_p_value)),
+    ]);
+    words
 }
 
 #[cfg(test)]
@@ -329,10 +328,21 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_of_any_shape_is_put_in_words() {
-        let levels = json!([{ "rate": 1e-6, "level_ns": 90_000 }]);
-        assert_eq!(level("levels", &levels), [("levels".into(), "rate 1e-6, level 90.0 us".into())]);
-        assert_eq!(level("shape", &json!(-0.1234)), [("shape".into(), "-0.123".into())]);
-        assert_eq!(level("scale_ns", &json!(1_500.0)), [("scale".into(), "1.50 us".into())]);
+    fn an_estimate_is_stated_with_its_interval_and_its_diagnostics() {
+        let level = Level { once_in: 1_000_000, latency_ns: 94_100, low_ns: 80_200, high_ns: 130_000 };
+        let words = estimated(&Estimate {
+            threshold_ns: 20_000,
+            exceedances: 1_000,
+            shape: -0.1234,
+            scale_ns: 1_500.0,
+            fit_p_value: 0.4,
+            levels: vec![level],
+        });
+        let words: Vec<_> = words.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        assert_eq!(words[0], "once in 1,000,000 94.1 us (80.2–130)");
+        assert_eq!(
+            words[1..].join(", "),
+            "above 20.0 us, exceedances 1,000, shape -0.123, scale 1.50 us, fit p 0.40"
+        );
     }
 }

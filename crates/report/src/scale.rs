@@ -39,7 +39,7 @@ impl Log {
         let decades = (self.to / self.from).log10();
         let (first, last) = (self.from.log10().floor() as i32, (self.to * 1.000_001).log10().floor() as i32);
         let every = (decades / most as f64).ceil().max(1.0) as i32;
-        let in_between: &[f64] = if decades * 3.0 <= most as f64 { &[2.0, 5.0] } else { &[] };
+        let in_between: &[f64] = if decades * 3.0 < most as f64 - 1.0 { &[2.0, 5.0] } else { &[] };
         let faint: &[f64] = if every > 1 { &[] } else { &[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0] };
         let mut ticks = Vec::new();
         for power in first..=last {

@@ -5,12 +5,17 @@ mod common;
 
 use common::Plan;
 use evidence::document::ProveDocument;
-use report::terminal::{Style, table};
+use report::terminal::{Style, comparison, table};
 
 const PLAIN: Style = Style { color: false, width: 120 };
 
+/// One CPU, for speed.
+fn plan(plan: Plan) -> Plan {
+    Plan { cpus: 2..3, ..plan }
+}
+
 fn stock() -> ProveDocument {
-    ProveDocument::of(&Plan::before().in_memory())
+    ProveDocument::of(&plan(Plan::before()).in_memory())
 }
 
 #[test]
@@ -26,9 +31,9 @@ fn a_line_a_row_and_the_verdict_last() {
 
 #[test]
 fn the_verdict_says_held_and_unproven_too() {
-    let held = ProveDocument::of(&Plan::after().in_memory());
+    let held = ProveDocument::of(&plan(Plan::after()).in_memory());
     assert!(table(&held, PLAIN).ends_with("==> HOLDS 100 us\n"));
-    let tainted = ProveDocument::of(&Plan { tainted: true, ..Plan::after() }.in_memory());
+    let tainted = ProveDocument::of(&Plan { tainted: true, ..plan(Plan::after()) }.in_memory());
     let text = table(&tainted, PLAIN);
     assert!(text.ends_with("==> UNPROVEN: 100 us was kept, but that is not proven\n"), "{text}");
 }
@@ -52,8 +57,9 @@ fn what_was_not_run_what_taints_and_what_is_missing_is_said() {
 
 #[test]
 fn a_narrow_terminal_gets_fewer_columns_and_no_wrapped_row() {
+    let document = stock();
     for width in [40, 60, 80, 100, 132] {
-        let text = table(&stock(), Style { color: false, width });
+        let text = table(&document, Style { color: false, width });
         for line in text.lines().filter(|line| !line.starts_with("- ")) {
             assert!(line.chars().count() <= width, "{width}: {line}");
         }
@@ -65,8 +71,9 @@ fn a_narrow_terminal_gets_fewer_columns_and_no_wrapped_row() {
 
 #[test]
 fn colour_only_adds_to_words() {
-    let coloured = table(&stock(), Style { color: true, width: 80 });
-    let plain = table(&stock(), Style { color: false, width: 80 });
+    let document = stock();
+    let coloured = table(&document, Style { color: true, width: 80 });
+    let plain = table(&document, Style { color: false, width: 80 });
     let mut stripped = String::new();
     for part in coloured.split('\u{1b}') {
         stripped.push_str(
@@ -93,4 +100,27 @@ fn nothing_measured_still_gives_a_verdict() {
     let empty = Plan { loads: Vec::new(), tainted: false, ..Plan::before() };
     let text = table(&ProveDocument::of(&empty.in_memory()), PLAIN);
     assert!(text.contains("nothing was measured") && text.contains("==> UNPROVEN"), "{text}");
+}
+
+#[test]
+fn a_comparison_says_what_changed_and_both_verdicts() {
+    let bundles = [Plan::before(), Plan::after()].map(|run| plan(run).in_memory());
+    let found = evidence::compare::compare(&bundles[0], &bundles[1], false);
+    let text = comparison(&found, Style { color: false, width: 100 });
+    let block = text.split("\n\n").next().unwrap();
+    let figures: Vec<_> = block.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(figures, ["p50", "p99", "p99.9", "p99.999", "max", "mean"], "{text}");
+    assert!(block.lines().any(|line| line.starts_with("p50") && line.ends_with("better")), "{text}");
+    assert!(text.contains("taint before: steal"), "{text}");
+    assert!(text.ends_with("==> before DOES NOT HOLD 100 us, after HOLDS 100 us\n"), "{text}");
+}
+
+#[test]
+fn unlike_runs_are_not_compared_but_by_force() {
+    let bundles = [Plan::before(), Plan { seconds: 30, ..Plan::after() }].map(|run| plan(run).in_memory());
+    let refused = comparison(&evidence::compare::compare(&bundles[0], &bundles[1], false), PLAIN);
+    assert!(refused.contains("unlike: duration_ns") && !refused.contains("p99.9"), "{refused}");
+    assert!(refused.ends_with("==> NOT COMPARED: not the same was asked of both\n"), "{refused}");
+    let forced = comparison(&evidence::compare::compare(&bundles[0], &bundles[1], true), PLAIN);
+    assert!(forced.contains("p99.9") && forced.contains("UNLIKE RUNS"), "{forced}");
 }

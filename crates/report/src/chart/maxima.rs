@@ -113,7 +113,7 @@ fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<B
         top: 0,
         height: BAR,
         style: LoadStyle::of(runs.load_place(load)),
-        load: text::short(load, 18),
+        load: text::short(load, 16),
         run: if runs.several() { run.letter.clone() } else { String::new() },
         value: "not run".to_string(),
         state: "none",

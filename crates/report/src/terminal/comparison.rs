@@ -1,105 +1,120 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two runs side by side, as text: a line a figure.
+//! Two runs side by side: a block for each series, a line for each of its figures.
 
-use evidence::Comparison;
-use evidence::compare::{Change, Figure};
+use evidence::compare::{Change, Comparison, Difference, Side};
+use evidence::manifest::RowKey;
 
-use super::{Column, Paint, Style, fit, wrapped};
+use crate::figures::said;
+use crate::terminal::column::{self, Column};
+use crate::terminal::{Paint, Style, banner, wrapped};
 use crate::text;
 
-/// The table of changes, what differs between the runs, and what the figures cannot say.
+/// What changed from one run to the other, what is to be read with it, and both verdicts as the last line.
 pub fn comparison(comparison: &Comparison, style: Style) -> String {
     let mut out = String::new();
-    let changes = comparison.rows.as_slice();
-    let mut columns = vec![
-        Column::of("probe", 3, changes, |row| text::clean(&row.key.probe)),
-        Column::of("load", 0, changes, |row| text::short(&row.key.load, 16)),
-        Column::of("cpu", 0, changes, |row| row.key.cpu.to_string()),
-        Column::of("figure", 0, changes, |row| name(row.figure).to_string()),
-        Column::of("before", 1, changes, |row| text::us(row.before)),
-        Column::of("after", 1, changes, |row| text::us(row.after)),
-        Column::of("change", 0, changes, change),
-        Column::of("95 %", 2, changes, interval),
-    ];
-    fit(&mut columns, style.width());
-    let line = |cells: Vec<String>| format!("{}\n", cells.join("  ").trim_end());
-    let head = line(columns.iter().map(|column| column.set(column.head)).collect());
-    out.push_str(&style.paint(Paint::Quiet, head.trim_end()));
-    out.push('\n');
-    for (place, row) in changes.iter().enumerate() {
-        let cell = |column: &Column| {
-            let text = column.set(&column.cells[place]);
-            if column.head == "change" { paint(row, &text, style) } else { text }
-        };
-        out.push_str(&line(columns.iter().map(cell).collect()));
+    changes(&mut out, &comparison.rows, style);
+    let different = |out: &mut String, lead: &str, paint, differences: &[Difference]| {
+        for difference in differences {
+            wrapped(out, lead, &text::clean(&difference.to_string()), paint, style);
+        }
+    };
+    different(&mut out, "unlike: ", Paint::Unsure, &comparison.differences);
+    different(&mut out, "machine: ", Paint::Quiet, &comparison.machine_differences);
+    for (which, keys) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
+        for key in keys {
+            wrapped(&mut out, &format!("only {which}: "), &named(key), Paint::Unsure, style);
+        }
     }
-    out.push_str(
-        &style.paint(Paint::Quiet, "latencies in us; the improvement is the change with its sign turned"),
-    );
-    out.push_str("\n\n");
-    for difference in &comparison.machine_differences {
-        wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), Paint::Quiet, style);
-    }
-    for (key, side) in comparison
-        .only_before
-        .iter()
-        .map(|key| (key, "before"))
-        .chain(comparison.only_after.iter().map(|key| (key, "after")))
-    {
-        wrapped(
-            &mut out,
-            "only ",
-            &format!("{side}: {}", text::clean(&key.to_string())),
-            Paint::Unsure,
-            style,
-        );
-    }
-    for (side, which) in [(&comparison.before, "before"), (&comparison.after, "after")] {
+    for (which, side) in [("before", &comparison.before), ("after", &comparison.after)] {
         for taint in &side.taints {
-            let line = text::clean(&format!("{which}: {}: {}", taint.code, taint.reason));
-            wrapped(&mut out, "taint: ", &line, Paint::Unsure, style);
+            let words = super::taint_words(taint);
+            wrapped(&mut out, &format!("taint {which}: "), &words, Paint::Unsure, style);
+        }
+        for part in &side.missing {
+            wrapped(&mut out, &format!("missing {which}: "), &text::clean(part), Paint::Unsure, style);
         }
     }
     for caveat in &comparison.caveats {
         wrapped(&mut out, "note: ", &text::clean(caveat), Paint::Quiet, style);
     }
-    if comparison.forced {
-        for difference in &comparison.differences {
-            wrapped(&mut out, "UNLIKE: ", &text::clean(&difference.to_string()), Paint::Bad, style);
-        }
-    }
-    let word = |held| if held { "holds" } else { "does not hold" };
-    let verdict =
-        format!("==> before: {}; after: {}", word(comparison.before.held), word(comparison.after.held));
-    out.push_str(&verdict);
+    out.push('\n');
+    out.push_str(&last_line(comparison, style));
     out.push('\n');
     out
 }
 
-fn name(figure: Figure) -> &'static str {
-    match figure {
-        Figure::P50 => "p50",
-        Figure::P99 => "p99",
-        Figure::P99_9 => "p99.9",
-        Figure::P99_999 => "p99.999",
-        Figure::Max => "max",
-        Figure::Mean => "mean",
+fn changes(out: &mut String, rows: &[Change], style: Style) {
+    if rows.is_empty() {
+        return;
     }
+    let mut columns = vec![
+        Column::text("figure", 0, rows, figure),
+        Column::of("before", 0, rows, |row| text::us(row.before)),
+        Column::of("after", 0, rows, |row| text::us(row.after)),
+        Column::of("change", 0, rows, |row| row.change_percent.map_or("-".to_string(), percent)),
+        Column::text("95 % interval", 1, rows, |row| match row.interval_percent {
+            Some([low, high]) => format!("{} to {}", percent(low), percent(high)),
+            None => "-".to_string(),
+        }),
+        Column::text("", 0, rows, |row| judged(row).1.to_string()),
+    ];
+    column::fit(&mut columns, style.width());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
+    let mut before: Option<&RowKey> = None;
+    for (place, row) in rows.iter().enumerate() {
+        if before != Some(&row.key) {
+            out.push_str(if before.is_some() { "\n" } else { "" });
+            wrapped(out, "", &named(&row.key), Paint::Plain, style);
+            out.push_str(&style.paint(Paint::Quiet, &head));
+            out.push('\n');
+            before = Some(&row.key);
+        }
+        let cell = |column: &Column| {
+            let text = column.set(&column.cells[place]);
+            if column.head.is_empty() { style.paint(judged(row).0, &text) } else { text }
+        };
+        out.push_str(&column::line(columns.iter().map(cell)));
+        out.push('\n');
+    }
+    out.push_str(&style.paint(Paint::Quiet, "latencies in us; below zero is better"));
+    out.push_str("\n\n");
 }
 
-fn change(row: &Change) -> String {
-    row.change_percent.map_or("-".to_string(), |percent| format!("{percent:+.1} %"))
+/// The figure as the table of rows heads it: `p99.9`, `max`.
+fn figure(row: &Change) -> String {
+    let name = serde_json::to_value(row.figure).unwrap_or_default();
+    let name = name.as_str().unwrap_or_default().trim_end_matches("_ns");
+    name.replace('_', ".")
 }
 
-fn interval(row: &Change) -> String {
-    row.interval_percent.map_or("-".to_string(), |[low, high]| format!("{low:+.1} .. {high:+.1}"))
+fn percent(percent: f64) -> String {
+    format!("{percent:+.1} %")
 }
 
-/// Coloured only where the interval leaves no doubt about the direction.
-fn paint(row: &Change, text: &str, style: Style) -> String {
+/// Whether chance alone within the two runs could explain the change.
+fn judged(row: &Change) -> (Paint, &'static str) {
     match row.interval_percent {
-        Some([_, high]) if high < 0.0 => style.paint(Paint::Good, text),
-        Some([low, _]) if low > 0.0 => style.paint(Paint::Bad, text),
-        _ => text.to_string(),
+        Some([_, high]) if high < 0.0 => (Paint::Good, "better"),
+        Some([low, _]) if low > 0.0 => (Paint::Bad, "worse"),
+        Some(_) => (Paint::Quiet, "no clear change"),
+        None => (Paint::Quiet, ""),
     }
+}
+
+fn named(key: &RowKey) -> String {
+    text::clean(&key.to_string())
+}
+
+fn last_line(comparison: &Comparison, style: Style) -> String {
+    if !comparison.comparable && !comparison.forced {
+        return banner("==> NOT COMPARED: not the same was asked of both", "unproven", style);
+    }
+    let words = |side: &Side| {
+        let said = said(side.outcome, side.limit_ns);
+        format!("{}{}", said.word.to_uppercase(), said.rest)
+    };
+    let unlike = if comparison.forced { " (UNLIKE RUNS, compared by force)" } else { "" };
+    let line =
+        format!("==> before {}, after {}{unlike}", words(&comparison.before), words(&comparison.after));
+    banner(&line, said(comparison.after.outcome, None).state, style)
 }

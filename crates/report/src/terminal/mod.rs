@@ -4,6 +4,9 @@
 //! A narrow terminal gets fewer columns, not wrapped ones: load, CPU, maximum and mark always stay. Microseconds
 //! throughout. Foreign text cannot steer the terminal: its control characters are replaced.
 
+mod column;
+mod comparison;
+
 use std::collections::BTreeSet;
 
 use evidence::Summary;
@@ -11,9 +14,8 @@ use evidence::document::ProveDocument;
 use evidence::manifest::Taint;
 
 use crate::figures::said;
+use crate::terminal::column::Column;
 use crate::text;
-
-mod comparison;
 
 pub use comparison::comparison;
 
@@ -38,6 +40,7 @@ enum Paint {
     Bad,
     Unsure,
     Quiet,
+    Plain,
 }
 
 impl Style {
@@ -47,39 +50,13 @@ impl Style {
             Paint::Bad => "1;31",
             Paint::Unsure => "33",
             Paint::Quiet => "2",
+            Paint::Plain => return text.to_string(),
         };
         if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
     }
 
     fn width(self) -> usize {
         self.width.max(NARROWEST)
-    }
-}
-
-/// A column of the table.
-struct Column {
-    head: &'static str,
-    cells: Vec<String>,
-    /// Text is set left, figures right.
-    text: bool,
-    /// Where the terminal is narrow the highest goes first; 0 always stays.
-    dispensable: u8,
-}
-
-impl Column {
-    fn of<T>(head: &'static str, dispensable: u8, rows: &[T], cell: impl Fn(&T) -> String) -> Column {
-        let text = matches!(head, "probe" | "load" | "figure" | "");
-        Column { head, cells: rows.iter().map(cell).collect(), text, dispensable }
-    }
-
-    fn width(&self) -> usize {
-        let longest = self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-        longest.max(self.head.chars().count())
-    }
-
-    fn set(&self, cell: &str) -> String {
-        let width = self.width();
-        if self.text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
     }
 }
 
@@ -112,8 +89,7 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
 
 fn rows(out: &mut String, rows: &[Summary], style: Style) {
     let columns = columns(rows, style.width());
-    let line = |cells: Vec<String>| cells.join("  ").trim_end().to_string();
-    let head = line(columns.iter().map(|column| column.set(column.head)).collect());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
     out.push_str(&style.paint(Paint::Quiet, &head));
     out.push('\n');
     for (place, row) in rows.iter().enumerate() {
@@ -127,7 +103,7 @@ fn rows(out: &mut String, rows: &[Summary], style: Style) {
                 _ => text,
             }
         };
-        out.push_str(&line(columns.iter().map(cell).collect()));
+        out.push_str(&column::line(columns.iter().map(cell)));
         out.push('\n');
     }
     out.push_str(&style.paint(Paint::Quiet, "latencies in us"));
@@ -141,8 +117,8 @@ fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
     let several_probes = rows.iter().any(|row| row.key.probe != rows[0].key.probe);
     let several_periods = periods.iter().flatten().count() > 1;
     let mut columns = vec![
-        Column::of("probe", if several_probes { 1 } else { 3 }, rows, |row| text::clean(&row.key.probe)),
-        Column::of("load", 0, rows, |row| text::short(&row.key.load, load_width)),
+        Column::text("probe", if several_probes { 1 } else { 3 }, rows, |row| text::clean(&row.key.probe)),
+        Column::text("load", 0, rows, |row| text::short(&row.key.load, load_width)),
         Column::of("cpu", 0, rows, |row| row.key.cpu.to_string()),
         Column::of("period", if several_periods { 1 } else { 9 }, rows, |row| {
             row.key.period_ns.map_or("-".to_string(), |ns| text::time(ns as f64))
@@ -156,24 +132,10 @@ fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
         Column::of("p99.9", 4, rows, |row| us(row.p99_9_ns)),
         Column::of("max", 0, rows, |row| us(row.max_ns)),
         Column::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
-        Column::of("", 0, rows, mark),
+        Column::text("", 0, rows, mark),
     ];
-    fit(&mut columns, width);
+    column::fit(&mut columns, width);
     columns
-}
-
-/// Leaves out what is dispensable until the columns fit.
-fn fit(columns: &mut Vec<Column>, width: usize) {
-    let fits = |columns: &[Column]| {
-        columns.iter().map(Column::width).sum::<usize>() + 2 * (columns.len() - 1) <= width
-    };
-    while !fits(columns) {
-        let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
-        if most == 0 {
-            break;
-        }
-        columns.retain(|column| column.dispensable < most);
-    }
 }
 
 /// Whether a cycle of the row was beyond its limit or missed.
@@ -212,7 +174,7 @@ fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
     };
     let new: Vec<_> = document.verdict.reasons.iter().filter(|reason| !given(reason)).collect();
     for reason in new.iter().take(REASONS) {
-        wrapped(out, "- ", &text::clean(reason), Paint::Quiet, Style { color: false, ..style });
+        wrapped(out, "- ", &text::clean(reason), Paint::Plain, style);
     }
     if new.len() > REASONS {
         out.push_str(&format!("- and {} more, in the report\n", new.len() - REASONS));
@@ -223,10 +185,15 @@ fn verdict_line(document: &ProveDocument, style: Style) -> String {
     let verdict = &document.verdict;
     let said = said(verdict.outcome, verdict.limit_ns);
     let line = format!("==> {}{}", said.word.to_uppercase(), said.rest);
+    banner(&line, said.state, style)
+}
+
+/// A line that is not to be missed, in the colour of `state`.
+fn banner(line: &str, state: &str, style: Style) -> String {
     if !style.color {
-        return line;
+        return line.to_string();
     }
-    let code = match said.state {
+    let code = match state {
         "ok" => "1;30;42",
         "late" => "1;97;41",
         _ => "1;30;43",

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Columns of a table, and which of them a narrow terminal can do without.
+
+/// A column of a table.
+pub(super) struct Column {
+    pub head: &'static str,
+    pub cells: Vec<String>,
+    /// Text is set left, figures right.
+    text: bool,
+    /// Where the terminal is narrow the highest goes first; 0 always stays.
+    dispensable: u8,
+}
+
+impl Column {
+    /// A column of figures.
+    pub fn of<R>(head: &'static str, dispensable: u8, rows: &[R], cell: impl Fn(&R) -> String) -> Column {
+        Column { head, cells: rows.iter().map(cell).collect(), text: false, dispensable }
+    }
+
+    /// A column of text.
+    pub fn text<R>(head: &'static str, dispensable: u8, rows: &[R], cell: impl Fn(&R) -> String) -> Column {
+        Column { text: true, ..Column::of(head, dispensable, rows, cell) }
+    }
+
+    /// `cell` as wide as the column.
+    pub fn set(&self, cell: &str) -> String {
+        let width = self.width();
+        if self.text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    }
+
+    fn width(&self) -> usize {
+        let longest = self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        longest.max(self.head.chars().count())
+    }
+}
+
+/// Drops what can be done without until a line takes at most `width`.
+pub(super) fn fit(columns: &mut Vec<Column>, width: usize) {
+    let taken = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
+    while taken(columns) > width + 2 {
+        let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
+        if most == 0 {
+            break;
+        }
+        columns.retain(|column| column.dispensable < most);
+    }
+}
+
+/// Cells side by side.
+pub(super) fn line(cells: impl Iterator<Item = String>) -> String {
+    cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
+}
