@@ -407,6 +407,16 @@ fn a_file_of_nothing_known_is_refused_in_one_line() {
 }
 
 #[test]
+fn cycles_that_a_stream_of_samples_lacks_are_said() {
+    let text = text("cyclictest-2.4-v.txt");
+    let lacking = text.lines().filter(|line| !line.contains(":      50:")).map(|line| format!("{line}\n"));
+    let bundle = parse(&lacking.collect::<String>(), None).unwrap();
+    assert_eq!(bundle.missing.len(), 2, "{:?}", bundle.missing);
+    assert!(bundle.missing[0].contains("thread 0: 1 cycles are not in the file"), "{:?}", bundle.missing);
+    assert_eq!(parse(&text.repeat(2), None).unwrap_err(), "it holds more than one run");
+}
+
+#[test]
 fn windows_line_ends_and_a_named_format_make_no_difference() {
     let text = text("oslat-2.4.txt");
     let figures = |bundle: Bundle| bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();

@@ -164,7 +164,7 @@ impl Found {
             let program = &self.manifest.written_by.program;
             let reason =
                 format!("{program} ran as SCHED_{}, without a real-time priority", policy.to_uppercase());
-            self.taint("not-real-time-policy", reason, "measure again with -p 80", None);
+            self.taint("not-real-time-policy", reason, "measure again with a real-time priority", None);
         }
     }
 

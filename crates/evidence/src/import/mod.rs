@@ -11,10 +11,11 @@
 //! | hwlatdetect text | `hardware`: only gaps above its threshold | a CPU |
 //!
 //! The rules: what the file cannot tell stays `None`, and what it hides is said in a note or a taint. Bucket
-//! counts are the file's; count, minimum, mean and maximum are the tool's own figures where it states them. A
-//! sample beyond the last bucket is counted where the buckets end, one of them at the maximum; [`Coarse`] says
-//! from where on and how many. A file that was cut short gives what it still holds and a line in
-//! [`Bundle::missing`]; half a line is never read. Seconds, spikes and jitter are in none of these formats.
+//! counts are the file's, at the smallest value of the bucket; count, minimum, mean and maximum are the tool's
+//! own figures where it states them. A sample beyond the last bucket is counted where the buckets end, one of
+//! them at the maximum; [`Coarse`] says from where on and how many. A file that was cut short gives what it
+//! still holds and a line in [`Bundle::missing`]; half a line is never read. Seconds, spikes and jitter are in
+//! none of these formats.
 //!
 //! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.3.1.
 //!

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any text as any tool's result: no panic, no endless loop, and what is read can be judged and exported.
+#![no_main]
+
+use evidence::export::{self, Choice, export};
+use evidence::import::{Format, parse, set_limit, set_load};
+use evidence::{Histogram, Summary, Verdict};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let told = Format::ALL.map(Some);
+    for format in told.into_iter().chain([None]) {
+        let Ok(mut bundle) = parse(text, format) else { continue };
+        set_load(&mut bundle, "cpu");
+        set_limit(&mut bundle, Some(100_000));
+        for row in &bundle.rows {
+            let summary = Summary::of(row);
+            assert!(summary.min_ns <= summary.p50_ns && summary.p50_ns <= summary.max_ns);
+            assert_eq!(listed(&row.series.latency), summary.count);
+        }
+        // A verdict that holds rests on samples none of which is above the limit.
+        let verdict = Verdict::of(&bundle);
+        assert!(!verdict.held || bundle.rows.iter().all(|row| row.series.latency.max_ns() <= 100_000));
+        for format in export::Format::ALL {
+            for probe in bundle.manifest.asked.probes.iter().cloned().map(Some).chain([None]) {
+                let choice = Choice { load: None, probe };
+                if let Ok(text) = export(&bundle, format, &choice) {
+                    let back = matches!(format, export::Format::Cyclictest | export::Format::Rtla);
+                    assert!(!back || parse(&text, None).is_ok(), "{text}");
+                }
+            }
+        }
+    }
+});
+
+fn listed(latency: &Histogram) -> u64 {
+    latency.buckets().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.count))
+}
