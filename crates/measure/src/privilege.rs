@@ -20,7 +20,10 @@ impl Privilege {
             // No limit at all comes as none.
             rtprio_limit: getrlimit(Resource::Rtprio).current.unwrap_or(99),
             memlock_limit_bytes: getrlimit(Resource::Memlock).current,
-            address_space_bytes: field(&status, "VmSize:").and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024,
+            address_space_bytes: field(&status, "VmSize:")
+                .and_then(|kib| kib.parse::<u64>().ok())
+                .unwrap_or(0)
+                * 1024,
         }
     }
 }

@@ -396,13 +396,22 @@ fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>) -> Vec<Ta
     let mut taints = Vec::new();
     let steal_ns = granted.steal_ns.unwrap_or(0);
     if steal_ns > 0 {
-        let reason = format!("the hypervisor took {} ms from the {} probe's CPU", steal_ns / 1_000_000, key.probe);
-        taints.push(taint("steal", reason, "measure on the machine itself, or give the guest CPUs of its own"));
+        let reason =
+            format!("the hypervisor took {} ms from the {} probe's CPU", steal_ns / 1_000_000, key.probe);
+        taints.push(taint(
+            "steal",
+            reason,
+            "measure on the machine itself, or give the guest CPUs of its own",
+        ));
     }
     let faults = granted.page_faults.unwrap_or(0);
     if faults > 0 {
         let reason = format!("the {} probe's thread took {faults} page faults while it measured", key.probe);
-        taints.push(taint("page-faults", reason, "let it lock its memory: run as root or raise RLIMIT_MEMLOCK"));
+        taints.push(taint(
+            "page-faults",
+            reason,
+            "let it lock its memory: run as root or raise RLIMIT_MEMLOCK",
+        ));
     }
     let drift = drift.map_or(0.0, |drift| drift.relative);
     if drift.abs() > LARGEST_DRIFT {

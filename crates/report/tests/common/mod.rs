@@ -243,6 +243,7 @@ fn machine(noise: f64) -> Snapshot {
                 isolated: (1..12).collect(),
                 nohz_full: (1..12).collect(),
                 irq_default: CpuSet::from_iter([0]),
+                ..Isolation::default()
             }
         } else {
             Isolation { irq_default: (0..12).collect(), ..Isolation::default() }
@@ -250,7 +251,7 @@ fn machine(noise: f64) -> Snapshot {
         scheduler: Scheduler {
             rt_runtime_us: Some(950_000),
             rt_period_us: Some(1_000_000),
-            fair_server_runtime_ns: vec![50_000_000],
+            ..Scheduler::default()
             highest_irq_thread_priority: Some(50),
         },
         clocksource: Some("tsc".into()),
@@ -259,6 +260,7 @@ fn machine(noise: f64) -> Snapshot {
         firmware: Some("Example Firmware 1.2, 2025-11-02".into()),
         product: Some("Example Box".into()),
         unread: vec!["/proc/config.gz: no such file".into()],
+        ..Snapshot::default()
     }
 }
 
