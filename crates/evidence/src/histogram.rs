@@ -200,21 +200,18 @@ impl Histogram {
             return corrected;
         }
         for bucket in self.buckets().filter(|b| b.to_ns / 2 >= period_ns) {
-            let late_ns = bucket.to_ns.min(self.max_ns());
-            let mut cycles = (late_ns / period_ns).saturating_sub(1);
-            // The first of them is late by `late_ns - period_ns`. Those that fall into one bucket are counted at
-            // once: an absurd stall has more cycles than buckets.
-            let mut value_ns = late_ns - late_ns.min(period_ns);
-            while cycles > 0 {
-                let place = index(value_ns);
-                let fits = ((value_ns - lowest(place)) / period_ns + 1).min(cycles);
-                let last_ns = value_ns - (fits - 1) * period_ns;
-                let times = fits.saturating_mul(bucket.count);
+            // The missed cycles' latencies are an arithmetic series; it is walked bucket by bucket, not term by term.
+            let mut value_ns = bucket.to_ns.min(self.max_ns()).saturating_sub(period_ns);
+            while value_ns >= period_ns {
+                let index = index(value_ns);
+                let steps = (value_ns - lowest(index).max(period_ns)) / period_ns;
+                let last_ns = value_ns - steps * period_ns;
+                let times = (steps + 1).saturating_mul(bucket.count);
                 let sum_ns =
                     (u128::from(value_ns) + u128::from(last_ns)).saturating_mul(u128::from(times)) / 2;
-                corrected.add(place, times, sum_ns, last_ns, value_ns);
-                cycles -= fits;
-                value_ns = last_ns.saturating_sub(period_ns);
+                corrected.add(index, times, sum_ns, last_ns, value_ns);
+                let Some(next_ns) = last_ns.checked_sub(period_ns) else { break };
+                value_ns = next_ns;
             }
         }
         corrected
@@ -268,6 +265,15 @@ mod tests {
         assert_eq!(seen.above(100_000), 1);
         assert_eq!(corrected.count() - seen.count(), 39);
         assert_eq!(corrected.above(100_000), 40);
+    }
+
+    #[test]
+    fn correcting_an_absurd_latency_ends_and_counts_every_missed_cycle() {
+        for late_ns in [u64::MAX, 5_000_000_007] {
+            let mut seen = Histogram::new();
+            seen.record(late_ns);
+            assert_eq!(seen.corrected(25_000).count(), late_ns / 25_000);
+        }
     }
 
     #[test]

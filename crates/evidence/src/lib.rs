@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod compare;
 
 pub mod document;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod export;
 pub mod histogram;
 pub mod import;
 
+pub mod limit;
 pub mod manifest;
 pub mod reader;
 pub mod series;
@@ -26,6 +28,7 @@ pub mod tail;
 pub mod verdict;
 pub mod writer;
 
+pub use compare::Comparison;
 pub use error::{Error, Result};
 pub use histogram::Histogram;
 pub use manifest::Manifest;

@@ -200,6 +200,20 @@ pub struct Taint {
     pub accepted: bool,
 }
 
+impl std::fmt::Display for Taint {
+    /// `steal under net on cpu 1: the hypervisor took 20 ms`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.code)?;
+        if let Some(load) = &self.load {
+            write!(out, " under {load}")?;
+        }
+        if let Some(cpu) = self.cpu {
+            write!(out, " on cpu {cpu}")?;
+        }
+        write!(out, ": {}", self.reason)
+    }
+}
+
 /// One second of a series.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Second {
@@ -215,6 +229,25 @@ pub struct Second {
     pub max_ns: u64,
     /// Periods missed.
     pub missed: u64,
+}
+
+impl Second {
+    /// Both as one, under this one's number.
+    pub fn joined(&self, other: &Second) -> Second {
+        let min_ns = match (self.count, other.count) {
+            (0, _) => other.min_ns,
+            (_, 0) => self.min_ns,
+            _ => self.min_ns.min(other.min_ns),
+        };
+        Second {
+            second: self.second,
+            count: self.count.saturating_add(other.count),
+            min_ns,
+            sum_ns: self.sum_ns.saturating_add(other.sum_ns),
+            max_ns: self.max_ns.max(other.max_ns),
+            missed: self.missed.saturating_add(other.missed),
+        }
+    }
 }
 
 /// One line of `spikes.jsonl`: a wakeup latency or a gap above the threshold.

@@ -162,7 +162,7 @@ impl Series {
 
     fn push_second(&mut self, row: Second) {
         match self.seconds.last_mut() {
-            Some(last) if last.second == row.second => *last = join(*last, row),
+            Some(last) if last.second == row.second => *last = row.joined(last),
             _ => self.seconds.push(row),
         }
     }
@@ -285,25 +285,6 @@ impl Series {
             self.latency.set_sum(sum_ns);
         }
         if ended { Ok(through) } else { Err("it was cut short".to_string()) }
-    }
-}
-
-/// Two parts of one second as one.
-fn join(a: Second, b: Second) -> Second {
-    let (first, second) = if a.count == 0 {
-        (b, b)
-    } else if b.count == 0 {
-        (a, a)
-    } else {
-        (a, b)
-    };
-    Second {
-        second: a.second,
-        count: a.count.saturating_add(b.count),
-        min_ns: first.min_ns.min(second.min_ns),
-        sum_ns: a.sum_ns.saturating_add(b.sum_ns),
-        max_ns: first.max_ns.max(second.max_ns),
-        missed: a.missed.saturating_add(b.missed),
     }
 }
 

@@ -137,7 +137,7 @@ fn over(summary: &Summary, row: &RowVerdict) -> String {
 fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> {
     let manifest = &bundle.manifest;
     let mut reasons = Vec::new();
-    if rows.iter().all(|row| row.count == 0) {
+    if rows.iter().all(|row| row.count == 0 && row.key.probe != "hardware") {
         reasons.push("nothing was measured".to_string());
     }
     reasons.extend(
@@ -157,7 +157,7 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
         ));
     }
     for taint in manifest.taints.iter().filter(|taint| !taint.accepted) {
-        reasons.push(format!("tainted ({}): {}", taint.code, taint.reason));
+        reasons.push(format!("tainted by {taint}"));
     }
     reasons
 }

@@ -180,6 +180,15 @@ impl SeriesWriter {
         Ok(())
     }
 
+    /// Removes the series' files: it was never measured.
+    pub fn discard(self) -> Result<()> {
+        for suffix in ["journal", "seconds.csv"] {
+            let path = with(&self.stem, suffix);
+            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
+        }
+        Ok(())
+    }
+
     /// Ends the series and leaves its final files; the last second may be a part of one.
     pub fn finish(mut self) -> Result<()> {
         self.compact()?;

@@ -31,6 +31,27 @@ impl CpuSet {
         Self::default()
     }
 
+    /// Reads the kernel's hexadecimal mask, `00000000,0000000f`.
+    pub fn from_mask(text: &str) -> Result<Self, CpuSetError> {
+        let fail = |reason| CpuSetError { text: text.trim().to_string(), reason };
+        let digits: Vec<char> = text.trim().chars().filter(|c| *c != ',').collect();
+        if digits.is_empty() {
+            return Err(fail("a mask has hexadecimal digits"));
+        }
+        let mut set = CpuSet::new();
+        for (place, digit) in (0u32..).zip(digits.iter().rev()) {
+            let bits = digit.to_digit(16).ok_or_else(|| fail("a mask has hexadecimal digits"))?;
+            for bit in (0..4).filter(|bit| bits & (1 << bit) != 0) {
+                let cpu = 4 * place + bit;
+                if cpu > MAX_CPU {
+                    return Err(fail("no kernel has that many CPUs"));
+                }
+                set.insert(cpu);
+            }
+        }
+        Ok(set)
+    }
+
     /// Whether `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.contains(&cpu)
@@ -162,6 +183,22 @@ mod tests {
             [("", ""), ("0", "0"), ("0,2-5", "0,2-5"), ("5,3,4", "3-5"), ("1-1\n", "1"), ("0-1,1-3", "0-3")]
         {
             assert_eq!(text.parse::<CpuSet>().unwrap().to_string(), canonical);
+        }
+    }
+
+    #[test]
+    fn reads_the_kernels_masks() {
+        for (mask, list) in [
+            ("3", "0-1"),
+            ("00000000,00000808\n", "3,11"),
+            ("03f0,00000000", "36-41"),
+            ("ff", "0-7"),
+            ("0", ""),
+        ] {
+            assert_eq!(CpuSet::from_mask(mask).unwrap().to_string(), list);
+        }
+        for mask in ["", ",", "0x3", "xyz", &format!("1{}", "0".repeat(3000))] {
+            assert!(CpuSet::from_mask(mask).is_err(), "{mask}");
         }
     }
 

@@ -23,12 +23,16 @@ pub struct Snapshot {
     pub memory_bytes: Option<u64>,
     /// The kernel.
     pub kernel: Kernel,
-    /// Every CPU the machine could have, present or not, ascending.
+    /// Every CPU that is present, online or not, ascending.
     pub cpus: Vec<Cpu>,
+    /// CPUs that could be present, now or after a hotplug.
+    pub possible: CpuSet,
     /// Which CPUs are set apart, as the kernel itself reports it.
     pub isolation: Isolation,
     /// Scheduler limits that decide whether a real-time thread may run.
     pub scheduler: Scheduler,
+    /// What the control group of this process allows.
+    pub cgroup: Cgroup,
     /// The clock that the kernel keeps time with, `tsc` for example.
     pub clocksource: Option<String>,
     /// The hypervisor, where the machine is virtual (`kvm`, `vmware`, …).
@@ -96,12 +100,17 @@ pub struct Cpu {
     pub package: Option<u32>,
     /// Its NUMA node.
     pub node: Option<u32>,
-    /// All hardware threads of its core, itself among them.
+    /// All online hardware threads of its core, itself among them; empty where unknown.
     pub siblings: CpuSet,
     /// The frequency governor (`performance`, `schedutil`, …).
     pub governor: Option<String>,
     /// Its idle states, shallowest first.
     pub idle_states: Vec<IdleState>,
+    /// Longest exit latency that its idle states may have in microseconds (`pm_qos_resume_latency_us`);
+    /// absent: no bound.
+    pub idle_latency_limit_us: Option<u64>,
+    /// Runtime of its deadline server for ordinary tasks in ns (debugfs, since Linux 6.12); 0: switched off.
+    pub fair_server_runtime_ns: Option<u64>,
 }
 
 /// One idle state of a CPU.
@@ -122,6 +131,8 @@ pub struct IdleState {
 pub struct Isolation {
     /// CPUs outside the scheduler's domains (`/sys/devices/system/cpu/isolated`).
     pub isolated: CpuSet,
+    /// CPUs of isolated cgroup partitions (`/sys/fs/cgroup/cpuset.cpus.isolated`).
+    pub partitions: CpuSet,
     /// CPUs whose tick may stop (`/sys/devices/system/cpu/nohz_full`).
     pub nohz_full: CpuSet,
     /// CPUs that a device interrupt may use by default (`/proc/irq/default_smp_affinity`).
@@ -136,13 +147,50 @@ pub struct Scheduler {
     pub rt_runtime_us: Option<i64>,
     /// `kernel.sched_rt_period_us`.
     pub rt_period_us: Option<i64>,
-    /// Runtime of the deadline server for ordinary tasks per CPU in ns (debugfs, since 6.12), one entry a CPU.
-    pub fair_server_runtime_ns: Vec<u64>,
+    /// Whether real-time runtime is shared out by control group (CONFIG_RT_GROUP_SCHED, and not off at boot).
+    pub rt_group_scheduling: Option<bool>,
     /// Highest real-time priority among interrupt threads, where any runs.
     pub highest_irq_thread_priority: Option<u32>,
 }
 
+/// What a control group allows its processes; `/proc/self/cgroup` names it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Cgroup {
+    /// Its path, in version 2's tree where there is one, else in that of the cpu controller.
+    pub path: Option<String>,
+    /// CPUs that its processes may use.
+    pub cpus: Option<CpuSet>,
+    /// CPU time that ordinary tasks may use per [`Cgroup::quota_period_us`]; absent: no limit.
+    pub quota_us: Option<u64>,
+    /// Period of that quota in microseconds.
+    pub quota_period_us: Option<u64>,
+    /// Real-time runtime per `sched_rt_period_us` (`cpu.rt_runtime_us`, version 1 only); 0 forbids real-time policies.
+    pub rt_runtime_us: Option<i64>,
+}
+
+impl Kernel {
+    /// Whether the release is `major.minor` or newer; `None` where the release is unknown.
+    pub fn at_least(&self, major: u32, minor: u32) -> Option<bool> {
+        let mut numbers = self.release.as_deref()?.split(|c: char| !c.is_ascii_digit());
+        let have = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+        Some(have >= (major, minor))
+    }
+}
+
+impl Isolation {
+    /// CPUs that the scheduler moves nothing to by itself: set apart at boot or by a cgroup partition.
+    pub fn set_apart(&self) -> CpuSet {
+        self.isolated.or(&self.partitions)
+    }
+}
+
 impl Snapshot {
+    /// The CPU with number `id`, where it is present.
+    pub fn cpu(&self, id: u32) -> Option<&Cpu> {
+        self.cpus.iter().find(|cpu| cpu.id == id)
+    }
+
     /// The CPUs that are online.
     pub fn online(&self) -> CpuSet {
         self.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()

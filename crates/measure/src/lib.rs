@@ -1,2 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Probes: wakeup, spin, hardware; recorder, preflight and the control of a run.
+//! Probes, and the control of a run.
+//!
+//! - [`wakeup`], [`spin`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
+//! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
+//! - [`recorder`]: how a hot loop records and a control thread reads.
+//! - [`row`]: one row, from arming its threads to the finished series.
+#![forbid(unsafe_code)]
+
+pub mod control;
+pub mod drain;
+pub mod error;
+pub mod hardware;
+pub mod preflight;
+pub mod privilege;
+pub mod recorder;
+pub mod row;
+pub mod spin;
+pub mod steal;
+pub mod tally;
+pub mod wakeup;
+
+pub use error::{Error, Result};

@@ -1,2 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! HTML and terminal views of evidence.
+//! HTML and terminal views of evidence; nothing is shown that evidence does not say.
+//!
+//! - [`html`] makes one self-contained page of one or several bundles: Rust computes figures and geometry, the
+//!   templates write the markup and escape every text, so that a load's command line cannot become markup.
+//! - [`terminal`] makes a table for people.
+//!
+//! Limits: the page does not grow with the length of a run, only with its rows; where there are more panels
+//! than a page can carry, the worst are drawn and the page says how many are not.
+#![forbid(unsafe_code)]
+
+mod chart;
+mod facts;
+mod figures;
+mod html;
+mod runs;
+mod scale;
+pub mod terminal;
+mod text;
+
+pub use html::html;

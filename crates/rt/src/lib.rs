@@ -1,2 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real-time set-up, clock and power management for programs with a deadline.
+//!
+//! - [`policy`]: scheduling policies by name, set and read back.
+//! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
+//! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
+//! - [`power`]: a request to leave idle states quickly, held while it lives.
+//! - [`thread`]: what the kernel says of the calling thread.
+//!
+//! This crate stands on the ground: it talks to the kernel and holds the unsafe code that takes.
+
+pub mod clock;
+pub mod error;
+pub mod policy;
+pub mod power;
+pub mod setup;
+pub mod thread;
+
+pub use error::{Error, Result};
+pub use policy::Policy;

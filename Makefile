@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# `make prove` and `make test` work on a fresh machine; `make help` lists the rest.
+
+PREFIX ?= /usr/local
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+ISOLATOR := $(TARGET)/release/isolator
+SHARE := $(TARGET)/generated
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+# Seven rows of ten seconds: about 90 s with what lies between them.
+PROVE ?= --loads idle,cpu,l2,storage,system,net,ipi --duration 10s --warm-up 1s
+
+BIN := $(DESTDIR)$(PREFIX)/bin
+MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+.PHONY: build prove test bench fuzz docs dist install uninstall clean-root help
+
+build: ## the program in release mode, its man pages and completions
+	@tools/bootstrap build
+	cargo build --release --locked --package isolator
+	@$(ISOLATOR) generate $(SHARE)
+
+prove: build ## does this machine hold its deadline? about 90 s; any verdict ends with status 0
+	@tools/bootstrap prove
+	@$(ISOLATOR) prove $(PROVE) || [ $$? -eq 2 ]
+
+test: ## everything that CI checks
+	@tools/bootstrap test
+	@tools/test
+
+bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
+	@tools/bench
+
+fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET..." for others
+	@tools/bootstrap test
+	@tools/fuzz $(FUZZ)
+
+docs: build ## docs/schema, from the program
+	rm -rf docs/schema
+	cp -r $(SHARE)/schema docs/schema
+
+dist: build ## static binaries for x86_64 and aarch64 in dist/
+	@tools/dist $(SHARE)
+
+install: | $(SHARE) ## program, man pages, completions; PREFIX and DESTDIR as usual
+	install -d $(BIN) $(MAN) $(BASH) $(ZSH) $(FISH)
+	install -m 755 $(ISOLATOR) $(BIN)
+	install -m 644 $(SHARE)/man/*.1 $(MAN)
+	install -m 644 $(SHARE)/completions/isolator.bash $(BASH)/isolator
+	install -m 644 $(SHARE)/completions/_isolator $(ZSH)
+	install -m 644 $(SHARE)/completions/isolator.fish $(FISH)
+
+$(SHARE):
+	@$(MAKE) build
+
+uninstall: ## what install put there
+	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
+	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish
+
+clean-root: ## `make prove` and `make test` in fresh Debian roots (root only, slow)
+	tools/clean-root make prove
+	tools/clean-root make test
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From options and plan to what is asked of a run, complete: every default is filled in here and written into
+//! the bundle.
+
+use std::path::Path;
+
+use evidence::limit;
+use evidence::manifest::{Asked, RowKey};
+use evidence::verdict::DEFAULT_CLAIM;
+use evidence::{Error, Result};
+use machine::{CpuSet, Snapshot};
+use measure::control;
+use measure::row::Lane;
+use rt::Policy;
+
+use crate::args::RunOptions;
+
+/// Reads a plan: a manifest, or its `asked` part alone.
+pub fn read_plan(path: &Path) -> Result<Asked> {
+    #[derive(serde::Deserialize)]
+    struct Manifest {
+        asked: Asked,
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read the plan", path, &e))?;
+    let manifest = serde_json::from_str::<Manifest>(&text).map(|manifest| manifest.asked);
+    manifest.or_else(|_| serde_json::from_str(&text)).map_err(|e| {
+        Error::new(
+            "read the plan",
+            path.display(),
+            e,
+            "give a bundle's manifest.json, or a file with its 'asked' part",
+        )
+    })
+}
+
+/// Lays the options over `asked`, fills in the defaults, and chooses CPUs on `machine` where none are named.
+pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> Asked {
+    let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    if !options.period.is_empty() {
+        asked.periods_ns = options.period.iter().copied().map(ns).collect();
+    }
+    if asked.periods_ns.is_empty() {
+        asked.periods_ns = vec![1_000_000];
+    }
+    over(&mut asked.limit, &options.limit);
+    asked.limit.get_or_insert_with(|| limit::DEFAULT.to_string());
+    over(&mut asked.policy, &options.policy);
+    asked.policy.get_or_insert_with(|| rt::policy::NAMES[0].to_string());
+    over(&mut asked.timer, &options.timer);
+    asked.timer.get_or_insert_with(|| measure::wakeup::TIMERS[0].to_string());
+    over(&mut asked.priority, &options.priority);
+    asked.priority.get_or_insert(80);
+    over(&mut asked.duration_ns, &options.duration.map(ns));
+    over(&mut asked.loops, &options.loops);
+    over(&mut asked.warm_up_ns, &options.warm_up.map(ns));
+    asked.warm_up_ns.get_or_insert(2_000_000_000);
+    over(&mut asked.threshold_ns, &options.threshold.map(ns));
+    over(&mut asked.claim, &options.claim);
+    asked.claim.get_or_insert(DEFAULT_CLAIM);
+    over(&mut asked.dma_latency_us, &options.dma_latency);
+    if !options.accept.is_empty() {
+        asked.accept = options.accept.clone();
+    }
+    if let Some(cpus) = &options.cpus {
+        asked.cpus = cpus.clone();
+    }
+    if asked.cpus.is_empty() {
+        asked.cpus = cpus_to_measure(machine);
+    }
+    if let Some(cpus) = &options.house_keeping {
+        asked.house_keeping = cpus.clone();
+    }
+    if asked.house_keeping.is_empty() {
+        asked.house_keeping = control::house_keeping(machine, &asked.cpus);
+    }
+    asked
+}
+
+fn over<T: Clone>(asked: &mut Option<T>, option: &Option<T>) {
+    if option.is_some() {
+        asked.clone_from(option);
+    }
+}
+
+/// The isolated CPUs that are online; where there are none, the last CPU.
+fn cpus_to_measure(machine: &Snapshot) -> CpuSet {
+    let online = machine.online();
+    let isolated = machine.isolation.isolated.and(&online);
+    if isolated.is_empty() { online.iter().last().into_iter().collect() } else { isolated }
+}
+
+/// The measuring threads of one row: on each CPU one for each period, the shortest with the highest priority.
+pub fn lanes(
+    asked: &Asked,
+    probe: &str,
+    load: &str,
+    online: &CpuSet,
+) -> std::result::Result<Vec<Lane>, Box<dyn std::error::Error>> {
+    let mut periods = match probe {
+        "wakeup" => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
+        _ => vec![None],
+    };
+    periods.sort_unstable();
+    periods.dedup();
+    let mut lanes = Vec::new();
+    for cpu in asked.cpus.iter() {
+        for (rank, period_ns) in periods.iter().enumerate() {
+            let priority = asked.priority.unwrap_or(0).saturating_sub(rank as u32).max(1);
+            let limit_ns = limit::limit_ns(asked.limit.as_deref().unwrap_or(limit::DEFAULT), *period_ns)?;
+            let period = period_ns.unwrap_or(1_000_000);
+            let policy = Policy::named(
+                asked.policy.as_deref().unwrap_or_default(),
+                priority,
+                (period / 4, period, period),
+            )?;
+            let pinned = !matches!(policy, Policy::Deadline { .. });
+            lanes.push(Lane {
+                key: RowKey { probe: probe.to_string(), load: load.to_string(), cpu, period_ns: *period_ns },
+                policy,
+                affinity: if pinned { vec![cpu] } else { online.iter().collect() },
+                limit_ns: Some(limit_ns),
+                threshold_ns: asked.threshold_ns.unwrap_or(limit_ns),
+            });
+        }
+    }
+    Ok(lanes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::snapshot::Cpu;
+
+    fn machine(cpus: u32, isolated: &str) -> Snapshot {
+        let cpu = |id| Cpu { id, online: true, siblings: [id].into_iter().collect(), ..Cpu::default() };
+        let mut machine = Snapshot { cpus: (0..cpus).map(cpu).collect(), ..Snapshot::default() };
+        machine.isolation.isolated = isolated.parse().unwrap();
+        machine
+    }
+
+    #[test]
+    fn isolated_cpus_are_measured_where_none_are_named() {
+        let asked = complete(Asked::default(), &RunOptions::default(), &machine(8, "5-6"));
+        assert_eq!((asked.cpus.to_string(), asked.house_keeping.to_string()), ("5-6".into(), "0-4,7".into()));
+        let asked = complete(Asked::default(), &RunOptions::default(), &machine(2, ""));
+        assert_eq!((asked.cpus.to_string(), asked.house_keeping.to_string()), ("1".into(), "0".into()));
+    }
+
+    #[test]
+    fn base_and_servo_threads_run_on_every_cpu_the_faster_one_above() {
+        let options = RunOptions {
+            period: vec![std::time::Duration::from_millis(1), std::time::Duration::from_micros(25)],
+            ..RunOptions::default()
+        };
+        let asked = complete(Asked::default(), &options, &machine(4, "2-3"));
+        let lanes = lanes(&asked, "wakeup", "idle", &"0-3".parse().unwrap()).unwrap();
+        let seen = lanes
+            .iter()
+            .map(|lane| (lane.key.cpu, lane.key.period_ns.unwrap(), lane.policy, lane.limit_ns.unwrap()));
+        let (base, servo) = ((25_000, Policy::Fifo(80), 2_500), (1_000_000, Policy::Fifo(79), 100_000));
+        let expected =
+            [(2, base), (2, servo), (3, base), (3, servo)].map(|(cpu, (p, policy, l))| (cpu, p, policy, l));
+        assert_eq!(seen.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn options_lie_over_the_plan() {
+        let plan = Asked { periods_ns: vec![500_000], priority: Some(70), ..Asked::default() };
+        let options = RunOptions { priority: Some(60), ..RunOptions::default() };
+        let asked = complete(plan, &options, &machine(2, ""));
+        assert_eq!(
+            (asked.periods_ns, asked.priority, asked.limit.as_deref()),
+            (vec![500_000], Some(60), Some("10%"))
+        );
+    }
+}

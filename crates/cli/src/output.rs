@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the program ends and where its output goes.
+
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::args::Output;
+
+/// A verb's result: how it ends, or why it could not.
+pub type Outcome = Result<Exit, Box<dyn Error>>;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// The limit holds, or the work was done.
+    Held,
+    /// It could not be done.
+    CouldNot,
+    /// The limit does not hold.
+    Exceeded,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        match exit {
+            Exit::Held => ExitCode::SUCCESS,
+            Exit::CouldNot => ExitCode::from(1),
+            Exit::Exceeded => ExitCode::from(2),
+        }
+    }
+}
+
+impl Output {
+    /// Whether the JSON goes to standard output, so that text for people must not.
+    pub fn json_on_stdout(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Prints text for people: on standard output, or on standard error where the JSON goes there.
+    pub fn say(&self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        // A closed pipe is no reason to fail: nobody reads on.
+        let _ = if self.json_on_stdout() {
+            writeln!(std::io::stderr(), "{text}")
+        } else {
+            writeln!(std::io::stdout(), "{text}")
+        };
+    }
+
+    /// Writes the JSON, if it was asked for.
+    pub fn json<T: Serialize>(&self, document: &T) -> Result<(), Box<dyn Error>> {
+        let Some(path) = &self.json else { return Ok(()) };
+        let text = serde_json::to_string_pretty(document)? + "\n";
+        if self.json_on_stdout() {
+            std::io::stdout().write_all(text.as_bytes())?;
+        } else {
+            evidence::writer::replace(path, text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// How tables for people look where they go: colour only on a terminal without NO_COLOR.
+    pub fn style(&self) -> report::terminal::Style {
+        let (terminal, width) = if self.json_on_stdout() {
+            (std::io::stderr().is_terminal(), width_of(std::io::stderr()))
+        } else {
+            (std::io::stdout().is_terminal(), width_of(std::io::stdout()))
+        };
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        report::terminal::Style { color: terminal && !no_color, width: width.unwrap_or(100) }
+    }
+}
+
+fn width_of(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    rt::thread::terminal_width(stream).map(usize::from)
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run, from what is asked to the finished bundle: what `prove` and `measure` share.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use evidence::manifest::{Asked, Manifest, NotRun, SCHEMA_VERSION, State, Taint, WrittenBy};
+use evidence::writer::BundleWriter;
+use evidence::{Bundle, Verdict, limit};
+use load::{Load, Placement};
+use machine::Snapshot;
+use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
+use measure::row::{ENDLESS_NS, Probe, Progress, Row};
+use measure::{control, hardware};
+use rt::clock::Calibration;
+use rt::power::DmaLatency;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::asked;
+use crate::live::Live;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// How long a load may take to get going.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// A run under way.
+struct Session<'a> {
+    asked: &'a Asked,
+    machine: &'a Snapshot,
+    manifest: Manifest,
+    bundle: BundleWriter,
+    stop: Arc<AtomicBool>,
+    live: Live,
+    last: Option<Progress>,
+}
+
+/// Measures what is asked into a new bundle in `folder`, and reads it back.
+pub fn run(
+    asked: &Asked,
+    machine: Snapshot,
+    folder: &Path,
+    live: Live,
+    announce: &dyn Fn(&str),
+) -> Result<Bundle> {
+    let loads = load::parse(&asked.loads.join(","))?;
+    let findings = look(asked, &machine)?;
+    control::stay_on(&asked.house_keeping)?;
+    let stop = stop_on_signals()?;
+    let manifest = manifest(asked, &machine, &findings);
+    let bundle = BundleWriter::create(folder, &manifest)?;
+    let dma_latency = asked.dma_latency_us.map(|latency_us| {
+        announce(&format!(
+            "requesting {latency_us} us in /dev/cpu_dma_latency while measuring; it ends with this program"
+        ));
+        DmaLatency::request(latency_us)
+    });
+    let dma_latency = dma_latency.transpose()?;
+    let mut session = Session { asked, machine: &machine, manifest, bundle, stop, live, last: None };
+    let outcome = loads.iter().try_for_each(|load| session.under(load));
+    drop(dma_latency);
+    session.live.ended(session.last.as_ref());
+    session.close(&outcome)?;
+    outcome?;
+    finish(folder)
+}
+
+/// What would spoil the run; an error where it had better not begin.
+fn look(asked: &Asked, machine: &Snapshot) -> Result<Vec<Finding>> {
+    let limit =
+        |period_ns: &u64| limit::limit_ns(asked.limit.as_deref().unwrap_or(limit::DEFAULT), Some(*period_ns));
+    let request = Request {
+        asked,
+        limits_ns: &asked.periods_ns.iter().map(limit).collect::<evidence::Result<Vec<_>>>()?,
+        clock_resolution_ns: rt::clock::resolution_ns(),
+        privilege: Privilege::of_this_process(),
+    };
+    let findings = preflight(machine, &request);
+    match findings.iter().find(|finding| finding.effect == Effect::Refuse) {
+        Some(refused) => Err(refused.to_string().into()),
+        None => Ok(findings),
+    }
+}
+
+/// Adds verdict and report to a bundle; everything in them comes from the bundle itself.
+pub fn finish(folder: &Path) -> Result<Bundle> {
+    let bundle = Bundle::open(folder)?;
+    let verdict = serde_json::to_string_pretty(&Verdict::of(&bundle))? + "\n";
+    evidence::writer::replace(&folder.join("verdict.json"), verdict.as_bytes())?;
+    let html = report::html(std::slice::from_ref(&bundle))?;
+    evidence::writer::replace(&folder.join("report.html"), html.as_bytes())?;
+    Ok(bundle)
+}
+
+/// Where a bundle goes that was given no folder: `evidence/` and the time.
+pub fn default_folder() -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let mut folder = PathBuf::from("evidence").join(now.replace([':', '-'], ""));
+    let first = folder.clone();
+    for n in 2.. {
+        if !folder.exists() {
+            break;
+        }
+        folder = first.with_extension(n.to_string());
+    }
+    folder
+}
+
+impl Session<'_> {
+    /// All probes under one load.
+    fn under(&mut self, load: &Load) -> Result<()> {
+        let name = load.to_string();
+        if self.stopped() {
+            self.asked
+                .probes
+                .iter()
+                .for_each(|probe| self.not_run(probe, &name, "the run was ended before it began"));
+            return Ok(());
+        }
+        let first = self.manifest.rows.len();
+        self.live.says("starts the load");
+        let placement = Placement {
+            house_keeping: self.asked.house_keeping.clone(),
+            measured: self.asked.cpus.clone(),
+            scratch: load::scratch_folder(self.bundle.folder()),
+        };
+        let mut running = match load.start(&placement) {
+            Ok(running) => running,
+            Err(error) => {
+                for probe in &self.asked.probes {
+                    self.not_run(probe, &name, &error.to_string());
+                    self.live.row_ended(&format!("not run: {error}"));
+                }
+                return Ok(self.bundle.manifest(&self.manifest)?);
+            }
+        };
+        if let Err(why) = running.settle(SETTLE) {
+            self.live.says(&format!("the load ended: {why}"));
+        }
+        if *load == Load::Ipi
+            && let Err(error) = rt::thread::join_global_barriers()
+        {
+            self.manifest.notes.push(format!("load ipi sends no memory barriers: {error}"));
+        }
+        let measured = self.asked.probes.iter().try_for_each(|probe| self.row(probe, &name));
+        let did = running.stop();
+        for entry in &mut self.manifest.rows[first..] {
+            entry.load_did = Some(did.words.clone());
+        }
+        for reason in did.loaded.err().iter().chain(&did.strays) {
+            self.manifest.taints.push(Taint {
+                code: "load".into(),
+                reason: format!("load {name}: {reason}"),
+                cure: Some(format!("see why with: isolator load {name}")),
+                load: Some(name.clone()),
+                cpu: None,
+                accepted: false,
+            });
+        }
+        measured?;
+        Ok(self.bundle.manifest(&self.manifest)?)
+    }
+
+    /// One probe under a load that runs.
+    fn row(&mut self, probe: &str, load: &str) -> Result<()> {
+        if self.stopped() {
+            self.not_run(probe, load, "the run was ended before it began");
+            return Ok(());
+        }
+        let lanes = asked::lanes(self.asked, probe, load, &self.machine.online())?;
+        let duration_ns = self.asked.duration_ns.unwrap_or(ENDLESS_NS);
+        let first = self.manifest.rows.len();
+        let kind = match probe {
+            "wakeup" => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
+            "spin" => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
+            _ => {
+                let measured =
+                    hardware::measure(&lanes, duration_ns, &mut self.bundle, &mut self.manifest, &self.stop);
+                return match measured {
+                    Err(measure::Error::NotAvailable(what, why)) => {
+                        let reason = format!("{what} is not available, because {why}");
+                        self.not_run(probe, load, &reason);
+                        self.live.row_ended(&format!("not run: {reason}"));
+                        Ok(())
+                    }
+                    other => {
+                        self.live.row_ended(&figures(&self.manifest, first, None));
+                        Ok(other?)
+                    }
+                };
+            }
+        };
+        let row = Row {
+            probe: kind,
+            lanes,
+            warm_up_ns: self.asked.warm_up_ns.unwrap_or(0),
+            duration_ns,
+            loops: self.asked.loops.unwrap_or(u64::MAX),
+            lock_memory: true,
+        };
+        let (live, last) = (&mut self.live, &mut self.last);
+        row.measure(&mut self.bundle, &mut self.manifest, &self.stop, &mut |progress| {
+            live.progress(progress);
+            *last = Some(progress.clone());
+        })?;
+        self.live.row_ended(&figures(&self.manifest, first, self.last.as_ref()));
+        Ok(())
+    }
+
+    fn not_run(&mut self, probe: &str, load: &str, reason: &str) {
+        let row = NotRun { probe: probe.to_string(), load: load.to_string(), reason: reason.to_string() };
+        self.manifest.not_run.push(row);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// The manifest's last word.
+    fn close(&mut self, outcome: &Result<()>) -> Result<()> {
+        let whole = outcome.is_ok() && !self.stopped();
+        self.manifest.state = if whole { State::Finished } else { State::Interrupted };
+        self.manifest.ended_at = Some(now());
+        if let Err(error) = outcome {
+            self.manifest.notes.push(format!("the run ended early: {error}"));
+        }
+        let endless = self.asked.duration_ns.is_none() && self.asked.loops.is_none();
+        if !whole && !endless {
+            self.manifest.notes.push("the run was ended before its time".to_string());
+        }
+        for taint in &mut self.manifest.taints {
+            taint.accepted = self.asked.accept.contains(&taint.code);
+        }
+        match self.bundle.manifest(&self.manifest) {
+            // Where the run ended because nothing more can be written, that is the error to tell.
+            Err(_) if outcome.is_err() => Ok(()),
+            written => Ok(written?),
+        }
+    }
+}
+
+fn figures(manifest: &Manifest, first: usize, last: Option<&Progress>) -> String {
+    let spikes: u64 = manifest.rows[first..].iter().map(|row| row.spikes).sum();
+    let Some(progress) = last else { return format!("{spikes} events") };
+    let max_ns = progress.lanes.iter().map(|lane| lane.so_far.max_ns).max().unwrap_or(0);
+    let count: u64 = progress.lanes.iter().map(|lane| lane.so_far.count).sum();
+    let missed: u64 = progress.lanes.iter().map(|lane| lane.so_far.missed).sum();
+    format!("{count} samples · max {:.1} us · {missed} missed · {spikes} spikes", max_ns as f64 / 1e3)
+}
+
+fn manifest(asked: &Asked, machine: &Snapshot, findings: &[Finding]) -> Manifest {
+    let taints = findings.iter().filter(|finding| finding.effect == Effect::Taint);
+    let notes = findings.iter().filter(|finding| finding.effect == Effect::Note);
+    Manifest {
+        schema_version: SCHEMA_VERSION,
+        written_by: WrittenBy {
+            program: "isolator".into(),
+            version: Some(env!("CARGO_PKG_VERSION").into()),
+            commit: Some(env!("ISOLATOR_COMMIT").into()),
+            command_line: Some(std::env::args().collect::<Vec<_>>().join(" ")),
+        },
+        started_at: Some(now()),
+        ended_at: None,
+        state: State::Running,
+        machine: machine.clone(),
+        asked: asked.clone(),
+        rows: Vec::new(),
+        not_run: Vec::new(),
+        notes: notes.map(|finding| finding.to_string()).collect(),
+        taints: taints.cloned().map(Taint::from).collect(),
+    }
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// The first SIGINT or SIGTERM sets the flag, the second ends the program at once.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Order matters: the second signal must find the flag that the first one set.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator compare`: two runs side by side, if what was asked of them is the same.
+
+use evidence::Bundle;
+use evidence::compare::compare;
+
+use crate::args::CompareArgs;
+use crate::output::{Exit, Outcome};
+
+pub fn run(args: &CompareArgs) -> Outcome {
+    let (before, after) = (Bundle::open(&args.before)?, Bundle::open(&args.after)?);
+    let comparison = compare(&before, &after, args.force);
+    args.out.json(&comparison)?;
+    if let Some(refusal) = comparison.refusal() {
+        return Err(refusal.into());
+    }
+    args.out.say(&report::terminal::comparison(&comparison, args.out.style()));
+    if let Some(output) = &args.output {
+        evidence::writer::replace(output, report::html(&[before, after])?.as_bytes())?;
+        args.out.say(&format!("Report: {}", output.display()));
+    }
+    Ok(Exit::Held)
+}

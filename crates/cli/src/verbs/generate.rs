@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator generate`: schemas, man pages and completions, from the same types as everything else.
+
+use std::fs;
+use std::path::Path;
+
+use clap::{CommandFactory, ValueEnum};
+use clap_complete::Shell;
+use evidence::compare::Comparison;
+use evidence::document::ProveDocument;
+use evidence::manifest::{Manifest, Spike};
+use evidence::verdict::Verdict;
+use evidence::{Error, Result};
+use schemars::{Schema, schema_for};
+
+use crate::args::{Cli, GenerateArgs};
+use crate::output::{Exit, Outcome};
+
+pub fn run(args: &GenerateArgs) -> Outcome {
+    schemas(&folder(&args.folder, "schema")?)?;
+    let man = folder(&args.folder, "man")?;
+    clap_mangen::generate_to(Cli::command(), &man).map_err(|e| Error::io("write", &man, &e))?;
+    let completions = folder(&args.folder, "completions")?;
+    for shell in Shell::value_variants() {
+        clap_complete::generate_to(*shell, &mut Cli::command(), "isolator", &completions)
+            .map_err(|e| Error::io("write", &completions, &e))?;
+    }
+    Ok(Exit::Held)
+}
+
+/// Every document that another program may read.
+fn documents() -> [(&'static str, Schema); 5] {
+    [
+        ("prove", schema_for!(ProveDocument)),
+        ("compare", schema_for!(Comparison)),
+        ("manifest", schema_for!(Manifest)),
+        ("verdict", schema_for!(Verdict)),
+        ("spike", schema_for!(Spike)),
+    ]
+}
+
+fn schemas(folder: &Path) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    for (name, schema) in documents() {
+        let text = serde_json::to_string_pretty(&schema)? + "\n";
+        evidence::writer::replace(&folder.join(format!("{name}.schema.json")), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn folder(parent: &Path, name: &str) -> Result<std::path::PathBuf> {
+    let folder = parent.join(name);
+    fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
+    Ok(folder)
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator import`: a bundle made of another tool's output.
+
+use std::path::{Path, PathBuf};
+
+use evidence::document::ProveDocument;
+use evidence::import;
+
+use crate::args::ImportArgs;
+use crate::output::{Exit, Outcome};
+use crate::session;
+
+pub fn run(args: &ImportArgs) -> Outcome {
+    let mut bundle = import::import(&args.file)?;
+    if let Some(load) = &args.load {
+        import::set_load(&mut bundle, load);
+    }
+    if let Some(limit) = args.limit {
+        import::set_limit(&mut bundle, Some(u64::try_from(limit.as_nanos())?));
+    }
+    let folder = args.output.clone().unwrap_or_else(|| default_folder(&args.file));
+    import::write(&bundle, &folder)?;
+    let bundle = session::finish(&folder)?;
+    let document = ProveDocument::of(&bundle);
+    args.out.say(&report::terminal::table(&document, args.out.style()));
+    args.out.say(&format!("Bundle: {}", folder.display()));
+    args.out.json(&document)?;
+    Ok(Exit::Held)
+}
+
+/// `evidence/` and the file's name without its ending.
+fn default_folder(file: &Path) -> PathBuf {
+    Path::new("evidence").join(file.file_stem().unwrap_or(file.as_os_str()))
+}

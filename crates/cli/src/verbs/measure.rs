@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator measure`: one probe with a live line, and the same evidence.
+
+use evidence::manifest::Asked;
+
+use crate::args::MeasureArgs;
+use crate::live::View;
+use crate::output::Outcome;
+use crate::verbs::prove;
+
+pub fn run(args: MeasureArgs) -> Outcome {
+    let asked = Asked { probes: vec![args.probe], loads: vec!["idle".to_string()], ..Asked::default() };
+    prove::measure(asked, &args.options, &args.out, View::Threads)
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One file per verb.
+
+pub mod compare;
+pub mod export;
+pub mod generate;
+pub mod import;
+pub mod load;
+pub mod measure;
+pub mod prove;
+pub mod report;
+pub mod run;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator prove`: does this machine hold its deadline?
+
+use std::path::Path;
+
+use evidence::document::ProveDocument;
+use evidence::manifest::Asked;
+
+use crate::args::{Output, ProveArgs, RunOptions};
+use crate::live::{Live, View};
+use crate::output::{Exit, Outcome};
+use crate::{asked, session};
+
+/// Length of a row where none is given.
+const DURATION_NS: u64 = 20_000_000_000;
+
+pub fn run(args: ProveArgs) -> Outcome {
+    let plan = args.plan.as_deref().map(asked::read_plan).transpose()?;
+    let mut asked = plan.unwrap_or_default();
+    if let Some(loads) = &args.loads {
+        asked.loads = load::parse(loads)?.iter().map(ToString::to_string).collect();
+    }
+    if asked.loads.is_empty() {
+        asked.loads = vec!["idle".to_string()];
+    }
+    if !args.probe.is_empty() {
+        asked.probes = args.probe;
+    }
+    if asked.probes.is_empty() {
+        asked.probes = vec!["wakeup".to_string()];
+    }
+    if asked.duration_ns.is_none() && asked.loops.is_none() && args.options.loops.is_none() {
+        asked.duration_ns = Some(DURATION_NS);
+    }
+    measure(asked, &args.options, &args.out, View::Table)
+}
+
+/// Measures what is asked, prints the table, and says whether the limit holds.
+pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> Outcome {
+    let machine = machine::read(Path::new("/"));
+    let asked = asked::complete(asked, options, &machine);
+    let folder = options.output.clone().unwrap_or_else(session::default_folder);
+    let live = Live::new(if out.quiet { View::Nothing } else { view }, &asked);
+    let announce = |text: &str| out.say(&format!("isolator: {text}"));
+    let bundle = session::run(&asked, machine, &folder, live, &announce)?;
+    let document = ProveDocument::of(&bundle);
+    out.say(&report::terminal::table(&document, out.style()));
+    out.say(&format!("Report: {}", folder.join("report.html").display()));
+    out.json(&document)?;
+    Ok(if document.verdict.held { Exit::Held } else { Exit::Exceeded })
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator report`: the HTML report of one or more bundles, and the table.
+
+use std::path::PathBuf;
+
+use evidence::document::ProveDocument;
+use evidence::{Bundle, Error};
+
+use crate::args::ReportArgs;
+use crate::output::{Exit, Outcome};
+
+pub fn run(args: &ReportArgs) -> Outcome {
+    let bundles = args.bundles.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let documents = bundles.iter().map(ProveDocument::of).collect::<Vec<_>>();
+    for document in &documents {
+        args.out.say(&report::terminal::table(document, args.out.style()));
+    }
+    let output = output_file(args)?;
+    evidence::writer::replace(&output, report::html(&bundles)?.as_bytes())?;
+    args.out.say(&format!("Report: {}", output.display()));
+    match documents.as_slice() {
+        [document] => args.out.json(document)?,
+        several => args.out.json(&several)?,
+    }
+    Ok(if documents.iter().all(|document| document.verdict.held) { Exit::Held } else { Exit::Exceeded })
+}
+
+/// The file named, or `report.html` in the first bundle's folder; an archive's goes beside it.
+fn output_file(args: &ReportArgs) -> Result<PathBuf, Error> {
+    if let Some(path) = &args.output {
+        return Ok(path.clone());
+    }
+    let first = &args.bundles[0];
+    Ok(if first.is_dir() { first.join("report.html") } else { first.with_extension("html") })
+}

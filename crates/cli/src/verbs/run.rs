@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator run`: a command with affinity, policy and priority set up in the right order.
+//!
+//! Locked memory does not survive execve(2): the command must lock its own, for which the limit is raised where
+//! that is allowed.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rt::power::DmaLatency;
+use rt::{Policy, thread};
+
+use crate::args::RunArgs;
+use crate::output::Outcome;
+
+pub fn run(args: &RunArgs) -> Outcome {
+    let say = |text: &str| {
+        if args.verbose {
+            eprintln!("isolator: {text}");
+        }
+    };
+    let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let period_ns = ns(args.period);
+    let deadline = (ns(args.runtime), args.deadline.map_or(period_ns, ns), period_ns);
+    let policy = Policy::named(&args.policy, args.priority, deadline)?;
+    match thread::raise_memory_lock_limit() {
+        Ok(()) => say("the command may lock all its memory; it must do so itself (mlockall)"),
+        Err(error) => say(&error.to_string()),
+    }
+    if let Some(latency_us) = args.dma_latency {
+        DmaLatency::request(latency_us)?.keep_across_exec()?;
+        eprintln!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends");
+    }
+    if let Some(cpus) = &args.cpus {
+        thread::set_affinity(&cpus.iter().collect::<Vec<_>>())?;
+        say(&format!("runs on cpus {cpus}"));
+    }
+    policy.apply(args.reset_on_fork)?;
+    say(&format!("runs with {policy}"));
+    let error = Command::new(&args.command[0]).args(&args.command[1..]).exec();
+    let why = error.to_string();
+    let why = why.split(" (os error").next().unwrap_or_default().to_lowercase();
+    Err(format!("cannot run {}: {why}; check the command after --", args.command[0]).into())
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two runs side by side: what changed, by how much, and how sure that is.
+//!
+//! Runs are compared only where the same was asked of them; otherwise the comparison says where they differ and
+//! holds no row, unless it was forced, which marks it. What the machine was may differ: that is what a
+//! comparison is for, and it is listed apart.
+//!
+//! Exit status of `isolator compare`: 0 where rows were compared, whatever they say; 1 where the runs are unlike
+//! and it was not forced ([`Comparison::refusal`] is the line to print).
+
+mod likeness;
+mod resample;
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::manifest::{RowKey, SCHEMA_VERSION, State, Taint};
+use crate::reader::{Bundle, Row};
+use crate::verdict::{Outcome, Verdict};
+
+pub use likeness::Difference;
+
+/// `isolator compare --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Whether the same was asked of both runs.
+    pub comparable: bool,
+    /// Whether the runs are unlike and were compared all the same: every row is then to be read with the
+    /// differences in mind.
+    pub forced: bool,
+    /// The first run.
+    pub before: Side,
+    /// The second run.
+    pub after: Side,
+    /// Where what was asked differs; empty where comparable.
+    pub differences: Vec<Difference>,
+    /// Where the machines, or the versions of the program that measured, differ.
+    pub machine_differences: Vec<Difference>,
+    /// One figure of one series each; empty where refused.
+    pub rows: Vec<Change>,
+    /// Series that only the first run measured.
+    pub only_before: Vec<RowKey>,
+    /// Series that only the second run measured.
+    pub only_after: Vec<RowKey>,
+    /// What the intervals cannot say.
+    pub caveats: Vec<String>,
+}
+
+/// One of the two runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Side {
+    /// The bundle's path.
+    pub bundle: String,
+    /// When the run began, RFC 3339 in UTC.
+    pub started_at: Option<String>,
+    /// How far it got.
+    pub state: State,
+    /// Whether its limit held.
+    pub held: bool,
+    /// Why held or not.
+    pub outcome: Outcome,
+    /// Its limit.
+    pub limit_ns: Option<u64>,
+    /// What disturbed it.
+    pub taints: Vec<Taint>,
+    /// What is missing in the bundle.
+    pub missing: Vec<String>,
+}
+
+/// One figure of one series, before and after. The improvement in percent is -`change_percent`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// The series.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Which of its figures.
+    pub figure: Figure,
+    /// The figure in the first run, in nanoseconds.
+    pub before: f64,
+    /// The figure in the second run, in nanoseconds.
+    pub after: f64,
+    /// 100 x (after / before - 1): below zero is better; absent where only `before` is 0.
+    pub change_percent: Option<f64>,
+    /// 95 % bootstrap interval of the change, [low, high]; absent where the data define none.
+    pub interval_percent: Option<[f64; 2]>,
+}
+
+/// The figures that are compared, named as in `prove --json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Figure {
+    /// Median.
+    #[serde(rename = "p50_ns")]
+    P50,
+    /// 99 %.
+    #[serde(rename = "p99_ns")]
+    P99,
+    /// 99.9 %.
+    #[serde(rename = "p99_9_ns")]
+    P99_9,
+    /// 99.999 %.
+    #[serde(rename = "p99_999_ns")]
+    P99_999,
+    /// Largest.
+    #[serde(rename = "max_ns")]
+    Max,
+    /// Mean.
+    #[serde(rename = "mean_ns")]
+    Mean,
+}
+
+impl Figure {
+    /// All of them, in the order of the rows.
+    pub const ALL: [Figure; 6] =
+        [Figure::P50, Figure::P99, Figure::P99_9, Figure::P99_999, Figure::Max, Figure::Mean];
+
+    /// The fraction of samples that a percentile is not exceeded by; `None` for maximum and mean.
+    fn fraction(self) -> Option<f64> {
+        match self {
+            Figure::P50 => Some(0.5),
+            Figure::P99 => Some(0.99),
+            Figure::P99_9 => Some(0.999),
+            Figure::P99_999 => Some(0.999_99),
+            Figure::Max | Figure::Mean => None,
+        }
+    }
+
+    /// Its value in nanoseconds.
+    fn of(self, row: &Row) -> f64 {
+        let latency = &row.series.latency;
+        match (self.fraction(), self) {
+            (Some(fraction), _) => latency.quantile_ns(fraction) as f64,
+            (None, Figure::Max) => latency.max_ns() as f64,
+            (None, _) => latency.mean_ns(),
+        }
+    }
+}
+
+/// What holds for every comparison.
+const CAVEATS: [&str; 4] = [
+    "intervals speak of chance within these two runs, not of what differs from one run to the next: measure each \
+     side more than once to learn that",
+    "intervals of percentiles draw samples again as if independent, and a change below 0.1 % is the histogram's \
+     resolution: where latencies drift or come in bursts the true interval is wider; none is given where too few \
+     samples lie beyond the percentile",
+    "intervals of mean_ns and max_ns draw whole seconds again (in long runs, blocks of them), which keeps bursts \
+     together; none is given below 8 seconds",
+    "the interval of max_ns is only indicative: it cannot reach beyond the largest value seen, and a longer run \
+     finds larger ones",
+];
+
+/// Compares two runs. Where they are unlike, rows are compared only with `force`.
+pub fn compare(before: &Bundle, after: &Bundle, force: bool) -> Comparison {
+    let differences = likeness::asked(&before.manifest, &after.manifest);
+    let comparable = differences.is_empty();
+    let pairs = measured(before).filter_map(|row| Some((row, find(after, &row.entry.key)?)));
+    let pairs = pairs.collect::<Vec<_>>();
+    let rows =
+        if comparable || force { pairs.iter().flat_map(|(b, a)| changes(b, a)).collect() } else { vec![] };
+    let lacks = |bundle: &Bundle, other: &Bundle| {
+        let keys = measured(bundle).map(|row| &row.entry.key);
+        keys.filter(|key| find(other, key).is_none()).cloned().collect::<Vec<_>>()
+    };
+    let mut caveats = CAVEATS.map(String::from).to_vec();
+    caveats.extend(likeness::unstated(&before.manifest, &after.manifest));
+    caveats.extend(pairs.iter().flat_map(|(b, a)| coarse("before", b).into_iter().chain(coarse("after", a))));
+    Comparison {
+        schema_version: SCHEMA_VERSION,
+        comparable,
+        forced: force && !comparable,
+        before: side(before),
+        after: side(after),
+        differences,
+        machine_differences: likeness::machine(&before.manifest, &after.manifest),
+        rows,
+        only_before: lacks(before, after),
+        only_after: lacks(after, before),
+        caveats,
+    }
+}
+
+impl Comparison {
+    /// Why nothing was compared; `None` where it was.
+    pub fn refusal(&self) -> Option<Error> {
+        if self.comparable || self.forced {
+            return None;
+        }
+        let on = format!("{} with {}", self.before.bundle, self.after.bundle);
+        let each = self.differences.iter().map(Difference::to_string).collect::<Vec<_>>();
+        let why = format!("not the same was asked: {}", each.join(", "));
+        Some(Error::new("compare", on, why, "measure both alike, or compare unlike runs with --force"))
+    }
+}
+
+/// Series with at least one sample: a row that got nowhere counts as absent.
+fn measured(bundle: &Bundle) -> impl Iterator<Item = &Row> {
+    bundle.rows.iter().filter(|row| row.series.latency.count() > 0)
+}
+
+fn find<'a>(bundle: &'a Bundle, key: &RowKey) -> Option<&'a Row> {
+    measured(bundle).find(|row| row.entry.key == *key)
+}
+
+fn side(bundle: &Bundle) -> Side {
+    let (manifest, verdict) = (&bundle.manifest, Verdict::of(bundle));
+    Side {
+        bundle: bundle.path.display().to_string(),
+        started_at: manifest.started_at.clone(),
+        state: manifest.state,
+        held: verdict.held,
+        outcome: verdict.outcome,
+        limit_ns: verdict.limit_ns,
+        taints: manifest.taints.clone(),
+        missing: bundle.missing.clone(),
+    }
+}
+
+fn changes(before: &Row, after: &Row) -> Vec<Change> {
+    let mut intervals = resample::Intervals::of(before, after);
+    let change = |figure: Figure| {
+        let (was, is) = (figure.of(before), figure.of(after));
+        Change {
+            key: before.entry.key.clone(),
+            figure,
+            before: was,
+            after: is,
+            change_percent: percent(was, is),
+            interval_percent: intervals.of_figure(figure),
+        }
+    };
+    Figure::ALL.map(change).into()
+}
+
+/// The change in percent; `None` where something came out of nothing.
+fn percent(before: f64, after: f64) -> Option<f64> {
+    if before == after {
+        return Some(0.0);
+    }
+    (before > 0.0).then(|| 100.0 * (after / before - 1.0))
+}
+
+fn coarse(which: &str, row: &Row) -> Option<String> {
+    let coarse = row.entry.coarse.as_ref()?;
+    let beyond = coarse.overflow_from_ns.filter(|_| coarse.overflow_count > 0);
+    let beyond = beyond.map(|ns| {
+        format!(
+            "; {} samples from {ns} ns on were not told apart, percentiles there are lower bounds",
+            coarse.overflow_count
+        )
+    });
+    Some(format!(
+        "{which}, {}: values are known to {} ns only, smaller changes mean nothing{}",
+        row.entry.key,
+        coarse.resolution_ns,
+        beyond.unwrap_or_default()
+    ))
+}

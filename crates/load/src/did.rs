@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a load did, and whether that was a load at all.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a load did between the moment it really loaded and its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Did {
+    /// In one line: `stress-ng: 1,706 cpu operations; 0.98 of 1 housekeeping CPUs busy for 20.0 s`.
+    pub words: String,
+    /// How long it loaded, in seconds.
+    pub seconds: f64,
+    /// CPU time it used, in CPUs: 1.5 is one and a half CPUs all the time.
+    pub cpus_busy: f64,
+    /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations included.
+    pub counts: BTreeMap<String, u64>,
+    /// Whether it loaded the machine from then to the end; else why not, and the row is tainted.
+    pub loaded: Result<(), String>,
+    /// What it did that it must not: each taints the row.
+    pub strays: Vec<String>,
+}
+
+impl Did {
+    /// What the idle load does.
+    pub(crate) fn nothing() -> Did {
+        Did { loaded: Ok(()), ..Did::unknown("nothing ran".to_string()) }
+    }
+
+    /// Nothing is known but why.
+    pub(crate) fn unknown(why: String) -> Did {
+        let (words, loaded) = (why.clone(), Err(why));
+        Did { words, seconds: 0.0, cpus_busy: 0.0, counts: BTreeMap::new(), loaded, strays: Vec::new() }
+    }
+}
+
+/// What the supervisor tells the control thread, a line of JSON each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// Everything was started.
+    Started,
+    /// It could not start, and is gone.
+    Failed(String),
+    /// It really loads from now on.
+    Loading,
+    /// It ended by itself.
+    Ended(String),
+    /// It was ended, and is gone.
+    Did(Did),
+}
+
+/// What was measured of a load, for [`judge`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
+    /// Seconds for which it loaded; `None` where it never began to.
+    pub seconds: Option<f64>,
+    /// CPU seconds it used in that time.
+    pub used_s: f64,
+    /// CPU seconds that the housekeeping CPUs idled in that time.
+    pub idle_s: f64,
+    /// Whether they must hardly idle.
+    pub saturates: bool,
+    /// How it ended by itself.
+    pub ended: Option<String>,
+    /// What it did nothing of.
+    pub lacks: Option<String>,
+}
+
+/// Whether that was a load.
+pub(crate) fn judge(measured: &Measured) -> Result<(), String> {
+    if let Some(how) = &measured.ended {
+        return Err(how.clone());
+    }
+    if let Some(lacks) = &measured.lacks {
+        return Err(format!("it did not load: {lacks}"));
+    }
+    if measured.seconds.is_none() {
+        return Err("it did not begin to load before it was stopped".to_string());
+    }
+    if measured.used_s == 0.0 {
+        return Err("it used no CPU time".to_string());
+    }
+    if measured.saturates && measured.used_s < measured.idle_s {
+        let (used, idle) = (measured.used_s, measured.idle_s);
+        return Err(format!("the housekeeping CPUs idled longer ({idle:.1} s) than it ran ({used:.1} s)"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy() -> Measured {
+        Measured { seconds: Some(2.0), used_s: 1.9, idle_s: 0.1, saturates: true, ..Measured::default() }
+    }
+
+    #[test]
+    fn a_load_that_ran_all_the_time_loaded() {
+        assert_eq!(judge(&busy()), Ok(()));
+    }
+
+    #[test]
+    fn a_load_that_others_leave_little_time_still_loads() {
+        assert_eq!(judge(&Measured { used_s: 0.3, idle_s: 0.0, ..busy() }), Ok(()));
+    }
+
+    #[test]
+    fn whatever_died_or_did_nothing_did_not_load() {
+        let cases = [
+            (Measured { ended: Some("fio ended after 0.1 s".into()), ..busy() }, "fio ended"),
+            (Measured { seconds: None, ..busy() }, "did not begin"),
+            (Measured { lacks: Some("no read bytes".into()), ..busy() }, "no read bytes"),
+            (Measured { used_s: 0.0, saturates: false, ..busy() }, "no CPU time"),
+            (Measured { used_s: 0.2, idle_s: 1.8, ..busy() }, "idled longer"),
+        ];
+        for (measured, why) in cases {
+            let verdict = judge(&measured).unwrap_err();
+            assert!(verdict.contains(why), "{verdict}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_need_not_saturate_may_leave_its_cpus_idle() {
+        assert_eq!(judge(&Measured { used_s: 0.2, idle_s: 1.8, saturates: false, ..busy() }), Ok(()));
+    }
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a load's programs say that they did, and whether that is anything.
+//!
+//! Every figure is a count; names end in their unit where it is not the thing itself (`read_bytes`).
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a part's figures come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Source {
+    /// stress-ng's `--yaml` file, with operations of each of these stressors.
+    StressNg {
+        /// The file.
+        file: PathBuf,
+        /// The stressors that were asked for.
+        stressors: Vec<String>,
+    },
+    /// fio's `--output` file with `--output-format=json`.
+    Fio {
+        /// The file.
+        file: PathBuf,
+    },
+    /// An own engine: it prints a line of JSON with all its counts now and then.
+    Engine,
+    /// The `ipi` engine: as [`Source::Engine`], but what counts is what arrived.
+    Interrupts,
+    /// A rendering program's output.
+    Frames,
+    /// A display server: it prints the display's number.
+    Display,
+    /// A given command, of which nothing is known.
+    Nothing,
+}
+
+/// What was heard of a part.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Heard {
+    /// Counts by name.
+    pub counts: BTreeMap<String, u64>,
+    /// What rendered, as the driver names itself.
+    pub renderer: Option<String>,
+    /// The last line it printed that said something.
+    pub last_line: String,
+}
+
+impl Heard {
+    /// Takes one line of output in.
+    pub fn line(&mut self, source: &Source, line: &str) {
+        let line = line.trim();
+        match source {
+            Source::Engine | Source::Interrupts => match serde_json::from_str(line) {
+                Ok(counts) => self.counts = counts,
+                Err(_) => self.remember(line),
+            },
+            Source::Frames => {
+                if let Some(frames) = gears(line) {
+                    *self.counts.entry("frames".to_string()).or_default() += frames;
+                } else if let Some(renderer) = renderer(line) {
+                    self.renderer = Some(renderer);
+                } else {
+                    self.remember(line);
+                }
+            }
+            _ => self.remember(line),
+        }
+    }
+
+    fn remember(&mut self, line: &str) {
+        if !line.is_empty() {
+            self.last_line = line.chars().take(200).collect();
+        }
+    }
+
+    /// Reads what the part left in files; after its end.
+    pub fn collect(&mut self, source: &Source) {
+        let read = |file: &PathBuf| fs::read_to_string(file).unwrap_or_default();
+        match source {
+            Source::StressNg { file, .. } => self.counts.extend(operations(&read(file))),
+            Source::Fio { file } => self.counts.extend(transferred(&read(file))),
+            _ => {}
+        }
+    }
+
+    /// What did nothing; `None` where all did something, or where nothing can be known.
+    pub fn lacks(&self, source: &Source) -> Option<String> {
+        let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);
+        let none_of = |name: &String| (count(name) == 0).then(|| format!("no {}", name.replace('_', " ")));
+        match source {
+            // One operation of the memory stressor may outlast a short run: then its CPU time tells.
+            Source::StressNg { stressors, .. } => stressors
+                .iter()
+                .filter(|name| count(&format!("{name}_cpu_ms")) == 0)
+                .find_map(|name| none_of(&format!("{name}_operations"))),
+            Source::Fio { .. } => ["read_bytes", "written_bytes"].map(String::from).iter().find_map(none_of),
+            Source::Engine if self.counts.is_empty() => Some("no figures".to_string()),
+            Source::Engine => self.counts.keys().find_map(none_of),
+            Source::Interrupts => {
+                // Function calls of other origin come now and then; one for every second round is ours.
+                let (arrived, rounds) = (count("fewest_function_calls"), count("rounds"));
+                (arrived == 0 || arrived < rounds / 2).then(|| {
+                    format!(
+                        "only {arrived} function calls arrived at a measured CPU in {rounds} rounds; root can read perf events there"
+                    )
+                })
+            }
+            Source::Frames | Source::Display | Source::Nothing => None,
+        }
+    }
+
+    /// What matters of it in words: `1,706 cpu operations`, `1.2 GB read`.
+    pub fn words(&self, source: &Source) -> String {
+        let shown = |name: &str| {
+            if name.ends_with("_cpu_ms") {
+                return false;
+            }
+            *source != Source::Interrupts
+                || matches!(name, "rounds" | "function_calls" | "shootdowns" | "reschedules")
+        };
+        let word = |(name, count): (&String, &u64)| match name.rsplit_once('_') {
+            Some((what, "bytes")) => format!("{} {what}", bytes(*count)),
+            _ => format!("{} {}", grouped(*count), name.replace('_', " ")),
+        };
+        let counts = self.counts.iter().filter(|(name, _)| shown(name));
+        let mut words: Vec<String> = counts.map(word).collect();
+        if *source == Source::Interrupts {
+            words.push("counted on the measured CPUs".to_string());
+        }
+        if let Some(renderer) = &self.renderer {
+            let kind = if software(renderer) { " (software rendering)" } else { "" };
+            words.push(format!("by {renderer}{kind}"));
+        }
+        words.join(", ")
+    }
+}
+
+/// Operations and CPU time of each stressor in stress-ng's YAML.
+fn operations(yaml: &str) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    let mut stressor = String::new();
+    for line in yaml.lines() {
+        let Some((key, value)) = line.trim().trim_start_matches("- ").split_once(':') else { continue };
+        let value = value.trim();
+        match key {
+            "stressor" => stressor = value.trim_matches('"').to_string(),
+            "bogo-ops" => {
+                counts.insert(format!("{stressor}_operations"), value.parse().unwrap_or(0));
+            }
+            "user-time" | "system-time" => {
+                let seconds: f64 = value.parse().unwrap_or(0.0);
+                *counts.entry(format!("{stressor}_cpu_ms")).or_default() += (seconds * 1e3) as u64;
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[derive(Deserialize)]
+struct FioReport {
+    jobs: Vec<FioJob>,
+}
+
+#[derive(Deserialize)]
+struct FioJob {
+    read: FioSide,
+    write: FioSide,
+}
+
+#[derive(Deserialize)]
+struct FioSide {
+    io_bytes: u64,
+}
+
+/// What fio read and wrote. It may say that it was terminated before the JSON begins.
+fn transferred(text: &str) -> BTreeMap<String, u64> {
+    let json = text.find('{').map_or("", |at| &text[at..]);
+    let Ok(report) = serde_json::from_str::<FioReport>(json) else { return BTreeMap::new() };
+    let sum = |side: fn(&FioJob) -> u64| report.jobs.iter().map(side).sum();
+    BTreeMap::from([
+        ("read_bytes".to_string(), sum(|job| job.read.io_bytes)),
+        ("written_bytes".to_string(), sum(|job| job.write.io_bytes)),
+    ])
+}
+
+/// Frames in a line of glxgears: `1234 frames in 5.0 seconds = 246.800 FPS`.
+fn gears(line: &str) -> Option<u64> {
+    let (frames, rest) = line.split_once(" frames in ")?;
+    rest.ends_with("FPS").then(|| frames.parse().ok())?
+}
+
+/// The renderer that glxgears and glmark2 (GL_RENDERER) or vkmark (Device Name) name.
+fn renderer(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("GL_RENDERER").or_else(|| line.strip_prefix("Device Name"))?;
+    Some(rest.trim_start_matches([' ', ':', '=']).trim().to_string())
+}
+
+fn software(renderer: &str) -> bool {
+    let renderer = renderer.to_lowercase();
+    ["llvmpipe", "softpipe", "swrast", "swiftshader", "software"].iter().any(|name| renderer.contains(name))
+}
+
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1_000_000 => format!("{} B", grouped(count)),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.1} GB", count as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(source: &Source, lines: &[&str]) -> Heard {
+        let mut heard = Heard::default();
+        lines.iter().for_each(|line| heard.line(source, line));
+        heard
+    }
+
+    #[test]
+    fn reads_the_operations_of_each_stressor() {
+        let yaml = "metrics:\n    - stressor: cpu\n      bogo-ops: 1706\n      bogo-ops-per-second-usr-sys-time: 1.0\n\
+            \x20     user-time: 1.5\n      system-time: 0.1\n\
+            \x20   - stressor: vm\n      bogo-ops: 0\n      user-time: 0.0\n      system-time: 0.01\n\
+            \x20   - stressor: fork\n      bogo-ops: 0\n      user-time: 0.0\n      system-time: 0.0\n";
+        let counts = operations(yaml);
+        assert_eq!(counts["cpu_operations"], 1706);
+        assert_eq!((counts["cpu_cpu_ms"], counts["vm_cpu_ms"]), (1600, 10));
+        let source = |names: &[&str]| Source::StressNg {
+            file: PathBuf::new(),
+            stressors: names.iter().map(|name| name.to_string()).collect(),
+        };
+        let heard = Heard { counts, ..Heard::default() };
+        assert_eq!(heard.lacks(&source(&["cpu", "vm"])), None);
+        assert_eq!(heard.lacks(&source(&["cpu", "fork"])), Some("no fork operations".to_string()));
+        assert_eq!(heard.lacks(&source(&["hdd"])), Some("no hdd operations".to_string()));
+        assert_eq!(
+            heard.words(&source(&["cpu"])),
+            "1,706 cpu operations, 0 fork operations, 0 vm operations"
+        );
+    }
+
+    #[test]
+    fn reads_fios_bytes_after_its_farewell() {
+        let json = r#"{"jobs":[{"read":{"io_bytes":4096},"write":{"io_bytes":2500000000}}]}"#;
+        let source = Source::Fio { file: PathBuf::new() };
+        for text in [json.to_string(), format!("fio: terminating on signal 15\n\n{json}")] {
+            let heard = Heard { counts: transferred(&text), ..Heard::default() };
+            assert_eq!(heard.words(&source), "4,096 B read, 2.5 GB written");
+            assert_eq!(heard.lacks(&source), None);
+        }
+        let heard = Heard { counts: transferred("fio: terminating"), ..Heard::default() };
+        assert_eq!(heard.lacks(&source), Some("no read bytes".to_string()));
+    }
+
+    #[test]
+    fn an_engines_last_figures_count_and_what_is_none_is_kept_as_its_last_words() {
+        let lines = ["{\"timers_fired\":1}", "{\"timers_fired\":1234567}", "out of threads", ""];
+        let heard = heard(&Source::Engine, &lines);
+        assert_eq!(heard.words(&Source::Engine), "1,234,567 timers fired");
+        assert_eq!(heard.last_line, "out of threads");
+        assert_eq!(heard.lacks(&Source::Engine), None);
+        assert!(Heard::default().lacks(&Source::Engine).is_some());
+    }
+
+    #[test]
+    fn interrupts_that_were_sent_but_did_not_arrive_are_no_load() {
+        let judged = |line| heard(&Source::Interrupts, &[line]).lacks(&Source::Interrupts);
+        assert_eq!(judged("{\"rounds\":100,\"fewest_function_calls\":600}"), None);
+        assert!(judged("{\"rounds\":100,\"fewest_function_calls\":7}").unwrap().contains("only 7"));
+        assert!(judged("{\"rounds\":0,\"fewest_function_calls\":0}").is_some());
+    }
+
+    #[test]
+    fn software_rendering_is_called_so() {
+        let lines =
+            ["GL_RENDERER   = llvmpipe (LLVM 15.0.6, 256 bits)", "1200 frames in 5.0 seconds = 240.0 FPS"];
+        let words = heard(&Source::Frames, &lines).words(&Source::Frames);
+        assert_eq!(words, "1,200 frames, by llvmpipe (LLVM 15.0.6, 256 bits) (software rendering)");
+        let words = heard(&Source::Frames, &["    Device Name:    NVIDIA Orin"]).words(&Source::Frames);
+        assert_eq!(words, "by NVIDIA Orin");
+    }
+}

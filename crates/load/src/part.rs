@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the control thread orders from the supervisor: the parts of a load, and how each becomes a process.
+#![forbid(unsafe_code)]
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use machine::CpuSet;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::Source;
+use crate::{WORKER_VERB, cgroup, sys, why};
+
+/// This program, whatever became of its file since.
+pub const SELF: &str = "/proc/self/exe";
+
+/// A load, as the supervisor gets it: one line of JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// Where everything runs.
+    pub house_keeping: CpuSet,
+    /// The load's own folder; made and removed by the supervisor.
+    pub folder: PathBuf,
+    /// The load's own cgroup, where one may be possible.
+    pub cgroup: Option<PathBuf>,
+    /// What runs, in the order of starting; ended in reverse.
+    pub parts: Vec<Part>,
+    /// Whether the housekeeping CPUs must hardly be idle under it.
+    pub saturates: bool,
+    /// A file that the load prepares, and its size in bytes; it loads once that is complete.
+    pub prepares: Option<(PathBuf, u64)>,
+    /// Said of what it did: `direct I/O`, …
+    pub remark: Option<String>,
+}
+
+/// One program of a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// What people call it.
+    pub name: String,
+    /// The program's path and arguments.
+    pub command: Vec<String>,
+    /// Added to its environment.
+    pub environment: Vec<(String, String)>,
+    /// Where it runs; absent: where the user is.
+    pub folder: Option<PathBuf>,
+    /// Where its figures come from.
+    pub source: Source,
+}
+
+impl Part {
+    /// The command that starts this part, by way of [`become_program`]; its death signal refers to the caller.
+    pub fn command(&self, cgroup: Option<&Path>) -> Command {
+        let mut command = Command::new(SELF);
+        command.arg0("isolator").args([WORKER_VERB, "exec", &std::process::id().to_string()]);
+        command.arg(cgroup.unwrap_or(Path::new("-"))).args(&self.command).process_group(0);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command
+    }
+}
+
+/// `load-worker exec PARENT CGROUP|- PROGRAM ARGUMENTS…`: becomes that program, to be terminated when the parent
+/// dies and to be the first that the kernel kills when memory runs out.
+///
+/// A process of its own between fork and exec keeps the supervisor free of code that must be async-signal-safe.
+pub fn become_program(args: &[String]) -> Result<(), String> {
+    let [parent, group, program, arguments @ ..] = args else { return Err("no program given".to_string()) };
+    let parent = parent.parse().ok().and_then(Pid::from_raw);
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(|e| format!("no death signal: {}", why(e)))?;
+    if getppid() != parent {
+        return Ok(());
+    }
+    if group != "-" {
+        cgroup::enter(Path::new(group));
+    }
+    // Where this is refused the load is merely no better a victim than others.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    // Blocked in the supervisor; a death signal that came already acts now.
+    sys::unblock().map_err(|e| format!("cannot unblock signals: {}", why(e)))?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(format!("cannot execute {program}: {}", why(error)))
+}

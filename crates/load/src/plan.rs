@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What each load runs on this machine, within what room there is.
+//!
+//! stress-ng's options are those that all of 0.13 to 0.19 have.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use machine::CpuSet;
+
+use crate::catalog::{self, Load, RENDERERS};
+use crate::figures::Source;
+use crate::part::{Order, Part, SELF};
+use crate::{Error, Placement, WORKER_VERB, cgroup, display, find_program, room};
+
+const MIB: u64 = 1 << 20;
+
+/// The file that fio reads and writes.
+const STORAGE_BYTES: u64 = 256 * MIB;
+
+/// What each of stress-ng's file writers writes before it begins anew.
+const WRITER_BYTES: u64 = 64 * MIB;
+
+/// A load takes at most this part of the available memory.
+const MEMORY_SHARE: u64 = 4;
+
+/// What a memory worker takes where there is plenty, more than any level 2 cache holds.
+const MEMORY_WORKER_BYTES: u64 = 256 * MIB;
+
+/// With less than this a worker's memory would stay within caches.
+const MEMORY_WORKER_LEAST: u64 = 16 * MIB;
+
+/// The order for `load`; `None` for idle.
+pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
+    if let Some((reason, cure)) = catalog::missing(load) {
+        return Err(not_available(load, reason, cure));
+    }
+    if place.house_keeping.is_empty() {
+        return Err(not_available(load, "no housekeeping CPU is left".into(), "measure fewer CPUs".into()));
+    }
+    let mut order = empty(place);
+    let workers = place.house_keeping.len();
+    match load {
+        Load::Idle => return Ok(None),
+        Load::Cpu => stress(&mut order, &[("cpu", workers, &[])]),
+        Load::System => stress(&mut order, &[("cpu", workers, &[]), ("fork", workers, &[])]),
+        Load::Memory => stress(&mut order, &[memory(load, workers)?.stressor(workers)]),
+        Load::Io => {
+            room_on_disk(load, place, WRITER_BYTES * writers(workers) as u64)?;
+            stress(&mut order, &io(workers));
+            order.saturates = false;
+        }
+        Load::L2 => {
+            room_on_disk(load, place, WRITER_BYTES * writers(workers) as u64)?;
+            let memory = memory(load, workers)?;
+            let [sync, files] = io(workers);
+            stress(&mut order, &[("cpu", workers, &[]), memory.stressor(workers), sync, files]);
+        }
+        Load::Storage => storage(load, place, &mut order)?,
+        Load::Net => engine(&mut order, "net", &[&place.house_keeping], Source::Engine),
+        Load::Timers => engine(&mut order, "timers", &[&place.house_keeping], Source::Engine),
+        Load::Ipi => engine(&mut order, "ipi", &[&place.house_keeping, &targets(place)], Source::Interrupts),
+        Load::Gpu(None) => renderer(&mut order),
+        Load::Gpu(Some(command)) | Load::Custom(command) => order.parts.push(Part {
+            name: load.name().to_string(),
+            command: vec!["/bin/sh".to_string(), "-c".to_string(), command.clone()],
+            environment: Vec::new(),
+            folder: None,
+            source: Source::Nothing,
+        }),
+    }
+    Ok(Some(order))
+}
+
+fn empty(place: &Placement) -> Order {
+    static ORDERS: AtomicU32 = AtomicU32::new(0);
+    let number = ORDERS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{}{}-{number}", cgroup::NAME, std::process::id());
+    Order {
+        house_keeping: place.house_keeping.clone(),
+        // stress-ng and fio run inside the folder, so a relative path would lead them astray.
+        folder: std::path::absolute(&place.scratch).unwrap_or_else(|_| place.scratch.clone()).join(&name),
+        cgroup: cgroup::folder(&name),
+        parts: Vec::new(),
+        saturates: false,
+        prepares: None,
+        remark: None,
+    }
+}
+
+/// A stressor's name, its number of workers, its options.
+type Stressor<'a> = (&'static str, usize, &'a [(&'static str, u64)]);
+
+fn stress(order: &mut Order, stressors: &[Stressor]) {
+    let folder = order.folder.display().to_string();
+    let figures = order.folder.join("stress-ng.yaml");
+    let mut command = vec![tool("stress-ng")];
+    for (name, workers, options) in stressors {
+        command.extend([format!("--{name}"), workers.to_string()]);
+        command.extend(options.iter().flat_map(|(option, value)| [format!("--{option}"), value.to_string()]));
+    }
+    command.extend(["--timeout", "0", "--metrics-brief", "--temp-path", &folder].map(String::from));
+    command.extend(["--yaml".to_string(), figures.display().to_string()]);
+    let stressors = stressors.iter().map(|(name, ..)| name.to_string()).collect();
+    let source = Source::StressNg { file: figures, stressors };
+    order.parts.push(part("stress-ng", command, Some(&order.folder.clone()), source));
+    order.saturates = true;
+}
+
+/// File writers: a disk is busy with a few.
+fn writers(workers: usize) -> usize {
+    workers.min(4)
+}
+
+fn io(workers: usize) -> [Stressor<'static>; 2] {
+    [("io", writers(workers), &[]), ("hdd", writers(workers), &[("hdd-bytes", WRITER_BYTES)])]
+}
+
+struct Memory([(&'static str, u64); 1]);
+
+impl Memory {
+    fn stressor(&self, workers: usize) -> Stressor<'_> {
+        ("vm", workers, &self.0)
+    }
+}
+
+/// Memory for `workers`. Versions of stress-ng differ on whether `--vm-bytes` is for each worker or for all: the
+/// bound holds for the larger reading.
+fn memory(load: &Load, workers: usize) -> Result<Memory, Error> {
+    let share = room::available_memory() / MEMORY_SHARE / workers as u64;
+    if share < MEMORY_WORKER_LEAST {
+        let reason = format!("a quarter of the available memory is {} MiB for a worker", share / MIB);
+        return Err(not_available(
+            load,
+            reason,
+            "free some memory or raise the cgroup's memory limit".into(),
+        ));
+    }
+    Ok(Memory([("vm-bytes", share.min(MEMORY_WORKER_BYTES))]))
+}
+
+fn room_on_disk(load: &Load, place: &Placement, bytes: u64) -> Result<(), Error> {
+    let (free, needed) = (room::free_bytes(&place.scratch), 2 * bytes);
+    if free >= needed {
+        return Ok(());
+    }
+    let folder = place.scratch.display();
+    let reason = format!("{folder} has {} MiB free, {} MiB are needed", free / MIB, needed / MIB);
+    Err(not_available(load, reason, "free some space, or choose another folder with -o".into()))
+}
+
+fn storage(load: &Load, place: &Placement, order: &mut Order) -> Result<(), Error> {
+    if room::in_memory(&place.scratch) {
+        let reason = format!("{} is in memory, so no disk would be loaded", place.scratch.display());
+        return Err(not_available(load, reason, "choose a folder on a disk with -o".into()));
+    }
+    room_on_disk(load, place, STORAGE_BYTES)?;
+    let direct = room::direct(&place.scratch);
+    let file = order.folder.join("fio.data");
+    let figures = order.folder.join("fio.json");
+    // psync in threads is in every build of fio on every file system; four of them keep a disk's queue filled.
+    let command = format!(
+        "--name=storage --rw=randrw --bs=4k --ioengine=psync --numjobs=4 --thread --group_reporting \
+         --fallocate=none --time_based --runtime=30d --size={STORAGE_BYTES} --direct={} --output-format=json",
+        u8::from(direct)
+    );
+    let mut command: Vec<String> = command.split_whitespace().map(String::from).collect();
+    command.insert(0, tool("fio"));
+    command.push(format!("--filename={}", file.display()));
+    command.push(format!("--output={}", figures.display()));
+    if !direct {
+        command.push("--fsync=32".to_string());
+    }
+    order.parts.push(part("fio", command, Some(&order.folder.clone()), Source::Fio { file: figures }));
+    order.prepares = Some((file, STORAGE_BYTES));
+    let how =
+        if direct { "direct I/O" } else { "through the page cache, the file system refuses direct I/O" };
+    order.remark = Some(how.to_string());
+    Ok(())
+}
+
+fn engine(order: &mut Order, name: &str, cpus: &[&CpuSet], source: Source) {
+    let mut command: Vec<String> = [SELF, WORKER_VERB, "engine", name].map(String::from).to_vec();
+    command.extend(cpus.iter().map(|set| set.to_string()));
+    order.parts.push(part(name, command, None, source));
+}
+
+/// The CPUs whose interrupts are counted.
+fn targets(place: &Placement) -> CpuSet {
+    if !place.measured.is_empty() {
+        return place.measured.clone();
+    }
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let online: CpuSet = online.parse().unwrap_or_default();
+    let others = online.without(&place.house_keeping);
+    if others.is_empty() { online } else { others }
+}
+
+fn renderer(order: &mut Order) {
+    let name = RENDERERS.into_iter().find(|name| find_program(name).is_some()).unwrap_or("glxgears");
+    let arguments: &[&str] = if name == "glxgears" { &["-info"] } else { &["--run-forever"] };
+    let mut command = vec![tool(name)];
+    command.extend(arguments.iter().map(|argument| argument.to_string()));
+    let mut part = part(name, command, Some(&order.folder.clone()), Source::Frames);
+    // As many frames as it can, for Mesa's drivers and NVIDIA's.
+    part.environment = [("vblank_mode", "0"), ("__GL_SYNC_TO_VBLANK", "0")]
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .to_vec();
+    if std::env::var_os("DISPLAY").is_none() {
+        order.parts.push(display::part(&tool("Xvfb"), &order.folder));
+    }
+    order.parts.push(part);
+}
+
+fn part(name: &str, command: Vec<String>, folder: Option<&Path>, source: Source) -> Part {
+    let folder = folder.map(Path::to_path_buf);
+    Part { name: name.to_string(), command, environment: Vec::new(), folder, source }
+}
+
+/// The path of a program that [`catalog::missing`] found.
+fn tool(name: &str) -> String {
+    find_program(name).map_or_else(|| name.to_string(), |path| path.display().to_string())
+}
+
+fn not_available(load: &Load, reason: String, cure: String) -> Error {
+    Error::NotAvailable { load: load.name().to_string(), reason, cure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(scratch: &str) -> Placement {
+        let cpus = |text: &str| text.parse().unwrap();
+        Placement { house_keeping: cpus("0-2"), measured: cpus("3"), scratch: scratch.into() }
+    }
+
+    #[test]
+    fn system_is_linuxcncs_one_worker_of_each_for_every_housekeeping_cpu() {
+        let mut order = empty(&place("/var/tmp"));
+        stress(&mut order, &[("cpu", 3, &[]), ("fork", 3, &[])]);
+        assert_eq!(order.parts[0].command[1..5], ["--cpu", "3", "--fork", "3"]);
+        assert!(order.saturates);
+    }
+
+    #[test]
+    fn every_order_has_a_folder_of_its_own() {
+        let place = place("/var/tmp");
+        assert_ne!(empty(&place).folder, empty(&place).folder);
+        assert!(empty(&place).folder.starts_with("/var/tmp"));
+    }
+
+    #[test]
+    fn memory_never_asks_for_more_than_its_share_of_what_is_there() {
+        let available = room::available_memory();
+        for workers in [1, 3, 1000] {
+            match memory(&Load::Memory, workers) {
+                Ok(Memory([(_, bytes)])) => assert!(bytes * workers as u64 <= available),
+                Err(error) => assert!(error.to_string().contains("memory"), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_without_room_says_how_much_is_missing() {
+        let error = room_on_disk(&Load::Io, &place("/proc"), MIB).unwrap_err().to_string();
+        assert!(error.contains("/proc has 0 MiB free, 2 MiB are needed; free some space"), "{error}");
+    }
+
+    #[test]
+    fn no_load_runs_without_a_housekeeping_cpu() {
+        let place = Placement { house_keeping: CpuSet::new(), ..place("/var/tmp") };
+        let error = order(&Load::Net, &place).unwrap_err().to_string();
+        assert!(error.contains("no housekeeping CPU"), "{error}");
+    }
+
+    #[test]
+    fn ipi_aims_at_the_measured_cpus() {
+        assert_eq!(targets(&place("/var/tmp")), "3".parse().unwrap());
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The configuration that the running kernel was built with.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use sha2::{Digest, Sha256};
+
+use crate::tree::Tree;
+
+/// Longest configuration that is read, packed or unpacked; a distribution's is about 0.3 MB.
+const LIMIT: u64 = 16 << 20;
+
+/// A kernel's configuration text.
+pub(crate) struct Config {
+    /// Where it was read.
+    pub(crate) source: String,
+    /// SHA-256 of the text, hexadecimal.
+    pub(crate) sha256: String,
+    text: String,
+}
+
+impl Config {
+    /// The running kernel's own copy (CONFIG_IKCONFIG_PROC), else the one its package installed.
+    pub(crate) fn read(tree: &mut Tree, release: Option<&str>) -> Option<Self> {
+        let packed = "proc/config.gz";
+        if let Some(bytes) = tree.bytes(packed, LIMIT) {
+            let mut text = Vec::new();
+            match GzDecoder::new(&bytes[..]).take(LIMIT).read_to_end(&mut text) {
+                Ok(length) if length as u64 == LIMIT => tree.note(packed, "unpacks to more than 16 MiB"),
+                Ok(_) => return Some(Config::new(packed, &text)),
+                Err(error) => tree.note(packed, error),
+            }
+        }
+        // The release becomes part of a path and, in a captured tree, is foreign.
+        let release = release.filter(|release| !release.contains('/'))?;
+        let installed = [
+            format!("boot/config-{release}"),
+            format!("lib/modules/{release}/config"),
+            format!("usr/lib/modules/{release}/config"),
+        ];
+        installed.iter().find_map(|path| Some(Config::new(path, &tree.bytes(path, LIMIT)?)))
+    }
+
+    fn new(source: &str, text: &[u8]) -> Self {
+        let sha256 = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        Config { source: format!("/{source}"), sha256, text: String::from_utf8_lossy(text).into_owned() }
+    }
+
+    /// Whether CONFIG_`option` is built in.
+    pub(crate) fn has(&self, option: &str) -> bool {
+        let set =
+            |line: &str| line.strip_prefix("CONFIG_")?.strip_prefix(option)?.strip_prefix("=y").map(str::len);
+        self.text.lines().any(|line| set(line) == Some(0))
+    }
+}
+
+#[cfg(test)]
+impl Config {
+    /// A configuration with this text.
+    pub(crate) fn of(text: &str) -> Self {
+        Config::new("test", text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+    use crate::tree::made_of;
+
+    const TEXT: &str = "CONFIG_PREEMPT_RT=y\n# CONFIG_RT_GROUP_SCHED is not set\nCONFIG_USB=m\n";
+    /// `printf` of the text above into sha256sum.
+    const SHA256: &str = "fa8ef4799473569848d25fab4fef1581b5b327df99c9e023e57fc70eca2aeef3";
+
+    fn packed(text: &str) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(text.as_bytes()).unwrap();
+        packer.finish().unwrap()
+    }
+
+    #[test]
+    fn prefers_the_running_kernels_own_copy_and_digests_the_text() {
+        let (folder, mut tree) = made_of(&[("boot/config-6.12.1", "other"), ("proc/version", "")]);
+        fs::write(folder.path().join("proc/config.gz"), packed(TEXT)).unwrap();
+        let config = Config::read(&mut tree, Some("6.12.1")).unwrap();
+        assert_eq!(config.source, "/proc/config.gz");
+        assert_eq!(config.sha256, SHA256);
+        assert!(config.has("PREEMPT_RT"));
+        assert!(!config.has("PREEMPT") && !config.has("RT_GROUP_SCHED") && !config.has("USB"));
+    }
+
+    #[test]
+    fn a_packed_and_a_plain_copy_of_one_text_have_one_digest() {
+        let (_folder, mut tree) = made_of(&[("lib/modules/6.12.1/config", TEXT)]);
+        let config = Config::read(&mut tree, Some("6.12.1")).unwrap();
+        assert_eq!((config.source.as_str(), config.sha256.as_str()), ("/lib/modules/6.12.1/config", SHA256));
+    }
+
+    #[test]
+    fn a_damaged_copy_is_named_and_the_next_one_used() {
+        let (folder, mut tree) = made_of(&[("boot/config-6.12.1", TEXT), ("proc/version", "")]);
+        let half = packed(TEXT);
+        fs::write(folder.path().join("proc/config.gz"), &half[..half.len() / 2]).unwrap();
+        assert_eq!(Config::read(&mut tree, Some("6.12.1")).unwrap().source, "/boot/config-6.12.1");
+        assert!(tree.unread()[0].starts_with("/proc/config.gz: "));
+    }
+
+    #[test]
+    fn a_copy_that_unpacks_without_end_is_named() {
+        let (folder, mut tree) = made_of(&[("proc/version", "")]);
+        fs::write(folder.path().join("proc/config.gz"), packed(&"#".repeat(17 << 20))).unwrap();
+        assert!(Config::read(&mut tree, None).is_none());
+        assert_eq!(tree.unread(), ["/proc/config.gz: unpacks to more than 16 MiB"]);
+    }
+
+    #[test]
+    fn a_release_cannot_lead_elsewhere() {
+        let (_folder, mut tree) = made_of(&[("boot/config-a/b", TEXT), ("secret", TEXT)]);
+        assert!(Config::read(&mut tree, Some("a/b")).is_none());
+        assert!(Config::read(&mut tree, Some("x/../../secret")).is_none());
+        assert!(Config::read(&mut tree, None).is_none());
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files below a root folder, read with bounds: what is absent is `None`, what is there but cannot be read
+//! or understood is `None` and an entry in the list of unread files.
+//!
+//! A captured tree is foreign: a file may be huge, a device, a pipe, or a link that leads out of the tree.
+//! None of these may hang the reader, fill its memory, or put a file of the live machine into the snapshot.
+
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::CpuSet;
+
+/// Longest text that is read; `/proc/cpuinfo` of some thousand CPUs is longer, its head is enough.
+const TEXT_LIMIT: u64 = 1 << 20;
+/// Longest list of unread files; a machine with thousands of unreadable CPUs has one reason, not thousands.
+const UNREAD_LIMIT: usize = 50;
+/// Most entries of a folder that are looked at; `/proc` of a live machine has one per process.
+const ENTRIES_LIMIT: usize = 100_000;
+
+/// The files below a root folder.
+pub(crate) struct Tree {
+    root: PathBuf,
+    /// Set where the root is a captured tree, which no link may leave.
+    captured: bool,
+    unread: Vec<String>,
+    unread_more: usize,
+}
+
+impl Tree {
+    pub(crate) fn new(root: &Path) -> Self {
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+        let captured = root != Path::new("/");
+        Tree { root, captured, unread: Vec::new(), unread_more: 0 }
+    }
+
+    /// The files that could not be read, and why.
+    pub(crate) fn unread(mut self) -> Vec<String> {
+        if self.unread_more > 0 {
+            self.unread.push(format!("and {} more", self.unread_more));
+        }
+        self.unread
+    }
+
+    /// Notes that `path` could not be read or understood.
+    pub(crate) fn note(&mut self, path: &str, reason: impl Display) {
+        if self.unread.len() < UNREAD_LIMIT {
+            self.unread.push(format!("/{path}: {reason}"));
+        } else {
+            self.unread_more += 1;
+        }
+    }
+
+    /// At most `limit` bytes from the start of `path`.
+    pub(crate) fn bytes(&mut self, path: &str, limit: u64) -> Option<Vec<u8>> {
+        match self.head(path, limit) {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                self.note_error(path, &error);
+                None
+            }
+        }
+    }
+
+    /// The trimmed start of `path`; bytes that are no UTF-8 are replaced.
+    pub(crate) fn text(&mut self, path: &str) -> Option<String> {
+        self.bytes(path, TEXT_LIMIT).map(|bytes| tidy(&bytes))
+    }
+
+    /// As [`Tree::text`], where failing says nothing: a hint among others, or a process that has ended.
+    pub(crate) fn hint(&self, path: &str) -> Option<String> {
+        self.head(path, TEXT_LIMIT).ok().map(|bytes| tidy(&bytes))
+    }
+
+    /// As [`Tree::text`], an empty text being none.
+    pub(crate) fn word(&mut self, path: &str) -> Option<String> {
+        self.text(path).filter(|text| !text.is_empty())
+    }
+
+    /// The number in `path`.
+    pub(crate) fn number<T: FromStr>(&mut self, path: &str) -> Option<T> {
+        let text = self.text(path)?;
+        let number = text.parse().ok();
+        if number.is_none() {
+            self.note(path, format_args!("'{}' is not the number expected", shorten(&text)));
+        }
+        number
+    }
+
+    /// The CPU list in `path`; `(null)`, which kernels print for a mask never set, is the empty set.
+    pub(crate) fn cpus(&mut self, path: &str) -> Option<CpuSet> {
+        self.cpu_set(path, |text| if text == "(null)" { Ok(CpuSet::new()) } else { text.parse() })
+    }
+
+    /// The hexadecimal CPU mask in `path`.
+    pub(crate) fn mask(&mut self, path: &str) -> Option<CpuSet> {
+        self.cpu_set(path, CpuSet::from_mask)
+    }
+
+    fn cpu_set<E>(&mut self, path: &str, parse: impl Fn(&str) -> Result<CpuSet, E>) -> Option<CpuSet> {
+        let text = self.text(path)?;
+        let set = parse(&text).ok();
+        if set.is_none() {
+            self.note(path, format_args!("'{}' names no CPUs", shorten(&text)));
+        }
+        set
+    }
+
+    /// Whether `path` exists.
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.inside(path).is_ok()
+    }
+
+    /// Names in the folder `path`, sorted; none where it is absent.
+    pub(crate) fn names(&mut self, path: &str) -> Vec<String> {
+        let entries = match self.inside(path).and_then(fs::read_dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.note_error(path, &error);
+                return Vec::new();
+            }
+        };
+        let names =
+            entries.take(ENTRIES_LIMIT).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// The numbers N of entries `<prefix>N` in the folder `path`, ascending.
+    pub(crate) fn numbered(&mut self, path: &str, prefix: &str) -> Vec<u32> {
+        let names = self.names(path);
+        let digits = names.iter().filter_map(|name| name.strip_prefix(prefix));
+        let plain = digits.filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        let mut numbers: Vec<u32> = plain.filter_map(|digits| digits.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// Where `path` really lies; an error where a link leads out of a captured tree.
+    fn inside(&self, path: &str) -> io::Result<PathBuf> {
+        let real = self.root.join(path).canonicalize()?;
+        if self.captured && !real.starts_with(&self.root) {
+            return Err(io::Error::other("a link leads out of the captured tree"));
+        }
+        Ok(real)
+    }
+
+    fn head(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let real = self.inside(path)?;
+        // Opening a pipe waits for its writer, and opening a device may do anything.
+        if !fs::metadata(&real)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        File::open(&real)?.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn note_error(&mut self, path: &str, error: &io::Error) {
+        if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+            let reason = error.to_string();
+            self.note(path, reason.split(" (os error").next().unwrap_or_default().to_lowercase());
+        }
+    }
+}
+
+/// Text without surrounding space; the device tree ends its strings with a NUL.
+fn tidy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_string()
+}
+
+/// A foreign text made fit for a message.
+fn shorten(text: &str) -> String {
+    text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A made-up machine for tests: a folder with these files.
+#[cfg(test)]
+pub(crate) fn made_of(files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let tree = Tree::new(folder.path());
+    (folder, tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_file_is_not_an_unread_one() {
+        let (_folder, mut tree) = made_of(&[("proc/version", "Linux")]);
+        assert_eq!(tree.text("proc/absent"), None);
+        assert_eq!(tree.text("proc/version/below_a_file"), None);
+        assert_eq!(tree.names("sys"), Vec::<String>::new());
+        assert_eq!(tree.unread(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_files_that_make_no_sense() {
+        let (_folder, mut tree) = made_of(&[("number", "many\n"), ("list", "0-\u{1b}[31m"), ("mask", "g")]);
+        assert_eq!(tree.number::<u32>("number"), None);
+        assert_eq!(tree.cpus("list"), None);
+        assert_eq!(tree.mask("mask"), None);
+        assert_eq!(
+            tree.unread(),
+            [
+                "/number: 'many' is not the number expected",
+                "/list: '0- [31m' names no CPUs",
+                "/mask: 'g' names no CPUs"
+            ]
+        );
+    }
+
+    #[test]
+    fn never_leaves_a_captured_tree_and_never_opens_what_is_no_file() {
+        let (folder, mut tree) = made_of(&[("proc/version", "Linux")]);
+        std::os::unix::fs::symlink("/proc/self/status", folder.path().join("status")).unwrap();
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        assert_eq!(tree.text("status"), None);
+        assert_eq!(tree.text("folder"), None);
+        assert_eq!(
+            tree.unread(),
+            ["/status: a link leads out of the captured tree", "/folder: not a regular file"]
+        );
+    }
+
+    #[test]
+    fn reads_no_more_than_the_limit() {
+        let (_folder, mut tree) = made_of(&[("long", &"x".repeat(3 << 20))]);
+        assert_eq!(tree.text("long").unwrap().len(), 1 << 20);
+    }
+
+    #[test]
+    fn keeps_the_list_of_unread_files_short() {
+        let (_folder, mut tree) = made_of(&[]);
+        for number in 0..500 {
+            tree.note(&format!("file{number}"), "no");
+        }
+        let unread = tree.unread();
+        assert_eq!((unread.len(), unread.last().map(String::as_str)), (51, Some("and 450 more")));
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Errors of this crate: those of the crates below it, and refusals of its own.
+
+/// Shorthand for this crate's results.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a row could not be measured; one line each.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The kernel did not grant what was asked.
+    #[error(transparent)]
+    Rt(#[from] rt::Error),
+    /// The evidence could not be written.
+    #[error(transparent)]
+    Evidence(#[from] evidence::Error),
+    /// This machine cannot measure that: what, and why.
+    #[error("{0} is not available, because {1}")]
+    NotAvailable(&'static str, String),
+}

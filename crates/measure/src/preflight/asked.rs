@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether what was asked can be done at all, here and by this process.
+
+use machine::{CpuSet, Snapshot};
+
+use super::Effect::{Note, Refuse, Taint};
+use super::{Finding, Request, name, us};
+
+pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if request.measures("wakeup") {
+        findings.extend(periods(request));
+    }
+    findings.extend(cpus(machine, request));
+    if request.measures_with_threads() {
+        findings.extend(policy(machine, request));
+        findings.extend(memory(machine, request));
+    }
+    findings
+}
+
+fn periods(request: &Request) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let resolution = request.clock_resolution_ns;
+    for &period in &request.asked.periods_ns {
+        if period == 0 {
+            findings.push(Finding::new(
+                Refuse,
+                "period",
+                "a period of 0 was asked",
+                "give a period such as 1ms",
+            ));
+        } else if period < resolution {
+            let reason =
+                format!("the period {} is below the clock's resolution of {}", us(period), us(resolution));
+            let cure = "give a longer period, or boot a kernel with high-resolution timers (no highres=off)";
+            findings.push(Finding::new(Refuse, "period", reason, cure));
+        }
+    }
+    for (&period, &limit) in request.asked.periods_ns.iter().zip(request.limits_ns) {
+        if limit > period && period > 0 {
+            let reason = format!("the limit {} is above the period {}", us(limit), us(period));
+            let cure = "a cycle that late is a missed period: give a limit up to the period";
+            findings.push(Finding::new(Refuse, "limit", reason, cure));
+        }
+    }
+    findings
+}
+
+fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    let (measured, house_keeping) = (&request.asked.cpus, &request.asked.house_keeping);
+    if machine.cpus.is_empty() {
+        let reason = "which CPUs are online could not be read";
+        return vec![Finding::new(Note, "cpus-unknown", reason, "mount /sys where the program runs")];
+    }
+    let online = machine.online();
+    if measured.is_empty() {
+        let cure = format!("choose from the online cpus {online}");
+        return vec![Finding::new(Refuse, "no-cpu", "no CPU to measure was given", cure)];
+    }
+    let mut findings = Vec::new();
+    for id in measured.or(house_keeping).without(&online).iter() {
+        let finding = match machine.cpu(id) {
+            None => {
+                let cure = format!("choose from the online cpus {online}");
+                Finding::new(Refuse, "unknown-cpu", format!("this machine has no cpu {id}"), cure)
+            }
+            Some(_) => {
+                let switch = format!("echo 1 > /sys/devices/system/cpu/cpu{id}/online");
+                let cure = format!("choose from the online cpus {online}, or bring it online: {switch}");
+                Finding::new(Refuse, "offline-cpu", format!("cpu {id} is offline"), cure)
+            }
+        };
+        findings.push(finding.on(measured.contains(id).then_some(id)));
+    }
+
+    // An empty set is what a reader makes of a file without content: no kernel confines to no CPU.
+    let allowed = machine.cgroup.cpus.as_ref().filter(|cpus| !cpus.is_empty()).unwrap_or(&online);
+    let outside = measured.and(&online).without(allowed);
+    if !outside.is_empty() {
+        let group = machine.cgroup.path.as_deref().unwrap_or("of this process");
+        let reason = format!("the cgroup {group} may use cpus {allowed} only, not {}", name(&outside));
+        let cure =
+            "start it in a cgroup whose cpuset.cpus has them (docker: --cpuset-cpus), or measure others";
+        findings.push(Finding::new(Refuse, "outside-cpuset", reason, cure));
+    }
+    findings.extend(house_keeping_left(&online.and(allowed), measured, house_keeping));
+    findings
+}
+
+/// Loads and our own control thread need a CPU that is not measured.
+fn house_keeping_left(usable: &CpuSet, measured: &CpuSet, house_keeping: &CpuSet) -> Option<Finding> {
+    let both = measured.and(house_keeping);
+    if !both.is_empty() {
+        let reason = format!("{} would be measured and do the housekeeping", name(&both));
+        let cure = "loads would run on the measured CPU: take it out of --cpus or out of --house-keeping";
+        return Some(Finding::new(Refuse, "housekeeping-measured", reason, cure));
+    }
+    if usable.without(measured).is_empty() {
+        let reason =
+            format!("cpus {measured} are all there are: none is left for loads and the control thread");
+        return Some(Finding::new(
+            Refuse,
+            "no-housekeeping-cpu",
+            reason,
+            "leave at least one CPU out of --cpus",
+        ));
+    }
+    None
+}
+
+fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    if request.policy() == "other" {
+        let reason = "the measuring threads have no real-time policy: every ordinary task may delay them";
+        return vec![Finding::new(Taint, "policy-other", reason, "measure with --policy fifo")];
+    }
+    let mut findings = Vec::new();
+    let priority = request.asked.priority;
+    if request.has_priority() && !priority.is_some_and(|priority| (1..=99).contains(&priority)) {
+        let found = priority.map_or("no priority".to_string(), |priority| format!("priority {priority}"));
+        let reason = format!("{found} was given for SCHED_{}", request.policy().to_uppercase());
+        findings.push(Finding::new(Refuse, "priority", reason, "give --priority from 1 to 99"));
+    }
+    findings.extend(permission(machine, request, priority.unwrap_or(1)));
+    findings
+}
+
+fn permission(machine: &Snapshot, request: &Request, priority: u32) -> Option<Finding> {
+    let may = request.privilege;
+    let by_limit = request.has_priority() && may.rtprio_limit >= u64::from(priority);
+    if may.cap_sys_nice || by_limit {
+        return None;
+    }
+    let policy = request.policy().to_uppercase();
+    let wanted = if request.has_priority() { format!(" {priority}") } else { String::new() };
+    let limit = may.rtprio_limit;
+    let reason =
+        format!("SCHED_{policy}{wanted} is not permitted: no CAP_SYS_NICE, and RLIMIT_RTPRIO is {limit}");
+    let cure = match (machine.container.is_some(), request.has_priority()) {
+        (true, true) => format!("start the container with --cap-add sys_nice or --ulimit rtprio={priority}"),
+        (true, false) => "start the container with --cap-add sys_nice".to_string(),
+        (false, true) => format!(
+            "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program), or allow the user rtprio \
+             {priority} in /etc/security/limits.d and log in again"
+        ),
+        (false, false) => {
+            "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program)".to_string()
+        }
+    };
+    Some(Finding::new(Refuse, "no-permission", reason, cure))
+}
+
+fn memory(machine: &Snapshot, request: &Request) -> Option<Finding> {
+    const MIB: u64 = 1 << 20;
+    let may = request.privilege;
+    let limit =
+        may.memlock_limit_bytes.filter(|limit| *limit < may.address_space_bytes && !may.cap_ipc_lock)?;
+    let reason = format!(
+        "memory cannot be locked: {} MiB are needed, RLIMIT_MEMLOCK is {} KiB; a page fault may delay the measuring \
+         threads",
+        may.address_space_bytes.div_ceil(MIB),
+        limit / 1024
+    );
+    let cure = match machine.container {
+        Some(_) => "start the container with --ulimit memlock=-1 or --cap-add ipc_lock",
+        None => {
+            "allow the user memlock unlimited in /etc/security/limits.d and log in again, or grant CAP_IPC_LOCK"
+        }
+    };
+    Some(Finding::new(Taint, "memory-not-locked", reason, cure))
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel, its scheduler, and whatever is below or around it do to a real-time thread.
+
+use machine::Snapshot;
+use machine::snapshot::Preemption;
+
+use super::Effect::{Note, Refuse, Taint};
+use super::{Finding, Request, on_measured};
+
+/// Clocks that user space reads by itself in some tens of ns.
+const GOOD_CLOCKS: &[&str] = &["tsc", "arch_sys_counter", "riscv_clocksource", "timebase"];
+/// Clocks that user space reads by itself too, but that a hypervisor keeps and may correct.
+const GUEST_CLOCKS: &[&str] = &["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
+
+pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(real_time(machine));
+    findings.extend(throttling(machine, request));
+    findings.extend(fair_server(machine, request));
+    findings.extend(group(machine, request));
+    findings.extend(quota(machine, request));
+    findings.extend(irq_threads(machine, request));
+    findings.extend(clock(machine));
+    findings
+}
+
+fn real_time(machine: &Snapshot) -> Option<Finding> {
+    let model = match machine.kernel.preemption {
+        Preemption::RealTime => return None,
+        Preemption::Full => "PREEMPT",
+        Preemption::Lazy => "PREEMPT_LAZY",
+        Preemption::Voluntary => "PREEMPT_VOLUNTARY",
+        Preemption::None => "PREEMPT_NONE",
+        Preemption::Dynamic => "PREEMPT_DYNAMIC",
+        Preemption::Unknown => "not known to be PREEMPT_RT",
+    };
+    let release = machine.kernel.release.as_deref().unwrap_or("of unknown release");
+    let reason = format!("the kernel {release} is {model}: how long it may delay a thread has no bound");
+    let cure = "boot a PREEMPT_RT kernel (Debian: linux-image-rt, Ubuntu Pro: realtime, RHEL: kernel-rt)";
+    Some(Finding::new(Taint, "not-real-time-kernel", reason, cure))
+}
+
+/// Since Linux 6.12 only kernels with RT group scheduling throttle; the fair server took its place.
+fn throttling(machine: &Snapshot, request: &Request) -> Option<Finding> {
+    let limits = &machine.scheduler;
+    let throttles = machine.kernel.at_least(6, 12) != Some(true) || limits.rt_group_scheduling == Some(true);
+    if !throttles || !request.has_priority() {
+        return None;
+    }
+    let period = limits.rt_period_us.unwrap_or(1_000_000);
+    let runtime = limits.rt_runtime_us.filter(|runtime| (0..period).contains(runtime))?;
+    let reason = format!(
+        "real-time throttling (kernel.sched_rt_runtime_us={runtime}): a thread that does not sleep is stopped for {} \
+         of every {} us",
+        period - runtime,
+        period
+    );
+    let cure =
+        "sysctl kernel.sched_rt_runtime_us=-1; a real-time thread that never sleeps then starves its CPU";
+    Some(Finding::new(request.taint_where_spinning(), "rt-throttling", reason, cure))
+}
+
+fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    if machine.kernel.at_least(6, 12) != Some(true) || !request.has_priority() {
+        return Vec::new();
+    }
+    let on = on_measured(machine, request, |cpu| match cpu.fair_server_runtime_ns {
+        Some(0) => None,
+        runtime => Some(runtime),
+    });
+    let finding = |runtime: Option<u64>| match runtime {
+        Some(runtime) => format!("up to {} us a period", runtime / 1000),
+        None => "50000 us a second unless changed; debugfs, which tells, could not be read".to_string(),
+    };
+    on.into_iter()
+        .map(|found| {
+            let reason = format!(
+                "the fair server gives starving ordinary tasks on {} {}, ahead of a real-time thread that does not sleep",
+                found.on,
+                finding(found.what)
+            );
+            let cure = "as root: echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime for the measured CPUs";
+            Finding::new(request.taint_where_spinning(), "fair-server", reason, cure).on(found.cpu)
+        })
+        .collect()
+}
+
+/// With RT group scheduling a cgroup without real-time runtime refuses real-time policies even to root.
+fn group(machine: &Snapshot, request: &Request) -> Option<Finding> {
+    if machine.scheduler.rt_group_scheduling != Some(true) || !request.has_priority() {
+        return None;
+    }
+    let path = machine.cgroup.path.as_deref().unwrap_or("/");
+    match machine.cgroup.rt_runtime_us {
+        Some(0) => {
+            let reason =
+                format!("the cgroup {path} has no real-time runtime (cpu.rt_runtime_us=0, RT_GROUP_SCHED)");
+            let cure = "write 950000 to cpu.rt_runtime_us of its parents, then of itself (docker: --cpu-rt-runtime), \
+                        or boot a kernel without RT_GROUP_SCHED";
+            Some(Finding::new(Refuse, "rt-group-runtime", reason, cure))
+        }
+        None if path != "/" => {
+            let reason =
+                format!("with RT_GROUP_SCHED the kernel may refuse real-time policies in the cgroup {path}");
+            let cure = "if it does, start from the root cgroup, or boot a kernel without RT_GROUP_SCHED";
+            Some(Finding::new(Note, "rt-group-runtime", reason, cure))
+        }
+        _ => None,
+    }
+}
+
+/// The quota is for ordinary tasks: loads and the control thread, and the probes only without a real-time policy.
+fn quota(machine: &Snapshot, request: &Request) -> Option<Finding> {
+    let (quota, period) = (machine.cgroup.quota_us?, machine.cgroup.quota_period_us?);
+    let effect = if request.policy() == "other" { Taint } else { Note };
+    let reason = format!(
+        "the cgroup stops ordinary tasks, loads among them, after {quota} us of CPU time in {period} us"
+    );
+    let cure = "write max to its cpu.max (docker: no --cpus, systemd: CPUQuota=)";
+    Some(Finding::new(effect, "cpu-quota", reason, cure))
+}
+
+/// A note and no taint: which priority a program has beside the interrupt threads is part of its design (one
+/// that waits for a device must be below that device's), was asked, and is recorded with the result.
+fn irq_threads(machine: &Snapshot, request: &Request) -> Option<Finding> {
+    let highest = machine.scheduler.highest_irq_thread_priority?;
+    let priority =
+        request.asked.priority.filter(|priority| request.has_priority() && *priority <= highest)?;
+    let reason = format!("priority {priority} is not above that of every interrupt thread, {highest}");
+    let cure = format!(
+        "if the program needs no interrupt in time, measure with --priority {}",
+        (highest + 1).min(99)
+    );
+    Some(Finding::new(Note, "irq-thread-priority", reason, cure))
+}
+
+fn clock(machine: &Snapshot) -> Option<Finding> {
+    let clock = machine.clocksource.as_deref().filter(|clock| !GOOD_CLOCKS.contains(clock))?;
+    if GUEST_CLOCKS.contains(&clock) {
+        let reason = format!("the kernel keeps time with {clock}, which the hypervisor may correct");
+        return Some(Finding::new(
+            Note,
+            "clocksource",
+            reason,
+            "boot the guest with a stable TSC (tsc=reliable)",
+        ));
+    }
+    let reason = format!(
+        "the kernel keeps time with {clock}, which is slow to read: readings delay what they measure"
+    );
+    let cure =
+        "find out why the CPU's own counter is not used (dmesg: clocksource, tsc), or boot with tsc=reliable";
+    Some(Finding::new(Taint, "clocksource", reason, cure))
+}
+
+/// What the machine itself runs in.
+pub(super) fn surroundings(machine: &Snapshot) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(kind) = &machine.hypervisor {
+        let reason = format!("this is a virtual machine ({kind}): its host decides when its CPUs run");
+        let cure = "watch for stolen time in the result; on the host, pin and isolate the virtual CPUs";
+        findings.push(Finding::new(Note, "virtual-machine", reason, cure));
+    }
+    if let Some(kind) = &machine.container {
+        let reason =
+            format!("this is a container ({kind}): what else runs on the measured CPUs may not be visible");
+        findings.push(Finding::new(Note, "container", reason, "measure on the host to see all of it"));
+    }
+    findings
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One row of a run: one probe under one load, on all measured CPUs at once.
+//!
+//! ```text
+//! configured ── arm ──► armed ── start ──► running ── end, or stop ──► finished
+//!   lanes       threads set up  one common     control thread drains      series closed,
+//!               or refused      start time     every 250 ms               what disturbed it noted
+//! ```
+//! The caller's thread is the control thread; it must be off the measured CPUs (see [`crate::control`]).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, State, Taint};
+use evidence::writer::{BundleWriter, stem};
+use rt::clock::{Calibration, monotonic_ns};
+use rt::setup::Setup;
+use rt::{Policy, thread};
+
+use crate::drain::{Drain, Start};
+use crate::error::Result;
+use crate::recorder::recorder;
+use crate::spin::{self, ShortGaps, Spell};
+use crate::steal::Steal;
+use crate::wakeup::{self, Cycles, Timer};
+
+/// How often the control thread looks after the rows.
+const DRAIN_EVERY: Duration = Duration::from_millis(250);
+
+/// Time for the threads to reach their first sleep.
+const LEAD_NS: u64 = 20_000_000;
+
+/// A glow in the persistence picture halves this many times during a row.
+const HALF_LIVES: f64 = 4.0;
+
+/// A duration of at least this has no end but the user's.
+pub const ENDLESS_NS: u64 = u64::MAX / 4;
+
+/// Half-life of a glow where no end is known.
+const ENDLESS_HALF_LIFE_S: f64 = 60.0;
+
+/// What the threads of a row do.
+#[derive(Debug, Clone)]
+pub enum Probe {
+    /// Sleep and see how late they wake; the timer is one of [`wakeup::TIMERS`].
+    Wakeup {
+        /// The timer's name.
+        timer: String,
+    },
+    /// Read the processor's counter without pause.
+    Spin {
+        /// The counter's rate.
+        clock: Calibration,
+    },
+}
+
+/// One measuring thread.
+#[derive(Debug, Clone)]
+pub struct Lane {
+    /// What identifies its series.
+    pub key: RowKey,
+    /// The policy it asks for.
+    pub policy: Policy,
+    /// CPUs that it asks for; the kernel pins no deadline thread, so that one needs all.
+    pub affinity: Vec<u32>,
+    /// The limit that judges it.
+    pub limit_ns: Option<u64>,
+    /// Above this a sample is listed as a spike.
+    pub threshold_ns: u64,
+}
+
+/// One row, as configured.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// What its threads do.
+    pub probe: Probe,
+    /// Its threads.
+    pub lanes: Vec<Lane>,
+    /// Thrown away at the start.
+    pub warm_up_ns: u64,
+    /// How long it lasts; with `loops` it may end earlier.
+    pub duration_ns: u64,
+    /// Cycles to record at the most.
+    pub loops: u64,
+    /// Whether to lock memory.
+    pub lock_memory: bool,
+}
+
+/// How a lane stands, for a live display.
+#[derive(Debug, Clone)]
+pub struct LaneProgress {
+    /// Which series.
+    pub key: RowKey,
+    /// The thread's number, priority in force.
+    pub thread: u32,
+    /// Its real-time priority, 0 where it has none.
+    pub priority: u32,
+    /// What was recorded so far, as if one second.
+    pub so_far: Second,
+    /// The latest sample.
+    pub last_ns: u64,
+}
+
+/// How a row stands.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Time since recording began; zero during the warm-up.
+    pub elapsed: Duration,
+    /// The row's length where it is known.
+    pub length: Option<Duration>,
+    /// Each lane.
+    pub lanes: Vec<LaneProgress>,
+}
+
+/// An armed lane: its thread waits for the start.
+struct Armed {
+    lane: Lane,
+    granted: Granted,
+    drain: Drain,
+    entry: usize,
+    thread: JoinHandle<Ended>,
+}
+
+/// What a measuring thread leaves behind.
+struct Ended {
+    page_faults: u64,
+    drift: Option<spin::Drift>,
+}
+
+/// What the threads of a row share.
+struct Shared {
+    start_ns: AtomicU64,
+    gate: Barrier,
+    stop: AtomicBool,
+}
+
+impl Row {
+    /// Measures the row into `bundle`; its entries and what disturbed it go into `manifest`.
+    /// Ends early, in order, when `stop` is set. Nothing of it runs on afterwards, whatever the outcome.
+    pub fn measure(
+        &self,
+        bundle: &mut BundleWriter,
+        manifest: &mut Manifest,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<()> {
+        let shared = Arc::new(Shared {
+            start_ns: AtomicU64::new(0),
+            gate: Barrier::new(self.lanes.len() + 1),
+            stop: AtomicBool::new(false),
+        });
+        let mut armed = self.arm(&shared, bundle, manifest)?;
+        let steal = Steal::now();
+        let start_ns = monotonic_ns() + LEAD_NS + self.warm_up_ns;
+        let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
+        shared.start_ns.store(start_ns, Ordering::SeqCst);
+        shared.gate.wait();
+        let start = Start { monotonic_ns: start_ns, wall };
+        let drained = self.drain(&mut armed, bundle, &shared, stop, observe, start);
+        shared.stop.store(true, Ordering::SeqCst);
+        let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
+        let finished = self.finish(armed, manifest, state, &steal);
+        drained.and(finished)?;
+        bundle.manifest(manifest)?;
+        Ok(())
+    }
+
+    /// Sets up every thread; where one is refused, all end and the refusal is returned.
+    fn arm(
+        &self,
+        shared: &Arc<Shared>,
+        bundle: &BundleWriter,
+        manifest: &mut Manifest,
+    ) -> Result<Vec<Armed>> {
+        let half_life_s = match self.duration_ns {
+            ..ENDLESS_NS => self.duration_ns as f64 / 1e9 / HALF_LIVES,
+            _ => ENDLESS_HALF_LIFE_S,
+        };
+        let (mut armed, mut refusal) = (Vec::new(), None);
+        for lane in &self.lanes {
+            let (send, receive) = mpsc::channel();
+            let (recorder, live) = recorder(lane.threshold_ns);
+            let short = ShortGaps::default();
+            let gaps = match &self.probe {
+                Probe::Wakeup { .. } => None,
+                Probe::Spin { clock } => Some((short.clone(), *clock)),
+            };
+            let drain = Drain::new(&lane.key, live, gaps, bundle, half_life_s)?;
+            let body = Body {
+                row: self.clone(),
+                lane: lane.clone(),
+                short: short.clone(),
+                shared: Arc::clone(shared),
+            };
+            let name = format!("{}-{}", lane.key.probe, lane.key.cpu);
+            let thread = std::thread::Builder::new().name(name).spawn(move || body.run(recorder, &send));
+            let thread = thread
+                .map_err(|e| rt::Error::os("start a measuring thread", &e, "raise the limit on processes"))?;
+            let granted = receive.recv().unwrap_or_else(|_| {
+                Err(rt::Error::new(
+                    "set up a measuring thread",
+                    "it ended at once",
+                    "report this as a defect",
+                ))
+            });
+            let granted = granted.unwrap_or_else(|error| {
+                refusal.get_or_insert(error);
+                Granted::default()
+            });
+            let entry = manifest.rows.len();
+            manifest.rows.push(entry_of(lane, &granted));
+            armed.push(Armed { lane: lane.clone(), granted, drain, entry, thread });
+        }
+        let written = bundle.manifest(manifest);
+        if refusal.is_none() && written.is_ok() {
+            return Ok(armed);
+        }
+        shared.stop.store(true, Ordering::SeqCst);
+        shared.gate.wait();
+        manifest.rows.truncate(manifest.rows.len() - armed.len());
+        for lane in armed {
+            // Its thread was told to stop before it measured anything; how it ended says nothing more.
+            let _ = lane.thread.join();
+            lane.drain.discard()?;
+        }
+        bundle.manifest(manifest)?;
+        written?;
+        refusal.map_or(Ok(Vec::new()), |error| Err(error.into()))
+    }
+
+    /// Carries the recorders' data into the bundle until every thread has ended.
+    fn drain(
+        &self,
+        armed: &mut [Armed],
+        bundle: &mut BundleWriter,
+        shared: &Shared,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(&Progress),
+        start: Start,
+    ) -> Result<()> {
+        loop {
+            let over = armed.iter().all(|lane| lane.thread.is_finished());
+            for lane in armed.iter_mut() {
+                lane.drain.carry(bundle, start)?;
+            }
+            let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start.monotonic_ns));
+            let length = (self.duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(self.duration_ns));
+            observe(&Progress { elapsed, length, lanes: armed.iter().map(Armed::progress).collect() });
+            if over {
+                return Ok(());
+            }
+            if stop.load(Ordering::SeqCst) {
+                shared.stop.store(true, Ordering::SeqCst);
+            }
+            std::thread::sleep(DRAIN_EVERY);
+        }
+    }
+
+    /// Joins the threads, closes the series and notes what disturbed them.
+    fn finish(&self, armed: Vec<Armed>, manifest: &mut Manifest, state: State, steal: &Steal) -> Result<()> {
+        let steal_now = Steal::now();
+        let mut outcome = Ok(());
+        for lane in armed {
+            let ended = lane.thread.join().unwrap_or(Ended { page_faults: 0, drift: None });
+            let steal_ns = steal_now.since(steal, lane.lane.key.cpu);
+            let entry = &mut manifest.rows[lane.entry];
+            entry.state = state;
+            (entry.spikes, entry.spikes_not_listed) = lane.drain.spikes();
+            entry.granted.page_faults = Some(ended.page_faults);
+            entry.granted.steal_ns = steal_ns;
+            manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift));
+            outcome = outcome.and(lane.drain.finish());
+        }
+        outcome
+    }
+}
+
+impl Armed {
+    fn progress(&self) -> LaneProgress {
+        LaneProgress {
+            key: self.lane.key.clone(),
+            thread: self.granted.thread.unwrap_or(0),
+            priority: self.granted.priority.unwrap_or(0),
+            so_far: self.drain.so_far(),
+            last_ns: self.drain.last_ns(),
+        }
+    }
+}
+
+/// What a measuring thread takes along.
+struct Body {
+    row: Row,
+    lane: Lane,
+    short: ShortGaps,
+    shared: Arc<Shared>,
+}
+
+impl Body {
+    fn run(self, mut recorder: crate::recorder::Recorder, send: &mpsc::Sender<rt::Result<Granted>>) -> Ended {
+        let (granted, timer) = match self.set_up() {
+            Ok((granted, timer)) => (Ok(granted), Some(timer)),
+            Err(error) => (Err(error), None),
+        };
+        // The control thread waits for this message; it cannot have gone.
+        let _ = send.send(granted);
+        self.shared.gate.wait();
+        let Some(timer) = timer.filter(|_| !self.shared.stop.load(Ordering::SeqCst)) else {
+            return Ended { page_faults: 0, drift: None };
+        };
+        let start_ns = self.shared.start_ns.load(Ordering::SeqCst);
+        let end_ns = start_ns.saturating_add(self.row.duration_ns);
+        let faults = thread::page_faults();
+        let stop = &self.shared.stop;
+        let drift = match &self.row.probe {
+            Probe::Wakeup { .. } => {
+                let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
+                let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
+                wakeup::run(&cycles, &timer, &mut recorder, stop);
+                None
+            }
+            Probe::Spin { clock } => {
+                let spell = Spell {
+                    start_ns,
+                    end_ns,
+                    threshold_ns: self.lane.threshold_ns,
+                    column_ns: SPIN_COLUMN_NS,
+                };
+                Some(spin::run(&spell, clock, &self.short, &mut recorder, stop))
+            }
+        };
+        let page_faults = thread::page_faults() - faults;
+        recorder.finish();
+        Ended { page_faults, drift }
+    }
+
+    fn set_up(&self) -> rt::Result<(Granted, Timer)> {
+        let setup = Setup {
+            cpus: self.lane.affinity.clone(),
+            policy: self.lane.policy,
+            lock_memory: self.row.lock_memory,
+        };
+        let timer = match &self.row.probe {
+            Probe::Wakeup { timer } => Timer::named(timer)?,
+            Probe::Spin { .. } => Timer::Nanosleep,
+        };
+        let granted = setup.apply()?;
+        let counter_hz = match &self.row.probe {
+            Probe::Wakeup { .. } => None,
+            Probe::Spin { clock } => Some(clock.hz),
+        };
+        let granted = Granted {
+            policy: Some(granted.policy.name().to_string()),
+            priority: granted.policy.priority(),
+            affinity: Some(granted.affinity.into_iter().collect()),
+            memory_locked: Some(granted.memory.is_ok()),
+            counter_hz,
+            thread: Some(thread::id()),
+            ..Granted::default()
+        };
+        Ok((granted, timer))
+    }
+}
+
+/// A column of the spin probe's persistence picture: a sweep of 100 is as long as a wakeup sweep at 1 kHz.
+const SPIN_COLUMN_NS: u64 = 1_000_000;
+
+pub(crate) fn entry_of(lane: &Lane, granted: &Granted) -> RowEntry {
+    RowEntry {
+        key: lane.key.clone(),
+        files: stem(&lane.key),
+        state: State::Running,
+        granted: granted.clone(),
+        limit_ns: lane.limit_ns,
+        spikes: 0,
+        spikes_not_listed: 0,
+        load_did: None,
+        coarse: None,
+    }
+}
+
+/// The counter may be off by this much before a spin row is tainted.
+const LARGEST_DRIFT: f64 = 1e-3;
+
+/// What disturbed one series, as the measuring thread and the kernel saw it.
+fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>) -> Vec<Taint> {
+    let taint = |code: &str, reason: String, cure: &str| Taint {
+        code: code.to_string(),
+        reason,
+        cure: Some(cure.to_string()),
+        load: Some(key.load.clone()),
+        cpu: Some(key.cpu),
+        accepted: false,
+    };
+    let mut taints = Vec::new();
+    let steal_ns = granted.steal_ns.unwrap_or(0);
+    if steal_ns > 0 {
+        let reason =
+            format!("the hypervisor took {} ms from the {} probe's CPU", steal_ns / 1_000_000, key.probe);
+        taints.push(taint(
+            "steal",
+            reason,
+            "measure on the machine itself, or give the guest CPUs of its own",
+        ));
+    }
+    let faults = granted.page_faults.unwrap_or(0);
+    if faults > 0 {
+        let reason = format!("the {} probe's thread took {faults} page faults while it measured", key.probe);
+        taints.push(taint(
+            "page-faults",
+            reason,
+            "let it lock its memory: run as root or raise RLIMIT_MEMLOCK",
+        ));
+    }
+    let drift = drift.map_or(0.0, |drift| drift.relative);
+    if drift.abs() > LARGEST_DRIFT {
+        let reason = format!("the processor's counter ran {:+.3} % off CLOCK_MONOTONIC", drift * 100.0);
+        taints.push(taint("counter-drift", reason, "use a machine with an invariant counter"));
+    }
+    taints
+}

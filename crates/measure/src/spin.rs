@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The spin probe: read the processor's counter without pause; whatever lies between two readings is a gap.
+//!
+//! An ordinary iteration costs one load and one store: gaps below [`SHORT`] ticks are counted by their number of
+//! ticks and become nanoseconds when the control thread reads them. The loop's own bookkeeping (a second handed
+//! on, a spike listed) is not cut out: it shows as a short gap, so that the record has no hole.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use evidence::histogram::index;
+use evidence::manifest::Second;
+use evidence::series::SWEEP_COLUMNS;
+use rt::clock::{Calibration, counter, paired};
+
+use crate::recorder::Recorder;
+
+/// Gaps shorter than this many ticks are counted tick by tick.
+const SHORT: usize = 4096;
+
+/// How often in a second the loop looks whether it shall stop.
+const LOOKS: u64 = 32;
+
+/// Counts of short gaps by ticks; written by the measuring thread, read by the control thread.
+#[derive(Debug, Clone)]
+pub struct ShortGaps(Arc<[AtomicU64; SHORT]>);
+
+impl Default for ShortGaps {
+    fn default() -> Self {
+        ShortGaps(Arc::new([const { AtomicU64::new(0) }; SHORT]))
+    }
+}
+
+impl ShortGaps {
+    /// The short gaps' totals, and `longer` (totals of the other gaps) with them, by nanosecond bucket.
+    pub fn with<'a>(
+        &'a self,
+        longer: impl Iterator<Item = (usize, u64)> + 'a,
+        clock: &Calibration,
+    ) -> Vec<(usize, u64)> {
+        let mut totals = std::collections::BTreeMap::<usize, u64>::from_iter(longer);
+        for (ticks, count) in
+            self.0.iter().map(|count| count.load(Relaxed)).enumerate().filter(|(_, count)| *count > 0)
+        {
+            *totals.entry(index(clock.ns(ticks as u64))).or_default() += count;
+        }
+        totals.into_iter().collect()
+    }
+}
+
+/// One row's times.
+#[derive(Debug, Clone, Copy)]
+pub struct Spell {
+    /// When recording begins, CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// When it ends.
+    pub end_ns: u64,
+    /// The threshold above which a gap is a spike.
+    pub threshold_ns: u64,
+    /// Length of one column of the persistence sweep.
+    pub column_ns: u64,
+}
+
+/// What the clocks said around a row: how well the counter kept CLOCK_MONOTONIC's time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// (counter's length of the row / CLOCK_MONOTONIC's) - 1.
+    pub relative: f64,
+}
+
+/// Runs until the spell is over or `stop` is set.
+pub fn run(
+    spell: &Spell,
+    clock: &Calibration,
+    short: &ShortGaps,
+    recorder: &mut Recorder,
+    stop: &AtomicBool,
+) -> Drift {
+    while rt::clock::monotonic_ns() < spell.start_ns && !stop.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+    let short = &*short.0;
+    let short_below = clock.ticks(spell.threshold_ns).min(SHORT as u64);
+    let (base_ns, base) = paired();
+    let start_ns = base_ns;
+    recorder.start(start_ns);
+    let look_ticks = clock.hz / LOOKS;
+    let end = base + clock.ticks(spell.end_ns.saturating_sub(start_ns));
+    let at_ns = |ticks: u64| base_ns + clock.ns(ticks - base);
+    let (mut second, mut looks) = (0u32, 0u64);
+    let mut tally = Tally::new(base);
+    let mut next_look = base + look_ticks;
+    let mut last = counter();
+    loop {
+        let now = counter();
+        let gap = now - last;
+        tally.iterations += 1;
+        if gap < short_below {
+            let slot = &short[gap as usize & (SHORT - 1)];
+            slot.store(slot.load(Relaxed) + 1, Relaxed);
+        } else {
+            let column = (clock.ns(last - base) / spell.column_ns) as usize % SWEEP_COLUMNS;
+            recorder.gap(at_ns(last), clock.ns(gap), column);
+        }
+        tally.shortest = tally.shortest.min(gap);
+        tally.longest = tally.longest.max(gap);
+        last = now;
+        if now < next_look {
+            continue;
+        }
+        next_look = now + look_ticks;
+        looks += 1;
+        let over = now >= end || stop.load(Relaxed);
+        if looks.is_multiple_of(LOOKS) || over {
+            recorder.push_counted(tally.second(second, now, clock));
+            tally = Tally::new(now);
+            second = (clock.ns(now - base) / 1_000_000_000) as u32;
+        }
+        if over {
+            break;
+        }
+    }
+    let (last_ns, last) = paired();
+    let relative = clock.ns(last - base) as f64 / (last_ns - base_ns).max(1) as f64 - 1.0;
+    Drift { relative }
+}
+
+/// One second of the loop, in ticks.
+struct Tally {
+    since: u64,
+    iterations: u64,
+    shortest: u64,
+    longest: u64,
+}
+
+impl Tally {
+    fn new(since: u64) -> Self {
+        Tally { since, iterations: 0, shortest: u64::MAX, longest: 0 }
+    }
+
+    fn second(&self, second: u32, now: u64, clock: &Calibration) -> Second {
+        Second {
+            second,
+            count: self.iterations,
+            min_ns: clock.ns(self.shortest),
+            sum_ns: clock.ns(now - self.since),
+            max_ns: clock.ns(self.longest),
+            missed: 0,
+        }
+    }
+}

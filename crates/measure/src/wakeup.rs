@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wakeup probe: sleep until an absolute time on CLOCK_MONOTONIC, see how late the thread ran.
+//!
+//! A cycle is *missed* when the next one was due before it could run; missed cycles are counted, and the first
+//! one that is not missed runs at once, late as it is. So a stall of 40.005 ms at 1 kHz is one sample of
+//! 40.005 ms, 39 missed cycles and one sample of 5 us: 40 late cycles, none skipped uncounted.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rt::clock::{monotonic_ns, timespec};
+use rustix::fd::OwnedFd;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::recorder::Recorder;
+
+/// How the thread sleeps.
+#[derive(Debug)]
+pub enum Timer {
+    /// clock_nanosleep(2) with TIMER_ABSTIME.
+    Nanosleep,
+    /// A timerfd(2), armed anew for each cycle and read.
+    Timerfd(OwnedFd),
+}
+
+/// The timers by name.
+pub const TIMERS: [&str; 2] = ["nanosleep", "timerfd"];
+
+impl Timer {
+    /// The timer called `name`: one of [`TIMERS`].
+    pub fn named(name: &str) -> rt::Result<Timer> {
+        match name {
+            "nanosleep" => Ok(Timer::Nanosleep),
+            "timerfd" => timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)
+                .map(Timer::Timerfd)
+                .map_err(|e| rt::Error::os("make a timerfd", &e.into(), "use --timer nanosleep")),
+            _ => Err(rt::Error::new(
+                format!("use timer '{name}'"),
+                "there is none of that name",
+                format!("choose one of {}", TIMERS.join(", ")),
+            )),
+        }
+    }
+
+    #[inline(always)]
+    fn sleep_until(&self, due_ns: u64) {
+        match self {
+            // A signal may wake it early; the caller looks at the clock and sleeps again.
+            Timer::Nanosleep => {
+                let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(due_ns));
+            }
+            Timer::Timerfd(timer) => {
+                let once = Itimerspec {
+                    it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+                    it_value: timespec(due_ns),
+                };
+                let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once);
+                let _ = rustix::io::read(timer, &mut [0u8; 8]);
+            }
+        }
+    }
+}
+
+/// One row's cycle times.
+#[derive(Debug, Clone, Copy)]
+pub struct Cycles {
+    /// The period.
+    pub period_ns: u64,
+    /// When the first recorded cycle is due; cycles before it warm up and are thrown away.
+    pub start_ns: u64,
+    /// No cycle is due from here on.
+    pub end_ns: u64,
+    /// Cycles to record at the most.
+    pub loops: u64,
+}
+
+/// Runs until `cycles` are over or `stop` is set. After the warm-up it makes no system call but its sleep (and
+/// the clock's, where the vDSO has none), takes no lock and allocates nothing.
+pub fn run(cycles: &Cycles, timer: &Timer, recorder: &mut Recorder, stop: &AtomicBool) {
+    let period_ns = cycles.period_ns;
+    let now_ns = monotonic_ns();
+    let ahead = cycles.start_ns.saturating_sub(now_ns) / period_ns;
+    let mut due_ns = cycles.start_ns - ahead * period_ns;
+    while due_ns < cycles.start_ns && !stop.load(Relaxed) {
+        wait(timer, due_ns);
+        due_ns += period_ns;
+    }
+    recorder.start(cycles.start_ns);
+    let mut ran_ns = due_ns - period_ns;
+    while due_ns < cycles.end_ns && recorder.cycles() < cycles.loops && !stop.load(Relaxed) {
+        let woke_ns = wait(timer, due_ns);
+        let next_ns = due_ns + period_ns;
+        let missed = if woke_ns >= next_ns + period_ns { (woke_ns - next_ns) / period_ns } else { 0 };
+        recorder.wakeup(due_ns, woke_ns, woke_ns - ran_ns, period_ns, missed);
+        ran_ns = woke_ns;
+        due_ns = next_ns + missed * period_ns;
+    }
+}
+
+/// Sleeps until `due_ns`; returns when the thread ran.
+#[inline(always)]
+fn wait(timer: &Timer, due_ns: u64) -> u64 {
+    loop {
+        timer.sleep_until(due_ns);
+        let now_ns = monotonic_ns();
+        if now_ns >= due_ns {
+            return now_ns;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! After arming, the hot loops take no page fault and allocate nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use measure::recorder::recorder;
+use measure::spin::{self, ShortGaps, Spell};
+use measure::wakeup::{self, Cycles, Timer};
+use rt::clock::{Calibration, monotonic_ns};
+use rt::setup::Setup;
+use rt::{Policy, thread};
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes on to the system allocator unchanged; counting touches a thread-local that needs no
+// allocation itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Sets this thread up as a measuring thread that may not be real-time; says whether memory is locked.
+fn set_up() -> bool {
+    let setup = Setup { cpus: Vec::new(), policy: Policy::Other, lock_memory: true };
+    setup.apply().unwrap().memory.is_ok()
+}
+
+/// What the loop did to its thread: page faults and allocations.
+fn quietly(body: impl FnOnce()) -> (u64, u64) {
+    let (faults, allocations) = (thread::page_faults(), ALLOCATIONS.get());
+    body();
+    (thread::page_faults() - faults, ALLOCATIONS.get() - allocations)
+}
+
+#[test]
+fn the_counting_allocator_counts() {
+    let (_, allocations) = quietly(|| drop(std::hint::black_box(vec![1u8; 100])));
+    assert_eq!(allocations, 1);
+}
+
+#[test]
+fn the_wakeup_loop_faults_and_allocates_nothing() {
+    if !set_up() {
+        println!("skipped: memory cannot be locked here; run as root or raise RLIMIT_MEMLOCK");
+        return;
+    }
+    for timer in ["nanosleep", "timerfd"] {
+        let timer = Timer::named(timer).unwrap();
+        // Every sample is a spike, so that the spike path is walked too.
+        let (mut recorder, mut live) = recorder(0);
+        let start_ns = monotonic_ns() + 20_000_000;
+        let cycles = Cycles { period_ns: 200_000, start_ns, end_ns: u64::MAX, loops: 6_000 };
+        let stop = AtomicBool::new(false);
+        let seen = quietly(|| wakeup::run(&cycles, &timer, &mut recorder, &stop));
+        assert_eq!(seen, (0, 0), "page faults and allocations with {timer:?}");
+        assert!(recorder.cycles() >= 6_000);
+        recorder.finish();
+        let seconds = live.take_seconds();
+        assert!(seconds.len() > 1, "the path at a second's end is walked too: {seconds:?}");
+        let recorded: u64 = seconds.iter().map(|second| second.count + second.missed).sum();
+        assert_eq!(
+            recorded,
+            live.counts.latency.totals().map(|(_, count)| count).sum::<u64>()
+                + seconds.iter().map(|s| s.missed).sum::<u64>()
+        );
+    }
+}
+
+#[test]
+fn the_spin_loop_faults_and_allocates_nothing_and_leaves_no_hole() {
+    if !set_up() {
+        println!("skipped: memory cannot be locked here; run as root or raise RLIMIT_MEMLOCK");
+        return;
+    }
+    let clock = Calibration::measure(Duration::from_millis(50)).unwrap();
+    let (mut recorder, mut live) = recorder(5_000);
+    let start_ns = monotonic_ns() + 1_000_000;
+    let spell =
+        Spell { start_ns, end_ns: start_ns + 2_200_000_000, threshold_ns: 5_000, column_ns: 1_000_000 };
+    let (stop, short) = (AtomicBool::new(false), ShortGaps::default());
+    let mut drift = None;
+    let seen = quietly(|| drift = Some(spin::run(&spell, &clock, &short, &mut recorder, &stop)));
+    assert_eq!(seen, (0, 0), "page faults and allocations");
+    recorder.finish();
+    let seconds = live.take_seconds();
+    let iterations: u64 = seconds.iter().map(|second| second.count).sum();
+    let counted: u64 = short.with(live.counts.latency.totals(), &clock).iter().map(|(_, count)| count).sum();
+    assert_eq!(counted, iterations, "every iteration is in the histogram");
+    assert!(seconds.len() >= 2, "{seconds:?}");
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Histograms: a panel for each CPU, every load a line of steps, both axes logarithmic.
+//!
+//! Steps have equal widths on the logarithmic axis, but are never narrower than the coarsest source that shares
+//! the axis (an imported histogram may have buckets of 1 us), so that lines of different sources compare. No
+//! sample is lost: the steps of a line add up to its samples.
+
+use evidence::Histogram;
+
+use crate::chart::{HEIGHT, Line, LoadStyle, Mark, Panels, Plot, WIDTH, drawn_cpus, limits, range_ns, share};
+use crate::runs::{Kind, Run, Runs};
+use crate::scale::{Log, hundredth};
+use crate::text;
+
+/// Steps of all lines of a page together, and of one line.
+const STEPS_IN_ALL: usize = 40_000;
+const STEPS_OF_A_LINE: usize = 200;
+
+/// The lower end of the count axis: one sample must stand above it.
+const BELOW_ONE: f64 = 0.5;
+
+/// All panels of `kind`.
+pub(crate) fn panels(runs: &Runs, kind: &Kind) -> Panels {
+    let (cpus, left_out) = drawn_cpus(runs, kind);
+    let lines = cpus.len() * runs.all.len() * runs.loads.len();
+    let (low, high) = range_ns(runs, kind);
+    let x = Log::around(low, high);
+    let resolution_ns = runs.rows_of(kind).filter_map(|row| row.row.entry.coarse.as_ref());
+    let resolution_ns = resolution_ns.map(|coarse| coarse.resolution_ns).max().unwrap_or(1);
+    let edges = edges(x, share(STEPS_IN_ALL, lines, 24, STEPS_OF_A_LINE), resolution_ns);
+    let tallest = runs.rows_of(kind).flat_map(|row| steps(&row.row.series.latency, &edges)).max();
+    let y = Log { from: BELOW_ONE, to: 10f64.powf((tallest.unwrap_or(1).max(9) as f64).log10().ceil()) };
+    let plots =
+        cpus.iter().flat_map(|cpu| runs.all.iter().map(|run| panel(runs, run, kind, *cpu, x, y, &edges)));
+    Panels { title: kind.to_string(), plots: plots.collect(), left_out }
+}
+
+fn panel(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, x: Log, y: Log, edges: &[u64]) -> Plot {
+    let rows: Vec<_> = runs.loads.iter().filter_map(|load| run.row(kind, load, cpu)).collect();
+    let (mut lines, mut marks, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    for row in rows.iter().filter(|row| row.summary.count > 0) {
+        let load = &row.row.entry.key.load;
+        let style = LoadStyle::of(runs.load_place(load));
+        let steps = steps(&row.row.series.latency, edges);
+        let last = steps.iter().rev().find(|count| **count > 0).copied().unwrap_or(1);
+        lines.push(Line { class: format!("s{}", style.colour), path: path(&steps, edges, x, y) });
+        marks.push(Mark {
+            style,
+            x: hundredth(x.at(row.summary.max_ns as f64)),
+            y: hundredth(y.at(last as f64)),
+        });
+        words.push(format!(
+            "{}: {} samples, 99.9 % up to {}, maximum {}",
+            text::short(load, 30),
+            text::count(row.summary.count),
+            text::us_unit(row.summary.p99_9_ns),
+            text::us_unit(row.summary.max_ns)
+        ));
+    }
+    Plot {
+        title: format!("cpu {cpu}"),
+        run: if runs.several() { run.letter.clone() } else { String::new() },
+        description: format!("{}.", words.join("; ")),
+        height: 170,
+        x: x.ticks(6, text::time),
+        y: y.ticks(6, samples),
+        limits_x: limits(rows.iter().copied(), |ns| x.at(ns)),
+        empty: if lines.is_empty() { "not measured".to_string() } else { String::new() },
+        lines,
+        marks,
+        ..Plot::default()
+    }
+}
+
+/// A number of samples as a label: `1`, `10k`, `1M`.
+fn samples(number: f64) -> String {
+    match number {
+        ..1e3 => format!("{number}"),
+        1e3..1e6 => format!("{}k", number / 1e3),
+        1e6..1e9 => format!("{}M", number / 1e6),
+        _ => format!("{}G", number / 1e9),
+    }
+}
+
+/// Where steps begin: `most` of them or fewer from end to end of `axis`, none narrower than `resolution_ns`.
+fn edges(axis: Log, most: usize, resolution_ns: u64) -> Vec<u64> {
+    let ratio = (axis.to / axis.from).powf(1.0 / most as f64);
+    let resolution_ns = resolution_ns.max(1);
+    let mut edges = vec![axis.from as u64 / resolution_ns * resolution_ns];
+    while let Some(&edge) = edges.last()
+        && (edge as f64) < axis.to
+    {
+        let next = (edge as f64 * ratio).ceil() as u64;
+        edges.push(next.max(edge + 1).div_ceil(resolution_ns) * resolution_ns);
+    }
+    edges
+}
+
+/// How many samples each step holds; the first also those below it, the last those above.
+fn steps(latency: &Histogram, edges: &[u64]) -> Vec<u64> {
+    let mut steps = vec![0; edges.len().saturating_sub(1).max(1)];
+    let mut place = 0;
+    for bucket in latency.buckets() {
+        while place + 1 < steps.len() && edges[place + 1] <= bucket.from_ns {
+            place += 1;
+        }
+        steps[place] += bucket.count;
+    }
+    steps
+}
+
+fn path(steps: &[u64], edges: &[u64], x: Log, y: Log) -> String {
+    use std::fmt::Write;
+    let across = |place: usize| (x.at(edges[place] as f64) / 100.0 * WIDTH).round();
+    let up = |count: u64| (HEIGHT - y.at(count as f64) / 100.0 * HEIGHT).round();
+    let (mut out, mut before) = (String::new(), 0);
+    for (place, count) in steps.iter().enumerate().filter(|(place, _)| place + 1 < edges.len()) {
+        if before == 0 && *count > 0 {
+            let _ = write!(out, "M{} {HEIGHT}", across(place));
+        }
+        if *count != before {
+            let _ = write!(out, "V{}", if *count == 0 { HEIGHT } else { up(*count) });
+        }
+        if *count > 0 {
+            let following = steps.get(place + 1);
+            if following != Some(count) {
+                let _ = write!(out, "H{}", across(place + 1));
+            }
+        }
+        before = *count;
+    }
+    if before > 0 {
+        let _ = write!(out, "V{HEIGHT}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_buckets_into_steps_loses_no_sample() {
+        let mut latency = Histogram::new();
+        (0..5_000u64).for_each(|n| latency.record(n * n));
+        for resolution_ns in [1, 1_000] {
+            let edges = edges(Log::around(900.0, 1e7), 200, resolution_ns);
+            assert!(edges.len() <= 201, "{}", edges.len());
+            assert!(edges.is_sorted() && edges.iter().all(|edge| edge % resolution_ns == 0));
+            assert_eq!(steps(&latency, &edges).iter().sum::<u64>(), 5_000);
+        }
+    }
+
+    #[test]
+    fn a_lone_sample_stands_on_the_base_line() {
+        let (x, y) = (Log { from: 1_000.0, to: 10_000.0 }, Log { from: 0.5, to: 50.0 });
+        assert_eq!(path(&[0, 1, 0], &[1_000, 2_000, 5_000, 10_000], x, y), "M1204 1000V849H2796V1000");
+    }
+
+    #[test]
+    fn counts_are_labelled_shortly() {
+        assert_eq!([1.0, 100.0, 1e4, 1e6, 1e9].map(samples), ["1", "100", "10k", "1M", "1G"]);
+    }
+}

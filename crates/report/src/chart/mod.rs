@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Charts as geometry: places in per cent of the plot, paths in a box of [`WIDTH`] x [`HEIGHT`] that the page
+//! stretches to whatever room there is. Text is placed beside the stretched box, so that it keeps its size on a
+//! phone, on a desk and on paper.
+//!
+//! A page carries a bounded number of steps, columns and panels (the constants below), shared among the series,
+//! so that its size depends neither on the length of a run nor much on the number of CPUs.
+
+use serde::Serialize;
+
+use crate::runs::{Kind, Runs};
+use crate::scale::{Tick, hundredth};
+use crate::text;
+
+pub(crate) mod histogram;
+pub(crate) mod maxima;
+pub(crate) mod persistence;
+pub(crate) mod timeline;
+
+/// The box that paths are written in.
+pub(crate) const WIDTH: f64 = 4000.0;
+/// Its height; y grows downward.
+pub(crate) const HEIGHT: f64 = 1000.0;
+
+/// Panels of one chart kind that a page carries for each run.
+const PANELS: usize = 48;
+
+/// Colours and shapes that tell loads apart.
+const STYLES: usize = 8;
+
+/// One plot.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Plot {
+    /// What it shows, above it.
+    pub title: String,
+    /// The run's letter, where there are several.
+    pub run: String,
+    /// What a person who cannot see it should know.
+    pub description: String,
+    /// Its height in CSS pixels.
+    pub height: u32,
+    /// Ticks from the left.
+    pub x: Vec<Tick>,
+    /// Ticks from the bottom.
+    pub y: Vec<Tick>,
+    /// Limits, from the left.
+    pub limits_x: Vec<Tick>,
+    /// Limits, from the bottom.
+    pub limits_y: Vec<Tick>,
+    /// Parts of the x axis with a name each.
+    pub bands: Vec<Band>,
+    pub lines: Vec<Line>,
+    pub marks: Vec<Mark>,
+    /// A picture that fills the plot, as a data URI.
+    pub picture: String,
+    /// Why there is nothing to draw.
+    pub empty: String,
+}
+
+/// A path.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Line {
+    pub class: String,
+    pub path: String,
+}
+
+/// A shape at a point.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Mark {
+    pub style: LoadStyle,
+    /// Per cent from the left.
+    pub x: f64,
+    /// Per cent from the bottom.
+    pub y: f64,
+}
+
+/// A part of the x axis.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Band {
+    pub style: LoadStyle,
+    /// Its name where there is room for it even on a phone.
+    pub name: String,
+    /// Where it begins, per cent from the left.
+    pub from: f64,
+}
+
+/// What marks a load in every chart.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct LoadStyle {
+    pub colour: usize,
+    pub shape: usize,
+}
+
+impl LoadStyle {
+    pub fn of(place: usize) -> LoadStyle {
+        LoadStyle { colour: place % STYLES, shape: (place + place / STYLES) % STYLES }
+    }
+}
+
+/// Panels of one probe: a row of them for each CPU, a column for each run.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Panels {
+    pub title: String,
+    pub plots: Vec<Plot>,
+    /// What is not drawn, in words; may be empty.
+    pub left_out: String,
+}
+
+/// The CPUs of `kind` that are drawn — the worst where there are too many — and a word on the others.
+fn drawn_cpus(runs: &Runs, kind: &Kind) -> (Vec<u32>, String) {
+    let all = runs.cpus(kind);
+    let worst_ns = |cpu: &u32| {
+        runs.rows_of(kind)
+            .filter(|r| r.row.entry.key.cpu == *cpu)
+            .map(|r| r.summary.max_ns)
+            .max()
+            .unwrap_or(0)
+    };
+    let mut ranked: Vec<u32> = all.iter().copied().collect();
+    if all.len() <= PANELS {
+        return (ranked, String::new());
+    }
+    ranked.sort_by_cached_key(|cpu| (std::cmp::Reverse(worst_ns(cpu)), *cpu));
+    ranked.truncate(PANELS);
+    ranked.sort_unstable();
+    (ranked, left_out(PANELS, all.len(), "CPUs"))
+}
+
+fn left_out(drawn: usize, all: usize, what: &str) -> String {
+    format!("Drawn are the {drawn} {what} with the largest maxima, of {all}; the table has them all.")
+}
+
+/// What each of `sharers` gets of `total`, between `least` and `most`.
+fn share(total: usize, sharers: usize, least: usize, most: usize) -> usize {
+    (total / sharers.max(1)).clamp(least, most)
+}
+
+/// The limits of `rows` without repetition, as places on an axis.
+fn limits<'r>(rows: impl Iterator<Item = crate::runs::RowView<'r>>, at: impl Fn(f64) -> f64) -> Vec<Tick> {
+    let limits: std::collections::BTreeSet<u64> = rows.filter_map(|row| row.row.entry.limit_ns).collect();
+    let tick =
+        |ns: u64| Tick { at: hundredth(at(ns as f64)), label: format!("limit {}", text::time(ns as f64)) };
+    limits.into_iter().map(tick).collect()
+}
+
+/// The latencies of `kind` over all runs: smallest, and largest with its limits.
+fn range_ns(runs: &Runs, kind: &Kind) -> (f64, f64) {
+    let (mut low, mut high) = (u64::MAX, 0);
+    for row in runs.rows_of(kind).filter(|row| row.summary.count > 0) {
+        low = low.min(row.summary.min_ns);
+        high = high.max(row.summary.max_ns).max(row.row.entry.limit_ns.unwrap_or(0));
+    }
+    // Below 10 ns no clock tells latencies apart, and a logarithmic axis has no zero.
+    if low > high { (1e3, 1e6) } else { ((low.max(10)) as f64, high as f64) }
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables of figures: a line a row, the worst spikes, what the tails suggest.
+
+use evidence::Bundle;
+use evidence::manifest::Spike;
+use evidence::verdict::Outcome;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::chart::LoadStyle;
+use crate::runs::{self, Kind, RowView, Run, Runs};
+use crate::text;
+
+/// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away alone.
+const REASONS: usize = 8;
+
+/// Spikes shown for each run.
+const SPIKES: usize = 20;
+
+/// The verdict on one run.
+#[derive(Debug, Serialize)]
+pub(crate) struct VerdictCard {
+    pub run: String,
+    pub name: String,
+    /// `ok`, `late` or `unproven`.
+    pub state: &'static str,
+    pub mark: &'static str,
+    pub words: String,
+    /// Limit, worst maximum, samples, and how much there is to read on.
+    pub facts: Vec<(&'static str, String)>,
+    pub reasons: Vec<String>,
+    /// How many of them are not folded away.
+    pub reasons_shown: usize,
+}
+
+/// The lines of one probe in the table of all rows.
+#[derive(Debug, Serialize)]
+pub(crate) struct FigureGroup {
+    pub title: String,
+    pub rows: Vec<FigureRow>,
+}
+
+/// A line of the table of all rows.
+#[derive(Debug, Serialize)]
+pub(crate) struct FigureRow {
+    pub run: String,
+    pub load: String,
+    pub style: LoadStyle,
+    pub cpu: u32,
+    /// Whether the row above has the same probe, load and CPU.
+    pub same: bool,
+    pub cells: Vec<String>,
+    pub corrected: Vec<String>,
+    pub limit: String,
+    pub state: &'static str,
+    pub result: String,
+}
+
+/// The worst spikes of one run.
+#[derive(Debug, Serialize)]
+pub(crate) struct SpikeTable {
+    pub run: String,
+    /// How many there were, and how many of them are listed.
+    pub words: String,
+    pub rows: Vec<SpikeRow>,
+}
+
+/// One spike.
+#[derive(Debug, Serialize)]
+pub(crate) struct SpikeRow {
+    pub latency_us: String,
+    pub place: String,
+    pub at: String,
+    pub wall_time: String,
+    pub missed: u64,
+    pub causes: Vec<String>,
+    pub unexplained_us: String,
+}
+
+/// What the tail of some rows suggests, or why it says nothing.
+#[derive(Debug, Serialize)]
+pub(crate) struct TailRow {
+    pub run: String,
+    pub rows: Vec<String>,
+    pub refused: bool,
+    pub words: Vec<(String, String)>,
+}
+
+/// How an outcome is said.
+pub(crate) struct Said {
+    /// `ok`, `late` or `unproven`.
+    pub state: &'static str,
+    pub mark: &'static str,
+    /// `Does not hold`.
+    pub word: &'static str,
+    /// ` 100 us`: what follows the word.
+    pub rest: String,
+}
+
+pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> Said {
+    let (state, mark, word) = match outcome {
+        Outcome::Held => ("ok", "✓", "Holds"),
+        Outcome::Exceeded => ("late", "✗", "Does not hold"),
+        Outcome::Unproven => ("unproven", "?", "Unproven"),
+    };
+    let rest = match (outcome, limit_ns.map(|ns| text::time(ns as f64))) {
+        (Outcome::Unproven, Some(limit)) => format!(": {limit} was kept, but that is not proven"),
+        (_, Some(limit)) => format!(" {limit}"),
+        (_, None) => ": no limit was given".to_string(),
+    };
+    Said { state, mark, word, rest }
+}
+
+pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
+    let verdict = &run.document.verdict;
+    let Said { state, mark, word, rest } = said(verdict.outcome, verdict.limit_ns);
+    let mut facts = Vec::new();
+    if let Some(worst) = run.rows().max_by_key(worst_first) {
+        let late = run.rows().map(|row| row.verdict.late).sum::<u64>();
+        facts.push(("Worst maximum", text::us_unit(worst.summary.max_ns)));
+        facts.push(("Where", worst.place()));
+        facts.push(("Samples", text::count(run.rows().map(|row| row.summary.count).sum())));
+        facts.push(("Late cycles", text::count(late)));
+    }
+    let manifest = &run.bundle.manifest;
+    let caveats = [
+        (manifest.taints.len(), "taint", ""),
+        (manifest.notes.len(), "note", ""),
+        (manifest.not_run.len(), "row", " not run"),
+        (run.bundle.missing.len(), "part", " missing"),
+    ];
+    let caveats = caveats.iter().filter(|(number, ..)| *number > 0);
+    let caveats: Vec<_> =
+        caveats.map(|(number, one, what)| format!("{}{what}", text::plural(*number, one))).collect();
+    facts.push(("Caveats", if caveats.is_empty() { "none".to_string() } else { caveats.join(", ") }));
+    VerdictCard {
+        run: if several { run.letter.clone() } else { String::new() },
+        name: run.name.clone(),
+        state,
+        mark,
+        words: format!("{word}{rest}"),
+        facts,
+        reasons_shown: if verdict.reasons.len() > REASONS { REASONS - 2 } else { REASONS },
+        reasons: verdict.reasons.clone(),
+    }
+}
+
+/// Orders rows by how far beyond their limit they went, then by their maximum.
+fn worst_first(row: &RowView) -> (u64, u64) {
+    let over = row.summary.max_ns.saturating_sub(row.row.entry.limit_ns.unwrap_or(u64::MAX));
+    (over, row.summary.max_ns)
+}
+
+pub(crate) fn rows(runs: &Runs) -> Vec<FigureGroup> {
+    let group = |kind: &Kind| FigureGroup { title: kind.to_string(), rows: rows_of(runs, kind) };
+    runs.kinds.iter().map(group).collect()
+}
+
+fn rows_of(runs: &Runs, kind: &Kind) -> Vec<FigureRow> {
+    let mut rows = Vec::new();
+    for (place, load) in runs.loads.iter().enumerate() {
+        for cpu in runs.cpus(kind) {
+            let first = rows.len();
+            for run in &runs.all {
+                if let Some(row) = run.row(kind, load, cpu) {
+                    let mut line = figures(row, place);
+                    line.run = if runs.several() { run.letter.clone() } else { String::new() };
+                    line.same = rows.len() > first;
+                    rows.push(line);
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn figures(row: RowView, place: usize) -> FigureRow {
+    let (key, s) = (&row.row.entry.key, row.summary);
+    let us = |ns: u64| text::us(ns as f64);
+    let periodic = key.period_ns.is_some();
+    let only_if = |shown: bool, text: String| if shown { text } else { "–".to_string() };
+    let limited = s.limit_ns.is_some();
+    let result = match (row.late(), limited) {
+        (true, _) => format!("✗ {} LATE", text::count(row.verdict.late)),
+        (false, true) => "✓ ok".to_string(),
+        (false, false) => "no limit".to_string(),
+    };
+    FigureRow {
+        run: String::new(),
+        load: text::clean(&key.load),
+        style: LoadStyle::of(place),
+        cpu: key.cpu,
+        same: false,
+        cells: vec![
+            us(s.max_ns),
+            only_if(limited, text::count(s.over_limit)),
+            only_if(periodic, text::count(s.missed)),
+            text::count(s.count),
+            us(s.min_ns),
+            text::us(s.mean_ns),
+            text::us(s.stddev_ns),
+            us(s.p50_ns),
+            us(s.p99_ns),
+            us(s.p99_9_ns),
+            us(s.p99_999_ns),
+        ],
+        corrected: vec![
+            only_if(periodic, us(s.p99_9_corrected_ns)),
+            only_if(periodic && limited, text::count(s.over_limit_corrected)),
+            only_if(periodic, format!("{:.1e}", row.verdict.miss_rate_below)),
+        ],
+        limit: s.limit_ns.map_or("–".to_string(), us),
+        state: if row.late() { "late" } else { "ok" },
+        result,
+    }
+}
+
+pub(crate) fn spikes(run: &Run, several: bool) -> SpikeTable {
+    let bundle: &Bundle = run.bundle;
+    let mut worst: Vec<&Spike> = bundle.spikes.iter().collect();
+    worst.sort_by(|a, b| b.latency_ns.cmp(&a.latency_ns).then(a.monotonic_ns.cmp(&b.monotonic_ns)));
+    worst.truncate(SPIKES);
+    let seen: u64 = bundle.manifest.rows.iter().map(|row| row.spikes).sum();
+    let seen = seen.max(bundle.spikes.len() as u64);
+    let above = bundle.manifest.asked.threshold_ns.map(|ns| format!(" above {}", text::time(ns as f64)));
+    let above = above.unwrap_or_default();
+    let words = match (seen, bundle.spikes.len() as u64) {
+        (0, _) => format!("No spike{above} was recorded."),
+        (seen, listed) if seen == listed && listed <= SPIKES as u64 => {
+            format!("All {} spikes{above}.", text::count(seen))
+        }
+        (seen, listed) => format!(
+            "The worst {} of {} spikes{above}; the bundle lists {}.",
+            worst.len(),
+            text::count(seen),
+            text::count(listed)
+        ),
+    };
+    SpikeTable {
+        run: if several { run.letter.clone() } else { String::new() },
+        words,
+        rows: worst.into_iter().map(spike).collect(),
+    }
+}
+
+fn spike(spike: &Spike) -> SpikeRow {
+    SpikeRow {
+        latency_us: text::us(spike.latency_ns as f64),
+        place: runs::place(&spike.key),
+        at: format!("{:.3} s", spike.at_ns as f64 / 1e9),
+        wall_time: spike.wall_time.clone().unwrap_or_default(),
+        missed: spike.missed,
+        causes: spike.causes.iter().map(words).collect(),
+        unexplained_us: spike.unexplained_ns.map(|ns| text::us(ns as f64)).unwrap_or_default(),
+    }
+}
+
+/// Any JSON in words: `irq 201 timer, duration 8.61 us`.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text::clean(text),
+        Value::Object(map) => {
+            let pair = |(name, value): (&String, &Value)| match (name.strip_suffix("_ns"), value.as_f64()) {
+                (Some(name), Some(ns)) => format!("{} {} us", spaced(name), text::us(ns)),
+                _ => format!("{} {}", spaced(name), words(value)),
+            };
+            map.iter().filter(|(_, value)| !value.is_null()).map(pair).collect::<Vec<_>>().join(", ")
+        }
+        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join("; "),
+        other => other.to_string(),
+    }
+}
+
+fn spaced(name: &str) -> String {
+    text::clean(name).replace('_', " ")
+}
+
+/// What the tails suggest; rows of which the same is said are named together.
+pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
+    let mut rows: Vec<TailRow> = Vec::new();
+    for run in &runs.all {
+        let letter = if runs.several() { run.letter.clone() } else { String::new() };
+        for row in run.rows() {
+            let mut tail = serde_json::to_value(&row.verdict.tail).unwrap_or_default();
+            let place = row.place();
+            let state = tail.as_object_mut().and_then(|map| map.remove("state"));
+            let refused = state.is_some_and(|state| state == "refused");
+            let words = match tail {
+                Value::Object(map) if !refused => {
+                    map.iter().flat_map(|(name, value)| level(name, value)).collect()
+                }
+                Value::Object(map) => vec![("refused".to_string(), map.values().map(words).collect())],
+                other => vec![(String::new(), words(&other))],
+            };
+            let same = |other: &&mut TailRow| other.run == letter && other.words == words;
+            match rows.iter_mut().find(same) {
+                Some(other) => other.rows.push(place),
+                None => rows.push(TailRow { run: letter.clone(), rows: vec![place], refused, words }),
+            }
+        }
+    }
+    rows
+}
+
+/// One figure of an estimate; lists become one figure each.
+fn level(name: &str, value: &Value) -> Vec<(String, String)> {
+    match (name.strip_suffix("_ns"), value) {
+        (_, Value::Array(items)) => items.iter().map(|item| (spaced(name), words(item))).collect(),
+        (Some(name), Value::Number(ns)) => {
+            vec![(spaced(name), format!("{} us", text::us(ns.as_f64().unwrap_or(0.0))))]
+        }
+        (None, Value::Number(number)) if number.is_f64() => {
+            vec![(spaced(name), format!("{:.3}", number.as_f64().unwrap_or(0.0)))]
+        }
+        _ => vec![(spaced(name), words(value))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn causes_of_any_shape_are_put_in_words() {
+        let cause = json!({ "kind": "irq", "name": "local_timer", "duration_ns": 8_612, "by": null });
+        assert_eq!(words(&cause), "kind irq, name local_timer, duration 8.61 us");
+        assert_eq!(words(&json!("SMI")), "SMI");
+    }
+
+    #[test]
+    fn an_estimate_of_any_shape_is_put_in_words() {
+        let levels = json!([{ "rate": 1e-6, "level_ns": 90_000 }]);
+        assert_eq!(level("levels", &levels), [("levels".into(), "rate 1e-6, level 90.0 us".into())]);
+        assert_eq!(level("shape", &json!(-0.1234)), [("shape".into(), "-0.123".into())]);
+        assert_eq!(level("scale_ns", &json!(1_500.0)), [("scale".into(), "1.50 us".into())]);
+    }
+}

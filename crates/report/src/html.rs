@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One self-contained page: no script, nothing fetched, the same bytes for the same bundles.
+
+use evidence::error::{Error, Result};
+use evidence::{Bundle, manifest::NotRun, manifest::Taint};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use serde::Serialize;
+
+use crate::chart::maxima::{self, Bars};
+use crate::chart::persistence::{self, Pictures};
+use crate::chart::{LoadStyle, Panels, histogram, timeline};
+use crate::facts::{self, Fact, Grant};
+use crate::figures::{self, FigureGroup, SpikeTable, TailRow, VerdictCard};
+use crate::runs::{Run, Runs};
+use crate::text;
+
+/// Everything that the page shows, in its order.
+#[derive(Serialize)]
+struct Page {
+    title: String,
+    headline: String,
+    several: bool,
+    run_count: usize,
+    verdicts: Vec<VerdictCard>,
+    loads: Vec<Load>,
+    maxima: Vec<Bars>,
+    rows: Vec<FigureGroup>,
+    histograms: Vec<Panels>,
+    time: Vec<Panels>,
+    persistence: Vec<Pictures>,
+    spikes: Vec<SpikeTable>,
+    tails: Vec<TailRow>,
+    run_names: Vec<String>,
+    machine: Vec<Fact>,
+    asked: Vec<Fact>,
+    granted: Vec<Granted>,
+    remarks: Vec<Remarks>,
+    version: &'static str,
+}
+
+/// An entry of the legend.
+#[derive(Serialize)]
+struct Load {
+    name: String,
+    style: LoadStyle,
+}
+
+/// What one run was granted.
+#[derive(Serialize)]
+struct Granted {
+    run: String,
+    threads: Vec<Grant>,
+    loads: Vec<Grant>,
+}
+
+/// What one run noticed, and what is missing in it.
+#[derive(Serialize)]
+struct Remarks {
+    run: String,
+    taints: Vec<Taint>,
+    notes: Vec<String>,
+    not_run: Vec<NotRun>,
+    missing: Vec<String>,
+}
+
+/// The report of one bundle, or of several side by side, as one HTML page.
+pub fn html(bundles: &[Bundle]) -> Result<String> {
+    if bundles.is_empty() {
+        return Err(Error::new("make", "a report", "no bundle was given", "name at least one bundle"));
+    }
+    let defect = |e: minijinja::Error| Error::new("make", "the report", e, "report this as a defect");
+    let page = Serde(page(bundles)?);
+    environment().and_then(|env| env.get_template("report.html")?.render(page)).map_err(defect)
+}
+
+fn environment() -> std::result::Result<Environment<'static>, minijinja::Error> {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_auto_escape_callback(|_| AutoEscape::Html);
+    env.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    env.add_template("report.html", include_str!("../templates/report.html"))?;
+    env.add_template("charts.html", include_str!("../templates/charts.html"))?;
+    env.add_template("report.css", include_str!("../templates/report.css"))?;
+    Ok(env)
+}
+
+fn page(bundles: &[Bundle]) -> Result<Page> {
+    let runs = Runs::of(bundles);
+    let several = runs.several();
+    let letter = |run: &Run| if several { run.letter.clone() } else { String::new() };
+    let verdicts: Vec<_> = runs.all.iter().map(|run| figures::verdict(run, several)).collect();
+    let headline = match verdicts.as_slice() {
+        [only] => only.words.clone(),
+        all => all
+            .iter()
+            .map(|card| format!("{}: {}", card.run, lower(&card.words)))
+            .collect::<Vec<_>>()
+            .join(" — "),
+    };
+    let mut persistence = Vec::new();
+    for kind in &runs.kinds {
+        persistence.extend(persistence::pictures(&runs, kind)?);
+    }
+    let load =
+        |(place, name): (usize, &String)| Load { name: text::short(name, 40), style: LoadStyle::of(place) };
+    let granted = |run: &Run| Granted {
+        run: letter(run),
+        threads: facts::granted(run.bundle),
+        loads: facts::loads(run.bundle),
+    };
+    let remarks = |run: &Run| Remarks {
+        run: letter(run),
+        taints: run.bundle.manifest.taints.clone(),
+        notes: run.bundle.manifest.notes.clone(),
+        not_run: run.bundle.manifest.not_run.clone(),
+        missing: run.bundle.missing.clone(),
+    };
+    let hosts = bundles.iter().filter_map(|bundle| bundle.manifest.machine.hostname.as_deref());
+    let host = hosts.map(text::clean).next().unwrap_or_else(|| "unknown machine".to_string());
+    Ok(Page {
+        title: format!("{headline} · {host}"),
+        headline,
+        several,
+        run_count: runs.all.len(),
+        verdicts,
+        loads: runs.loads.iter().enumerate().filter(|(_, name)| runs.measured(name)).map(load).collect(),
+        maxima: runs.kinds.iter().map(|kind| maxima::bars(&runs, kind)).collect(),
+        rows: figures::rows(&runs),
+        histograms: runs.kinds.iter().map(|kind| histogram::panels(&runs, kind)).collect(),
+        time: runs.kinds.iter().filter_map(|kind| timeline::panels(&runs, kind)).collect(),
+        persistence,
+        spikes: runs.all.iter().map(|run| figures::spikes(run, several)).collect(),
+        tails: figures::tails(&runs),
+        run_names: runs.all.iter().map(|run| text::clean(&run.name)).collect(),
+        machine: facts::machine(bundles),
+        asked: facts::asked(bundles),
+        granted: runs.all.iter().map(granted).collect(),
+        remarks: runs.all.iter().map(remarks).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// The sentence as it continues another.
+fn lower(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}

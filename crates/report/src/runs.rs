@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Several bundles side by side: which probes, loads and CPUs there are in any of them, and where.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evidence::document::ProveDocument;
+use evidence::manifest::RowKey;
+use evidence::verdict::RowVerdict;
+use evidence::{Bundle, Row, Summary};
+
+use crate::text;
+
+/// All bundles of one report.
+pub(crate) struct Runs<'a> {
+    pub all: Vec<Run<'a>>,
+    /// Loads in the order of measurement.
+    pub loads: Vec<String>,
+    /// Probes with their periods, in the order of measurement.
+    pub kinds: Vec<Kind>,
+}
+
+/// One bundle.
+pub(crate) struct Run<'a> {
+    /// `A`, `B`, …; what marks it in charts and tables.
+    pub letter: String,
+    /// The name of its folder or file.
+    pub name: String,
+    pub bundle: &'a Bundle,
+    pub document: ProveDocument,
+    places: BTreeMap<RowKey, usize>,
+}
+
+/// A probe with its period: rows that share an axis.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Kind {
+    pub probe: String,
+    pub period_ns: Option<u64>,
+}
+
+/// One row, with all that is known of it.
+#[derive(Clone, Copy)]
+pub(crate) struct RowView<'a> {
+    pub row: &'a Row,
+    pub summary: &'a Summary,
+    pub verdict: &'a RowVerdict,
+}
+
+impl<'a> Runs<'a> {
+    pub fn of(bundles: &'a [Bundle]) -> Runs<'a> {
+        let all: Vec<_> = bundles.iter().enumerate().map(|(n, bundle)| Run::of(n, bundle)).collect();
+        let (mut loads, mut kinds) = (Vec::new(), Vec::new());
+        for row in all.iter().flat_map(|run| &run.bundle.rows) {
+            push_new(&mut loads, row.entry.key.load.clone());
+            push_new(&mut kinds, Kind::of(&row.entry.key));
+        }
+        for not_run in all.iter().flat_map(|run| &run.bundle.manifest.not_run) {
+            push_new(&mut loads, not_run.load.clone());
+        }
+        Runs { all, loads, kinds }
+    }
+
+    pub fn several(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    /// Every row of every run that is of `kind`.
+    pub fn rows_of<'s>(&'s self, kind: &'s Kind) -> impl Iterator<Item = RowView<'s>> {
+        self.all.iter().flat_map(|run| run.rows()).filter(|row| Kind::of(&row.row.entry.key) == *kind)
+    }
+
+    /// The CPUs on which `kind` was measured in any run.
+    pub fn cpus(&self, kind: &Kind) -> BTreeSet<u32> {
+        self.rows_of(kind).map(|row| row.row.entry.key.cpu).collect()
+    }
+
+    /// Whether anything was measured under `load`.
+    pub fn measured(&self, load: &str) -> bool {
+        self.all.iter().flat_map(|run| &run.bundle.rows).any(|row| row.entry.key.load == load)
+    }
+
+    /// How many loads `kind` was measured under in any run.
+    pub fn loads_of(&self, kind: &Kind) -> usize {
+        self.rows_of(kind).map(|row| &row.row.entry.key.load).collect::<BTreeSet<_>>().len()
+    }
+
+    /// The place of `load` among all loads: what gives it its colour and shape.
+    pub fn load_place(&self, load: &str) -> usize {
+        self.loads.iter().position(|name| name == load).unwrap_or(0)
+    }
+}
+
+impl<'a> Run<'a> {
+    fn of(place: usize, bundle: &'a Bundle) -> Run<'a> {
+        let letter = match u8::try_from(place) {
+            Ok(n @ 0..26) => char::from(b'A' + n).to_string(),
+            _ => (place + 1).to_string(),
+        };
+        let name = bundle.path.file_name().unwrap_or(bundle.path.as_os_str()).to_string_lossy().into_owned();
+        let places = bundle.rows.iter().enumerate().map(|(n, row)| (row.entry.key.clone(), n)).collect();
+        Run { letter, name, bundle, document: ProveDocument::of(bundle), places }
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = RowView<'_>> {
+        (0..self.bundle.rows.len()).map(|place| self.row_at(place))
+    }
+
+    pub fn row(&self, kind: &Kind, load: &str, cpu: u32) -> Option<RowView<'_>> {
+        let key =
+            RowKey { probe: kind.probe.clone(), load: load.to_string(), cpu, period_ns: kind.period_ns };
+        self.places.get(&key).map(|place| self.row_at(*place))
+    }
+
+    fn row_at(&self, place: usize) -> RowView<'_> {
+        RowView {
+            row: &self.bundle.rows[place],
+            summary: &self.document.rows[place],
+            verdict: &self.document.verdict.rows[place],
+        }
+    }
+}
+
+impl Kind {
+    pub fn of(key: &RowKey) -> Kind {
+        Kind { probe: key.probe.clone(), period_ns: key.period_ns }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&text::clean(&self.probe))?;
+        match self.period_ns {
+            Some(ns) => write!(out, " every {}", text::time(ns as f64)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl RowView<'_> {
+    /// Where it was measured, shortly: `wakeup every 1 ms · io · cpu 2`.
+    pub fn place(&self) -> String {
+        place(&self.row.entry.key)
+    }
+
+    /// Whether any of its cycles was late.
+    pub fn late(&self) -> bool {
+        self.verdict.late > 0
+    }
+}
+
+/// What `key` names, shortly: `wakeup every 1 ms · io · cpu 2`.
+pub(crate) fn place(key: &RowKey) -> String {
+    format!("{} · {} · cpu {}", Kind::of(key), text::short(&key.load, 24), key.cpu)
+}
+
+fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Evidence as text for a terminal: a line a row, what disturbed it, and the verdict as the last line.
+//!
+//! A narrow terminal gets fewer columns, not wrapped ones: load, CPU, maximum and mark always stay. Microseconds
+//! throughout. Foreign text cannot steer the terminal: its control characters are replaced.
+
+use std::collections::BTreeSet;
+
+use evidence::Summary;
+use evidence::document::ProveDocument;
+use evidence::manifest::Taint;
+
+use crate::figures::said;
+use crate::text;
+
+mod comparison;
+
+pub use comparison::comparison;
+
+/// How to write for the terminal at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to colour (ANSI SGR); marks are words with and without.
+    pub color: bool,
+    /// Columns that a line may take.
+    pub width: usize,
+}
+
+/// Below this the table is not made narrower, whatever the terminal says.
+const NARROWEST: usize = 40;
+
+/// Reasons listed; the report lists them all.
+const REASONS: usize = 8;
+
+#[derive(Clone, Copy)]
+enum Paint {
+    Good,
+    Bad,
+    Unsure,
+    Quiet,
+}
+
+impl Style {
+    fn paint(self, paint: Paint, text: &str) -> String {
+        let code = match paint {
+            Paint::Good => "32",
+            Paint::Bad => "1;31",
+            Paint::Unsure => "33",
+            Paint::Quiet => "2",
+        };
+        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
+    }
+
+    fn width(self) -> usize {
+        self.width.max(NARROWEST)
+    }
+}
+
+/// A column of the table.
+struct Column {
+    head: &'static str,
+    cells: Vec<String>,
+    /// Text is set left, figures right.
+    text: bool,
+    /// Where the terminal is narrow the highest goes first; 0 always stays.
+    dispensable: u8,
+}
+
+impl Column {
+    fn of<T>(head: &'static str, dispensable: u8, rows: &[T], cell: impl Fn(&T) -> String) -> Column {
+        let text = matches!(head, "probe" | "load" | "figure" | "");
+        Column { head, cells: rows.iter().map(cell).collect(), text, dispensable }
+    }
+
+    fn width(&self) -> usize {
+        let longest = self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        longest.max(self.head.chars().count())
+    }
+
+    fn set(&self, cell: &str) -> String {
+        let width = self.width();
+        if self.text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    }
+}
+
+/// The table, what is to be read with it, and the verdict as the last line.
+pub fn table(document: &ProveDocument, style: Style) -> String {
+    let mut out = String::new();
+    if !document.rows.is_empty() {
+        rows(&mut out, &document.rows, style);
+    }
+    for row in &document.not_run {
+        let (probe, load) = (text::clean(&row.probe), text::short(&row.load, 24));
+        let line = format!("{probe} under {load} not run: {}", text::clean(&row.reason));
+        wrapped(&mut out, "", &line, Paint::Unsure, style);
+    }
+    for taint in &document.taints {
+        wrapped(&mut out, "taint: ", &taint_words(taint), Paint::Unsure, style);
+    }
+    for note in &document.notes {
+        wrapped(&mut out, "note: ", &text::clean(note), Paint::Quiet, style);
+    }
+    for part in &document.missing {
+        wrapped(&mut out, "missing: ", &text::clean(part), Paint::Unsure, style);
+    }
+    reasons(&mut out, document, style);
+    out.push('\n');
+    out.push_str(&verdict_line(document, style));
+    out.push('\n');
+    out
+}
+
+fn rows(out: &mut String, rows: &[Summary], style: Style) {
+    let columns = columns(rows, style.width());
+    let line = |cells: Vec<String>| cells.join("  ").trim_end().to_string();
+    let head = line(columns.iter().map(|column| column.set(column.head)).collect());
+    out.push_str(&style.paint(Paint::Quiet, &head));
+    out.push('\n');
+    for (place, row) in rows.iter().enumerate() {
+        let late = late(row);
+        let cell = |column: &Column| {
+            let text = column.set(&column.cells[place]);
+            match column.head {
+                "" if late => style.paint(Paint::Bad, &text),
+                "" => style.paint(Paint::Good, &text),
+                "max" if late => style.paint(Paint::Bad, &text),
+                _ => text,
+            }
+        };
+        out.push_str(&line(columns.iter().map(cell).collect()));
+        out.push('\n');
+    }
+    out.push_str(&style.paint(Paint::Quiet, "latencies in us"));
+    out.push_str("\n\n");
+}
+
+fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
+    let us = |ns: u64| text::us(ns as f64);
+    let load_width = if width < 100 { 12 } else { 24 };
+    let periods: BTreeSet<_> = rows.iter().map(|row| row.key.period_ns).collect();
+    let several_probes = rows.iter().any(|row| row.key.probe != rows[0].key.probe);
+    let several_periods = periods.iter().flatten().count() > 1;
+    let mut columns = vec![
+        Column::of("probe", if several_probes { 1 } else { 3 }, rows, |row| text::clean(&row.key.probe)),
+        Column::of("load", 0, rows, |row| text::short(&row.key.load, load_width)),
+        Column::of("cpu", 0, rows, |row| row.key.cpu.to_string()),
+        Column::of("period", if several_periods { 1 } else { 9 }, rows, |row| {
+            row.key.period_ns.map_or("-".to_string(), |ns| text::time(ns as f64))
+        }),
+        Column::of("samples", 5, rows, |row| row.count.to_string()),
+        Column::of("missed", 4, rows, |row| {
+            if row.key.period_ns.is_some() { row.missed.to_string() } else { "-".to_string() }
+        }),
+        Column::of("min", 7, rows, |row| us(row.min_ns)),
+        Column::of("mean", 6, rows, |row| text::us(row.mean_ns)),
+        Column::of("p99.9", 4, rows, |row| us(row.p99_9_ns)),
+        Column::of("max", 0, rows, |row| us(row.max_ns)),
+        Column::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
+        Column::of("", 0, rows, mark),
+    ];
+    fit(&mut columns, width);
+    columns
+}
+
+/// Leaves out what is dispensable until the columns fit.
+fn fit(columns: &mut Vec<Column>, width: usize) {
+    let fits = |columns: &[Column]| {
+        columns.iter().map(Column::width).sum::<usize>() + 2 * (columns.len() - 1) <= width
+    };
+    while !fits(columns) {
+        let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
+        if most == 0 {
+            break;
+        }
+        columns.retain(|column| column.dispensable < most);
+    }
+}
+
+/// Whether a cycle of the row was beyond its limit or missed.
+fn late(row: &Summary) -> bool {
+    row.over_limit + row.missed > 0
+}
+
+fn mark(row: &Summary) -> String {
+    let mark = match (late(row), row.limit_ns) {
+        (true, _) => "LATE",
+        (false, Some(_)) => "ok",
+        (false, None) => "no limit",
+    };
+    mark.to_string()
+}
+
+fn taint_words(taint: &Taint) -> String {
+    let mut place = String::new();
+    if let Some(load) = &taint.load {
+        place = format!(" under {}", text::short(load, 24));
+    }
+    if let Some(cpu) = taint.cpu {
+        place.push_str(&format!(" on cpu {cpu}"));
+    }
+    let cure = taint.cure.as_ref().map(|cure| format!("; {cure}")).unwrap_or_default();
+    let accepted = if taint.accepted { " (accepted)" } else { "" };
+    text::clean(&format!("{}{place}{accepted}: {}{cure}", taint.code, taint.reason))
+}
+
+/// Reasons that no line above gave already.
+fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
+    let given = |reason: &&String| {
+        document.taints.iter().any(|taint| reason.ends_with(&taint.reason))
+            || document.not_run.iter().any(|row| reason.ends_with(&row.reason))
+            || document.missing.contains(reason)
+    };
+    let new: Vec<_> = document.verdict.reasons.iter().filter(|reason| !given(reason)).collect();
+    for reason in new.iter().take(REASONS) {
+        wrapped(out, "- ", &text::clean(reason), Paint::Quiet, Style { color: false, ..style });
+    }
+    if new.len() > REASONS {
+        out.push_str(&format!("- and {} more, in the report\n", new.len() - REASONS));
+    }
+}
+
+fn verdict_line(document: &ProveDocument, style: Style) -> String {
+    let verdict = &document.verdict;
+    let said = said(verdict.outcome, verdict.limit_ns);
+    let line = format!("==> {}{}", said.word.to_uppercase(), said.rest);
+    if !style.color {
+        return line;
+    }
+    let code = match said.state {
+        "ok" => "1;30;42",
+        "late" => "1;97;41",
+        _ => "1;30;43",
+    };
+    format!("\u{1b}[{code}m{line} \u{1b}[0m")
+}
+
+/// Writes `lead` and `line`, broken between words to the width, with what follows set in by two.
+fn wrapped(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style) {
+    let width = style.width();
+    let (mut lines, mut current) = (Vec::new(), lead.trim_end().to_string());
+    for word in line.split(' ').filter(|word| !word.is_empty()) {
+        let begun = !current.trim().is_empty();
+        if begun && current.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut current, format!("  {word}")));
+        } else {
+            current.push_str(if begun { " " } else { "" });
+            current.push_str(word);
+        }
+    }
+    lines.push(current);
+    for line in lines {
+        out.push_str(&style.paint(paint, &line));
+        out.push('\n');
+    }
+}

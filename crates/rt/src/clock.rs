@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CLOCK_MONOTONIC, and the processor's own counter (TSC, CNTVCT_EL0) calibrated against it.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::error::{Error, Result};
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+#[inline(always)]
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// `ns` of CLOCK_MONOTONIC as the kernel takes it.
+#[inline(always)]
+pub fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
+}
+
+/// Resolution of CLOCK_MONOTONIC timers in nanoseconds: 1 with high-resolution timers, a tick without.
+pub fn resolution_ns() -> u64 {
+    let resolution = rustix::time::clock_getres(ClockId::Monotonic);
+    resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64
+}
+
+/// The processor's counter, now.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub fn counter() -> u64 {
+    // SAFETY: RDTSC has no precondition in user space; a kernel that forbids it (prctl PR_SET_TSC) is not met
+    // here, since the process would have to ask for that itself.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The processor's counter, now.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub fn counter() -> u64 {
+    let value: u64;
+    // SAFETY: reads a register that Linux lets user space read; touches neither memory nor flags.
+    unsafe {
+        core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack, preserves_flags))
+    };
+    value
+}
+
+/// How the counter relates to CLOCK_MONOTONIC: nanoseconds are `ticks * multiplier / 2^32`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Calibration {
+    /// Ticks in a second.
+    pub hz: u64,
+    multiplier: u64,
+}
+
+/// Two calibrations that differ by more than this show a counter that cannot be trusted.
+const LARGEST_DRIFT: f64 = 1e-4;
+
+impl Calibration {
+    /// Calibrates over twice `length`; refuses a counter whose rate differs between the two halves.
+    pub fn measure(length: Duration) -> Result<Calibration> {
+        let (first, second) = (rate(length), rate(length));
+        let drift = (first / second - 1.0).abs();
+        if !drift.is_finite() || drift > LARGEST_DRIFT {
+            let why = format!("its rate changed by {:.4} % against CLOCK_MONOTONIC", drift * 100.0);
+            return Err(Error::new(
+                "trust the processor's counter",
+                why,
+                "use a machine with an invariant counter, or the wakeup probe",
+            ));
+        }
+        Ok(Self::from_hz(((first + second) / 2.0) as u64))
+    }
+
+    /// A calibration from a known rate.
+    pub fn from_hz(hz: u64) -> Calibration {
+        Calibration { hz, multiplier: ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64 }
+    }
+
+    /// Ticks as nanoseconds.
+    #[inline(always)]
+    pub fn ns(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.multiplier)) >> 32) as u64
+    }
+
+    /// Nanoseconds as ticks, rounded down.
+    pub fn ticks(&self, ns: u64) -> u64 {
+        (u128::from(ns) * u128::from(self.hz) / 1_000_000_000) as u64
+    }
+}
+
+/// Ticks a second, over `length`.
+fn rate(length: Duration) -> f64 {
+    let (start_ns, start) = paired();
+    std::thread::sleep(length);
+    let (end_ns, end) = paired();
+    (end - start) as f64 / (end_ns - start_ns) as f64 * 1e9
+}
+
+/// Both clocks at one moment: the narrowest of a few tries, so that a preemption between them does no harm.
+pub fn paired() -> (u64, u64) {
+    let sample = || {
+        let before = counter();
+        let ns = monotonic_ns();
+        let after = counter();
+        (after.saturating_sub(before), ns, before + after.saturating_sub(before) / 2)
+    };
+    let best = (0..16).map(|_| sample()).min_by_key(|(width, _, _)| *width);
+    best.map_or_else(|| (monotonic_ns(), counter()), |(_, ns, ticks)| (ns, ticks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_and_nanoseconds_convert_back_and_forth() {
+        for hz in [19_200_000, 24_000_000, 1_000_000_000, 2_100_000_000, 5_700_000_000] {
+            let calibration = Calibration::from_hz(hz);
+            for ns in [0, 1_000, 999_999, 86_400_000_000_000u64] {
+                let back = calibration.ns(calibration.ticks(ns));
+                let tick_ns = 1_000_000_000 / hz + 1;
+                assert!(back <= ns && ns - back <= tick_ns + ns / 1_000_000, "{hz} Hz: {ns} became {back}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_counter_never_runs_backwards_against_the_clock() {
+        let (ns, ticks) = paired();
+        let (later_ns, later) = paired();
+        assert!(later > ticks && later_ns >= ns);
+    }
+}

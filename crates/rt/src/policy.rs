@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scheduling policies (sched(7)), set for the calling thread and read back: the deadline policy by
+//! sched_setattr(2), the others by the older sched_setscheduler(2), which every kernel, sandbox and debugger knows.
+//! The C library's wrappers are not used: musl's refuse.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// A scheduling policy with its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// SCHED_FIFO with a priority of 1 to 99.
+    Fifo(u32),
+    /// SCHED_RR with a priority of 1 to 99.
+    RoundRobin(u32),
+    /// SCHED_DEADLINE: `runtime_ns` of every `period_ns`, by `deadline_ns` after its start.
+    Deadline {
+        /// CPU time of one period.
+        runtime_ns: u64,
+        /// When it must be had, from the period's start.
+        deadline_ns: u64,
+        /// The period.
+        period_ns: u64,
+    },
+    /// SCHED_OTHER, the ordinary policy.
+    Other,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+}
+
+/// The policies by name: what the command line and the evidence say.
+pub const NAMES: [&str; 6] = ["fifo", "rr", "deadline", "other", "batch", "idle"];
+
+/// The kernel's struct sched_attr (include/uapi/linux/sched/types.h), first version.
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    sched_policy: u32,
+    sched_flags: u64,
+    sched_nice: i32,
+    sched_priority: u32,
+    sched_runtime: u64,
+    sched_deadline: u64,
+    sched_period: u64,
+}
+
+const SCHED_FLAG_RESET_ON_FORK: u64 = 1;
+
+impl Policy {
+    /// The policy called `name`; `priority` serves fifo and rr, `deadline` the deadline policy.
+    pub fn named(name: &str, priority: u32, deadline: (u64, u64, u64)) -> Result<Policy> {
+        let real_time = |policy: fn(u32) -> Policy| match priority {
+            1..=99 => Ok(policy(priority)),
+            _ => Err(Error::new(
+                format!("use priority {priority} with {name}"),
+                "it is not 1 to 99",
+                "choose 1 to 98",
+            )),
+        };
+        let (runtime_ns, deadline_ns, period_ns) = deadline;
+        match name {
+            "fifo" => real_time(Policy::Fifo),
+            "rr" => real_time(Policy::RoundRobin),
+            "deadline" => Ok(Policy::Deadline { runtime_ns, deadline_ns, period_ns }),
+            "other" => Ok(Policy::Other),
+            "batch" => Ok(Policy::Batch),
+            "idle" => Ok(Policy::Idle),
+            _ => Err(Error::new(
+                format!("use policy '{name}'"),
+                "there is none of that name",
+                format!("choose one of {}", NAMES.join(", ")),
+            )),
+        }
+    }
+
+    /// Its name: one of [`NAMES`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            Policy::Fifo(_) => NAMES[0],
+            Policy::RoundRobin(_) => NAMES[1],
+            Policy::Deadline { .. } => NAMES[2],
+            Policy::Other => NAMES[3],
+            Policy::Batch => NAMES[4],
+            Policy::Idle => NAMES[5],
+        }
+    }
+
+    /// Its real-time priority, for fifo and rr.
+    pub fn priority(&self) -> Option<u32> {
+        match self {
+            Policy::Fifo(priority) | Policy::RoundRobin(priority) => Some(*priority),
+            _ => None,
+        }
+    }
+
+    /// Sets the policy of the calling thread; with `reset_on_fork` its children start as ordinary ones.
+    pub fn apply(&self, reset_on_fork: bool) -> Result<()> {
+        let status = match *self {
+            Policy::Deadline { runtime_ns, deadline_ns, period_ns } => {
+                let attr = SchedAttr {
+                    size: size_of::<SchedAttr>() as u32,
+                    sched_policy: self.number() as u32,
+                    sched_flags: if reset_on_fork { SCHED_FLAG_RESET_ON_FORK } else { 0 },
+                    sched_runtime: runtime_ns,
+                    sched_deadline: deadline_ns,
+                    sched_period: period_ns,
+                    ..SchedAttr::default()
+                };
+                // SAFETY: attr is a live, fully initialised struct sched_attr whose size field says its length;
+                // the kernel only reads it. 0 stands for the calling thread.
+                unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }
+            }
+            _ => {
+                let policy = self.number() | if reset_on_fork { libc::SCHED_RESET_ON_FORK } else { 0 };
+                let priority = self.priority().unwrap_or(0) as libc::c_int;
+                // SAFETY: the kernel's struct sched_param is one int, which is live and only read.
+                unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) }
+            }
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        Err(Error::os(format!("set {self}"), &error, self.cure(error.raw_os_error().unwrap_or(0))))
+    }
+
+    /// The policy of the calling thread.
+    pub fn current() -> Result<Policy> {
+        let failed = || {
+            let error = std::io::Error::last_os_error();
+            Error::os("read this thread's scheduling policy", &error, "report this as a defect")
+        };
+        let mut priority: libc::c_int = 0;
+        // SAFETY: takes a number only.
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+        // SAFETY: the kernel's struct sched_param is one int, which is live and writable.
+        let status = unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut priority) };
+        if policy < 0 || status != 0 {
+            return Err(failed());
+        }
+        Ok(match policy as libc::c_int & !libc::SCHED_RESET_ON_FORK {
+            libc::SCHED_FIFO => Policy::Fifo(priority.unsigned_abs()),
+            libc::SCHED_RR => Policy::RoundRobin(priority.unsigned_abs()),
+            libc::SCHED_BATCH => Policy::Batch,
+            libc::SCHED_IDLE => Policy::Idle,
+            libc::SCHED_DEADLINE => {
+                let mut attr = SchedAttr::default();
+                let size = size_of::<SchedAttr>();
+                // SAFETY: attr is writable for `size` bytes, which the kernel is told.
+                if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) } != 0 {
+                    return Err(failed());
+                }
+                let SchedAttr { sched_runtime, sched_deadline, sched_period, .. } = attr;
+                Policy::Deadline {
+                    runtime_ns: sched_runtime,
+                    deadline_ns: sched_deadline,
+                    period_ns: sched_period,
+                }
+            }
+            _ => Policy::Other,
+        })
+    }
+
+    fn number(&self) -> i32 {
+        match self {
+            Policy::Fifo(_) => libc::SCHED_FIFO,
+            Policy::RoundRobin(_) => libc::SCHED_RR,
+            Policy::Deadline { .. } => libc::SCHED_DEADLINE,
+            Policy::Other => libc::SCHED_OTHER,
+            Policy::Batch => libc::SCHED_BATCH,
+            Policy::Idle => libc::SCHED_IDLE,
+        }
+    }
+
+    fn cure(&self, errno: i32) -> &'static str {
+        match (self, errno) {
+            (Policy::Deadline { .. }, libc::EPERM) => {
+                "run as root, and leave the thread's affinity whole: the kernel pins no deadline thread outside an exclusive cpuset"
+            }
+            (Policy::Deadline { .. }, libc::EBUSY) => {
+                "ask for less runtime: the CPUs' deadline bandwidth is used up"
+            }
+            (Policy::Deadline { .. }, _) => "give runtime <= deadline <= period, each above 1 us",
+            (_, libc::EPERM) => {
+                "run as root, grant CAP_SYS_NICE, or raise RLIMIT_RTPRIO (an 'rtprio' line in /etc/security/limits.d); in a container or a cgroup v1 with CONFIG_RT_GROUP_SCHED also set cpu.rt_runtime_us"
+            }
+            _ => "report this as a defect",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Fifo(priority) => write!(out, "SCHED_FIFO {priority}"),
+            Policy::RoundRobin(priority) => write!(out, "SCHED_RR {priority}"),
+            Policy::Deadline { runtime_ns, deadline_ns, period_ns } => {
+                write!(out, "SCHED_DEADLINE {runtime_ns}:{deadline_ns}:{period_ns} ns")
+            }
+            Policy::Other => out.write_str("SCHED_OTHER"),
+            Policy::Batch => out.write_str("SCHED_BATCH"),
+            Policy::Idle => out.write_str("SCHED_IDLE"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_read_back_as_it_was_set() {
+        std::thread::spawn(|| {
+            for policy in [Policy::Batch, Policy::Other, Policy::Fifo(7), Policy::RoundRobin(99)] {
+                match policy.apply(false) {
+                    Ok(()) => assert_eq!(Policy::current(), Ok(policy)),
+                    Err(error) => {
+                        assert!(
+                            policy.priority().is_some(),
+                            "only real-time policies need a privilege: {error}"
+                        );
+                        assert_eq!(error.errno, libc::EPERM, "{error}");
+                    }
+                }
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn an_unknown_policy_and_a_wrong_priority_name_the_cure() {
+        let unknown = Policy::named("fif", 80, (0, 0, 0)).unwrap_err().to_string();
+        assert_eq!(
+            unknown,
+            "cannot use policy 'fif': there is none of that name; choose one of fifo, rr, deadline, other, batch, idle"
+        );
+        let wrong = Policy::named("fifo", 100, (0, 0, 0)).unwrap_err().to_string();
+        assert_eq!(wrong, "cannot use priority 100 with fifo: it is not 1 to 99; choose 1 to 98");
+    }
+}

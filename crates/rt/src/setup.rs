@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The set-up of a thread with a deadline, in the order that works: memory locked → stack prefaulted →
+//! affinity → policy. Locking first takes its page faults while the thread is still an ordinary one; the policy
+//! comes last, so that nothing slow ever runs with it.
+
+use rustix::mm::{MlockAllFlags, mlockall, munlockall};
+
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::thread;
+
+/// Stack that is touched before the deadline counts; deeper call chains fault once.
+const PREFAULT_BYTES: usize = 128 * 1024;
+
+/// What a thread asks for.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// CPUs to run on; empty: wherever it may now.
+    pub cpus: Vec<u32>,
+    /// The policy to run with.
+    pub policy: Policy,
+    /// Whether to lock the process' memory.
+    pub lock_memory: bool,
+}
+
+/// What it got; a step that failed says why.
+#[derive(Debug, Clone)]
+pub struct Granted {
+    /// Whether the process' memory is locked, or why not.
+    pub memory: Result<()>,
+    /// CPUs that it may run on.
+    pub affinity: Vec<u32>,
+    /// Its policy as the kernel reports it.
+    pub policy: Policy,
+}
+
+impl Setup {
+    /// Sets up the calling thread. Affinity and policy must be granted; locked memory is reported.
+    pub fn apply(&self) -> Result<Granted> {
+        let memory = if self.lock_memory {
+            lock_memory()
+        } else {
+            Err(Error::new("lock memory", "it was not asked", "ask for it"))
+        };
+        prefault_stack();
+        if !self.cpus.is_empty() {
+            thread::set_affinity(&self.cpus)?;
+        }
+        thread::no_timer_slack();
+        self.policy.apply(false)?;
+        Ok(Granted { memory, affinity: thread::affinity(), policy: Policy::current()? })
+    }
+}
+
+/// Locks all present and future pages of this process.
+pub fn lock_memory() -> Result<()> {
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|e| {
+        Error::os("lock memory", &e.into(), "run as root, grant CAP_IPC_LOCK, or raise RLIMIT_MEMLOCK (a 'memlock' line in /etc/security/limits.d)")
+    })
+}
+
+/// Unlocks this process' memory.
+pub fn unlock_memory() -> Result<()> {
+    munlockall().map_err(|e| Error::os("unlock memory", &e.into(), "report this as a defect"))
+}
+
+/// Touches the stack, so that growing into it later faults no more.
+#[inline(never)]
+fn prefault_stack() {
+    let mut stack = [0u8; PREFAULT_BYTES];
+    for page in stack.chunks_mut(4096) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&mut stack);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel says of the calling thread, and where it may run.
+
+use rustix::thread::{gettid, sched_getaffinity, sched_setaffinity};
+
+use crate::error::{Error, Result};
+
+/// Lets the calling thread run on `cpus` only.
+pub fn set_affinity(cpus: &[u32]) -> Result<()> {
+    let mut mask = rustix::thread::CpuSet::new();
+    for cpu in cpus.iter().copied() {
+        if cpu as usize >= rustix::thread::CpuSet::MAX_CPU {
+            let why = format!("this program knows {} CPUs at the most", rustix::thread::CpuSet::MAX_CPU);
+            return Err(Error::new(format!("run on cpu {cpu}"), why, "choose a CPU with a lower number"));
+        }
+        mask.set(cpu as usize);
+    }
+    sched_setaffinity(None, &mask).map_err(|e| {
+        let cure = "choose CPUs that are online and that this process' cpuset allows";
+        Error::os(format!("run on cpus {cpus:?}"), &e.into(), cure)
+    })
+}
+
+/// The CPUs that the calling thread may run on; empty where the kernel does not say.
+pub fn affinity() -> Vec<u32> {
+    let Ok(mask) = sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU as u32).filter(|cpu| mask.is_set(*cpu as usize)).collect()
+}
+
+/// The calling thread's number.
+pub fn id() -> u32 {
+    gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// Page faults that the calling thread has taken so far, minor and major.
+pub fn page_faults() -> u64 {
+    // SAFETY: all-zero is a valid rusage, which is plain numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: usage is a live rusage that the kernel fills.
+    let status = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    if status == 0 { (usage.ru_minflt + usage.ru_majflt).unsigned_abs() } else { 0 }
+}
+
+/// Lets timers of the calling thread expire without slack; real-time threads have none anyway.
+pub fn no_timer_slack() {
+    // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Takes part in global expedited membarriers (membarrier(2)): from now on one that any process asks for
+/// interrupts the CPUs that run this process' threads.
+pub fn join_global_barriers() -> Result<()> {
+    // SAFETY: membarrier takes numbers only and touches no memory of ours.
+    let status =
+        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) };
+    if status == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(Error::os("take part in global memory barriers", &error, "use a kernel with CONFIG_MEMBARRIER"))
+}
+
+/// Lifts this process' limit on locked memory, for programs that it starts or becomes.
+pub fn raise_memory_lock_limit() -> Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).map_err(|e| {
+        let cure = "run as root, or add a 'memlock' line to /etc/security/limits.d";
+        Error::os("lift the limit on locked memory", &e.into(), cure)
+    })
+}
+
+/// Columns of the terminal behind `stream`; `None` where it is no terminal.
+pub fn terminal_width(stream: impl std::os::fd::AsFd) -> Option<u16> {
+    rustix::termios::tcgetwinsize(stream).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+}
