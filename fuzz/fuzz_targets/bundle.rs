@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(bundle) = Bundle::from_files(Path::new("bundle"), files) else { return };
     bundle.rows.iter().map(Summary::of).for_each(drop);
     let _ = Verdict::of(&bundle);
-    for format in Format::ALL {
+    for format in [Format::Cyclictest, Format::Rtla, Format::Csv] {
         let _ = export(&bundle, format, &Choice::default());
     }
 });

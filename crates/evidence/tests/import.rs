@@ -325,6 +325,22 @@ fn a_limit_and_a_load_that_are_told_judge_the_rows() {
 }
 
 #[test]
+fn nothing_holds_without_a_limit_or_below_what_the_tool_records() {
+    let mut quiet = imported("hwlatdetect-2.4-quiet.txt");
+    assert!(!Verdict::of(&quiet).held);
+    set_limit(&mut quiet, Some(10_000));
+    assert_eq!(codes(&quiet), ["threshold-above-limit"]);
+    assert!(!Verdict::of(&quiet).held);
+    set_limit(&mut quiet, Some(200_000_000));
+    assert_eq!(codes(&quiet), [""; 0]);
+    assert!(Verdict::of(&quiet).held, "{:?}", Verdict::of(&quiet).reasons);
+
+    let oslat = imported("oslat-2.6.json");
+    let reasons = Verdict::of(&oslat).reasons.join("; ");
+    assert!(reasons.contains("no limit judges 2 of 2 rows"), "{reasons}");
+}
+
+#[test]
 fn an_imported_bundle_is_written_as_a_folder_and_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let whole = text("timerlat-6.12.txt");
