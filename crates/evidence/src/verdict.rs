@@ -147,6 +147,10 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
             .map(|row| format!("{} under {} was not run: {}", row.probe, row.load, row.reason)),
     );
     reasons.extend(bundle.missing.iter().cloned());
+    let unlimited = bundle.rows.iter().filter(|row| row.entry.limit_ns.is_none()).count();
+    if unlimited > 0 {
+        reasons.push(format!("no limit judges {unlimited} of {} rows; give one with --limit", rows.len()));
+    }
     for row in rows.iter().filter(|row| row.key.probe == "wakeup" && row.held && row.miss_rate_below > claim)
     {
         let needed = (3.0 / claim).ceil();

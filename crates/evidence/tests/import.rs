@@ -325,6 +325,22 @@ fn a_limit_and_a_load_that_are_told_judge_the_rows() {
 }
 
 #[test]
+fn nothing_holds_without_a_limit_or_below_what_the_tool_records() {
+    let mut quiet = imported("hwlatdetect-2.4-quiet.txt");
+    assert!(!Verdict::of(&quiet).held);
+    set_limit(&mut quiet, Some(10_000));
+    assert_eq!(codes(&quiet), ["threshold-above-limit"]);
+    assert!(!Verdict::of(&quiet).held);
+    set_limit(&mut quiet, Some(200_000_000));
+    assert_eq!(codes(&quiet), [""; 0]);
+    assert!(Verdict::of(&quiet).held, "{:?}", Verdict::of(&quiet).reasons);
+
+    let oslat = imported("oslat-2.6.json");
+    let reasons = Verdict::of(&oslat).reasons.join("; ");
+    assert!(reasons.contains("no limit judges 2 of 2 rows"), "{reasons}");
+}
+
+#[test]
 fn an_imported_bundle_is_written_as_a_folder_and_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let whole = text("timerlat-6.12.txt");
@@ -404,6 +420,16 @@ fn a_file_of_nothing_known_is_refused_in_one_line() {
         assert!(error.contains("rtla osnoise hist") && error.lines().count() == 1, "{error}");
     }
     assert!(import(&folder.path().join("absent")).unwrap_err().to_string().contains("check the path"));
+}
+
+#[test]
+fn cycles_that_a_stream_of_samples_lacks_are_said() {
+    let text = text("cyclictest-2.4-v.txt");
+    let lacking = text.lines().filter(|line| !line.contains(":      50:")).map(|line| format!("{line}\n"));
+    let bundle = parse(&lacking.collect::<String>(), None).unwrap();
+    assert_eq!(bundle.missing.len(), 2, "{:?}", bundle.missing);
+    assert!(bundle.missing[0].contains("thread 0: 1 cycles are not in the file"), "{:?}", bundle.missing);
+    assert_eq!(parse(&text.repeat(2), None).unwrap_err(), "it holds more than one run");
 }
 
 #[test]

@@ -144,15 +144,7 @@ impl Found {
 
     /// Adds a taint.
     pub fn taint(&mut self, code: &str, reason: impl Into<String>, cure: &str, cpu: Option<u32>) {
-        let (code, cure) = (code.to_string(), Some(cure.to_string()));
-        self.manifest.taints.push(Taint {
-            code,
-            reason: reason.into(),
-            cure,
-            load: None,
-            cpu,
-            accepted: false,
-        });
+        self.manifest.taints.push(Taint { cpu, ..super::taint(code, reason.into(), cure) });
     }
 
     /// The policy and priority that were asked; a taint where they are not real-time ones.
@@ -164,7 +156,7 @@ impl Found {
             let program = &self.manifest.written_by.program;
             let reason =
                 format!("{program} ran as SCHED_{}, without a real-time priority", policy.to_uppercase());
-            self.taint("not-real-time-policy", reason, "measure again with -p 80", None);
+            self.taint("not-real-time-policy", reason, "measure again with a real-time priority", None);
         }
     }
 

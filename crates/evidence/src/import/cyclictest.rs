@@ -6,7 +6,7 @@
 //! overflows; `-H` adds a column with the sum of all threads. cyclictest skips periods it has missed without
 //! counting them; which CPU a thread ran on only `-v` says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::column::{Column, Found, whole_lines};
 use super::command::{Command, Syntax};
@@ -211,34 +211,44 @@ pub(super) fn read_histogram(text: &str) -> Result<Found, String> {
     Ok(around.into(found))
 }
 
+/// Samples of one thread.
+#[derive(Default)]
+struct Samples {
+    buckets: BTreeMap<u64, u64>,
+    count: u64,
+    first: u64,
+    last: Option<u64>,
+}
+
 /// Reads `-v`.
 pub(super) fn read_samples(text: &str) -> Result<Found, String> {
     let mut found = Found::by("cyclictest", None);
     let mut around = Around::default();
-    let mut threads: BTreeMap<u32, (BTreeMap<u64, u64>, BTreeSet<u64>)> = BTreeMap::new();
+    let mut threads: BTreeMap<u32, Samples> = BTreeMap::new();
     for line in whole_lines(text, &mut found.missing).lines() {
         let Some((thread, cycle, latency)) = sample(line) else {
             around.take(line);
             continue;
         };
-        let (buckets, cycles) = threads.entry(thread).or_default();
-        let count: &mut u64 = buckets.entry(latency).or_default();
-        *count += 1;
-        if !cycles.insert(cycle) {
+        let samples = threads.entry(thread).or_insert_with(|| Samples { first: cycle, ..Samples::default() });
+        if samples.last.is_some_and(|last| last >= cycle) {
             return Err("it holds more than one run".into());
         }
+        samples.last = Some(cycle);
+        samples.count += 1;
+        *samples.buckets.entry(latency).or_default() += 1;
     }
     found.cpus_known = !threads.is_empty() && threads.keys().all(|thread| around.cpus.contains_key(thread));
-    for (thread, (buckets, cycles)) in threads {
-        let first_to_last = cycles.last().zip(cycles.first()).map_or(0, |(last, first)| last - first);
-        let absent = first_to_last.saturating_add(1).saturating_sub(cycles.len() as u64);
-        if absent > 0 {
+    for (thread, samples) in threads {
+        let cycles = samples.last.map_or(0, |last| last - samples.first).saturating_add(1);
+        if cycles > samples.count {
+            let absent = cycles - samples.count;
             found.missing.push(format!("thread {thread}: {absent} cycles are not in the file (-o, or lost)"));
         }
         let mut column = around.column(thread);
-        column.min = buckets.keys().next().copied();
-        column.max = buckets.keys().next_back().copied();
-        column.buckets = buckets.into_iter().collect();
+        column.min = samples.buckets.keys().next().copied();
+        column.max = samples.buckets.keys().next_back().copied();
+        column.buckets = samples.buckets.into_iter().collect();
         found.columns.push(column);
     }
     found.note("nothing marks the end of cyclictest -v: whether the file is whole cannot be told");

@@ -11,10 +11,11 @@
 //! | hwlatdetect text | `hardware`: only gaps above its threshold | a CPU |
 //!
 //! The rules: what the file cannot tell stays `None`, and what it hides is said in a note or a taint. Bucket
-//! counts are the file's; count, minimum, mean and maximum are the tool's own figures where it states them. A
-//! sample beyond the last bucket is counted where the buckets end, one of them at the maximum; [`Coarse`] says
-//! from where on and how many. A file that was cut short gives what it still holds and a line in
-//! [`Bundle::missing`]; half a line is never read. Seconds, spikes and jitter are in none of these formats.
+//! counts are the file's, at the smallest value of the bucket; count, minimum, mean and maximum are the tool's
+//! own figures where it states them. A sample beyond the last bucket is counted where the buckets end, one of
+//! them at the maximum; [`Coarse`] says from where on and how many. A file that was cut short gives what it
+//! still holds and a line in [`Bundle::missing`]; half a line is never read. Seconds, spikes and jitter are in
+//! none of these formats.
 //!
 //! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.3.1.
 //!
@@ -38,11 +39,14 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::manifest::Taint;
 use crate::reader::Bundle;
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, us};
 use crate::writer::{BundleWriter, stem, write_series};
 
 /// The load of an imported row whose load nobody told.
 pub const UNKNOWN_LOAD: &str = "unknown";
+
+/// Taint of a bundle whose tool did not see all that the limit forbids.
+const BLIND: &str = "threshold-above-limit";
 
 /// No result file is longer than this; a longer one is refused.
 const LARGEST: u64 = 256 << 20;
@@ -206,29 +210,40 @@ pub fn set_load(bundle: &mut Bundle, load: &str) {
     }
 }
 
-/// Sets the limit that judges the rows of an imported bundle.
+/// Sets the limit that judges the rows of an imported bundle; a taint where the tool left gaps out that are
+/// shorter than its threshold and yet above the limit.
 pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
-    bundle.manifest.asked.limit = limit_ns.map(|ns| format!("{}us", ns as f64 / 1e3));
+    let manifest = &mut bundle.manifest;
+    manifest.asked.limit = limit_ns.map(|ns| format!("{}us", ns as f64 / 1e3));
+    manifest.taints.retain(|taint| taint.code != BLIND);
+    let hardware = bundle.rows.iter().any(|row| row.entry.key.probe == "hardware");
+    if let (true, Some(limit_ns), Some(threshold_ns)) = (hardware, limit_ns, manifest.asked.threshold_ns)
+        && limit_ns < threshold_ns
+    {
+        let reason =
+            format!("gaps up to {} were not recorded, the limit is {}", us(threshold_ns), us(limit_ns));
+        manifest.taints.push(taint(BLIND, reason, "measure again with a threshold below the limit"));
+    }
     let rows = bundle.rows.iter_mut().map(|row| &mut row.entry);
-    rows.chain(&mut bundle.manifest.rows).for_each(|entry| entry.limit_ns = limit_ns);
+    rows.chain(&mut manifest.rows).for_each(|entry| entry.limit_ns = limit_ns);
 }
 
 /// Writes a bundle that is in memory as a bundle's folder, with its verdict. What is missing in it becomes a
 /// taint there, for a folder says by itself only what is missing in its own files.
 pub fn write(bundle: &Bundle, folder: &Path) -> Result<()> {
     let mut manifest = bundle.manifest.clone();
-    manifest.taints.extend(bundle.missing.iter().map(|reason| Taint {
-        code: "source-incomplete".into(),
-        reason: reason.clone(),
-        cure: Some("import the whole output of one run".into()),
-        load: None,
-        cpu: None,
-        accepted: false,
-    }));
+    let cut =
+        |reason: &String| taint("source-incomplete", reason.clone(), "import the whole output of one run");
+    manifest.taints.extend(bundle.missing.iter().map(cut));
     let mut writer = BundleWriter::create(folder, &manifest)?;
     for row in &bundle.rows {
         write_series(folder, &row.entry.key, &row.series)?;
     }
     writer.spikes(&bundle.spikes)?;
     writer.json("verdict.json", &Verdict::of(bundle))
+}
+
+/// A taint of the whole bundle.
+fn taint(code: &str, reason: String, cure: &str) -> Taint {
+    Taint { code: code.into(), reason, cure: Some(cure.into()), load: None, cpu: None, accepted: false }
 }
