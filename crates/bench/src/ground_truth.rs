@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stalls of known length, injected under a probe: does it see all of them, and how long does it say they are?
+//!
+//! A SCHED_FIFO 99 thread on the measured CPU wakes at random times and keeps the CPU for 50 us to 5 ms, timing
+//! itself. The spin probe must report each stall as a gap; the wakeup probe must report each stall in which its
+//! timer was due as late by what was left of it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use evidence::Bundle;
+use evidence::manifest::{Asked, Manifest, RowKey, SCHEMA_VERSION, Spike, State, WrittenBy};
+use evidence::writer::BundleWriter;
+use measure::row::{Lane, Probe, Row};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rt::Policy;
+use rt::clock::{Calibration, monotonic_ns, timespec};
+use rt::setup::Setup;
+
+/// A stall as the injector timed it, on CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy)]
+pub struct Stall {
+    /// When it had the CPU.
+    pub from_ns: u64,
+    /// When it let go.
+    pub to_ns: u64,
+}
+
+/// What a probe made of the stalls.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Stalls that the probe must see.
+    pub due: usize,
+    /// Those that it saw.
+    pub seen: usize,
+    /// Those whose length it reported within 5 % + 5 us.
+    pub right: usize,
+    /// Largest error of a reported length beyond the allowance, ns.
+    pub worst_beyond_ns: u64,
+    /// Spikes at whose time nothing was injected.
+    pub foreign: usize,
+    /// Spikes of a run of the same length without injection.
+    pub foreign_at_rest: usize,
+}
+
+/// Spikes above this are listed; stalls are longer.
+const THRESHOLD_NS: u64 = 40_000;
+
+/// Period of the wakeup probe here: short, so that most stalls meet a due timer.
+const PERIOD_NS: u64 = 100_000;
+
+/// Runs `probe` (`spin` or `wakeup`) on `cpu` for `seconds`, once with and once without stalls.
+pub fn run(probe: &str, cpu: u32, seconds: u64, seed: u64) -> Result<Outcome, Box<dyn std::error::Error>> {
+    let rest = measure(probe, cpu, seconds, None)?;
+    let (spikes, stalls) = measure(probe, cpu, seconds, Some(seed))?;
+    let mut outcome = Outcome { foreign_at_rest: rest.0.len(), ..Outcome::default() };
+    let mut matched = vec![false; spikes.len()];
+    for stall in &stalls {
+        // A spike belongs to the stall that it ends with: whatever came before cannot end later.
+        let within = |spike: &Spike| {
+            let end_ns = spike.monotonic_ns + spike.latency_ns;
+            spike.monotonic_ns < stall.to_ns && end_ns + 5_000 >= stall.to_ns
+        };
+        for (place, spike) in spikes.iter().enumerate().filter(|(_, spike)| within(spike)) {
+            matched[place] |= spike.monotonic_ns <= stall.to_ns;
+        }
+        let Some(length_ns) = expected(probe, stall, &spikes) else { continue };
+        outcome.due += 1;
+        let Some(spike) = spikes.iter().find(|spike| within(spike)) else { continue };
+        outcome.seen += 1;
+        let beyond = spike.latency_ns.abs_diff(length_ns).saturating_sub(length_ns / 20 + 5_000);
+        outcome.right += usize::from(beyond == 0);
+        outcome.worst_beyond_ns = outcome.worst_beyond_ns.max(beyond);
+    }
+    outcome.foreign = matched.iter().filter(|matched| !**matched).count();
+    Ok(outcome)
+}
+
+/// How long the probe must say the stall was; `None` where it need not see it.
+fn expected(probe: &str, stall: &Stall, spikes: &[Spike]) -> Option<u64> {
+    match probe {
+        "spin" => Some(stall.to_ns - stall.from_ns),
+        // The timer's grid is known from any spike; the first due time within the stall is what was late.
+        _ => {
+            let grid = spikes.first()?.monotonic_ns % PERIOD_NS;
+            let due_ns = (stall.from_ns + PERIOD_NS - 1 - grid) / PERIOD_NS * PERIOD_NS + grid;
+            let late_ns = stall.to_ns.checked_sub(due_ns)?;
+            (late_ns > THRESHOLD_NS + 5_000).then_some(late_ns)
+        }
+    }
+}
+
+type Seen = (Vec<Spike>, Vec<Stall>);
+
+fn measure(
+    probe: &str,
+    cpu: u32,
+    seconds: u64,
+    seed: Option<u64>,
+) -> Result<Seen, Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let mut manifest = manifest(probe, cpu);
+    let mut bundle = BundleWriter::create(folder.path(), &manifest)?;
+    let kind = match probe {
+        "spin" => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
+        _ => Probe::Wakeup { timer: "nanosleep".into() },
+    };
+    let period_ns = (probe != "spin").then_some(PERIOD_NS);
+    let lane = Lane {
+        key: RowKey { probe: probe.into(), load: "idle".into(), cpu, period_ns },
+        policy: Policy::Fifo(80),
+        affinity: vec![cpu],
+        limit_ns: None,
+        threshold_ns: THRESHOLD_NS,
+    };
+    let row = Row {
+        probe: kind,
+        lanes: vec![lane],
+        warm_up_ns: 200_000_000,
+        duration_ns: seconds * 1_000_000_000,
+        loops: u64::MAX,
+        lock_memory: true,
+    };
+    let over = AtomicBool::new(false);
+    let stalls = std::thread::scope(|scope| {
+        let injector = seed.map(|seed| {
+            scope.spawn({
+                let over = &over;
+                move || inject(cpu, seconds, seed, over)
+            })
+        });
+        let measured = row.measure(&mut bundle, &mut manifest, &AtomicBool::new(false), &mut |_| {});
+        over.store(true, Ordering::SeqCst);
+        let stalls = injector.map_or(Ok(Ok(Vec::new())), |thread| thread.join());
+        measured.map_err(Box::<dyn std::error::Error>::from)?;
+        let stalls = stalls.map_err(|_| "the injector panicked")?;
+        Ok::<_, Box<dyn std::error::Error>>(stalls?)
+    })?;
+    Ok((spikes(folder.path())?, stalls))
+}
+
+fn spikes(folder: &Path) -> Result<Vec<Spike>, evidence::Error> {
+    Ok(Bundle::open(folder)?.spikes)
+}
+
+/// Stalls `cpu` at random times, well inside the measured span.
+fn inject(cpu: u32, seconds: u64, seed: u64, over: &AtomicBool) -> rt::Result<Vec<Stall>> {
+    let setup = Setup { cpus: vec![cpu], policy: Policy::Fifo(99), lock_memory: true };
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut stalls = Vec::with_capacity(100 * seconds as usize);
+    setup.apply()?;
+    let mut next_ns = monotonic_ns() + 800_000_000;
+    let end_ns = next_ns + (seconds * 1_000_000_000).saturating_sub(1_000_000_000);
+    while next_ns < end_ns && !over.load(Ordering::SeqCst) {
+        while monotonic_ns() < next_ns {
+            // Woken early by a signal it sleeps again.
+            let _ = sleep_until(next_ns);
+        }
+        let from_ns = monotonic_ns();
+        let length_ns = 1_000 * random.random_range(50..5_000u64);
+        while monotonic_ns() < from_ns + length_ns {
+            std::hint::spin_loop();
+        }
+        stalls.push(Stall { from_ns, to_ns: monotonic_ns() });
+        next_ns = monotonic_ns() + 1_000 * random.random_range(15_000..60_000u64);
+    }
+    Ok(stalls)
+}
+
+fn sleep_until(until_ns: u64) -> Result<(), rustix::io::Errno> {
+    rustix::thread::clock_nanosleep_absolute(rustix::time::ClockId::Monotonic, &timespec(until_ns))
+}
+
+pub(crate) fn manifest(probe: &str, cpu: u32) -> Manifest {
+    Manifest {
+        schema_version: SCHEMA_VERSION,
+        written_by: WrittenBy {
+            program: "isolator-bench".into(),
+            version: None,
+            commit: None,
+            command_line: None,
+        },
+        started_at: None,
+        ended_at: None,
+        state: State::Finished,
+        machine: machine::Snapshot::default(),
+        asked: Asked { probes: vec![probe.into()], cpus: [cpu].into_iter().collect(), ..Asked::default() },
+        rows: Vec::new(),
+        not_run: Vec::new(),
+        notes: Vec::new(),
+        taints: Vec::new(),
+    }
+}

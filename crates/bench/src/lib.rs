@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measures isolator itself. Every figure is a ratio or a count of one run; machines are noisy, and a time alone
+//! says little.
+#![forbid(unsafe_code)]
+
+pub mod day;
+pub mod ground_truth;
+pub mod page;
+pub mod peers;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator-bench ISOLATOR [OUTPUT]`: every figure of `docs/performance.md`, in one run.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bench::{day, ground_truth, page, peers};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const DAY_S: u64 = 86_400;
+
+/// Seconds of each ground-truth run, and how many.
+const TRUTH_S: u64 = 20;
+const TRUTH_RUNS: u64 = 3;
+
+fn main() -> Result<()> {
+    let args = std::env::args().skip(1).collect::<Vec<_>>();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        // Recording in a process of its own makes its memory the recorder's alone.
+        ["record-a-day", folder] => record_a_day(Path::new(folder)),
+        [isolator] => all(Path::new(isolator), None),
+        [isolator, output] => all(Path::new(isolator), Some(Path::new(output))),
+        _ => Err("usage: isolator-bench PROGRAM [OUTPUT]".into()),
+    }
+}
+
+fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let say = |what: &str| eprintln!("bench: {what}");
+    say("instructions of a wakeup sample (callgrind, twice two runs)");
+    let ours = peers::isolator_instructions(isolator, scratch.path())?;
+    let cyclictest = peers::cyclictest_instructions(scratch.path())?;
+    say("busy loops, alternating");
+    let (spin, oslat) = peers::spin(isolator, scratch.path(), 5)?;
+    say("a day of twelve CPUs");
+    let day = a_day(&scratch.path().join("day"))?;
+    say("stalls of known length");
+    let mut truth = Vec::new();
+    for probe in ["spin", "wakeup"] {
+        for seed in 0..TRUTH_RUNS {
+            truth.push((probe, ground_truth::run(probe, 1, TRUTH_S, seed)?));
+        }
+    }
+    let text = page::page(&page::Figures { ours, cyclictest, spin_ns: spin, oslat_ns: oslat, day, truth });
+    print!("{text}");
+    if let Some(output) = output {
+        evidence::writer::replace(output, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Records in a process of its own, reports in this one.
+fn a_day(folder: &PathBuf) -> Result<day::Day> {
+    let output = Command::new(std::env::current_exe()?).arg("record-a-day").arg(folder).output()?;
+    if !output.status.success() {
+        return Err(format!("recording a day: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let figures = String::from_utf8(output.stdout)?;
+    let mut figures = figures.split_whitespace().map(str::parse::<f64>);
+    let mut next = || figures.next().ok_or("a figure of the recorded day is missing");
+    let (samples, ns_per_sample, resident) = (next()??, next()??, next()??);
+    let bundle_bytes = day::size(folder)?;
+    let (report_s, report_bytes) = day::report(folder)?;
+    let (samples, resident_bytes) = (samples as u64, resident as u64);
+    Ok(day::Day { samples, resident_bytes, bundle_bytes, report_bytes, report_s, ns_per_sample })
+}
+
+fn record_a_day(folder: &Path) -> Result<()> {
+    rt::setup::lock_memory()?;
+    let (samples, ns_per_sample) = day::record(folder, DAY_S)?;
+    println!("{samples} {ns_per_sample} {}", day::peak_resident_bytes());
+    Ok(())
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `docs/performance.md`, from the figures of one run.
+
+use std::fmt::Write;
+
+use crate::day::Day;
+use crate::ground_truth::Outcome;
+use crate::peers::Instructions;
+
+/// Everything that one run measured.
+#[derive(Debug)]
+pub struct Figures {
+    /// Instructions of a sample, ours.
+    pub ours: Instructions,
+    /// Instructions of a sample, cyclictest's.
+    pub cyclictest: Instructions,
+    /// Nanoseconds of a spin iteration, ours.
+    pub spin_ns: f64,
+    /// Nanoseconds of an iteration of oslat.
+    pub oslat_ns: f64,
+    /// The synthetic day.
+    pub day: Day,
+    /// Ground truth by probe.
+    pub truth: Vec<(&'static str, Outcome)>,
+}
+
+/// The page as Markdown.
+pub fn page(figures: &Figures) -> String {
+    let mut out = HEAD.to_string();
+    let day = &figures.day;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mut row = |what: &str, aim: &str, seen: String, reached: bool| {
+        let mark = if reached { "reached" } else { "**not reached**" };
+        let _ = writeln!(out, "| {what} | {aim} | {seen} | {mark} |");
+    };
+    let ratio =
+        |ours: f64, theirs: f64, unit: &str| format!("{ours:.0} / {theirs:.0} {unit} = {:.2}", ours / theirs);
+    let (ours, theirs) = (figures.ours, figures.cyclictest);
+    row(
+        "user-space instructions of a wakeup sample, measuring thread / cyclictest's",
+        "≤ 0.5",
+        ratio(ours.thread, theirs.thread, "instructions"),
+        ours.thread <= 0.5 * theirs.thread,
+    );
+    row(
+        "the same, whole process / cyclictest's whole process",
+        "≤ 0.5",
+        ratio(ours.process, theirs.process, "instructions"),
+        ours.process <= 0.5 * theirs.process,
+    );
+    row(
+        "an iteration of the spin loop / oslat's, medians of alternating runs",
+        "≤ 0.5",
+        format!(
+            "{:.1} / {:.1} ns = {:.2}",
+            figures.spin_ns,
+            figures.oslat_ns,
+            figures.spin_ns / figures.oslat_ns
+        ),
+        figures.spin_ns <= 0.5 * figures.oslat_ns,
+    );
+    let samples = day.samples as f64 / 1e9;
+    row(
+        &format!("24 h x 12 CPUs x 1 kHz ({samples:.2} billion samples): resident memory, all of it locked"),
+        "< 64 MB",
+        format!("{:.1} MiB", mib(day.resident_bytes)),
+        day.resident_bytes < 64_000_000,
+    );
+    row("its bundle", "< 20 MB", format!("{:.1} MiB", mib(day.bundle_bytes)), day.bundle_bytes < 20_000_000);
+    row("reading it and making its report", "< 2 s", format!("{:.2} s", day.report_s), day.report_s < 2.0);
+    row("the report", "< 2 MB", format!("{:.2} MiB", mib(day.report_bytes)), day.report_bytes < 2_000_000);
+    let _ = writeln!(
+        out,
+        "\nRecording that day took {:.1} ns a sample, carrying over and writing included.\n",
+        day.ns_per_sample
+    );
+    out.push_str(TRUTH);
+    for (probe, outcome) in &figures.truth {
+        let Outcome { due, seen, right, worst_beyond_ns, foreign, foreign_at_rest, .. } = outcome;
+        let beyond = *worst_beyond_ns as f64 / 1e3;
+        let _ = writeln!(
+            out,
+            "| {probe} | {due} | {seen} | {right} | {beyond:.1} us | {foreign} | {foreign_at_rest} |"
+        );
+    }
+    out
+}
+
+const HEAD: &str = "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->
+<!-- Written by `make bench`; not to be edited. -->
+# What isolator itself costs
+
+Ratios and sizes of one run of `make bench`, on a shared virtual machine; a time alone says little there.
+
+| figure | aim | seen | |
+|---|---|---|---|
+";
+
+const TRUTH: &str = "## Ground truth
+
+A SCHED_FIFO 99 thread stalls the measured CPU at random times for 50 us to 5 ms and times itself; *due* are the
+stalls that the probe must see (the spin probe all, the wakeup probe those in which its timer was due for longer than
+its threshold), *right* those whose reported length is within 5 % + 5 us of the injector's own.
+Spikes without a stall come from the machine's host: the last column counts those of an equally long run without any
+injection.
+
+| probe | due | seen | right | worst beyond the allowance | spikes without a stall | at rest |
+|---|---|---|---|---|---|---|
+";

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The same work by isolator and by its peers, in turn, in one run.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// User-space instructions of one wakeup sample.
+#[derive(Debug, Clone, Copy)]
+pub struct Instructions {
+    /// Of the measuring thread.
+    pub thread: f64,
+    /// Of the whole process: with what the control thread does for a sample.
+    pub process: f64,
+}
+
+/// Instructions of `isolator measure wakeup` by callgrind: the difference of two lengths, so that start and end
+/// fall out.
+pub fn isolator_instructions(isolator: &Path, scratch: &Path) -> Result<Instructions> {
+    per_sample(scratch, "isolator", |loops, folder| {
+        let mut command = callgrind(scratch);
+        command.arg(isolator).args([
+            "measure",
+            "wakeup",
+            "--period",
+            "1ms",
+            "--cpus",
+            "1",
+            "--warm-up",
+            "0s",
+            "--quiet",
+        ]);
+        command.args(["--loops", &loops.to_string()]).arg("-o").arg(folder);
+        command
+    })
+}
+
+/// Instructions of cyclictest with a histogram, likewise.
+pub fn cyclictest_instructions(scratch: &Path) -> Result<Instructions> {
+    per_sample(scratch, "cyclictest", |loops, _| {
+        let mut command = callgrind(scratch);
+        command.args([
+            "cyclictest",
+            "-p",
+            "80",
+            "-i",
+            "1000",
+            "-m",
+            "-a",
+            "1",
+            "-t",
+            "1",
+            "-q",
+            "-h",
+            "1000",
+        ]);
+        command.args(["-l", &loops.to_string()]);
+        command
+    })
+}
+
+fn callgrind(scratch: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    let out = format!("--callgrind-out-file={}/callgrind.out", scratch.display());
+    command.args(["--tool=callgrind", "--separate-threads=yes", &out]);
+    command
+}
+
+const SHORT: u64 = 2_000;
+const LONG: u64 = 10_000;
+
+fn per_sample(scratch: &Path, name: &str, command: impl Fn(u64, &Path) -> Command) -> Result<Instructions> {
+    let mut counts = Vec::new();
+    for loops in [SHORT, LONG] {
+        let folder = scratch.join(format!("{name}-{loops}"));
+        clear(scratch)?;
+        let output = command(loops, &folder).stdin(Stdio::null()).output()?;
+        // 2: the limit did not hold, which is no concern here.
+        if !matches!(output.status.code(), Some(0 | 2)) {
+            return Err(format!("{name} under callgrind: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        counts.push(totals(scratch)?);
+    }
+    let samples = (LONG - SHORT) as f64;
+    let all = |threads: &[u64]| threads.iter().sum::<u64>() as f64;
+    let grown = |thread: usize| {
+        counts[1]
+            .get(thread)
+            .zip(counts[0].get(thread))
+            .map_or(0.0, |(long, short)| *long as f64 - *short as f64)
+    };
+    let busiest = (0..counts[1].len()).map(grown).fold(0.0, f64::max);
+    Ok(Instructions { thread: busiest / samples, process: (all(&counts[1]) - all(&counts[0])) / samples })
+}
+
+fn clear(scratch: &Path) -> Result<()> {
+    for entry in fs::read_dir(scratch)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("callgrind.out")) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Instructions of each thread, by callgrind's numbering.
+fn totals(scratch: &Path) -> Result<Vec<u64>> {
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(scratch)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let Some(thread) =
+            name.strip_prefix("callgrind.out-").and_then(|number| number.parse::<usize>().ok())
+        else {
+            continue;
+        };
+        let text = fs::read_to_string(&path)?;
+        let total =
+            text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
+        let total = total.and_then(|total| total.trim().parse().ok()).ok_or("callgrind wrote no totals")?;
+        threads.push((thread, total));
+    }
+    threads.sort_unstable();
+    Ok(threads.into_iter().map(|(_, total)| total).collect())
+}
+
+/// Nanoseconds per iteration of both busy loops: medians of `runs` alternating runs, isolator first.
+pub fn spin(isolator: &Path, scratch: &Path, runs: usize) -> Result<(f64, f64)> {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for run in 0..runs {
+        let folder = scratch.join(format!("spin-{run}"));
+        let output = Command::new(isolator)
+            .args([
+                "measure",
+                "spin",
+                "--cpus",
+                "1",
+                "--duration",
+                "3s",
+                "--warm-up",
+                "0s",
+                "--quiet",
+                "--json",
+                "-",
+            ])
+            .arg("-o")
+            .arg(folder)
+            .output()?;
+        let document: Value = serde_json::from_slice(&output.stdout)?;
+        ours.push(document["rows"][0]["mean_ns"].as_f64().ok_or("isolator reported no mean")?);
+        let json = scratch.join("oslat.json");
+        let json_arg = format!("--json={}", json.display());
+        Command::new("oslat")
+            .args(["-q", "--cpu-list", "1", "--rtprio", "80", "-D", "3", &json_arg])
+            .output()?;
+        let document: Value = serde_json::from_str(&fs::read_to_string(&json)?)?;
+        let thread = &document["thread"]["0"];
+        let iterations: f64 = thread["histogram"]
+            .as_object()
+            .ok_or("oslat wrote no histogram")?
+            .values()
+            .filter_map(Value::as_f64)
+            .sum();
+        theirs.push(thread["duration"].as_f64().ok_or("oslat wrote no duration")? * 1e9 / iterations);
+    }
+    Ok((median(ours), median(theirs)))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
