@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, RowKey, Second, Spike};
-use crate::series::{JournalLine, SECONDS_HEAD, Series, second_text};
+use crate::series::{JournalLine, LEVELS, SECONDS_HEAD, SWEEP_COLUMNS, Series, second_text};
 
 /// Journal lines kept before they move into the series' files.
 const COMPACT_EVERY: usize = 60;
@@ -89,6 +89,7 @@ impl BundleWriter {
             journal: append_to(&with(&stem, "journal"))?,
             stem,
             series: Series::default(),
+            cells: vec![0; SWEEP_COLUMNS * LEVELS],
             lines: Vec::new(),
         };
         writer.series.persistence.half_life_s = half_life_s;
@@ -111,6 +112,8 @@ pub struct SeriesWriter {
     stem: PathBuf,
     journal: File,
     series: Series,
+    /// Totals of the persistence cells that were written, by place: looked up too often for a map.
+    cells: Vec<u64>,
     lines: Vec<Second>,
 }
 
@@ -142,16 +145,13 @@ impl SeriesWriter {
             ..0 => series.early.count_at((-1 - key) as usize),
             _ => series.late.count_at(key as usize),
         };
-        let cell = |key: usize| {
-            let place = ((key / crate::series::LEVELS) as u16, (key % crate::series::LEVELS) as u16);
-            series.persistence.cells.get(&place).map_or(0, |cell| cell.0)
-        };
         let line = JournalLine {
             row: *last,
             latency: grown(totals.latency, |key| series.latency.count_at(key)),
             jitter: grown(totals.jitter, jitter),
-            cells: grown(totals.cells, cell),
+            cells: grown(totals.cells, |key| self.cells[key]),
         };
+        line.cells.iter().for_each(|(key, count)| self.cells[*key] += count);
         self.take(line, &mut text);
         self.journal
             .write_all(text.as_bytes())
