@@ -126,7 +126,7 @@ fn latencies() -> Vec<u64> {
         let (body, tail) = ((7.8 + 0.25 * normal()).exp(), normal());
         if tail > 2.5 { body * (1.2 * (tail - 2.5)).exp() * 4.0 } else { body }
     };
-    (0..1 << 20).map(|_| latency() as u64).collect()
+    (0..1 << 16).map(|_| latency() as u64).collect()
 }
 
 fn entry(key: &RowKey) -> evidence::manifest::RowEntry {

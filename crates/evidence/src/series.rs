@@ -4,8 +4,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `STEM.histograms.csv` | three blocks (gnuplot `index 0..2`): latency, jitter, persistence |
-//! | `STEM.seconds.csv` | a row a second; `.zst` once finished, where it is long |
+//! | `STEM.seconds.csv` | a row a second |
 //! | `STEM.journal` | while it runs: what came since the two above were written, a line a second |
+//!
+//! Once finished, a file that is long is compressed (`.zst`).
 //!
 //! Every line of the journal carries its second and every file says through which second it speaks, so that
 //! reading is right after a kill at any moment: a line that a file already holds is passed over, and a line cut
