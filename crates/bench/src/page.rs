@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::day::Day;
 use crate::ground_truth::Outcome;
-use crate::peers::Instructions;
+use crate::peers::{self, Instructions};
 
 /// Everything that one run measured.
 #[derive(Debug)]
@@ -41,12 +41,6 @@ pub fn page(figures: &Figures) -> String {
         "≤ 0.5",
         ratio(ours.thread, theirs.thread, "instructions"),
         ours.thread <= 0.5 * theirs.thread,
-    );
-    row(
-        "the same, whole process / cyclictest's whole process",
-        "≤ 0.5",
-        ratio(ours.process, theirs.process, "instructions"),
-        ours.process <= 0.5 * theirs.process,
     );
     row(
         "an iteration of the spin loop / oslat's, medians of alternating runs",

@@ -257,7 +257,7 @@ impl Recorder {
     }
 
     /// Hands on the last, unfinished second.
-    pub fn finish(mut self) {
+    pub fn finish(&mut self) {
         self.push_second();
     }
 }
