@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::day::Day;
 use crate::ground_truth::Outcome;
-use crate::peers::Instructions;
+use crate::peers::{self, Instructions};
 
 /// Everything that one run measured.
 #[derive(Debug)]
@@ -43,12 +43,6 @@ pub fn page(figures: &Figures) -> String {
         ours.thread <= 0.5 * theirs.thread,
     );
     row(
-        "the same, whole process / cyclictest's whole process",
-        "≤ 0.5",
-        ratio(ours.process, theirs.process, "instructions"),
-        ours.process <= 0.5 * theirs.process,
-    );
-    row(
         "an iteration of the spin loop / oslat's, medians of alternating runs",
         "≤ 0.5",
         format!(
@@ -69,6 +63,13 @@ pub fn page(figures: &Figures) -> String {
     row("its bundle", "< 20 MB", format!("{:.1} MiB", mib(day.bundle_bytes)), day.bundle_bytes < 20_000_000);
     row("reading it and making its report", "< 2 s", format!("{:.2} s", day.report_s), day.report_s < 2.0);
     row("the report", "< 2 MB", format!("{:.2} MiB", mib(day.report_bytes)), day.report_bytes < 2_000_000);
+    let _ = writeln!(
+        out,
+        "\nThe measuring thread sends two times a sample and no more; all else is the control thread's, on a \
+         housekeeping CPU: {:.0} instructions a sample over {} samples, with verdict, tail estimate and report.",
+        ours.process,
+        peers::LONG - peers::SHORT
+    );
     let _ = writeln!(
         out,
         "\nRecording that day took {:.1} ns a sample, carrying over and writing included.\n",
