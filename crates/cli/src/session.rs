@@ -50,6 +50,9 @@ pub fn run(
     let findings = look(asked, &machine)?;
     control::stay_on(&asked.house_keeping)?;
     let stop = stop_on_signals()?;
+    if hardware::remove_leftover() {
+        announce("a killed run had left the hwlat tracer on, which disturbs every probe: it is off now");
+    }
     let manifest = manifest(asked, &machine, &findings);
     let bundle = BundleWriter::create(folder, &manifest)?;
     let dma_latency = asked.dma_latency_us.map(|latency_us| {
@@ -177,8 +180,18 @@ impl Session<'_> {
             "wakeup" => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
             "spin" => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
             _ => {
-                let measured =
-                    hardware::measure(&lanes, duration_ns, &mut self.bundle, &mut self.manifest, &self.stop);
+                let (live, last) = (&mut self.live, &mut self.last);
+                let measured = hardware::measure(
+                    &lanes,
+                    duration_ns,
+                    &mut self.bundle,
+                    &mut self.manifest,
+                    &self.stop,
+                    &mut |progress| {
+                        live.progress(progress);
+                        *last = Some(progress.clone());
+                    },
+                );
                 return match measured {
                     Err(measure::Error::NotAvailable(what, why)) => {
                         let reason = format!("{what} is not available, because {why}");
@@ -187,7 +200,7 @@ impl Session<'_> {
                         Ok(())
                     }
                     other => {
-                        self.live.row_ended(&figures(&self.manifest, first, None));
+                        self.live.row_ended(&figures(&self.manifest, first, self.last.as_ref()));
                         Ok(other?)
                     }
                 };

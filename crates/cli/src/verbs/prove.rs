@@ -47,5 +47,9 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     out.say(&report::terminal::table(&document, out.style()));
     out.say(&format!("Report: {}", folder.join("report.html").display()));
     out.json(&document)?;
-    Ok(if document.verdict.held { Exit::Held } else { Exit::Exceeded })
+    Ok(match document.verdict.held {
+        true => Exit::Held,
+        false if document.rows.is_empty() => Exit::CouldNot,
+        false => Exit::Exceeded,
+    })
 }
