@@ -77,11 +77,11 @@ pub fn page(figures: &Figures) -> String {
     );
     out.push_str(TRUTH);
     for (probe, outcome) in &figures.truth {
-        let Outcome { due, seen, right, worst_beyond_ns, foreign, foreign_at_rest, .. } = outcome;
+        let Outcome { due, seen, clean, right, worst_beyond_ns, foreign, foreign_at_rest } = outcome;
         let beyond = *worst_beyond_ns as f64 / 1e3;
         let _ = writeln!(
             out,
-            "| {probe} | {due} | {seen} | {right} | {beyond:.1} us | {foreign} | {foreign_at_rest} |"
+            "| {probe} | {due} | {seen} | {clean} | {right} | {beyond:.1} us | {foreign} | {foreign_at_rest} |"
         );
     }
     out
@@ -101,10 +101,10 @@ const TRUTH: &str = "## Ground truth
 
 A SCHED_FIFO 99 thread stalls the measured CPU at random times for 50 us to 5 ms and times itself; *due* are the
 stalls that the probe must see (the spin probe all, the wakeup probe those in which its timer was due for longer than
-its threshold), *right* those whose reported length is within 5 % + 5 us of the injector's own.
-Spikes without a stall come from the machine's host: the last column counts those of an equally long run without any
-injection.
+its threshold). *Clean* are those that were seen and in which the injector itself was left alone by the host; *right*
+those of them whose reported length is within 5 % + 5 us of the injector's own.
+Spikes without a stall come from the machine: the last column counts those of an equally long run without injection.
 
-| probe | due | seen | right | worst beyond the allowance | spikes without a stall | at rest |
-|---|---|---|---|---|---|---|
+| probe | due | seen | clean | right | worst beyond the allowance | spikes without a stall | at rest |
+|---|---|---|---|---|---|---|---|
 ";

@@ -182,7 +182,7 @@ impl Row {
         let drained = self.drain(&mut armed, bundle, &shared, stop, observe, start_ns);
         shared.stop.store(true, Ordering::SeqCst);
         let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
-        let finished = self.finish(armed, bundle, manifest, state, &steal);
+        let finished = self.finish(armed, manifest, state, &steal);
         drained.and(finished)?;
         bundle.manifest(manifest)?;
         Ok(())
@@ -270,7 +270,7 @@ impl Row {
         loop {
             let over = armed.iter().all(|lane| lane.thread.is_finished());
             for lane in armed.iter_mut() {
-                lane.drain.carry(bundle)?;
+                if over { lane.drain.carry_last(bundle)? } else { lane.drain.carry(bundle)? }
             }
             let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
             let length = (self.duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(self.duration_ns));
@@ -286,19 +286,11 @@ impl Row {
     }
 
     /// Joins the threads, closes the series and notes what disturbed them.
-    fn finish(
-        &self,
-        armed: Vec<Armed>,
-        bundle: &mut BundleWriter,
-        manifest: &mut Manifest,
-        state: State,
-        steal: &Steal,
-    ) -> Result<()> {
+    fn finish(&self, armed: Vec<Armed>, manifest: &mut Manifest, state: State, steal: &Steal) -> Result<()> {
         let steal_now = Steal::now();
         let mut outcome = Ok(());
-        for mut lane in armed {
+        for lane in armed {
             let ended = lane.thread.join().unwrap_or_default();
-            outcome = outcome.and(lane.drain.carry_last(bundle));
             let steal_ns = steal_now.since(steal, lane.lane.key.cpu);
             let entry = &mut manifest.rows[lane.entry];
             entry.state = state;
