@@ -208,7 +208,11 @@ fn checks_policy_priority_and_permission() {
         ("CAP_SYS_NICE instead", |c| (c.privilege.rtprio_limit, c.privilege.cap_sys_nice) = (0, true), &[]),
         (
             "SCHED_DEADLINE, for which no RLIMIT helps",
-            |c| (c.asked.policy, c.privilege.rtprio_limit) = (Some("deadline".into()), 99),
+            |c| {
+                probes(c, "wakeup");
+                c.machine.scheduler.rt_runtime_us = Some(-1);
+                (c.asked.policy, c.privilege.rtprio_limit) = (Some("deadline".into()), 99);
+            },
             &[(Refuse, "no-permission", None)],
         ),
         (
@@ -226,6 +230,43 @@ fn checks_policy_priority_and_permission() {
             "CAP_IPC_LOCK instead",
             |c| (c.privilege.memlock_limit_bytes, c.privilege.cap_ipc_lock) = (Some(0), true),
             &[],
+        ),
+    ]);
+}
+
+#[test]
+fn says_where_a_deadline_thread_may_run_and_that_it_has_a_budget() {
+    fn deadline(case: &mut Case, probe: &str) {
+        probes(case, probe);
+        case.asked.policy = Some("deadline".into());
+        case.privilege.cap_sys_nice = true;
+    }
+    check(&[
+        ("among isolated CPUs", |c| deadline(c, "wakeup"), &[(Taint, "deadline-not-pinned", None)]),
+        (
+            "on the only isolated CPU",
+            |c| {
+                deadline(c, "wakeup");
+                c.machine.isolation.isolated = cpus("3");
+                c.asked.cpus = cpus("3");
+            },
+            &[],
+        ),
+        (
+            "without a limit on bandwidth",
+            |c| {
+                deadline(c, "wakeup");
+                c.machine.scheduler.rt_runtime_us = Some(-1);
+            },
+            &[],
+        ),
+        (
+            "spinning",
+            |c| {
+                deadline(c, "spin");
+                c.machine.scheduler.rt_runtime_us = Some(-1);
+            },
+            &[(Taint, "deadline-runtime", None)],
         ),
     ]);
 }
