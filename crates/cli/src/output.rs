@@ -72,11 +72,15 @@ impl Output {
         } else {
             (std::io::stdout().is_terminal(), width_of(std::io::stdout()))
         };
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        report::terminal::Style { color: terminal && !no_color, width: width.unwrap_or(100) }
+        report::terminal::Style { color: terminal && color_allowed(), width: width.unwrap_or(100) }
     }
 }
 
+/// Whether the environment has nothing against colour (https://no-color.org).
+pub fn color_allowed() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 fn width_of(stream: impl std::os::fd::AsFd) -> Option<usize> {
-    rt::thread::terminal_width(stream).map(usize::from)
+    rt::thread::terminal_size(stream).map(|(columns, _)| usize::from(columns))
 }

@@ -44,8 +44,10 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     let announce = |text: &str| out.say(&format!("isolator: {text}"));
     let bundle = session::run(&asked, machine, &folder, live, &announce)?;
     let document = ProveDocument::of(&bundle);
+    let report = session::finish(&bundle);
+    // What was measured is told even where no more can be written.
     out.say(&report::terminal::table(&document, out.style()));
-    out.say(&format!("Report: {}", folder.join("report.html").display()));
     out.json(&document)?;
+    out.say(&format!("Report: {}", report?.display()));
     Ok(if document.verdict.held { Exit::Held } else { Exit::Exceeded })
 }
