@@ -29,12 +29,12 @@ First steps:
   isolator load --list             what it can be busy with
 
 Exit status: 0 the limit holds, or the work was done; 1 it could not be done,
-and one line says why; 2 the limit does not hold, or that it does is not proven.";
+and one line says why; 2 the limit does not hold, or is not proven to.";
 
 const PROVE: &str = "\
-A row is one probe under one load on one CPU. The limit holds if no sample of any
-row was above it, no period was missed, everything asked was measured, nothing
-tainted the run, and there are enough samples for the claim.
+A row is one probe under one load on one CPU. The limit holds if no sample of
+any row was above it, no period was missed, everything asked was measured,
+nothing tainted the run, and there are enough samples for the claim.
 
 Examples:
   isolator prove --loads idle,cpu,net --duration 10s
@@ -42,18 +42,18 @@ Examples:
   isolator prove --plan before/manifest.json -o after
   isolator compare before after
 
-Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does not
-hold, or that it does is not proven. The first Ctrl-C ends the run with results,
-the second ends it at once.";
+Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
+not hold, or is not proven to. The first Ctrl-C ends the run with results, the
+second ends it at once.";
 
 const MEASURE: &str = "\
 Examples:
-  isolator measure wakeup                     as cyclictest -m -p 80 -i 1000
-  isolator measure wakeup --period 25us,1ms   a base and a servo thread on each CPU
-  isolator measure spin --threshold 2us       as oslat
+  isolator measure wakeup                    as cyclictest -m -p 80 -i 1000
+  isolator measure wakeup --period 25us,1ms  a base and a servo thread a CPU
+  isolator measure spin --threshold 2us      as oslat -T 2
 
-Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does not
-hold, or that it does is not proven. Ctrl-C ends it with results.";
+Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
+not hold, or is not proven to. Ctrl-C ends it with results.";
 
 const LOAD: &str = "\
 Examples:
@@ -62,8 +62,8 @@ Examples:
   isolator load custom='dd if=/dev/zero of=/dev/null'";
 
 const REPORT: &str = "\
-Exit status: 0 the limit holds in every bundle; 1 it could not be read or written;
-2 it does not hold in one, or that it does is not proven.";
+Exit status: 0 the limit holds in every bundle; 1 a bundle could not be read, or
+the report not be written; 2 the limit does not hold in one, or is not proven to.";
 
 const COMPARE: &str = "\
 Runs are alike where the same was asked of them; what the limit was does not
@@ -94,12 +94,12 @@ Examples:
 
 const RUN: &str = "\
 The order is: limit on locked memory, idle states, affinity, policy; then the
-command takes this program's place, and its exit status is the command's. Memory
-that must not be paged out has to be locked by the command itself (mlockall).
+command takes this program's place, and its exit status is the command's. What
+must not be paged out has to be locked by the command itself (mlockall).
 
 Examples:
   isolator run --cpus 3 -- ./controller
-  isolator run --cpus 2-3 --policy rr --priority 40 --reset-on-fork -- ./controller
+  isolator run --cpus 2-3 --policy rr --priority 40 -- ./controller --fast
   isolator run --policy deadline --runtime 200us --period 1ms -- ./controller";
 
 /// The verbs.

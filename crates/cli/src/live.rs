@@ -11,7 +11,7 @@ use evidence::limit;
 use evidence::manifest::Asked;
 use measure::row::{LaneProgress, Progress};
 
-use crate::output::color_allowed;
+use crate::output::{color_allowed, terminal_moves};
 use picture::{Figures, Overall, Row, Screen, State, footer, table, thread_lines};
 
 /// How a run is shown.
@@ -43,8 +43,7 @@ pub struct Live {
 impl Live {
     /// A display of the rows that `asked` will make.
     pub fn new(view: View, asked: &Asked) -> Live {
-        let smart = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        let moving = view != View::Nothing && smart && std::io::stderr().is_terminal();
+        let moving = view != View::Nothing && terminal_moves() && std::io::stderr().is_terminal();
         let name = |load: &str, probe: &str| match asked.probes.len() {
             1 => load.to_string(),
             _ => format!("{load} · {probe}"),

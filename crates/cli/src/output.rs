@@ -76,9 +76,14 @@ impl Output {
     }
 }
 
-/// Whether the environment has nothing against colour (https://no-color.org).
+/// Whether the environment has nothing against colour (https://no-color.org), and the terminal knows it.
 pub fn color_allowed() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && terminal_moves()
+}
+
+/// Whether the terminal, if there is one, does more than print.
+pub fn terminal_moves() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
 fn width_of(stream: impl std::os::fd::AsFd) -> Option<usize> {
