@@ -118,9 +118,12 @@ pub fn in_namespace(folder: &Path, script: &str) -> Ran {
 
 /// The options of a row as short as is of use, with a policy that this user may have, into the bundle `name`.
 pub fn short<'a>(name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let mut args = vec!["prove", "--duration", "1s", "--warm-up", "100ms", "-o", name];
-    if !may_be_real_time() {
-        args.extend(["--policy", "other"]);
+    let mut args = vec!["prove", "-o", name];
+    let policy = if may_be_real_time() { "fifo" } else { "other" };
+    for (option, value) in [("--duration", "1s"), ("--warm-up", "100ms"), ("--policy", policy)] {
+        if !more.contains(&option) {
+            args.extend([option, value]);
+        }
     }
     args.extend(more);
     args
@@ -176,6 +179,15 @@ pub fn installed(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
+/// Makes a program of the name, a shell script; the search path that finds it first.
+pub fn tool(folder: &Path, name: &str, script: &str) -> String {
+    let tools = folder.join("tools");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(tools.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(tools.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default())
+}
+
 /// Waits until `done`; fails where that never comes.
 #[track_caller]
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
@@ -195,11 +207,12 @@ pub struct Going {
 impl Going {
     /// Starts a run of 30 s into the bundle `run`.
     pub fn start(folder: &Path, more: &[&str]) -> Going {
-        let mut args = short("run", &["--duration", "30s"]);
-        // The option given last would be a second one.
-        args.drain(1..3);
-        args.extend(more);
-        let mut command = command(folder, &args);
+        let more = [&["--duration", "30s"], more].concat();
+        Going::run(folder, &mut command(folder, &short("run", &more)))
+    }
+
+    /// Starts what writes the bundle `run` in `folder`.
+    pub fn run(folder: &Path, command: &mut Command) -> Going {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Going { child: Some(command.spawn().unwrap()), bundle: folder.join("run") }
     }
