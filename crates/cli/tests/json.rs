@@ -29,8 +29,11 @@ fn conforms(document: &Value, schema: &str) {
     assert!(!validator.is_valid(&Value::Object(Default::default())), "{schema}");
 }
 
+/// A field and whether its value is of the right kind.
+type Field<'a> = (&'a str, fn(&Value) -> bool);
+
 #[track_caller]
-fn has(value: &Value, fields: &[(&str, fn(&Value) -> bool)]) {
+fn has(value: &Value, fields: &[Field]) {
     for (name, right) in fields {
         assert!(value.get(*name).is_some_and(*right), "{name} is missing or of another type in {value:#}");
     }
@@ -161,7 +164,7 @@ fn a_comparison_is_json_whether_it_was_refused_or_not() {
 
     let alike = compare(&["a", "b"]).ended(0).json();
     conforms(&alike, "compare");
-    has(&alike, &[("comparable", |v| v == &true), ("differences", |v| v == &serde_json::json!([]))]);
+    has(&alike, &[("comparable", |v| *v == true), ("differences", |v| *v == serde_json::json!([]))]);
     let rows = alike["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 6, "{alike:#}");
     for row in rows {
