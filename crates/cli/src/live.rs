@@ -11,7 +11,7 @@ use evidence::limit;
 use evidence::manifest::Asked;
 use measure::row::{LaneProgress, Progress};
 
-use crate::output::{color_allowed, terminal_moves};
+use crate::output::{color_allowed, tell, terminal_moves};
 use picture::{Figures, Overall, Row, Screen, State, footer, table, thread_lines};
 
 /// How a run is shown.
@@ -81,7 +81,7 @@ impl Live {
     /// The present row ended: `words` say how.
     pub fn row_ended(&mut self, words: &str) {
         if let (View::Table, None, Some(row)) = (self.view, self.drawn, self.rows.get(self.row)) {
-            eprintln!("{}: {words}", row.name);
+            tell(&format!("{}: {words}", row.name));
         }
         let state = match self.last.take() {
             Some(progress) => State::Ended(self.figures(&progress)),
@@ -96,7 +96,7 @@ impl Live {
     pub fn ended(&mut self, last: Option<&Progress>) {
         self.draw("");
         if let (View::Threads, Some(progress)) = (self.view, last) {
-            thread_lines(&threads(progress), usize::MAX).iter().for_each(|line| eprintln!("{line}"));
+            thread_lines(&threads(progress), usize::MAX).iter().for_each(|line| tell(line));
         }
     }
 

@@ -18,7 +18,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use args::{Cli, Verb};
-use output::{Exit, Outcome};
+use output::{Exit, Outcome, tell};
 
 fn main() -> ExitCode {
     // A load's own part is no verb for people: it must start small and knows nothing of what follows.
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     match run(cli.verb) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("isolator: {error}");
+            tell(&format!("isolator: {error}"));
             Exit::CouldNot.into()
         }
     }
@@ -59,9 +59,7 @@ fn wrong(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    eprintln!(
-        "isolator: {}",
-        usage::line(error, std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str))
-    );
+    let verb = std::env::args_os().nth(1);
+    tell(&format!("isolator: {}", usage::line(error, verb.as_deref().and_then(OsStr::to_str))));
     Exit::CouldNot.into()
 }

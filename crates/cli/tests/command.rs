@@ -91,8 +91,8 @@ fn the_exit_status_is_the_commands() {
 
 #[test]
 fn a_command_that_cannot_be_run_is_refused() {
-    run(&["--policy", "other", "--", "no-such-program"])
-        .refused("cannot run no-such-program: no such file or directory; check the command after --");
+    run(&["--policy", "other", "--", "/no-such-program"])
+        .refused("cannot run /no-such-program: no such file or directory; check the command after --");
     run(&["--policy", "other", "--", "/"])
         .refused("cannot run /: permission denied; check the command after --");
     run(&["--policy", "other"]).refused("isolator run lacks <COMMAND>...; see isolator run --help");

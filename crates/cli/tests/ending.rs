@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::process::Stdio;
 
 use common::*;
 use rustix::process::Signal;
@@ -124,4 +125,35 @@ fn ctrl_c_is_noticed_while_a_load_gets_going() {
     going.signal(Signal::INT);
     let ran = going.end().ended(2);
     assert_eq!(ran.json()["not_run"][0]["reason"], "the run was ended before it began", "{ran:#?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_does_not_end_the_run() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let mut command = command(folder.path(), &short("run", &["--loads", "idle,timers", "--json", "-"]));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert!(matches!(child.wait().unwrap().code(), Some(0 | 2)));
+    let document = isolator(folder.path(), &["report", "run", "--json", "-", "--quiet"]).judged().json();
+    assert_eq!(
+        (document["rows"].as_array().map(Vec::len), &document["missing"]),
+        (Some(2), &serde_json::json!([]))
+    );
+}
+
+#[test]
+fn a_result_that_cannot_be_printed_is_no_success() {
+    let folder = folder();
+    fs::write(folder.path().join("t.txt"), "T: 0 ( 1) P:80 I:1000 C: 10 Min: 1 Act: 2 Avg: 2 Max: 5\n")
+        .unwrap();
+    isolator(folder.path(), &["import", "t.txt", "-o", "b"]).ended(0);
+    for args in [&["export", "b", "--as", "csv"][..], &["report", "b", "--quiet", "--json"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let ran: Ran = command(folder.path(), args).stdout(full).output().unwrap().into();
+        let line = "cannot write standard output: no space left on device; free some space, or choose another folder with -o";
+        ran.refused(line);
+    }
 }

@@ -12,12 +12,12 @@ use rt::power::DmaLatency;
 use rt::{Policy, thread};
 
 use crate::args::RunArgs;
-use crate::output::Outcome;
+use crate::output::{Outcome, tell};
 
 pub fn run(args: &RunArgs) -> Outcome {
     let say = |text: &str| {
         if args.verbose {
-            eprintln!("isolator: {text}");
+            tell(&format!("isolator: {text}"));
         }
     };
     let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -30,7 +30,7 @@ pub fn run(args: &RunArgs) -> Outcome {
     }
     if let Some(latency_us) = args.dma_latency {
         DmaLatency::request(latency_us)?.keep_across_exec()?;
-        eprintln!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends");
+        tell(&format!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends"));
     }
     if let Some(cpus) = &args.cpus {
         // The kernel takes a list of which it knows but one CPU, and runs the command there.
