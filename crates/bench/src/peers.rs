@@ -71,8 +71,10 @@ fn callgrind(scratch: &Path) -> Command {
     command
 }
 
-const SHORT: u64 = 2_000;
-const LONG: u64 = 10_000;
+/// Samples of the two runs whose difference counts.
+pub const SHORT: u64 = 4_000;
+/// See [`SHORT`].
+pub const LONG: u64 = 12_000;
 
 fn per_sample(scratch: &Path, name: &str, command: impl Fn(u64, &Path) -> Command) -> Result<Instructions> {
     let mut counts = Vec::new();

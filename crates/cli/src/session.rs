@@ -54,6 +54,9 @@ pub fn run(
     let findings = look(asked, &machine)?;
     control::stay_on(&asked.house_keeping)?;
     let stop = stop_on_signals()?;
+    if hardware::remove_leftover() {
+        announce("a killed run had left the hwlat tracer on, which disturbs every probe: it is off now");
+    }
     let dma_latency = asked.dma_latency_us.map(|latency_us| {
         announce(&format!(
             "requesting {latency_us} us in /dev/cpu_dma_latency while measuring; it ends with this program"
@@ -79,10 +82,10 @@ pub fn run(
 
 /// The loads asked for. Rows are told apart by the load's name alone, whatever command goes with it.
 fn loads(asked: &Asked) -> Result<Vec<Load>> {
+    let named = asked.loads.iter().map(|name| load::parse(name));
+    let named = named.collect::<std::result::Result<Vec<_>, _>>()?;
     let mut loads: Vec<Load> = Vec::new();
-    for load in
-        asked.loads.iter().map(|name| load::parse(name)).collect::<std::result::Result<Vec<_>, _>>()?.concat()
-    {
+    for load in named.concat() {
         if let Some(other) = loads.iter().find(|other| other.name() == load.name() && **other != load) {
             let why = format!(
                 "cannot measure under '{other}' and '{load}' in one run: both rows would be called {}",
@@ -208,8 +211,18 @@ impl Session<'_> {
             "wakeup" => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
             "spin" => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
             _ => {
-                let measured =
-                    hardware::measure(&lanes, duration_ns, &mut self.bundle, &mut self.manifest, &self.stop);
+                let (live, last) = (&mut self.live, &mut self.last);
+                let measured = hardware::measure(
+                    &lanes,
+                    duration_ns,
+                    &mut self.bundle,
+                    &mut self.manifest,
+                    &self.stop,
+                    &mut |progress| {
+                        live.progress(progress);
+                        *last = Some(progress.clone());
+                    },
+                );
                 return match measured {
                     Err(measure::Error::NotAvailable(what, why)) => {
                         let reason = format!("{what} is not available, because {why}");
@@ -218,7 +231,7 @@ impl Session<'_> {
                         Ok(())
                     }
                     other => {
-                        self.live.row_ended(&figures(&self.manifest, first, None));
+                        self.live.row_ended(&figures(&self.manifest, first, self.last.as_ref()));
                         Ok(other?)
                     }
                 };

@@ -123,8 +123,10 @@ fn ctrl_c_is_noticed_while_a_load_gets_going() {
     let going = Going::run(folder.path(), command.env("PATH", path));
     wait_for("the load", || !going.descendants().is_empty());
     going.signal(Signal::INT);
-    let ran = going.end().ended(2);
+    let ran = going.end().ended(1);
     assert_eq!(ran.json()["not_run"][0]["reason"], "the run was ended before it began", "{ran:#?}");
+    let line = "isolator: cannot measure wakeup under cpu: the run was ended before it began\n";
+    assert!(ran.stderr.ends_with(line), "{ran:#?}");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn a_disk_that_fills_up_ends_the_run_in_order_and_what_was_written_stays_readabl
     // Every sample is a spike, so that the disk is full long before the run is over.
     let ran = in_namespace(
         folder.path(),
-        "mkdir disk && mount -t tmpfs -o size=1m none disk
+        "mkdir disk && mount -t tmpfs -o size=512k none disk
          $ISOLATOR prove --policy other --duration 60s --warm-up 0 --threshold 1ns --quiet -o disk/b || echo $? >status
          $ISOLATOR report disk/b --json - --quiet -o report.html",
     )

@@ -86,3 +86,16 @@ fn what_cannot_run_here_is_said_and_nothing_is_proven() {
         "the other row was measured: {document:#}"
     );
 }
+
+#[test]
+fn where_nothing_at_all_could_be_measured_the_line_says_why() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let mut command = command(folder.path(), &short("b", &["--loads", "cpu", "--quiet"]));
+    let ran: Ran = command.env("PATH", "").output().unwrap().into();
+    ran.refused(
+        "cannot measure wakeup under cpu: cannot run the load cpu here: package stress-ng missing; apt-get install stress-ng, or leave this load out of --loads",
+    );
+}

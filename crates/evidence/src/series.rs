@@ -4,8 +4,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `STEM.histograms.csv` | three blocks (gnuplot `index 0..2`): latency, jitter, persistence |
-//! | `STEM.seconds.csv` | a row a second; `.zst` once finished, where it is long |
+//! | `STEM.seconds.csv` | a row a second |
 //! | `STEM.journal` | while it runs: what came since the two above were written, a line a second |
+//!
+//! Once finished, a file that is long is compressed (`.zst`).
 //!
 //! Every line of the journal carries its second and every file says through which second it speaks, so that
 //! reading is right after a kill at any moment: a line that a file already holds is passed over, and a line cut
@@ -25,6 +27,9 @@ pub const LEVELS: usize = histogram::BUCKETS >> LEVEL_SHIFT;
 
 /// A histogram bucket's level is its index shifted by this.
 pub const LEVEL_SHIFT: u32 = 7;
+
+/// A cell's glow is brought up to date once this part of a half-life has passed.
+const FADE_STEP: f64 = 1.0 / 64.0;
 
 /// Everything that one series holds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,7 +53,7 @@ pub struct Persistence {
     pub cells: BTreeMap<(u16, u16), (u64, f64)>,
     /// Seconds after which a count glows half as bright; 0: nothing fades.
     pub half_life_s: f64,
-    /// The second that glow is stated for.
+    /// The second that glow is stated for; less than 1/64 of a half-life ago.
     pub now_s: u32,
 }
 
@@ -61,13 +66,14 @@ impl Persistence {
         cell.1 += count as f64;
     }
 
-    /// Lets every cell fade until `second`.
-    pub fn fade_to(&mut self, second: u32) {
-        if second > self.now_s && self.half_life_s > 0.0 {
-            let fade = (-f64::from(second - self.now_s) / self.half_life_s).exp2();
+    /// Lets every cell fade until `second`, in steps that nobody sees: a step costs a look at every cell.
+    fn fade_to(&mut self, second: u32) {
+        let passed_s = f64::from(second.saturating_sub(self.now_s));
+        if self.half_life_s > 0.0 && passed_s >= self.half_life_s * FADE_STEP {
+            let fade = (-passed_s / self.half_life_s).exp2();
             self.cells.values_mut().for_each(|cell| cell.1 *= fade);
+            self.now_s = second;
         }
-        self.now_s = self.now_s.max(second);
     }
 
     /// The smallest latency that `level` stands for.

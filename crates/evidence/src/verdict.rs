@@ -72,8 +72,10 @@ impl Verdict {
         let rows =
             bundle.rows.iter().zip(&summaries).map(|(row, s)| judge(s, tail::estimate(&row.series.latency)));
         let rows = rows.collect::<Vec<_>>();
-        let exceeded = summaries.iter().zip(&rows).filter(|(_, row)| !row.held);
-        let mut reasons = exceeded.map(|(summary, row)| over(summary, row)).collect::<Vec<_>>();
+        let mut exceeded = summaries.iter().zip(&rows).filter(|(_, row)| !row.held).collect::<Vec<_>>();
+        let excess = |summary: &Summary| summary.max_ns as f64 / summary.limit_ns.unwrap_or(1).max(1) as f64;
+        exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
+        let mut reasons = exceeded.into_iter().map(|(summary, row)| over(summary, row)).collect::<Vec<_>>();
         let outcome = if reasons.is_empty() { Outcome::Held } else { Outcome::Exceeded };
         reasons.extend(unsupported(bundle, &rows, claim));
         let outcome =

@@ -13,13 +13,13 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, RowKey, Second, Spike};
-use crate::series::{JournalLine, SECONDS_HEAD, Series, second_text};
+use crate::series::{JournalLine, LEVELS, SECONDS_HEAD, SWEEP_COLUMNS, Series, second_text};
 
 /// Journal lines kept before they move into the series' files.
-const COMPACT_EVERY: usize = 60;
+const COMPACT_EVERY: usize = 300;
 
-/// A finished table of seconds longer than this is compressed.
-const COMPRESS_ABOVE: usize = 64 * 1024;
+/// A finished file longer than this is compressed: that of some hours, or of a very wide distribution.
+const COMPRESS_ABOVE: usize = 256 * 1024;
 
 /// Spikes listed for one series; the rest are only counted.
 pub const SPIKES_LISTED: u64 = 10_000;
@@ -109,6 +109,7 @@ impl BundleWriter {
             journal: append_to(&with(&stem, "journal"))?,
             stem,
             series: Series::default(),
+            cells: vec![0; SWEEP_COLUMNS * LEVELS],
             lines: Vec::new(),
         };
         writer.series.persistence.half_life_s = half_life_s;
@@ -131,6 +132,8 @@ pub struct SeriesWriter {
     stem: PathBuf,
     journal: File,
     series: Series,
+    /// Totals of the persistence cells that were written, by place: looked up too often for a map.
+    cells: Vec<u64>,
     lines: Vec<Second>,
 }
 
@@ -162,16 +165,13 @@ impl SeriesWriter {
             ..0 => series.early.count_at((-1 - key) as usize),
             _ => series.late.count_at(key as usize),
         };
-        let cell = |key: usize| {
-            let place = ((key / crate::series::LEVELS) as u16, (key % crate::series::LEVELS) as u16);
-            series.persistence.cells.get(&place).map_or(0, |cell| cell.0)
-        };
         let line = JournalLine {
             row: *last,
             latency: grown(totals.latency, |key| series.latency.count_at(key)),
             jitter: grown(totals.jitter, jitter),
-            cells: grown(totals.cells, cell),
+            cells: grown(totals.cells, |key| self.cells[key]),
         };
+        line.cells.iter().for_each(|(key, count)| self.cells[*key] += count);
         self.take(line, &mut text);
         self.journal
             .write_all(text.as_bytes())
@@ -212,23 +212,28 @@ impl SeriesWriter {
     /// Ends the series and leaves its final files; the last second may be a part of one.
     pub fn finish(mut self) -> Result<()> {
         self.compact()?;
-        let path = with(&self.stem, "seconds.csv");
-        let text = fs::read(&path).map_err(|e| Error::io("read", &path, &e))?;
-        if text.len() > COMPRESS_ABOVE {
-            let small = ruzstd::encoding::compress_to_vec(
-                text.as_slice(),
-                ruzstd::encoding::CompressionLevel::Fastest,
-            );
-            replace(&with(&self.stem, "seconds.csv.zst"), &small)?;
-            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
-        }
         let path = with(&self.stem, "histograms.csv");
         if !path.exists() {
             replace(&path, self.series.histograms_text(None).as_bytes())?;
         }
+        for suffix in ["seconds.csv", "histograms.csv"] {
+            compress_if_long(&with(&self.stem, suffix))?;
+        }
         let path = with(&self.stem, "journal");
         fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))
     }
+}
+
+/// Puts `path` as `path.zst` where it is long; a kill in between leaves one of them whole.
+fn compress_if_long(path: &Path) -> Result<()> {
+    let text = fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+    if text.len() <= COMPRESS_ABOVE {
+        return Ok(());
+    }
+    let small =
+        ruzstd::encoding::compress_to_vec(text.as_slice(), ruzstd::encoding::CompressionLevel::Fastest);
+    replace(&with(path, "zst"), &small)?;
+    fs::remove_file(path).map_err(|e| Error::io("remove", path, &e))
 }
 
 /// Writes a finished series in one go: what importers and generated evidence do.

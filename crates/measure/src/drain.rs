@@ -9,8 +9,10 @@ use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
 use rt::clock::Calibration;
 
 use crate::error::Result;
-use crate::recorder::{Live, RawSpike};
+use crate::recorder::{Live, RawSpike, Recorder, recorder};
+use crate::samples::{Arrivals, Sample, Samples, way};
 use crate::spin::ShortGaps;
+use crate::wakeup::missed;
 
 /// When a row began, on both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -21,33 +23,98 @@ pub struct Start {
     pub wall: SystemTime,
 }
 
-/// One series on its way from recorder to bundle.
+/// One series on its way from the measuring thread to the bundle.
 #[derive(Debug)]
 pub struct Drain {
     key: RowKey,
     live: Live,
-    /// The spin probe's short gaps and the rate that makes nanoseconds of them.
-    short: Option<(ShortGaps, Calibration)>,
+    source: Source,
+    start: Option<Start>,
     writer: SeriesWriter,
     so_far: Second,
     listed: u64,
 }
 
+/// What the measuring thread sends.
+#[derive(Debug)]
+enum Source {
+    /// Wakeups, recorded here.
+    Wakeups { arrivals: Arrivals, recorder: Recorder, ran_ns: Option<u64> },
+    /// The spin loop records long gaps itself; short ones are counted by ticks.
+    Gaps { short: ShortGaps, clock: Calibration },
+}
+
+impl Source {
+    /// Records what has arrived.
+    fn record(&mut self, period_ns: u64) {
+        let Source::Wakeups { arrivals, recorder, ran_ns } = self else { return };
+        while let Some(Sample { due_ns, woke_ns }) = arrivals.take() {
+            let interval_ns = woke_ns.saturating_sub(ran_ns.unwrap_or(due_ns.saturating_sub(period_ns)));
+            recorder.wakeup(due_ns, woke_ns, interval_ns, period_ns, missed(due_ns, woke_ns, period_ns));
+            *ran_ns = Some(woke_ns);
+        }
+    }
+}
+
 impl Drain {
-    /// Begins a series of `bundle`; glows in its persistence picture halve every `half_life_s`.
-    pub fn new(
+    /// Begins a series of wakeups in `bundle`; glows in its persistence picture halve every `half_life_s`.
+    pub fn wakeups(
+        key: &RowKey,
+        threshold_ns: u64,
+        bundle: &BundleWriter,
+        half_life_s: f64,
+    ) -> Result<(Samples, Drain)> {
+        let (recorder, live) = recorder(threshold_ns);
+        let (samples, arrivals) = way(key.period_ns.unwrap_or(0));
+        let source = Source::Wakeups { arrivals, recorder, ran_ns: None };
+        Ok((samples, Drain::new(key, live, source, bundle, half_life_s)?))
+    }
+
+    /// Begins a series of gaps, likewise; `clock` is the rate of the loop's counter.
+    pub fn gaps(
+        key: &RowKey,
+        threshold_ns: u64,
+        clock: Calibration,
+        bundle: &BundleWriter,
+        half_life_s: f64,
+    ) -> Result<(Recorder, ShortGaps, Drain)> {
+        let (recorder, live) = recorder(threshold_ns);
+        let short = ShortGaps::default();
+        let source = Source::Gaps { short: short.clone(), clock };
+        Ok((recorder, short, Drain::new(key, live, source, bundle, half_life_s)?))
+    }
+
+    fn new(
         key: &RowKey,
         live: Live,
-        short: Option<(ShortGaps, Calibration)>,
+        source: Source,
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<Drain> {
         let writer = bundle.series(key, half_life_s)?;
-        Ok(Drain { key: key.clone(), live, short, writer, so_far: Second::default(), listed: 0 })
+        Ok(Drain {
+            key: key.clone(),
+            live,
+            source,
+            start: None,
+            writer,
+            so_far: Second::default(),
+            listed: 0,
+        })
+    }
+
+    /// Says when the row begins; nothing is carried over before.
+    pub fn start(&mut self, start: Start) {
+        self.start = Some(start);
+        if let Source::Wakeups { recorder, .. } = &mut self.source {
+            recorder.start(start.monotonic_ns);
+        }
     }
 
     /// Carries finished seconds and spikes over.
-    pub fn carry(&mut self, bundle: &mut BundleWriter, start: Start) -> Result<()> {
+    pub fn carry(&mut self, bundle: &mut BundleWriter) -> Result<()> {
+        let Some(start) = self.start else { return Ok(()) };
+        self.source.record(self.key.period_ns.unwrap_or(0));
         let spikes = self.live.take_spikes();
         let room = SPIKES_LISTED.saturating_sub(self.listed) as usize;
         let listed = spikes.iter().take(room).map(|raw| self.spike(raw, start)).collect::<Vec<_>>();
@@ -59,16 +126,33 @@ impl Drain {
         seconds.iter().for_each(|second| self.so_far = second.joined(&self.so_far));
         let counts = Arc::clone(&self.live.counts);
         let (jitter, cells) = (counts.jitter(), counts.cells.totals());
-        match &self.short {
-            None => {
-                self.writer.advance(&seconds, Totals { latency: counts.latency.totals(), jitter, cells })?
+        match &self.source {
+            Source::Wakeups { .. } => {
+                self.writer.advance(&seconds, Totals { latency: counts.latency.totals(), jitter, cells })?;
             }
-            Some((short, clock)) => {
+            Source::Gaps { short, clock } => {
                 let latency = short.with(counts.latency.totals(), clock).into_iter();
                 self.writer.advance(&seconds, Totals { latency, jitter, cells })?;
             }
         }
         Ok(())
+    }
+
+    /// Carries the rest over, once the measuring thread has ended: the last second may be a part of one.
+    pub fn carry_last(&mut self, bundle: &mut BundleWriter) -> Result<()> {
+        self.source.record(self.key.period_ns.unwrap_or(0));
+        if let Source::Wakeups { recorder, .. } = &mut self.source {
+            recorder.finish();
+        }
+        self.carry(bundle)
+    }
+
+    /// Wakeups that were lost because the control thread was kept away for too long.
+    pub fn lost(&self) -> u64 {
+        match &self.source {
+            Source::Wakeups { arrivals, .. } => arrivals.lost(),
+            Source::Gaps { .. } => 0,
+        }
     }
 
     /// Everything carried over so far, as if one second.

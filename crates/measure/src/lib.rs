@@ -15,6 +15,7 @@ pub mod preflight;
 pub mod privilege;
 pub mod recorder;
 pub mod row;
+pub mod samples;
 pub mod spin;
 pub mod steal;
 pub mod tally;

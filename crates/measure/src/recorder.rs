@@ -16,11 +16,11 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::tally::Tally;
 
-/// Seconds that the control thread may be late before rows are joined: over an hour.
-const SECONDS_RING: usize = 4096;
+/// Seconds that the control thread may be late before rows are joined: over a quarter of an hour.
+const SECONDS_RING: usize = 1024;
 
 /// Spikes that may wait for the control thread.
-const SPIKES_RING: usize = 16_384;
+const SPIKES_RING: usize = 8_192;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -257,7 +257,7 @@ impl Recorder {
     }
 
     /// Hands on the last, unfinished second.
-    pub fn finish(mut self) {
+    pub fn finish(&mut self) {
         self.push_second();
     }
 }

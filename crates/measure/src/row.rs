@@ -9,7 +9,7 @@
 //! The caller's thread is the control thread; it must be off the measured CPUs (see [`crate::control`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,8 @@ use rt::{Policy, thread};
 
 use crate::drain::{Drain, Start};
 use crate::error::Result;
-use crate::recorder::recorder;
+use crate::recorder::Recorder;
+use crate::samples::Samples;
 use crate::spin::{self, ShortGaps, Spell};
 use crate::steal::Steal;
 use crate::wakeup::{self, Cycles, Timer};
@@ -126,17 +127,38 @@ struct Armed {
     thread: JoinHandle<Ended>,
 }
 
+/// Where a measuring thread puts what it sees.
+enum Pen {
+    Wakeups(Samples),
+    Gaps(Recorder, ShortGaps),
+}
+
 /// What a measuring thread leaves behind.
+#[derive(Default)]
 struct Ended {
     page_faults: u64,
     drift: Option<spin::Drift>,
 }
 
 /// What the threads of a row share.
+#[derive(Default)]
 struct Shared {
+    /// When recording begins; 0 until that is known.
     start_ns: AtomicU64,
-    gate: Barrier,
     stop: AtomicBool,
+}
+
+impl Shared {
+    /// Waits for the start; `None` where there is none.
+    fn wait(&self) -> Option<u64> {
+        loop {
+            match (self.stop.load(Ordering::SeqCst), self.start_ns.load(Ordering::SeqCst)) {
+                (true, _) => return None,
+                (false, 0) => std::thread::sleep(Duration::from_millis(1)),
+                (false, start_ns) => return Some(start_ns),
+            }
+        }
+    }
 }
 
 impl Row {
@@ -149,25 +171,31 @@ impl Row {
         stop: &AtomicBool,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<()> {
-        let shared = Arc::new(Shared {
-            start_ns: AtomicU64::new(0),
-            gate: Barrier::new(self.lanes.len() + 1),
-            stop: AtomicBool::new(false),
-        });
-        let mut armed = self.arm(&shared, bundle, manifest)?;
+        let shared = Arc::new(Shared::default());
+        let mut armed = self.arm(&shared, bundle, manifest).inspect_err(|_| {
+            // Threads that are armed already end by themselves.
+            shared.stop.store(true, Ordering::SeqCst);
+        })?;
         let steal = Steal::now();
         let start_ns = monotonic_ns() + LEAD_NS + self.warm_up_ns;
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
+        armed.iter_mut().for_each(|lane| lane.drain.start(Start { monotonic_ns: start_ns, wall }));
         shared.start_ns.store(start_ns, Ordering::SeqCst);
-        shared.gate.wait();
-        let start = Start { monotonic_ns: start_ns, wall };
-        let drained = self.drain(&mut armed, bundle, &shared, stop, observe, start);
+        let drained = self.drain(&mut armed, bundle, &shared, stop, observe, start_ns);
         shared.stop.store(true, Ordering::SeqCst);
         let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
         let finished = self.finish(armed, manifest, state, &steal);
         drained.and(finished)?;
         bundle.manifest(manifest)?;
         Ok(())
+    }
+
+    /// The rate of the spin probe's counter.
+    fn clock(&self) -> Option<Calibration> {
+        match &self.probe {
+            Probe::Wakeup { .. } => None,
+            Probe::Spin { clock } => Some(*clock),
+        }
     }
 
     /// Sets up every thread; where one is refused, all end and the refusal is returned.
@@ -184,21 +212,20 @@ impl Row {
         let (mut armed, mut refusal) = (Vec::new(), None);
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
-            let (recorder, live) = recorder(lane.threshold_ns);
-            let short = ShortGaps::default();
-            let gaps = match &self.probe {
-                Probe::Wakeup { .. } => None,
-                Probe::Spin { clock } => Some((short.clone(), *clock)),
+            let (pen, drain) = match &self.probe {
+                Probe::Wakeup { .. } => {
+                    let (samples, drain) = Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s)?;
+                    (Pen::Wakeups(samples), drain)
+                }
+                Probe::Spin { clock } => {
+                    let (recorder, short, drain) =
+                        Drain::gaps(&lane.key, lane.threshold_ns, *clock, bundle, half_life_s)?;
+                    (Pen::Gaps(recorder, short), drain)
+                }
             };
-            let drain = Drain::new(&lane.key, live, gaps, bundle, half_life_s)?;
-            let body = Body {
-                row: self.clone(),
-                lane: lane.clone(),
-                short: short.clone(),
-                shared: Arc::clone(shared),
-            };
+            let body = Body { row: self.clone(), lane: lane.clone(), shared: Arc::clone(shared) };
             let name = format!("{}-{}", lane.key.probe, lane.key.cpu);
-            let thread = std::thread::Builder::new().name(name).spawn(move || body.run(recorder, &send));
+            let thread = std::thread::Builder::new().name(name).spawn(move || body.run(pen, &send));
             let thread = thread
                 .map_err(|e| rt::Error::os("start a measuring thread", &e, "raise the limit on processes"))?;
             let granted = receive.recv().unwrap_or_else(|_| {
@@ -221,7 +248,6 @@ impl Row {
             return Ok(armed);
         }
         shared.stop.store(true, Ordering::SeqCst);
-        shared.gate.wait();
         manifest.rows.truncate(manifest.rows.len() - armed.len());
         for lane in armed {
             // Its thread was told to stop before it measured anything; how it ended says nothing more.
@@ -241,14 +267,14 @@ impl Row {
         shared: &Shared,
         stop: &AtomicBool,
         observe: &mut dyn FnMut(&Progress),
-        start: Start,
+        start_ns: u64,
     ) -> Result<()> {
         loop {
             let over = armed.iter().all(|lane| lane.thread.is_finished());
             for lane in armed.iter_mut() {
-                lane.drain.carry(bundle, start)?;
+                if over { lane.drain.carry_last(bundle)? } else { lane.drain.carry(bundle)? }
             }
-            let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start.monotonic_ns));
+            let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
             let length = (self.duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(self.duration_ns));
             observe(&Progress { elapsed, length, lanes: armed.iter().map(Armed::progress).collect() });
             if over {
@@ -266,14 +292,14 @@ impl Row {
         let steal_now = Steal::now();
         let mut outcome = Ok(());
         for lane in armed {
-            let ended = lane.thread.join().unwrap_or(Ended { page_faults: 0, drift: None });
+            let ended = lane.thread.join().unwrap_or_default();
             let steal_ns = steal_now.since(steal, lane.lane.key.cpu);
             let entry = &mut manifest.rows[lane.entry];
             entry.state = state;
             (entry.spikes, entry.spikes_not_listed) = lane.drain.spikes();
             entry.granted.page_faults = Some(ended.page_faults);
             entry.granted.steal_ns = steal_ns;
-            manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift));
+            manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift, lane.drain.lost()));
             outcome = outcome.and(lane.drain.finish());
         }
         outcome
@@ -296,46 +322,38 @@ impl Armed {
 struct Body {
     row: Row,
     lane: Lane,
-    short: ShortGaps,
     shared: Arc<Shared>,
 }
 
 impl Body {
-    fn run(self, mut recorder: crate::recorder::Recorder, send: &mpsc::Sender<rt::Result<Granted>>) -> Ended {
+    fn run(self, pen: Pen, send: &mpsc::Sender<rt::Result<Granted>>) -> Ended {
         let (granted, timer) = match self.set_up() {
             Ok((granted, timer)) => (Ok(granted), Some(timer)),
             Err(error) => (Err(error), None),
         };
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
-        self.shared.gate.wait();
-        let Some(timer) = timer.filter(|_| !self.shared.stop.load(Ordering::SeqCst)) else {
-            return Ended { page_faults: 0, drift: None };
-        };
-        let start_ns = self.shared.start_ns.load(Ordering::SeqCst);
+        let (Some(timer), Some(start_ns)) = (timer, self.shared.wait()) else { return Ended::default() };
         let end_ns = start_ns.saturating_add(self.row.duration_ns);
-        let faults = thread::page_faults();
         let stop = &self.shared.stop;
-        let drift = match &self.row.probe {
-            Probe::Wakeup { .. } => {
+        let before = thread::page_faults();
+        match pen {
+            Pen::Wakeups(mut samples) => {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-                wakeup::run(&cycles, &timer, &mut recorder, stop);
-                None
+                wakeup::run(&cycles, &timer, &mut samples, stop);
+                Ended { page_faults: thread::page_faults() - before, drift: None }
             }
-            Probe::Spin { clock } => {
-                let spell = Spell {
-                    start_ns,
-                    end_ns,
-                    threshold_ns: self.lane.threshold_ns,
-                    column_ns: SPIN_COLUMN_NS,
-                };
-                Some(spin::run(&spell, clock, &self.short, &mut recorder, stop))
+            Pen::Gaps(mut recorder, short) => {
+                let threshold_ns = self.lane.threshold_ns;
+                let spell = Spell { start_ns, end_ns, threshold_ns, column_ns: SPIN_COLUMN_NS };
+                let drift =
+                    self.row.clock().map(|clock| spin::run(&spell, &clock, &short, &mut recorder, stop));
+                let page_faults = thread::page_faults() - before;
+                recorder.finish();
+                Ended { page_faults, drift }
             }
-        };
-        let page_faults = thread::page_faults() - faults;
-        recorder.finish();
-        Ended { page_faults, drift }
+        }
     }
 
     fn set_up(&self) -> rt::Result<(Granted, Timer)> {
@@ -349,10 +367,7 @@ impl Body {
             Probe::Spin { .. } => Timer::Nanosleep,
         };
         let granted = setup.apply()?;
-        let counter_hz = match &self.row.probe {
-            Probe::Wakeup { .. } => None,
-            Probe::Spin { clock } => Some(clock.hz),
-        };
+        let counter_hz = self.row.clock().map(|clock| clock.hz);
         let granted = Granted {
             policy: Some(granted.policy.name().to_string()),
             priority: granted.policy.priority(),
@@ -387,7 +402,7 @@ pub(crate) fn entry_of(lane: &Lane, granted: &Granted) -> RowEntry {
 const LARGEST_DRIFT: f64 = 1e-3;
 
 /// What disturbed one series, as the measuring thread and the kernel saw it.
-fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>) -> Vec<Taint> {
+fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
     let taint = |code: &str, reason: String, cure: &str| Taint {
         code: code.to_string(),
         reason,
@@ -415,6 +430,11 @@ fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>) -> Vec<Ta
             reason,
             "let it lock its memory: run as root or raise RLIMIT_MEMLOCK",
         ));
+    }
+    if lost > 0 {
+        let reason =
+            format!("{lost} wakeups were lost: the control thread was kept from its CPU for seconds");
+        taints.push(taint("samples-lost", reason, "give --house-keeping a CPU that is less loaded"));
     }
     let drift = drift.map_or(0.0, |drift| drift.relative);
     if drift.abs() > LARGEST_DRIFT {

@@ -15,7 +15,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::recorder::Recorder;
+use crate::samples::{Sample, Samples};
 
 /// How the thread sleeps.
 #[derive(Debug)]
@@ -46,17 +46,14 @@ impl Timer {
     }
 
     #[inline(always)]
-    fn sleep_until(&self, due_ns: u64) {
+    fn sleep_until(&self, due: &Timespec) {
         match self {
             // A signal may wake it early; the caller looks at the clock and sleeps again.
             Timer::Nanosleep => {
-                let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(due_ns));
+                let _ = clock_nanosleep_absolute(ClockId::Monotonic, due);
             }
             Timer::Timerfd(timer) => {
-                let once = Itimerspec {
-                    it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
-                    it_value: timespec(due_ns),
-                };
+                let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: *due };
                 let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once);
                 let _ = rustix::io::read(timer, &mut [0u8; 8]);
             }
@@ -79,35 +76,62 @@ pub struct Cycles {
 
 /// Runs until `cycles` are over or `stop` is set. After the warm-up it makes no system call but its sleep (and
 /// the clock's, where the vDSO has none), takes no lock and allocates nothing.
-pub fn run(cycles: &Cycles, timer: &Timer, recorder: &mut Recorder, stop: &AtomicBool) {
+pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicBool) {
     let period_ns = cycles.period_ns;
-    let now_ns = monotonic_ns();
-    let ahead = cycles.start_ns.saturating_sub(now_ns) / period_ns;
+    let ahead = cycles.start_ns.saturating_sub(monotonic_ns()) / period_ns;
     let mut due_ns = cycles.start_ns - ahead * period_ns;
     while due_ns < cycles.start_ns && !stop.load(Relaxed) {
-        wait(timer, due_ns);
+        wait_until(timer, due_ns, &timespec(due_ns));
         due_ns += period_ns;
     }
-    recorder.start(cycles.start_ns);
-    let mut ran_ns = due_ns - period_ns;
-    while due_ns < cycles.end_ns && recorder.cycles() < cycles.loops && !stop.load(Relaxed) {
-        let woke_ns = wait(timer, due_ns);
-        let next_ns = due_ns + period_ns;
-        let missed = if woke_ns >= next_ns + period_ns { (woke_ns - next_ns) / period_ns } else { 0 };
-        recorder.wakeup(due_ns, woke_ns, woke_ns - ran_ns, period_ns, missed);
-        ran_ns = woke_ns;
-        due_ns = next_ns + missed * period_ns;
+    // Counted on beside due_ns: a division in every cycle would be the loop's dearest part.
+    let (mut due, step) = (timespec(due_ns), timespec(period_ns));
+    let mut left = cycles.loops;
+    while due_ns < cycles.end_ns && left > 0 && !stop.load(Relaxed) {
+        let woke_ns = wait_until(timer, due_ns, &due);
+        samples.send(Sample { due_ns, woke_ns });
+        due_ns += period_ns;
+        left -= 1;
+        (due.tv_sec, due.tv_nsec) = (due.tv_sec + step.tv_sec, due.tv_nsec + step.tv_nsec);
+        if due.tv_nsec >= 1_000_000_000 {
+            (due.tv_sec, due.tv_nsec) = (due.tv_sec + 1, due.tv_nsec - 1_000_000_000);
+        }
+        if woke_ns >= due_ns + period_ns {
+            let missed = (woke_ns - due_ns) / period_ns;
+            due_ns += missed * period_ns;
+            due = timespec(due_ns);
+            left = left.saturating_sub(missed);
+        }
     }
 }
 
-/// Sleeps until `due_ns`; returns when the thread ran.
+/// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`.
+pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
+    let next_ns = due_ns + period_ns;
+    if woke_ns >= next_ns + period_ns { (woke_ns - next_ns) / period_ns } else { 0 }
+}
+
+/// Sleeps until `due_ns`, which `due` says too; returns when the thread ran.
 #[inline(always)]
-fn wait(timer: &Timer, due_ns: u64) -> u64 {
+fn wait_until(timer: &Timer, due_ns: u64, due: &Timespec) -> u64 {
     loop {
-        timer.sleep_until(due_ns);
+        timer.sleep_until(due);
         let now_ns = monotonic_ns();
         if now_ns >= due_ns {
             return now_ns;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_of_forty_periods_misses_thirty_nine_cycles_and_runs_the_fortieth_late() {
+        assert_eq!(missed(0, 40_005_000, 1_000_000), 39);
+        assert_eq!(missed(0, 999_999, 1_000_000), 0);
+        assert_eq!(missed(0, 1_999_999, 1_000_000), 0);
+        assert_eq!(missed(0, 2_000_000, 1_000_000), 1);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use measure::recorder::recorder;
+use measure::samples::way;
 use measure::spin::{self, ShortGaps, Spell};
 use measure::wakeup::{self, Cycles, Timer};
 use rt::clock::{Calibration, monotonic_ns};
@@ -65,23 +66,20 @@ fn the_wakeup_loop_faults_and_allocates_nothing() {
     }
     for timer in ["nanosleep", "timerfd"] {
         let timer = Timer::named(timer).unwrap();
-        // Every sample is a spike, so that the spike path is walked too.
-        let (mut recorder, mut live) = recorder(0);
+        let (mut samples, mut arrivals) = way(200_000);
         let start_ns = monotonic_ns() + 20_000_000;
         let cycles = Cycles { period_ns: 200_000, start_ns, end_ns: u64::MAX, loops: 6_000 };
         let stop = AtomicBool::new(false);
-        let seen = quietly(|| wakeup::run(&cycles, &timer, &mut recorder, &stop));
+        let seen = quietly(|| wakeup::run(&cycles, &timer, &mut samples, &stop));
         assert_eq!(seen, (0, 0), "page faults and allocations with {timer:?}");
-        assert!(recorder.cycles() >= 6_000);
-        recorder.finish();
-        let seconds = live.take_seconds();
-        assert!(seconds.len() > 1, "the path at a second's end is walked too: {seconds:?}");
-        let recorded: u64 = seconds.iter().map(|second| second.count + second.missed).sum();
-        assert_eq!(
-            recorded,
-            live.counts.latency.totals().map(|(_, count)| count).sum::<u64>()
-                + seconds.iter().map(|s| s.missed).sum::<u64>()
-        );
+        let mut due_ns = start_ns;
+        while let Some(sample) = arrivals.take() {
+            assert_eq!(sample.due_ns, due_ns, "no cycle is skipped uncounted");
+            assert!(sample.woke_ns >= sample.due_ns);
+            due_ns += 200_000 * (1 + wakeup::missed(sample.due_ns, sample.woke_ns, 200_000));
+        }
+        assert!(due_ns >= start_ns + 6_000 * 200_000, "all cycles came");
+        assert_eq!(arrivals.lost(), 0);
     }
 }
 

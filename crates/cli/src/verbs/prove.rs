@@ -49,5 +49,11 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     out.say(&report::terminal::table(&document, out.style()));
     out.json(&document)?;
     out.say(&format!("Report: {}", report?.display()));
-    Ok(if document.verdict.held { Exit::Held } else { Exit::Exceeded })
+    match (document.rows.is_empty(), document.not_run.first()) {
+        (true, Some(row)) => {
+            Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())
+        }
+        _ if document.verdict.held => Ok(Exit::Held),
+        _ => Ok(Exit::Exceeded),
+    }
 }

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's hwlat tracer (Documentation/trace/hwlat_detector.rst): a kernel thread that reads the clock without
+//! pause for a stretch of each window, interrupts off, and tells the longest gap between two readings.
+//!
+//! It runs in a tracing instance of our own. The one setting outside the instance, `tracing_thresh`, is written
+//! while the tracer is on, since the kernel puts back what stood there before when the tracer goes off. So the
+//! end of the instance undoes everything: at the end of a run, or where that was killed, at the next start
+//! ([`remove_leftover`]); until then the tracer of a killed run goes on. Limits: the kernel lets one instance use the
+//! tracer at a time; its own default threshold, for those who set none, becomes the one that was used last; mode,
+//! width and window (`hwlat_detector/`) are whoever set them last, and are only read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
+
+const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const INSTANCE: &str = "isolator-hwlat";
+
+/// Shorthand: an error is the reason why the tracer is not available.
+type Result<T> = std::result::Result<T, String>;
+
+/// The tracer, on while it lives.
+pub struct Hwlat {
+    instance: PathBuf,
+    /// Its output; absent while the tracer is set up or taken down, since the kernel changes no tracer whose output
+    /// somebody has open.
+    pipe: Option<File>,
+    watched: String,
+}
+
+/// A stretch of time that nobody accounts for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gap {
+    /// Where.
+    pub cpu: u32,
+    /// How long.
+    pub length_ns: u64,
+    /// When the first gap above the threshold opened in the stretch of which this one is the longest.
+    pub wall: SystemTime,
+}
+
+/// Removes the tracing instance of a run that was killed, which ends its tracer; says whether there was one.
+pub fn remove_leftover() -> bool {
+    // The kernel refuses it for an instance that a run still reads from.
+    TRACEFS.iter().any(|root| fs::remove_dir(Path::new(root).join("instances").join(INSTANCE)).is_ok())
+}
+
+impl Hwlat {
+    /// Starts it on `cpus` for gaps above `threshold_ns`, rounded up to whole microseconds.
+    pub fn start(threshold_ns: u64, cpus: &[u32]) -> Result<Hwlat> {
+        let root = TRACEFS.iter().map(Path::new).find(|root| root.join("available_tracers").exists());
+        let root = root.ok_or("tracefs is not mounted (mount -t tracefs nodev /sys/kernel/tracing)")?;
+        let tracers = read(&root.join("available_tracers"))?;
+        if !tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
+            return Err("this kernel has no hwlat tracer (CONFIG_HWLAT_TRACER)".into());
+        }
+        let detector = |name: &str| read(&root.join("hwlat_detector").join(name));
+        // Without the file (before Linux 5.15) there is the one mode.
+        let mode = detector("mode").unwrap_or("[round-robin]".into());
+        let watched = watched(&mode, &detector("width")?, &detector("window")?, cpus.len())?;
+        remove_leftover();
+        let instance = root.join("instances").join(INSTANCE);
+        fs::create_dir(&instance).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => "another isolator measures with it now".to_string(),
+            kind => format!("no tracing instance can be made in {} ({kind})", root.display()),
+        })?;
+        let mut tracer = Hwlat { instance, pipe: None, watched };
+        write(&tracer.file("tracing_on"), "0")?;
+        write(&tracer.file("tracing_cpumask"), &mask(cpus))?;
+        fs::write(tracer.file("current_tracer"), "hwlat").map_err(|error| match error.kind() {
+            ErrorKind::ResourceBusy => "somebody else uses the hwlat tracer now".to_string(),
+            kind => format!("the hwlat tracer does not start ({kind})"),
+        })?;
+        write(&root.join("tracing_thresh"), &threshold_ns.div_ceil(1000).max(1).to_string())?;
+        let path = tracer.file("trace_pipe");
+        let pipe = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&path);
+        tracer.pipe = Some(pipe.map_err(|e| format!("{} cannot be read ({})", path.display(), e.kind()))?);
+        write(&tracer.file("tracing_on"), "1")?;
+        Ok(tracer)
+    }
+
+    /// Which part of the time it watches, in words.
+    pub fn watched(&self) -> &str {
+        &self.watched
+    }
+
+    /// What it told since the last call.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let (mut text, mut chunk) = (Vec::new(), [0; 16_384]);
+        while let Some(mut pipe) = self.pipe.as_ref() {
+            match pipe.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(length) => text.extend_from_slice(&chunk[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Nothing more to read now.
+                Err(_) => break,
+            }
+        }
+        String::from_utf8_lossy(&text).lines().filter_map(gap).collect()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.instance.join(name)
+    }
+}
+
+impl Drop for Hwlat {
+    fn drop(&mut self) {
+        self.pipe = None;
+        // The kernel ends the tracer with its instance; where that fails, the next start tries again.
+        let _ = fs::remove_dir(&self.instance);
+    }
+}
+
+/// Which part of the time each of `cpus` CPUs is watched: `width` of each `window`, in microseconds; in turn, or
+/// all at once.
+fn watched(mode: &str, width: &str, window: &str, cpus: usize) -> Result<String> {
+    let mode =
+        mode.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("unknown", |(mode, _)| mode);
+    let share = match mode {
+        "round-robin" => cpus.max(1) as f64,
+        "per-cpu" => 1.0,
+        _ => {
+            return Err(format!(
+                "hwlat_detector/mode is {mode}, so that the tracer does not keep to the measured CPUs (echo \
+                 round-robin > hwlat_detector/mode in tracefs)"
+            ));
+        }
+    };
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0);
+    let (Some(width), Some(window)) = (number(width), number(window)) else {
+        return Err("hwlat_detector/width or window cannot be understood".into());
+    };
+    let percent = (1e5 * width / window / share).round() / 1e3;
+    Ok(format!(
+        "each CPU was watched for {percent} % of the time, in stretches of {width} us ({mode}); a sample is the \
+         longest gap of a stretch"
+    ))
+}
+
+/// One line of the tracer.
+fn gap(line: &str) -> Option<Gap> {
+    let cpu = line.split_once('[')?.1.split_once(']')?.0.parse().ok()?;
+    let lengths = line.split_once("inner/outer(us):")?.1.split_once("ts:")?.0;
+    let (inner, outer) = lengths.split_once('/')?;
+    let length_us = inner.trim().parse::<u64>().ok()?.max(outer.trim().parse().ok()?);
+    let (seconds, nanoseconds) = line.split_once("ts:")?.1.split_whitespace().next()?.split_once('.')?;
+    let since_epoch =
+        Duration::from_secs(seconds.parse().ok()?) + Duration::from_nanos(nanoseconds.parse().ok()?);
+    Some(Gap { cpu, length_ns: length_us.saturating_mul(1000), wall: UNIX_EPOCH.checked_add(since_epoch)? })
+}
+
+/// CPUs as the kernel's mask: hexadecimal words of 32 bits, the highest first.
+fn mask(cpus: &[u32]) -> String {
+    let words = cpus.iter().max().map_or(1, |cpu| cpu / 32 + 1);
+    let word =
+        |n: u32| cpus.iter().filter(|cpu| *cpu / 32 == n).fold(0u32, |word, cpu| word | 1 << (cpu % 32));
+    (0..words).rev().map(|n| format!("{:x}", word(n))).collect::<Vec<_>>().join(",")
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|e| format!("{} cannot be read ({})", path.display(), e.kind()))
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    fs::write(path, value).map_err(|e| format!("{} cannot be set to {value} ({})", path.display(), e.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Linux 6.1 (three gaps) and 6.12 wrote, both PREEMPT_RT.
+    const LINES: &str = "\
+# tracer: hwlat
+#           TASK-PID     CPU#  |||||||  TIMESTAMP  FUNCTION
+           <...>-122     [001] dn.....    10.235105: #3     inner/outer(us): 11485/14146 ts:1795196562.658885835 count:317
+           <...>-152     [001] dn.....    15.773934: #1     inner/outer(us): 12017/8029  ts:1795196127.397426839 count:265
+           <...>-152     [000] d......    16.794243: #2     inner/outer(us): 4034/4050  ts:1795196128.422018180 count:295
+           <...>-162     [000] d....    12.650264: #6     inner/outer(us):  105/226   ts:1795197462.355617932 count:1247
+";
+
+    #[test]
+    fn a_gap_is_the_longer_of_inner_and_outer() {
+        let seen: Vec<_> = LINES.lines().filter_map(gap).collect();
+        let figures: Vec<_> = seen.iter().map(|gap| (gap.cpu, gap.length_ns / 1000)).collect();
+        assert_eq!(figures, [(1, 14_146), (1, 12_017), (0, 4_050), (0, 226)]);
+        let wall = humantime::format_rfc3339_nanos(seen[0].wall).to_string();
+        assert_eq!(wall, "2026-11-20T17:42:42.658885835Z");
+    }
+
+    #[test]
+    fn a_line_with_the_time_in_nmis_is_read_as_well() {
+        let line = LINES.lines().nth(2).unwrap().to_string();
+        assert_eq!(gap(&format!("{line} nmi-total:3 nmi-count:1")), gap(&line));
+    }
+
+    #[test]
+    fn a_line_that_is_damaged_is_no_gap() {
+        let line = LINES.lines().nth(2).unwrap();
+        for (from, to) in [("[001]", "[x]"), ("/14146", "/"), ("(us)", ""), ("ts:", "ts"), (".658885835", "")]
+        {
+            assert_eq!(gap(&line.replace(from, to)), None, "{from}");
+        }
+        assert_eq!(gap(&line.replace("ts:1795196562", "ts:18446744073709551615")), None);
+    }
+
+    #[test]
+    fn the_part_of_the_time_that_is_watched_is_said() {
+        let words = |mode, width, cpus| watched(mode, width, "1000000\n", cpus).unwrap();
+        let in_turn = words("none [round-robin] per-cpu\n", "500000\n", 3);
+        assert!(
+            in_turn.starts_with("each CPU was watched for 16.667 % of the time, in stretches of 500000 us")
+        );
+        assert!(
+            words("none round-robin [per-cpu]\n", "250000\n", 3).starts_with("each CPU was watched for 25 %")
+        );
+    }
+
+    #[test]
+    fn a_tracer_that_does_not_keep_to_the_measured_cpus_is_refused() {
+        let why = watched("[none] round-robin per-cpu\n", "500000", "1000000", 1).unwrap_err();
+        assert!(why.starts_with("hwlat_detector/mode is none"), "{why}");
+        assert!(watched("[per-cpu]", "0", "1000000", 1).is_err());
+    }
+
+    #[test]
+    fn a_mask_has_the_highest_cpus_first() {
+        assert_eq!(mask(&[0, 1]), "3");
+        assert_eq!(mask(&[1, 33, 35]), "a,2");
+        assert_eq!(mask(&[]), "0");
+    }
+}
