@@ -12,6 +12,7 @@ use machine::{CpuSet, Snapshot};
 use measure::control;
 use measure::row::Lane;
 use rt::Policy;
+use serde::Deserialize;
 
 use crate::args::RunOptions;
 
@@ -21,16 +22,14 @@ pub fn read_plan(path: &Path) -> Result<Asked> {
     struct Manifest {
         asked: Asked,
     }
+    let cure = "give a bundle's manifest.json, or a file with its 'asked' part";
+    let wrong = |why: serde_json::Error| Error::new("read the plan", path.display(), why, cure);
     let text = std::fs::read_to_string(path).map_err(|e| Error::io("read the plan", path, &e))?;
-    let manifest = serde_json::from_str::<Manifest>(&text).map(|manifest| manifest.asked);
-    manifest.or_else(|_| serde_json::from_str(&text)).map_err(|e| {
-        Error::new(
-            "read the plan",
-            path.display(),
-            e,
-            "give a bundle's manifest.json, or a file with its 'asked' part",
-        )
-    })
+    let document: serde_json::Value = serde_json::from_str(&text).map_err(wrong)?;
+    match document.get("asked") {
+        Some(_) => Manifest::deserialize(document).map(|manifest| manifest.asked).map_err(wrong),
+        None => Asked::deserialize(document).map_err(wrong),
+    }
 }
 
 /// Lays the options over `asked`, fills in the defaults, and chooses CPUs on `machine` where none are named.
@@ -42,6 +41,8 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
     if asked.periods_ns.is_empty() {
         asked.periods_ns = vec![1_000_000];
     }
+    without_repetition(&mut asked.periods_ns);
+    without_repetition(&mut asked.probes);
     over(&mut asked.limit, &options.limit);
     asked.limit.get_or_insert_with(|| limit::DEFAULT.to_string());
     over(&mut asked.policy, &options.policy);
@@ -74,6 +75,16 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
         asked.house_keeping = control::house_keeping(machine, &asked.cpus);
     }
     asked
+}
+
+fn without_repetition<T: PartialEq + Clone>(list: &mut Vec<T>) {
+    let mut seen: Vec<T> = Vec::new();
+    list.retain(|item| {
+        !seen.contains(item) && {
+            seen.push(item.clone());
+            true
+        }
+    });
 }
 
 fn over<T: Clone>(asked: &mut Option<T>, option: &Option<T>) {

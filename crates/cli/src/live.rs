@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a person sees while a run goes on: a table that fills, with progress and time left; for one probe alone
-//! a line per thread in cyclictest's form. Without a terminal, or with `--quiet`, nothing moves.
+//! a line per thread in cyclictest's form. Without a terminal a line a row; with `--quiet` nothing.
 
-use std::io::IsTerminal;
+mod picture;
+
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use evidence::limit;
 use evidence::manifest::Asked;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use measure::row::Progress;
+use measure::row::{LaneProgress, Progress};
+
+use crate::output::{color_allowed, tell, terminal_moves};
+use picture::{Figures, Overall, Row, Screen, State, footer, table, thread_lines};
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,168 +28,165 @@ pub enum View {
 /// The display of one run, on standard error.
 pub struct Live {
     view: View,
-    moving: bool,
-    screen: MultiProgress,
-    lines: Vec<Line>,
+    /// Lines of the moving text on the terminal; absent where nothing moves.
+    drawn: Option<usize>,
+    limit: String,
+    rows: Vec<Row>,
+    row: usize,
+    /// Warm-up and length of a row, where known.
     row_time: Option<Duration>,
     began: Instant,
-    row: usize,
-    drawn: Vec<ProgressBar>,
-}
-
-/// One row's line.
-struct Line {
-    name: String,
-    bar: ProgressBar,
+    row_began: Instant,
+    last: Option<Progress>,
 }
 
 impl Live {
     /// A display of the rows that `asked` will make.
     pub fn new(view: View, asked: &Asked) -> Live {
-        let moving = view != View::Nothing && std::io::stderr().is_terminal();
-        let screen = MultiProgress::new();
-        let row_time = asked.duration_ns.map(|ns| Duration::from_nanos(ns + asked.warm_up_ns.unwrap_or(0)));
-        let mut live = Live {
-            view,
-            moving,
-            screen,
-            lines: Vec::new(),
-            row_time,
-            began: Instant::now(),
-            row: 0,
-            drawn: Vec::new(),
+        let moving = view != View::Nothing && terminal_moves() && std::io::stderr().is_terminal();
+        let name = |load: &str, probe: &str| match asked.probes.len() {
+            1 => load.to_string(),
+            _ => format!("{load} · {probe}"),
         };
-        let rows = asked
-            .loads
-            .iter()
-            .flat_map(|load| asked.probes.iter().map(move |probe| format!("{load} · {probe}")));
-        for name in rows {
-            let bar = ProgressBar::no_length();
-            if moving && view == View::Table {
-                let bar = live.screen.add(bar.clone());
-                bar.set_style(style("{prefix:<22!} {wide_msg}"));
-                bar.set_prefix(name.clone());
-                bar.set_message("waits");
-            }
-            live.lines.push(Line { name, bar });
+        let names = asked.loads.iter().flat_map(|load| asked.probes.iter().map(|probe| name(load, probe)));
+        Live {
+            view,
+            drawn: moving.then_some(0),
+            limit: asked.limit.clone().unwrap_or_else(|| limit::DEFAULT.to_string()),
+            rows: names.map(|name| Row { name, state: State::Waits }).collect(),
+            row: 0,
+            row_time: row_time(asked),
+            began: Instant::now(),
+            row_began: Instant::now(),
+            last: None,
         }
-        live
     }
 
-    /// The next row begins, or the load before it.
+    /// Something is done for the present row before it is measured.
     pub fn says(&mut self, message: &str) {
-        if self.moving && self.view == View::Table {
-            self.lines[self.row].bar.set_message(message.to_string());
-        }
+        self.set(State::Says(message.to_string()));
     }
 
     /// How the present row stands.
     pub fn progress(&mut self, progress: &Progress) {
-        match self.view {
-            View::Table if self.moving => {
-                let message = self.row_message(progress);
-                self.lines[self.row].bar.set_message(message);
-                self.lines[self.row].bar.tick();
-            }
-            View::Threads if self.moving => {
-                while self.drawn.len() < progress.lanes.len() {
-                    let bar = self.screen.add(ProgressBar::no_length());
-                    bar.set_style(style("{wide_msg}"));
-                    self.drawn.push(bar);
-                }
-                for (bar, line) in self.drawn.iter().zip(thread_lines(progress)) {
-                    bar.set_message(line);
-                    bar.tick();
-                }
-            }
-            _ => {}
+        self.last = Some(progress.clone());
+        if progress.elapsed.is_zero() {
+            return self.says("warms up");
         }
+        let part =
+            progress.length.map(|length| progress.elapsed.as_secs_f64() / length.as_secs_f64().max(1e-9));
+        self.set(State::Measures(self.figures(progress), part));
     }
 
-    /// The present row ended: `figures` say how.
-    pub fn row_ended(&mut self, figures: &str) {
-        match (self.view, self.moving) {
-            (View::Table, true) => self.lines[self.row].bar.finish_with_message(figures.to_string()),
-            (View::Table, false) => eprintln!("{}: {figures}", self.lines[self.row].name),
-            _ => {}
+    /// The present row ended: `words` say how.
+    pub fn row_ended(&mut self, words: &str) {
+        if let (View::Table, None, Some(row)) = (self.view, self.drawn, self.rows.get(self.row)) {
+            tell(&format!("{}: {words}", row.name));
         }
+        let state = match self.last.take() {
+            Some(progress) => State::Ended(self.figures(&progress)),
+            None => State::Says(words.to_string()),
+        };
+        self.set(state);
         self.row += 1;
+        self.row_began = Instant::now();
     }
 
-    /// The run ended: the moving table makes room for the final one.
+    /// The run ended: the moving text makes room for the final one.
     pub fn ended(&mut self, last: Option<&Progress>) {
-        if !self.moving {
-            if let (View::Threads, Some(progress)) = (self.view, last) {
-                thread_lines(progress).iter().for_each(|line| eprintln!("{line}"));
-            }
+        self.draw("");
+        if let (View::Threads, Some(progress)) = (self.view, last) {
+            thread_lines(&threads(progress), usize::MAX).iter().for_each(|line| tell(line));
+        }
+    }
+
+    fn set(&mut self, state: State) {
+        if let Some(row) = self.rows.get_mut(self.row) {
+            row.state = state;
+        }
+        if self.drawn.is_none() {
             return;
         }
-        match self.view {
-            View::Table => {
-                // A terminal that has gone needs no clearing.
-                let _ = self.screen.clear();
+        let (columns, lines) = rt::thread::terminal_size(std::io::stderr()).unwrap_or((80, 24));
+        let screen = Screen { columns: columns.into(), lines: lines.into(), color: color_allowed() };
+        let overall = Overall { elapsed: self.began.elapsed(), left: self.left() };
+        let text = match self.view {
+            View::Table => table(&self.rows, self.row, overall, screen),
+            _ => {
+                let width = screen.columns.saturating_sub(1);
+                let mut text =
+                    self.last.iter().flat_map(|last| thread_lines(&threads(last), width)).collect::<Vec<_>>();
+                text.truncate(screen.lines.saturating_sub(2));
+                text.push(footer(overall, width, screen));
+                text.join("\n")
             }
-            View::Threads => self.drawn.iter().for_each(ProgressBar::abandon),
-            View::Nothing => {}
-        }
-    }
-
-    fn row_message(&self, progress: &Progress) -> String {
-        if progress.elapsed.is_zero() {
-            return "warms up".to_string();
-        }
-        let max_ns = progress.lanes.iter().map(|lane| lane.so_far.max_ns).max().unwrap_or(0);
-        let missed: u64 = progress.lanes.iter().map(|lane| lane.so_far.missed).sum();
-        let of = progress.length.map(|length| format!(" of {} s", length.as_secs())).unwrap_or_default();
-        let left = self.left().map(|left| format!(" · {} left", span(left))).unwrap_or_default();
-        let missed = if missed > 0 { format!(" · {missed} missed") } else { String::new() };
-        format!("{} s{of} · max {:.1} us{missed}{left}", progress.elapsed.as_secs(), max_ns as f64 / 1e3)
-    }
-
-    /// Time left, from the rows that are over: a row takes what it took so far, or what was asked.
-    fn left(&self) -> Option<Duration> {
-        let asked = self.row_time?;
-        let per_row = if self.row == 0 {
-            asked
-        } else {
-            self.began.elapsed().mul_f64(1.0 / self.row as f64).max(asked).min(asked * 2)
         };
-        let total = per_row.mul_f64(self.lines.len() as f64);
-        Some(total.saturating_sub(self.began.elapsed()))
+        self.draw(&text);
+    }
+
+    /// Draws over what was drawn before, in one write and without clearing it first, so that nothing flickers.
+    fn draw(&mut self, text: &str) {
+        let Some(drawn) = &mut self.drawn else { return };
+        let up = if *drawn > 1 { format!("\r\u{1b}[{}A", *drawn - 1) } else { "\r".to_string() };
+        *drawn = text.lines().count();
+        let text = text.lines().map(|line| format!("{line}\u{1b}[K")).collect::<Vec<_>>().join("\n");
+        // A terminal that has gone needs no picture.
+        let _ = std::io::stderr().write_all(format!("{up}{text}\u{1b}[J").as_bytes());
+    }
+
+    fn figures(&self, progress: &Progress) -> Figures {
+        let lanes = || progress.lanes.iter().map(|lane| (&lane.key, &lane.so_far));
+        Figures {
+            samples: lanes().map(|(_, seen)| seen.count).sum(),
+            missed: lanes().map(|(_, seen)| seen.missed).sum(),
+            max_ns: lanes().map(|(_, seen)| seen.max_ns).max().unwrap_or(0),
+            late: lanes().any(|(key, seen)| {
+                let limit_ns = limit::limit_ns(&self.limit, key.period_ns).unwrap_or(u64::MAX);
+                seen.max_ns > limit_ns || seen.missed > 0
+            }),
+        }
+    }
+
+    /// Time left: what the present row has yet to go, and for each row to come what was asked and what rows took
+    /// beyond that so far, to start and to end their loads.
+    fn left(&self) -> Option<Duration> {
+        let row_time = self.row_time?;
+        let over = u32::try_from(self.row).ok()?;
+        let before = self.row_began - self.began;
+        let beyond = before.saturating_sub(row_time * over).checked_div(over).unwrap_or_default();
+        let to_come = u32::try_from(self.rows.len().saturating_sub(self.row + 1)).ok()?;
+        let present = if self.row < self.rows.len() { row_time + beyond } else { Duration::ZERO };
+        Some(present.saturating_sub(self.row_began.elapsed()) + (row_time + beyond) * to_come)
     }
 }
 
-/// Cyclictest's live line for each thread, in its microseconds.
-fn thread_lines(progress: &Progress) -> Vec<String> {
-    let line = |(number, lane): (usize, &measure::row::LaneProgress)| {
+/// Warm-up and length of a row; `None` where only the user ends it.
+fn row_time(asked: &Asked) -> Option<Duration> {
+    let longest_ns = asked.periods_ns.iter().max().copied().unwrap_or(0);
+    let loops_ns = asked.loops.map(|loops| loops.saturating_mul(longest_ns));
+    let length_ns = asked.duration_ns.into_iter().chain(loops_ns).min()?;
+    Some(Duration::from_nanos(length_ns.saturating_add(asked.warm_up_ns.unwrap_or(0))))
+}
+
+/// The fields of cyclictest's live line for each thread, in its microseconds, and what each is worth.
+fn threads(progress: &Progress) -> Vec<Vec<(u8, String)>> {
+    let fields = |(number, lane): (usize, &LaneProgress)| {
         let seen = &lane.so_far;
         let us = |ns: u64| ns as f64 / 1e3;
         let min_ns = if seen.count == 0 { 0 } else { seen.min_ns };
         let avg_ns = seen.sum_ns.checked_div(seen.count).unwrap_or(0);
-        let missed = if seen.missed > 0 { format!(" Missed: {}", seen.missed) } else { String::new() };
-        format!(
-            "T:{number:2} ({:5}) P:{:2} I:{} C:{:7} Min:{:7.1} Act:{:7.1} Avg:{:7.1} Max:{:8.1}{missed}",
-            lane.thread,
-            lane.priority,
-            lane.key.period_ns.unwrap_or(0) / 1000,
-            seen.count,
-            us(min_ns),
-            us(lane.last_ns),
-            us(avg_ns),
-            us(seen.max_ns),
-        )
+        vec![
+            (9, format!("T:{number:2}")),
+            (1, format!(" ({:5})", lane.thread)),
+            (2, format!(" P:{:2}", lane.priority)),
+            (3, format!(" I:{:<4}", lane.key.period_ns.unwrap_or(0) / 1000)),
+            (6, format!(" C:{:7}", seen.count)),
+            (4, format!(" Min:{:7.1}", us(min_ns))),
+            (7, format!(" Act:{:7.1}", us(lane.last_ns))),
+            (5, format!(" Avg:{:7.1}", us(avg_ns))),
+            (9, format!(" Max:{:8.1}", us(seen.max_ns))),
+            (8, if seen.missed > 0 { format!(" Missed: {}", seen.missed) } else { String::new() }),
+        ]
     };
-    progress.lanes.iter().enumerate().map(line).collect()
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-fn span(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..100 => format!("{seconds} s"),
-        seconds @ 100..6000 => format!("{} min", seconds.div_ceil(60)),
-        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
-    }
+    progress.lanes.iter().enumerate().map(fields).collect()
 }

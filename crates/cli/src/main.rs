@@ -7,29 +7,32 @@ mod asked;
 mod live;
 mod output;
 mod session;
+mod usage;
+mod values;
 mod verbs;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
 use args::{Cli, Verb};
-use output::{Exit, Outcome};
+use output::{Exit, Outcome, tell};
 
 fn main() -> ExitCode {
     // A load's own part is no verb for people: it must start small and knows nothing of what follows.
     if std::env::args_os().nth(1).is_some_and(|verb| verb == load::WORKER_VERB) {
         return load::worker_main(std::env::args().skip(2));
     }
-    let cli = match Cli::try_parse_from(args::join_json(std::env::args_os())) {
+    let cli = match Cli::try_parse_from(usage::join_json(std::env::args_os())) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return wrong(&error),
     };
     match run(cli.verb) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("isolator: {error}");
+            tell(&format!("isolator: {error}"));
             Exit::CouldNot.into()
         }
     }
@@ -50,23 +53,13 @@ fn run(verb: Verb) -> Outcome {
 }
 
 /// Help and version go out as they are; a wrong command line becomes one line and exit status 1.
-fn usage(error: &clap::Error) -> ExitCode {
+fn wrong(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A closed pipe is no reason to fail: nobody reads on.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = error.render().to_string();
-    let why = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let why = why.trim_start_matches("error: ").trim_end_matches(':');
-    let missing = text
-        .lines()
-        .skip(1)
-        .map(str::trim)
-        .filter(|line| line.starts_with('<'))
-        .collect::<Vec<_>>()
-        .join(" ");
-    let space = if missing.is_empty() { "" } else { " " };
-    eprintln!("isolator: {why}{space}{missing}; see isolator --help");
+    let verb = std::env::args_os().nth(1);
+    tell(&format!("isolator: {}", usage::line(error, verb.as_deref().and_then(OsStr::to_str))));
     Exit::CouldNot.into()
 }

@@ -2,7 +2,7 @@
 //! How the program ends and where its output goes.
 
 use std::error::Error;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -45,12 +45,12 @@ impl Output {
         if self.quiet {
             return;
         }
-        // A closed pipe is no reason to fail: nobody reads on.
-        let _ = if self.json_on_stdout() {
-            writeln!(std::io::stderr(), "{text}")
+        if self.json_on_stdout() {
+            tell(text);
         } else {
-            writeln!(std::io::stdout(), "{text}")
-        };
+            // A closed pipe is no reason to fail: nobody reads on.
+            let _ = writeln!(std::io::stdout(), "{text}");
+        }
     }
 
     /// Writes the JSON, if it was asked for.
@@ -58,7 +58,7 @@ impl Output {
         let Some(path) = &self.json else { return Ok(()) };
         let text = serde_json::to_string_pretty(document)? + "\n";
         if self.json_on_stdout() {
-            std::io::stdout().write_all(text.as_bytes())?;
+            print(&text)?;
         } else {
             evidence::writer::replace(path, text.as_bytes())?;
         }
@@ -72,11 +72,36 @@ impl Output {
         } else {
             (std::io::stdout().is_terminal(), width_of(std::io::stdout()))
         };
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        report::terminal::Style { color: terminal && !no_color, width: width.unwrap_or(100) }
+        report::terminal::Style { color: terminal && color_allowed(), width: width.unwrap_or(100) }
     }
 }
 
+/// A line on standard error. Where that was closed nobody wants it, and the work goes on.
+pub fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A result on standard output. Where a pipe was closed nobody reads on; any other failure loses the result.
+pub fn print(text: &str) -> evidence::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(evidence::Error::io("write", Path::new("standard output"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the environment has nothing against colour (https://no-color.org), and the terminal knows it.
+pub fn color_allowed() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && terminal_moves()
+}
+
+/// Whether the terminal, if there is one, does more than print.
+pub fn terminal_moves() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
 fn width_of(stream: impl std::os::fd::AsFd) -> Option<usize> {
-    rt::thread::terminal_width(stream).map(usize::from)
+    rt::thread::terminal_size(stream).map(|(columns, _)| usize::from(columns))
 }

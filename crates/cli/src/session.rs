@@ -5,12 +5,12 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use evidence::manifest::{Asked, Manifest, NotRun, SCHEMA_VERSION, State, Taint, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Verdict, limit};
-use load::{Load, Placement};
+use load::{Load, Placement, Running};
 use machine::Snapshot;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
@@ -24,8 +24,11 @@ use crate::live::Live;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How long a load may take to get going.
-const SETTLE: Duration = Duration::from_secs(5);
+/// How long a load may take to get going: fio lays out its file, a display server starts.
+const SETTLE: Duration = Duration::from_secs(20);
+
+/// A signal may have to wait for this long while a load gets going.
+const SETTLE_SLICE: Duration = Duration::from_millis(100);
 
 /// A run under way.
 struct Session<'a> {
@@ -38,7 +41,8 @@ struct Session<'a> {
     last: Option<Progress>,
 }
 
-/// Measures what is asked into a new bundle in `folder`, and reads it back.
+/// Measures what is asked into a new bundle in `folder`, and reads it back. An error before the first row leaves
+/// nothing behind.
 pub fn run(
     asked: &Asked,
     machine: Snapshot,
@@ -46,15 +50,13 @@ pub fn run(
     live: Live,
     announce: &dyn Fn(&str),
 ) -> Result<Bundle> {
-    let loads = load::parse(&asked.loads.join(","))?;
+    let loads = loads(asked)?;
     let findings = look(asked, &machine)?;
     control::stay_on(&asked.house_keeping)?;
     let stop = stop_on_signals()?;
     if hardware::remove_leftover() {
         announce("a killed run had left the hwlat tracer on, which disturbs every probe: it is off now");
     }
-    let manifest = manifest(asked, &machine, &findings);
-    let bundle = BundleWriter::create(folder, &manifest)?;
     let dma_latency = asked.dma_latency_us.map(|latency_us| {
         announce(&format!(
             "requesting {latency_us} us in /dev/cpu_dma_latency while measuring; it ends with this program"
@@ -62,19 +64,49 @@ pub fn run(
         DmaLatency::request(latency_us)
     });
     let dma_latency = dma_latency.transpose()?;
+    let manifest = manifest(asked, &machine, &findings);
+    let bundle = BundleWriter::create(folder, &manifest)?;
     let mut session = Session { asked, machine: &machine, manifest, bundle, stop, live, last: None };
     let outcome = loads.iter().try_for_each(|load| session.under(load));
     drop(dma_latency);
     session.live.ended(session.last.as_ref());
-    session.close(&outcome)?;
-    outcome?;
-    finish(folder)
+    if outcome.is_err() && session.manifest.rows.is_empty() {
+        session.bundle.abandon();
+        outcome?;
+    } else {
+        session.close(&outcome)?;
+        outcome?;
+    }
+    Ok(Bundle::open(folder)?)
+}
+
+/// The loads asked for. Rows are told apart by the load's name alone, whatever command goes with it.
+fn loads(asked: &Asked) -> Result<Vec<Load>> {
+    let named = asked.loads.iter().map(|name| load::parse(name));
+    let named = named.collect::<std::result::Result<Vec<_>, _>>()?;
+    let mut loads: Vec<Load> = Vec::new();
+    for load in named.concat() {
+        if let Some(other) = loads.iter().find(|other| other.name() == load.name() && **other != load) {
+            let why = format!(
+                "cannot measure under '{other}' and '{load}' in one run: both rows would be called {}",
+                load.name()
+            );
+            return Err(format!("{why}; measure them one after the other").into());
+        }
+        if !loads.contains(&load) {
+            loads.push(load);
+        }
+    }
+    Ok(loads)
 }
 
 /// What would spoil the run; an error where it had better not begin.
 fn look(asked: &Asked, machine: &Snapshot) -> Result<Vec<Finding>> {
-    let limit =
-        |period_ns: &u64| limit::limit_ns(asked.limit.as_deref().unwrap_or(limit::DEFAULT), Some(*period_ns));
+    // A period of 0 is the preflight's to refuse, not its share.
+    let limit = |period_ns: &u64| {
+        let period_ns = Some(*period_ns).filter(|ns| *ns > 0);
+        limit::limit_ns(asked.limit.as_deref().unwrap_or(limit::DEFAULT), period_ns)
+    };
     let request = Request {
         asked,
         limits_ns: &asked.periods_ns.iter().map(limit).collect::<evidence::Result<Vec<_>>>()?,
@@ -88,14 +120,13 @@ fn look(asked: &Asked, machine: &Snapshot) -> Result<Vec<Finding>> {
     }
 }
 
-/// Adds verdict and report to a bundle; everything in them comes from the bundle itself.
-pub fn finish(folder: &Path) -> Result<Bundle> {
-    let bundle = Bundle::open(folder)?;
-    let verdict = serde_json::to_string_pretty(&Verdict::of(&bundle))? + "\n";
-    evidence::writer::replace(&folder.join("verdict.json"), verdict.as_bytes())?;
-    let html = report::html(std::slice::from_ref(&bundle))?;
-    evidence::writer::replace(&folder.join("report.html"), html.as_bytes())?;
-    Ok(bundle)
+/// Adds verdict and report to a bundle; everything in them comes from the bundle itself. Where the report went.
+pub fn finish(bundle: &Bundle) -> Result<PathBuf> {
+    let verdict = serde_json::to_string_pretty(&Verdict::of(bundle))? + "\n";
+    evidence::writer::replace(&bundle.path.join("verdict.json"), verdict.as_bytes())?;
+    let (html, path) = (report::html(std::slice::from_ref(bundle))?, bundle.path.join("report.html"));
+    evidence::writer::replace(&path, html.as_bytes())?;
+    Ok(path)
 }
 
 /// Where a bundle goes that was given no folder: `evidence/` and the time.
@@ -140,7 +171,7 @@ impl Session<'_> {
                 return Ok(self.bundle.manifest(&self.manifest)?);
             }
         };
-        if let Err(why) = running.settle(SETTLE) {
+        if let Err(why) = settle(&mut running, &self.stop) {
             self.live.says(&format!("the load ended: {why}"));
         }
         if *load == Load::Ipi
@@ -255,6 +286,17 @@ impl Session<'_> {
     }
 }
 
+/// Waits until a load really loads, has ended, or had its time; a signal ends the wait.
+pub fn settle(running: &mut Running, stop: &AtomicBool) -> std::result::Result<(), String> {
+    let began = Instant::now();
+    while began.elapsed() < SETTLE && !stop.load(Ordering::SeqCst) {
+        if running.settle(SETTLE_SLICE)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn figures(manifest: &Manifest, first: usize, last: Option<&Progress>) -> String {
     let spikes: u64 = manifest.rows[first..].iter().map(|row| row.spikes).sum();
     let Some(progress) = last else { return format!("{spikes} events") };
@@ -273,7 +315,7 @@ fn manifest(asked: &Asked, machine: &Snapshot, findings: &[Finding]) -> Manifest
             program: "isolator".into(),
             version: Some(env!("CARGO_PKG_VERSION").into()),
             commit: Some(env!("ISOLATOR_COMMIT").into()),
-            command_line: Some(std::env::args().collect::<Vec<_>>().join(" ")),
+            command_line: Some(command_line()),
         },
         started_at: Some(now()),
         ended_at: None,
@@ -285,6 +327,10 @@ fn manifest(asked: &Asked, machine: &Snapshot, findings: &[Finding]) -> Manifest
         notes: notes.map(|finding| finding.to_string()).collect(),
         taints: taints.cloned().map(Taint::from).collect(),
     }
+}
+
+fn command_line() -> String {
+    std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
 fn now() -> String {

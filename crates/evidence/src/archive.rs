@@ -64,7 +64,7 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<()> {
 
 fn unpack(path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let file = File::open(path).map_err(|e| Error::io("open the bundle", path, &e))?;
-    let decoder = StreamingDecoder::new(file).map_err(|e| broken(path, e))?;
+    let decoder = StreamingDecoder::new(file).map_err(|_| broken(path, "it does not begin as one"))?;
     let mut tar = tar::Archive::new(decoder.take(LARGEST));
     let mut files = BTreeMap::new();
     for entry in tar.entries().map_err(|e| broken(path, e))? {

@@ -60,9 +60,14 @@ impl Bundle {
         let mut rows = Vec::with_capacity(manifest.rows.len());
         for entry in &manifest.rows {
             let series = read_series(files, entry, &mut missing)?;
+            // Other tools' evidence has no seconds.
+            if manifest.written_by.program == "isolator" {
+                missing.extend(lost_seconds(entry, &series));
+            }
             rows.push(Row { entry: entry.clone(), series });
         }
         let spikes = read_spikes(files.read("spikes.jsonl")?, &mut missing);
+        missing.extend(lost_spikes(&manifest.rows, spikes.len()));
         Ok(Bundle { path: path.to_path_buf(), manifest, rows, spikes, missing })
     }
 }
@@ -126,6 +131,23 @@ fn read_series(files: &Files, entry: &RowEntry, missing: &mut Vec<String>) -> Re
         }
     }
     Ok(series)
+}
+
+/// A table of seconds cut between two lines reads well, and would hide missed periods: the histogram knows better.
+fn lost_seconds(entry: &RowEntry, series: &Series) -> Option<String> {
+    let held: u64 = series.seconds.iter().map(|second| second.count).sum();
+    let measured = series.latency.count();
+    let name = format!("series/{}.seconds.csv", entry.files);
+    (entry.state != State::Running && held < measured)
+        .then(|| format!("{name} tells of {held} samples of {measured}: the rest was cut off"))
+}
+
+/// The same for the list of spikes.
+fn lost_spikes(rows: &[RowEntry], held: usize) -> Option<String> {
+    let over = rows.iter().filter(|entry| entry.state != State::Running);
+    let listed: u64 = over.map(|entry| entry.spikes.saturating_sub(entry.spikes_not_listed)).sum();
+    ((held as u64) < listed)
+        .then(|| format!("spikes.jsonl lists {held} spikes of {listed}: the rest was cut off"))
 }
 
 fn read_spikes(bytes: Option<Vec<u8>>, missing: &mut Vec<String>) -> Vec<Spike> {

@@ -125,14 +125,14 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
 
 fn over(summary: &Summary, row: &RowVerdict) -> String {
     let limit = summary.limit_ns.map(us).unwrap_or_default();
-    let periods =
-        if summary.missed > 0 { format!(", {} periods missed", summary.missed) } else { String::new() };
+    let missed =
+        if summary.missed > 0 { format!(", {} of them missed", summary.missed) } else { String::new() };
     format!(
-        "{}: maximum {} exceeds {limit} ({} late of {}{periods})",
+        "{}: maximum {} exceeds {limit} ({} late of {}{missed})",
         row.key,
         us(summary.max_ns),
         row.late,
-        row.count
+        row.count.saturating_add(summary.missed)
     )
 }
 

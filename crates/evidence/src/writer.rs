@@ -28,6 +28,8 @@ pub const SPIKES_LISTED: u64 = 10_000;
 #[derive(Debug)]
 pub struct BundleWriter {
     folder: PathBuf,
+    /// Whether the folder was not there before.
+    made: bool,
     spikes: File,
 }
 
@@ -42,13 +44,31 @@ impl BundleWriter {
                 "choose another folder with -o",
             ));
         }
+        let made = !folder.exists();
         let series = folder.join("series");
-        fs::create_dir_all(&series).map_err(|e| Error::io("make the folder", &series, &e))?;
+        fs::create_dir_all(&series).map_err(|e| Error::io("make the folder", folder, &e))?;
         let path = folder.join("spikes.jsonl");
         let spikes = append_to(&path)?;
-        let writer = BundleWriter { folder: folder.to_path_buf(), spikes };
-        writer.manifest(manifest)?;
-        Ok(writer)
+        let writer = BundleWriter { folder: folder.to_path_buf(), made, spikes };
+        match writer.manifest(manifest) {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                writer.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes what [`BundleWriter::create`] made, where nothing was measured; what else is in the folder stays.
+    pub fn abandon(self) {
+        // A folder that is not empty stays; nothing that fails here does any harm.
+        for name in ["manifest.json", "spikes.jsonl"] {
+            let _ = fs::remove_file(self.folder.join(name));
+        }
+        let _ = fs::remove_dir(self.folder.join("series"));
+        if self.made {
+            let _ = fs::remove_dir(&self.folder);
+        }
     }
 
     /// Where the bundle is.
@@ -244,8 +264,12 @@ fn append_to(path: &Path) -> Result<File> {
     OpenOptions::new().create(true).append(true).open(path).map_err(|e| Error::io("write", path, &e))
 }
 
-/// Replaces `path` by `bytes`, whole or not at all.
+/// Replaces `path` by `bytes`, whole or not at all. What is no plain file (a device, a pipe, a link) is written to
+/// as it is, and stays what it is.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        return fs::write(path, bytes).map_err(|error| Error::io("write", path, &error));
+    }
     let beside = with(path, "new");
     let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));
     written.map_err(|error| {

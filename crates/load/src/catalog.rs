@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::{Error, find_program};
@@ -37,7 +38,7 @@ pub enum Load {
 }
 
 /// What the catalog says about a load.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
     /// The name to ask for it.
     pub name: &'static str,

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a load did between the moment it really loaded and its end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Did {
     /// In one line: `stress-ng: 1,706 cpu operations; 0.98 of 1 housekeeping CPUs busy for 20.0 s`.
     pub words: String,

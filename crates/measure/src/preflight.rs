@@ -143,6 +143,11 @@ impl Request<'_> {
         matches!(self.policy(), "fifo" | "rr")
     }
 
+    /// Whether every ordinary task may delay them.
+    fn is_ordinary(&self) -> bool {
+        matches!(self.policy(), "other" | "batch" | "idle")
+    }
+
     /// For what takes the CPU from a thread that never sleeps: the spin probe, not a wakeup every period.
     fn taint_where_spinning(&self) -> Effect {
         if self.measures("spin") { Effect::Taint } else { Effect::Note }

@@ -42,6 +42,9 @@ pub const ENDLESS_NS: u64 = u64::MAX / 4;
 /// Half-life of a glow where no end is known.
 const ENDLESS_HALF_LIFE_S: f64 = 60.0;
 
+/// The probes by name: those of [`Probe`] and [`crate::hardware`].
+pub const PROBES: [&str; 3] = ["wakeup", "spin", "hardware"];
+
 /// What the threads of a row do.
 #[derive(Debug, Clone)]
 pub enum Probe {

@@ -69,7 +69,8 @@ pub fn raise_memory_lock_limit() -> Result<()> {
     })
 }
 
-/// Columns of the terminal behind `stream`; `None` where it is no terminal.
-pub fn terminal_width(stream: impl std::os::fd::AsFd) -> Option<u16> {
-    rustix::termios::tcgetwinsize(stream).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+/// Columns and lines of the terminal behind `stream`; `None` where it is no terminal, or does not know.
+pub fn terminal_size(stream: impl std::os::fd::AsFd) -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator export`: a bundle in another tool's format.
 
-use std::io::Write;
-
 use evidence::Bundle;
 use evidence::export::{Choice, Format, export};
 
 use crate::args::ExportArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, Outcome, print};
 
 pub fn run(args: &ExportArgs) -> Outcome {
     let format: Format = args.format.parse()?;
@@ -15,8 +13,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let text = export(&Bundle::open(&args.bundle)?, format, &choice)?;
     match &args.output {
         Some(path) => evidence::writer::replace(path, text.as_bytes())?,
-        // A closed pipe is no reason to fail: nobody reads on.
-        None => drop(std::io::stdout().write_all(text.as_bytes())),
+        None => print(&text)?,
     }
     Ok(Exit::Held)
 }

@@ -8,6 +8,7 @@ use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use evidence::compare::Comparison;
 use evidence::document::ProveDocument;
+use evidence::export::WithBuckets;
 use evidence::manifest::{Manifest, Spike};
 use evidence::verdict::Verdict;
 use evidence::{Error, Result};
@@ -15,6 +16,7 @@ use schemars::{Schema, schema_for};
 
 use crate::args::{Cli, GenerateArgs};
 use crate::output::{Exit, Outcome};
+use crate::verbs::load::{Catalog, Loaded};
 
 pub fn run(args: &GenerateArgs) -> Outcome {
     schemas(&folder(&args.folder, "schema")?)?;
@@ -29,10 +31,13 @@ pub fn run(args: &GenerateArgs) -> Outcome {
 }
 
 /// Every document that another program may read.
-fn documents() -> [(&'static str, Schema); 5] {
+fn documents() -> [(&'static str, Schema); 8] {
     [
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
+        ("export", schema_for!(WithBuckets)),
+        ("load", schema_for!(Loaded)),
+        ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use evidence::document::ProveDocument;
-use evidence::import;
+use evidence::{Bundle, import};
 
 use crate::args::ImportArgs;
 use crate::output::{Exit, Outcome};
@@ -20,11 +20,12 @@ pub fn run(args: &ImportArgs) -> Outcome {
     }
     let folder = args.output.clone().unwrap_or_else(|| default_folder(&args.file));
     import::write(&bundle, &folder)?;
-    let bundle = session::finish(&folder)?;
+    let bundle = Bundle::open(&folder)?;
     let document = ProveDocument::of(&bundle);
+    let report = session::finish(&bundle);
     args.out.say(&report::terminal::table(&document, args.out.style()));
-    args.out.say(&format!("Bundle: {}", folder.display()));
     args.out.json(&document)?;
+    args.out.say(&format!("Report: {}", report?.display()));
     Ok(Exit::Held)
 }
 

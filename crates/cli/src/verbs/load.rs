@@ -5,19 +5,49 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ::load::{Placement, Running};
+use ::load::{Did, Entry, Load, Placement, Running};
+use evidence::manifest::SCHEMA_VERSION;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::args::LoadArgs;
 use crate::output::{Exit, Outcome};
 use crate::session;
+
+/// `isolator load --list --json`.
+#[derive(Serialize, JsonSchema)]
+pub struct Catalog {
+    /// Version of this document.
+    schema_version: u32,
+    /// The loads that there are.
+    loads: Vec<Entry>,
+}
+
+/// `isolator load NAME… --json`.
+#[derive(Serialize, JsonSchema)]
+pub struct Loaded {
+    /// Version of this document.
+    schema_version: u32,
+    /// The loads that ran, together.
+    loads: Vec<LoadDid>,
+}
+
+/// One load that ran.
+#[derive(Serialize, JsonSchema)]
+struct LoadDid {
+    /// Its name, and its command where it has one.
+    load: String,
+    /// What it did.
+    did: Did,
+}
 
 pub fn run(args: &LoadArgs) -> Outcome {
     if args.list { list(args) } else { together(args) }
 }
 
 fn list(args: &LoadArgs) -> Outcome {
-    let catalog = ::load::catalog();
-    for entry in &catalog {
+    let loads = ::load::catalog();
+    for entry in &loads {
         let state = entry
             .not_available
             .as_deref()
@@ -25,7 +55,7 @@ fn list(args: &LoadArgs) -> Outcome {
             .unwrap_or_default();
         args.out.say(&format!("{:10} {}{state}", entry.name, entry.about));
     }
-    args.out.json(&catalog)?;
+    args.out.json(&Catalog { schema_version: SCHEMA_VERSION, loads })?;
     Ok(Exit::Held)
 }
 
@@ -34,17 +64,27 @@ fn together(args: &LoadArgs) -> Outcome {
     let machine = machine::read(Path::new("/"));
     let isolated = &machine.isolation.isolated;
     let cpus = args.cpus.clone().unwrap_or_else(|| machine.online().without(isolated));
+    let unknown = cpus.without(&machine.online());
+    if !unknown.is_empty() && !machine.online().is_empty() {
+        let online = machine.online();
+        return Err(format!("cannot load cpus {unknown}: they are not online; choose from {online}").into());
+    }
     let placement = Placement {
         house_keeping: cpus,
         measured: isolated.clone(),
         scratch: ::load::scratch_folder(Path::new(".")),
     };
-    let loads = ::load::parse(&args.names.join(","))?;
+    let mut loads: Vec<Load> = Vec::new();
+    for name in &args.names {
+        loads.extend(
+            ::load::parse(name)?.into_iter().filter(|load| !loads.contains(load)).collect::<Vec<_>>(),
+        );
+    }
     let stop = session::stop_on_signals()?;
     let running = loads.iter().map(|load| Ok((load.to_string(), load.start(&placement)?)));
     let mut running = running.collect::<Result<Vec<(String, Running)>, ::load::Error>>()?;
     for (name, load) in &mut running {
-        load.settle(Duration::from_secs(5)).map_err(|why| format!("load {name}: {why}"))?;
+        session::settle(load, &stop).map_err(|why| format!("load {name}: {why}"))?;
     }
     args.out.say(&format!("loading cpus {}; Ctrl-C ends it", placement.house_keeping));
     let began = Instant::now();
@@ -54,14 +94,15 @@ fn together(args: &LoadArgs) -> Outcome {
     {
         std::thread::sleep(Duration::from_millis(100));
     }
-    let did = running.into_iter().map(|(name, load)| (name, load.stop())).collect::<Vec<_>>();
-    for (name, did) in &did {
-        args.out.say(&format!("{name}: {}", did.words));
+    let did = running.into_iter().map(|(load, running)| LoadDid { load, did: running.stop() });
+    let loads = did.collect::<Vec<_>>();
+    for LoadDid { load, did } in &loads {
+        args.out.say(&format!("{load}: {}", did.words));
     }
-    args.out.json(
-        &did.iter().map(|(name, did)| serde_json::json!({"load": name, "did": did})).collect::<Vec<_>>(),
-    )?;
-    match did.into_iter().find_map(|(name, did)| did.loaded.err().map(|why| format!("load {name}: {why}"))) {
+    let idle =
+        loads.iter().find_map(|one| Some(format!("load {}: {}", one.load, one.did.loaded.as_ref().err()?)));
+    args.out.json(&Loaded { schema_version: SCHEMA_VERSION, loads })?;
+    match idle {
         Some(why) => Err(why.into()),
         None => Ok(Exit::Held),
     }

@@ -44,12 +44,16 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     let announce = |text: &str| out.say(&format!("isolator: {text}"));
     let bundle = session::run(&asked, machine, &folder, live, &announce)?;
     let document = ProveDocument::of(&bundle);
+    let report = session::finish(&bundle);
+    // What was measured is told even where no more can be written.
     out.say(&report::terminal::table(&document, out.style()));
-    out.say(&format!("Report: {}", folder.join("report.html").display()));
     out.json(&document)?;
-    Ok(match document.verdict.held {
-        true => Exit::Held,
-        false if document.rows.is_empty() => Exit::CouldNot,
-        false => Exit::Exceeded,
-    })
+    out.say(&format!("Report: {}", report?.display()));
+    match (document.rows.is_empty(), document.not_run.first()) {
+        (true, Some(row)) => {
+            Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())
+        }
+        _ if document.verdict.held => Ok(Exit::Held),
+        _ => Ok(Exit::Exceeded),
+    }
 }

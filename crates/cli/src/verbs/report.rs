@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
+use evidence::Bundle;
 use evidence::document::ProveDocument;
-use evidence::{Bundle, Error};
 
 use crate::args::ReportArgs;
 use crate::output::{Exit, Outcome};
@@ -15,21 +15,21 @@ pub fn run(args: &ReportArgs) -> Outcome {
     for document in &documents {
         args.out.say(&report::terminal::table(document, args.out.style()));
     }
-    let output = output_file(args)?;
-    evidence::writer::replace(&output, report::html(&bundles)?.as_bytes())?;
-    args.out.say(&format!("Report: {}", output.display()));
     match documents.as_slice() {
         [document] => args.out.json(document)?,
         several => args.out.json(&several)?,
     }
+    let output = output_file(args);
+    evidence::writer::replace(&output, report::html(&bundles)?.as_bytes())?;
+    args.out.say(&format!("Report: {}", output.display()));
     Ok(if documents.iter().all(|document| document.verdict.held) { Exit::Held } else { Exit::Exceeded })
 }
 
 /// The file named, or `report.html` in the first bundle's folder; an archive's goes beside it.
-fn output_file(args: &ReportArgs) -> Result<PathBuf, Error> {
+fn output_file(args: &ReportArgs) -> PathBuf {
     if let Some(path) = &args.output {
-        return Ok(path.clone());
+        return path.clone();
     }
     let first = &args.bundles[0];
-    Ok(if first.is_dir() { first.join("report.html") } else { first.with_extension("html") })
+    if first.is_dir() { first.join("report.html") } else { first.with_extension("html") }
 }

@@ -5,18 +5,19 @@
 //! that is allowed.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use rt::power::DmaLatency;
 use rt::{Policy, thread};
 
 use crate::args::RunArgs;
-use crate::output::Outcome;
+use crate::output::{Outcome, tell};
 
 pub fn run(args: &RunArgs) -> Outcome {
     let say = |text: &str| {
         if args.verbose {
-            eprintln!("isolator: {text}");
+            tell(&format!("isolator: {text}"));
         }
     };
     let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -29,9 +30,17 @@ pub fn run(args: &RunArgs) -> Outcome {
     }
     if let Some(latency_us) = args.dma_latency {
         DmaLatency::request(latency_us)?.keep_across_exec()?;
-        eprintln!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends");
+        tell(&format!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends"));
     }
     if let Some(cpus) = &args.cpus {
+        // The kernel takes a list of which it knows but one CPU, and runs the command there.
+        let online = machine::read(Path::new("/")).online();
+        let unknown = cpus.without(&online);
+        if !unknown.is_empty() && !online.is_empty() {
+            return Err(
+                format!("cannot run on cpus {unknown}: they are not online; choose from {online}").into()
+            );
+        }
         thread::set_affinity(&cpus.iter().collect::<Vec<_>>())?;
         say(&format!("runs on cpus {cpus}"));
     }
@@ -40,5 +49,5 @@ pub fn run(args: &RunArgs) -> Outcome {
     let error = Command::new(&args.command[0]).args(&args.command[1..]).exec();
     let why = error.to_string();
     let why = why.split(" (os error").next().unwrap_or_default().to_lowercase();
-    Err(format!("cannot run {}: {why}; check the command after --", args.command[0]).into())
+    Err(format!("cannot run {}: {why}; check the command after --", args.command[0].display()).into())
 }

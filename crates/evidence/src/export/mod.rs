@@ -17,6 +17,7 @@ mod tables;
 use std::fmt::Write;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::document::ProveDocument;
@@ -153,12 +154,13 @@ fn quoted(field: &str) -> String {
 }
 
 /// The document of `prove --json` and the buckets of its rows, in the same order.
-#[derive(Serialize)]
-struct WithBuckets {
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct WithBuckets {
+    /// The document.
     #[serde(flatten)]
-    document: ProveDocument,
-    /// From, to (both in the bucket, ns) and count.
-    histograms: Vec<Vec<(u64, u64, u64)>>,
+    pub document: ProveDocument,
+    /// A list of buckets for each row: from, to (both in the bucket, ns) and count.
+    pub histograms: Vec<Vec<(u64, u64, u64)>>,
 }
 
 fn json(bundle: &Bundle, choice: &Choice, rows: &[&Row]) -> serde_json::Result<String> {

@@ -5,9 +5,12 @@ use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Refuse, Taint};
 use super::{Finding, Request, name, on_measured, us};
+use crate::row::PROBES;
+use crate::wakeup::TIMERS;
 
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = unknown(request);
+    findings.extend(lengths(request));
     if request.measures("wakeup") {
         findings.extend(periods(request));
     }
@@ -15,6 +18,56 @@ pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     if request.measures_with_threads() {
         findings.extend(policy(machine, request));
         findings.extend(memory(machine, request));
+    }
+    findings
+}
+
+/// Probes, policy and timer that nobody knows by that name.
+fn unknown(request: &Request) -> Vec<Finding> {
+    let asked = request.asked;
+    let named = |what: &str, known: &[&str], name: &String| {
+        (!known.contains(&name.as_str())).then(|| {
+            let cure = format!("choose from {}", known.join(", "));
+            Finding::new(Refuse, "unknown-name", format!("there is no {what} '{name}'"), cure)
+        })
+    };
+    let probes = asked.probes.iter().filter_map(|name| named("probe", &PROBES, name));
+    let policy = asked.policy.iter().filter_map(|name| named("policy", &rt::policy::NAMES, name));
+    let timer = asked.timer.iter().filter_map(|name| named("timer", &TIMERS, name));
+    probes.chain(policy).chain(timer).collect()
+}
+
+/// Numbers with which nothing would be measured, or nothing said.
+fn lengths(request: &Request) -> Vec<Finding> {
+    let asked = request.asked;
+    let refuse = |code, reason: String, cure: &str| Finding::new(Refuse, code, reason, cure);
+    let mut findings = Vec::new();
+    if asked.duration_ns == Some(0) {
+        findings.push(refuse(
+            "duration",
+            "a duration of 0 measures nothing".into(),
+            "give --duration such as 20s",
+        ));
+    }
+    if asked.loops == Some(0) {
+        findings.push(refuse("loops", "0 loops measure nothing".into(), "give --loops such as 100000"));
+    }
+    let others = asked.probes.iter().find(|probe| *probe != "wakeup" && PROBES.contains(&probe.as_str()));
+    if let (Some(_), None, Some(probe)) = (asked.loops, asked.duration_ns, others) {
+        let reason = format!("the {probe} probe has no cycles, so --loops does not end it");
+        findings.push(refuse("loops", reason, "give --duration as well"));
+    }
+    if asked.threshold_ns == Some(0) {
+        let reason = "a threshold of 0 makes a spike of every sample".into();
+        findings.push(refuse("threshold", reason, "give --threshold such as 100us"));
+    }
+    if let Some(claim) = asked.claim.filter(|claim| !(*claim > 0.0 && *claim < 1.0)) {
+        let reason = format!("the claim {claim} is no rate between 0 and 1");
+        findings.push(refuse(
+            "claim",
+            reason,
+            "give --claim such as 0.001: fewer than one cycle in a thousand is late",
+        ));
     }
     findings
 }
@@ -110,7 +163,10 @@ fn house_keeping_left(usable: &CpuSet, measured: &CpuSet, house_keeping: &CpuSet
 }
 
 fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    if request.policy() == "other" {
+    if !rt::policy::NAMES.contains(&request.policy()) {
+        return Vec::new();
+    }
+    if request.is_ordinary() {
         let reason = "the measuring threads have no real-time policy: every ordinary task may delay them";
         return vec![Finding::new(Taint, "policy-other", reason, "measure with --policy fifo")];
     }

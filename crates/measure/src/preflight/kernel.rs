@@ -112,7 +112,7 @@ fn group(machine: &Snapshot, request: &Request) -> Option<Finding> {
 /// The quota is for ordinary tasks: loads and the control thread, and the probes only without a real-time policy.
 fn quota(machine: &Snapshot, request: &Request) -> Option<Finding> {
     let (quota, period) = (machine.cgroup.quota_us?, machine.cgroup.quota_period_us?);
-    let effect = if request.policy() == "other" { Taint } else { Note };
+    let effect = if request.is_ordinary() { Taint } else { Note };
     let reason = format!(
         "the cgroup stops ordinary tasks, loads among them, after {quota} us of CPU time in {period} us"
     );

@@ -136,6 +136,26 @@ fn refuses_periods_and_limits_that_make_no_sense() {
 }
 
 #[test]
+fn refuses_unknown_names_and_numbers_that_measure_nothing() {
+    check(&[
+        ("a probe", |c| probes(c, "wakeups"), &[(Refuse, "unknown-name", None)]),
+        ("a policy", |c| c.asked.policy = Some("fif".into()), &[(Refuse, "unknown-name", None)]),
+        ("a timer", |c| c.asked.timer = Some("hpet".into()), &[(Refuse, "unknown-name", None)]),
+        ("no time", |c| c.asked.duration_ns = Some(0), &[(Refuse, "duration", None)]),
+        (
+            "no cycle",
+            |c| (c.asked.loops, c.asked.duration_ns) = (Some(0), Some(1)),
+            &[(Refuse, "loops", None)],
+        ),
+        ("a spin row without end", |c| c.asked.loops = Some(1000), &[(Refuse, "loops", None)]),
+        ("every sample a spike", |c| c.asked.threshold_ns = Some(0), &[(Refuse, "threshold", None)]),
+        ("a claim of nothing", |c| c.asked.claim = Some(0.0), &[(Refuse, "claim", None)]),
+        ("a claim of everything", |c| c.asked.claim = Some(1.0), &[(Refuse, "claim", None)]),
+        ("a claim of no number", |c| c.asked.claim = Some(f64::NAN), &[(Refuse, "claim", None)]),
+    ]);
+}
+
+#[test]
 fn refuses_cpus_that_cannot_be_measured() {
     check(&[
         ("no CPU", |c| c.asked.cpus = CpuSet::new(), &[(Refuse, "no-cpu", None)]),
@@ -185,6 +205,7 @@ fn an_offline_cpu_is_refused_with_those_that_are_online() {
 fn checks_policy_priority_and_permission() {
     check(&[
         ("SCHED_OTHER", |c| c.asked.policy = Some("other".into()), &[(Taint, "policy-other", None)]),
+        ("SCHED_BATCH", |c| c.asked.policy = Some("batch".into()), &[(Taint, "policy-other", None)]),
         (
             "priority 0",
             |c| c.asked.priority = Some(0),

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one verb writes another one reads: export and import, reports of several, plans and comparisons.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::*;
+use serde_json::Value;
+
+#[test]
+fn what_is_exported_for_other_tools_is_imported_with_the_same_counts() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    bundle(folder.path(), "b", &[]);
+    let ours = isolator(folder.path(), &["export", "b", "--as", "json"]).ended(0).json();
+    // A bucket of ours that lies in two of theirs goes to the higher one.
+    let by_microsecond = |document: &Value| {
+        let (mut counts, max_ns) =
+            (BTreeMap::<u64, u64>::new(), document["rows"][0]["max_ns"].as_u64().unwrap());
+        for bucket in document["histograms"][0].as_array().unwrap() {
+            *counts.entry(bucket[1].as_u64().unwrap().min(max_ns) / 1000).or_default() +=
+                bucket[2].as_u64().unwrap();
+        }
+        counts
+    };
+    for format in ["cyclictest", "rtla"] {
+        let file = format!("{format}.txt");
+        isolator(folder.path(), &["export", "b", "--as", format, "-o", &file]).ended(0);
+        isolator(folder.path(), &["import", &file, "-o", format]).ended(0);
+        let theirs = isolator(folder.path(), &["export", format, "--as", "json"]).ended(0).json();
+        let (row, our_row) = (&theirs["rows"][0], &ours["rows"][0]);
+        assert_eq!(row["count"], our_row["count"], "{format}");
+        assert_eq!(
+            row["max_ns"].as_u64().unwrap() / 1000,
+            our_row["max_ns"].as_u64().unwrap() / 1000,
+            "{format}"
+        );
+        assert_eq!(by_microsecond(&theirs), by_microsecond(&ours), "{format}");
+    }
+}
+
+#[test]
+fn a_report_shows_our_bundle_beside_an_imported_one() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let folder = folder();
+    bundle(folder.path(), "ours", &[]);
+    for (file, program) in
+        [("cyclictest-2.6.json", "cyclictest"), ("oslat-2.4.json", "oslat"), ("timerlat-6.12.txt", "rtla")]
+    {
+        let path = fixtures.join(file).display().to_string();
+        let args = ["import", &path, "--load", "idle", "--limit", "1ms", "-o", program];
+        isolator(folder.path(), &args).ended(0);
+    }
+    let args = ["report", "ours", "cyclictest", "oslat", "rtla", "-o", "all.html", "--json", "-", "--quiet"];
+    let documents = isolator(folder.path(), &args).ended(2).json();
+    let programs = documents.as_array().unwrap().iter().map(|document| document["bundle"].as_str().unwrap());
+    assert_eq!(programs.collect::<Vec<_>>(), ["ours", "cyclictest", "oslat", "rtla"]);
+    assert!(
+        documents.as_array().unwrap().iter().all(|document| !document["rows"].as_array().unwrap().is_empty())
+    );
+    let html = fs::read_to_string(folder.path().join("all.html")).unwrap();
+    for program in ["isolator", "cyclictest", "oslat", "rtla"] {
+        assert!(html.contains(program), "{program}");
+    }
+}
+
+#[test]
+fn a_plan_repeats_a_run_and_both_are_comparable() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let more = [
+        "--loads",
+        "idle,custom=echo 1, 2; sleep 60",
+        "--period",
+        "2ms",
+        "--limit",
+        "20%",
+        "--priority",
+        "42",
+    ];
+    bundle(folder.path(), "before", &more);
+    isolator(folder.path(), &["prove", "--plan", "before/manifest.json", "-o", "after"]).judged();
+    let manifest = |name: &str| {
+        let text = fs::read_to_string(folder.path().join(name).join("manifest.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    assert_eq!(manifest("before")["asked"], manifest("after")["asked"]);
+    let ran = isolator(folder.path(), &["compare", "before", "after", "-o", "both.html"]).ended(0);
+    assert!(ran.stdout.contains("Report: both.html") && folder.path().join("both.html").exists(), "{ran:#?}");
+
+    // An option goes before the plan; the file may hold the 'asked' part alone.
+    fs::write(folder.path().join("plan.json"), manifest("before")["asked"].to_string()).unwrap();
+    let args = ["prove", "--plan", "plan.json", "--loads", "idle", "--duration", "900ms", "-o", "other"];
+    isolator(folder.path(), &args).judged();
+    let line = isolator(folder.path(), &["compare", "before", "other"]).line();
+    let differences = "not the same was asked: duration_ns 1000000000 before but 900000000 after, loads custom=echo 1, 2; sleep 60,idle before but idle after";
+    assert!(line.contains(differences), "{line}");
+    let ran = isolator(folder.path(), &["compare", "before", "other", "--force"]).ended(0);
+    let said = ran.stdout.to_lowercase();
+    assert!(said.contains("unlike") || said.contains("not the same"), "{ran:#?}");
+}
+
+#[test]
+fn a_table_for_another_tool_holds_one_load_and_the_line_says_which_there_are() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    bundle(folder.path(), "b", &["--loads", "idle,timers"]);
+    isolator(folder.path(), &["export", "b", "--as", "cyclictest"]).refused(
+        "cannot export as cyclictest b: a table holds one load; choose one of: --load idle --probe wakeup, --load timers --probe wakeup",
+    );
+    isolator(folder.path(), &["export", "b", "--as", "cyclictest", "--load", "net"]).refused(
+        "cannot export as cyclictest b: no row is left by the choice; choose one of: --load idle --probe wakeup, --load timers --probe wakeup",
+    );
+    let table = isolator(folder.path(), &["export", "b", "--as", "cyclictest", "--load", "timers"]).ended(0);
+    assert!(table.stdout.contains("# Max Latencies:"), "{}", table.stdout);
+}

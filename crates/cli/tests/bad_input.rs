@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What cannot be done is refused in one line (what, on what, why, what to do) with status 1, and leaves nothing.
+
+mod common;
+
+use common::*;
+
+/// Every refusal here comes before anything is written.
+#[track_caller]
+fn refuses(cases: &[(&str, &str)]) {
+    let folder = folder();
+    for (args, line) in cases {
+        let args = args.split(' ').map(|arg| if arg == "''" { "" } else { arg }).collect::<Vec<_>>();
+        isolator(folder.path(), &args).refused(line);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn a_command_line_that_cannot_be_read_is_refused() {
+    refuses(&[
+        (
+            "proof",
+            "there is no verb 'proof'; choose from prove, measure, load, report, compare, import, export, run; see isolator --help",
+        ),
+        ("prove --foo", "isolator prove takes no '--foo'; see isolator prove --help"),
+        (
+            "prove --duratoin 1s",
+            "isolator prove takes no '--duratoin'; is --duration meant?; see isolator prove --help",
+        ),
+        ("measure", "isolator measure lacks <PROBE>; see isolator measure --help"),
+        ("compare before", "isolator compare lacks <AFTER>; see isolator compare --help"),
+        (
+            "prove --period 1000",
+            "cannot use '1000' for --period: it has no unit; write 1000us, 1000ms or 1000s",
+        ),
+        (
+            "prove --period -1ms",
+            "cannot use '-1ms' for --period: it is no time above zero; write 100us, 1ms, 20s or 24h",
+        ),
+        (
+            "prove --duration -5s",
+            "cannot use '-5s' for --duration: it is no time above zero; write 100us, 1ms, 20s or 24h",
+        ),
+        (
+            "prove --loops -3",
+            "cannot use '-3' for --loops: invalid digit found in string; see isolator prove --help",
+        ),
+        (
+            "prove --cpus x",
+            "cannot use 'x' for --cpus: 'x' is not a list of CPUs: a CPU is a number; write it as 0,2-5",
+        ),
+        ("prove --cpus ''", "cannot use '' for --cpus: it names no CPU; write it as 0,2-5"),
+    ]);
+}
+
+#[test]
+fn a_run_of_which_too_little_is_known_is_refused() {
+    let known =
+        "idle, cpu, io, memory, system, l2, storage, net, timers, ipi, gpu, gpu=COMMAND, custom=COMMAND, all";
+    let load = format!("cannot load the machine with 'cpuu': there is no such load; choose from {known}");
+    refuses(&[
+        ("prove --loads idle,cpuu", &load),
+        ("load cpuu", &load),
+        ("prove --probe foo", "there is no probe 'foo'; choose from wakeup, spin, hardware"),
+        ("prove --probe wakeup,foo", "there is no probe 'foo'; choose from wakeup, spin, hardware"),
+        ("measure foo", "there is no probe 'foo'; choose from wakeup, spin, hardware"),
+        (
+            "prove --policy fif",
+            "there is no policy 'fif'; choose from fifo, rr, deadline, other, batch, idle",
+        ),
+        ("prove --timer hpet", "there is no timer 'hpet'; choose from nanosleep, timerfd"),
+        (
+            "prove --loads gpu,gpu=true",
+            "cannot measure under 'gpu' and 'gpu=true' in one run: both rows would be called gpu; measure them one after the other",
+        ),
+        (
+            "export nothing --as excel",
+            "cannot export as excel: it is no format that can be written; choose one of cyclictest, rtla, csv, json",
+        ),
+    ]);
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    refuses(&[
+        ("prove --period 0", "a period of 0 was asked; give a period such as 1ms"),
+        (
+            "prove --limit 2ms",
+            "the limit 2000 us is above the period 1000 us; a cycle that late is a missed period: give a limit up to the period",
+        ),
+        (
+            "prove --limit -5us",
+            "cannot use the limit '-5us': it is no time above zero; give a time as 100us, or a share of the period as 10%",
+        ),
+        (
+            "prove --limit 0%",
+            "cannot use the limit '0%': it is no time above zero; give a time as 100us, or a share of the period as 10%",
+        ),
+        ("prove --duration 0", "a duration of 0 measures nothing; give --duration such as 20s"),
+        ("prove --loops 0", "0 loops measure nothing; give --loops such as 100000"),
+        (
+            "prove --probe spin --loops 9",
+            "the spin probe has no cycles, so --loops does not end it; give --duration as well",
+        ),
+        (
+            "prove --threshold 0",
+            "a threshold of 0 makes a spike of every sample; give --threshold such as 100us",
+        ),
+        (
+            "prove --claim 2",
+            "the claim 2 is no rate between 0 and 1; give --claim such as 0.001: fewer than one cycle in a thousand is late",
+        ),
+        (
+            "prove --claim nan",
+            "the claim NaN is no rate between 0 and 1; give --claim such as 0.001: fewer than one cycle in a thousand is late",
+        ),
+        ("prove --priority 0", "priority 0 was given for SCHED_FIFO; give --priority from 1 to 99"),
+        ("prove --priority 100", "priority 100 was given for SCHED_FIFO; give --priority from 1 to 99"),
+        (
+            "run --priority 100 -- true",
+            "cannot use priority 100 with fifo: it is not 1 to 99; choose 1 to 98",
+        ),
+    ]);
+}
+
+#[test]
+fn cpus_that_are_not_there_are_refused() {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let online = online.trim();
+    let all = online.parse::<machine::CpuSet>().unwrap().len();
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    if skipped_for_lack_of_cpus() || skipped(allowed < all, "it needs all CPUs of the machine") {
+        return;
+    }
+    let choose = format!("choose from the online cpus {online}");
+    refuses(&[
+        ("prove --cpus 8000", &format!("this machine has no cpu 8000; {choose}")),
+        ("prove --cpus 0 --house-keeping 8000", &format!("this machine has no cpu 8000; {choose}")),
+        (
+            "load timers --cpus 8000",
+            &format!("cannot load cpus 8000: they are not online; choose from {online}"),
+        ),
+        (
+            "run --cpus 0,8000 -- true",
+            &format!("cannot run on cpus 8000: they are not online; choose from {online}"),
+        ),
+        (
+            "prove --cpus 0 --house-keeping 0",
+            "cpu 0 would be measured and do the housekeeping; loads would run on the measured CPU: take it out of --cpus or out of --house-keeping",
+        ),
+        (
+            &format!("prove --cpus {online}"),
+            &format!(
+                "cpus {online} are all there are: none is left for loads and the control thread; leave at least one CPU out of --cpus"
+            ),
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_asked_twice_is_measured_once() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let twice = ["--loads", "idle,idle", "--probe", "wakeup,wakeup", "--period", "1ms,1ms", "--json", "-"];
+    let json = isolator(folder.path(), &short("b", &twice)).judged().json();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 1, "{json:#}");
+}

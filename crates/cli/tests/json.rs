@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The JSON that other programs rely on: alone on standard output, and as the published schemas say.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::*;
+use serde_json::Value;
+
+fn published() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema")
+}
+
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+#[track_caller]
+fn conforms(document: &Value, schema: &str) {
+    let validator =
+        jsonschema::validator_for(&read(&published().join(format!("{schema}.schema.json")))).unwrap();
+    let wrong =
+        validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect::<Vec<_>>();
+    assert!(wrong.is_empty(), "{wrong:#?} in {document:#}");
+    // A schema that takes anything would let everything pass.
+    assert!(!validator.is_valid(&Value::Object(Default::default())), "{schema}");
+}
+
+/// A field and whether its value is of the right kind.
+type Field<'a> = (&'a str, fn(&Value) -> bool);
+
+#[track_caller]
+fn has(value: &Value, fields: &[Field]) {
+    for (name, right) in fields {
+        assert!(value.get(*name).is_some_and(*right), "{name} is missing or of another type in {value:#}");
+    }
+}
+
+/// The names that the project promised.
+#[track_caller]
+fn has_the_fixed_names_of_a_run(document: &Value) {
+    has(
+        document,
+        &[
+            ("schema_version", Value::is_u64),
+            ("verdict", Value::is_object),
+            ("taints", Value::is_array),
+            ("rows", Value::is_array),
+            ("bundle", Value::is_string),
+        ],
+    );
+    let limit = |value: &Value| value.is_u64() || value.is_null();
+    has(
+        &document["verdict"],
+        &[("held", Value::is_boolean), ("limit_ns", limit), ("reasons", Value::is_array)],
+    );
+    let rows = document["rows"].as_array().unwrap();
+    assert!(!rows.is_empty(), "{document:#}");
+    for row in rows {
+        has(row, &[("probe", Value::is_string), ("load", Value::is_string), ("cpu", Value::is_u64)]);
+        let counts = ["count", "missed", "min_ns", "p50_ns", "p99_ns", "p99_9_ns", "p99_999_ns", "max_ns"];
+        has(row, &counts.map(|name| (name, Value::is_u64 as fn(&Value) -> bool)));
+        has(row, &[("mean_ns", Value::is_number), ("stddev_ns", Value::is_number)]);
+    }
+}
+
+#[test]
+fn the_published_schemas_are_those_that_the_program_writes() {
+    let folder = folder();
+    let ran = isolator(folder.path(), &["generate", "."]).ended(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+    let names = |folder: &Path| {
+        let files = fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
+        let mut names = files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>();
+        names.sort();
+        names
+    };
+    let written = folder.path().join("schema");
+    assert_eq!(names(&published()), names(&written), "run make docs");
+    for name in names(&written) {
+        let name = Path::new(&name);
+        assert_eq!(
+            read(&published().join(name)),
+            read(&written.join(name)),
+            "run make docs: {}",
+            name.display()
+        );
+    }
+    assert!(folder.path().join("man/isolator-prove.1").exists());
+    assert!(folder.path().join("completions/_isolator").exists());
+}
+
+#[test]
+fn a_proof_is_json_alone_on_standard_output_and_the_same_in_a_file() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let args = ["--loads", "idle", "--probe", "wakeup,spin", "--json", "-"];
+    let ran = isolator(folder.path(), &short("b", &args)).judged();
+    let document = ran.json();
+    conforms(&document, "prove");
+    has_the_fixed_names_of_a_run(&document);
+    assert_eq!(document["missing"], serde_json::json!([]), "{document:#}");
+    assert_eq!(document["rows"].as_array().map(Vec::len), Some(2), "{document:#}");
+    assert!(ran.stderr.contains("==> "), "the table goes to standard error: {ran:#?}");
+
+    // Of the same bundle every output says the same.
+    isolator(folder.path(), &["report", "b", "--quiet", "--json", "again.json"]).judged();
+    assert_eq!(read(&folder.path().join("again.json")), document);
+    let bundle = folder.path().join("b");
+    conforms(&read(&bundle.join("manifest.json")), "manifest");
+    conforms(&read(&bundle.join("verdict.json")), "verdict");
+    assert_eq!(read(&bundle.join("verdict.json")), document["verdict"]);
+    for spike in fs::read_to_string(bundle.join("spikes.jsonl")).unwrap().lines() {
+        conforms(&serde_json::from_str(spike).unwrap(), "spike");
+    }
+    let exported = isolator(folder.path(), &["export", "b", "--as", "json"]).ended(0).json();
+    conforms(&exported, "export");
+    assert_eq!(exported["rows"], document["rows"]);
+}
+
+#[test]
+fn one_probe_alone_gives_the_same_document() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    for probe in ["wakeup", "spin"] {
+        let mut args = short(probe, &["--quiet", "--json"]);
+        args.splice(0..1, ["measure", probe]);
+        let ran = isolator(folder.path(), &args).judged();
+        conforms(&ran.json(), "prove");
+        has_the_fixed_names_of_a_run(&ran.json());
+        assert_eq!((&ran.json()["rows"][0]["probe"], ran.stderr.as_str()), (&probe.into(), ""));
+    }
+}
+
+#[test]
+fn json_in_a_file_leaves_standard_output_to_the_table() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let ran = isolator(folder.path(), &short("b", &["--json", "out.json"])).judged();
+    assert!(ran.stdout.contains("==> ") && !ran.stdout.contains('{'), "{ran:#?}");
+    conforms(&read(&folder.path().join("out.json")), "prove");
+}
+
+#[test]
+fn a_comparison_is_json_whether_it_was_refused_or_not() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    bundle(folder.path(), "a", &[]);
+    bundle(folder.path(), "b", &[]);
+    bundle(folder.path(), "c", &["--priority", "70"]);
+    let compare =
+        |args: &[&str]| isolator(folder.path(), &[&["compare", "--json", "--quiet"], args].concat());
+
+    let alike = compare(&["a", "b"]).ended(0).json();
+    conforms(&alike, "compare");
+    has(&alike, &[("comparable", |v| *v == true), ("differences", |v| *v == serde_json::json!([]))]);
+    let rows = alike["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6, "{alike:#}");
+    for row in rows {
+        has(row, &[("probe", Value::is_string), ("load", Value::is_string), ("cpu", Value::is_u64)]);
+        has(row, &[("before", Value::is_number), ("after", Value::is_number)]);
+        has(row, &[("change_percent", |v| v.is_number() || v.is_null())]);
+        has(row, &[("interval_percent", |v| v.is_array() || v.is_null())]);
+    }
+
+    let refused = compare(&["a", "c"]);
+    conforms(&refused.json(), "compare");
+    assert_eq!(refused.json()["comparable"], false);
+    assert_eq!(refused.json()["rows"], serde_json::json!([]));
+    let differences = serde_json::json!([{"field": "priority", "before": "80", "after": "70"}]);
+    assert_eq!(refused.json()["differences"], differences);
+    assert_eq!(
+        refused.line(),
+        "cannot compare a with c: not the same was asked: priority 80 before but 70 after; measure both alike, or compare unlike runs with --force"
+    );
+
+    let forced = compare(&["a", "c", "--force"]).ended(0).json();
+    assert_eq!((&forced["comparable"], &forced["forced"]), (&false.into(), &true.into()));
+    assert_eq!((&forced["differences"], forced["rows"].as_array().map(Vec::len)), (&differences, Some(6)));
+}
+
+#[test]
+fn imports_and_lists_of_loads_are_json_too() {
+    let folder = folder();
+    fs::write(folder.path().join("t.txt"), "T: 0 ( 1) P:80 I:1000 C: 10 Min: 1 Act: 2 Avg: 2 Max: 5\n")
+        .unwrap();
+    let imported = isolator(folder.path(), &["import", "t.txt", "--json", "-"]).ended(0).json();
+    conforms(&imported, "prove");
+    has_the_fixed_names_of_a_run(&imported);
+    assert_eq!((&imported["bundle"], &imported["rows"][0]["max_ns"]), (&"evidence/t".into(), &5000.into()));
+
+    let listed = isolator(folder.path(), &["load", "--list", "--json"]).ended(0).json();
+    conforms(&listed, "load-list");
+    assert_eq!(listed["loads"][0]["name"], "idle");
+
+    let loaded =
+        isolator(folder.path(), &["load", "timers", "--duration", "1s", "--cpus", "0", "--json", "--quiet"]);
+    conforms(&loaded.ended(0).json(), "load");
+}
+
+#[test]
+fn a_result_that_goes_through_a_link_leaves_it_a_link() {
+    let folder = folder();
+    fs::write(folder.path().join("t.txt"), "T: 0 ( 1) P:80 I:1000 C: 10 Min: 1 Act: 2 Avg: 2 Max: 5\n")
+        .unwrap();
+    fs::write(folder.path().join("real.json"), "").unwrap();
+    let link = folder.path().join("link.json");
+    std::os::unix::fs::symlink("real.json", &link).unwrap();
+    isolator(folder.path(), &["import", "t.txt", "--json", "link.json"]).ended(0);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    conforms(&read(&folder.path().join("real.json")), "prove");
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the program ends: 0 the limit holds, 1 it could not be done, 2 it does not hold or is not proven to.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+
+/// Five cycles in a second with 199 ms to spare: holds on every machine that is alive.
+const EASY: [&str; 6] = ["--period", "200ms", "--limit", "199ms", "--claim", "0.7"];
+
+fn codes(document: &Value) -> String {
+    let taints = document["taints"].as_array().unwrap().iter();
+    let codes = taints.map(|taint| taint["code"].as_str().unwrap()).chain(["steal", "page-faults"]);
+    codes.collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn a_limit_that_holds_ends_with_status_0_where_every_taint_is_accepted() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let first = isolator(folder.path(), &short("first", &[&EASY[..], &["--json", "-"]].concat())).judged();
+    let first = first.json();
+    let (taints, held) = (first["taints"].as_array().unwrap(), first["verdict"]["held"].as_bool().unwrap());
+    assert_eq!(held, taints.is_empty(), "nothing but taints speaks against it: {first:#}");
+    assert_eq!(first["verdict"]["outcome"], if held { "held" } else { "unproven" });
+
+    let accepted = codes(&first);
+    let args = [&EASY[..], &["--accept", &accepted, "--json", "-"]].concat();
+    let second = isolator(folder.path(), &short("second", &args)).ended(0).json();
+    assert_eq!((&second["verdict"]["held"], &second["verdict"]["outcome"]), (&true.into(), &"held".into()));
+    assert!(second["taints"].as_array().unwrap().iter().all(|taint| taint["accepted"] == true));
+    assert!(second["taints"].as_array().unwrap().len() >= taints.len().min(1), "they are shown all the same");
+    isolator(folder.path(), &["report", "second"]).ended(0);
+    isolator(folder.path(), &["report", "second", "first"]).ended(if held { 0 } else { 2 });
+}
+
+#[test]
+fn a_limit_that_does_not_hold_ends_with_status_2_and_says_why() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let ran = isolator(folder.path(), &short("b", &["--limit", "1ns"])).ended(2);
+    let last = ran.stdout.lines().rev().find(|line| line.starts_with("==>")).unwrap_or_default();
+    assert_eq!(last, "==> DOES NOT HOLD 1 ns", "{ran:#?}");
+    assert!(ran.stdout.ends_with("Report: b/report.html\n"), "{ran:#?}");
+    for file in ["manifest.json", "verdict.json", "report.html", "spikes.jsonl"] {
+        assert!(folder.path().join("b").join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+    isolator(folder.path(), &["report", "b"]).ended(2);
+}
+
+#[test]
+fn too_few_samples_for_the_claim_prove_nothing() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let args = [&EASY[..4], &["--loops", "3", "--duration", "60s", "--json", "-"]].concat();
+    let document = isolator(folder.path(), &short("b", &args)).ended(2).json();
+    assert_eq!(document["rows"][0]["count"], 3, "{document:#}");
+    let reasons = document["verdict"]["reasons"].to_string();
+    let reason = "3 samples cannot support a miss rate below 0.001; 3000 without a miss would";
+    assert!(reasons.contains(reason), "{reasons}");
+}
+
+#[test]
+fn what_cannot_run_here_is_said_and_nothing_is_proven() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let mut command = command(folder.path(), &short("b", &["--loads", "cpu,idle", "--json", "-"]));
+    let ran: Ran = command.env("PATH", "").output().unwrap().into();
+    let document = ran.ended(2).json();
+    let not_run = &document["not_run"][0];
+    assert_eq!((&not_run["probe"], &not_run["load"]), (&"wakeup".into(), &"cpu".into()), "{document:#}");
+    let reason = "package stress-ng missing; apt-get install stress-ng";
+    assert!(not_run["reason"].as_str().unwrap().contains(reason), "{document:#}");
+    assert_eq!(
+        document["rows"].as_array().map(Vec::len),
+        Some(1),
+        "the other row was measured: {document:#}"
+    );
+}
+
+#[test]
+fn where_nothing_at_all_could_be_measured_the_line_says_why() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let mut command = command(folder.path(), &short("b", &["--loads", "cpu", "--quiet"]));
+    let ran: Ran = command.env("PATH", "").output().unwrap().into();
+    ran.refused(
+        "cannot measure wakeup under cpu: cannot run the load cpu here: package stress-ng missing; apt-get install stress-ng, or leave this load out of --loads",
+    );
+}
