@@ -164,9 +164,13 @@ impl Session<'_> {
         let mut running = match load.start(&placement) {
             Ok(running) => running,
             Err(error) => {
+                let reason = match error {
+                    load::Error::NotAvailable { reason, cure, .. } => format!("{reason}; {cure}"),
+                    other => other.to_string(),
+                };
                 for probe in &self.asked.probes {
-                    self.not_run(probe, &name, &error.to_string());
-                    self.live.row_ended(&format!("not run: {error}"));
+                    self.not_run(probe, &name, &reason);
+                    self.live.row_ended(&format!("not run: {reason}"));
                 }
                 return Ok(self.bundle.manifest(&self.manifest)?);
             }

@@ -45,6 +45,22 @@ fn what_is_exported_for_other_tools_is_imported_with_the_same_counts() {
 }
 
 #[test]
+fn a_bundle_packed_into_one_file_reads_like_its_folder() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    bundle(folder.path(), "b", &[]);
+    isolator(folder.path(), &["export", "b", "--as", "archive"]).ended(0);
+    let read = |bundle: &str| {
+        let mut document = isolator(folder.path(), &["report", bundle, "--json"]).judged().json();
+        document["bundle"] = Value::Null;
+        document
+    };
+    assert_eq!(read("b.tar.zst"), read("b"));
+}
+
+#[test]
 fn a_report_shows_our_bundle_beside_an_imported_one() {
     if skipped_for_lack_of_cpus() {
         return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator export`: a bundle in another tool's format.
 
+use std::path::PathBuf;
+
 use evidence::Bundle;
 use evidence::export::{Choice, Format, export};
 
@@ -8,6 +10,9 @@ use crate::args::ExportArgs;
 use crate::output::{Exit, Outcome, print};
 
 pub fn run(args: &ExportArgs) -> Outcome {
+    if args.format == "archive" {
+        return archive(args);
+    }
     let format: Format = args.format.parse()?;
     let choice = Choice { load: args.load.clone(), probe: args.probe.clone() };
     let text = export(&Bundle::open(&args.bundle)?, format, &choice)?;
@@ -15,5 +20,14 @@ pub fn run(args: &ExportArgs) -> Outcome {
         Some(path) => evidence::writer::replace(path, text.as_bytes())?,
         None => print(&text)?,
     }
+    Ok(Exit::Held)
+}
+
+/// The whole bundle in one file, which every verb reads like the folder.
+fn archive(args: &ExportArgs) -> Outcome {
+    Bundle::open(&args.bundle)?;
+    let file = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.tar.zst", args.bundle.display())));
+    evidence::archive::pack(&args.bundle, &file)?;
+    print(&format!("Archive: {}\n", file.display()))?;
     Ok(Exit::Held)
 }
