@@ -73,11 +73,18 @@ pub fn run(probe: &str, cpu: u32, seconds: u64, seed: u64) -> Result<Outcome, Bo
         for (place, spike) in spikes.iter().enumerate().filter(|(_, spike)| within(spike)) {
             matched[place] |= spike.monotonic_ns <= stall.to_ns;
         }
-        let Some(length_ns) = expected(probe, stall, &spikes) else { continue };
+        if !due(probe, stall, &spikes) {
+            continue;
+        }
         outcome.due += 1;
         let Some(spike) = spikes.iter().find(|spike| within(spike)) else { continue };
         outcome.seen += 1;
-        if !stall.clean {
+        let length_ns = match probe {
+            "spin" => stall.to_ns - stall.from_ns,
+            // What was left of the stall when the timer was due; a little before it, where both came at once.
+            _ => stall.to_ns - spike.monotonic_ns,
+        };
+        if !stall.clean || spike.monotonic_ns + LATE_NS < stall.from_ns {
             continue;
         }
         outcome.clean += 1;
@@ -89,18 +96,16 @@ pub fn run(probe: &str, cpu: u32, seconds: u64, seed: u64) -> Result<Outcome, Bo
     Ok(outcome)
 }
 
-/// How long the probe must say the stall was; `None` where it need not see it.
-fn expected(probe: &str, stall: &Stall, spikes: &[Spike]) -> Option<u64> {
-    match probe {
-        "spin" => Some(stall.to_ns - stall.from_ns),
-        // The timer's grid is known from any spike; the first due time within the stall is what was late.
-        _ => {
-            let grid = spikes.first()?.monotonic_ns % PERIOD_NS;
-            let due_ns = (stall.from_ns + PERIOD_NS - 1 - grid) / PERIOD_NS * PERIOD_NS + grid;
-            let late_ns = stall.to_ns.checked_sub(due_ns)?;
-            (late_ns > THRESHOLD_NS + 5_000).then_some(late_ns)
-        }
+/// Whether the probe must see the stall: the spin probe any, the wakeup probe one in which its timer was due for
+/// longer than its threshold. The timer's grid is known from any spike.
+fn due(probe: &str, stall: &Stall, spikes: &[Spike]) -> bool {
+    if probe == "spin" {
+        return true;
     }
+    let Some(first) = spikes.first() else { return true };
+    let grid = first.monotonic_ns % PERIOD_NS;
+    let due_ns = (stall.from_ns + PERIOD_NS - 1 - grid) / PERIOD_NS * PERIOD_NS + grid;
+    stall.to_ns > due_ns + THRESHOLD_NS + 5_000
 }
 
 type Seen = (Vec<Spike>, Vec<Stall>);

@@ -105,7 +105,7 @@ pub fn lanes(
     asked: &Asked,
     probe: &str,
     load: &str,
-    online: &CpuSet,
+    machine: &Snapshot,
 ) -> std::result::Result<Vec<Lane>, Box<dyn std::error::Error>> {
     let mut periods = match probe {
         "wakeup" => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
@@ -124,11 +124,14 @@ pub fn lanes(
                 priority,
                 (period / 4, period, period),
             )?;
-            let pinned = !matches!(policy, Policy::Deadline { .. });
+            let affinity = match policy {
+                Policy::Deadline { .. } => machine.deadline_cpus(cpu).iter().collect(),
+                _ => vec![cpu],
+            };
             lanes.push(Lane {
                 key: RowKey { probe: probe.to_string(), load: load.to_string(), cpu, period_ns: *period_ns },
                 policy,
-                affinity: if pinned { vec![cpu] } else { online.iter().collect() },
+                affinity,
                 limit_ns: Some(limit_ns),
                 threshold_ns: asked.threshold_ns.unwrap_or(limit_ns),
             });
@@ -164,7 +167,7 @@ mod tests {
             ..RunOptions::default()
         };
         let asked = complete(Asked::default(), &options, &machine(4, "2-3"));
-        let lanes = lanes(&asked, "wakeup", "idle", &"0-3".parse().unwrap()).unwrap();
+        let lanes = lanes(&asked, "wakeup", "idle", &machine(4, "2-3")).unwrap();
         let seen = lanes
             .iter()
             .map(|lane| (lane.key.cpu, lane.key.period_ns.unwrap(), lane.policy, lane.limit_ns.unwrap()));
@@ -172,6 +175,16 @@ mod tests {
         let expected =
             [(2, base), (2, servo), (3, base), (3, servo)].map(|(cpu, (p, policy, l))| (cpu, p, policy, l));
         assert_eq!(seen.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_deadline_thread_is_allowed_what_the_kernel_demands_and_others_are_pinned() {
+        let affinity = |policy: &str| {
+            let options = RunOptions { policy: Some(policy.into()), ..RunOptions::default() };
+            let asked = complete(Asked::default(), &options, &machine(4, "2-3"));
+            lanes(&asked, "wakeup", "idle", &machine(4, "2-3")).unwrap()[0].affinity.clone()
+        };
+        assert_eq!((affinity("deadline"), affinity("rr")), (vec![2, 3], vec![2]));
     }
 
     #[test]

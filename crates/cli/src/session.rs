@@ -204,7 +204,7 @@ impl Session<'_> {
             self.not_run(probe, load, "the run was ended before it began");
             return Ok(());
         }
-        let lanes = asked::lanes(self.asked, probe, load, &self.machine.online())?;
+        let lanes = asked::lanes(self.asked, probe, load, self.machine)?;
         let duration_ns = self.asked.duration_ns.unwrap_or(ENDLESS_NS);
         let first = self.manifest.rows.len();
         let kind = match probe {

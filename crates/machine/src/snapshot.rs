@@ -201,4 +201,35 @@ impl Snapshot {
         let shared = self.cpus.iter().filter(|cpu| cpus.contains(cpu.id)).flat_map(|cpu| cpu.siblings.iter());
         shared.collect::<CpuSet>().without(cpus)
     }
+
+    /// The CPUs that a deadline thread for `id` must be allowed to run on, `id` among them. While the kernel limits
+    /// deadline bandwidth, it takes no such thread whose affinity is less than its root domain
+    /// (kernel/sched, `__sched_setscheduler`): all CPUs that are set apart make one, all others another. Limit:
+    /// cgroup partitions of type `root` make more, and are not known here.
+    pub fn deadline_cpus(&self, id: u32) -> CpuSet {
+        if self.scheduler.rt_runtime_us == Some(-1) {
+            return CpuSet::from_iter([id]);
+        }
+        let (online, apart) = (self.online(), self.isolation.set_apart());
+        if apart.contains(id) { apart.and(&online) } else { online.without(&apart) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_thread_needs_its_whole_root_domain_unless_bandwidth_has_no_limit() {
+        let cpu = |id| Cpu { id, online: id != 3, ..Cpu::default() };
+        let mut machine = Snapshot { cpus: (0..6).map(cpu).collect(), ..Snapshot::default() };
+        let seen = |machine: &Snapshot| [0, 4].map(|id| machine.deadline_cpus(id).to_string());
+        assert_eq!(seen(&machine), ["0-2,4-5", "0-2,4-5"]);
+        machine.isolation.isolated = "3-4".parse().unwrap();
+        assert_eq!(seen(&machine), ["0-2,5", "4"]);
+        machine.isolation.partitions = "5".parse().unwrap();
+        assert_eq!(seen(&machine), ["0-2", "4-5"]);
+        machine.scheduler.rt_runtime_us = Some(-1);
+        assert_eq!(seen(&machine), ["0", "4"]);
+    }
 }

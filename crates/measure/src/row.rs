@@ -67,7 +67,8 @@ pub struct Lane {
     pub key: RowKey,
     /// The policy it asks for.
     pub policy: Policy,
-    /// CPUs that it asks for; the kernel pins no deadline thread, so that one needs all.
+    /// CPUs that it asks for: its own, or with the deadline policy what the kernel demands
+    /// ([`machine::Snapshot::deadline_cpus`]).
     pub affinity: Vec<u32>,
     /// The limit that judges it.
     pub limit_ns: Option<u64>,

@@ -46,14 +46,18 @@ pub struct Gap {
 /// Removes the tracing instance of a run that was killed, which ends its tracer; says whether there was one.
 pub fn remove_leftover() -> bool {
     // The kernel refuses it for an instance that a run still reads from.
-    TRACEFS.iter().any(|root| fs::remove_dir(Path::new(root).join("instances").join(INSTANCE)).is_ok())
+    tracefs().is_some_and(|root| fs::remove_dir(root.join("instances").join(INSTANCE)).is_ok())
+}
+
+/// Where tracefs is. Looking into the second place mounts it there, so that the first one goes first.
+fn tracefs() -> Option<&'static Path> {
+    TRACEFS.iter().map(Path::new).find(|root| root.join("instances").exists())
 }
 
 impl Hwlat {
     /// Starts it on `cpus` for gaps above `threshold_ns`, rounded up to whole microseconds.
     pub fn start(threshold_ns: u64, cpus: &[u32]) -> Result<Hwlat> {
-        let root = TRACEFS.iter().map(Path::new).find(|root| root.join("available_tracers").exists());
-        let root = root.ok_or("tracefs is not mounted (mount -t tracefs nodev /sys/kernel/tracing)")?;
+        let root = tracefs().ok_or("tracefs is not mounted (mount -t tracefs nodev /sys/kernel/tracing)")?;
         let tracers = read(&root.join("available_tracers"))?;
         if !tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
             return Err("this kernel has no hwlat tracer (CONFIG_HWLAT_TRACER)".into());

@@ -4,7 +4,7 @@
 use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Refuse, Taint};
-use super::{Finding, Request, name, us};
+use super::{Finding, Request, name, on_measured, us};
 use crate::row::PROBES;
 use crate::wakeup::TIMERS;
 
@@ -177,7 +177,30 @@ fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         let reason = format!("{found} was given for SCHED_{}", request.policy().to_uppercase());
         findings.push(Finding::new(Refuse, "priority", reason, "give --priority from 1 to 99"));
     }
+    if request.policy() == "deadline" {
+        findings.extend(deadline(machine, request));
+    }
     findings.extend(permission(machine, request, priority.unwrap_or(1)));
+    findings
+}
+
+/// What the deadline policy does to a probe: its thread has a budget, and often more CPUs than the measured one.
+fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if request.measures("spin") {
+        let reason = "SCHED_DEADLINE stops a thread that never sleeps as soon as its runtime is used up";
+        findings.push(Finding::new(Taint, "deadline-runtime", reason, "measure spin with --policy fifo"));
+    }
+    let roaming = on_measured(machine, request, |cpu| {
+        Some(machine.deadline_cpus(cpu.id)).filter(|allowed| *allowed != CpuSet::from_iter([cpu.id]))
+    });
+    findings.extend(roaming.into_iter().map(|found| {
+        let allowed = name(&found.what);
+        let reason = format!("a deadline thread for {} may run on any of {allowed}", found.on);
+        let cure = "sysctl kernel.sched_rt_runtime_us=-1, with which the kernel lets it be pinned, or isolate that \
+                    CPU alone";
+        Finding::new(Taint, "deadline-not-pinned", reason, cure).on(found.cpu)
+    }));
     findings
 }
 

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The short form of the bench's ground truth: no injected stall goes unseen.
+
+use bench::ground_truth::run;
+use measure::preflight::Privilege;
+
+#[test]
+fn both_probes_see_every_stall() {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if !Privilege::of_this_process().cap_sys_nice || cpus < 2 {
+        println!("skipped: SCHED_FIFO 99 and two CPUs are needed");
+        return;
+    }
+    for probe in ["spin", "wakeup"] {
+        let outcome = run(probe, 1, 4, 7).unwrap();
+        assert!(outcome.due > 20, "{probe}: {outcome:?}");
+        assert_eq!(outcome.seen, outcome.due, "{probe}: {outcome:?}");
+        assert!(outcome.right > 0, "{probe}: {outcome:?}");
+    }
+}
