@@ -13,8 +13,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const DAY_S: u64 = 86_400;
 
 /// Seconds of each ground-truth run, and how many.
-const TRUTH_S: u64 = 20;
-const TRUTH_RUNS: u64 = 3;
+const TRUTH_S: u64 = 15;
+const TRUTH_RUNS: u64 = 2;
 
 fn main() -> Result<()> {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
@@ -35,6 +35,7 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
     let cyclictest = peers::cyclictest_instructions(scratch.path())?;
     say("busy loops, alternating");
     let (spin, oslat) = peers::spin(isolator, scratch.path(), 5)?;
+    let counter_ns = peers::counter_ns();
     say("a day of twelve CPUs");
     let day = a_day(&scratch.path().join("day"))?;
     say("stalls of known length");
@@ -44,7 +45,15 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
             truth.push((probe, ground_truth::run(probe, 1, TRUTH_S, seed)?));
         }
     }
-    let text = page::page(&page::Figures { ours, cyclictest, spin_ns: spin, oslat_ns: oslat, day, truth });
+    let text = page::page(&page::Figures {
+        ours,
+        cyclictest,
+        spin_ns: spin,
+        counter_ns,
+        oslat_ns: oslat,
+        day,
+        truth,
+    });
     print!("{text}");
     if let Some(output) = output {
         evidence::writer::replace(output, text.as_bytes())?;

@@ -90,14 +90,10 @@ fn per_sample(scratch: &Path, name: &str, command: impl Fn(u64, &Path) -> Comman
     }
     let samples = (LONG - SHORT) as f64;
     let all = |threads: &[u64]| threads.iter().sum::<u64>() as f64;
-    let grown = |thread: usize| {
-        counts[1]
-            .get(thread)
-            .zip(counts[0].get(thread))
-            .map_or(0.0, |(long, short)| *long as f64 - *short as f64)
-    };
-    let busiest = (0..counts[1].len()).map(grown).fold(0.0, f64::max);
-    Ok(Instructions { thread: busiest / samples, process: (all(&counts[1]) - all(&counts[0])) / samples })
+    // Thread 1 is the main one; the measuring thread is the one that it starts, in both programs.
+    let measuring = |threads: &[u64]| threads.get(1).copied().ok_or("callgrind saw no measuring thread");
+    let thread = measuring(&counts[1])? as f64 - measuring(&counts[0])? as f64;
+    Ok(Instructions { thread: thread / samples, process: (all(&counts[1]) - all(&counts[0])) / samples })
 }
 
 fn clear(scratch: &Path) -> Result<()> {
@@ -171,6 +167,19 @@ pub fn spin(isolator: &Path, scratch: &Path, runs: usize) -> Result<(f64, f64)> 
         theirs.push(thread["duration"].as_f64().ok_or("oslat wrote no duration")? * 1e9 / iterations);
     }
     Ok((median(ours), median(theirs)))
+}
+
+/// Nanoseconds of reading the processor's counter and nothing else: what no busy loop can be faster than.
+pub fn counter_ns() -> f64 {
+    const READS: u64 = 20_000_000;
+    let read = || {
+        let began = std::time::Instant::now();
+        (0..READS).for_each(|_| {
+            std::hint::black_box(rt::clock::counter());
+        });
+        began.elapsed().as_secs_f64() * 1e9 / READS as f64
+    };
+    median((0..5).map(|_| read()).collect())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
