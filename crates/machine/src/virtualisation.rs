@@ -9,7 +9,7 @@ use crate::identity::field;
 use crate::tree::Tree;
 
 /// What is said of a machine that is virtual without saying how.
-const UNKNOWN: &str = "virtual machine, kind unknown";
+const UNKNOWN: &str = "of unknown kind";
 
 /// Beginnings of DMI's vendor and product names, and whose they are.
 const MAKERS: &[(&str, &str)] = &[

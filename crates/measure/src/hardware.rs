@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use evidence::Histogram;
-use evidence::manifest::{Granted, Manifest, Second, Spike, State};
+use evidence::manifest::{Granted, Manifest, Second, Spike, State, Taint};
 use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
 use rt::clock::monotonic_ns;
 
@@ -44,17 +44,16 @@ pub fn measure(
     let smi_before = lanes.iter().map(|lane| smi_count(lane.key.cpu)).collect::<Vec<_>>();
     let threshold_ns = lanes.iter().map(|lane| lane.threshold_ns).min().unwrap_or(0);
     let cpus = lanes.iter().map(|lane| lane.key.cpu).collect::<Vec<_>>();
-    let start_ns = monotonic_ns();
     let measured = match Hwlat::start(threshold_ns, &cpus) {
         Ok(tracer) => {
-            manifest.notes.push(format!("hardware: {}", tracer.watched()));
-            let span = Span { start_ns, duration_ns };
-            trace(&tracer, lanes, span, bundle, manifest, stop, observe)
+            manifest.notes.push(format!("hardware: {}", tracer.watches()));
+            trace(&tracer, lanes, duration_ns, bundle, manifest, stop, observe)
         }
         Err(why) if smi_before.iter().all(Option::is_none) => {
             Err(not_available(format!("{why}, and no SMI count can be read from /dev/cpu/N/msr")))
         }
         Err(why) => {
+            let start_ns = monotonic_ns();
             while monotonic_ns() - start_ns < duration_ns && !stop.load(Ordering::SeqCst) {
                 std::thread::sleep(LOOK_EVERY);
             }
@@ -70,13 +69,6 @@ pub fn measure(
     measured
 }
 
-/// When a row began, and how long it lasts.
-#[derive(Clone, Copy)]
-struct Span {
-    start_ns: u64,
-    duration_ns: u64,
-}
-
 fn not_available(why: String) -> Error {
     Error::NotAvailable("the hardware probe", why)
 }
@@ -85,7 +77,7 @@ fn not_available(why: String) -> Error {
 fn trace(
     tracer: &Hwlat,
     lanes: &[Lane],
-    Span { start_ns, duration_ns }: Span,
+    duration_ns: u64,
     bundle: &mut BundleWriter,
     manifest: &mut Manifest,
     stop: &AtomicBool,
@@ -98,7 +90,7 @@ fn trace(
         records.push(Record::of(lane, duration_ns, bundle.series(&lane.key, 0.0)?));
     }
     bundle.manifest(manifest)?;
-    let mut elapsed_ns = 0;
+    let (start_ns, mut elapsed_ns) = (monotonic_ns(), 0);
     while elapsed_ns < duration_ns && !stop.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK_EVERY.min(Duration::from_nanos(duration_ns - elapsed_ns)));
         for gap in tracer.gaps() {
@@ -128,7 +120,27 @@ fn trace(
         record.writer.finish()?;
         entry.state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
     }
+    if elapsed_ns < tracer.round_ns() {
+        manifest.taints.push(too_short(lanes, elapsed_ns, tracer.round_ns()));
+    }
     Ok(())
+}
+
+/// Without this, no gap seen would read as none there.
+fn too_short(lanes: &[Lane], had_ns: u64, needed_ns: u64) -> Taint {
+    let s = |ns: u64| ns as f64 / 1e9;
+    Taint {
+        code: "too-short".into(),
+        reason: format!(
+            "not every CPU was watched: the hwlat tracer had {:.1} s of {:.1} s",
+            s(had_ns),
+            s(needed_ns)
+        ),
+        cure: Some(format!("measure hardware for {} s at the least", needed_ns.div_ceil(NS_PER_S))),
+        load: lanes.first().map(|lane| lane.key.load.clone()),
+        cpu: None,
+        accepted: false,
+    }
 }
 
 /// The series of one CPU while it grows.

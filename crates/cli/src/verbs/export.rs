@@ -26,7 +26,8 @@ pub fn run(args: &ExportArgs) -> Outcome {
 /// The whole bundle in one file, which every verb reads like the folder.
 fn archive(args: &ExportArgs) -> Outcome {
     Bundle::open(&args.bundle)?;
-    let file = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.tar.zst", args.bundle.display())));
+    let file =
+        args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.tar.zst", args.bundle.display())));
     evidence::archive::pack(&args.bundle, &file)?;
     print(&format!("Archive: {}\n", file.display()))?;
     Ok(Exit::Held)

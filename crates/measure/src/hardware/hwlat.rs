@@ -29,7 +29,14 @@ pub struct Hwlat {
     /// Its output; absent while the tracer is set up or taken down, since the kernel changes no tracer whose output
     /// somebody has open.
     pipe: Option<File>,
-    watched: String,
+    watch: Watch,
+}
+
+/// How it shares out its time.
+#[derive(Debug, PartialEq)]
+struct Watch {
+    words: String,
+    round_ns: u64,
 }
 
 /// A stretch of time that nobody accounts for.
@@ -65,14 +72,14 @@ impl Hwlat {
         let detector = |name: &str| read(&root.join("hwlat_detector").join(name));
         // Without the file (before Linux 5.15) there is the one mode.
         let mode = detector("mode").unwrap_or("[round-robin]".into());
-        let watched = watched(&mode, &detector("width")?, &detector("window")?, cpus.len())?;
+        let watch = watch(&mode, &detector("width")?, &detector("window")?, cpus.len())?;
         remove_leftover();
         let instance = root.join("instances").join(INSTANCE);
         fs::create_dir(&instance).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => "another isolator measures with it now".to_string(),
             kind => format!("no tracing instance can be made in {} ({kind})", root.display()),
         })?;
-        let mut tracer = Hwlat { instance, pipe: None, watched };
+        let mut tracer = Hwlat { instance, pipe: None, watch };
         write(&tracer.file("tracing_on"), "0")?;
         write(&tracer.file("tracing_cpumask"), &mask(cpus))?;
         fs::write(tracer.file("current_tracer"), "hwlat").map_err(|error| match error.kind() {
@@ -88,8 +95,13 @@ impl Hwlat {
     }
 
     /// Which part of the time it watches, in words.
-    pub fn watched(&self) -> &str {
-        &self.watched
+    pub fn watches(&self) -> &str {
+        &self.watch.words
+    }
+
+    /// How long it takes until it has watched every CPU once, in nanoseconds.
+    pub fn round_ns(&self) -> u64 {
+        self.watch.round_ns
     }
 
     /// What it told since the last call.
@@ -120,14 +132,13 @@ impl Drop for Hwlat {
     }
 }
 
-/// Which part of the time each of `cpus` CPUs is watched: `width` of each `window`, in microseconds; in turn, or
-/// all at once.
-fn watched(mode: &str, width: &str, window: &str, cpus: usize) -> Result<String> {
+/// How each of `cpus` CPUs is watched: for `width` of each `window`, in microseconds; in turn, or all at once.
+fn watch(mode: &str, width: &str, window: &str, cpus: usize) -> Result<Watch> {
     let mode =
         mode.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("unknown", |(mode, _)| mode);
-    let share = match mode {
-        "round-robin" => cpus.max(1) as f64,
-        "per-cpu" => 1.0,
+    let turns = match mode {
+        "round-robin" => cpus.max(1) as u64,
+        "per-cpu" => 1,
         _ => {
             return Err(format!(
                 "hwlat_detector/mode is {mode}, so that the tracer does not keep to the measured CPUs (echo \
@@ -135,15 +146,16 @@ fn watched(mode: &str, width: &str, window: &str, cpus: usize) -> Result<String>
             ));
         }
     };
-    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0);
+    let number = |text: &str| text.trim().parse::<u64>().ok().filter(|number| (1..1 << 40).contains(number));
     let (Some(width), Some(window)) = (number(width), number(window)) else {
         return Err("hwlat_detector/width or window cannot be understood".into());
     };
-    let percent = (1e5 * width / window / share).round() / 1e3;
-    Ok(format!(
-        "each CPU was watched for {percent} % of the time, in stretches of {width} us ({mode}); a sample is the \
-         longest gap of a stretch"
-    ))
+    let percent = (1e5 * width as f64 / window as f64 / turns as f64).round() / 1e3;
+    let words = format!(
+        "the hwlat tracer watches each CPU for {percent} % of the time, in stretches of {width} us ({mode}); a sample \
+         is the longest gap of a stretch"
+    );
+    Ok(Watch { words, round_ns: ((turns - 1) * window + width) * 1000 })
 }
 
 /// One line of the tracer.
@@ -215,21 +227,22 @@ mod tests {
 
     #[test]
     fn the_part_of_the_time_that_is_watched_is_said() {
-        let words = |mode, width, cpus| watched(mode, width, "1000000\n", cpus).unwrap();
-        let in_turn = words("none [round-robin] per-cpu\n", "500000\n", 3);
-        assert!(
-            in_turn.starts_with("each CPU was watched for 16.667 % of the time, in stretches of 500000 us")
-        );
-        assert!(
-            words("none round-robin [per-cpu]\n", "250000\n", 3).starts_with("each CPU was watched for 25 %")
-        );
+        let of = |mode, width, cpus| watch(mode, width, "1000000\n", cpus).unwrap();
+        let in_turn = of("none [round-robin] per-cpu\n", "500000\n", 3);
+        let words = "the hwlat tracer watches each CPU for 16.667 % of the time, in stretches of 500000 us (round-robin)";
+        assert!(in_turn.words.starts_with(words), "{}", in_turn.words);
+        assert_eq!(in_turn.round_ns, 2_500_000_000);
+        let at_once = of("none round-robin [per-cpu]\n", "250000\n", 3);
+        assert!(at_once.words.contains(" 25 % "), "{}", at_once.words);
+        assert_eq!(at_once.round_ns, 250_000_000);
     }
 
     #[test]
     fn a_tracer_that_does_not_keep_to_the_measured_cpus_is_refused() {
-        let why = watched("[none] round-robin per-cpu\n", "500000", "1000000", 1).unwrap_err();
+        let why = watch("[none] round-robin per-cpu\n", "500000", "1000000", 1).unwrap_err();
         assert!(why.starts_with("hwlat_detector/mode is none"), "{why}");
-        assert!(watched("[per-cpu]", "0", "1000000", 1).is_err());
+        assert!(watch("[per-cpu]", "0", "1000000", 1).is_err());
+        assert!(watch("[per-cpu]", "500000", "18446744073709551615", 1).is_err());
     }
 
     #[test]

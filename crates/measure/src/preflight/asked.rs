@@ -14,6 +14,10 @@ pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     if request.measures("wakeup") {
         findings.extend(periods(request));
     }
+    if request.measures("hardware") && request.asked.loops.is_some() && request.asked.duration_ns.is_none() {
+        let reason = "the hardware probe has no cycles that --loops could count, and would never end";
+        findings.push(Finding::new(Refuse, "loops", reason, "give --duration"));
+    }
     findings.extend(cpus(machine, request));
     if request.measures_with_threads() {
         findings.extend(policy(machine, request));
@@ -103,8 +107,10 @@ fn periods(request: &Request) -> Vec<Finding> {
 fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let (measured, house_keeping) = (&request.asked.cpus, &request.asked.house_keeping);
     if machine.cpus.is_empty() {
+        let named = !measured.is_empty() && !house_keeping.is_empty();
         let reason = "which CPUs are online could not be read";
-        return vec![Finding::new(Note, "cpus-unknown", reason, "mount /sys where the program runs")];
+        let cure = "mount /sys where the program runs, or name CPUs with --cpus and --house-keeping";
+        return vec![Finding::new(if named { Note } else { Refuse }, "cpus-unknown", reason, cure)];
     }
     let online = machine.online();
     if measured.is_empty() {
