@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use evidence::histogram::index;
 use evidence::manifest::Second;
 use evidence::series::SWEEP_COLUMNS;
-use rt::clock::{Calibration, counter, paired};
+use rt::clock::{Calibration, counter, monotonic_ns, paired};
 
 use crate::recorder::Recorder;
 
@@ -76,7 +76,7 @@ pub fn run(
     recorder: &mut Recorder,
     stop: &AtomicBool,
 ) -> Drift {
-    while rt::clock::monotonic_ns() < spell.start_ns && !stop.load(Relaxed) {
+    while monotonic_ns() < spell.start_ns && !stop.load(Relaxed) {
         std::hint::spin_loop();
     }
     let short = &*short.0;
@@ -86,7 +86,6 @@ pub fn run(
     recorder.start(start_ns);
     let look_ticks = clock.hz / LOOKS;
     let end = base + clock.ticks(spell.end_ns.saturating_sub(start_ns));
-    let at_ns = |ticks: u64| base_ns + clock.ns(ticks - base);
     let (mut second, mut looks) = (0u32, 0u64);
     let mut tally = Tally::new(base);
     let mut next_look = base + look_ticks;
@@ -99,8 +98,10 @@ pub fn run(
             let slot = &short[gap as usize & (SHORT - 1)];
             slot.store(slot.load(Relaxed) + 1, Relaxed);
         } else {
-            let column = (clock.ns(last - base) / spell.column_ns) as usize % SWEEP_COLUMNS;
-            recorder.gap(at_ns(last), clock.ns(gap), column);
+            // Asked of the clock itself: a rate that is off by a millionth would be 86 ms off after a day.
+            let opened_ns = monotonic_ns().saturating_sub(clock.ns(gap));
+            let column = (opened_ns.saturating_sub(start_ns) / spell.column_ns) as usize % SWEEP_COLUMNS;
+            recorder.gap(opened_ns, clock.ns(gap), column);
         }
         tally.shortest = tally.shortest.min(gap);
         tally.longest = tally.longest.max(gap);
