@@ -94,12 +94,9 @@ impl Histogram {
     /// Counts everything that `other` counted.
     pub fn merge(&mut self, other: &Histogram) {
         for bucket in other.buckets() {
-            self.add(bucket.index, bucket.count, 0, bucket.from_ns, bucket.from_ns);
+            self.add(bucket.index, bucket.count, 0, other.min_ns(), other.max_ns());
         }
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        if let Some((min_ns, max_ns)) = other.extremes {
-            self.set_extremes(self.min_ns().min(min_ns), self.max_ns().max(max_ns));
-        }
     }
 
     /// Replaces the sum by one that was kept exactly elsewhere.
@@ -217,7 +214,8 @@ impl Histogram {
         corrected
     }
 
-    fn widen(&mut self, min_ns: u64, max_ns: u64) {
+    /// Lets minimum and maximum reach as far as these, at the least.
+    pub(crate) fn widen(&mut self, min_ns: u64, max_ns: u64) {
         let (low, high) = self.extremes.unwrap_or((min_ns, max_ns));
         self.extremes = Some((low.min(min_ns), high.max(max_ns)));
     }
@@ -283,5 +281,10 @@ mod tests {
         b.record(7);
         a.merge(&b);
         assert_eq!((a.count(), a.sum_ns(), a.min_ns(), a.max_ns()), (2, 1_000_010, 7, 1_000_003));
+        let mut empty = Histogram::new();
+        b = Histogram::new();
+        b.record(1_000_003);
+        empty.merge(&b);
+        assert_eq!((empty.min_ns(), empty.max_ns()), (1_000_003, 1_000_003));
     }
 }

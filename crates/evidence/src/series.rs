@@ -144,8 +144,7 @@ impl Series {
         }
         self.latency.set_sum(sum_ns.saturating_add(u128::from(line.row.sum_ns)));
         if line.row.count > 0 {
-            let (min_ns, max_ns) = (self.latency.min_ns(), self.latency.max_ns());
-            self.latency.set_extremes(min_ns.min(line.row.min_ns), max_ns.max(line.row.max_ns));
+            self.latency.widen(line.row.min_ns, line.row.max_ns);
         }
         for (signed, count) in &line.jitter {
             let (side, index) = if *signed < 0 {
@@ -351,6 +350,15 @@ mod tests {
         assert_eq!(read.early.count(), 6);
         assert_eq!(read.late.count(), 3);
         assert_eq!(read.histograms_text(Some(2)), series.histograms_text(Some(2)));
+    }
+
+    #[test]
+    fn seconds_that_come_together_keep_the_smallest_value_exact() {
+        let mut series = Series::default();
+        // Of several seconds at once, the last alone brings the buckets.
+        series.apply(&JournalLine { row: line(0).row, ..JournalLine::default() });
+        series.apply(&JournalLine { row: Second { min_ns: 950, ..line(1).row }, ..line(1) });
+        assert_eq!((series.latency.min_ns(), series.latency.max_ns()), (900, 1_002_000));
     }
 
     #[test]

@@ -14,10 +14,6 @@ pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     if request.measures("wakeup") {
         findings.extend(periods(request));
     }
-    if request.measures("hardware") && request.asked.loops.is_some() && request.asked.duration_ns.is_none() {
-        let reason = "the hardware probe has no cycles that --loops could count, and would never end";
-        findings.push(Finding::new(Refuse, "loops", reason, "give --duration"));
-    }
     findings.extend(cpus(machine, request));
     if request.measures_with_threads() {
         findings.extend(policy(machine, request));

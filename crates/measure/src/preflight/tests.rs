@@ -524,16 +524,6 @@ fn the_hardware_probe_does_not_depend_on_scheduling() {
 }
 
 #[test]
-fn the_hardware_probe_cannot_count_loops() {
-    let mut case = Case::well_tuned();
-    probes(&mut case, "hardware");
-    case.asked.loops = Some(1000);
-    assert_eq!(case.findings()[0].code, "loops");
-    case.asked.duration_ns = Some(1_000_000_000);
-    assert_eq!(case.findings(), []);
-}
-
-#[test]
 fn the_gravest_comes_first() {
     let mut case = Case::well_tuned();
     case.machine.hypervisor = Some("kvm".into());
