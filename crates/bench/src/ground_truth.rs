@@ -52,6 +52,9 @@ pub struct Outcome {
 /// Spikes above this are listed; stalls are longer.
 const THRESHOLD_NS: u64 = 40_000;
 
+/// Stalls this soon after the probe's start are not judged.
+const SETTLED_NS: u64 = 100_000_000;
+
 /// An injector that is late by this much was itself held up by the host or the scheduler.
 const LATE_NS: u64 = 20_000;
 
@@ -64,7 +67,12 @@ pub fn run(probe: &str, cpu: u32, seconds: u64, seed: u64) -> Result<Outcome, Bo
     let (spikes, stalls) = measure(probe, cpu, seconds, Some(seed))?;
     let mut outcome = Outcome { foreign_at_rest: rest.0.len(), ..Outcome::default() };
     let mut matched = vec![false; spikes.len()];
-    for stall in &stalls {
+    // On a busy machine the probe may be armed after the first stalls, which it need not see.
+    let start_ns = spikes.first().map_or(0, |spike| spike.monotonic_ns.saturating_sub(spike.at_ns));
+    let measured = start_ns + SETTLED_NS..start_ns + seconds * 1_000_000_000;
+    for stall in
+        stalls.iter().filter(|stall| measured.contains(&stall.from_ns) && measured.contains(&stall.to_ns))
+    {
         // A spike belongs to the stall that it ends with: whatever came before cannot end later.
         let within = |spike: &Spike| {
             let end_ns = spike.monotonic_ns + spike.latency_ns;
