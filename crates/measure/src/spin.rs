@@ -89,6 +89,7 @@ pub fn run(
     let (mut second, mut looks) = (0u32, 0u64);
     let mut tally = Tally::new(base);
     let mut next_look = base + look_ticks;
+    rt::scope::begin();
     let mut last = counter();
     loop {
         let now = counter();
@@ -121,6 +122,7 @@ pub fn run(
             break;
         }
     }
+    rt::scope::end();
     let (last_ns, last) = paired();
     let relative = clock.ns(last - base) as f64 / (last_ns - base_ns).max(1) as f64 - 1.0;
     Drift { relative }

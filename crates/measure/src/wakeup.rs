@@ -87,6 +87,7 @@ pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicB
     // Counted on beside due_ns: a division in every cycle would be the loop's dearest part.
     let (mut due, step) = (timespec(due_ns), timespec(period_ns));
     let mut left = cycles.loops;
+    rt::scope::begin();
     while due_ns < cycles.end_ns && left > 0 && !stop.load(Relaxed) {
         let woke_ns = wait_until(timer, due_ns, &due);
         samples.send(Sample { due_ns, woke_ns });
@@ -103,6 +104,7 @@ pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicB
             left = left.saturating_sub(missed);
         }
     }
+    rt::scope::end();
 }
 
 /// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`.

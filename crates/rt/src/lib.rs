@@ -5,6 +5,7 @@
 //! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
 //! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
 //! - [`power`]: a request to leave idle states quickly, held while it lives.
+//! - [`scope`]: markers that the lab's oscilloscope sees, at no cost.
 //! - [`thread`]: what the kernel says of the calling thread.
 //!
 //! This crate stands on the ground: it talks to the kernel and holds the unsafe code that takes.
@@ -13,6 +14,7 @@ pub mod clock;
 pub mod error;
 pub mod policy;
 pub mod power;
+pub mod scope;
 pub mod setup;
 pub mod thread;
 
