@@ -92,6 +92,21 @@ Examples:
   isolator export before --as cyclictest --load idle > idle.txt
   isolator export before --as csv -o before.csv";
 
+const LAB: &str = "\
+A guest is a real kernel with this program as its only process. Storms are kernel
+work that its housekeeping CPUs do; the scope, a plugin of QEMU, counts what
+reaches the isolated CPU, instruction by instruction.
+
+Examples:
+  isolator lab list
+  isolator lab run quiet static-keys --boot full
+  isolator lab run all --kernel debian-rt:6.1 --seed 7 -o before
+  isolator lab run cyclic --mode virtual
+  isolator lab shell --kernel ./bzImage
+
+Exit status: 0 done; 1 it could not be done, a storm took no effect, or the
+guest's kernel complained; 2 (gate) more interruptions than the baseline.";
+
 const RUN: &str = "\
 The order is: limit on locked memory, idle states, affinity, policy; then the
 command takes this program's place, and its exit status is the command's. What
@@ -126,6 +141,9 @@ pub enum Verb {
     /// Writes a bundle in another tool's format
     #[command(after_help = EXPORT)]
     Export(ExportArgs),
+    /// Boots real kernels in an emulator, disturbs them and looks on from outside
+    #[command(subcommand, after_help = LAB)]
+    Lab(LabVerb),
     /// Runs a command with affinity, policy and priority set up in the right order
     #[command(after_help = RUN)]
     Run(RunArgs),
@@ -374,4 +392,89 @@ mod tests {
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
     }
+}
+
+/// `isolator lab …`
+#[derive(Debug, Subcommand)]
+pub enum LabVerb {
+    /// Lists scenarios and boot lines
+    List(LabListArgs),
+    /// Shows a scenario as its file would hold it
+    Show(LabShowArgs),
+    /// Runs scenarios and writes one bundle of what was seen
+    Run(LabRunArgs),
+    /// A guest to type in
+    Shell(LabShellArgs),
+}
+
+/// `isolator lab list`
+#[derive(Debug, Args)]
+pub struct LabListArgs {
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator lab show`
+#[derive(Debug, Args)]
+pub struct LabShowArgs {
+    /// The scenario
+    pub scenario: String,
+}
+
+/// What every guest is made of.
+#[derive(Debug, Clone, Args)]
+pub struct GuestOptions {
+    /// The kernel: debian-rt, debian (6.12), with another version as debian-rt:6.1, or a file
+    #[arg(long, value_name = "KERNEL", default_value = "debian-rt")]
+    pub kernel: String,
+    /// The boot line: none, isolcpus, nohz_full, full, or text with {isolated} and {house_keeping} in it
+    #[arg(long, value_name = "LINE", default_value = "full")]
+    pub boot: String,
+    /// CPUs of a guest; the last one is isolated
+    #[arg(long, value_name = "2-8", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=8))]
+    pub cpus: u32,
+    /// The guests' architecture: x86_64, aarch64 [default: this machine's]
+    #[arg(long, value_name = "NAME")]
+    pub arch: Option<String>,
+}
+
+/// `isolator lab run`
+#[derive(Debug, Args)]
+pub struct LabRunArgs {
+    /// Scenarios by name, or files of them (.toml)
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub scenarios: Vec<String>,
+    /// What guests are made of.
+    #[command(flatten)]
+    pub guest: GuestOptions,
+    /// How guests run: count, virtual, real [default: count]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+    /// Length of the window in which interruptions count
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub duration: Duration,
+    /// Seed of everything that storms draw
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Let the guest's own tracing watch too, and compare it with the scope
+    #[arg(long)]
+    pub witness: bool,
+    /// Run guests again that ran before with the same content
+    #[arg(long)]
+    pub fresh: bool,
+    /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator lab shell`
+#[derive(Debug, Args)]
+pub struct LabShellArgs {
+    /// What the guest is made of.
+    #[command(flatten)]
+    pub guest: GuestOptions,
 }

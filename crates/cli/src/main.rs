@@ -21,9 +21,17 @@ use args::{Cli, Verb};
 use output::{Exit, Outcome, tell};
 
 fn main() -> ExitCode {
+    if lab::guest::is_init() {
+        return lab::guest::main();
+    }
     // A load's own part is no verb for people: it must start small and knows nothing of what follows.
     if std::env::args_os().nth(1).is_some_and(|verb| verb == load::WORKER_VERB) {
         return load::worker_main(std::env::args().skip(2));
+    }
+    match std::env::args().nth(1).as_deref() {
+        Some(lab::qemu::VERB) => return lab::qemu::become_emulator(std::env::args().skip(2)),
+        Some(lab::guest::storm::VERB) => return lab::guest::storm::main(std::env::args().skip(2)),
+        _ => {}
     }
     let cli = match Cli::try_parse_from(usage::join_json(std::env::args_os())) {
         Ok(cli) => cli,
@@ -47,6 +55,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),
+        Verb::Lab(args) => verbs::lab::run(args),
         Verb::Run(args) => verbs::run::run(&args),
         Verb::Generate(args) => verbs::generate::run(&args),
     }

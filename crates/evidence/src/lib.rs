@@ -4,7 +4,7 @@
 //! - [`manifest`]: what was asked, granted and noticed; [`series`]: the data of one row; [`histogram`] under it.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
-//! - [`document`]: the JSON that other programs rely on; [`import`] and [`export`] speak other tools' formats.
+//! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on; [`import`] and [`export`] speak other tools' formats.
 //!
 //! Only plain types: no probe, no load, no terminal. Latencies are nanoseconds throughout.
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ pub mod export;
 pub mod histogram;
 pub mod import;
 
+pub mod lab;
 pub mod limit;
 pub mod manifest;
 pub mod reader;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::archive::Files;
 use crate::error::{Error, Result};
+use crate::lab::LabDocument;
 use crate::manifest::{Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
 use crate::series::{JournalLine, Series, read_seconds};
 
@@ -20,6 +21,8 @@ pub struct Bundle {
     pub rows: Vec<Row>,
     /// Listed spikes.
     pub spikes: Vec<Spike>,
+    /// What the lab saw of a guest from outside, where the run was one of the lab.
+    pub lab: Option<LabDocument>,
     /// What is missing or damaged, in words; empty for a whole bundle.
     pub missing: Vec<String>,
 }
@@ -68,8 +71,18 @@ impl Bundle {
         }
         let spikes = read_spikes(files.read("spikes.jsonl")?, &mut missing);
         missing.extend(lost_spikes(&manifest.rows, spikes.len()));
-        Ok(Bundle { path: path.to_path_buf(), manifest, rows, spikes, missing })
+        let lab = read_lab(files.read("lab.json")?, &mut missing);
+        Ok(Bundle { path: path.to_path_buf(), manifest, rows, spikes, lab, missing })
     }
+}
+
+/// What the lab saw; damage is told.
+fn read_lab(text: Option<Vec<u8>>, missing: &mut Vec<String>) -> Option<LabDocument> {
+    let parsed = serde_json::from_slice(&text?);
+    if let Err(why) = &parsed {
+        missing.push(format!("lab.json is damaged: {why}"));
+    }
+    parsed.ok()
 }
 
 fn read_manifest(path: &Path, text: &[u8]) -> Result<Manifest> {

@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use evidence::compare::Comparison;
 use evidence::document::ProveDocument;
 use evidence::export::WithBuckets;
+use evidence::lab::LabDocument;
 use evidence::manifest::{Manifest, Spike};
 use evidence::verdict::Verdict;
 use evidence::{Error, Result};
@@ -16,6 +17,7 @@ use schemars::{Schema, schema_for};
 
 use crate::args::{Cli, GenerateArgs};
 use crate::output::{Exit, Outcome};
+use crate::verbs::lab::LabList;
 use crate::verbs::load::{Catalog, Loaded};
 
 pub fn run(args: &GenerateArgs) -> Outcome {
@@ -31,11 +33,13 @@ pub fn run(args: &GenerateArgs) -> Outcome {
 }
 
 /// Every document that another program may read.
-fn documents() -> [(&'static str, Schema); 8] {
+fn documents() -> [(&'static str, Schema); 10] {
     [
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
         ("export", schema_for!(WithBuckets)),
+        ("lab", schema_for!(LabDocument)),
+        ("lab-list", schema_for!(LabList)),
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),

@@ -54,6 +54,7 @@ fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
         manifest,
         rows: vec![Row { entry, series }],
         spikes: vec![],
+        lab: None,
         missing: vec![],
     }
 }

@@ -217,7 +217,7 @@ impl Found {
         }
         self.manifest.rows = rows.iter().map(|row| row.entry.clone()).collect();
         let (manifest, missing) = (self.manifest, self.missing);
-        Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), missing })
+        Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing })
     }
 
     /// Says what the source hides about a column: overflow, and periods that were missed and not counted.

@@ -240,6 +240,9 @@ pub fn write(bundle: &Bundle, folder: &Path) -> Result<()> {
         write_series(folder, &row.entry.key, &row.series)?;
     }
     writer.spikes(&bundle.spikes)?;
+    if let Some(lab) = &bundle.lab {
+        writer.json("lab.json", lab)?;
+    }
     writer.json("verdict.json", &Verdict::of(bundle))
 }
 

@@ -6,6 +6,7 @@
 
 mod column;
 mod comparison;
+mod lab;
 
 use std::collections::BTreeSet;
 
@@ -18,6 +19,7 @@ use crate::terminal::column::Column;
 use crate::text;
 
 pub use comparison::comparison;
+pub use lab::lab;
 
 /// How to write for the terminal at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -88,7 +88,7 @@ impl Plan {
         }
         let spikes: Vec<Spike> = rows.iter().flat_map(spikes).collect();
         let manifest = self.manifest(rows.iter().map(|row| row.entry.clone()).collect());
-        Bundle { path: PathBuf::from(self.name), manifest, rows, spikes, missing: Vec::new() }
+        Bundle { path: PathBuf::from(self.name), manifest, rows, spikes, lab: None, missing: Vec::new() }
     }
 
     /// The bundle written into `folder` and read again.

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `lab.json`: what was seen of guests from outside of them; `isolator lab run --json` is this document.
+//!
+//! Figures here are counts: interruptions, and instructions that the guest's kernel executed. They do not depend
+//! on the host's load, and none of them is a latency.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the lab ran and what the scope saw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabDocument {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The bundle's path; empty within the bundle itself.
+    pub bundle: String,
+    /// How the guests ran, and so what their figures mean.
+    pub mode: Mode,
+    /// Why this mode.
+    pub mode_reason: String,
+    /// The emulator and its version.
+    pub emulator: String,
+    /// The guests' kernel: release, and what was asked for.
+    pub kernel: String,
+    /// SHA-256 of the kernel's image.
+    pub kernel_digest: String,
+    /// The guests' architecture: `x86_64`, `aarch64`.
+    pub architecture: String,
+    /// The boot line without what the lab itself needs (console, symbols).
+    pub boot_line: String,
+    /// CPUs of a guest.
+    pub cpus: u32,
+    /// Seed of everything that storms draw.
+    pub seed: u64,
+    /// One entry for each scenario and isolated CPU; in the mode `count` only, since only there the scope looks on.
+    pub rows: Vec<LabRow>,
+    /// What disturbed, and whether it took effect.
+    pub storms: Vec<StormDid>,
+    /// The kernel log of all guests, judged.
+    pub guest_log: GuestLog,
+    /// What the guest's own tracing says of the same interruptions, set against the scope's record.
+    pub witness: Vec<Witness>,
+}
+
+/// How a guest runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Translated code, one host thread per CPU, with the scope: counts are exact, times mean nothing.
+    Count,
+    /// Translated code in instruction-count time: latencies are repeatable, in virtual nanoseconds.
+    Virtual,
+    /// On the processor itself: latencies of this machine under its hypervisor.
+    Real,
+}
+
+/// One isolated CPU in one scenario, from the marker *isolation begins* to *isolation ends*.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LabRow {
+    /// The scenario.
+    pub scenario: String,
+    /// The guest's CPU.
+    pub cpu: u32,
+    /// Length of the window by the guest's clock, in seconds.
+    pub seconds_guest: f64,
+    /// Excursions from user space to the kernel and back.
+    pub excursions: u64,
+    /// Instructions that the kernel executed in them.
+    pub kernel_instructions: u64,
+    /// Instructions of the longest one.
+    pub max_kernel_instructions: u64,
+    /// Instructions in user space.
+    pub user_instructions: u64,
+    /// The excursions by what they entered through.
+    pub by_entry: BTreeMap<String, Entry>,
+    /// The functions entered most, of all excursions whose path was kept: name to count.
+    pub functions: BTreeMap<String, u64>,
+    /// Excursions whose single record was not kept, since there were too many; counted all the same.
+    pub records_dropped: u64,
+}
+
+/// Excursions through one entry.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    /// How many.
+    pub count: u64,
+    /// Kernel instructions of all of them.
+    pub instructions: u64,
+    /// Kernel instructions of the longest.
+    pub max: u64,
+}
+
+/// A storm, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StormDid {
+    /// The scenario.
+    pub scenario: String,
+    /// The storm.
+    pub name: String,
+    /// Whether it did what it is named for; a storm that did not fails the run.
+    pub took_effect: bool,
+    /// What it did, in words and figures, or why it did not.
+    pub did: String,
+}
+
+/// The kernel's log, read to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestLog {
+    /// Lines read.
+    pub lines: u64,
+    /// Lines that say that something is wrong in the kernel, with the scenario.
+    pub warnings: Vec<String>,
+    /// `clean`, or `bad`: the run fails.
+    pub verdict: LogVerdict,
+}
+
+/// What the kernel's log says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogVerdict {
+    /// Nothing is wrong.
+    #[default]
+    Clean,
+    /// BUG, WARNING, Oops, a stall or lockdep's complaint.
+    Bad,
+}
+
+/// The guest's own record of interruptions against the scope's, matched in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Witness {
+    /// The scenario.
+    pub scenario: String,
+    /// The guest's CPU.
+    pub cpu: u32,
+    /// Interruptions that the guest's tracing named.
+    pub named: u64,
+    /// Interruptions that the scope saw.
+    pub seen: u64,
+    /// Those in both.
+    pub matched: u64,
+    /// matched / seen: what part of the truth the guest names.
+    pub recall: f64,
+    /// matched / named: what part of what the guest names is true.
+    pub precision: f64,
+    /// The first that differ, in words.
+    pub differences: Vec<String>,
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What runs inside a guest: this very program as its init. No shell, no distribution, no other file.
+//!
+//! Init mounts what a kernel offers, loads the job's modules, does the job, sends what came of it through the port,
+//! says [`END`] on the console and powers the machine off. Whatever fails is said on the console and ends the guest.
+
+pub mod measure;
+pub mod shell;
+pub mod storm;
+mod sys;
+mod trace;
+
+use std::error::Error;
+use std::fs::{self, File, OpenOptions};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot};
+
+use crate::frame;
+use crate::job::{END, JOB, Job, PORT, Task};
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// MODULE_INIT_COMPRESSED_FILE of finit_module(2).
+const COMPRESSED: i32 = 4;
+
+/// Whether this process is the init of a lab guest.
+pub fn is_init() -> bool {
+    std::process::id() == 1 && PathBuf::from(JOB).exists()
+}
+
+/// Init's main function; returns only where the machine cannot be powered off.
+pub fn main() -> ExitCode {
+    if let Err(error) = init() {
+        println!("isolator-guest: {error}");
+    }
+    println!("{END}");
+    rustix::fs::sync();
+    // With -no-reboot a restart ends the emulator, also where the kernel knows no way to cut the power.
+    let _ = reboot(RebootCommand::Restart);
+    ExitCode::FAILURE
+}
+
+fn init() -> Result<()> {
+    mounts()?;
+    let job: Job = serde_json::from_slice(&fs::read(JOB)?)?;
+    for module in &job.modules {
+        load_module(module)?;
+    }
+    match &job.task {
+        Task::Symbols => send(&mut port()?, "symbols", symbols()?.as_bytes()),
+        Task::Measure(task) => measure::run(task, &mut port()?),
+        Task::Shell => shell::run(),
+    }
+}
+
+fn mounts() -> Result<()> {
+    for (kind, at) in [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/run"),
+        ("tmpfs", "/tmp"),
+        ("tracefs", "/sys/kernel/tracing"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("cgroup2", "/sys/fs/cgroup"),
+    ] {
+        let made = fs::create_dir_all(at).is_ok();
+        let mounted = mount(kind, at, kind, MountFlags::empty(), None);
+        // A kernel may be built without debugfs; nothing works without the first five.
+        if let (Err(why), "proc" | "sysfs" | "devtmpfs" | "tmpfs") = (mounted, kind)
+            && why != rustix::io::Errno::BUSY
+        {
+            return Err(format!("cannot mount {kind} on {at} (folder: {made}): {why}").into());
+        }
+    }
+    Ok(())
+}
+
+fn load_module(file: &str) -> Result<()> {
+    let flags = if file.ends_with(".ko") { 0 } else { COMPRESSED };
+    match finit_module(File::open(file)?, c"", flags) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(why) => Err(format!("cannot load the module {file}: {why}").into()),
+    }
+}
+
+/// The port whose name is [`PORT`].
+fn port() -> Result<File> {
+    for entry in fs::read_dir("/sys/class/virtio-ports")? {
+        let entry = entry?;
+        if fs::read_to_string(entry.path().join("name"))?.trim() == PORT {
+            return Ok(OpenOptions::new().write(true).open(PathBuf::from("/dev").join(entry.file_name()))?);
+        }
+    }
+    Err(format!("this guest has no virtio port named {PORT}").into())
+}
+
+fn send(port: &mut File, name: &str, bytes: &[u8]) -> Result<()> {
+    Ok(frame::write(port, name, bytes)?)
+}
+
+/// The kernel's functions, a line each: address in hexadecimal, name.
+fn symbols() -> Result<String> {
+    fs::write("/proc/sys/kernel/kptr_restrict", "0")?;
+    let all = fs::read_to_string("/proc/kallsyms")?;
+    let mut text = String::with_capacity(all.len());
+    for line in all.lines() {
+        let mut words = line.split_ascii_whitespace();
+        if let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) =
+            (words.next(), words.next(), words.next())
+        {
+            text.extend([address, " ", name, "\n"]);
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text patching by static keys: switching one patches the kernel's code and has every CPU serialise its instruction
+//! stream (x86: text_poke_bp_batch -> do_sync_core; arm64: kick_all_cpus_sync).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::guest::Result;
+use crate::guest::storm::{Context, Kind, Storm};
+
+pub const STATIC_KEYS: Kind = Kind {
+    name: "static-keys",
+    about: "switches the static key of scheduler statistics on and off",
+    rounds: 60,
+    pace: Duration::from_millis(50),
+    modules: &[],
+    carried: &[],
+    ready: |_| Toggle::ready("/proc/sys/kernel/sched_schedstats", "schedstats"),
+};
+
+pub const TRACEPOINTS: Kind = Kind {
+    name: "tracepoints",
+    about: "switches tracepoints on and off, a static key and static calls each",
+    rounds: 60,
+    pace: Duration::from_millis(50),
+    modules: &[],
+    carried: &[],
+    ready: |_| {
+        Toggle::ready("/sys/kernel/tracing/events/kmem/kmem_cache_free/enable", "kmem:kmem_cache_free")
+    },
+};
+
+/// A file of a switch that reads as 0 or 1.
+struct Toggle {
+    file: PathBuf,
+    what: &'static str,
+    before: String,
+    switched: u64,
+}
+
+impl Toggle {
+    fn ready(file: &str, what: &'static str) -> Result<Box<dyn Storm>> {
+        let file = Path::new(file).to_path_buf();
+        let before = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        Ok(Box::new(Toggle { file, what, before, switched: 0 }))
+    }
+
+    fn set(&mut self, value: &str) -> Result<()> {
+        fs::write(&self.file, value)?;
+        if fs::read_to_string(&self.file)?.trim() != value {
+            return Err(format!("{} stays as it was", self.file.display()).into());
+        }
+        self.switched += 1;
+        Ok(())
+    }
+}
+
+impl Storm for Toggle {
+    fn round(&mut self, _: &mut Context) -> Result<()> {
+        self.set("1")?;
+        self.set("0")
+    }
+
+    fn end(&mut self, _: u64) -> Result<String> {
+        fs::write(&self.file, self.before.trim())?;
+        Ok(format!("{} switched {} times", self.what, self.switched))
+    }
+}

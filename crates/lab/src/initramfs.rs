@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A guest's root: this program as `/init`, its job, the modules that the job needs, and nothing else.
+//!
+//! The large part (program, modules) is one archive, the job another one behind it: the kernel takes them as one.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use cpio::NewcBuilder;
+
+use crate::job::{JOB, Job};
+use crate::kernel::Architecture;
+use crate::{Error, Result};
+
+/// Where modules lie in a guest.
+const MODULES: &str = "modules";
+
+const FILE: u32 = 0o100_755;
+const FOLDER: u32 = 0o040_755;
+const CHARACTER_DEVICE: u32 = 0o020_600;
+
+/// The program that guests of an architecture run as init: this one where it is static and of that architecture,
+/// else `isolator-ARCHITECTURE` beside it.
+pub fn guest_program(architecture: Architecture) -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(|e| Error::io("find", Path::new("this program"), &e))?;
+    let beside = own.with_file_name(format!("isolator-{architecture}"));
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    if cfg!(target_env = "musl") && architecture == Architecture::of_this_program() {
+        return Ok(own);
+    }
+    let cure = "run make lab, or put the static binary of that architecture there";
+    Err(Error::new(
+        "run guests",
+        format!("of {architecture}"),
+        format!("there is no {}", beside.display()),
+        cure,
+    ))
+}
+
+/// The bytes of an initramfs. `modules` and `carried` are module files on this machine; the job that is written names
+/// the first to be loaded, the others only lie there.
+pub fn build(program: &Path, modules: &[PathBuf], carried: &[PathBuf], job: &Job) -> Result<Vec<u8>> {
+    let read = |path: &Path| fs::read(path).map_err(|e| Error::io("read", path, &e));
+    let mut job = job.clone();
+    let mut files = vec![("init".to_string(), read(program)?)];
+    for module in modules.iter().chain(carried) {
+        let name = format!("{MODULES}/{}", module.file_name().unwrap_or_default().to_string_lossy());
+        files.push((name, read(module)?));
+    }
+    job.modules = files[1..=modules.len()].iter().map(|(name, _)| format!("/{name}")).collect();
+    let text = serde_json::to_vec(&job).map_err(|e| Error::new("write", JOB, e, "report this"))?;
+    files.push((JOB.trim_start_matches('/').to_string(), text));
+    let entries = ["dev", "run", "tmp", MODULES].map(|folder| entry(folder, FOLDER, Vec::new()));
+    let console = (
+        NewcBuilder::new("dev/console").mode(CHARACTER_DEVICE).rdev_major(5).rdev_minor(1),
+        Cursor::new(Vec::new()),
+    );
+    let files = files.into_iter().map(|(name, bytes)| entry(&name, FILE, bytes));
+    let entries = entries.into_iter().chain([console]).chain(files);
+    cpio::write_cpio(entries, Vec::new()).map_err(|e| Error::new("make", "an initramfs", e, "report this"))
+}
+
+fn entry(name: &str, mode: u32, bytes: Vec<u8>) -> (NewcBuilder, Cursor<Vec<u8>>) {
+    (NewcBuilder::new(name).mode(mode), Cursor::new(bytes))
+}
+
+/// The files of those modules that a package has as files, in the order given; the others are built into its kernel.
+/// A package carries no list of dependencies (depmod makes that when it is installed): name them too, first.
+pub fn modules(folder: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
+    names.iter().filter_map(|name| find(folder?, name)).collect()
+}
+
+/// The file of a module below a folder, whichever way it is compressed.
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).ok()?.flatten() {
+            let path = entry.path();
+            let file = entry.file_name().to_string_lossy().replace('-', "_");
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if file.split_once('.').is_some_and(|(stem, end)| stem == name && end.starts_with("ko")) {
+                return Some(path);
+            }
+        }
+    }
+    None
+}

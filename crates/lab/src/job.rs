@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a guest shall do: the host writes it into the initramfs as `/job.json`, the guest's init reads it.
+
+use machine::CpuSet;
+use serde::{Deserialize, Serialize};
+
+/// Where the guest finds its job.
+pub const JOB: &str = "/job.json";
+
+/// Name of the port that frames go through.
+pub const PORT: &str = "isolator";
+
+/// The last line of a guest that ended in order.
+pub const END: &str = "isolator-guest: end";
+
+/// The job of one guest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Files of kernel modules to load first, in order.
+    pub modules: Vec<String>,
+    /// What to do then.
+    pub task: Task,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// Send the kernel's symbols.
+    Symbols,
+    /// Measure while storms blow.
+    Measure(Measure),
+    /// Let a person type.
+    Shell,
+}
+
+/// A measurement under storms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    /// Arguments of this program, which measures and leaves a bundle in [`BUNDLE`].
+    pub arguments: Vec<String>,
+    /// The measured CPUs.
+    pub measured: CpuSet,
+    /// Where storms come from.
+    pub house_keeping: CpuSet,
+    /// The storms' names.
+    pub storms: Vec<String>,
+    /// Whether the storms blow together or take turns.
+    pub order: Order,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+    /// Whether the guest's own tracing shall watch the measured CPUs.
+    pub witness: bool,
+}
+
+/// How several storms share the time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// All at once.
+    #[default]
+    Together,
+    /// One round of one of them at a time, drawn from the seed.
+    Shuffled,
+}
+
+/// Where the guest's measurement leaves its bundle.
+pub const BUNDLE: &str = "/run/bundle";

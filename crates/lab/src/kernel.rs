@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kernels for guests: Debian's images, taken out of their packages without installing them, or a given file.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, Result, store};
+
+/// A guest's architecture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Architecture {
+    /// x86-64.
+    X86_64,
+    /// arm64.
+    Aarch64,
+}
+
+impl Architecture {
+    /// That of this program.
+    pub fn of_this_program() -> Architecture {
+        if cfg!(target_arch = "aarch64") { Architecture::Aarch64 } else { Architecture::X86_64 }
+    }
+
+    /// The one of that name, in the kernel's spelling or the distribution's.
+    pub fn named(name: &str) -> Result<Architecture> {
+        match name {
+            "x86_64" | "amd64" => Ok(Architecture::X86_64),
+            "aarch64" | "arm64" => Ok(Architecture::Aarch64),
+            _ => Err(Error::new(
+                "use the architecture",
+                name,
+                "there is no lab for it",
+                "choose x86_64 or aarch64",
+            )),
+        }
+    }
+
+    fn debian(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "amd64",
+            Architecture::Aarch64 => "arm64",
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Architecture::X86_64 => "x86_64",
+            Architecture::Aarch64 => "aarch64",
+        })
+    }
+}
+
+/// A kernel that a guest can boot.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// What it was asked for as: `debian-rt`, a path.
+    pub asked: String,
+    /// Its release, as `uname -r` says; for a file whose modules are not at hand, the file's name.
+    pub release: String,
+    /// Its architecture.
+    pub architecture: Architecture,
+    /// The image: bzImage or Image.
+    pub image: PathBuf,
+    /// `lib/modules/RELEASE` of its package.
+    pub modules: Option<PathBuf>,
+    /// SHA-256 of the image.
+    pub digest: String,
+}
+
+/// The kernel called `asked`: `debian-rt`, `debian` (with a version as in `debian-rt:6.1`), or a file.
+pub fn find(asked: &str, architecture: Architecture, say: &dyn Fn(&str)) -> Result<Kernel> {
+    let (name, version) = asked.split_once(':').unwrap_or((asked, "6.12"));
+    match name {
+        "debian-rt" => debian(asked, version, "-rt", architecture, say),
+        "debian" => debian(asked, version, "", architecture, say),
+        _ => given(asked, architecture),
+    }
+}
+
+/// A file; its modules are looked for where a package or a build leaves them.
+fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
+    let image = fs::canonicalize(asked).map_err(|e| {
+        let cure = "name a kernel image, or debian-rt, debian, debian-rt:6.1";
+        let why = e.to_string();
+        Error::new(
+            "use the kernel",
+            asked,
+            why.split(" (os error").next().unwrap_or(&why).to_lowercase(),
+            cure,
+        )
+    })?;
+    let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let release = name.split_once('-').map_or(name.clone(), |(_, release)| release.to_string());
+    let roots = image.parent().into_iter().flat_map(|boot| [boot.to_path_buf(), boot.join("..")]);
+    let modules = roots.map(|root| root.join("lib/modules").join(&release)).find(|folder| folder.is_dir());
+    let digest = store::digest_of(&image)?;
+    Ok(Kernel { asked: asked.to_string(), release, architecture, image, modules, digest })
+}
+
+/// The newest image of a series that the machine's package sources have.
+fn debian(
+    asked: &str,
+    version: &str,
+    flavour: &str,
+    architecture: Architecture,
+    say: &dyn Fn(&str),
+) -> Result<Kernel> {
+    let machine = architecture.debian();
+    let apt = Apt::new(machine)?;
+    let package = match apt.newest(version, flavour, machine) {
+        Some(package) => package,
+        None => {
+            say("reads the package lists");
+            apt.update()?;
+            apt.newest(version, flavour, machine).ok_or_else(|| {
+                let cure = "add a Debian suite that has it to the package sources, or give a kernel's file";
+                Error::new(
+                    "find the kernel",
+                    asked,
+                    format!("no package source has linux-image-{version}*{flavour}-{machine}"),
+                    cure,
+                )
+            })?
+        }
+    };
+    let folder = store::folder("kernels")?.join(&package);
+    if !folder.is_dir() {
+        say(&format!("fetches {package}"));
+        apt.unpack(&package, &folder)?;
+    }
+    let release = package.trim_start_matches("linux-image-").to_string();
+    let image = folder.join("boot").join(format!("vmlinuz-{release}"));
+    let modules = ["lib/modules", "usr/lib/modules"].map(|at| folder.join(at).join(&release));
+    let digest = store::digest_of(&image)?;
+    let modules = modules.into_iter().find(|folder| folder.is_dir());
+    Ok(Kernel { asked: asked.to_string(), release, architecture, image, modules, digest })
+}
+
+/// apt with package lists of its own, so that neither root nor another architecture's lists on this machine are
+/// needed; sources and keys are the machine's.
+struct Apt {
+    state: PathBuf,
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn new(machine: &str) -> Result<Apt> {
+        let state = store::folder("apt")?.join(machine);
+        for folder in ["lists/partial", "archives/partial"] {
+            let folder = state.join(folder);
+            fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
+        }
+        let status = state.join("status");
+        fs::write(&status, "").map_err(|e| Error::io("write", &status, &e))?;
+        let at = state.display();
+        let options = [
+            format!("Dir::State={at}"),
+            format!("Dir::State::status={at}/status"),
+            format!("Dir::Cache={at}"),
+            format!("APT::Architecture={machine}"),
+            format!("APT::Architectures={machine}"),
+            "APT::Sandbox::User=root".to_string(),
+        ];
+        Ok(Apt {
+            state,
+            options: options.into_iter().flat_map(|option| ["-o".to_string(), option]).collect(),
+        })
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> Result<String> {
+        let failed = |why: &str| {
+            let cure = "look at the package sources and the network, or give a kernel's file";
+            Error::new("run", format!("{program} {}", args.join(" ")), why, cure)
+        };
+        let output = Command::new(program).current_dir(&self.state).args(&self.options).args(args).output();
+        let output = output.map_err(|e| failed(&e.to_string()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let why = said.lines().rfind(|line| line.starts_with("E:")).unwrap_or("it failed");
+            return Err(failed(why));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn update(&self) -> Result<()> {
+        self.run("apt-get", &["update", "-qq"]).map(drop)
+    }
+
+    /// The package of the newest release: names hold the version, so the largest by its numbers.
+    fn newest(&self, version: &str, flavour: &str, machine: &str) -> Option<String> {
+        let names = self.run("apt-cache", &["pkgnames", &format!("linux-image-{version}.")]).ok()?;
+        newest_of(names.lines(), flavour, machine)
+    }
+
+    /// Unpacks a package into `folder`, whole or not at all.
+    fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
+        self.run("apt-get", &["download", "-qq", package])?;
+        let entries = fs::read_dir(&self.state).map_err(|e| Error::io("read", &self.state, &e))?;
+        let file = entries.flatten().map(|entry| entry.path()).find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
+        });
+        let file = file.ok_or_else(|| Error::new("unpack", package, "apt left no package", "try again"))?;
+        let half = folder.with_extension("half");
+        let _ = fs::remove_dir_all(&half);
+        let status = Command::new("dpkg-deb").arg("-x").arg(&file).arg(&half).status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err(Error::new(
+                "unpack",
+                file.display(),
+                "dpkg-deb failed",
+                "free some space, or remove the file",
+            ));
+        }
+        fs::rename(&half, folder).map_err(|e| Error::io("move into place", folder, &e))?;
+        fs::remove_file(&file).map_err(|e| Error::io("remove", &file, &e))
+    }
+}
+
+/// The newest of packages such as `linux-image-6.12.117+deb12-rt-amd64`.
+fn newest_of<'a>(names: impl Iterator<Item = &'a str>, flavour: &str, machine: &str) -> Option<String> {
+    let end = format!("{flavour}-{machine}");
+    let numbers = |name: &str| -> Option<Vec<u32>> {
+        let version = name.strip_prefix("linux-image-")?.strip_suffix(&end)?;
+        version.split(['.', '-', '+']).map(|part| part.trim_start_matches("deb").parse().ok()).collect()
+    };
+    names.filter_map(|name| Some((numbers(name)?, name))).max().map(|(_, name)| name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_image_is_the_largest_by_numbers_and_of_the_flavour() {
+        let names = [
+            "linux-image-6.12.90+deb12-rt-amd64",
+            "linux-image-6.12.117+deb12-amd64",
+            "linux-image-6.12.117+deb12-rt-amd64",
+            "linux-image-6.12.117+deb12-rt-amd64-dbg",
+            "linux-image-6.12.117+deb12-rt-amd64-unsigned",
+            "linux-image-6.12.117+deb12-cloud-amd64",
+            "linux-image-6.12-rt-amd64",
+        ];
+        let newest = |flavour| newest_of(names.into_iter(), flavour, "amd64");
+        assert_eq!(newest("-rt").as_deref(), Some("linux-image-6.12.117+deb12-rt-amd64"));
+        assert_eq!(newest("").as_deref(), Some("linux-image-6.12.117+deb12-amd64"));
+        assert_eq!(
+            newest_of(["linux-image-6.1.0-55-rt-amd64"].into_iter(), "-rt", "amd64").as_deref(),
+            Some("linux-image-6.1.0-55-rt-amd64")
+        );
+        assert_eq!(newest_of(names.into_iter(), "-rt", "arm64"), None);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_refused_with_the_choices() {
+        let error = given("/no/such/bzImage", Architecture::X86_64).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot use the kernel /no/such/bzImage: no such file or directory; name a kernel image, or debian-rt, debian, debian-rt:6.1"
+        );
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lab: real kernels in QEMU, our own program as the guest's init, storms from its housekeeping CPUs, and the
+//! scope (a plugin of QEMU, `lab/scope/`) that looks at the guest's CPUs from outside of its kernel.
+//!
+//! ```text
+//! host                                              guest
+//! scenario ─► job ─► initramfs ─► QEMU + scope ───► init (this program): mounts, modules, storms, probe
+//! rows ◄─ scope.jsonl ◄──────────┘     │
+//! bundle, storms, witness ◄─ frames ◄──┘ ◄───────── virtio-serial
+//! judged log ◄─ console ◄──────────────┘
+//! ```
+//!
+//! - [`scenario`]: what is run; [`kernel`]: on which kernel; [`mode`]: how.
+//! - [`initramfs`], [`qemu`]: one guest, from the job to its console, frames and scope file.
+//! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read; [`run`] makes one [`evidence::lab::LabDocument`].
+//! - [`guest`]: what runs inside.
+
+pub mod frame;
+pub mod guest;
+pub mod initramfs;
+pub mod job;
+pub mod kernel;
+pub mod log;
+pub mod mode;
+pub mod qemu;
+pub mod run;
+pub mod scenario;
+pub mod scope;
+pub mod shell;
+pub mod store;
+pub mod symbols;
+pub mod witness;
+
+pub use evidence::{Error, Result};

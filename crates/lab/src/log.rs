@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The guest's kernel log, judged: a kernel that complains has no result.
+
+use evidence::lab::{GuestLog, LogVerdict};
+
+/// What the kernel prints when something is wrong with it: BUG and WARNING (lib/bug.c, panic.c), Oops (arch), stalls
+/// (rcu, watchdog.c, hung_task.c, smp.c), lockdep.c, kasan, kcsan, kmemleak and ubsan.
+const WRONG: &[&str] = &[
+    "BUG:",
+    "BUG at",
+    "kernel BUG",
+    "WARNING:",
+    "Oops",
+    "general protection fault",
+    "Kernel panic",
+    "Unable to handle kernel",
+    "unable to handle page fault",
+    "detected stall",
+    "self-detected stall",
+    "soft lockup",
+    "hard LOCKUP",
+    "blocked for more than",
+    "possible circular locking",
+    "inconsistent lock state",
+    "possible recursive locking",
+    "suspicious RCU usage",
+    "bad unlock balance",
+    "sleeping function called",
+    "scheduling while atomic",
+    "KASAN:",
+    "KCSAN:",
+    "UBSAN:",
+    "kmemleak:",
+    "csd: Detected non-responsive",
+    "rcu_preempt kthread starved",
+    "double fault",
+    "stack-protector",
+];
+
+/// Judges what a guest wrote to its console.
+pub fn judge(console: &str) -> GuestLog {
+    let warnings = console.lines().filter(|line| WRONG.iter().any(|wrong| line.contains(wrong)));
+    let warnings = warnings.map(|line| line.trim().to_string()).collect::<Vec<_>>();
+    let verdict = if warnings.is_empty() { LogVerdict::Clean } else { LogVerdict::Bad };
+    GuestLog { lines: console.lines().count() as u64, warnings, verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_of_the_kernel_make_a_log_bad() {
+        for line in [
+            "[    1.234] WARNING: CPU: 1 PID: 88 at kernel/rcu/tree.c:680 rcu_irq_work+0x1/0x2",
+            "[   30.000] rcu: INFO: rcu_preempt self-detected stall on CPU",
+            "[   10.000] BUG: sleeping function called from invalid context at mm/slab.c:1",
+            "[   10.000] watchdog: BUG: soft lockup - CPU#1 stuck for 22s!",
+            "[    4.000] Kernel panic - not syncing: VFS: Unable to mount root fs",
+        ] {
+            assert_eq!(judge(line).verdict, LogVerdict::Bad, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_boot_is_clean() {
+        let boot = "[    0.000000] Linux version 6.12.117+deb12-rt-amd64\n\
+            [    0.1] x86/bugs: Spectre V2 : Mitigation: Retpolines\n\
+            [    0.2] debug: DEBUG messages are off\n[    3.2] Run /init as init process";
+        let log = judge(boot);
+        assert_eq!((log.verdict, log.lines), (LogVerdict::Clean, 4), "{:?}", log.warnings);
+    }
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scenarios on a kernel, from what is asked to one bundle.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use evidence::lab::{GuestLog, LabDocument, LabRow, LogVerdict, Mode, StormDid, Witness};
+use evidence::manifest::{Manifest, SCHEMA_VERSION};
+use evidence::{Bundle, Row};
+use machine::CpuSet;
+
+use crate::guest::storm;
+use crate::job::{BUNDLE, Job, Measure, Task};
+use crate::kernel::{Architecture, Kernel};
+use crate::qemu::{Guest, Left};
+use crate::scenario::Scenario;
+use crate::{Error, Result, initramfs, log, mode, qemu, scope, store, symbols, witness};
+
+/// What the guest's port needs, where a kernel has it as modules.
+pub const PORT_MODULES: &[&str] = &[
+    "virtio",
+    "virtio_ring",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_console",
+];
+
+/// Time for booting, and for what lies around the window, on a busy host.
+const AROUND: Duration = Duration::from_secs(90);
+
+/// What is asked of the lab.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The boot line: one of [`BOOT_LINES`], or text in which `{isolated}` and `{house_keeping}` are filled in.
+    pub boot: String,
+    /// How guests run.
+    pub mode: Mode,
+    /// CPUs of a guest; the last one is isolated.
+    pub cpus: u32,
+    /// Length of the window.
+    pub duration: Duration,
+    /// Seed of storms.
+    pub seed: u64,
+    /// Whether the guest's own tracing is compared with the scope.
+    pub witness: bool,
+    /// Whether a guest that ran before with the same content is run again.
+    pub fresh: bool,
+}
+
+/// Boot lines by name: each holds the one before it.
+pub const BOOT_LINES: &[(&str, &str)] = &[
+    ("none", ""),
+    ("isolcpus", "isolcpus=managed_irq,domain,{isolated} irqaffinity={house_keeping}"),
+    ("nohz_full", "nohz_full={isolated} rcu_nocbs={isolated}"),
+    ("full", "tsc=reliable nowatchdog nosoftlockup skew_tick=1"),
+];
+
+impl Asked {
+    fn isolated(&self) -> CpuSet {
+        [self.cpus - 1].into_iter().collect()
+    }
+
+    fn house_keeping(&self) -> CpuSet {
+        (0..self.cpus - 1).collect()
+    }
+
+    /// The boot line that is asked for, in full.
+    pub fn boot_line(&self) -> String {
+        let named = BOOT_LINES.iter().position(|(name, _)| *name == self.boot);
+        let line = match named {
+            Some(last) => BOOT_LINES[..=last].iter().map(|(_, line)| *line).collect::<Vec<_>>().join(" "),
+            None => self.boot.clone(),
+        };
+        let filled = line
+            .replace("{isolated}", &self.isolated().to_string())
+            .replace("{house_keeping}", &self.house_keeping().to_string());
+        filled.trim().to_string()
+    }
+}
+
+/// What a guest boots with: what the lab needs, and what is asked.
+pub fn boot_line(architecture: Architecture, asked: &str) -> String {
+    let console = scope::console(architecture);
+    format!("console={console} loglevel=5 nokaslr panic=-1 {asked}").trim().to_string()
+}
+
+/// What one scenario gave.
+#[derive(Debug)]
+struct Result1 {
+    rows: Vec<LabRow>,
+    storms: Vec<StormDid>,
+    log: GuestLog,
+    witness: Vec<Witness>,
+    bundle: Bundle,
+}
+
+/// Runs scenarios, as many at a time as the machine has room for, and writes one bundle.
+pub fn run(
+    asked: &Asked,
+    scenarios: &[Scenario],
+    folder: &Path,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<LabDocument> {
+    if asked.mode == Mode::Virtual
+        && let Some(stormy) = scenarios.iter().find(|scenario| !scenario.storms.is_empty())
+    {
+        let why = "in instruction-count time CPUs take turns on one host thread, so a busy housekeeping CPU would show as gaps of the isolated one";
+        return Err(Error::new("run in virtual mode", &stormy.name, why, "use --mode count for storms"));
+    }
+    let emulator = qemu::version(asked.kernel.architecture)?;
+    let plugin = match asked.mode {
+        Mode::Count => {
+            let plugin = scope::plugin()?;
+            let symbols = symbols::of(&asked.kernel, &|text| say(text))?;
+            let cpus = asked.isolated();
+            Some(format!("{},symbols={},cpus={cpus}", plugin.display(), symbols.display()))
+        }
+        _ => None,
+    };
+    let results = side_by_side(asked, scenarios, plugin.as_deref(), say)?;
+    let mut document = LabDocument {
+        schema_version: SCHEMA_VERSION,
+        bundle: String::new(),
+        mode: asked.mode,
+        mode_reason: mode::meaning(asked.mode).to_string(),
+        emulator,
+        kernel: format!("{} ({})", asked.kernel.release, asked.kernel.asked),
+        kernel_digest: asked.kernel.digest.clone(),
+        architecture: asked.kernel.architecture.to_string(),
+        boot_line: asked.boot_line(),
+        cpus: asked.cpus,
+        seed: asked.seed,
+        rows: Vec::new(),
+        storms: Vec::new(),
+        guest_log: GuestLog::default(),
+        witness: Vec::new(),
+    };
+    let mut bundle: Option<Bundle> = None;
+    for result in results {
+        document.rows.extend(result.rows);
+        document.storms.extend(result.storms);
+        document.witness.extend(result.witness);
+        document.guest_log.lines += result.log.lines;
+        document.guest_log.warnings.extend(result.log.warnings);
+        match &mut bundle {
+            None => bundle = Some(result.bundle),
+            Some(first) => join(first, result.bundle),
+        }
+    }
+    if !document.guest_log.warnings.is_empty() {
+        document.guest_log.verdict = LogVerdict::Bad;
+    }
+    let mut bundle = bundle
+        .ok_or_else(|| Error::new("run", "the lab", "no scenario was given", "see isolator lab list"))?;
+    bundle.lab = Some(document.clone());
+    evidence::import::write(&bundle, folder)?;
+    document.bundle = folder.display().to_string();
+    Ok(document)
+}
+
+/// Adds another guest's rows to a bundle; what was asked becomes what was asked of all.
+fn join(bundle: &mut Bundle, other: Bundle) {
+    let Manifest { rows, asked, taints, notes, .. } = other.manifest;
+    bundle.manifest.rows.extend(rows);
+    bundle.manifest.asked.loads.extend(asked.loads);
+    bundle.rows.extend(other.rows);
+    bundle.spikes.extend(other.spikes);
+    bundle
+        .manifest
+        .taints
+        .extend(taints.into_iter().filter(|t| !bundle.manifest.taints.contains(t)).collect::<Vec<_>>());
+    bundle
+        .manifest
+        .notes
+        .extend(notes.into_iter().filter(|n| !bundle.manifest.notes.contains(n)).collect::<Vec<_>>());
+}
+
+/// Results in the order of the scenarios; the first error ends the rest.
+fn side_by_side(
+    asked: &Asked,
+    scenarios: &[Scenario],
+    plugin: Option<&str>,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<Result1>> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let at_once = (cores / asked.cpus as usize).max(1);
+    let waiting = Mutex::new(scenarios.iter().enumerate().rev().collect::<Vec<_>>());
+    let done = Mutex::new(Vec::new());
+    let take = || waiting.lock().ok()?.pop();
+    std::thread::scope(|threads| {
+        for _ in 0..at_once.min(scenarios.len()) {
+            threads.spawn(|| {
+                while let Some((n, scenario)) = take() {
+                    say(&format!("{} of {}: {}", n + 1, scenarios.len(), scenario.name));
+                    let result = one(asked, scenario, plugin);
+                    if result.is_err()
+                        && let Ok(mut waiting) = waiting.lock()
+                    {
+                        waiting.clear();
+                    }
+                    if let Ok(mut done) = done.lock() {
+                        done.push((n, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(n, _)| *n);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn one(asked: &Asked, scenario: &Scenario, plugin: Option<&str>) -> Result<Result1> {
+    let job = Job { modules: Vec::new(), task: Task::Measure(task(asked, scenario)) };
+    let program = initramfs::guest_program(asked.kernel.architecture)?;
+    let kinds = scenario.storms.iter().filter_map(|name| storm::kind(name)).collect::<Vec<_>>();
+    let needed =
+        PORT_MODULES.iter().chain(kinds.iter().flat_map(|kind| kind.modules)).copied().collect::<Vec<_>>();
+    let carried = kinds.iter().flat_map(|kind| kind.carried).copied().collect::<Vec<_>>();
+    let files = |names: &[&str]| initramfs::modules(asked.kernel.modules.as_deref(), names);
+    let guest = Guest {
+        kernel: &asked.kernel,
+        initramfs: &initramfs::build(&program, &files(&needed), &files(&carried), &job)?,
+        boot_line: boot_line(asked.kernel.architecture, &asked.boot_line()),
+        mode: asked.mode,
+        cpus: asked.cpus,
+        scope: plugin.map(str::to_string),
+        time_limit: asked.duration + AROUND,
+    };
+    let left = store::kept(&guest, asked.fresh)?;
+    read(asked, scenario, &left)
+}
+
+fn task(asked: &Asked, scenario: &Scenario) -> Measure {
+    let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
+    let (measured, house_keeping) = (asked.isolated(), asked.house_keeping());
+    let mut arguments =
+        words(&format!("measure {} --cpus {measured} --house-keeping {house_keeping}", scenario.probe));
+    arguments.extend(words(&format!(
+        "--duration {}ms --warm-up 500ms -o {BUNDLE} --quiet",
+        asked.duration.as_millis()
+    )));
+    Measure {
+        arguments,
+        measured,
+        house_keeping,
+        storms: scenario.storms.clone(),
+        order: scenario.order,
+        seed: asked.seed,
+        witness: asked.witness,
+    }
+}
+
+/// Makes of what a guest left what it means.
+fn read(asked: &Asked, scenario: &Scenario, left: &Left) -> Result<Result1> {
+    let name = &scenario.name;
+    let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
+    let Some(archive) = frame("bundle.tar.zst") else {
+        let said =
+            left.console.lines().rfind(|line| line.starts_with("isolator")).unwrap_or("it did not say why");
+        return Err(Error::new("run the scenario", name, said, "try it with isolator lab shell"));
+    };
+    let mut bundle = unpack(archive)?;
+    let seconds = asked.duration.as_secs_f64();
+    let rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name, seconds)? } else { Vec::new() };
+    let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
+        let storm::Did { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;
+        Some(StormDid { scenario: name.clone(), name: storm, took_effect, did })
+    });
+    let storms = storms.collect::<Vec<_>>();
+    let kernel_log = frame("kernel-log").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let mut log = log::judge(kernel_log.as_deref().unwrap_or(&left.console));
+    log.warnings.iter_mut().for_each(|line| *line = format!("{name}: {line}"));
+    let witness = left.frames.iter().filter_map(|(frame, bytes)| {
+        let cpu = frame.strip_prefix("witness-")?.parse().ok()?;
+        Some(witness::compare(name, cpu, &String::from_utf8_lossy(bytes), &left.scope))
+    });
+    let witness = witness.collect();
+    means(asked.mode, name, &mut bundle);
+    Ok(Result1 { rows, storms, log, witness, bundle })
+}
+
+/// What the guest measured by its own clock is kept only where that clock means something.
+fn means(mode: Mode, scenario: &str, bundle: &mut Bundle) {
+    bundle.manifest.asked.loads = vec![scenario.to_string()];
+    match mode {
+        Mode::Count => {
+            bundle.manifest.rows.clear();
+            bundle.rows.clear();
+            bundle.spikes.clear();
+            bundle
+                .manifest
+                .notes
+                .push("the guest's times are not latencies in this mode and were not kept".into());
+        }
+        Mode::Virtual | Mode::Real => {
+            let rename = |Row { entry, .. }: &mut Row| {
+                entry.key.load = scenario.to_string();
+                entry.files = evidence::writer::stem(&entry.key);
+            };
+            bundle.rows.iter_mut().for_each(rename);
+            bundle.manifest.rows = bundle.rows.iter().map(|row| row.entry.clone()).collect();
+            bundle.spikes.iter_mut().for_each(|spike| spike.key.load = scenario.to_string());
+            if mode == Mode::Virtual {
+                bundle.manifest.notes.push(
+                    "virtual time: a nanosecond is an instruction, not a latency of any machine".into(),
+                );
+            }
+        }
+    }
+}
+
+/// The bundle that a guest sent.
+fn unpack(archive: &[u8]) -> Result<Bundle> {
+    let folder = store::folder("guests")?;
+    let file: PathBuf = folder.join(format!("{}.tar.zst", store::digest(&[archive])));
+    evidence::writer::replace(&file, archive)?;
+    let bundle = Bundle::open(&file);
+    let _ = std::fs::remove_file(&file);
+    bundle
+}

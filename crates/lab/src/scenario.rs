@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scenarios: which storms blow while which probe measures. `scenarios.toml` holds those that there are; a file of
+//! the same form can be given instead of a name.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::guest::storm;
+use crate::job::Order;
+use crate::{Error, Result};
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in a line.
+    pub about: String,
+    /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every period.
+    #[serde(default = "spin")]
+    pub probe: String,
+    /// The storms; none leaves the machine idle.
+    #[serde(default)]
+    pub storms: Vec<String>,
+    /// How several storms share the time.
+    #[serde(default)]
+    pub order: Order,
+}
+
+fn spin() -> String {
+    "spin".to_string()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    scenario: Vec<Scenario>,
+}
+
+/// The scenarios that there are: those of the file, and one for each storm alone.
+pub fn all() -> Result<Vec<Scenario>> {
+    let mut scenarios = parse(include_str!("scenarios.toml"), "scenarios.toml")?;
+    scenarios.extend(storm::KINDS.iter().map(|kind| Scenario {
+        name: kind.name.to_string(),
+        about: kind.about.to_string(),
+        probe: spin(),
+        storms: vec![kind.name.to_string()],
+        order: Order::Together,
+    }));
+    Ok(scenarios)
+}
+
+/// The scenarios called `names`; a name that ends in `.toml` is a file with scenarios.
+pub fn named(names: &[String]) -> Result<Vec<Scenario>> {
+    let known = all()?;
+    let mut found = Vec::new();
+    for name in names {
+        if name.ends_with(".toml") {
+            let text = std::fs::read_to_string(name).map_err(|e| Error::io("read", Path::new(name), &e))?;
+            found.extend(parse(&text, name)?);
+        } else if let Some(scenario) = known.iter().find(|scenario| scenario.name == *name) {
+            found.push(scenario.clone());
+        } else {
+            let cure = "see isolator lab list, or give a .toml file";
+            return Err(Error::new(
+                "run the scenario",
+                format!("'{name}'"),
+                "there is none of that name",
+                cure,
+            ));
+        }
+    }
+    Ok(found)
+}
+
+fn parse(text: &str, name: &str) -> Result<Vec<Scenario>> {
+    let wrong = |why: String| {
+        Error::new("read the scenarios of", name, why, "compare it with isolator lab show quiet")
+    };
+    let file: File = toml::from_str(text).map_err(|e| wrong(e.message().to_string()))?;
+    for scenario in &file.scenario {
+        if let Some(unknown) = scenario.storms.iter().find(|name| storm::kind(name).is_none()) {
+            return Err(wrong(format!("'{}' names a storm '{unknown}', which there is not", scenario.name)));
+        }
+    }
+    Ok(file.scenario)
+}
+
+/// A scenario as the file would hold it.
+pub fn text(scenario: &Scenario) -> String {
+    format!("[[scenario]]\n{}", toml::to_string(scenario).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_has_a_name_of_its_own_and_storms_that_exist() {
+        let names = all().unwrap().into_iter().map(|scenario| scenario.name).collect::<Vec<_>>();
+        let unique = names.iter().collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(unique.len(), names.len(), "{names:?}");
+    }
+
+    #[test]
+    fn a_scenario_shown_reads_as_itself() {
+        for scenario in all().unwrap() {
+            assert_eq!(parse(&text(&scenario), "shown").unwrap(), [scenario]);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_and_so_is_a_file_with_an_unknown_storm() {
+        let error = named(&["hurricane".to_string()]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot run the scenario 'hurricane': there is none of that name; see isolator lab list, or give a .toml file"
+        );
+        let error = parse("[[scenario]]\nname='a'\nabout=''\nstorms=['b']", "x").unwrap_err().to_string();
+        assert!(error.contains("'a' names a storm 'b', which there is not"), "{error}");
+    }
+}

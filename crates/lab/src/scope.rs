@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The scope's record, read: JSON lines that the plugin wrote while the guest ran (`lab/scope/README.md` states
+//! them). Figures come from its own sums, which never drop anything; single excursions give the functions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use evidence::lab::LabRow;
+use serde::Deserialize;
+
+use crate::kernel::Architecture;
+use crate::{Error, Result};
+
+/// The plugin's file name.
+pub const PLUGIN: &str = "isolator-scope.so";
+
+/// How many functions a row names.
+const FUNCTIONS: usize = 40;
+
+/// One excursion whose record was kept.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Excursion {
+    /// The CPU.
+    pub cpu: u32,
+    /// Its number in the window; sums have none.
+    pub n: u64,
+    /// The symbol of the first instruction in the kernel.
+    pub entry: String,
+    /// How far into it.
+    #[serde(default)]
+    pub offset: u64,
+    /// Instructions in the kernel.
+    pub instructions: u64,
+    /// Functions entered, in order of the first time, with how often.
+    #[serde(default)]
+    pub path: Vec<(String, u64)>,
+}
+
+/// A line with sums.
+#[derive(Debug, Deserialize)]
+struct Sum {
+    cpu: u32,
+    entry: String,
+    #[serde(default)]
+    offset: u64,
+    count: u64,
+    instructions: u64,
+    max: u64,
+}
+
+/// A line that ends a window.
+#[derive(Debug, Deserialize)]
+struct End {
+    cpu: u32,
+    excursions: u64,
+    kernel_instructions: u64,
+    max_kernel_instructions: u64,
+    user_instructions: u64,
+    lines_dropped: u64,
+}
+
+/// The plugin: beside the program, or where `make install` puts it.
+pub fn plugin() -> Result<PathBuf> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let bin = own.parent().unwrap_or(&own);
+    let places = [bin.join(PLUGIN), bin.join("../lib/isolator").join(PLUGIN)];
+    places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        Error::new(
+            "look at the guest",
+            "from outside",
+            format!("{PLUGIN} is not beside this program"),
+            "run make lab",
+        )
+    })
+}
+
+/// The rows of one scenario: one for each CPU that said *isolation begins* and *ends*.
+pub fn rows(record: &str, scenario: &str, seconds_guest: f64) -> Result<Vec<LabRow>> {
+    let mut rows: BTreeMap<u32, LabRow> = BTreeMap::new();
+    for line in record.lines() {
+        if let Ok(end) = serde_json::from_str::<End>(line) {
+            let row = rows.entry(end.cpu).or_default();
+            row.excursions += end.excursions;
+            row.kernel_instructions += end.kernel_instructions;
+            row.max_kernel_instructions = row.max_kernel_instructions.max(end.max_kernel_instructions);
+            row.user_instructions += end.user_instructions;
+            row.records_dropped += end.lines_dropped;
+        } else if let Ok(sum) = serde_json::from_str::<Sum>(line) {
+            let row = rows.entry(sum.cpu).or_default();
+            let entry = row.by_entry.entry(name(&sum.entry, sum.offset)).or_default();
+            entry.count += sum.count;
+            entry.instructions += sum.instructions;
+            entry.max = entry.max.max(sum.max);
+        }
+    }
+    for excursion in excursions(record) {
+        let Some(row) = rows.get_mut(&excursion.cpu) else { continue };
+        for (function, count) in excursion.path {
+            *row.functions.entry(function).or_default() += count;
+        }
+    }
+    if rows.is_empty() {
+        let why = "the scope saw no window: the measuring program did not say that isolation begins and ends";
+        return Err(Error::new(
+            "read the record of",
+            scenario,
+            why,
+            "use a program of this version as the guest",
+        ));
+    }
+    let finish = |(cpu, mut row): (u32, LabRow)| {
+        let mut most = row.functions.into_iter().collect::<Vec<_>>();
+        most.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        most.truncate(FUNCTIONS);
+        row.functions = most.into_iter().collect();
+        LabRow { scenario: scenario.to_string(), cpu, seconds_guest, ..row }
+    };
+    Ok(rows.into_iter().map(finish).collect())
+}
+
+/// The single excursions, in order.
+pub fn excursions(record: &str) -> impl Iterator<Item = Excursion> + '_ {
+    record.lines().filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// What an entry is called: the symbol, and where the symbol is a table, which place of it.
+pub fn name(entry: &str, offset: u64) -> String {
+    // x86-64: 16 bytes a vector from 32 on where the kernel has IBT, which distribution kernels do (asm/idtentry.h).
+    const IRQ_STUB: u64 = 16;
+    match (entry, offset) {
+        ("irq_entries_start", _) => format!("irq_vector_{:#x}", 0x20 + offset / IRQ_STUB),
+        // arm64: the vector table's lower half is for user space (arch/arm64/kernel/entry.S).
+        ("vectors" | "tramp_vectors", 0x400) => "el0t_64_sync".into(),
+        ("vectors" | "tramp_vectors", 0x480) => "el0t_64_irq".into(),
+        ("vectors" | "tramp_vectors", 0x500) => "el0t_64_fiq".into(),
+        ("vectors" | "tramp_vectors", 0x580) => "el0t_64_error".into(),
+        (entry, 0) => entry.to_string(),
+        (entry, offset) => format!("{entry}+{offset:#x}"),
+    }
+}
+
+/// The serial console's name on an architecture.
+pub fn console(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::X86_64 => "ttyS0",
+        Architecture::Aarch64 => "ttyAMA0",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evidence::lab::Entry;
+
+    use super::*;
+
+    const RECORD: &str = r#"{"scope":1,"target":"x86_64","smp":2}
+{"cpu":1,"n":0,"entry":"asm_sysvec_apic_timer_interrupt","offset":0,"instructions":2000,"user_before":10,"path":[["irq_enter_rcu",1],["tick",2]]}
+{"cpu":1,"n":1,"entry":"irq_entries_start","offset":32,"instructions":500,"user_before":10,"path":[["irq_enter_rcu",1]]}
+{"summary":1,"cpu":1,"entry":"asm_sysvec_apic_timer_interrupt","offset":0,"count":1,"instructions":2000,"max":2000}
+{"summary":1,"cpu":1,"entry":"irq_entries_start","offset":32,"count":1,"instructions":500,"max":500}
+{"end":1,"cpu":1,"excursions":2,"kernel_instructions":2500,"max_kernel_instructions":2000,"user_instructions":99,"lines_dropped":0,"open":0}
+{"cpu":1,"n":2,"entry":"cut sho"#;
+
+    #[test]
+    fn a_record_becomes_a_row_with_entries_and_functions() {
+        let rows = rows(RECORD, "quiet", 5.0).unwrap();
+        let [row] = rows.as_slice() else { panic!("{rows:?}") };
+        assert_eq!(
+            (row.cpu, row.excursions, row.kernel_instructions, row.max_kernel_instructions),
+            (1, 2, 2500, 2000)
+        );
+        assert_eq!(row.by_entry["irq_vector_0x22"], Entry { count: 1, instructions: 500, max: 500 });
+        assert_eq!(row.functions["irq_enter_rcu"], 2);
+        assert_eq!(excursions(RECORD).count(), 2);
+    }
+
+    #[test]
+    fn a_record_without_a_window_is_no_result() {
+        let error = rows("{\"scope\":1}\n", "quiet", 5.0).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the record of quiet: the scope saw no window"), "{error}");
+    }
+
+    #[test]
+    fn entries_of_tables_are_named_by_their_place() {
+        assert_eq!(name("vectors", 0x480), "el0t_64_irq");
+        assert_eq!(name("entry_SYSCALL_64", 0), "entry_SYSCALL_64");
+        assert_eq!(name("somewhere", 8), "somewhere+0x8");
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator lab shell`: a guest on this terminal.
+
+use std::time::Duration;
+
+use evidence::lab::Mode;
+
+use crate::guest::storm;
+use crate::job::{Job, Task};
+use crate::kernel::Kernel;
+use crate::qemu::Guest;
+use crate::run::{Asked, PORT_MODULES};
+use crate::{Result, initramfs, qemu, run};
+
+/// Runs a guest until the person ends it.
+pub fn run(kernel: &Kernel, boot: &str, cpus: u32) -> Result<()> {
+    let asked = Asked {
+        kernel: kernel.clone(),
+        boot: boot.to_string(),
+        mode: Mode::Count,
+        cpus,
+        duration: Duration::ZERO,
+        seed: 1,
+        witness: false,
+        fresh: true,
+    };
+    qemu::version(kernel.architecture)?;
+    let job = Job { modules: Vec::new(), task: Task::Shell };
+    let program = initramfs::guest_program(kernel.architecture)?;
+    let modules = PORT_MODULES.iter().chain(storm::KINDS.iter().flat_map(|kind| kind.modules)).copied();
+    let modules = initramfs::modules(kernel.modules.as_deref(), &modules.collect::<Vec<_>>());
+    let carried = storm::KINDS.iter().flat_map(|kind| kind.carried).copied().collect::<Vec<_>>();
+    let carried = initramfs::modules(kernel.modules.as_deref(), &carried);
+    let guest = Guest {
+        kernel,
+        initramfs: &initramfs::build(&program, &modules, &carried, &job)?,
+        boot_line: run::boot_line(kernel.architecture, &asked.boot_line()),
+        mode: asked.mode,
+        cpus,
+        scope: None,
+        time_limit: Duration::MAX,
+    };
+    qemu::interactive(&guest)
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the lab keeps between runs, by content: kernels, their symbols, finished guests. All of it can be deleted.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::qemu::{self, Guest, Left};
+use crate::{Error, Result, frame};
+
+/// The folder of `what` (`kernels`, `symbols`, `guests`) in the user's cache; made if it is not there.
+pub fn folder(what: &str) -> Result<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir);
+    let folder = cache.join("isolator/lab").join(what);
+    std::fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
+    Ok(folder)
+}
+
+/// The SHA-256 of some bytes, in hexadecimal.
+pub fn digest(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        // Lengths go in too: ("ab", "c") is not ("a", "bc").
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The SHA-256 of a file.
+pub fn digest_of(file: &Path) -> Result<String> {
+    Ok(digest(&[&std::fs::read(file).map_err(|e| Error::io("read", file, &e))?]))
+}
+
+/// What a guest left: of the run before, where everything that goes into it is the same, else of a new one.
+pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<Left> {
+    let scope = guest.scope.as_deref().unwrap_or_default();
+    // The plugin's path is followed by commas and arguments; its bytes count, and so do those of its symbols.
+    let files = scope.split(',').map(|part| part.trim_start_matches("symbols="));
+    let files = files.filter_map(|file| std::fs::read(file).ok()).collect::<Vec<_>>();
+    let mode = format!("{:?} {} {}", guest.mode, guest.cpus, qemu::version(guest.kernel.architecture)?);
+    let mut parts: Vec<&[u8]> =
+        vec![guest.initramfs, guest.boot_line.as_bytes(), guest.kernel.digest.as_bytes(), mode.as_bytes()];
+    parts.extend(files.iter().map(Vec::as_slice));
+    let file = folder("guests")?.join(digest(&parts));
+    if !fresh && let Some(left) = std::fs::read(&file).ok().and_then(|bytes| parse(&bytes)) {
+        return Ok(left);
+    }
+    let left = qemu::run(guest)?;
+    let mut bytes = Vec::new();
+    let whole = [("console", left.console.as_bytes()), ("scope", left.scope.as_bytes())].into_iter();
+    let frames = left.frames.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+    for (name, part) in whole.chain(frames) {
+        frame::write(&mut bytes, name, part).map_err(|e| Error::io("write", &file, &e))?;
+    }
+    evidence::writer::replace(&file, &bytes)?;
+    Ok(left)
+}
+
+fn parse(bytes: &[u8]) -> Option<Left> {
+    let mut frames = frame::read(bytes).into_iter();
+    let text = |frame: Option<(String, Vec<u8>)>| String::from_utf8(frame?.1).ok();
+    let (console, scope) = (text(frames.next())?, text(frames.next())?);
+    Some(Left { console, scope, frames: frames.collect() })
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kernel's functions by address, asked of the kernel itself: Debian ships no System.map. A guest is booted for it
+//! once and the answer kept, by the image's content; `nokaslr` keeps it true.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evidence::lab::Mode;
+
+use crate::job::{Job, Task};
+use crate::kernel::Kernel;
+use crate::qemu::{self, Guest};
+use crate::{Error, Result, initramfs, run, store};
+
+/// The file with the kernel's symbols.
+pub fn of(kernel: &Kernel, say: &dyn Fn(&str)) -> Result<PathBuf> {
+    let file = store::folder("symbols")?.join(&kernel.digest);
+    if file.is_file() {
+        return Ok(file);
+    }
+    say(&format!("asks {} for its symbols, once", kernel.release));
+    let job = Job { modules: Vec::new(), task: Task::Symbols };
+    let program = initramfs::guest_program(kernel.architecture)?;
+    let modules = initramfs::modules(kernel.modules.as_deref(), run::PORT_MODULES);
+    let guest = Guest {
+        kernel,
+        initramfs: &initramfs::build(&program, &modules, &[], &job)?,
+        boot_line: run::boot_line(kernel.architecture, ""),
+        mode: Mode::Count,
+        cpus: 1,
+        scope: None,
+        time_limit: Duration::from_secs(120),
+    };
+    let left = qemu::run(&guest)?;
+    let symbols = left.frames.into_iter().find(|(name, _)| name == "symbols").ok_or_else(|| {
+        Error::new(
+            "learn the symbols of",
+            &kernel.release,
+            "the guest sent none",
+            "see its console with isolator lab shell",
+        )
+    })?;
+    evidence::writer::replace(&file, &symbols.1)?;
+    Ok(file)
+}
