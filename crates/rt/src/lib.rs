@@ -4,6 +4,7 @@
 //! - [`policy`]: scheduling policies by name, set and read back.
 //! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
 //! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
+//! - [`heap`]: memory that never goes back to the kernel while threads of this process must not be interrupted.
 //! - [`power`]: a request to leave idle states quickly, held while it lives.
 //! - [`scope`]: markers that the lab's oscilloscope sees, at no cost.
 //! - [`thread`]: what the kernel says of the calling thread.
@@ -12,6 +13,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod heap;
 pub mod policy;
 pub mod power;
 pub mod scope;
