@@ -7,6 +7,7 @@ use ::lab::guest::storm;
 use ::lab::kernel::{self, Architecture, Kernel};
 use ::lab::{mode, run, scenario};
 use evidence::Bundle;
+use evidence::document::ProveDocument;
 use evidence::lab::{LabDocument, LogVerdict};
 use evidence::manifest::SCHEMA_VERSION;
 use schemars::JsonSchema;
@@ -104,7 +105,11 @@ fn experiment(args: &LabRunArgs) -> Outcome {
             tell(&format!("isolator: {text}"));
         }
     })?;
-    let report = session::finish(&Bundle::open(&folder)?)?;
+    let bundle = Bundle::open(&folder)?;
+    let report = session::finish(&bundle)?;
+    if !bundle.rows.is_empty() {
+        args.out.say(&report::terminal::table(&ProveDocument::of(&bundle), args.out.style()));
+    }
     args.out.say(&report::terminal::lab(&document, args.out.style()));
     args.out.json(&document)?;
     args.out.say(&format!("Report: {}", report.display()));

@@ -14,8 +14,8 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use crate::guest::{Result, send, storm, trace};
 use crate::job::{BUNDLE, Measure, Order};
 
-/// How long the measuring program may take to arm.
-const ARMING: Duration = Duration::from_secs(20);
+/// How long the measuring program may take until it measures.
+const ARMING: Duration = Duration::from_secs(30);
 
 /// Does the job.
 pub fn run(task: &Measure, port: &mut File) -> Result<()> {
@@ -24,7 +24,7 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")?;
     let witness = task.witness.then(|| trace::Witness::start(&task.measured)).transpose()?;
     let mut measuring = Command::new("/proc/self/exe").args(&task.arguments).stdin(Stdio::null()).spawn()?;
-    wait_until_armed(&mut measuring)?;
+    wait_for_the_window(&mut measuring)?;
     let storms = start_storms(task)?;
     let status = measuring.wait()?;
     let over_ns = rt::clock::monotonic_ns();
@@ -53,11 +53,16 @@ fn stay_on_house_keeping(task: &Measure) -> Result<()> {
     Ok(sched_setaffinity(None, &cpus)?)
 }
 
-/// The measuring threads stand once the first series has a file; they throw their warm-up away after that.
-fn wait_until_armed(measuring: &mut Child) -> Result<()> {
+/// The window is open once the journal of the first series has a line, which comes after its first second: a storm
+/// that began earlier would blow in part before it counts.
+fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
     let began = Instant::now();
     let series = Path::new(BUNDLE).join("series");
-    while fs::read_dir(&series).map_or(0, Iterator::count) == 0 {
+    let written = |entry: fs::DirEntry| {
+        entry.path().extension().is_some_and(|end| end == "journal")
+            && entry.metadata().is_ok_and(|file| file.len() > 0)
+    };
+    while !fs::read_dir(&series).is_ok_and(|mut files| files.any(|entry| entry.is_ok_and(written))) {
         if let Some(status) = measuring.try_wait()? {
             return Err(format!("the measuring program ended with {status} before it measured").into());
         }
