@@ -69,6 +69,10 @@ fn a_run_of_which_too_little_is_known_is_refused() {
             "prove --policy fif",
             "there is no policy 'fif'; choose from fifo, rr, deadline, other, batch, idle",
         ),
+        (
+            "prove --accept steal,not-realtime-kernel",
+            "there is no taint 'not-realtime-kernel' to accept; is not-real-time-kernel meant?",
+        ),
         ("prove --timer hpet", "there is no timer 'hpet'; choose from nanosleep, timerfd"),
         (
             "prove --loads gpu,gpu=true",

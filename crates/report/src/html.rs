@@ -2,7 +2,8 @@
 //! One self-contained page: no script, nothing fetched, the same bytes for the same bundles.
 
 use evidence::error::{Error, Result};
-use evidence::{Bundle, manifest::NotRun, manifest::Taint};
+use evidence::manifest::NotRun;
+use evidence::{Bundle, Taint};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};

@@ -10,8 +10,8 @@ mod comparison;
 use std::collections::BTreeSet;
 
 use evidence::Summary;
+use evidence::Taint;
 use evidence::document::ProveDocument;
-use evidence::manifest::Taint;
 
 use crate::figures::said;
 use crate::terminal::column::Column;
