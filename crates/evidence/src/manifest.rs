@@ -116,6 +116,14 @@ pub struct RowKey {
     pub period_ns: Option<u64>,
 }
 
+impl RowKey {
+    /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps and
+    /// interruptions, whose number says nothing of how often something was due.
+    pub fn is_cyclic(&self) -> bool {
+        self.probe == "wakeup" || self.probe.starts_with("timerlat-")
+    }
+}
+
 /// One measured series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowEntry {

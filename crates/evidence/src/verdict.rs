@@ -153,8 +153,7 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
     if unlimited > 0 {
         reasons.push(format!("no limit judges {unlimited} of {} rows; give one with --limit", rows.len()));
     }
-    for row in rows.iter().filter(|row| row.key.probe == "wakeup" && row.held && row.miss_rate_below > claim)
-    {
+    for row in rows.iter().filter(|row| row.key.is_cyclic() && row.held && row.miss_rate_below > claim) {
         let needed = (3.0 / claim).ceil();
         let had = row.count;
         reasons.push(format!(
@@ -169,11 +168,8 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
 }
 
 fn supported(rows: &[RowVerdict]) -> String {
-    let worst = rows
-        .iter()
-        .filter(|row| row.key.probe == "wakeup")
-        .map(|row| row.miss_rate_below)
-        .fold(0.0, f64::max);
+    let cyclic = rows.iter().filter(|row| row.key.is_cyclic());
+    let worst = cyclic.map(|row| row.miss_rate_below).fold(0.0, f64::max);
     match worst {
         0.0 => "no gap above the limit was seen".to_string(),
         _ => format!(

@@ -208,7 +208,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         corrected: vec![
             only_if(periodic, us(s.p99_9_corrected_ns)),
             only_if(periodic && limited, text::count(s.over_limit_corrected)),
-            only_if(periodic, format!("{:.1e}", row.verdict.miss_rate_below)),
+            only_if(key.is_cyclic(), format!("{:.1e}", row.verdict.miss_rate_below)),
         ],
         limit: s.limit_ns.map_or("–".to_string(), us),
         state: if row.late() { "late" } else { "ok" },
