@@ -85,7 +85,11 @@ Reads what these tools write, and tells which one it was from the text:
 
 Examples:
   cyclictest -m -p 80 -i 1000 -D 1m --json=out.json
-  isolator import out.json --load idle --limit 100us";
+  isolator import out.json --load idle --limit 100us
+
+Exit status: 0 imported, and with --limit: it holds; 1 the file could not be
+read, or the bundle not be written; 2 the limit given does not hold, or is not
+proven to.";
 
 const EXPORT: &str = "\
 Examples:
