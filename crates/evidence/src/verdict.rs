@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::{RowKey, SCHEMA_VERSION};
-use crate::reader::Bundle;
+use crate::reader::{Bundle, Row};
 use crate::summary::Summary;
-use crate::tail::{self, Tail};
+use crate::tail::Tail;
 
 /// Miss rate that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
@@ -69,8 +69,7 @@ impl Verdict {
     pub fn of(bundle: &Bundle) -> Verdict {
         let claim = bundle.manifest.asked.claim.unwrap_or(DEFAULT_CLAIM);
         let summaries = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
-        let rows =
-            bundle.rows.iter().zip(&summaries).map(|(row, s)| judge(s, tail::estimate(&row.series.latency)));
+        let rows = bundle.rows.iter().zip(&summaries).map(|(row, summary)| judge(row, summary));
         let rows = rows.collect::<Vec<_>>();
         let mut exceeded = summaries.iter().zip(&rows).filter(|(_, row)| !row.held).collect::<Vec<_>>();
         let excess = |summary: &Summary| summary.max_ns as f64 / summary.limit_ns.unwrap_or(1).max(1) as f64;
@@ -95,7 +94,7 @@ impl Verdict {
     }
 }
 
-fn judge(summary: &Summary, tail: Tail) -> RowVerdict {
+fn judge(row: &Row, summary: &Summary) -> RowVerdict {
     let late = summary.over_limit.saturating_add(summary.missed);
     RowVerdict {
         key: summary.key.clone(),
@@ -103,7 +102,7 @@ fn judge(summary: &Summary, tail: Tail) -> RowVerdict {
         late,
         count: summary.count,
         miss_rate_below: miss_rate_below(late, summary.count.saturating_add(summary.missed)),
-        tail,
+        tail: row.tail().clone(),
     }
 }
 

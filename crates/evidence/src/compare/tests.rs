@@ -52,7 +52,7 @@ fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
     Bundle {
         path: format!("run-{seed}").into(),
         manifest,
-        rows: vec![Row { entry, series }],
+        rows: vec![Row::new(entry, series)],
         spikes: vec![],
         missing: vec![],
     }

@@ -199,7 +199,7 @@ impl Found {
                 None => {
                     known.insert(key.clone(), rows.len());
                     let series = Series { latency, ..Series::default() };
-                    rows.push(Row { entry: entry(key, coarse), series });
+                    rows.push(Row::new(entry(key, coarse), series));
                 }
             }
         }

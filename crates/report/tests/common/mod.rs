@@ -132,7 +132,7 @@ impl Plan {
             load_did: (load != "idle").then(|| format!("{load}: 2 workers, 1.9 s of CPU time a second")),
             coarse: None,
         };
-        Row { entry, series }
+        Row::new(entry, series)
     }
 
     fn manifest(&self, rows: Vec<RowEntry>) -> Manifest {
