@@ -80,7 +80,7 @@ fn a_run_of_which_too_little_is_known_is_refused() {
         ),
         (
             "export nothing --as excel",
-            "cannot export as excel: it is no format that can be written; choose one of cyclictest, rtla, csv, json",
+            "cannot export as excel: it is no format that can be written; choose one of cyclictest, rtla, csv, json, archive",
         ),
     ]);
 }

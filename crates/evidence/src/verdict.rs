@@ -71,10 +71,14 @@ impl Verdict {
         let summaries = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
         let rows = bundle.rows.iter().zip(&summaries).map(|(row, summary)| judge(row, summary));
         let rows = rows.collect::<Vec<_>>();
-        let mut exceeded = summaries.iter().zip(&rows).filter(|(_, row)| !row.held).collect::<Vec<_>>();
+        let measured = bundle.rows.iter().zip(&summaries);
+        let mut exceeded = measured.zip(&rows).filter(|(_, judged)| !judged.held).collect::<Vec<_>>();
         let excess = |summary: &Summary| summary.max_ns as f64 / summary.limit_ns.unwrap_or(1).max(1) as f64;
-        exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
-        let mut reasons = exceeded.into_iter().map(|(summary, row)| over(summary, row)).collect::<Vec<_>>();
+        exceeded.sort_by(|((_, a), _), ((_, b), _)| excess(b).total_cmp(&excess(a)));
+        let mut reasons = exceeded
+            .into_iter()
+            .map(|((row, summary), judged)| over(row, summary, judged))
+            .collect::<Vec<_>>();
         let outcome = if reasons.is_empty() { Outcome::Held } else { Outcome::Exceeded };
         reasons.extend(unsupported(bundle, &rows, claim));
         let outcome =
@@ -96,14 +100,24 @@ impl Verdict {
 
 fn judge(row: &Row, summary: &Summary) -> RowVerdict {
     let late = summary.over_limit.saturating_add(summary.missed);
+    let late_at_most = late.saturating_add(perhaps_late(row));
     RowVerdict {
         key: summary.key.clone(),
         held: late == 0,
         late,
         count: summary.count,
-        miss_rate_below: miss_rate_below(late, summary.count.saturating_add(summary.missed)),
+        miss_rate_below: miss_rate_below(late_at_most, summary.count.saturating_add(summary.missed)),
         tail: row.tail().clone(),
     }
+}
+
+/// Samples that another tool only counted, and that lie somewhere between its last bucket and its maximum: where
+/// the limit is in between, all but the maximum may be late or not.
+fn perhaps_late(row: &Row) -> u64 {
+    let (Some(coarse), Some(limit_ns)) = (&row.entry.coarse, row.entry.limit_ns) else { return 0 };
+    let from_ns = coarse.overflow_from_ns.unwrap_or(u64::MAX);
+    let open = from_ns <= limit_ns && limit_ns < row.series.latency.max_ns();
+    if open { coarse.overflow_count.saturating_sub(1) } else { 0 }
 }
 
 /// The upper 95 % bound of a rate of which `late` in `count` were seen: exact for none (1 - 0.05^(1/N), about
@@ -122,16 +136,20 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
     ((middle + spread) / (1.0 + z * z / n)).min(1.0)
 }
 
-fn over(summary: &Summary, row: &RowVerdict) -> String {
+fn over(row: &Row, summary: &Summary, judged: &RowVerdict) -> String {
     let limit = summary.limit_ns.map(us).unwrap_or_default();
     let missed =
         if summary.missed > 0 { format!(", {} of them missed", summary.missed) } else { String::new() };
+    let perhaps = match perhaps_late(row) {
+        0 => String::new(),
+        more => format!(", and up to {more} that were only counted"),
+    };
     format!(
-        "{}: maximum {} exceeds {limit} ({} late of {}{missed})",
-        row.key,
+        "{}: maximum {} exceeds {limit} ({} late of {}{missed}{perhaps})",
+        judged.key,
         us(summary.max_ns),
-        row.late,
-        row.count.saturating_add(summary.missed)
+        judged.late,
+        judged.count.saturating_add(summary.missed)
     )
 }
 

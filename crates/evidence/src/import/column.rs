@@ -227,9 +227,12 @@ impl Found {
         let program = self.manifest.written_by.program.clone();
         if column.overflow > 0 {
             self.note(format!(
-                "{probe} on cpu {cpu}: {} samples lie beyond the buckets, of which only the largest is known; \
-                 percentiles there are too low",
-                column.overflow
+                "{probe} on cpu {cpu}: {} beyond the buckets, of which only the largest is known; percentiles \
+                 there are too low",
+                match column.overflow {
+                    1 => "1 sample lies".to_string(),
+                    many => format!("{many} samples lie"),
+                }
             ));
         }
         if !self.skips_missed {
