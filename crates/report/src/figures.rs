@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::chart::LoadStyle;
 use crate::runs::{self, Kind, RowView, Run, Runs};
-use crate::text;
+use crate::{taints, text};
 
 /// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away alone.
 const REASONS: usize = 8;
@@ -123,9 +123,10 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
         facts.push(("Samples", text::count(run.rows().map(|row| row.summary.count).sum())));
         facts.push(("Late cycles", text::count(late)));
     }
+    let reasons = taints::reasons(&run.document);
     let manifest = &run.bundle.manifest;
     let caveats = [
-        (manifest.taints.len(), "taint", ""),
+        (taints::groups(&manifest.taints).len(), "taint", ""),
         (manifest.notes.len(), "note", ""),
         (manifest.not_run.len(), "row", " not run"),
         (run.bundle.missing.len(), "part", " missing"),
@@ -141,8 +142,8 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
         mark,
         words: format!("{word}{rest}"),
         facts,
-        reasons_shown: if verdict.reasons.len() > REASONS { REASONS - 2 } else { REASONS },
-        reasons: verdict.reasons.clone(),
+        reasons_shown: if reasons.len() > REASONS { REASONS - 2 } else { REASONS },
+        reasons,
     }
 }
 

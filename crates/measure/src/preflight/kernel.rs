@@ -71,7 +71,9 @@ fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     });
     let finding = |runtime: Option<u64>| match runtime {
         Some(runtime) => format!("up to {} us a period", runtime / 1000),
-        None => "50000 us a second unless changed; debugfs, which tells, could not be read".to_string(),
+        None => {
+            "up to 50000 us a second unless changed (debugfs, which tells, could not be read)".to_string()
+        }
     };
     on.into_iter()
         .map(|found| {

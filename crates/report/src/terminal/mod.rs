@@ -15,7 +15,7 @@ use evidence::document::ProveDocument;
 
 use crate::figures::said;
 use crate::terminal::column::Column;
-use crate::text;
+use crate::{taints, text};
 
 pub use comparison::comparison;
 
@@ -71,9 +71,7 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
         let line = format!("{probe} under {load} not run: {}", text::clean(&row.reason));
         wrapped(&mut out, "", &line, Paint::Unsure, style);
     }
-    for taint in &document.taints {
-        wrapped(&mut out, "taint: ", &taint_words(taint), Paint::Unsure, style);
-    }
+    tainted(&mut out, "taint: ", &document.taints, style);
     for note in &document.notes {
         wrapped(&mut out, "note: ", &text::clean(note), Paint::Quiet, style);
     }
@@ -152,17 +150,14 @@ fn mark(row: &Summary) -> String {
     mark.to_string()
 }
 
-fn taint_words(taint: &Taint) -> String {
-    let mut place = String::new();
-    if let Some(load) = &taint.load {
-        place = format!(" under {}", text::short(load, 24));
+/// A line for each kind of taint.
+fn tainted(out: &mut String, lead: &str, taints: &[Taint], style: Style) {
+    for group in taints::groups(taints) {
+        let accepted = if group.accepted() { " (accepted)" } else { "" };
+        let cure = group.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
+        let line = format!("{}{}{accepted}: {}{cure}", group.code(), group.place(), group.reason());
+        wrapped(out, lead, &text::clean(&line), Paint::Unsure, style);
     }
-    if let Some(cpu) = taint.cpu {
-        place.push_str(&format!(" on cpu {cpu}"));
-    }
-    let cure = taint.cure.as_ref().map(|cure| format!("; {cure}")).unwrap_or_default();
-    let accepted = if taint.accepted { " (accepted)" } else { "" };
-    text::clean(&format!("{}{place}{accepted}: {}{cure}", taint.code, taint.reason))
 }
 
 /// Reasons that no line above gave already.
