@@ -180,7 +180,7 @@ fn read_spikes(bytes: Option<Vec<u8>>, missing: &mut Vec<String>) -> Vec<Spike> 
         }
     }
     if damaged > 0 {
-        missing.push(format!("spikes.jsonl: {damaged} lines were cut short or damaged"));
+        missing.push(format!("spikes.jsonl: lines that were cut short or damaged: {damaged}"));
     }
     spikes
 }

@@ -64,6 +64,13 @@ pub struct RowVerdict {
     pub tail: Tail,
 }
 
+impl RowVerdict {
+    /// Whether it says anything. The hardware probe has a sample for each gap only: none is a result.
+    pub fn measured(&self) -> bool {
+        self.count > 0 || self.key.probe == "hardware"
+    }
+}
+
 impl Verdict {
     /// Judges a bundle.
     pub fn of(bundle: &Bundle) -> Verdict {
@@ -144,19 +151,23 @@ fn over(row: &Row, summary: &Summary, judged: &RowVerdict) -> String {
         0 => String::new(),
         more => format!(", and up to {more} that were only counted"),
     };
+    let cycles = judged.count.saturating_add(summary.missed);
+    // Of a bundle that was cut the histogram may be lost, and with it the maximum.
+    if summary.over_limit == 0 {
+        return format!("{}: {} periods of {cycles} missed", judged.key, summary.missed);
+    }
     format!(
-        "{}: maximum {} exceeds {limit} ({} late of {}{missed}{perhaps})",
+        "{}: maximum {} exceeds {limit} ({} late of {cycles}{missed}{perhaps})",
         judged.key,
         us(summary.max_ns),
-        judged.late,
-        judged.count.saturating_add(summary.missed)
+        judged.late
     )
 }
 
 fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> {
     let manifest = &bundle.manifest;
     let mut reasons = Vec::new();
-    if rows.iter().all(|row| row.count == 0 && row.key.probe != "hardware") {
+    if !rows.iter().any(RowVerdict::measured) {
         reasons.push("nothing was measured".to_string());
     }
     reasons.extend(

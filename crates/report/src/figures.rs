@@ -2,9 +2,10 @@
 //! The tables of figures: a line a row, the worst spikes, what the tails suggest.
 
 use evidence::Bundle;
+use evidence::Verdict;
 use evidence::manifest::Spike;
 use evidence::tail::{Estimate, Level, Tail};
-use evidence::verdict::Outcome;
+use evidence::verdict::{Outcome, RowVerdict};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -112,9 +113,18 @@ pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> Said {
     Said { state, mark, word, rest }
 }
 
+/// How a verdict is said; where nothing was measured no limit was kept either.
+pub(crate) fn judged(verdict: &Verdict) -> Said {
+    let mut said = said(verdict.outcome, verdict.limit_ns);
+    if verdict.outcome == Outcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
+        said.rest = ": nothing was measured".to_string();
+    }
+    said
+}
+
 pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
     let verdict = &run.document.verdict;
-    let Said { state, mark, word, rest } = said(verdict.outcome, verdict.limit_ns);
+    let Said { state, mark, word, rest } = judged(verdict);
     let mut facts = Vec::new();
     if let Some(worst) = run.rows().max_by_key(worst_first) {
         let late = run.rows().map(|row| row.verdict.late).sum::<u64>();
@@ -184,6 +194,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
     let limited = s.limit_ns.is_some();
     let result = match (row.late(), limited) {
         (true, _) => format!("✗ {} LATE", text::count(row.verdict.late)),
+        (false, _) if !row.verdict.measured() => "no sample".to_string(),
         (false, true) => "✓ ok".to_string(),
         (false, false) => "no limit".to_string(),
     };

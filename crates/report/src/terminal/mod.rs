@@ -13,7 +13,7 @@ use evidence::Summary;
 use evidence::Taint;
 use evidence::document::ProveDocument;
 
-use crate::figures::said;
+use crate::figures::judged;
 use crate::terminal::column::Column;
 use crate::{taints, text};
 
@@ -144,6 +144,7 @@ fn late(row: &Summary) -> bool {
 fn mark(row: &Summary) -> String {
     let mark = match (late(row), row.limit_ns) {
         (true, _) => "LATE",
+        _ if row.count == 0 && row.key.probe != "hardware" => "no sample",
         (false, Some(_)) => "ok",
         (false, None) => "no limit",
     };
@@ -178,7 +179,7 @@ fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
 
 fn verdict_line(document: &ProveDocument, style: Style) -> String {
     let verdict = &document.verdict;
-    let said = said(verdict.outcome, verdict.limit_ns);
+    let said = judged(verdict);
     let line = format!("==> {}{}", said.word.to_uppercase(), said.rest);
     banner(&line, said.state, style)
 }
