@@ -348,7 +348,7 @@ pub struct RunArgs {
     /// The period, for deadline
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1ms", allow_hyphen_values = true)]
     pub period: Duration,
-    /// Children of the command start as ordinary processes
+    /// Children of the command start as ordinary processes; with deadline it may start none otherwise
     #[arg(long)]
     pub reset_on_fork: bool,
     /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while the command runs
