@@ -79,6 +79,10 @@ fn a_run_of_which_too_little_is_known_is_refused() {
             "cannot measure under 'gpu' and 'gpu=true' in one run: both rows would be called gpu; measure them one after the other",
         ),
         (
+            "prove --json nowhere/out.json",
+            "cannot write nowhere/out.json: there is no folder nowhere; make it, or choose another path",
+        ),
+        (
             "export nothing --as excel",
             "cannot export as excel: it is no format that can be written; choose one of cyclictest, rtla, csv, json, archive",
         ),
