@@ -85,7 +85,11 @@ Reads what these tools write, and tells which one it was from the text:
 
 Examples:
   cyclictest -m -p 80 -i 1000 -D 1m --json=out.json
-  isolator import out.json --load idle --limit 100us";
+  isolator import out.json --load idle --limit 100us
+
+Exit status: 0 imported, and with --limit: it holds; 1 the file could not be
+read, or the bundle not be written; 2 the limit given does not hold, or is not
+proven to.";
 
 const EXPORT: &str = "\
 Examples:
@@ -362,7 +366,7 @@ pub struct RunArgs {
     /// The period, for deadline
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1ms", allow_hyphen_values = true)]
     pub period: Duration,
-    /// Children of the command start as ordinary processes
+    /// Children of the command start as ordinary processes; with deadline it may start none otherwise
     #[arg(long)]
     pub reset_on_fork: bool,
     /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while the command runs

@@ -53,6 +53,18 @@ impl Output {
         }
     }
 
+    /// Fails where the JSON cannot go where it is to go: better before a long run than after it.
+    pub fn ready(&self) -> evidence::Result<()> {
+        let Some(path) = self.json.as_deref().filter(|_| !self.json_on_stdout()) else { return Ok(()) };
+        match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            Some(folder) if !folder.is_dir() => {
+                let why = format!("there is no folder {}", folder.display());
+                Err(evidence::Error::new("write", path.display(), why, "make it, or choose another path"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the JSON, if it was asked for.
     pub fn json<T: Serialize>(&self, document: &T) -> Result<(), Box<dyn Error>> {
         let Some(path) = &self.json else { return Ok(()) };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use evidence::manifest::{Asked, Manifest, NotRun, SCHEMA_VERSION, State, Taint, WrittenBy};
+use evidence::manifest::{Asked, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
 use evidence::writer::BundleWriter;
-use evidence::{Bundle, Verdict, limit};
+use evidence::{Bundle, Taint, Verdict, limit, taint};
 use load::{Load, Placement, Running};
 use machine::Snapshot;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
@@ -189,14 +189,9 @@ impl Session<'_> {
             entry.load_did = Some(did.words.clone());
         }
         for reason in did.loaded.err().iter().chain(&did.strays) {
-            self.manifest.taints.push(Taint {
-                code: "load".into(),
-                reason: format!("load {name}: {reason}"),
-                cure: Some(format!("see why with: isolator load {name}")),
-                load: Some(name.clone()),
-                cpu: None,
-                accepted: false,
-            });
+            let reason = format!("load {name}: {reason}");
+            let taint = Taint::new(taint::LOAD, reason, format!("see why with: isolator load {name}"));
+            self.manifest.taints.push(Taint { load: Some(name.clone()), ..taint });
         }
         measured?;
         Ok(self.bundle.manifest(&self.manifest)?)

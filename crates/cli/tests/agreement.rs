@@ -73,7 +73,7 @@ fn a_report_shows_our_bundle_beside_an_imported_one() {
     {
         let path = fixtures.join(file).display().to_string();
         let args = ["import", &path, "--load", "idle", "--limit", "1ms", "-o", program];
-        isolator(folder.path(), &args).ended(0);
+        isolator(folder.path(), &args).ended(2);
     }
     let args = ["report", "ours", "cyclictest", "oslat", "rtla", "-o", "all.html", "--json", "-", "--quiet"];
     let documents = isolator(folder.path(), &args).ended(2).json();
@@ -85,6 +85,22 @@ fn a_report_shows_our_bundle_beside_an_imported_one() {
     let html = fs::read_to_string(folder.path().join("all.html")).unwrap();
     for program in ["isolator", "cyclictest", "oslat", "rtla"] {
         assert!(html.contains(program), "{program}");
+    }
+}
+
+#[test]
+fn an_import_judges_only_where_a_limit_is_given_and_then_as_its_report_does() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let folder = folder();
+    // Held; above the limit; kept, but by too few samples to prove it.
+    for (file, status) in
+        [("cyclictest-2.4-h.txt", 0), ("cyclictest-2.6.json", 2), ("cyclictest-2.4-nanoseconds.json", 2)]
+    {
+        let path = fixtures.join(file).display().to_string();
+        isolator(folder.path(), &["import", &path, "--limit", "1ms", "-o", file]).ended(status);
+        isolator(folder.path(), &["report", file]).ended(status);
+        let unjudged = format!("{file}-unjudged");
+        isolator(folder.path(), &["import", &path, "-o", &unjudged]).ended(0);
     }
 }
 

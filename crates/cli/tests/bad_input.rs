@@ -69,14 +69,22 @@ fn a_run_of_which_too_little_is_known_is_refused() {
             "prove --policy fif",
             "there is no policy 'fif'; choose from fifo, rr, deadline, other, batch, idle",
         ),
+        (
+            "prove --accept steal,not-realtime-kernel",
+            "there is no taint 'not-realtime-kernel' to accept; is not-real-time-kernel meant?",
+        ),
         ("prove --timer hpet", "there is no timer 'hpet'; choose from nanosleep, timerfd"),
         (
             "prove --loads gpu,gpu=true",
             "cannot measure under 'gpu' and 'gpu=true' in one run: both rows would be called gpu; measure them one after the other",
         ),
         (
+            "prove --json nowhere/out.json",
+            "cannot write nowhere/out.json: there is no folder nowhere; make it, or choose another path",
+        ),
+        (
             "export nothing --as excel",
-            "cannot export as excel: it is no format that can be written; choose one of cyclictest, rtla, csv, json",
+            "cannot export as excel: it is no format that can be written; choose one of cyclictest, rtla, csv, json, archive",
         ),
     ]);
 }

@@ -75,7 +75,7 @@ fn the_policy_that_is_in_force_is_in_the_evidence() {
         isolator(folder.path(), &short("other", &["--policy", "other", "--json", "-"])).ended(2).json();
     assert_eq!(other["rows"][0]["granted"]["policy"], "other");
     let codes = other["taints"].as_array().unwrap().iter().map(|taint| &taint["code"]).collect::<Vec<_>>();
-    assert!(codes.contains(&&"policy-other".into()), "{codes:?}");
+    assert!(codes.contains(&&"not-real-time-policy".into()), "{codes:?}");
 }
 
 #[test]

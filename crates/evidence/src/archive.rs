@@ -34,7 +34,7 @@ impl Files {
         }
         let packed_name = format!("{name}.zst");
         let Some(packed) = self.raw(&packed_name)? else { return Ok(None) };
-        decompress(&packed).map(Some).map_err(|why| broken(Path::new(&packed_name), why))
+        Ok(Some(decompress(&packed)))
     }
 
     fn raw(&self, name: &str) -> Result<Option<Vec<u8>>> {
@@ -63,32 +63,51 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<()> {
 }
 
 fn unpack(path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let cut = |_: std::io::Error| broken(path, "it was cut short or damaged");
     let file = File::open(path).map_err(|e| Error::io("open the bundle", path, &e))?;
     let decoder = StreamingDecoder::new(file).map_err(|_| broken(path, "it does not begin as one"))?;
     let mut tar = tar::Archive::new(decoder.take(LARGEST));
     let mut files = BTreeMap::new();
-    for entry in tar.entries().map_err(|e| broken(path, e))? {
-        let mut entry = entry.map_err(|e| broken(path, e))?;
+    for entry in tar.entries().map_err(cut)? {
+        let mut entry = entry.map_err(cut)?;
         if !entry.header().entry_type().is_file() {
             continue;
         }
-        let name =
-            entry.path().map_err(|e| broken(path, e))?.to_string_lossy().trim_start_matches("./").to_string();
+        let name = entry.path().map_err(cut)?.to_string_lossy().trim_start_matches("./").to_string();
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).map_err(|e| broken(path, e))?;
+        entry.read_to_end(&mut bytes).map_err(cut)?;
         files.insert(name, bytes);
     }
     Ok(files)
 }
 
-fn decompress(packed: &[u8]) -> std::result::Result<Vec<u8>, String> {
+/// Of what was cut or damaged, the part before: who reads a series sees, as of one that is not packed, that its end
+/// is missing.
+fn decompress(packed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let decoder = StreamingDecoder::new(packed).map_err(|e| e.to_string())?;
-    decoder.take(LARGEST).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
-    Ok(bytes)
+    if let Ok(decoder) = StreamingDecoder::new(packed) {
+        let _ = decoder.take(LARGEST).read_to_end(&mut bytes);
+    }
+    bytes
 }
 
-fn broken(path: &Path, why: impl std::fmt::Display) -> Error {
+fn broken(path: &Path, why: &str) -> Error {
     let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
     Error::new("open the bundle", path.display(), format!("it is no whole .tar.zst ({why})"), cure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_file_that_was_cut_is_read_up_to_there() {
+        let text = (0..50_000_u32).flat_map(|n| format!("{}\n", n * n).into_bytes()).collect::<Vec<_>>();
+        let packed = compress_to_vec(text.as_slice(), CompressionLevel::Fastest);
+        assert_eq!(decompress(&packed), text);
+        for length in (0..packed.len()).step_by(packed.len() / 20) {
+            let read = decompress(&packed[..length]);
+            assert!(read.len() < text.len() && text.starts_with(&read), "{length}");
+        }
+    }
 }

@@ -17,8 +17,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::manifest::{RowKey, SCHEMA_VERSION, State, Taint};
+use crate::manifest::{RowKey, SCHEMA_VERSION, State};
 use crate::reader::{Bundle, Row};
+use crate::taint::Taint;
 use crate::verdict::{Outcome, Verdict};
 
 pub use likeness::Difference;

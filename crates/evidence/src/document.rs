@@ -4,9 +4,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{NotRun, SCHEMA_VERSION, Taint};
+use crate::manifest::{NotRun, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::summary::Summary;
+use crate::taint::Taint;
 use crate::verdict::Verdict;
 
 /// `isolator prove --json`, `isolator measure --json`, `isolator report --json`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence: what every measurement becomes, and what everything shown is made from.
 //!
-//! - [`manifest`]: what was asked, granted and noticed; [`series`]: the data of one row; [`histogram`] under it.
+//! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of one row; [`histogram`] under it.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on; [`import`] and [`export`] speak other tools' formats.
@@ -26,6 +26,7 @@ pub mod reader;
 pub mod series;
 pub mod summary;
 pub mod tail;
+pub mod taint;
 pub mod verdict;
 pub mod writer;
 
@@ -36,4 +37,5 @@ pub use manifest::Manifest;
 pub use reader::{Bundle, Row};
 pub use series::Series;
 pub use summary::Summary;
+pub use taint::Taint;
 pub use verdict::Verdict;

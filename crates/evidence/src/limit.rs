@@ -23,6 +23,9 @@ pub fn limit_ns(text: &str, period_ns: Option<u64>) -> Result<u64> {
             let share: f64 = share.trim().parse().map_err(|_| wrong("it is no number"))?;
             (share / 100.0 * period_ns.unwrap_or(1_000_000) as f64).round()
         }
+        None if text.trim().parse::<f64>().is_ok_and(|number| number > 0.0) => {
+            return Err(wrong("it has no unit"));
+        }
         None => humantime::parse_duration(text.trim()).unwrap_or(Duration::ZERO).as_nanos() as f64,
     };
     if limit_ns.is_finite() && limit_ns >= 1.0 {
@@ -44,6 +47,7 @@ mod tests {
         for wrong in ["", "0", "0%", "-5%", "nan%", "ten", "100"] {
             let error = limit_ns(wrong, Some(1_000_000)).unwrap_err().to_string();
             assert!(error.contains("give a time as 100us"), "{wrong}: {error}");
+            assert_eq!(error.contains("it has no unit"), wrong == "100", "{wrong}: {error}");
         }
     }
 }

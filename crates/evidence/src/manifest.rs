@@ -8,6 +8,8 @@ use machine::{CpuSet, Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::taint::Taint;
+
 /// Version of every file of a bundle and of every JSON document made from one.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -114,6 +116,14 @@ pub struct RowKey {
     pub period_ns: Option<u64>,
 }
 
+impl RowKey {
+    /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps and
+    /// interruptions, whose number says nothing of how often something was due.
+    pub fn is_cyclic(&self) -> bool {
+        self.probe == "wakeup" || self.probe.starts_with("timerlat-")
+    }
+}
+
 /// One measured series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowEntry {
@@ -180,38 +190,6 @@ pub struct NotRun {
     pub load: String,
     /// Why, and what to do: `package stress-ng missing; apt-get install stress-ng`.
     pub reason: String,
-}
-
-/// A disturbance, shown in every output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Taint {
-    /// A fixed word for it: `not-real-time-kernel`, `steal`, `page-faults`, …
-    pub code: String,
-    /// What was found, on what.
-    pub reason: String,
-    /// What to do about it.
-    pub cure: Option<String>,
-    /// The load whose rows it disturbed; absent: all.
-    pub load: Option<String>,
-    /// The CPU whose rows it disturbed; absent: all.
-    pub cpu: Option<u32>,
-    /// Whether the user said to accept it: shown all the same, but not held against the verdict.
-    #[serde(default)]
-    pub accepted: bool,
-}
-
-impl std::fmt::Display for Taint {
-    /// `steal under net on cpu 1: the hypervisor took 20 ms`.
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.code)?;
-        if let Some(load) = &self.load {
-            write!(out, " under {load}")?;
-        }
-        if let Some(cpu) = self.cpu {
-            write!(out, " on cpu {cpu}")?;
-        }
-        write!(out, ": {}", self.reason)
-    }
 }
 
 /// One second of a series.

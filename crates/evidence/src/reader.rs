@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::archive::Files;
 use crate::error::{Error, Result};
 use crate::lab::LabDocument;
 use crate::manifest::{Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
 use crate::series::{JournalLine, Series, read_seconds};
+use crate::tail::{self, Tail};
 
 /// A bundle as read.
 #[derive(Debug, Clone)]
@@ -34,6 +36,20 @@ pub struct Row {
     pub entry: RowEntry,
     /// The data.
     pub series: Series,
+    tail: OnceLock<Tail>,
+}
+
+impl Row {
+    /// A row of its parts.
+    pub fn new(entry: RowEntry, series: Series) -> Row {
+        Row { entry, series, tail: OnceLock::new() }
+    }
+
+    /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a verdict, a
+    /// document and a page all tell of it: the series is not to change afterwards.
+    pub fn tail(&self) -> &Tail {
+        self.tail.get_or_init(|| tail::estimate(&self.series.latency))
+    }
 }
 
 impl Bundle {
@@ -67,7 +83,7 @@ impl Bundle {
             if manifest.written_by.program == "isolator" {
                 missing.extend(lost_seconds(entry, &series));
             }
-            rows.push(Row { entry: entry.clone(), series });
+            rows.push(Row::new(entry.clone(), series));
         }
         let spikes = read_spikes(files.read("spikes.jsonl")?, &mut missing);
         missing.extend(lost_spikes(&manifest.rows, spikes.len()));
@@ -177,7 +193,7 @@ fn read_spikes(bytes: Option<Vec<u8>>, missing: &mut Vec<String>) -> Vec<Spike> 
         }
     }
     if damaged > 0 {
-        missing.push(format!("spikes.jsonl: {damaged} lines were cut short or damaged"));
+        missing.push(format!("spikes.jsonl: lines that were cut short or damaged: {damaged}"));
     }
     spikes
 }

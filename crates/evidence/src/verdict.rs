@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::{RowKey, SCHEMA_VERSION};
-use crate::reader::Bundle;
+use crate::reader::{Bundle, Row};
 use crate::summary::Summary;
-use crate::tail::{self, Tail};
+use crate::tail::Tail;
 
 /// Miss rate that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
@@ -64,18 +64,28 @@ pub struct RowVerdict {
     pub tail: Tail,
 }
 
+impl RowVerdict {
+    /// Whether it says anything. The hardware probe has a sample for each gap only: none is a result.
+    pub fn measured(&self) -> bool {
+        self.count > 0 || self.key.probe == "hardware"
+    }
+}
+
 impl Verdict {
     /// Judges a bundle.
     pub fn of(bundle: &Bundle) -> Verdict {
         let claim = bundle.manifest.asked.claim.unwrap_or(DEFAULT_CLAIM);
         let summaries = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
-        let rows =
-            bundle.rows.iter().zip(&summaries).map(|(row, s)| judge(s, tail::estimate(&row.series.latency)));
+        let rows = bundle.rows.iter().zip(&summaries).map(|(row, summary)| judge(row, summary));
         let rows = rows.collect::<Vec<_>>();
-        let mut exceeded = summaries.iter().zip(&rows).filter(|(_, row)| !row.held).collect::<Vec<_>>();
+        let measured = bundle.rows.iter().zip(&summaries);
+        let mut exceeded = measured.zip(&rows).filter(|(_, judged)| !judged.held).collect::<Vec<_>>();
         let excess = |summary: &Summary| summary.max_ns as f64 / summary.limit_ns.unwrap_or(1).max(1) as f64;
-        exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
-        let mut reasons = exceeded.into_iter().map(|(summary, row)| over(summary, row)).collect::<Vec<_>>();
+        exceeded.sort_by(|((_, a), _), ((_, b), _)| excess(b).total_cmp(&excess(a)));
+        let mut reasons = exceeded
+            .into_iter()
+            .map(|((row, summary), judged)| over(row, summary, judged))
+            .collect::<Vec<_>>();
         let outcome = if reasons.is_empty() { Outcome::Held } else { Outcome::Exceeded };
         reasons.extend(unsupported(bundle, &rows, claim));
         let outcome =
@@ -95,16 +105,26 @@ impl Verdict {
     }
 }
 
-fn judge(summary: &Summary, tail: Tail) -> RowVerdict {
+fn judge(row: &Row, summary: &Summary) -> RowVerdict {
     let late = summary.over_limit.saturating_add(summary.missed);
+    let late_at_most = late.saturating_add(perhaps_late(row));
     RowVerdict {
         key: summary.key.clone(),
         held: late == 0,
         late,
         count: summary.count,
-        miss_rate_below: miss_rate_below(late, summary.count.saturating_add(summary.missed)),
-        tail,
+        miss_rate_below: miss_rate_below(late_at_most, summary.count.saturating_add(summary.missed)),
+        tail: row.tail().clone(),
     }
+}
+
+/// Samples that another tool only counted, and that lie somewhere between its last bucket and its maximum: where
+/// the limit is in between, all but the maximum may be late or not.
+fn perhaps_late(row: &Row) -> u64 {
+    let (Some(coarse), Some(limit_ns)) = (&row.entry.coarse, row.entry.limit_ns) else { return 0 };
+    let from_ns = coarse.overflow_from_ns.unwrap_or(u64::MAX);
+    let open = from_ns <= limit_ns && limit_ns < row.series.latency.max_ns();
+    if open { coarse.overflow_count.saturating_sub(1) } else { 0 }
 }
 
 /// The upper 95 % bound of a rate of which `late` in `count` were seen: exact for none (1 - 0.05^(1/N), about
@@ -123,23 +143,31 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
     ((middle + spread) / (1.0 + z * z / n)).min(1.0)
 }
 
-fn over(summary: &Summary, row: &RowVerdict) -> String {
+fn over(row: &Row, summary: &Summary, judged: &RowVerdict) -> String {
     let limit = summary.limit_ns.map(us).unwrap_or_default();
     let missed =
         if summary.missed > 0 { format!(", {} of them missed", summary.missed) } else { String::new() };
+    let perhaps = match perhaps_late(row) {
+        0 => String::new(),
+        more => format!(", and up to {more} that were only counted"),
+    };
+    let cycles = judged.count.saturating_add(summary.missed);
+    // Of a bundle that was cut the histogram may be lost, and with it the maximum.
+    if summary.over_limit == 0 {
+        return format!("{}: {} periods of {cycles} missed", judged.key, summary.missed);
+    }
     format!(
-        "{}: maximum {} exceeds {limit} ({} late of {}{missed})",
-        row.key,
+        "{}: maximum {} exceeds {limit} ({} late of {cycles}{missed}{perhaps})",
+        judged.key,
         us(summary.max_ns),
-        row.late,
-        row.count.saturating_add(summary.missed)
+        judged.late
     )
 }
 
 fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> {
     let manifest = &bundle.manifest;
     let mut reasons = Vec::new();
-    if rows.iter().all(|row| row.count == 0 && row.key.probe != "hardware") {
+    if !rows.iter().any(RowVerdict::measured) {
         reasons.push("nothing was measured".to_string());
     }
     reasons.extend(
@@ -153,8 +181,7 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
     if unlimited > 0 {
         reasons.push(format!("no limit judges {unlimited} of {} rows; give one with --limit", rows.len()));
     }
-    for row in rows.iter().filter(|row| row.key.probe == "wakeup" && row.held && row.miss_rate_below > claim)
-    {
+    for row in rows.iter().filter(|row| row.key.is_cyclic() && row.held && row.miss_rate_below > claim) {
         let needed = (3.0 / claim).ceil();
         let had = row.count;
         reasons.push(format!(
@@ -169,11 +196,8 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
 }
 
 fn supported(rows: &[RowVerdict]) -> String {
-    let worst = rows
-        .iter()
-        .filter(|row| row.key.probe == "wakeup")
-        .map(|row| row.miss_rate_below)
-        .fold(0.0, f64::max);
+    let cyclic = rows.iter().filter(|row| row.key.is_cyclic());
+    let worst = cyclic.map(|row| row.miss_rate_below).fold(0.0, f64::max);
     match worst {
         0.0 => "no gap above the limit was seen".to_string(),
         _ => format!(

@@ -341,6 +341,34 @@ fn nothing_holds_without_a_limit_or_below_what_the_tool_records() {
 }
 
 #[test]
+fn a_limit_among_samples_that_were_only_counted_makes_the_bound_wide() {
+    let mut bundle = imported("timerlat-6.12.txt");
+    set_limit(&mut bundle, Some(1_000_000));
+    let verdict = Verdict::of(&bundle);
+    let row = verdict.rows.iter().find(|row| row.key.probe == "timerlat-user" && row.key.cpu == 0).unwrap();
+    assert!(row.late == 1 && row.miss_rate_below > 890.0 / 2010.0, "{row:?}");
+    let reason = "maximum 48234 us exceeds 1000 us (1 late of 2010, and up to 889 that were only counted)";
+    assert!(verdict.reasons[0].ends_with(reason), "{:#?}", verdict.reasons);
+    set_limit(&mut bundle, Some(10_000));
+    assert!(Verdict::of(&bundle).reasons.iter().all(|reason| !reason.contains("only counted")));
+}
+
+#[test]
+fn cycles_of_every_tool_must_suffice_for_the_claim() {
+    for (name, had) in [("timerlat-6.12.txt", 2010), ("jitterdebugger-0.3.1.json", 2995)] {
+        let mut few = imported(name);
+        set_limit(&mut few, Some(1_000_000_000));
+        let verdict = Verdict::of(&few);
+        assert!(!verdict.held && verdict.rows.iter().all(|row| row.held), "{name}: {verdict:#?}");
+        let reason =
+            format!("{had} samples cannot support a miss rate below 0.001; 3000 without a miss would");
+        assert!(verdict.reasons.iter().any(|line| line.ends_with(&reason)), "{name}: {:#?}", verdict.reasons);
+        few.manifest.asked.claim = Some(0.01);
+        assert!(Verdict::of(&few).held, "{name}: {:#?}", Verdict::of(&few).reasons);
+    }
+}
+
+#[test]
 fn an_imported_bundle_is_written_as_a_folder_and_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let whole = text("timerlat-6.12.txt");

@@ -82,8 +82,7 @@ fn rows() -> Vec<Row> {
         row(Load::Timers, "own engine: 16 threads for each housekeeping CPU that sleep 50 to 150 us", KERNEL, &[]),
         Row {
             root_helps: Some("reads a perf event on each measured CPU too: one function call per read"),
-            ..row(Load::Ipi, "own engine: patches kernel text by a static key of UDP encapsulation, membarrier, \
-                shootdowns; counts what arrives at the measured CPUs", KERNEL, &[])
+            ..row(Load::Ipi, "own engine: patches kernel text, makes shootdowns and barriers; counts what arrives", KERNEL, &[])
         },
         row(Load::Gpu(None), "the first of glmark2, vkmark, glxgears, on DISPLAY or else Xvfb; gpu=COMMAND runs that", ORIN, &["mesa-utils", "xvfb"]),
         row(Load::Custom(String::new()), "custom=COMMAND: runs it with sh -c; takes the rest of the list", "given", &[]),

@@ -18,10 +18,25 @@ pub struct Did {
     pub cpus_busy: f64,
     /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations included.
     pub counts: BTreeMap<String, u64>,
-    /// Whether it loaded the machine from then to the end; else why not, and the row is tainted.
+    /// Why it did not load the machine from then to the end, and the row is tainted; absent: it did.
+    #[serde(rename = "not_loaded", with = "not_loaded")]
+    #[schemars(with = "Option<String>")]
     pub loaded: Result<(), String>,
     /// What it did that it must not: each taints the row.
     pub strays: Vec<String>,
+}
+
+/// The failure alone: JSON knows no `Result`.
+mod not_loaded {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(loaded: &Result<(), String>, to: S) -> Result<S::Ok, S::Error> {
+        loaded.as_ref().err().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Result<(), String>, D::Error> {
+        Ok(Option::deserialize(from)?.map_or(Ok(()), Err))
+    }
 }
 
 impl Did {

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use evidence::Histogram;
-use evidence::manifest::{Granted, Manifest, Second, Spike, State, Taint};
+use evidence::manifest::{Granted, Manifest, Second, Spike, State};
+use evidence::taint::{self, Taint};
 use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
 use rt::clock::monotonic_ns;
 
@@ -129,18 +130,14 @@ fn trace(
 /// Without this, no gap seen would read as none there.
 fn too_short(lanes: &[Lane], had_ns: u64, needed_ns: u64) -> Taint {
     let s = |ns: u64| ns as f64 / 1e9;
-    Taint {
-        code: "too-short".into(),
-        reason: format!(
-            "not every CPU was watched: the hwlat tracer had {:.1} s of {:.1} s",
-            s(had_ns),
-            s(needed_ns)
-        ),
-        cure: Some(format!("measure hardware for {} s at the least", needed_ns.div_ceil(NS_PER_S))),
-        load: lanes.first().map(|lane| lane.key.load.clone()),
-        cpu: None,
-        accepted: false,
-    }
+    let reason = format!(
+        "not every CPU was watched: the hwlat tracer had {:.1} s of {:.1} s",
+        s(had_ns),
+        s(needed_ns)
+    );
+    let cure = format!("measure hardware for {} s at the least", needed_ns.div_ceil(NS_PER_S));
+    let load = lanes.first().map(|lane| lane.key.load.clone());
+    Taint { load, ..Taint::new(taint::TOO_SHORT, reason, cure) }
 }
 
 /// The series of one CPU while it grows.

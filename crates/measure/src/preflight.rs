@@ -19,7 +19,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use evidence::manifest::{Asked, Taint};
+use evidence::Taint;
+use evidence::manifest::Asked;
 use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
@@ -43,7 +44,7 @@ pub enum Effect {
 /// One thing that was found, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// A fixed word for it, the taint's code.
+    /// A fixed word for it; what may taint has it from [`evidence::taint`].
     pub code: &'static str,
     /// What it does to the run.
     pub effect: Effect,
@@ -113,14 +114,7 @@ impl fmt::Display for Finding {
 
 impl From<Finding> for Taint {
     fn from(finding: Finding) -> Self {
-        Taint {
-            code: finding.code.to_string(),
-            reason: finding.reason,
-            cure: Some(finding.cure),
-            load: None,
-            cpu: finding.cpu,
-            accepted: false,
-        }
+        Taint { cpu: finding.cpu, ..Taint::new(finding.code, finding.reason, finding.cure) }
     }
 }
 

@@ -13,7 +13,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, State, Taint};
+use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, State};
+use evidence::taint::{self, Taint};
 use evidence::writer::{BundleWriter, stem};
 use rt::clock::{Calibration, monotonic_ns};
 use rt::setup::Setup;
@@ -404,13 +405,10 @@ const LARGEST_DRIFT: f64 = 1e-3;
 
 /// What disturbed one series, as the measuring thread and the kernel saw it.
 fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
-    let taint = |code: &str, reason: String, cure: &str| Taint {
-        code: code.to_string(),
-        reason,
-        cure: Some(cure.to_string()),
+    let taint = |code, reason: String, cure: &str| Taint {
         load: Some(key.load.clone()),
         cpu: Some(key.cpu),
-        accepted: false,
+        ..Taint::new(code, reason, cure)
     };
     let mut taints = Vec::new();
     let steal_ns = granted.steal_ns.unwrap_or(0);
@@ -418,7 +416,7 @@ fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64
         let reason =
             format!("the hypervisor took {} ms from the {} probe's CPU", steal_ns / 1_000_000, key.probe);
         taints.push(taint(
-            "steal",
+            taint::STEAL,
             reason,
             "measure on the machine itself, or give the guest CPUs of its own",
         ));
@@ -427,7 +425,7 @@ fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64
     if faults > 0 {
         let reason = format!("the {} probe's thread took {faults} page faults while it measured", key.probe);
         taints.push(taint(
-            "page-faults",
+            taint::PAGE_FAULTS,
             reason,
             "let it lock its memory: run as root or raise RLIMIT_MEMLOCK",
         ));
@@ -435,12 +433,12 @@ fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64
     if lost > 0 {
         let reason =
             format!("{lost} wakeups were lost: the control thread was kept from its CPU for seconds");
-        taints.push(taint("samples-lost", reason, "give --house-keeping a CPU that is less loaded"));
+        taints.push(taint(taint::SAMPLES_LOST, reason, "give --house-keeping a CPU that is less loaded"));
     }
     let drift = drift.map_or(0.0, |drift| drift.relative);
     if drift.abs() > LARGEST_DRIFT {
         let reason = format!("the processor's counter ran {:+.3} % off CLOCK_MONOTONIC", drift * 100.0);
-        taints.push(taint("counter-drift", reason, "use a machine with an invariant counter"));
+        taints.push(taint(taint::COUNTER_DRIFT, reason, "use a machine with an invariant counter"));
     }
     taints
 }

@@ -81,8 +81,8 @@ pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicB
     let ahead = cycles.start_ns.saturating_sub(monotonic_ns()) / period_ns;
     let mut due_ns = cycles.start_ns - ahead * period_ns;
     while due_ns < cycles.start_ns && !stop.load(Relaxed) {
-        wait_until(timer, due_ns, &timespec(due_ns));
-        due_ns += period_ns;
+        let woke_ns = wait_until(timer, due_ns, &timespec(due_ns));
+        due_ns = after(due_ns, woke_ns, period_ns).min(cycles.start_ns);
     }
     // Counted on beside due_ns: a division in every cycle would be the loop's dearest part.
     let (mut due, step) = (timespec(due_ns), timespec(period_ns));
@@ -107,6 +107,12 @@ pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicB
     rt::scope::end();
 }
 
+/// When the cycle is due that follows one of the warm-up: missed ones are left out, or the warm-up would fall behind
+/// where the period is too short for the machine, and its lag become the first latency of the row.
+fn after(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
+    due_ns + (woke_ns.saturating_sub(due_ns) / period_ns).max(1) * period_ns
+}
+
 /// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`.
 pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
     let next_ns = due_ns + period_ns;
@@ -128,6 +134,13 @@ fn wait_until(timer: &Timer, due_ns: u64, due: &Timespec) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_warm_up_does_not_fall_behind() {
+        assert_eq!(after(0, 5_000, 1_000_000), 1_000_000);
+        assert_eq!(after(0, 1_999_999, 1_000_000), 1_000_000);
+        assert_eq!(after(0, 40_005_000, 1_000_000), 40_000_000);
+    }
 
     #[test]
     fn a_stall_of_forty_periods_misses_thirty_nine_cycles_and_runs_the_fortieth_late() {

@@ -2,15 +2,16 @@
 //! The tables of figures: a line a row, the worst spikes, what the tails suggest.
 
 use evidence::Bundle;
+use evidence::Verdict;
 use evidence::manifest::Spike;
 use evidence::tail::{Estimate, Level, Tail};
-use evidence::verdict::Outcome;
+use evidence::verdict::{Outcome, RowVerdict};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::chart::LoadStyle;
 use crate::runs::{self, Kind, RowView, Run, Runs};
-use crate::text;
+use crate::{taints, text};
 
 /// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away alone.
 const REASONS: usize = 8;
@@ -112,9 +113,18 @@ pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> Said {
     Said { state, mark, word, rest }
 }
 
+/// How a verdict is said; where nothing was measured no limit was kept either.
+pub(crate) fn judged(verdict: &Verdict) -> Said {
+    let mut said = said(verdict.outcome, verdict.limit_ns);
+    if verdict.outcome == Outcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
+        said.rest = ": nothing was measured".to_string();
+    }
+    said
+}
+
 pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
     let verdict = &run.document.verdict;
-    let Said { state, mark, word, rest } = said(verdict.outcome, verdict.limit_ns);
+    let Said { state, mark, word, rest } = judged(verdict);
     let mut facts = Vec::new();
     if let Some(worst) = run.rows().max_by_key(worst_first) {
         let late = run.rows().map(|row| row.verdict.late).sum::<u64>();
@@ -123,9 +133,10 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
         facts.push(("Samples", text::count(run.rows().map(|row| row.summary.count).sum())));
         facts.push(("Late cycles", text::count(late)));
     }
+    let reasons = taints::reasons(&run.document);
     let manifest = &run.bundle.manifest;
     let caveats = [
-        (manifest.taints.len(), "taint", ""),
+        (taints::groups(&manifest.taints).len(), "taint", ""),
         (manifest.notes.len(), "note", ""),
         (manifest.not_run.len(), "row", " not run"),
         (run.bundle.missing.len(), "part", " missing"),
@@ -141,8 +152,8 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
         mark,
         words: format!("{word}{rest}"),
         facts,
-        reasons_shown: if verdict.reasons.len() > REASONS { REASONS - 2 } else { REASONS },
-        reasons: verdict.reasons.clone(),
+        reasons_shown: if reasons.len() > REASONS { REASONS - 2 } else { REASONS },
+        reasons,
     }
 }
 
@@ -183,6 +194,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
     let limited = s.limit_ns.is_some();
     let result = match (row.late(), limited) {
         (true, _) => format!("✗ {} LATE", text::count(row.verdict.late)),
+        (false, _) if !row.verdict.measured() => "no sample".to_string(),
         (false, true) => "✓ ok".to_string(),
         (false, false) => "no limit".to_string(),
     };
@@ -208,7 +220,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         corrected: vec![
             only_if(periodic, us(s.p99_9_corrected_ns)),
             only_if(periodic && limited, text::count(s.over_limit_corrected)),
-            only_if(periodic, format!("{:.1e}", row.verdict.miss_rate_below)),
+            only_if(key.is_cyclic(), format!("{:.1e}", row.verdict.miss_rate_below)),
         ],
         limit: s.limit_ns.map_or("–".to_string(), us),
         state: if row.late() { "late" } else { "ok" },

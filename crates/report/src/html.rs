@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One self-contained page: no script, nothing fetched, the same bytes for the same bundles.
 
+use evidence::Bundle;
 use evidence::error::{Error, Result};
-use evidence::{Bundle, manifest::NotRun, manifest::Taint};
+use evidence::manifest::NotRun;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
@@ -14,6 +15,7 @@ use crate::chart::{LoadStyle, Panels, histogram, timeline};
 use crate::facts::{self, Fact, Grant};
 use crate::figures::{self, FigureGroup, SpikeTable, TailRow, VerdictCard};
 use crate::runs::{Run, Runs};
+use crate::taints::{self, Group};
 use crate::text;
 
 /// Everything that the page shows, in its order.
@@ -55,11 +57,23 @@ struct Granted {
     loads: Vec<Grant>,
 }
 
+/// One or several taints that are alike.
+#[derive(Serialize)]
+struct Tainted {
+    code: String,
+    accepted: bool,
+    place: String,
+    reason: String,
+    cure: Option<String>,
+    /// Each of them, where there are several.
+    each: Vec<String>,
+}
+
 /// What one run noticed, and what is missing in it.
 #[derive(Serialize)]
 struct Remarks {
     run: String,
-    taints: Vec<Taint>,
+    taints: Vec<Tainted>,
     notes: Vec<String>,
     not_run: Vec<NotRun>,
     missing: Vec<String>,
@@ -112,7 +126,7 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
     };
     let remarks = |run: &Run| Remarks {
         run: letter(run),
-        taints: run.bundle.manifest.taints.clone(),
+        taints: taints::groups(&run.bundle.manifest.taints).iter().map(tainted).collect(),
         notes: run.bundle.manifest.notes.clone(),
         not_run: run.bundle.manifest.not_run.clone(),
         missing: run.bundle.missing.clone(),
@@ -140,6 +154,17 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
         remarks: runs.all.iter().map(remarks).collect(),
         version: env!("CARGO_PKG_VERSION"),
     })
+}
+
+fn tainted(group: &Group) -> Tainted {
+    Tainted {
+        code: text::clean(group.code()),
+        accepted: group.accepted(),
+        place: group.place(),
+        reason: group.reason(),
+        cure: group.cure().map(text::clean),
+        each: group.each(),
+    }
 }
 
 /// The sentence as it continues another.

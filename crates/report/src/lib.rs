@@ -15,6 +15,7 @@ mod figures;
 mod html;
 mod runs;
 mod scale;
+mod taints;
 pub mod terminal;
 mod text;
 

@@ -26,7 +26,8 @@ pub fn run(args: &ImportArgs) -> Outcome {
     args.out.say(&report::terminal::table(&document, args.out.style()));
     args.out.json(&document)?;
     args.out.say(&format!("Report: {}", report?.display()));
-    Ok(Exit::Held)
+    // Without a limit there is nothing to judge: the import itself was the work.
+    Ok(if args.limit.is_none() || document.verdict.held { Exit::Held } else { Exit::Exceeded })
 }
 
 /// `evidence/` and the file's name without its ending.

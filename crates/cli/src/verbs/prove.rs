@@ -37,6 +37,7 @@ pub fn run(args: ProveArgs) -> Outcome {
 
 /// Measures what is asked, prints the table, and says whether the limit holds.
 pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> Outcome {
+    out.ready()?;
     let machine = machine::read(Path::new("/"));
     let asked = asked::complete(asked, options, &machine);
     let folder = options.output.clone().unwrap_or_else(session::default_folder);

@@ -52,7 +52,7 @@ fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
     Bundle {
         path: format!("run-{seed}").into(),
         manifest,
-        rows: vec![Row { entry, series }],
+        rows: vec![Row::new(entry, series)],
         spikes: vec![],
         lab: None,
         missing: vec![],
@@ -256,14 +256,7 @@ fn rows_of_only_one_run_are_listed() {
 fn taints_and_verdicts_of_both_are_carried() {
     let run = bundle(1, quiet);
     let mut tainted = run.clone();
-    let taint = Taint {
-        code: "steal".into(),
-        reason: "3 ms".into(),
-        cure: None,
-        load: None,
-        cpu: None,
-        accepted: false,
-    };
+    let taint = Taint::new(crate::taint::STEAL, "3 ms", "");
     tainted.manifest.taints = vec![taint.clone()];
     let comparison = compare(&run, &tainted, false);
     assert!(comparison.before.held && !comparison.after.held);

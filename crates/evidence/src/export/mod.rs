@@ -66,7 +66,7 @@ impl FromStr for Format {
                 "export as",
                 name,
                 "it is no format that can be written",
-                format!("choose one of {names}"),
+                format!("choose one of {names}, archive"),
             )
         })
     }

@@ -13,10 +13,11 @@ use machine::{CpuSet, Snapshot};
 use super::UNKNOWN_LOAD;
 use crate::histogram::Histogram;
 use crate::manifest::{
-    Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, State, Taint, WrittenBy,
+    Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, State, WrittenBy,
 };
 use crate::reader::{Bundle, Row};
 use crate::series::Series;
+use crate::taint::{self, Taint};
 use crate::writer::stem;
 
 /// One measured series as the source states it.
@@ -143,8 +144,8 @@ impl Found {
     }
 
     /// Adds a taint.
-    pub fn taint(&mut self, code: &str, reason: impl Into<String>, cure: &str, cpu: Option<u32>) {
-        self.manifest.taints.push(Taint { cpu, ..super::taint(code, reason.into(), cure) });
+    pub fn taint(&mut self, code: &'static str, reason: String, cure: &str, cpu: Option<u32>) {
+        self.manifest.taints.push(Taint { cpu, ..Taint::new(code, reason, cure) });
     }
 
     /// The policy and priority that were asked; a taint where they are not real-time ones.
@@ -156,7 +157,7 @@ impl Found {
             let program = &self.manifest.written_by.program;
             let reason =
                 format!("{program} ran as SCHED_{}, without a real-time priority", policy.to_uppercase());
-            self.taint("not-real-time-policy", reason, "measure again with a real-time priority", None);
+            self.taint(taint::NOT_REAL_TIME_POLICY, reason, "measure again with a real-time priority", None);
         }
     }
 
@@ -198,7 +199,7 @@ impl Found {
                 None => {
                     known.insert(key.clone(), rows.len());
                     let series = Series { latency, ..Series::default() };
-                    rows.push(Row { entry: entry(key, coarse), series });
+                    rows.push(Row::new(entry(key, coarse), series));
                 }
             }
         }
@@ -226,9 +227,12 @@ impl Found {
         let program = self.manifest.written_by.program.clone();
         if column.overflow > 0 {
             self.note(format!(
-                "{probe} on cpu {cpu}: {} samples lie beyond the buckets, of which only the largest is known; \
-                 percentiles there are too low",
-                column.overflow
+                "{probe} on cpu {cpu}: {} beyond the buckets, of which only the largest is known; percentiles \
+                 there are too low",
+                match column.overflow {
+                    1 => "1 sample lies".to_string(),
+                    many => format!("{many} samples lie"),
+                }
             ));
         }
         if !self.skips_missed {
@@ -237,7 +241,7 @@ impl Found {
         let max_ns = column.max.unwrap_or(0).saturating_mul(column.unit_ns);
         match column.period_ns {
             Some(period_ns) if max_ns >= period_ns => self.taint(
-                "missed-periods-uncounted",
+                taint::MISSED_PERIODS_UNCOUNTED,
                 format!(
                     "{probe} on cpu {cpu}: {program} skips missed periods without counting them, and a \
                      sample was later than a period"

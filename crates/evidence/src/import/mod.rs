@@ -37,16 +37,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::manifest::Taint;
 use crate::reader::Bundle;
+use crate::taint::{self, Taint};
 use crate::verdict::{Verdict, us};
 use crate::writer::{BundleWriter, stem, write_series};
 
 /// The load of an imported row whose load nobody told.
 pub const UNKNOWN_LOAD: &str = "unknown";
-
-/// Taint of a bundle whose tool did not see all that the limit forbids.
-const BLIND: &str = "threshold-above-limit";
 
 /// No result file is longer than this; a longer one is refused.
 const LARGEST: u64 = 256 << 20;
@@ -215,14 +212,15 @@ pub fn set_load(bundle: &mut Bundle, load: &str) {
 pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
     let manifest = &mut bundle.manifest;
     manifest.asked.limit = limit_ns.map(|ns| format!("{}us", ns as f64 / 1e3));
-    manifest.taints.retain(|taint| taint.code != BLIND);
+    manifest.taints.retain(|taint| taint.code != taint::THRESHOLD_ABOVE_LIMIT);
     let hardware = bundle.rows.iter().any(|row| row.entry.key.probe == "hardware");
     if let (true, Some(limit_ns), Some(threshold_ns)) = (hardware, limit_ns, manifest.asked.threshold_ns)
         && limit_ns < threshold_ns
     {
         let reason =
             format!("gaps up to {} were not recorded, the limit is {}", us(threshold_ns), us(limit_ns));
-        manifest.taints.push(taint(BLIND, reason, "measure again with a threshold below the limit"));
+        let cure = "measure again with a threshold below the limit";
+        manifest.taints.push(Taint::new(taint::THRESHOLD_ABOVE_LIMIT, reason, cure));
     }
     let rows = bundle.rows.iter_mut().map(|row| &mut row.entry);
     rows.chain(&mut manifest.rows).for_each(|entry| entry.limit_ns = limit_ns);
@@ -232,8 +230,8 @@ pub fn set_limit(bundle: &mut Bundle, limit_ns: Option<u64>) {
 /// taint there, for a folder says by itself only what is missing in its own files.
 pub fn write(bundle: &Bundle, folder: &Path) -> Result<()> {
     let mut manifest = bundle.manifest.clone();
-    let cut =
-        |reason: &String| taint("source-incomplete", reason.clone(), "import the whole output of one run");
+    let cure = "import the whole output of one run";
+    let cut = |reason: &String| Taint::new(taint::SOURCE_INCOMPLETE, reason, cure);
     manifest.taints.extend(bundle.missing.iter().map(cut));
     let mut writer = BundleWriter::create(folder, &manifest)?;
     for row in &bundle.rows {
@@ -244,9 +242,4 @@ pub fn write(bundle: &Bundle, folder: &Path) -> Result<()> {
         writer.json("lab.json", lab)?;
     }
     writer.json("verdict.json", &Verdict::of(bundle))
-}
-
-/// A taint of the whole bundle.
-fn taint(code: &str, reason: String, cure: &str) -> Taint {
-    Taint { code: code.into(), reason, cure: Some(cure.into()), load: None, cpu: None, accepted: false }
 }

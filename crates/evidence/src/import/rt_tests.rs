@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::column::{Column, Found, kernel};
 use super::command::{Command, Syntax};
 use super::{cyclictest, oslat};
+use crate::taint;
 
 /// 10000-01-01 in seconds since 1970.
 const YEAR_10000: u64 = 253_402_300_800;
@@ -87,7 +88,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     found.manifest.started_at = document.start_time.as_deref().and_then(utc);
     found.manifest.ended_at = document.end_time.as_deref().and_then(utc);
     if let Some(status) = document.return_code.filter(|status| *status != 0) {
-        found.taint("tool-failed", format!("{name} ended with status {status}"), "measure again", None);
+        found.taint(taint::TOOL_FAILED, format!("{name} ended with status {status}"), "measure again", None);
     }
     document.sysinfo.put_into(&mut found);
     let syntax: &Syntax = if is_cyclictest { &cyclictest::SYNTAX } else { &oslat::SYNTAX };

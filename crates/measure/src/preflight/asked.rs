@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether what was asked can be done at all, here and by this process.
 
+use evidence::taint;
 use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Refuse, Taint};
@@ -22,7 +23,7 @@ pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     findings
 }
 
-/// Probes, policy and timer that nobody knows by that name.
+/// Probes, policy, timer and taints that nobody knows by that name.
 fn unknown(request: &Request) -> Vec<Finding> {
     let asked = request.asked;
     let named = |what: &str, known: &[&str], name: &String| {
@@ -34,7 +35,21 @@ fn unknown(request: &Request) -> Vec<Finding> {
     let probes = asked.probes.iter().filter_map(|name| named("probe", &PROBES, name));
     let policy = asked.policy.iter().filter_map(|name| named("policy", &rt::policy::NAMES, name));
     let timer = asked.timer.iter().filter_map(|name| named("timer", &TIMERS, name));
-    probes.chain(policy).chain(timer).collect()
+    let accepted = asked.accept.iter().filter(|code| !taint::CODES.contains(&code.as_str())).map(|code| {
+        let cure = likely(code).map_or_else(
+            || format!("choose from {}", taint::CODES.join(", ")),
+            |likely| format!("is {likely} meant?"),
+        );
+        Finding::new(Refuse, "unknown-name", format!("there is no taint '{code}' to accept"), cure)
+    });
+    probes.chain(policy).chain(timer).chain(accepted).collect()
+}
+
+/// The code of a taint that a mistyped one is most like.
+fn likely(mistyped: &str) -> Option<&'static str> {
+    let likeness = |code: &&'static str| strsim::jaro_winkler(mistyped, code);
+    let best = taint::CODES.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(&best) > 0.8).then_some(best)
 }
 
 /// Numbers with which nothing would be measured, or nothing said.
@@ -170,7 +185,7 @@ fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     }
     if request.is_ordinary() {
         let reason = "the measuring threads have no real-time policy: every ordinary task may delay them";
-        return vec![Finding::new(Taint, "policy-other", reason, "measure with --policy fifo")];
+        return vec![Finding::new(Taint, taint::NOT_REAL_TIME_POLICY, reason, "measure with --policy fifo")];
     }
     let mut findings = Vec::new();
     let priority = request.asked.priority;
@@ -191,7 +206,12 @@ fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
     if request.measures("spin") {
         let reason = "SCHED_DEADLINE stops a thread that never sleeps as soon as its runtime is used up";
-        findings.push(Finding::new(Taint, "deadline-runtime", reason, "measure spin with --policy fifo"));
+        findings.push(Finding::new(
+            Taint,
+            taint::DEADLINE_RUNTIME,
+            reason,
+            "measure spin with --policy fifo",
+        ));
     }
     let roaming = on_measured(machine, request, |cpu| {
         Some(machine.deadline_cpus(cpu.id)).filter(|allowed| *allowed != CpuSet::from_iter([cpu.id]))
@@ -201,7 +221,7 @@ fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         let reason = format!("a deadline thread for {} may run on any of {allowed}", found.on);
         let cure = "sysctl kernel.sched_rt_runtime_us=-1, with which the kernel lets it be pinned, or isolate that \
                     CPU alone";
-        Finding::new(Taint, "deadline-not-pinned", reason, cure).on(found.cpu)
+        Finding::new(Taint, taint::DEADLINE_NOT_PINNED, reason, cure).on(found.cpu)
     }));
     findings
 }
@@ -248,5 +268,5 @@ fn memory(machine: &Snapshot, request: &Request) -> Option<Finding> {
             "allow the user memlock unlimited in /etc/security/limits.d and log in again, or grant CAP_IPC_LOCK"
         }
     };
-    Some(Finding::new(Taint, "memory-not-locked", reason, cure))
+    Some(Finding::new(Taint, taint::MEMORY_NOT_LOCKED, reason, cure))
 }

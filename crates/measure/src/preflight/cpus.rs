@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What else uses the measured CPUs, and how deep they sleep.
 
+use evidence::taint;
 use machine::snapshot::{Cpu, IdleState};
 use machine::{CpuSet, Snapshot};
 
@@ -40,7 +41,7 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
                 "take {neighbour} offline (echo 0 > /sys/devices/system/cpu/cpuN/online), or isolate it and keep it \
                  out of --house-keeping"
             );
-            Finding::new(Taint, "smt-sibling", reason, cure).on(found.cpu)
+            Finding::new(Taint, taint::SMT_SIBLING, reason, cure).on(found.cpu)
         })
         .collect();
 
@@ -51,7 +52,7 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
             let core = together.or(&CpuSet::from_iter([cpu.id]));
             let reason = format!("{} are threads of one core and are measured together", name(&core));
             let cure = "each slows the other: measure one of them with the other offline";
-            findings.push(Finding::new(Note, "smt-sibling", reason, cure));
+            findings.push(Finding::new(Note, taint::SMT_SIBLING, reason, cure));
             seen = seen.or(&core);
         }
     }
@@ -83,7 +84,7 @@ fn idle(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         let cure = "measure with --dma-latency 0, and let the program keep /dev/cpu_dma_latency open as well; or \
                     disable the state in cpuidle";
         let effect = if beyond.is_some() { Taint } else { Note };
-        findings.push(Finding::new(effect, "deep-idle", reason, cure).on(found.cpu));
+        findings.push(Finding::new(effect, taint::DEEP_IDLE, reason, cure).on(found.cpu));
     }
     findings
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel, its scheduler, and whatever is below or around it do to a real-time thread.
 
+use evidence::taint;
 use machine::Snapshot;
 use machine::snapshot::Preemption;
 
@@ -37,7 +38,7 @@ fn real_time(machine: &Snapshot) -> Option<Finding> {
     let release = machine.kernel.release.as_deref().unwrap_or("of unknown release");
     let reason = format!("the kernel {release} is {model}: how long it may delay a thread has no bound");
     let cure = "boot a PREEMPT_RT kernel (Debian: linux-image-rt, Ubuntu Pro: realtime, RHEL: kernel-rt)";
-    Some(Finding::new(Taint, "not-real-time-kernel", reason, cure))
+    Some(Finding::new(Taint, taint::NOT_REAL_TIME_KERNEL, reason, cure))
 }
 
 /// Since Linux 6.12 only kernels with RT group scheduling throttle; the fair server took its place.
@@ -57,7 +58,7 @@ fn throttling(machine: &Snapshot, request: &Request) -> Option<Finding> {
     );
     let cure =
         "sysctl kernel.sched_rt_runtime_us=-1; a real-time thread that never sleeps then starves its CPU";
-    Some(Finding::new(request.taint_where_spinning(), "rt-throttling", reason, cure))
+    Some(Finding::new(request.taint_where_spinning(), taint::RT_THROTTLING, reason, cure))
 }
 
 fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
@@ -70,7 +71,9 @@ fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     });
     let finding = |runtime: Option<u64>| match runtime {
         Some(runtime) => format!("up to {} us a period", runtime / 1000),
-        None => "50000 us a second unless changed; debugfs, which tells, could not be read".to_string(),
+        None => {
+            "up to 50000 us a second unless changed (debugfs, which tells, could not be read)".to_string()
+        }
     };
     on.into_iter()
         .map(|found| {
@@ -80,7 +83,7 @@ fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
                 finding(found.what)
             );
             let cure = "as root: echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime for the measured CPUs";
-            Finding::new(request.taint_where_spinning(), "fair-server", reason, cure).on(found.cpu)
+            Finding::new(request.taint_where_spinning(), taint::FAIR_SERVER, reason, cure).on(found.cpu)
         })
         .collect()
 }
@@ -117,7 +120,7 @@ fn quota(machine: &Snapshot, request: &Request) -> Option<Finding> {
         "the cgroup stops ordinary tasks, loads among them, after {quota} us of CPU time in {period} us"
     );
     let cure = "write max to its cpu.max (docker: no --cpus, systemd: CPUQuota=)";
-    Some(Finding::new(effect, "cpu-quota", reason, cure))
+    Some(Finding::new(effect, taint::CPU_QUOTA, reason, cure))
 }
 
 /// A note and no taint: which priority a program has beside the interrupt threads is part of its design (one
@@ -140,7 +143,7 @@ fn clock(machine: &Snapshot) -> Option<Finding> {
         let reason = format!("the kernel keeps time with {clock}, which the hypervisor may correct");
         return Some(Finding::new(
             Note,
-            "clocksource",
+            taint::CLOCKSOURCE,
             reason,
             "boot the guest with a stable TSC (tsc=reliable)",
         ));
@@ -150,7 +153,7 @@ fn clock(machine: &Snapshot) -> Option<Finding> {
     );
     let cure =
         "find out why the CPU's own counter is not used (dmesg: clocksource, tsc), or boot with tsc=reliable";
-    Some(Finding::new(Taint, "clocksource", reason, cure))
+    Some(Finding::new(Taint, taint::CLOCKSOURCE, reason, cure))
 }
 
 /// What the machine itself runs in.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each finding appears exactly when it should: one case changes one thing of a machine that is well tuned.
 
-use evidence::manifest::{Asked, Taint as ManifestTaint};
+use evidence::Taint as ManifestTaint;
+use evidence::manifest::Asked;
+use evidence::taint;
 use machine::Snapshot;
 use machine::snapshot::{Cpu, IdleState, Preemption};
 
@@ -104,6 +106,8 @@ fn check(rows: &[Row]) {
             let line = finding.to_string();
             assert!(!line.contains('\n') && !line.contains("  "), "{what}: one line, evenly spaced: {line}");
             assert!(!finding.reason.is_empty() && !finding.cure.is_empty(), "{what}");
+            let listed = taint::CODES.contains(&finding.code);
+            assert!(listed || finding.effect != Taint, "{what}: {} cannot be accepted", finding.code);
         }
     }
 }
@@ -116,8 +120,8 @@ fn a_well_tuned_machine_brings_no_finding() {
 #[test]
 fn checks_policy_priority_and_permission() {
     check(&[
-        ("SCHED_OTHER", |c| c.asked.policy = Some("other".into()), &[(Taint, "policy-other", None)]),
-        ("SCHED_BATCH", |c| c.asked.policy = Some("batch".into()), &[(Taint, "policy-other", None)]),
+        ("SCHED_OTHER", |c| c.asked.policy = Some("other".into()), &[(Taint, "not-real-time-policy", None)]),
+        ("SCHED_BATCH", |c| c.asked.policy = Some("batch".into()), &[(Taint, "not-real-time-policy", None)]),
         (
             "priority 0",
             |c| c.asked.priority = Some(0),
@@ -151,7 +155,7 @@ fn checks_policy_priority_and_permission() {
         (
             "SCHED_OTHER needs no permission",
             |c| (c.asked.policy, c.privilege.rtprio_limit) = (Some("other".into()), 0),
-            &[(Taint, "policy-other", None)],
+            &[(Taint, "not-real-time-policy", None)],
         ),
         (
             "RLIMIT_MEMLOCK",
@@ -202,6 +206,27 @@ fn says_where_a_deadline_thread_may_run_and_that_it_has_a_budget() {
             &[(Taint, "deadline-runtime", None)],
         ),
     ]);
+}
+
+#[test]
+fn refuses_to_accept_a_taint_that_there_is_not() {
+    let refused = |code: &str| {
+        let mut case = Case::well_tuned();
+        case.asked.accept = vec!["steal".into(), code.into()];
+        case.findings().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(taint::CODES.iter().map(|code| refused(code)).collect::<String>(), "");
+    assert_eq!(refused("stael"), "there is no taint 'stael' to accept; is steal meant?");
+    assert_eq!(
+        refused("not-realtime-kernel"),
+        "there is no taint 'not-realtime-kernel' to accept; is not-real-time-kernel meant?"
+    );
+    let far = refused("all");
+    assert!(
+        far.starts_with("there is no taint 'all' to accept; choose from not-real-time-kernel, "),
+        "{far}"
+    );
+    assert!(far.ends_with(&taint::CODES.join(", ")), "{far}");
 }
 
 #[test]
@@ -281,7 +306,7 @@ fn says_what_stops_a_thread_that_never_sleeps() {
                 old_kernel(c);
                 c.asked.policy = Some("other".into());
             },
-            &[(Taint, "policy-other", None)],
+            &[(Taint, "not-real-time-policy", None)],
         ),
         (
             "a new kernel with RT group scheduling, in the root group",
@@ -356,7 +381,7 @@ fn knows_what_a_cgroup_forbids() {
                 c.asked.policy = Some("other".into());
                 (c.machine.cgroup.quota_us, c.machine.cgroup.quota_period_us) = (Some(50_000), Some(100_000));
             },
-            &[(Taint, "policy-other", None), (Taint, "cpu-quota", None)],
+            &[(Taint, "not-real-time-policy", None), (Taint, "cpu-quota", None)],
         ),
     ]);
 }

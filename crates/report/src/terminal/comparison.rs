@@ -6,7 +6,7 @@ use evidence::manifest::RowKey;
 
 use crate::figures::said;
 use crate::terminal::column::{self, Column};
-use crate::terminal::{Paint, Style, banner, wrapped};
+use crate::terminal::{Paint, Style, banner, tainted, wrapped};
 use crate::text;
 
 /// What changed from one run to the other, what is to be read with it, and both verdicts as the last line.
@@ -26,10 +26,7 @@ pub fn comparison(comparison: &Comparison, style: Style) -> String {
         }
     }
     for (which, side) in [("before", &comparison.before), ("after", &comparison.after)] {
-        for taint in &side.taints {
-            let words = super::taint_words(taint);
-            wrapped(&mut out, &format!("taint {which}: "), &words, Paint::Unsure, style);
-        }
+        tainted(&mut out, &format!("taint {which}: "), &side.taints, style);
         for part in &side.missing {
             wrapped(&mut out, &format!("missing {which}: "), &text::clean(part), Paint::Unsure, style);
         }

@@ -11,12 +11,12 @@ mod lab;
 use std::collections::BTreeSet;
 
 use evidence::Summary;
+use evidence::Taint;
 use evidence::document::ProveDocument;
-use evidence::manifest::Taint;
 
-use crate::figures::said;
+use crate::figures::judged;
 use crate::terminal::column::Column;
-use crate::text;
+use crate::{taints, text};
 
 pub use comparison::comparison;
 pub use lab::lab;
@@ -73,9 +73,7 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
         let line = format!("{probe} under {load} not run: {}", text::clean(&row.reason));
         wrapped(&mut out, "", &line, Paint::Unsure, style);
     }
-    for taint in &document.taints {
-        wrapped(&mut out, "taint: ", &taint_words(taint), Paint::Unsure, style);
-    }
+    tainted(&mut out, "taint: ", &document.taints, style);
     for note in &document.notes {
         wrapped(&mut out, "note: ", &text::clean(note), Paint::Quiet, style);
     }
@@ -148,23 +146,21 @@ fn late(row: &Summary) -> bool {
 fn mark(row: &Summary) -> String {
     let mark = match (late(row), row.limit_ns) {
         (true, _) => "LATE",
+        _ if row.count == 0 && row.key.probe != "hardware" => "no sample",
         (false, Some(_)) => "ok",
         (false, None) => "no limit",
     };
     mark.to_string()
 }
 
-fn taint_words(taint: &Taint) -> String {
-    let mut place = String::new();
-    if let Some(load) = &taint.load {
-        place = format!(" under {}", text::short(load, 24));
+/// A line for each kind of taint.
+fn tainted(out: &mut String, lead: &str, taints: &[Taint], style: Style) {
+    for group in taints::groups(taints) {
+        let accepted = if group.accepted() { " (accepted)" } else { "" };
+        let cure = group.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
+        let line = format!("{}{}{accepted}: {}{cure}", group.code(), group.place(), group.reason());
+        wrapped(out, lead, &text::clean(&line), Paint::Unsure, style);
     }
-    if let Some(cpu) = taint.cpu {
-        place.push_str(&format!(" on cpu {cpu}"));
-    }
-    let cure = taint.cure.as_ref().map(|cure| format!("; {cure}")).unwrap_or_default();
-    let accepted = if taint.accepted { " (accepted)" } else { "" };
-    text::clean(&format!("{}{place}{accepted}: {}{cure}", taint.code, taint.reason))
 }
 
 /// Reasons that no line above gave already.
@@ -185,7 +181,7 @@ fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
 
 fn verdict_line(document: &ProveDocument, style: Style) -> String {
     let verdict = &document.verdict;
-    let said = said(verdict.outcome, verdict.limit_ns);
+    let said = judged(verdict);
     let line = format!("==> {}{}", said.word.to_uppercase(), said.rest);
     banner(&line, said.state, style)
 }

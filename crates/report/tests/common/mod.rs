@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use evidence::histogram::index;
 use evidence::manifest::{
-    Asked, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, Second, Spike, State, Taint,
-    WrittenBy,
+    Asked, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, Second, Spike, State, WrittenBy,
 };
 use evidence::series::{LEVEL_SHIFT, SWEEP_COLUMNS};
+use evidence::taint::{self, Taint};
 use evidence::writer::{self, BundleWriter};
 use evidence::{Bundle, Row, Series};
 use machine::snapshot::{Cpu, IdleState, Isolation, Kernel, Preemption, Scheduler};
@@ -132,30 +132,19 @@ impl Plan {
             load_did: (load != "idle").then(|| format!("{load}: 2 workers, 1.9 s of CPU time a second")),
             coarse: None,
         };
-        Row { entry, series }
+        Row::new(entry, series)
     }
 
     fn manifest(&self, rows: Vec<RowEntry>) -> Manifest {
-        let taint = |code: &str, reason: &str, cure: Option<&str>, accepted| Taint {
-            code: code.into(),
-            reason: reason.into(),
-            cure: cure.map(str::to_string),
-            load: None,
-            cpu: None,
-            accepted,
-        };
+        let kernel = Taint::new(
+            taint::NOT_REAL_TIME_KERNEL,
+            "the kernel is not PREEMPT_RT",
+            "boot a PREEMPT_RT kernel",
+        );
+        let steal = Taint::new(taint::STEAL, "the hypervisor took 3 ms from the CPU", "");
         let taints = vec![
-            taint(
-                "not-real-time-kernel",
-                "the kernel is not PREEMPT_RT",
-                Some("boot a PREEMPT_RT kernel"),
-                true,
-            ),
-            Taint {
-                load: Some("io".into()),
-                cpu: Some(2),
-                ..taint("steal", "the hypervisor took 3 ms from the CPU", None, false)
-            },
+            Taint { accepted: true, ..kernel },
+            Taint { load: Some("io".into()), cpu: Some(2), cure: None, ..steal },
         ];
         let not_run = vec![NotRun {
             probe: "wakeup".into(),
