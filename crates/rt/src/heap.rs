@@ -115,7 +115,9 @@ mod tests {
         // SAFETY: every block is freed once, with its layout, and not used after that.
         unsafe {
             let block = heap.alloc_zeroed(layout);
-            assert!(!block.is_null() && block.addr() % 64 == 0 && *block.add(layout.size() - 1) == 0);
+            assert!(
+                !block.is_null() && block.addr().is_multiple_of(64) && *block.add(layout.size() - 1) == 0
+            );
             block.write_bytes(7, layout.size());
             heap.dealloc(block, layout);
             assert!(mapped(block));
