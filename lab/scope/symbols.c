@@ -96,8 +96,9 @@ static void drop_aliases(struct symbols *symbols)
 {
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < symbols->count; i++) {
-		struct symbol *next = &symbols->table[i], *last = &symbols->table[kept - 1];
-		if (!kept || last->address != next->address)
+		const struct symbol *next = &symbols->table[i];
+		struct symbol *last = kept ? &symbols->table[kept - 1] : NULL;
+		if (!last || last->address != next->address)
 			symbols->table[kept++] = *next;
 		else if (obscurity(next->name) < obscurity(last->name))
 			last->name = next->name;
@@ -107,7 +108,7 @@ static void drop_aliases(struct symbols *symbols)
 
 bool symbols_read(struct symbols *symbols, const char *path, char *error)
 {
-	symbols->text = read_whole(path, error);
+	*symbols = (struct symbols){ .text = read_whole(path, error) };
 	if (!symbols->text)
 		return false;
 	size_t lines = 1, number = 0;
