@@ -70,34 +70,43 @@ static void take_value(struct event *store, qemu_plugin_meminfo_t info)
 	}
 }
 
-static bool any_physical(void)
+static inline bool touches(uint64_t address, unsigned size, uint64_t first, uint64_t last)
 {
-	for (unsigned i = 0; i < scope.arguments.watches; i++)
-		if (scope.arguments.watch[i].physical)
-			return true;
-	return false;
+	return address <= last && address + (size - 1) >= first;
+}
+
+/* Pages are at least 4 KiB, so a store's place in them is the same by virtual and physical address: most need no look-up. */
+static inline bool may_touch(const struct watch *watch, uint64_t address, unsigned size)
+{
+	enum { PAGE = 4096 };
+	if (!watch->physical)
+		return touches(address, size, watch->first, watch->last);
+	if (watch->first / PAGE != watch->last / PAGE)
+		return true;
+	return touches(address % PAGE, size, watch->first % PAGE, watch->last % PAGE);
+}
+
+static bool look_up(struct event *store, qemu_plugin_meminfo_t info)
+{
+	struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, store->address);
+	if (!where)
+		return false;
+	store->physical = qemu_plugin_hwaddr_phys_addr(where);
+	store->io = qemu_plugin_hwaddr_is_io(where);
+	return true;
 }
 
 static void on_store(unsigned index, qemu_plugin_meminfo_t info, uint64_t address, void *rest)
 {
-	struct event store = { .address = address,
-			       .physical = UINT64_MAX,
-			       .size = 1u << qemu_plugin_mem_size_shift(info) };
-	if (any_physical()) {
-		struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, address);
-		if (where) {
-			store.physical = qemu_plugin_hwaddr_phys_addr(where);
-			store.io = qemu_plugin_hwaddr_is_io(where);
-		}
-	}
+	unsigned size = 1u << qemu_plugin_mem_size_shift(info);
 	for (unsigned i = 0; i < scope.arguments.watches; i++) {
 		const struct watch *watch = &scope.arguments.watch[i];
-		uint64_t first = watch->physical ? store.physical : address;
-		if (watch->physical && first == UINT64_MAX)
+		if (likely(!may_touch(watch, address, size)))
 			continue;
-		if (first > watch->last || first + (store.size - 1) < watch->first)
+		struct event store = { .address = address, .size = size, .watch = i + 1, .physical = UINT64_MAX };
+		if (watch->physical &&
+		    (!look_up(&store, info) || !touches(store.physical, size, watch->first, watch->last)))
 			continue;
-		store.watch = i + 1;
 		store.at = so_far(index, (uintptr_t)rest);
 		take_value(&store, info);
 		record_store(index, &store);
@@ -117,23 +126,34 @@ static unsigned marker_in(const struct qemu_plugin_insn *insn)
 	return marker_code(scope.target, bytes, size);
 }
 
+/* User code cannot store to the kernel's addresses. */
+static bool watched(bool kernel)
+{
+	for (unsigned i = 0; i < scope.arguments.watches; i++) {
+		const struct watch *watch = &scope.arguments.watch[i];
+		if (kernel || watch->physical || !(watch->first >> 63))
+			return true;
+	}
+	return false;
+}
+
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	(void)id;
 	size_t count = qemu_plugin_tb_n_insns(tb);
 	uint64_t address = qemu_plugin_tb_vaddr(tb);
-	bool kernel = address >> 63;
+	bool kernel = address >> 63, stores = watched(kernel);
 	if (kernel)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_kernel_block, QEMU_PLUGIN_CB_NO_REGS,
 						     (void *)block_of(&scope.symbols, address, count));
 	else
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
-	if (kernel && !scope.arguments.watches)
+	if (kernel && !stores)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uintptr_t rest = count - i;
-		if (scope.arguments.watches)
+		if (stores)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
 							 (void *)rest);
 		unsigned code = kernel ? 0 : marker_in(insn);

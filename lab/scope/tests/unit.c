@@ -237,6 +237,21 @@ static void stores_are_stamped_where_they_happen(void)
 	       "\"phys\":\"0xfee000b0\",\"io\":true,\"size\":4,\"value\":\"0x49535953\"}\n" EXIT);
 }
 
+static void a_physical_watch_tells_pages_apart(void)
+{
+	install("watch=phys:0x1010:8");
+	fake_run(0, fake_block(KERNEL, 1, insn({ .stores_to = 0xffff888000002010 })));
+	fake_run(0, fake_block(KERNEL, 1, insn({ .stores_to = 0xffff888000001018 })));
+	fake_run(0, fake_block(KERNEL, 1, insn({ .stores_to = 0xffff88800000100c })));
+	fake_run(0, fake_block(KERNEL, 1, insn({ .stores_to = 0xffff88800000100d })));
+	fake_exit();
+	expect(__func__,
+	       "{\"scope\":1,\"target\":\"x86_64\",\"qemu_api\":1,\"smp\":2,\"first_cpu\":0,\"last_cpu\":1,\"lines\":20000,"
+	       "\"symbols\":4,\"watches\":1}\n"
+	       "{\"store\":1,\"cpu\":0,\"window\":0,\"at\":3,\"at_ns\":T,\"watch\":1,\"virt\":\"0xffff88800000100d\","
+	       "\"phys\":\"0x100d\",\"io\":false,\"size\":4,\"value\":\"0x49535953\"}\n" EXIT);
+}
+
 static void markers_count_in_user_code_only(void)
 {
 	install("");
@@ -402,6 +417,7 @@ int main(void)
 	TEST(a_path_is_bounded);
 	TEST(entries_beyond_the_table_are_summed_as_other);
 	TEST(stores_are_stamped_where_they_happen);
+	TEST(a_physical_watch_tells_pages_apart);
 	TEST(markers_count_in_user_code_only);
 	TEST(newer_interfaces_copy_instructions);
 	TEST(arm64_has_its_own_marker);
