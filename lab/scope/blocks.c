@@ -41,7 +41,7 @@ static void grow(void)
 	free(old);
 }
 
-const struct block *block_of(const struct symbols *symbols, uint64_t address, uint32_t instructions)
+const struct block *block_of(uint64_t address, uint32_t instructions, bool returns)
 {
 	pthread_mutex_lock(&lock);
 	if (2 * used >= room)
@@ -54,14 +54,17 @@ const struct block *block_of(const struct symbols *symbols, uint64_t address, ui
 		}
 		if (!slab)
 			abort();
+		const struct symbols *symbols = &scope.symbols;
 		uint32_t function = symbols_find(symbols, address);
 		if (function && symbols->table[function - 1].address != address)
 			function = 0;
-		slab[--left] = (struct block){ address, instructions, function };
+		slab[--left] = (struct block){ address, instructions, function, is_entrance(symbols, address), returns };
 		slots[slot] = &slab[left];
 		used++;
 	}
-	const struct block *block = slots[slot];
+	/* The kernel may have patched the block since it was first seen. */
+	struct block *block = slots[slot];
+	block->returns = returns;
 	pthread_mutex_unlock(&lock);
 	return block;
 }

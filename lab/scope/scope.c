@@ -33,10 +33,16 @@ static void on_kernel_block(unsigned index, void *data)
 {
 	struct cpu *cpu = &scope.cpu[index];
 	const struct block *block = data;
-	if (unlikely(!cpu->inside))
+	if (unlikely(!cpu->inside)) {
 		record_enter(cpu, block);
-	else if (block->function && cpu->recording)
+	} else if (unlikely(block->entrance) && cpu->returned) {
+		/* An interrupt waited for the return to user code: it was back there, for no instruction. */
+		record_leave(cpu);
+		record_enter(cpu, block);
+	} else if (block->function && cpu->recording) {
 		record_function(cpu, block->function);
+	}
+	cpu->returned = block->returns;
 	cpu->total += block->instructions;
 }
 
@@ -113,17 +119,31 @@ static void on_store(unsigned index, qemu_plugin_meminfo_t info, uint64_t addres
 	}
 }
 
-static unsigned marker_in(const struct qemu_plugin_insn *insn)
+enum { LONGEST_INSN = 16 };
+
+static size_t bytes_of(const struct qemu_plugin_insn *insn, uint8_t *bytes)
 {
-	uint8_t bytes[16];
 	size_t size = qemu_plugin_insn_size(insn);
-	if (size != 7 && size != 4)
+	if (size > LONGEST_INSN)
 		return 0;
 	if (scope.api >= API_INSN_DATA_COPIES)
-		size = qemu_plugin_insn_data(insn, bytes, size);
-	else
-		memcpy(bytes, (const void *)qemu_plugin_insn_data(insn, NULL, 0), size);
-	return marker_code(scope.target, bytes, size);
+		return qemu_plugin_insn_data(insn, bytes, size);
+	memcpy(bytes, (const void *)qemu_plugin_insn_data(insn, NULL, 0), size);
+	return size;
+}
+
+static unsigned marker_in(const struct qemu_plugin_insn *insn)
+{
+	uint8_t bytes[LONGEST_INSN];
+	size_t size = qemu_plugin_insn_size(insn);
+	return size == 7 || size == 4 ? marker_code(scope.target, bytes, bytes_of(insn, bytes)) : 0;
+}
+
+static bool ends_with_return(const struct qemu_plugin_tb *tb, size_t count)
+{
+	uint8_t bytes[LONGEST_INSN];
+	const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, count - 1);
+	return is_return(scope.target, bytes, bytes_of(last, bytes));
 }
 
 /* User code cannot store to the kernel's addresses. */
@@ -145,7 +165,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	bool kernel = address >> 63, stores = watched(kernel);
 	if (kernel)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_kernel_block, QEMU_PLUGIN_CB_NO_REGS,
-						     (void *)block_of(&scope.symbols, address, count));
+						     (void *)block_of(address, count, ends_with_return(tb, count)));
 	else
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
 	if (kernel && !stores)

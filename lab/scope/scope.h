@@ -14,8 +14,10 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-enum { PATH_FUNCTIONS = 32, SUMMARY_ENTRIES = 128, WATCHES = 8, ERROR_BYTES = 256 };
+enum { PATH_FUNCTIONS = 64, SUMMARY_ENTRIES = 128, WATCHES = 8, ERROR_BYTES = 256 };
 enum { MARK_BEGIN = 1, MARK_END = 2, MARK_NOTE = 3, MARK_LAST = 255 };
+
+enum target { TARGET_X86_64, TARGET_AARCH64 };
 
 /* symbols.c: the guest kernel's functions by address. */
 struct symbol {
@@ -55,12 +57,17 @@ struct block {
 	uint64_t address;
 	uint32_t instructions;
 	uint32_t function; /* as of symbols_find, where the block is the function's beginning; else 0 */
+	bool entrance;	   /* here the processor begins when it enters the kernel */
+	bool returns;	   /* its last instruction leaves an exception or a system call */
 };
 
-const struct block *block_of(const struct symbols *symbols, uint64_t address, uint32_t instructions);
+const struct block *block_of(uint64_t address, uint32_t instructions, bool returns);
+
+/* entrance.c: where the kernel is entered, and what leaves it. */
+bool is_entrance(const struct symbols *symbols, uint64_t address);
+bool is_return(enum target target, const uint8_t *bytes, size_t size);
 
 /* marker.c: the code of a marker instruction, or 0. */
-enum target { TARGET_X86_64, TARGET_AARCH64 };
 unsigned marker_code(enum target target, const uint8_t *bytes, size_t size);
 
 /* What a CPU did, as it will be written. */
@@ -105,6 +112,7 @@ struct trace {
 struct cpu {
 	uint64_t total; /* instructions since the start, this block's included */
 	bool inside;	/* in kernel code */
+	bool returned;	/* the last block left an exception or a system call */
 	bool recording; /* between the markers */
 	uint64_t entered_at, returned_at;
 	struct trace *trace;

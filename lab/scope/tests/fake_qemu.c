@@ -104,9 +104,10 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 
 uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t length)
 {
+	const char *bytes = insn->bytes ? insn->bytes : "\x90";
 	if (fake_api < API_INSN_DATA_COPIES)
-		return (uintptr_t)insn->bytes;
-	memcpy(to, insn->bytes, length);
+		return (uintptr_t)bytes;
+	memcpy(to, bytes, length);
 	return length;
 }
 

@@ -115,6 +115,35 @@ static void a_system_call_is_one_excursion(void)
 		       "\"lines_dropped\":0,\"events_dropped\":0,\"open\":0,\"open_instructions\":0}\n" EXIT);
 }
 
+/* Iretq, and a block at it. */
+#define IRET { .bytes = "\x48\xcf", .size = 2 }
+
+static void an_interrupt_that_waited_for_the_return_is_an_excursion_of_its_own(void)
+{
+	write_file(symbols_path, "ffffffff81000000 asm_sysvec_a\nffffffff81000100 first\nffffffff81000400 asm_sysvec_b\n");
+	install("lines=0");
+	user(1, 1, insn(BEGIN_X86));
+	kernel(1, 0, 10);
+	fake_run(1, fake_block(KERNEL + 0x180, 3, insn(IRET)));
+	kernel(1, 0x400, 10); /* taken where the return led to */
+	kernel(1, 0, 10);     /* taken within the kernel */
+	fake_run(1, fake_block(KERNEL + 0x180, 3, insn(IRET)));
+	kernel(1, 0x404, 5); /* back in the kernel */
+	user(1, 1, insn(END_X86));
+	fake_exit();
+	expect(__func__,
+	       "{\"scope\":1,\"target\":\"x86_64\",\"qemu_api\":1,\"smp\":2,\"first_cpu\":0,\"last_cpu\":1,\"lines\":0,"
+	       "\"symbols\":3,\"watches\":0}\n"
+	       "{\"begin\":1,\"cpu\":1,\"window\":1,\"at\":0,\"at_ns\":T}\n"
+	       "{\"summary\":1,\"cpu\":1,\"window\":1,\"entry\":\"asm_sysvec_a\",\"offset\":0,\"count\":1,"
+	       "\"instructions\":13,\"max\":13}\n"
+	       "{\"summary\":1,\"cpu\":1,\"window\":1,\"entry\":\"asm_sysvec_b\",\"offset\":0,\"count\":1,"
+	       "\"instructions\":28,\"max\":28}\n"
+	       "{\"end\":1,\"cpu\":1,\"window\":1,\"closed_by\":\"end\",\"at\":42,\"at_ns\":T,\"excursions\":2,"
+	       "\"kernel_instructions\":41,\"max_kernel_instructions\":28,\"user_instructions\":1,"
+	       "\"lines_dropped\":2,\"events_dropped\":0,\"open\":0,\"open_instructions\":0}\n" EXIT);
+}
+
 static void what_happens_outside_of_a_window_is_not_recorded(void)
 {
 	install("");
@@ -203,8 +232,8 @@ static void a_path_is_bounded(void)
 	user(1, 1, insn(END_X86));
 	fake_exit();
 	const char *text_out = read_file(out);
-	if (!strstr(text_out, "[\"f31\",1]],\"beyond\":3}") || !strstr(text_out, "\"entry\":\"0xffffffff81000000\",\"offset\":0"))
-		expect(__func__, "a path of f0 to f31, 3 beyond\n");
+	if (!strstr(text_out, "[\"f63\",1]],\"beyond\":3}") || !strstr(text_out, "\"entry\":\"0xffffffff81000000\",\"offset\":0"))
+		expect(__func__, "a path of f0 to f63, 3 beyond\n");
 }
 
 static void entries_beyond_the_table_are_summed_as_other(void)
@@ -410,6 +439,7 @@ int main(void)
 	snprintf(symbols_path, sizeof(symbols_path), "%s/symbols", folder);
 	snprintf(error_path, sizeof(error_path), "%s/error", folder);
 	TEST(a_system_call_is_one_excursion);
+	TEST(an_interrupt_that_waited_for_the_return_is_an_excursion_of_its_own);
 	TEST(what_happens_outside_of_a_window_is_not_recorded);
 	TEST(a_window_open_at_exit_is_written_with_its_open_excursion);
 	TEST(a_second_begin_closes_the_window_and_opens_the_next);
