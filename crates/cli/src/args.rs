@@ -452,9 +452,12 @@ pub struct LabRunArgs {
     /// What guests are made of.
     #[command(flatten)]
     pub guest: GuestOptions,
-    /// How guests run: count, virtual, real [default: count]
+    /// How guests run: count, virtual, real [default: latencies for wakeup at rest, else count]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
+    /// Loads on housekeeping CPUs, one guest each; see isolator load --list [default: idle]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub loads: Vec<String>,
     /// Length of the window in which interruptions count
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub duration: Duration,

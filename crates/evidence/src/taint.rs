@@ -95,6 +95,8 @@ codes! {
     COUNTER_DRIFT = "counter-drift";
     /// The load died, did nothing, or ran where it must not.
     LOAD = "load";
+    /// The machine is an emulator's: its times are of no machine.
+    EMULATED = "emulated";
     /// Too little time to watch every CPU.
     TOO_SHORT = "too-short";
     /// Imported: the tool skips missed periods, and there were some.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest's root: this program as `/init`, its job, the modules that the job needs, and nothing else.
-//!
-//! The large part (program, modules) is one archive, the job another one behind it: the kernel takes them as one.
+//! A guest's root: this program as `/init`, its job, the modules that the job needs; for loads also the programs that
+//! make them, with their libraries. Nothing else.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cpio::NewcBuilder;
 
@@ -40,27 +41,62 @@ pub fn guest_program(architecture: Architecture) -> Result<PathBuf> {
     ))
 }
 
-/// The bytes of an initramfs. `modules` and `carried` are module files on this machine; the job that is written names
-/// the first to be loaded, the others only lie there.
-pub fn build(program: &Path, modules: &[PathBuf], carried: &[PathBuf], job: &Job) -> Result<Vec<u8>> {
+/// What goes into a guest besides its job; all of it files of this machine.
+#[derive(Debug, Clone)]
+pub struct Parts<'a> {
+    /// Its init.
+    pub program: &'a Path,
+    /// Modules that init loads.
+    pub modules: Vec<PathBuf>,
+    /// Modules that only lie there.
+    pub carried: Vec<PathBuf>,
+    /// Other programs and their libraries, which lie where they lie here.
+    pub programs: Vec<PathBuf>,
+}
+
+/// The bytes of an initramfs; the job in it names the modules as the guest finds them.
+pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).map_err(|e| Error::io("read", path, &e));
-    let mut job = job.clone();
-    let mut files = vec![("init".to_string(), read(program)?)];
-    for module in modules.iter().chain(carried) {
+    let mut files = vec![("init".to_string(), read(parts.program)?)];
+    for module in parts.modules.iter().chain(&parts.carried) {
         let name = format!("{MODULES}/{}", module.file_name().unwrap_or_default().to_string_lossy());
         files.push((name, read(module)?));
     }
-    job.modules = files[1..=modules.len()].iter().map(|(name, _)| format!("/{name}")).collect();
+    let modules = files[1..=parts.modules.len()].iter().map(|(name, _)| format!("/{name}")).collect();
+    for program in &parts.programs {
+        files.push((program.display().to_string().trim_start_matches('/').to_string(), read(program)?));
+    }
+    let job = Job { modules, ..job.clone() };
     let text = serde_json::to_vec(&job).map_err(|e| Error::new("write", JOB, e, "report this"))?;
     files.push((JOB.trim_start_matches('/').to_string(), text));
-    let entries = ["dev", "run", "tmp", MODULES].map(|folder| entry(folder, FOLDER, Vec::new()));
-    let console = (
-        NewcBuilder::new("dev/console").mode(CHARACTER_DEVICE).rdev_major(5).rdev_minor(1),
-        Cursor::new(Vec::new()),
-    );
+    let mut folders = ["dev", "run", "tmp"].map(str::to_string).into_iter().collect::<BTreeSet<_>>();
+    for (name, _) in &files {
+        folders.extend(Path::new(name).ancestors().skip(1).map(|folder| folder.display().to_string()));
+    }
+    folders.remove("");
+    // A folder sorts before what is in it, and must be there first.
+    let entries = folders.iter().map(|folder| entry(folder, FOLDER, Vec::new()));
+    let console = NewcBuilder::new("dev/console").mode(CHARACTER_DEVICE).rdev_major(5).rdev_minor(1);
     let files = files.into_iter().map(|(name, bytes)| entry(&name, FILE, bytes));
-    let entries = entries.into_iter().chain([console]).chain(files);
+    let entries = entries.chain([(console, Cursor::new(Vec::new()))]).chain(files);
     cpio::write_cpio(entries, Vec::new()).map_err(|e| Error::new("make", "an initramfs", e, "report this"))
+}
+
+/// Those of the programs `names` that this machine has, with the libraries that they need, by their paths here.
+pub fn programs(names: &[&str]) -> Vec<PathBuf> {
+    let mut files = BTreeSet::new();
+    for name in names {
+        let places = ["/usr/bin", "/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
+        let Some(program) = places.into_iter().find(|path| path.is_file()) else { continue };
+        if let Ok(output) = Command::new("ldd").arg(&program).output() {
+            // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`, and the loader's own path.
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
+            files.extend(paths.map(PathBuf::from));
+        }
+        files.insert(program);
+    }
+    files.into_iter().collect()
 }
 
 fn entry(name: &str, mode: u32, bytes: Vec<u8>) -> (NewcBuilder, Cursor<Vec<u8>>) {

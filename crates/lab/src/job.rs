@@ -47,6 +47,8 @@ pub struct Measure {
     pub storms: Vec<String>,
     /// Whether the storms blow together or take turns.
     pub order: Order,
+    /// How long the window is open at the least, where storms blow; without them the arguments say how long.
+    pub at_least_ns: u64,
     /// Seed of all that is drawn.
     pub seed: u64,
     /// Whether the guest's own tracing shall watch the measured CPUs.

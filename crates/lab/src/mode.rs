@@ -1,34 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How guests run, chosen and said: the three modes measure different things.
 
+use std::fs::OpenOptions;
+use std::time::Duration;
+
 use evidence::lab::Mode;
 
-use crate::{Error, Result};
+use crate::kernel::{Architecture, Kernel};
+use crate::scenario::Scenario;
+use crate::{Error, Result, symbols};
 
-/// The mode of that name.
-pub fn named(name: &str) -> Result<Mode> {
-    match name {
-        "count" => Ok(Mode::Count),
-        "virtual" => Ok(Mode::Virtual),
-        "real" => Ok(Mode::Real),
-        _ => Err(Error::new(
-            "use the mode",
-            format!("'{name}'"),
-            "there is none of that name",
-            "choose count, virtual or real",
-        )),
+/// How long a guest on the processor may take to answer; it takes two seconds.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// The mode asked for, or the one that fits: counts for what never enters the kernel by itself or is stormed upon;
+/// latencies for a machine at rest whose thread sleeps, real ones where guests run on the processor.
+pub fn choose(asked: Option<&str>, kernel: &Kernel, scenarios: &[Scenario]) -> Result<(Mode, String)> {
+    let because = |mode: Mode, why: String| (mode, format!("{}; {why}", meaning(mode)));
+    match asked {
+        Some("count") => Ok(because(Mode::Count, "asked for".into())),
+        Some("virtual") => Ok(because(Mode::Virtual, "asked for".into())),
+        Some("real") => match no_processor(kernel) {
+            None => Ok(because(Mode::Real, "asked for".into())),
+            Some(why) => Err(Error::new("use the mode", "real", why, "use --mode count or virtual")),
+        },
+        Some(other) => {
+            let cure = "choose count, virtual or real";
+            Err(Error::new("use the mode", format!("'{other}'"), "there is none of that name", cure))
+        }
+        None if scenarios.iter().any(|one| one.probe != "wakeup" || !one.storms.is_empty()) => {
+            Ok(because(Mode::Count, "chosen, since interruptions are the question".into()))
+        }
+        None => Ok(match no_processor(kernel) {
+            None => because(Mode::Real, "chosen, since guests run on the processor here".into()),
+            Some(why) => because(
+                Mode::Virtual,
+                format!("chosen, since guests do not run on the processor here: {why}"),
+            ),
+        }),
     }
 }
 
 /// What the mode's figures are.
-pub fn meaning(mode: Mode) -> &'static str {
+fn meaning(mode: Mode) -> &'static str {
     match mode {
         Mode::Count => {
             "translated code with the scope: interruptions and instructions are exact, times mean nothing"
         }
         Mode::Virtual => {
-            "translated code in instruction-count time: repeatable, in virtual nanoseconds of one instruction each"
+            "translated code in instruction-count time: repeatable, an instruction is a virtual nanosecond"
         }
         Mode::Real => "on the processor: latencies of this machine under its hypervisor",
     }
+}
+
+/// Why guests cannot run on this processor; found out by running one.
+fn no_processor(kernel: &Kernel) -> Option<String> {
+    if kernel.architecture != Architecture::of_this_program() {
+        return Some("it is of another architecture".to_string());
+    }
+    if let Err(why) = OpenOptions::new().read(true).write(true).open("/dev/kvm") {
+        return Some(format!("/dev/kvm: {why}").to_lowercase());
+    }
+    symbols::ask(kernel, Mode::Real, ANSWER).err().map(|error| error.why)
 }

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use evidence::lab::{GuestLog, LabDocument, LabRow, LogVerdict, Mode, StormDid, Witness};
 use evidence::manifest::{Manifest, SCHEMA_VERSION};
+use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
 use machine::CpuSet;
 
 use crate::guest::storm;
+use crate::initramfs::Parts;
 use crate::job::{BUNDLE, Job, Measure, Task};
 use crate::kernel::{Architecture, Kernel};
 use crate::qemu::{Guest, Left};
 use crate::scenario::Scenario;
-use crate::{Error, Result, initramfs, log, mode, qemu, scope, store, symbols, witness};
+use crate::{Error, Result, initramfs, log, qemu, scope, store, symbols, witness};
 
 /// What the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
@@ -29,6 +31,9 @@ pub const PORT_MODULES: &[&str] = &[
 
 /// Time for booting, and for what lies around the window, on a busy host.
 const AROUND: Duration = Duration::from_secs(90);
+
+/// Storms that take longer than this are cut short.
+const FUSE: Duration = Duration::from_secs(60);
 
 /// What is asked of the lab.
 #[derive(Debug, Clone)]
@@ -45,6 +50,10 @@ pub struct Asked {
     pub duration: Duration,
     /// Seed of storms.
     pub seed: u64,
+    /// Why this mode.
+    pub mode_reason: String,
+    /// Loads on the housekeeping CPUs, one guest after the other; `idle` is none.
+    pub loads: Vec<String>,
     /// Whether the guest's own tracing is compared with the scope.
     pub witness: bool,
     /// Whether a guest that ran before with the same content is run again.
@@ -88,9 +97,37 @@ pub fn boot_line(architecture: Architecture, asked: &str) -> String {
     format!("console={console} loglevel=5 nokaslr panic=-1 {asked}").trim().to_string()
 }
 
+/// A machine without a load.
+const IDLE: &str = "idle";
+
+/// Programs that loads are made with.
+const LOAD_PROGRAMS: &[&str] = &["stress-ng", "fio"];
+
+/// One guest's task: a scenario under a load.
+struct Experiment<'a> {
+    scenario: &'a Scenario,
+    load: &'a str,
+    /// What results are called after: the scenario, and the load where there is one.
+    label: String,
+}
+
+impl<'a> Experiment<'a> {
+    fn all(asked: &'a Asked, scenarios: &'a [Scenario]) -> Vec<Experiment<'a>> {
+        let under = |scenario: &'a Scenario, load: &'a String| {
+            let label =
+                if load == IDLE { scenario.name.clone() } else { format!("{} under {load}", scenario.name) };
+            Experiment { scenario, load, label }
+        };
+        scenarios
+            .iter()
+            .flat_map(|scenario| asked.loads.iter().map(move |load| under(scenario, load)))
+            .collect()
+    }
+}
+
 /// What one scenario gave.
 #[derive(Debug)]
-struct Result1 {
+struct Gave {
     rows: Vec<LabRow>,
     storms: Vec<StormDid>,
     log: GuestLog,
@@ -105,11 +142,13 @@ pub fn run(
     folder: &Path,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<LabDocument> {
+    let experiments = Experiment::all(asked, scenarios);
     if asked.mode == Mode::Virtual
-        && let Some(stormy) = scenarios.iter().find(|scenario| !scenario.storms.is_empty())
+        && let Some(stormy) =
+            experiments.iter().find(|one| !one.scenario.storms.is_empty() || one.load != IDLE)
     {
         let why = "in instruction-count time CPUs take turns on one host thread, so a busy housekeeping CPU would show as gaps of the isolated one";
-        return Err(Error::new("run in virtual mode", &stormy.name, why, "use --mode count for storms"));
+        return Err(Error::new("run in virtual mode", &stormy.label, why, "use --mode count for storms"));
     }
     let emulator = qemu::version(asked.kernel.architecture)?;
     let plugin = match asked.mode {
@@ -121,12 +160,12 @@ pub fn run(
         }
         _ => None,
     };
-    let results = side_by_side(asked, scenarios, plugin.as_deref(), say)?;
+    let results = side_by_side(asked, &experiments, plugin.as_deref(), say)?;
     let mut document = LabDocument {
         schema_version: SCHEMA_VERSION,
         bundle: String::new(),
         mode: asked.mode,
-        mode_reason: mode::meaning(asked.mode).to_string(),
+        mode_reason: asked.mode_reason.clone(),
         emulator,
         kernel: format!("{} ({})", asked.kernel.release, asked.kernel.asked),
         kernel_digest: asked.kernel.digest.clone(),
@@ -179,24 +218,24 @@ fn join(bundle: &mut Bundle, other: Bundle) {
         .extend(notes.into_iter().filter(|n| !bundle.manifest.notes.contains(n)).collect::<Vec<_>>());
 }
 
-/// Results in the order of the scenarios; the first error ends the rest.
+/// Results in the order of the experiments; the first error ends the rest.
 fn side_by_side(
     asked: &Asked,
-    scenarios: &[Scenario],
+    experiments: &[Experiment<'_>],
     plugin: Option<&str>,
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Vec<Result1>> {
+) -> Result<Vec<Gave>> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let at_once = (cores / asked.cpus as usize).max(1);
-    let waiting = Mutex::new(scenarios.iter().enumerate().rev().collect::<Vec<_>>());
+    let waiting = Mutex::new(experiments.iter().enumerate().rev().collect::<Vec<_>>());
     let done = Mutex::new(Vec::new());
     let take = || waiting.lock().ok()?.pop();
     std::thread::scope(|threads| {
-        for _ in 0..at_once.min(scenarios.len()) {
+        for _ in 0..at_once.min(experiments.len()) {
             threads.spawn(|| {
-                while let Some((n, scenario)) = take() {
-                    say(&format!("{} of {}: {}", n + 1, scenarios.len(), scenario.name));
-                    let result = one(asked, scenario, plugin);
+                while let Some((n, experiment)) = take() {
+                    say(&format!("{} of {}: {}", n + 1, experiments.len(), experiment.label));
+                    let result = one(asked, experiment, plugin);
                     if result.is_err()
                         && let Ok(mut waiting) = waiting.lock()
                     {
@@ -214,50 +253,60 @@ fn side_by_side(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn one(asked: &Asked, scenario: &Scenario, plugin: Option<&str>) -> Result<Result1> {
-    let job = Job { modules: Vec::new(), task: Task::Measure(task(asked, scenario)) };
+fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Result<Gave> {
+    let job = Job { modules: Vec::new(), task: Task::Measure(task(asked, experiment)) };
     let program = initramfs::guest_program(asked.kernel.architecture)?;
-    let kinds = scenario.storms.iter().filter_map(|name| storm::kind(name)).collect::<Vec<_>>();
+    let kinds = experiment.scenario.storms.iter().filter_map(|name| storm::kind(name)).collect::<Vec<_>>();
     let needed =
         PORT_MODULES.iter().chain(kinds.iter().flat_map(|kind| kind.modules)).copied().collect::<Vec<_>>();
     let carried = kinds.iter().flat_map(|kind| kind.carried).copied().collect::<Vec<_>>();
     let files = |names: &[&str]| initramfs::modules(asked.kernel.modules.as_deref(), names);
+    // Programs of this machine run in guests of its own architecture only; elsewhere the load says that it is missing.
+    let native = asked.kernel.architecture == Architecture::of_this_program();
+    let programs = if experiment.load == IDLE || !native { &[] } else { LOAD_PROGRAMS };
+    let parts = Parts {
+        program: &program,
+        modules: files(&needed),
+        carried: files(&carried),
+        programs: initramfs::programs(programs),
+    };
     let guest = Guest {
         kernel: &asked.kernel,
-        initramfs: &initramfs::build(&program, &files(&needed), &files(&carried), &job)?,
+        initramfs: &initramfs::build(&parts, &job)?,
         boot_line: boot_line(asked.kernel.architecture, &asked.boot_line()),
         mode: asked.mode,
         cpus: asked.cpus,
         scope: plugin.map(str::to_string),
-        time_limit: asked.duration + AROUND,
+        time_limit: asked.duration + FUSE + AROUND,
     };
     let left = store::kept(&guest, asked.fresh)?;
-    read(asked, scenario, &left)
+    read(asked, &experiment.label, &left)
 }
 
-fn task(asked: &Asked, scenario: &Scenario) -> Measure {
+fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
     let (measured, house_keeping) = (asked.isolated(), asked.house_keeping());
-    let mut arguments =
-        words(&format!("measure {} --cpus {measured} --house-keeping {house_keeping}", scenario.probe));
-    arguments.extend(words(&format!(
-        "--duration {}ms --warm-up 500ms -o {BUNDLE} --quiet",
-        asked.duration.as_millis()
-    )));
+    let Experiment { scenario, load, .. } = experiment;
+    let mut arguments = words(&format!("prove --probe {} --loads {load}", scenario.probe));
+    arguments.extend(words(&format!("--cpus {measured} --house-keeping {house_keeping}")));
+    // With storms the window is closed after the last of them; the time is only a fuse.
+    let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { FUSE };
+    let duration_ms = (asked.duration + fuse).as_millis();
+    arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
     Measure {
         arguments,
         measured,
         house_keeping,
         storms: scenario.storms.clone(),
         order: scenario.order,
+        at_least_ns: asked.duration.as_nanos() as u64,
         seed: asked.seed,
         witness: asked.witness,
     }
 }
 
 /// Makes of what a guest left what it means.
-fn read(asked: &Asked, scenario: &Scenario, left: &Left) -> Result<Result1> {
-    let name = &scenario.name;
+fn read(asked: &Asked, name: &str, left: &Left) -> Result<Gave> {
     let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
     let Some(archive) = frame("bundle.tar.zst") else {
         let said =
@@ -265,11 +314,13 @@ fn read(asked: &Asked, scenario: &Scenario, left: &Left) -> Result<Result1> {
         return Err(Error::new("run the scenario", name, said, "try it with isolator lab shell"));
     };
     let mut bundle = unpack(archive)?;
-    let seconds = asked.duration.as_secs_f64();
-    let rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name, seconds)? } else { Vec::new() };
+    if let Some(row) = bundle.manifest.not_run.first() {
+        return Err(Error::new("run the scenario", name, &row.reason, "leave that load out"));
+    }
+    let rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
     let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
         let storm::Did { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;
-        Some(StormDid { scenario: name.clone(), name: storm, took_effect, did })
+        Some(StormDid { scenario: name.to_string(), name: storm, took_effect, did })
     });
     let storms = storms.collect::<Vec<_>>();
     let kernel_log = frame("kernel-log").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -281,7 +332,7 @@ fn read(asked: &Asked, scenario: &Scenario, left: &Left) -> Result<Result1> {
     });
     let witness = witness.collect();
     means(asked.mode, name, &mut bundle);
-    Ok(Result1 { rows, storms, log, witness, bundle })
+    Ok(Gave { rows, storms, log, witness, bundle })
 }
 
 /// What the guest measured by its own clock is kept only where that clock means something.
@@ -306,9 +357,9 @@ fn means(mode: Mode, scenario: &str, bundle: &mut Bundle) {
             bundle.manifest.rows = bundle.rows.iter().map(|row| row.entry.clone()).collect();
             bundle.spikes.iter_mut().for_each(|spike| spike.key.load = scenario.to_string());
             if mode == Mode::Virtual {
-                bundle.manifest.notes.push(
-                    "virtual time: a nanosecond is an instruction, not a latency of any machine".into(),
-                );
+                let reason = "in virtual time a nanosecond is an instruction, not a latency of any machine";
+                let cure = "compare such figures with each other only; judge the limit on the machine itself";
+                bundle.manifest.taints.push(Taint::new(taint::EMULATED, reason, cure));
             }
         }
     }

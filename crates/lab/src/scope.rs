@@ -48,10 +48,19 @@ struct Sum {
     max: u64,
 }
 
+/// A line that begins a window.
+#[derive(Debug, Deserialize)]
+struct Begin {
+    begin: u32,
+    cpu: u32,
+    at_ns: u64,
+}
+
 /// A line that ends a window.
 #[derive(Debug, Deserialize)]
 struct End {
     cpu: u32,
+    at_ns: u64,
     excursions: u64,
     kernel_instructions: u64,
     max_kernel_instructions: u64,
@@ -75,11 +84,18 @@ pub fn plugin() -> Result<PathBuf> {
 }
 
 /// The rows of one scenario: one for each CPU that said *isolation begins* and *ends*.
-pub fn rows(record: &str, scenario: &str, seconds_guest: f64) -> Result<Vec<LabRow>> {
+///
+/// The length of a window is the host's: in the mode that has the scope the guest's clock follows it.
+pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
     let mut rows: BTreeMap<u32, LabRow> = BTreeMap::new();
+    let mut begun = BTreeMap::new();
     for line in record.lines() {
-        if let Ok(end) = serde_json::from_str::<End>(line) {
+        if let Ok(Begin { begin: 1, cpu, at_ns }) = serde_json::from_str(line) {
+            begun.insert(cpu, at_ns);
+        } else if let Ok(end) = serde_json::from_str::<End>(line) {
             let row = rows.entry(end.cpu).or_default();
+            let length_ns = end.at_ns.saturating_sub(begun.remove(&end.cpu).unwrap_or(end.at_ns));
+            row.seconds_guest += length_ns as f64 / 1e9;
             row.excursions += end.excursions;
             row.kernel_instructions += end.kernel_instructions;
             row.max_kernel_instructions = row.max_kernel_instructions.max(end.max_kernel_instructions);
@@ -113,7 +129,7 @@ pub fn rows(record: &str, scenario: &str, seconds_guest: f64) -> Result<Vec<LabR
         most.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         most.truncate(FUNCTIONS);
         row.functions = most.into_iter().collect();
-        LabRow { scenario: scenario.to_string(), cpu, seconds_guest, ..row }
+        LabRow { scenario: scenario.to_string(), cpu, ..row }
     };
     Ok(rows.into_iter().map(finish).collect())
 }
@@ -154,21 +170,23 @@ mod tests {
     use super::*;
 
     const RECORD: &str = r#"{"scope":1,"target":"x86_64","smp":2}
+{"begin":1,"cpu":1,"window":1,"at":0,"at_ns":1000000000}
 {"cpu":1,"n":0,"entry":"asm_sysvec_apic_timer_interrupt","offset":0,"instructions":2000,"user_before":10,"path":[["irq_enter_rcu",1],["tick",2]]}
 {"cpu":1,"n":1,"entry":"irq_entries_start","offset":32,"instructions":500,"user_before":10,"path":[["irq_enter_rcu",1]]}
 {"summary":1,"cpu":1,"entry":"asm_sysvec_apic_timer_interrupt","offset":0,"count":1,"instructions":2000,"max":2000}
 {"summary":1,"cpu":1,"entry":"irq_entries_start","offset":32,"count":1,"instructions":500,"max":500}
-{"end":1,"cpu":1,"excursions":2,"kernel_instructions":2500,"max_kernel_instructions":2000,"user_instructions":99,"lines_dropped":0,"open":0}
+{"end":1,"cpu":1,"at_ns":6500000000,"excursions":2,"kernel_instructions":2500,"max_kernel_instructions":2000,"user_instructions":99,"lines_dropped":0,"open":0}
 {"cpu":1,"n":2,"entry":"cut sho"#;
 
     #[test]
     fn a_record_becomes_a_row_with_entries_and_functions() {
-        let rows = rows(RECORD, "quiet", 5.0).unwrap();
+        let rows = rows(RECORD, "quiet").unwrap();
         let [row] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!(
             (row.cpu, row.excursions, row.kernel_instructions, row.max_kernel_instructions),
             (1, 2, 2500, 2000)
         );
+        assert_eq!(row.seconds_guest, 5.5);
         assert_eq!(row.by_entry["irq_vector_0x22"], Entry { count: 1, instructions: 500, max: 500 });
         assert_eq!(row.functions["irq_enter_rcu"], 2);
         assert_eq!(excursions(RECORD).count(), 2);
@@ -176,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_record_without_a_window_is_no_result() {
-        let error = rows("{\"scope\":1}\n", "quiet", 5.0).unwrap_err().to_string();
+        let error = rows("{\"scope\":1}\n", "quiet").unwrap_err().to_string();
         assert!(error.starts_with("cannot read the record of quiet: the scope saw no window"), "{error}");
     }
 

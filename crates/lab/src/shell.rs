@@ -6,6 +6,7 @@ use std::time::Duration;
 use evidence::lab::Mode;
 
 use crate::guest::storm;
+use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
 use crate::qemu::Guest;
@@ -21,6 +22,8 @@ pub fn run(kernel: &Kernel, boot: &str, cpus: u32) -> Result<()> {
         cpus,
         duration: Duration::ZERO,
         seed: 1,
+        loads: Vec::new(),
+        mode_reason: String::new(),
         witness: false,
         fresh: true,
     };
@@ -33,7 +36,10 @@ pub fn run(kernel: &Kernel, boot: &str, cpus: u32) -> Result<()> {
     let carried = initramfs::modules(kernel.modules.as_deref(), &carried);
     let guest = Guest {
         kernel,
-        initramfs: &initramfs::build(&program, &modules, &carried, &job)?,
+        initramfs: &initramfs::build(
+            &Parts { program: &program, modules, carried, programs: Vec::new() },
+            &job,
+        )?,
         boot_line: run::boot_line(kernel.architecture, &asked.boot_line()),
         mode: asked.mode,
         cpus,

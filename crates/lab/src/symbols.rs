@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use evidence::lab::Mode;
 
+use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
 use crate::qemu::{self, Guest};
@@ -19,27 +20,28 @@ pub fn of(kernel: &Kernel, say: &dyn Fn(&str)) -> Result<PathBuf> {
         return Ok(file);
     }
     say(&format!("asks {} for its symbols, once", kernel.release));
+    let text = ask(kernel, Mode::Count, Duration::from_secs(120))?;
+    evidence::writer::replace(&file, &text)?;
+    Ok(file)
+}
+
+/// Boots a guest that sends its symbols; as short as a guest can be.
+pub fn ask(kernel: &Kernel, mode: Mode, time_limit: Duration) -> Result<Vec<u8>> {
     let job = Job { modules: Vec::new(), task: Task::Symbols };
     let program = initramfs::guest_program(kernel.architecture)?;
     let modules = initramfs::modules(kernel.modules.as_deref(), run::PORT_MODULES);
+    let parts = Parts { program: &program, modules, carried: Vec::new(), programs: Vec::new() };
     let guest = Guest {
         kernel,
-        initramfs: &initramfs::build(&program, &modules, &[], &job)?,
+        initramfs: &initramfs::build(&parts, &job)?,
         boot_line: run::boot_line(kernel.architecture, ""),
-        mode: Mode::Count,
+        mode,
         cpus: 1,
         scope: None,
-        time_limit: Duration::from_secs(120),
+        time_limit,
     };
     let left = qemu::run(&guest)?;
-    let symbols = left.frames.into_iter().find(|(name, _)| name == "symbols").ok_or_else(|| {
-        Error::new(
-            "learn the symbols of",
-            &kernel.release,
-            "the guest sent none",
-            "see its console with isolator lab shell",
-        )
-    })?;
-    evidence::writer::replace(&file, &symbols.1)?;
-    Ok(file)
+    let symbols = left.frames.into_iter().find(|(name, _)| name == "symbols").map(|(_, text)| text);
+    let cure = "see its console with isolator lab shell";
+    symbols.ok_or_else(|| Error::new("learn the symbols of", &kernel.release, "the guest sent none", cure))
 }

@@ -88,10 +88,14 @@ fn find_kernel(options: &GuestOptions) -> Result<Kernel, evidence::Error> {
 
 fn experiment(args: &LabRunArgs) -> Outcome {
     let scenarios = scenario::named(&args.scenarios)?;
+    let kernel = find_kernel(&args.guest)?;
+    let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios)?;
     let asked = run::Asked {
-        kernel: find_kernel(&args.guest)?,
+        kernel,
         boot: args.guest.boot.clone(),
-        mode: mode::named(args.mode.as_deref().unwrap_or("count"))?,
+        mode,
+        mode_reason,
+        loads: if args.loads.is_empty() { vec!["idle".to_string()] } else { args.loads.clone() },
         cpus: args.guest.cpus,
         duration: args.duration,
         seed: args.seed,

@@ -75,7 +75,7 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
     wrapped(
         &mut out,
         "mode: ",
-        &format!("{mode}: {}; QEMU {}", document.mode_reason, document.emulator),
+        &format!("{mode}, {}; QEMU {}", document.mode_reason, document.emulator),
         Paint::Quiet,
         style,
     );

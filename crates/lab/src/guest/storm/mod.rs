@@ -46,8 +46,6 @@ pub struct Did {
     pub took_effect: bool,
     /// What it did, or why it did not.
     pub did: String,
-    /// When its last round was over, CLOCK_MONOTONIC.
-    pub ended_ns: u64,
 }
 
 /// What a storm may know and use.
@@ -114,7 +112,6 @@ struct Blowing {
     storm: Result<Box<dyn Storm>>,
     rounds: u64,
     next: Instant,
-    ended_ns: u64,
 }
 
 fn blow(order: &Order) -> Vec<Did> {
@@ -126,13 +123,12 @@ fn blow(order: &Order) -> Vec<Did> {
         match kind(name) {
             Some(kind) => {
                 let storm = (kind.ready)(&mut context);
-                blowing.insert(n, Blowing { kind, storm, rounds: 0, next: Instant::now(), ended_ns: 0 });
+                blowing.insert(n, Blowing { kind, storm, rounds: 0, next: Instant::now() });
             }
             None => unknown.push(Did {
                 name: name.clone(),
                 took_effect: false,
                 did: "there is no such storm".into(),
-                ended_ns: 0,
             }),
         }
     }
@@ -169,7 +165,6 @@ impl Blowing {
         }
         self.rounds += 1;
         self.next += self.kind.pace;
-        self.ended_ns = rt::clock::monotonic_ns();
     }
 
     fn end(self) -> Did {
@@ -178,6 +173,6 @@ impl Blowing {
             Ok(did) => (true, did),
             Err(why) => (false, why.to_string()),
         };
-        Did { name: self.kind.name.to_string(), took_effect, did, ended_ns: self.ended_ns }
+        Did { name: self.kind.name.to_string(), took_effect, did }
     }
 }
