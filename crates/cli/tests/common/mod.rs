@@ -98,10 +98,11 @@ pub fn isolator(folder: &Path, args: &[&str]) -> Ran {
 
 /// Runs the program as a user without privileges, in `folder`, which that user may enter but not write.
 pub fn isolator_as_nobody(folder: &Path, args: &[&str]) -> Ran {
-    // The build folder may be closed to others.
+    // The build folder may be closed to others. Copied by another process: a child that another test starts
+    // meanwhile would inherit our open file, and the kernel runs no program that is open for writing.
     let program = folder.join("isolator");
     if !program.exists() {
-        fs::copy(PROGRAM, &program).unwrap();
+        assert!(Command::new("cp").args([PROGRAM.as_ref(), program.as_os_str()]).status().unwrap().success());
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(program);
