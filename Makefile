@@ -11,12 +11,18 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 PROVE ?= --loads idle,cpu,l2,storage,system,net,ipi --duration 10s --warm-up 1s
 
 BIN := $(DESTDIR)$(PREFIX)/bin
+LIB := $(DESTDIR)$(PREFIX)/lib/isolator
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build prove test bench fuzz docs dist install uninstall clean-root help
+# The lab's guests run a static binary; the scope is a plugin of QEMU.
+GUEST := $(shell uname -m)
+MUSL := $(GUEST)-unknown-linux-musl
+LAB ?= matrix short
+
+.PHONY: build prove test lab guest bench fuzz docs dist install uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -30,6 +36,16 @@ prove: build ## does this machine hold its deadline? about 90 s; any verdict end
 test: ## everything that CI checks
 	@tools/bootstrap test
 	@tools/test
+
+lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
+	@tools/bootstrap lab
+	@$(ISOLATOR) lab $(LAB)
+
+guest: ## the program that guests run, and the scope, beside the program
+	@tools/bootstrap guest $(MUSL)
+	cargo build --release --locked --package isolator --target $(MUSL)
+	cp $(TARGET)/$(MUSL)/release/isolator $(TARGET)/release/isolator-$(GUEST)
+	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(TARGET))/release
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
 	@tools/bench

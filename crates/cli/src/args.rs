@@ -407,8 +407,59 @@ pub enum LabVerb {
     Show(LabShowArgs),
     /// Runs scenarios and writes one bundle of what was seen
     Run(LabRunArgs),
+    /// Runs scenarios on several kernels and boot lines, and sets them side by side
+    Matrix(LabMatrixArgs),
+    /// Runs what a baseline ran; fails where more interruptions or instructions came
+    Gate(LabGateArgs),
     /// A guest to type in
     Shell(LabShellArgs),
+}
+
+/// `isolator lab matrix`
+#[derive(Debug, Args)]
+pub struct LabMatrixArgs {
+    /// The matrix: short, published
+    pub matrix: String,
+    /// The guests' architecture: x86_64, aarch64 [default: this machine's]
+    #[arg(long, value_name = "NAME")]
+    pub arch: Option<String>,
+    /// Length of each window
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub duration: Duration,
+    /// Seed of everything that storms draw
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Run guests again that ran before with the same content
+    #[arg(long)]
+    pub fresh: bool,
+    /// Folder of the bundles and the report [default: evidence/TIME]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator lab gate`
+#[derive(Debug, Args)]
+pub struct LabGateArgs {
+    /// A lab.json that was kept
+    pub baseline: PathBuf,
+    /// Another kernel than the baseline's
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// Length of the window in which interruptions count
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub duration: Duration,
+    /// Run guests again that ran before with the same content
+    #[arg(long)]
+    pub fresh: bool,
+    /// Folder of the bundle [default: evidence/TIME]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
 }
 
 /// `isolator lab list`

@@ -147,3 +147,88 @@ pub struct Witness {
     /// The first that differ, in words.
     pub differences: Vec<String>,
 }
+
+/// `isolator lab matrix --json`: the same scenarios on several kernels and boot lines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixDocument {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The matrix.
+    pub matrix: String,
+    /// What it shows.
+    pub about: String,
+    /// Its cells, in the order in which they were run.
+    pub cells: Vec<MatrixCell>,
+    /// What makes a cell no result: a storm without effect, a kernel that complained.
+    pub complaint: Option<String>,
+}
+
+/// One scenario under one load on one kernel with one boot line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixCell {
+    /// The scenario.
+    pub scenario: String,
+    /// The load.
+    pub load: String,
+    /// The kernel, as it was asked for.
+    pub kernel: String,
+    /// The boot line's name.
+    pub boot: String,
+    /// How the guest ran.
+    pub mode: Mode,
+    /// Excursions of the isolated CPU, where the scope looked on.
+    pub excursions: Option<u64>,
+    /// Their kernel instructions.
+    pub kernel_instructions: Option<u64>,
+    /// Those of the longest.
+    pub max_kernel_instructions: Option<u64>,
+    /// The largest latency where the guest's clock means something: in the mode `virtual` in virtual nanoseconds.
+    pub max_ns: Option<u64>,
+    /// The change of excursions, or else of the latency, against the first cell of the same scenario, load and mode.
+    pub change_percent: Option<f64>,
+    /// What an article measured in that place, on its own machine.
+    pub published: Option<String>,
+    /// The bundle.
+    pub bundle: String,
+}
+
+/// `isolator lab gate --json`: what grew against a baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GateDocument {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Whether nothing grew.
+    pub held: bool,
+    /// The baseline's kernel.
+    pub kernel_before: String,
+    /// The kernel that was run.
+    pub kernel_after: String,
+    /// What grew, worst first.
+    pub growth: Vec<Growth>,
+    /// The bundle.
+    pub bundle: String,
+}
+
+/// A figure that grew by more than runs of the same guest differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Growth {
+    /// The scenario, and the load where there was one.
+    pub scenario: String,
+    /// The guest's CPU.
+    pub cpu: u32,
+    /// Which figure.
+    pub what: String,
+    /// In the baseline.
+    pub before: u64,
+    /// Now.
+    pub after: u64,
+    /// What would have been allowed.
+    pub allowed: u64,
+}
+
+impl Growth {
+    /// How many times as much it is.
+    pub fn factor(&self) -> f64 {
+        self.after as f64 / self.before.max(1) as f64
+    }
+}

@@ -12,15 +12,18 @@
 //!
 //! - [`scenario`]: what is run; [`kernel`]: on which kernel; [`mode`]: how.
 //! - [`initramfs`], [`qemu`]: one guest, from the job to its console, frames and scope file.
-//! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read; [`run`] makes one [`evidence::lab::LabDocument`].
+//! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read; [`run`] makes one [`evidence::lab::LabDocument`];
+//!   [`matrix`] sets several side by side, [`gate`] holds one against a baseline.
 //! - [`guest`]: what runs inside.
 
 pub mod frame;
+pub mod gate;
 pub mod guest;
 pub mod initramfs;
 pub mod job;
 pub mod kernel;
 pub mod log;
+pub mod matrix;
 pub mod mode;
 pub mod qemu;
 pub mod run;

@@ -41,6 +41,15 @@ pub fn choose(asked: Option<&str>, kernel: &Kernel, scenarios: &[Scenario]) -> R
     }
 }
 
+/// The mode's name.
+pub fn name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Count => "count",
+        Mode::Virtual => "virtual",
+        Mode::Real => "real",
+    }
+}
+
 /// What the mode's figures are.
 fn meaning(mode: Mode) -> &'static str {
     match mode {

@@ -98,10 +98,32 @@ pub fn boot_line(architecture: Architecture, asked: &str) -> String {
 }
 
 /// A machine without a load.
-const IDLE: &str = "idle";
+pub const IDLE: &str = "idle";
 
 /// Programs that loads are made with.
 const LOAD_PROGRAMS: &[&str] = &["stress-ng", "fio"];
+
+/// What a scenario under a load is called.
+pub fn label(scenario: &str, load: &str) -> String {
+    if load == IDLE { scenario.to_string() } else { format!("{scenario} under {load}") }
+}
+
+/// What makes a result none: a storm without effect, a kernel that complained.
+pub fn complaint(document: &LabDocument) -> Option<String> {
+    if let Some(storm) = document.storms.iter().find(|storm| !storm.took_effect) {
+        let StormDid { scenario, name, did, .. } = storm;
+        let cure = "run it on another kernel, or leave it out";
+        return Some(format!(
+            "cannot count the storm {name} in {scenario}: it took no effect: {did}; {cure}"
+        ));
+    }
+    (document.guest_log.verdict == LogVerdict::Bad).then(|| {
+        let first = document.guest_log.warnings.first().map_or("", String::as_str);
+        format!(
+            "cannot trust the guest: its kernel complained: {first}; see guest_log in lab.json of the bundle"
+        )
+    })
+}
 
 /// One guest's task: a scenario under a load.
 struct Experiment<'a> {

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use evidence::compare::Comparison;
 use evidence::document::ProveDocument;
 use evidence::export::WithBuckets;
-use evidence::lab::LabDocument;
+use evidence::lab::{GateDocument, LabDocument, MatrixDocument};
 use evidence::manifest::{Manifest, Spike};
 use evidence::verdict::Verdict;
 use evidence::{Error, Result};
@@ -33,13 +33,15 @@ pub fn run(args: &GenerateArgs) -> Outcome {
 }
 
 /// Every document that another program may read.
-fn documents() -> [(&'static str, Schema); 10] {
+fn documents() -> [(&'static str, Schema); 12] {
     [
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
         ("export", schema_for!(WithBuckets)),
         ("lab", schema_for!(LabDocument)),
+        ("lab-gate", schema_for!(GateDocument)),
         ("lab-list", schema_for!(LabList)),
+        ("lab-matrix", schema_for!(MatrixDocument)),
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),

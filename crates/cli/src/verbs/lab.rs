@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator lab`: real kernels in an emulator, disturbed on purpose and looked at from outside.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use ::lab::guest::storm;
 use ::lab::kernel::{self, Architecture, Kernel};
-use ::lab::{mode, run, scenario};
+use ::lab::{gate, matrix, mode, run, scenario};
 use evidence::Bundle;
 use evidence::document::ProveDocument;
-use evidence::lab::{LabDocument, LogVerdict};
 use evidence::manifest::SCHEMA_VERSION;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::args::{GuestOptions, LabListArgs, LabRunArgs, LabShellArgs, LabShowArgs, LabVerb};
+use crate::args::{
+    GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabRunArgs, LabShellArgs, LabShowArgs, LabVerb,
+    Output,
+};
 use crate::output::{Exit, Outcome, print, tell};
 use crate::session;
 
@@ -26,6 +29,8 @@ pub struct LabList {
     scenarios: Vec<Named>,
     /// The boot lines, each with the ones before it.
     boot_lines: Vec<Named>,
+    /// The matrices.
+    matrices: Vec<Named>,
 }
 
 /// Something with a name and a line about it.
@@ -42,6 +47,8 @@ pub fn run(verb: LabVerb) -> Outcome {
         LabVerb::List(args) => list(&args),
         LabVerb::Show(args) => show(&args),
         LabVerb::Run(args) => experiment(&args),
+        LabVerb::Matrix(args) => table(&args),
+        LabVerb::Gate(args) => gate(&args),
         LabVerb::Shell(args) => shell(&args),
     }
 }
@@ -50,14 +57,18 @@ fn list(args: &LabListArgs) -> Outcome {
     let scenarios = scenario::all()?.into_iter().map(|one| Named { name: one.name, about: one.about });
     let lines =
         run::BOOT_LINES.iter().map(|(name, line)| Named { name: name.to_string(), about: line.to_string() });
+    let matrices = matrix::all()?.into_iter().map(|one| Named { name: one.name, about: one.about }).collect();
     let list = LabList {
         schema_version: SCHEMA_VERSION,
         scenarios: scenarios.collect(),
         boot_lines: lines.collect(),
+        matrices,
     };
-    for (title, entries) in
-        [("scenarios", &list.scenarios), ("boot lines, each with those above it", &list.boot_lines)]
-    {
+    for (title, entries) in [
+        ("scenarios", &list.scenarios),
+        ("boot lines, each with those above it", &list.boot_lines),
+        ("matrices", &list.matrices),
+    ] {
         args.out.say(title);
         entries.iter().for_each(|one| args.out.say(&format!("  {:16} {}", one.name, one.about)));
     }
@@ -78,12 +89,23 @@ fn show(args: &LabShowArgs) -> Outcome {
     Ok(Exit::Held)
 }
 
-fn find_kernel(options: &GuestOptions) -> Result<Kernel, evidence::Error> {
-    let architecture = match &options.arch {
-        Some(name) => Architecture::named(name)?,
-        None => Architecture::of_this_program(),
-    };
+fn architecture(name: Option<&str>) -> evidence::Result<Architecture> {
+    name.map_or_else(|| Ok(Architecture::of_this_program()), Architecture::named)
+}
+
+fn find_kernel(options: &GuestOptions) -> evidence::Result<Kernel> {
+    let architecture = architecture(options.arch.as_deref())?;
     kernel::find(&options.kernel, architecture, &|text| tell(&format!("isolator: {text}")))
+}
+
+/// Tells a person who waits what is done; a log file has no use for that.
+fn progress(out: &Output) -> impl Fn(&str) + Sync {
+    let wanted = !out.quiet && std::io::stderr().is_terminal();
+    move |text| {
+        if wanted {
+            tell(&format!("isolator: {text}"));
+        }
+    }
 }
 
 fn experiment(args: &LabRunArgs) -> Outcome {
@@ -103,12 +125,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         fresh: args.fresh,
     };
     let folder = args.output.clone().unwrap_or_else(session::default_folder);
-    let progress = !args.out.quiet && std::io::stderr().is_terminal();
-    let document = run::run(&asked, &scenarios, &folder, &|text| {
-        if progress {
-            tell(&format!("isolator: {text}"));
-        }
-    })?;
+    let document = run::run(&asked, &scenarios, &folder, &progress(&args.out))?;
     let bundle = Bundle::open(&folder)?;
     let report = session::finish(&bundle)?;
     if !bundle.rows.is_empty() {
@@ -117,27 +134,70 @@ fn experiment(args: &LabRunArgs) -> Outcome {
     args.out.say(&report::terminal::lab(&document, args.out.style()));
     args.out.json(&document)?;
     args.out.say(&format!("Report: {}", report.display()));
-    match complaint(&document) {
+    match run::complaint(&document) {
         Some(why) => Err(why.into()),
         None => Ok(Exit::Held),
     }
 }
 
-/// What makes a result none: a storm without effect, a kernel that complained.
-fn complaint(document: &LabDocument) -> Option<String> {
-    if let Some(storm) = document.storms.iter().find(|storm| !storm.took_effect) {
-        let on = format!("{} in {}", storm.name, storm.scenario);
-        return Some(format!(
-            "cannot count the storm {on}: it took no effect: {}; run it on another kernel, or leave it out",
-            storm.did
-        ));
+fn table(args: &LabMatrixArgs) -> Outcome {
+    let matrix = matrix::named(&args.matrix)?;
+    let choice = matrix::Choice {
+        architecture: architecture(args.arch.as_deref())?,
+        duration: args.duration,
+        seed: args.seed,
+        fresh: args.fresh,
+    };
+    let folder = args.output.clone().unwrap_or_else(session::default_folder);
+    let document = matrix::run(&matrix, &choice, &folder, &progress(&args.out))?;
+    let bundles = document.cells.iter().map(|cell| cell.bundle.clone()).collect::<BTreeSet<_>>();
+    let bundles = bundles.iter().map(|path| Bundle::open(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    for bundle in &bundles {
+        session::finish(bundle)?;
     }
-    (document.guest_log.verdict == LogVerdict::Bad).then(|| {
-        let first = document.guest_log.warnings.first().map_or("", String::as_str);
-        format!(
-            "cannot trust the guest: its kernel complained: {first}; see guest_log in lab.json of the bundle"
-        )
-    })
+    let report = folder.join("report.html");
+    evidence::writer::replace(&report, report::html(&bundles)?.as_bytes())?;
+    args.out.say(&report::terminal::matrix(&document, args.out.style()));
+    args.out.json(&document)?;
+    args.out.say(&format!("Report: {}", report.display()));
+    match document.complaint {
+        Some(why) => Err(why.into()),
+        None => Ok(Exit::Held),
+    }
+}
+
+fn gate(args: &LabGateArgs) -> Outcome {
+    let baseline = gate::read(&args.baseline)?;
+    let (scenarios, loads) = gate::asked(&baseline);
+    let scenarios = scenario::named(&scenarios)?;
+    // `6.12.117+deb12-rt-amd64 (debian-rt)`: the same is asked for again, and may be a newer one.
+    let kernel =
+        baseline.kernel.split_once('(').map_or("debian-rt", |(_, asked)| asked.trim_end_matches(')'));
+    let kernel = args.kernel.as_deref().unwrap_or(kernel);
+    let kernel = kernel::find(kernel, architecture(Some(&baseline.architecture))?, &progress(&args.out))?;
+    let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios)?;
+    let asked = run::Asked {
+        kernel,
+        boot: baseline.boot_line.clone(),
+        mode,
+        mode_reason,
+        cpus: baseline.cpus,
+        duration: args.duration,
+        seed: baseline.seed,
+        loads,
+        witness: false,
+        fresh: args.fresh,
+    };
+    let folder = args.output.clone().unwrap_or_else(session::default_folder);
+    let now = run::run(&asked, &scenarios, &folder, &progress(&args.out))?;
+    session::finish(&Bundle::open(&folder)?)?;
+    if let Some(why) = run::complaint(&now) {
+        return Err(why.into());
+    }
+    let judged = gate::judge(&baseline, &now);
+    args.out.say(&report::terminal::gate(&judged, args.out.style()));
+    args.out.json(&judged)?;
+    Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
 }
 
 fn shell(args: &LabShellArgs) -> Outcome {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use evidence::lab::{LabDocument, LabRow, LogVerdict, Mode};
+use evidence::lab::{GateDocument, LabDocument, LabRow, LogVerdict, MatrixDocument, Mode};
 
 use super::column::{self, Column};
 use super::{Paint, Style, wrapped};
@@ -80,6 +80,64 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
         style,
     );
     out.truncate(out.trim_end().len());
+    out
+}
+
+/// The table of a matrix: what was run side by side, and what changed.
+pub fn matrix(document: &MatrixDocument, style: Style) -> String {
+    let mut out = String::new();
+    let cells = &document.cells;
+    let number = |figure: Option<u64>| figure.map_or("-".to_string(), |figure| figure.to_string());
+    let mut columns = vec![
+        Column::text("scenario", 0, cells, |cell| text::short(&cell.scenario, 16)),
+        Column::text("load", 0, cells, |cell| text::short(&cell.load, 10)),
+        Column::text("kernel", 0, cells, |cell| text::short(&cell.kernel, 16)),
+        Column::text("boot", 0, cells, |cell| text::short(&cell.boot, 10)),
+        Column::of("excursions", 0, cells, |cell| number(cell.excursions)),
+        Column::of("kernel instructions", 3, cells, |cell| number(cell.kernel_instructions)),
+        Column::of("longest", 2, cells, |cell| number(cell.max_kernel_instructions)),
+        Column::of("virtual us", 1, cells, |cell| {
+            cell.max_ns.map_or("-".to_string(), |ns| format!("{:.2}", ns as f64 / 1e3))
+        }),
+        Column::of("change", 0, cells, |cell| {
+            cell.change_percent.map_or("-".to_string(), |change| format!("{change:+.1} %"))
+        }),
+    ];
+    if cells.iter().any(|cell| cell.published.is_some()) {
+        columns.push(Column::text("published", 1, cells, |cell| cell.published.clone().unwrap_or_default()));
+    }
+    column::fit(&mut columns, style.width());
+    let _ = writeln!(out, "{}", column::line(columns.iter().map(|column| column.set(column.head))));
+    for n in 0..cells.len() {
+        let _ = writeln!(out, "{}", column::line(columns.iter().map(|column| column.set(&column.cells[n]))));
+    }
+    wrapped(&mut out, "", &format!("{}: {}", document.matrix, document.about), Paint::Plain, style);
+    if cells.iter().any(|cell| cell.published.is_some()) {
+        let note = "published figures are latencies of the article's machine; the lab's are counts, and virtual time \
+            made of instructions: only the direction of a change can be compared";
+        wrapped(&mut out, "", note, Paint::Quiet, style);
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// What grew against a baseline, and the verdict as the last line.
+pub fn gate(document: &GateDocument, style: Style) -> String {
+    let mut out = String::new();
+    for one in &document.growth {
+        let (scenario, what) = (text::clean(&one.scenario), text::clean(&one.what));
+        let figures = format!("{} before, {} now, {} allowed", one.before, one.after, one.allowed);
+        let line = format!("{scenario} on cpu {}: {what}: {figures}", one.cpu);
+        wrapped(&mut out, "- ", &line, Paint::Bad, style);
+    }
+    let (before, after) = (text::clean(&document.kernel_before), text::clean(&document.kernel_after));
+    wrapped(&mut out, "kernel: ", &format!("{before} before, {after} now"), Paint::Plain, style);
+    let (paint, verdict) = if document.held {
+        (Paint::Good, "==> NOTHING GREW")
+    } else {
+        (Paint::Bad, "==> MORE THAN THE BASELINE")
+    };
+    let _ = write!(out, "\n{}", style.paint(paint, verdict));
     out
 }
 

@@ -19,7 +19,7 @@ use crate::terminal::column::Column;
 use crate::{taints, text};
 
 pub use comparison::comparison;
-pub use lab::lab;
+pub use lab::{gate, lab, matrix};
 
 /// How to write for the terminal at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gate: runs what a baseline ran and says by what more interruptions or kernel instructions came.
+//!
+//! A baseline is a `lab.json` that was kept. Storms blow a fixed number of rounds, so counts repeat; what still differs
+//! from run to run is stated here as the slack: a few interruptions of the guest's own housekeeping, and a share of
+//! instructions, since how far a lock was waited for depends on the other CPU.
+
+use std::path::Path;
+
+use evidence::lab::{GateDocument, Growth, LabDocument, LabRow};
+use evidence::manifest::SCHEMA_VERSION;
+
+use crate::{Error, Result};
+
+/// Interruptions that come and go between runs of the same guest.
+const SLACK_COUNT: u64 = 5;
+
+/// The part of a count by which runs of the same guest differ.
+const SLACK_SHARE: f64 = 0.10;
+
+/// The part of instructions by which runs of the same guest differ.
+const SLACK_INSTRUCTIONS: f64 = 0.35;
+
+/// A baseline as it was kept.
+pub fn read(path: &Path) -> Result<LabDocument> {
+    let text = std::fs::read(path).map_err(|e| Error::io("read the baseline", path, &e))?;
+    let cure = "give a lab.json that isolator lab run wrote";
+    let baseline: LabDocument = serde_json::from_slice(&text)
+        .map_err(|e| Error::new("read the baseline", path.display(), e, cure))?;
+    if baseline.rows.is_empty() {
+        let why = "it has no counts: the mode was not count";
+        return Err(Error::new("read the baseline", path.display(), why, cure));
+    }
+    Ok(baseline)
+}
+
+/// The scenarios and loads that a baseline ran, each once, in its order.
+pub fn asked(baseline: &LabDocument) -> (Vec<String>, Vec<String>) {
+    let (mut scenarios, mut loads) = (Vec::new(), Vec::new());
+    for row in &baseline.rows {
+        let (scenario, load) =
+            row.scenario.split_once(" under ").unwrap_or((&row.scenario, crate::run::IDLE));
+        for (list, name) in [(&mut scenarios, scenario), (&mut loads, load)] {
+            if !list.contains(&name.to_string()) {
+                list.push(name.to_string());
+            }
+        }
+    }
+    (scenarios, loads)
+}
+
+/// What grew beyond the slack, worst first.
+pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
+    let mut growth = Vec::new();
+    for before in &baseline.rows {
+        let same = |row: &&LabRow| (&row.scenario, row.cpu) == (&before.scenario, before.cpu);
+        if let Some(after) = now.rows.iter().find(same) {
+            growth.extend(grown(before, after));
+        }
+    }
+    growth.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
+    GateDocument {
+        schema_version: SCHEMA_VERSION,
+        held: growth.is_empty(),
+        kernel_before: baseline.kernel.clone(),
+        kernel_after: now.kernel.clone(),
+        growth,
+        bundle: now.bundle.clone(),
+    }
+}
+
+fn grown(before: &LabRow, after: &LabRow) -> Vec<Growth> {
+    let count = |before: u64| before + SLACK_COUNT.max((before as f64 * SLACK_SHARE) as u64);
+    // Instructions are judged for each interruption: how many there were is judged by itself.
+    let mean = |instructions: u64, count: u64| instructions.checked_div(count).unwrap_or(0);
+    let dearer = |before: u64| (before as f64 * (1.0 + SLACK_INSTRUCTIONS)) as u64;
+    let mut figures =
+        vec![("excursions".to_string(), before.excursions, after.excursions, count(before.excursions))];
+    for (name, entry) in &after.by_entry {
+        let old = before.by_entry.get(name).copied().unwrap_or_default();
+        figures.push((format!("excursions through {name}"), old.count, entry.count, count(old.count)));
+        if old.count >= SLACK_COUNT {
+            let (then, now) = (mean(old.instructions, old.count), mean(entry.instructions, entry.count));
+            figures.push((format!("instructions of an excursion through {name}"), then, now, dearer(then)));
+        }
+    }
+    let beyond = figures.into_iter().filter(|(_, _, now, allowed)| now > allowed);
+    let growth = |(what, then, now, allowed)| Growth {
+        scenario: after.scenario.clone(),
+        cpu: after.cpu,
+        what,
+        before: then,
+        after: now,
+        allowed,
+    };
+    beyond.map(growth).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use evidence::lab::Entry;
+
+    use super::*;
+
+    fn row(excursions: u64, instructions: u64) -> LabRow {
+        let entry = Entry { count: excursions, instructions, max: instructions };
+        LabRow {
+            scenario: "static-keys under l2".into(),
+            cpu: 1,
+            excursions,
+            by_entry: [("asm_sysvec_call_function_single".to_string(), entry)].into(),
+            ..LabRow::default()
+        }
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_is_no_growth() {
+        assert_eq!(grown(&row(360, 720_000), &row(362, 830_000)), []);
+        assert_eq!(grown(&row(2, 8_000), &row(5, 60_000)), []);
+    }
+
+    #[test]
+    fn more_interruptions_and_longer_ones_are_growth() {
+        let grown = grown(&row(360, 720_000), &row(500, 2_000_000));
+        let told = grown.iter().map(|one| (one.what.as_str(), one.before, one.after)).collect::<Vec<_>>();
+        assert_eq!(
+            told,
+            [
+                ("excursions", 360, 500),
+                ("excursions through asm_sysvec_call_function_single", 360, 500),
+                ("instructions of an excursion through asm_sysvec_call_function_single", 2_000, 4_000),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_entry_that_was_not_there_is_growth() {
+        let mut after = row(360, 720_000);
+        after.by_entry.insert("asm_exc_nmi".into(), Entry { count: 9, instructions: 90, max: 10 });
+        let grown = grown(&row(360, 720_000), &after);
+        assert_eq!(grown[0].what, "excursions through asm_exc_nmi");
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Matrices: the same scenarios on several kernels and boot lines, side by side, with what changed.
+//!
+//! `matrices.toml` holds those that there are. A step becomes a bundle of its own; the table is made of all of them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use evidence::lab::{LabDocument, MatrixCell, MatrixDocument, Mode};
+use evidence::manifest::SCHEMA_VERSION;
+use evidence::{Bundle, Summary};
+use serde::Deserialize;
+
+use crate::kernel::{self, Architecture};
+use crate::run::{self, Asked};
+use crate::{Error, Result, mode, scenario};
+
+/// A matrix.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Matrix {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    step: Vec<Step>,
+    #[serde(default)]
+    published: Vec<Published>,
+}
+
+/// One bundle of a matrix.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    kernel: String,
+    boot: String,
+    #[serde(default)]
+    mode: Option<String>,
+    scenarios: Vec<String>,
+    #[serde(default = "idle")]
+    loads: Vec<String>,
+}
+
+/// What an article measured.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Published {
+    row: String,
+    kernel: String,
+    boot: String,
+    load: String,
+    max_us: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    matrix: Vec<Matrix>,
+}
+
+/// What a user may choose of a matrix.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// The guests' architecture.
+    pub architecture: Architecture,
+    /// Length of each window.
+    pub duration: Duration,
+    /// Seed of storms.
+    pub seed: u64,
+    /// Whether guests that ran before with the same content are run again.
+    pub fresh: bool,
+}
+
+fn idle() -> Vec<String> {
+    vec![run::IDLE.to_string()]
+}
+
+/// The matrices that there are.
+pub fn all() -> Result<Vec<Matrix>> {
+    let file: std::result::Result<File, _> = toml::from_str(include_str!("matrices.toml"));
+    let why = |e: toml::de::Error| Error::new("read", "matrices.toml", e.message(), "report this");
+    Ok(file.map_err(why)?.matrix)
+}
+
+/// The matrix called `name`.
+pub fn named(name: &str) -> Result<Matrix> {
+    let all = all()?;
+    let names = all.iter().map(|matrix| matrix.name.clone()).collect::<Vec<_>>().join(", ");
+    let found = all.into_iter().find(|matrix| matrix.name == name);
+    found.ok_or_else(|| {
+        let (what, why) = ("run the matrix", "there is none of that name");
+        Error::new(what, format!("'{name}'"), why, format!("choose from {names}"))
+    })
+}
+
+/// Runs a matrix into `folder`, a bundle for each step, and gives the table.
+pub fn run(
+    matrix: &Matrix,
+    choice: &Choice,
+    folder: &Path,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<MatrixDocument> {
+    let mut cells = Vec::new();
+    let mut complaint = None;
+    for (n, step) in matrix.step.iter().enumerate() {
+        say(&format!(
+            "step {} of {}: {} with the boot line {}",
+            n + 1,
+            matrix.step.len(),
+            step.kernel,
+            step.boot
+        ));
+        let scenarios = scenario::named(&step.scenarios)?;
+        let kernel = kernel::find(&step.kernel, choice.architecture, &|text| say(text))?;
+        let (mode, mode_reason) = mode::choose(step.mode.as_deref().or(Some("count")), &kernel, &scenarios)?;
+        let asked = Asked {
+            kernel,
+            boot: step.boot.clone(),
+            mode,
+            mode_reason,
+            cpus: 2,
+            duration: choice.duration,
+            seed: choice.seed,
+            loads: step.loads.clone(),
+            witness: false,
+            fresh: choice.fresh,
+        };
+        let name = format!("{}-{}-{}", step.kernel.replace(':', "-"), step.boot, mode::name(mode));
+        let bundle = folder.join(name);
+        let document = run::run(&asked, &scenarios, &bundle, say)?;
+        complaint = complaint.or_else(|| run::complaint(&document));
+        cells.extend(step_cells(matrix, step, &document, &Bundle::open(&bundle)?));
+    }
+    set_changes(&mut cells);
+    Ok(MatrixDocument {
+        schema_version: SCHEMA_VERSION,
+        matrix: matrix.name.clone(),
+        about: matrix.about.clone(),
+        cells,
+        complaint,
+    })
+}
+
+/// A cell for each scenario under each load of a step.
+fn step_cells(matrix: &Matrix, step: &Step, document: &LabDocument, bundle: &Bundle) -> Vec<MatrixCell> {
+    let labels = step
+        .scenarios
+        .iter()
+        .flat_map(|scenario| step.loads.iter().map(move |load| (scenario, load, run::label(scenario, load))));
+    let cell = |(scenario, load, label): (&String, &String, String)| {
+        let row = document.rows.iter().find(|row| row.scenario == label);
+        let latency = bundle.rows.iter().map(Summary::of).find(|summary| summary.key.load == label);
+        let latency = latency.filter(|_| document.mode != Mode::Count);
+        let published = matrix.published.iter().find(|published| {
+            (&published.kernel, &published.boot, &published.load) == (&step.kernel, &step.boot, load)
+        });
+        MatrixCell {
+            scenario: scenario.clone(),
+            load: load.clone(),
+            kernel: step.kernel.clone(),
+            boot: step.boot.clone(),
+            mode: document.mode,
+            excursions: row.map(|row| row.excursions),
+            kernel_instructions: row.map(|row| row.kernel_instructions),
+            max_kernel_instructions: row.map(|row| row.max_kernel_instructions),
+            max_ns: latency.map(|summary| summary.max_ns),
+            change_percent: None,
+            published: published.map(|published| format!("{}: {} us", published.row, published.max_us)),
+            bundle: document.bundle.clone(),
+        }
+    };
+    labels.map(cell).collect()
+}
+
+/// What each cell changed against the first one of the same scenario, load and mode: excursions, or the latency.
+fn set_changes(cells: &mut [MatrixCell]) {
+    let figure = |cell: &MatrixCell| cell.excursions.or(cell.max_ns).map(|figure| figure as f64);
+    for n in 0..cells.len() {
+        let alike = |other: &&MatrixCell| {
+            (&other.scenario, &other.load, other.mode) == (&cells[n].scenario, &cells[n].load, cells[n].mode)
+        };
+        let first = cells[..n].iter().find(alike).and_then(figure).filter(|first| *first > 0.0);
+        cells[n].change_percent =
+            first.zip(figure(&cells[n])).map(|(before, after)| (after / before - 1.0) * 100.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_matrix_names_scenarios_boot_lines_and_modes_that_exist() {
+        for matrix in all().unwrap() {
+            for step in &matrix.step {
+                scenario::named(&step.scenarios).unwrap();
+                assert!(run::BOOT_LINES.iter().any(|(name, _)| *name == step.boot), "{}", step.boot);
+                assert!(matches!(step.mode.as_deref(), None | Some("count" | "virtual")));
+            }
+        }
+        let error = named("long").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot run the matrix 'long': there is none of that name; choose from short, published"
+        );
+    }
+
+    #[test]
+    fn changes_are_against_the_first_cell_of_the_same_scenario_load_and_mode() {
+        let cell = |scenario: &str, mode, excursions, max_ns| MatrixCell {
+            scenario: scenario.into(),
+            load: "idle".into(),
+            kernel: String::new(),
+            boot: String::new(),
+            mode,
+            excursions,
+            kernel_instructions: None,
+            max_kernel_instructions: None,
+            max_ns,
+            change_percent: None,
+            published: None,
+            bundle: String::new(),
+        };
+        let mut cells = [
+            cell("quiet", Mode::Count, Some(1000), None),
+            cell("cyclic", Mode::Virtual, None, Some(200)),
+            cell("quiet", Mode::Count, Some(10), None),
+            cell("cyclic", Mode::Virtual, None, Some(300)),
+            cell("cyclic", Mode::Count, Some(7), None),
+        ];
+        set_changes(&mut cells);
+        let changes = cells.map(|cell| cell.change_percent);
+        assert_eq!(changes, [None, None, Some(-99.0), Some(50.0), None]);
+    }
+}
