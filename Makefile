@@ -21,6 +21,7 @@ FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 GUEST := $(shell uname -m)
 MUSL := $(GUEST)-unknown-linux-musl
 LAB ?= matrix short
+BESIDE ?= $(TARGET)/release
 
 .PHONY: build prove test lab guest bench fuzz docs dist install uninstall clean-root help
 
@@ -44,8 +45,9 @@ lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen fro
 guest: ## the program that guests run, and the scope, beside the program
 	@tools/bootstrap guest $(MUSL)
 	cargo build --release --locked --package isolator --target $(MUSL)
-	cp $(TARGET)/$(MUSL)/release/isolator $(TARGET)/release/isolator-$(GUEST)
-	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(TARGET))/release
+	@install -d $(BESIDE)
+	strip -o $(BESIDE)/isolator-$(GUEST) $(TARGET)/$(MUSL)/release/isolator
+	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(BESIDE))
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
 	@tools/bench

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lab with real kernels: what is asserted are counts and their order, which do not depend on the host's load.
+//!
+//! Needs QEMU, the guest program and the scope beside the program (`make guest`), and package sources that have the
+//! kernel; what is missing is printed and the test skipped.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Ran, isolator};
+use serde_json::Value;
+
+/// Runs `lab run` with these arguments; `None`, with the reason printed, where guests cannot be run here.
+fn lab(folder: &Path, args: &[&str]) -> Option<Ran> {
+    let beside = Path::new(common::PROGRAM).with_file_name(format!("isolator-{}", std::env::consts::ARCH));
+    if !beside.is_file() {
+        println!("skipped: there is no {}; run make guest", beside.display());
+        return None;
+    }
+    let ran = isolator(folder, &[&["lab", "run"], args].concat());
+    let missing = ["it is not installed", "cannot find the kernel", "cannot run apt-get"];
+    if ran.status == Some(1) && missing.iter().any(|why| ran.stderr.contains(why)) {
+        println!("skipped: {}", ran.stderr);
+        return None;
+    }
+    Some(ran)
+}
+
+fn document(ran: &Ran) -> Value {
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+fn row<'a>(document: &'a Value, scenario: &str) -> &'a Value {
+    let rows = document["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["scenario"] == scenario).unwrap()
+}
+
+#[test]
+fn each_switch_of_a_static_key_is_three_interruptions_and_silence_is_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["quiet", "static-keys", "--witness", "--fresh", "--json", "-", "-o", "bundle", "--quiet"];
+    let Some(ran) = lab(folder.path(), &args) else { return };
+    let document = document(&ran);
+    assert_eq!((&document["mode"], &document["guest_log"]["verdict"]), (&"count".into(), &"clean".into()));
+    assert!(row(&document, "quiet")["excursions"].as_u64().unwrap() <= 5, "{document:#}");
+    if std::env::consts::ARCH == "x86_64" {
+        let calls = &row(&document, "static-keys")["by_entry"]["asm_sysvec_call_function_single"]["count"];
+        assert!((360..=363).contains(&calls.as_u64().unwrap()), "{document:#}");
+    }
+    let witness = &document["witness"][1];
+    assert!(witness["recall"].as_f64().unwrap() >= 0.99, "{document:#}");
+    assert!(folder.path().join("bundle/report.html").is_file());
+}
+
+#[test]
+fn without_the_boot_line_the_tick_is_there_and_the_baseline_gate_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |boot: &str, bundle: &str| {
+        let args = ["quiet", "--boot", boot, "--json", "-", "-o", bundle, "--quiet"];
+        lab(folder.path(), &args)
+    };
+    let Some(full) = run("full", "full") else { return };
+    let Some(isolcpus) = run("isolcpus", "isolcpus") else { return };
+    let excursions = |ran: &Ran| row(&document(ran), "quiet")["excursions"].as_u64().unwrap();
+    assert!(excursions(&isolcpus) > 100 * excursions(&full).max(1));
+
+    let baseline = folder.path().join("full/lab.json");
+    let mut changed: Value = serde_json::from_slice(&fs::read(&baseline).unwrap()).unwrap();
+    let gate = |file: &str| isolator(folder.path(), &["lab", "gate", file, "-o", &format!("{file}.bundle")]);
+    assert_eq!(gate("full/lab.json").status, Some(0));
+    changed["boot_line"] = document(&isolcpus)["boot_line"].clone();
+    fs::write(folder.path().join("changed.json"), changed.to_string()).unwrap();
+    let grown = gate("changed.json");
+    assert_eq!(grown.status, Some(2), "{}", grown.stderr);
+    assert!(grown.stdout.contains("quiet on cpu 1: excursions through"), "{}", grown.stdout);
+    assert!(grown.stdout.ends_with("==> MORE THAN THE BASELINE\n"), "{}", grown.stdout);
+}
+
+#[test]
+fn in_virtual_time_two_runs_are_identical_and_storms_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for bundle in ["one", "two"] {
+        let args = ["cyclic", "--mode", "virtual", "--fresh", "-o", bundle, "--quiet"];
+        let Some(ran) = lab(folder.path(), &args) else { return };
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    }
+    let series = |bundle: &str| {
+        let file = folder.path().join(bundle).join("series/wakeup-cyclic-cpu1-1000us.histograms.csv");
+        fs::read_to_string(file).unwrap()
+    };
+    assert_eq!(series("one"), series("two"));
+    let ran = isolator(folder.path(), &["lab", "run", "static-keys", "--mode", "virtual"]);
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.stderr.starts_with("isolator: cannot run in virtual mode static-keys: "), "{}", ran.stderr);
+}
