@@ -10,12 +10,13 @@
 //! judged log ◄─ console ◄──────────────┘
 //! ```
 //!
-//! - [`scenario`]: what is run; [`kernel`]: on which kernel; [`mode`]: how.
+//! - [`scenario`]: what is run; [`kernel`] and [`boot`]: on what; [`mode`]: how.
 //! - [`initramfs`], [`qemu`]: one guest, from the job to its console, frames and scope file.
 //! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read; [`run`] makes one [`evidence::lab::LabDocument`];
 //!   [`matrix`] sets several side by side, [`gate`] holds one against a baseline.
 //! - [`guest`]: what runs inside.
 
+pub mod boot;
 pub mod frame;
 pub mod gate;
 pub mod guest;

@@ -13,7 +13,10 @@ use serde::Deserialize;
 
 use crate::kernel::{self, Architecture};
 use crate::run::{self, Asked};
-use crate::{Error, Result, mode, scenario};
+use crate::{Error, Result, boot, mode, scenario};
+
+/// CPUs of each guest.
+const CPUS: u32 = 2;
 
 /// A matrix.
 #[derive(Debug, Clone, Deserialize)]
@@ -115,10 +118,10 @@ pub fn run(
         let (mode, mode_reason) = mode::choose(step.mode.as_deref().or(Some("count")), &kernel, &scenarios)?;
         let asked = Asked {
             kernel,
-            boot: step.boot.clone(),
+            boot_line: boot::line(&step.boot, CPUS)?,
             mode,
             mode_reason,
-            cpus: 2,
+            cpus: CPUS,
             duration: choice.duration,
             seed: choice.seed,
             loads: step.loads.clone(),
@@ -194,7 +197,7 @@ mod tests {
         for matrix in all().unwrap() {
             for step in &matrix.step {
                 scenario::named(&step.scenarios).unwrap();
-                assert!(run::BOOT_LINES.iter().any(|(name, _)| *name == step.boot), "{}", step.boot);
+                boot::line(&step.boot, CPUS).unwrap();
                 assert!(matches!(step.mode.as_deref(), None | Some("count" | "virtual")));
             }
         }

@@ -9,15 +9,14 @@ use evidence::lab::{GuestLog, LabDocument, LabRow, LogVerdict, Mode, StormDid, W
 use evidence::manifest::{Manifest, SCHEMA_VERSION};
 use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
-use machine::CpuSet;
 
 use crate::guest::storm;
 use crate::initramfs::Parts;
-use crate::job::{BUNDLE, Job, Measure, Task};
+use crate::job::{BUNDLE, END, Job, Measure, Task};
 use crate::kernel::{Architecture, Kernel};
 use crate::qemu::{Guest, Left};
 use crate::scenario::Scenario;
-use crate::{Error, Result, initramfs, log, qemu, scope, store, symbols, witness};
+use crate::{Error, Result, boot, initramfs, log, qemu, scope, store, symbols, witness};
 
 /// What the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
@@ -40,8 +39,8 @@ const FUSE: Duration = Duration::from_secs(60);
 pub struct Asked {
     /// The kernel.
     pub kernel: Kernel,
-    /// The boot line: one of [`BOOT_LINES`], or text in which `{isolated}` and `{house_keeping}` are filled in.
-    pub boot: String,
+    /// The boot line, as [`boot::line`] gives it.
+    pub boot_line: String,
     /// How guests run.
     pub mode: Mode,
     /// CPUs of a guest; the last one is isolated.
@@ -58,43 +57,6 @@ pub struct Asked {
     pub witness: bool,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
-}
-
-/// Boot lines by name: each holds the one before it.
-pub const BOOT_LINES: &[(&str, &str)] = &[
-    ("none", ""),
-    ("isolcpus", "isolcpus=managed_irq,domain,{isolated} irqaffinity={house_keeping}"),
-    ("nohz_full", "nohz_full={isolated} rcu_nocbs={isolated}"),
-    ("full", "tsc=reliable nowatchdog nosoftlockup skew_tick=1"),
-];
-
-impl Asked {
-    fn isolated(&self) -> CpuSet {
-        [self.cpus - 1].into_iter().collect()
-    }
-
-    fn house_keeping(&self) -> CpuSet {
-        (0..self.cpus - 1).collect()
-    }
-
-    /// The boot line that is asked for, in full.
-    pub fn boot_line(&self) -> String {
-        let named = BOOT_LINES.iter().position(|(name, _)| *name == self.boot);
-        let line = match named {
-            Some(last) => BOOT_LINES[..=last].iter().map(|(_, line)| *line).collect::<Vec<_>>().join(" "),
-            None => self.boot.clone(),
-        };
-        let filled = line
-            .replace("{isolated}", &self.isolated().to_string())
-            .replace("{house_keeping}", &self.house_keeping().to_string());
-        filled.trim().to_string()
-    }
-}
-
-/// What a guest boots with: what the lab needs, and what is asked.
-pub fn boot_line(architecture: Architecture, asked: &str) -> String {
-    let console = scope::console(architecture);
-    format!("console={console} loglevel=5 nokaslr panic=-1 {asked}").trim().to_string()
 }
 
 /// A machine without a load.
@@ -177,7 +139,7 @@ pub fn run(
         Mode::Count => {
             let plugin = scope::plugin()?;
             let symbols = symbols::of(&asked.kernel, &|text| say(text))?;
-            let cpus = asked.isolated();
+            let cpus = boot::isolated(asked.cpus);
             Some(format!("{},symbols={},cpus={cpus}", plugin.display(), symbols.display()))
         }
         _ => None,
@@ -192,7 +154,7 @@ pub fn run(
         kernel: format!("{} ({})", asked.kernel.release, asked.kernel.asked),
         kernel_digest: asked.kernel.digest.clone(),
         architecture: asked.kernel.architecture.to_string(),
-        boot_line: asked.boot_line(),
+        boot_line: asked.boot_line.clone(),
         cpus: asked.cpus,
         seed: asked.seed,
         rows: Vec::new(),
@@ -295,7 +257,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
     let guest = Guest {
         kernel: &asked.kernel,
         initramfs: &initramfs::build(&parts, &job)?,
-        boot_line: boot_line(asked.kernel.architecture, &asked.boot_line()),
+        boot_line: boot::whole(asked.kernel.architecture, &asked.boot_line),
         mode: asked.mode,
         cpus: asked.cpus,
         scope: plugin.map(str::to_string),
@@ -307,7 +269,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
 
 fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
-    let (measured, house_keeping) = (asked.isolated(), asked.house_keeping());
+    let (measured, house_keeping) = (boot::isolated(asked.cpus), boot::house_keeping(asked.cpus));
     let Experiment { scenario, load, .. } = experiment;
     let mut arguments = words(&format!("prove --probe {} --loads {load}", scenario.probe));
     arguments.extend(words(&format!("--cpus {measured} --house-keeping {house_keeping}")));
@@ -331,8 +293,11 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
 fn read(asked: &Asked, name: &str, left: &Left) -> Result<Gave> {
     let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
     let Some(archive) = frame("bundle.tar.zst") else {
-        let said =
-            left.console.lines().rfind(|line| line.starts_with("isolator")).unwrap_or("it did not say why");
+        let said = left
+            .console
+            .lines()
+            .find(|line| line.starts_with("isolator") && *line != END)
+            .unwrap_or("it did not say why");
         return Err(Error::new("run the scenario", name, said, "try it with isolator lab shell"));
     };
     let mut bundle = unpack(archive)?;

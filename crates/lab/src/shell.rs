@@ -10,23 +10,11 @@ use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
 use crate::qemu::Guest;
-use crate::run::{Asked, PORT_MODULES};
-use crate::{Result, initramfs, qemu, run};
+use crate::run::PORT_MODULES;
+use crate::{Result, boot, initramfs, qemu};
 
 /// Runs a guest until the person ends it.
-pub fn run(kernel: &Kernel, boot: &str, cpus: u32) -> Result<()> {
-    let asked = Asked {
-        kernel: kernel.clone(),
-        boot: boot.to_string(),
-        mode: Mode::Count,
-        cpus,
-        duration: Duration::ZERO,
-        seed: 1,
-        loads: Vec::new(),
-        mode_reason: String::new(),
-        witness: false,
-        fresh: true,
-    };
+pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32) -> Result<()> {
     qemu::version(kernel.architecture)?;
     let job = Job { modules: Vec::new(), task: Task::Shell };
     let program = initramfs::guest_program(kernel.architecture)?;
@@ -40,8 +28,8 @@ pub fn run(kernel: &Kernel, boot: &str, cpus: u32) -> Result<()> {
             &Parts { program: &program, modules, carried, programs: Vec::new() },
             &job,
         )?,
-        boot_line: run::boot_line(kernel.architecture, &asked.boot_line()),
-        mode: asked.mode,
+        boot_line: boot::whole(kernel.architecture, boot_line),
+        mode: Mode::Count,
         cpus,
         scope: None,
         time_limit: Duration::MAX,

@@ -11,7 +11,7 @@ use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
 use crate::qemu::{self, Guest};
-use crate::{Error, Result, initramfs, run, store};
+use crate::{Error, Result, boot, initramfs, run, store};
 
 /// The file with the kernel's symbols.
 pub fn of(kernel: &Kernel, say: &dyn Fn(&str)) -> Result<PathBuf> {
@@ -34,7 +34,7 @@ pub fn ask(kernel: &Kernel, mode: Mode, time_limit: Duration) -> Result<Vec<u8>>
     let guest = Guest {
         kernel,
         initramfs: &initramfs::build(&parts, &job)?,
-        boot_line: run::boot_line(kernel.architecture, ""),
+        boot_line: boot::whole(kernel.architecture, ""),
         mode,
         cpus: 1,
         scope: None,

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 
 use ::lab::guest::storm;
 use ::lab::kernel::{self, Architecture, Kernel};
-use ::lab::{gate, matrix, mode, run, scenario};
+use ::lab::{boot, gate, matrix, mode, run, scenario};
 use evidence::Bundle;
 use evidence::document::ProveDocument;
 use evidence::manifest::SCHEMA_VERSION;
@@ -56,7 +56,7 @@ pub fn run(verb: LabVerb) -> Outcome {
 fn list(args: &LabListArgs) -> Outcome {
     let scenarios = scenario::all()?.into_iter().map(|one| Named { name: one.name, about: one.about });
     let lines =
-        run::BOOT_LINES.iter().map(|(name, line)| Named { name: name.to_string(), about: line.to_string() });
+        boot::LINES.iter().map(|(name, line)| Named { name: name.to_string(), about: line.to_string() });
     let matrices = matrix::all()?.into_iter().map(|one| Named { name: one.name, about: one.about }).collect();
     let list = LabList {
         schema_version: SCHEMA_VERSION,
@@ -114,7 +114,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
     let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios)?;
     let asked = run::Asked {
         kernel,
-        boot: args.guest.boot.clone(),
+        boot_line: boot::line(&args.guest.boot, args.guest.cpus)?,
         mode,
         mode_reason,
         loads: if args.loads.is_empty() { vec!["idle".to_string()] } else { args.loads.clone() },
@@ -178,7 +178,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
     let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios)?;
     let asked = run::Asked {
         kernel,
-        boot: baseline.boot_line.clone(),
+        boot_line: baseline.boot_line.clone(),
         mode,
         mode_reason,
         cpus: baseline.cpus,
@@ -201,6 +201,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
 }
 
 fn shell(args: &LabShellArgs) -> Outcome {
-    ::lab::shell::run(&find_kernel(&args.guest)?, &args.guest.boot, args.guest.cpus)?;
+    let boot_line = boot::line(&args.guest.boot, args.guest.cpus)?;
+    ::lab::shell::run(&find_kernel(&args.guest)?, &boot_line, args.guest.cpus)?;
     Ok(Exit::Held)
 }
