@@ -7,3 +7,4 @@ pub mod day;
 pub mod ground_truth;
 pub mod page;
 pub mod peers;
+pub mod scope;

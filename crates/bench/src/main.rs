@@ -6,7 +6,11 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{day, ground_truth, page, peers};
+use bench::{day, ground_truth, page, peers, scope};
+
+/// The heap of the program that is measured.
+#[global_allocator]
+static HEAP: rt::heap::KeepingHeap = rt::heap::KeepingHeap::new();
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -45,6 +49,8 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
             truth.push((probe, ground_truth::run(probe, 1, TRUTH_S, seed)?));
         }
     }
+    say("a guest with and without the scope, in turns");
+    let scope = scope::slow_down();
     let text = page::page(&page::Figures {
         ours,
         cyclictest,
@@ -53,6 +59,7 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
         oslat_ns: oslat,
         day,
         truth,
+        scope,
     });
     print!("{text}");
     if let Some(output) = output {
