@@ -11,11 +11,12 @@ mod usage;
 mod values;
 mod verbs;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use lab::guest::storm;
 
 use args::{Cli, Verb};
 use output::{Exit, Outcome, tell};
@@ -34,10 +35,18 @@ fn main() -> ExitCode {
     }
     match std::env::args().nth(1).as_deref() {
         Some(lab::qemu::VERB) => return lab::qemu::become_emulator(std::env::args().skip(2)),
-        Some(lab::guest::storm::VERB) => return lab::guest::storm::main(std::env::args().skip(2)),
+        Some(storm::VERB) => return storm::runner::main(std::env::args().skip(2)),
+        Some(storm::owner::VERB) => {
+            let program = std::env::args_os().take(1);
+            return storm::owner::main(std::env::args_os().skip(2), |rest| by_verb(program.chain(rest)));
+        }
         _ => {}
     }
-    let cli = match Cli::try_parse_from(usage::join_json(std::env::args_os())) {
+    by_verb(std::env::args_os())
+}
+
+fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(usage::join_json(args)) {
         Ok(cli) => cli,
         Err(error) => return wrong(&error),
     };

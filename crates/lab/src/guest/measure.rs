@@ -3,20 +3,28 @@
 //! watches if it shall, and all of it is sent.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-use crate::guest::{Result, send, storm, trace};
+use crate::guest::storm::runner::READY;
+use crate::guest::storm::{self, owner};
+use crate::guest::{Result, send, trace};
 use crate::job::{BUNDLE, Measure, Order};
 
 /// How long the measuring program may take until it measures.
 const ARMING: Duration = Duration::from_secs(30);
+
+/// How long a storm may take to leave when the measurement is over.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// How often something is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Does the job.
 pub fn run(task: &Measure, port: &mut File) -> Result<()> {
@@ -24,23 +32,35 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     // A thread that never sleeps is what the lab is for; the kernel's fuse would cut it off after 950 ms.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")?;
     let witness = task.witness.then(|| trace::Witness::start(&task.measured)).transpose()?;
-    let mut measuring = Command::new("/proc/self/exe");
-    // Loads look for their programs there; the kernel gives its init no PATH.
-    measuring.args(&task.arguments).env("PATH", "/usr/local/bin:/usr/bin:/bin").stdin(Stdio::null());
-    let mut measuring = measuring.spawn()?;
+    let (own, others): (Vec<_>, Vec<_>) =
+        task.storms.iter().cloned().partition(|name| storm::kind(name).is_some_and(storm::Kind::is_own));
+    let mut storms = ready_storms(task, &others)?;
+    let mut measuring = start_measuring(task, &own)?;
     wait_for_the_window(&mut measuring)?;
     let opened = Instant::now();
+    // Storms inside of it begin when its standard input is closed, the others when they are given a line.
+    drop(measuring.stdin.take());
+    for storm in &mut storms {
+        storm.begin.write_all(b"\n")?;
+    }
     // A window that ended by the clock would cut a slow host's storms short; it ends after them.
-    for storm in start_storms(task)? {
-        for did in end_storm(storm)? {
-            send(port, "storm", &serde_json::to_vec(&did)?)?;
-        }
+    let inside = measuring.stdout.take().map(BufReader::new);
+    let mut did = inside.map_or_else(|| Ok(Vec::new()), |out| said(out, own.len()))?;
+    let mut blown = Vec::new();
+    for Started { process, begin, out, storms } in storms {
+        did.extend(said(out, storms)?);
+        // They leave after the window: with the last descriptor of their standard input.
+        blown.push((process, begin));
     }
     if !task.storms.is_empty() {
         std::thread::sleep(Duration::from_nanos(task.at_least_ns).saturating_sub(opened.elapsed()));
         kill_process(Pid::from_child(&measuring), Signal::TERM)?;
     }
     let status = measuring.wait()?;
+    blown.into_iter().try_for_each(leave)?;
+    for did in did {
+        send(port, "storm", &serde_json::to_vec(&did)?)?;
+    }
     if let Some(witness) = witness {
         for (cpu, record) in witness.stop()? {
             send(port, &format!("witness-{cpu}"), record.as_bytes())?;
@@ -78,28 +98,77 @@ fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
             measuring.kill()?;
             return Err("the measuring program did not begin to measure".into());
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(LOOK_EVERY);
     }
     Ok(())
 }
 
-fn start_storms(task: &Measure) -> Result<Vec<Child>> {
+/// Starts the measuring program, with the storms that blow inside of it.
+fn start_measuring(task: &Measure, own: &[String]) -> Result<Child> {
+    let mut measuring = Command::new("/proc/self/exe");
+    if !own.is_empty() {
+        measuring.args([owner::VERB, &order(task, own.to_vec())?]).stdout(Stdio::piped());
+    }
+    // Loads look for their programs there; the kernel gives its init no PATH.
+    measuring.args(&task.arguments).env("PATH", "/usr/local/bin:/usr/bin:/bin").stdin(Stdio::piped());
+    Ok(measuring.spawn()?)
+}
+
+fn order(task: &Measure, storms: Vec<String>) -> Result<String> {
+    let (measured, seed) = (task.measured.clone(), task.seed);
+    Ok(serde_json::to_string(&storm::Order { storms, measured, seed })?)
+}
+
+/// A process with storms.
+struct Started {
+    process: Child,
+    begin: ChildStdin,
+    out: BufReader<ChildStdout>,
+    storms: usize,
+}
+
+/// Starts processes for storms; each is ready then, and waits for a line.
+fn ready_storms(task: &Measure, storms: &[String]) -> Result<Vec<Started>> {
     let groups: Vec<Vec<String>> = match task.order {
-        Order::Together => task.storms.iter().map(|name| vec![name.clone()]).collect(),
-        Order::Shuffled if task.storms.is_empty() => Vec::new(),
-        Order::Shuffled => vec![task.storms.clone()],
+        Order::Together => storms.iter().map(|name| vec![name.clone()]).collect(),
+        Order::Shuffled if storms.is_empty() => Vec::new(),
+        Order::Shuffled => vec![storms.to_vec()],
     };
-    let start = |storms: Vec<String>| {
-        let order = storm::Order { storms, measured: task.measured.clone(), seed: task.seed };
-        let order = serde_json::to_string(&order)?;
-        let command = [storm::VERB, &order];
-        Ok(Command::new("/proc/self/exe")
-            .args(command)
+    let start = |group: Vec<String>| {
+        let storms = group.len();
+        let mut process = Command::new("/proc/self/exe")
+            .args([storm::VERB, &order(task, group)?])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .spawn()?)
+            .spawn()?;
+        let pipes = process.stdin.take().zip(process.stdout.take());
+        let (begin, out) = pipes.ok_or("a storm has no pipes")?;
+        Ok(Started { process, begin, out: BufReader::new(out), storms })
     };
-    groups.into_iter().map(start).collect()
+    let mut started = groups.into_iter().map(start).collect::<Result<Vec<_>>>()?;
+    for storm in &mut started {
+        let mut line = String::new();
+        storm.out.read_line(&mut line)?;
+        if line.trim() != READY {
+            return Err("a storm ended before it was ready".into());
+        }
+    }
+    Ok(started)
+}
+
+/// What so many storms say that they did, a line each, when their rounds are over.
+fn said(out: BufReader<ChildStdout>, storms: usize) -> Result<Vec<storm::Did>> {
+    out.take(1 << 20).lines().take(storms).map(|line| Ok(serde_json::from_str(&line?)?)).collect()
+}
+
+/// Waits for a storm's process. One that the kernel does not let go must not keep the guest from its end.
+fn leave((mut storm, begin): (Child, ChildStdin)) -> Result<()> {
+    drop(begin);
+    let began = Instant::now();
+    while storm.try_wait()?.is_none() && began.elapsed() < LEAVING {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
 }
 
 /// The kernel's log from its beginning, whatever the console showed of it.
@@ -119,17 +188,4 @@ fn kernel_log() -> Result<String> {
             Err(why) => return Err(why.into()),
         }
     }
-}
-
-/// Waits for a storm's last round; it says what it did in one line for each.
-fn end_storm(mut storm: Child) -> Result<Vec<storm::Did>> {
-    drop(storm.stdin.take());
-    let mut said = Vec::new();
-    if let Some(out) = storm.stdout.take() {
-        for line in BufReader::new(out.take(1 << 20)).lines() {
-            said.push(serde_json::from_str(&line?)?);
-        }
-    }
-    storm.wait()?;
-    Ok(said)
 }

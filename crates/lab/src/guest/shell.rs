@@ -4,13 +4,13 @@
 
 use std::fs;
 use std::io::{BufRead, Write};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::guest::{Result, storm};
 
 const HELP: &str = "\
   measure, prove, load, run, …   this program's verbs, as on any machine
-  storm NAME…                    storms, until Enter is pressed
+  storm NAME…                    storms, taking turns
   cat FILE · ls [FOLDER] · write FILE TEXT
   exit                           powers the guest off";
 
@@ -51,7 +51,13 @@ fn obey(words: &[&str]) -> Result<()> {
                 measured: machine::read("/".as_ref()).isolation.isolated,
                 seed: 1,
             };
-            Command::new("/proc/self/exe").args([storm::VERB, &serde_json::to_string(&order)?]).status()?;
+            let mut blowing = Command::new("/proc/self/exe");
+            blowing.args([storm::VERB, &serde_json::to_string(&order)?]).stdin(Stdio::piped());
+            let mut blowing = blowing.spawn()?;
+            if let Some(mut begin) = blowing.stdin.take() {
+                begin.write_all(b"\n")?;
+            }
+            blowing.wait()?;
         }
         verb => {
             Command::new("/proc/self/exe").args(verb).status()?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::guest::Result;
+use crate::guest::storm::tracing::Instance;
 use crate::guest::storm::{Context, Kind, Storm};
 
 pub const STATIC_KEYS: Kind = Kind {
@@ -21,13 +22,15 @@ pub const STATIC_KEYS: Kind = Kind {
 
 pub const TRACEPOINTS: Kind = Kind {
     name: "tracepoints",
-    about: "switches tracepoints on and off, a static key and static calls each",
-    rounds: 60,
-    pace: Duration::from_millis(50),
+    about: "switches a tracepoint on and off, by a static key and a static call",
+    rounds: 25,
+    pace: Duration::from_millis(100),
     modules: &[],
     carried: &[],
     ready: |_| {
-        Toggle::ready("/sys/kernel/tracing/events/kmem/kmem_cache_free/enable", "kmem:kmem_cache_free")
+        let instance = Instance::make("isolator-tracepoints", false)?;
+        instance.write(EVENT, "0")?;
+        Ok(Box::new(Tracepoint(instance)))
     },
 };
 
@@ -65,5 +68,29 @@ impl Storm for Toggle {
     fn end(&mut self, _: u64) -> Result<String> {
         fs::write(&self.file, self.before.trim())?;
         Ok(format!("{} switched {} times", self.what, self.switched))
+    }
+}
+
+/// The event of a tracepoint with a few places in the kernel, which a storm can make happen.
+const EVENT: &str = "events/task/task_rename/enable";
+
+struct Tracepoint(Instance);
+
+impl Storm for Tracepoint {
+    fn round(&mut self, _: &mut Context) -> Result<()> {
+        self.0.write(EVENT, "1")?;
+        fs::write("/proc/thread-self/comm", "storm")?;
+        self.0.write(EVENT, "0")
+    }
+
+    fn end(&mut self, rounds: u64) -> Result<String> {
+        match self.0.entries()? {
+            seen if seen < rounds => {
+                Err(format!("{rounds} times on, task:task_rename was seen {seen} times").into())
+            }
+            seen => {
+                Ok(format!("task:task_rename switched {} times, and seen {seen} times while on", 2 * rounds))
+            }
+        }
     }
 }

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Blows storms at their pace. Each has a thread of its own, so that a round which the kernel holds back (per-CPU work
+//! waits for the isolated CPU's busy thread) holds back nothing else. A round that never comes back, or rounds for
+//! which no time is left, are said: no storm can keep a guest from its end.
+
+use std::io::Read;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::guest::storm::{Context, Did, KINDS, Kind, Order, kind};
+
+/// How long a round is waited for before other storms go on.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a round is put off for the one before it.
+const POSTPONED: Duration = Duration::from_millis(5);
+
+/// Rounds that were not begun this long after the first are left out.
+const LENGTH: Duration = Duration::from_secs(40);
+
+/// How long is waited for what is still under way then; it may well wait for the end of the measurement.
+const ENDING: Duration = Duration::from_secs(6);
+
+/// The main function of a storm process: it readies its storms and says so with a line, blows them when it is given
+/// one, says what they did, and ends when its standard input is closed.
+pub fn main(mut args: impl Iterator<Item = String>) -> ExitCode {
+    let order: Order = match args.next().map(|text| serde_json::from_str(&text)) {
+        Some(Ok(order)) => order,
+        _ => return ExitCode::FAILURE,
+    };
+    let mut storms = Storms::ready(&order);
+    println!("{READY}");
+    if !matches!(std::io::stdin().read_line(&mut String::new()), Ok(1..)) {
+        return ExitCode::FAILURE;
+    }
+    storms.blow();
+    for did in storms.end() {
+        println!("{}", serde_json::to_string(&did).unwrap_or_default());
+    }
+    // The reader must find the process there until it asks for its end.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    ExitCode::SUCCESS
+}
+
+/// What a storm process says when its storms are ready.
+pub const READY: &str = "ready";
+
+/// Storms that are ready, then those whose rounds are over.
+pub struct Storms {
+    blowing: Vec<Blowing>,
+    unknown: Vec<Did>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Storms {
+    /// Readies the storms in `order`.
+    pub fn ready(order: &Order) -> Storms {
+        let (mut blowing, mut unknown) = (Vec::new(), Vec::new());
+        for name in &order.storms {
+            match kind(name) {
+                Some(kind) => blowing.push(Blowing::ready(kind, order)),
+                None => unknown.push(Did::nothing(name, "there is no such storm".into())),
+            }
+        }
+        Storms { blowing, unknown, random: Xoshiro256PlusPlus::seed_from_u64(order.seed) }
+    }
+
+    /// Blows all their rounds.
+    pub fn blow(&mut self) {
+        turns(&mut self.blowing, &mut self.random);
+    }
+
+    /// Has each put back what it changed, and say what it did.
+    pub fn end(&mut self) -> Vec<Did> {
+        let until = Instant::now() + ENDING;
+        let did = self.blowing.iter_mut().map(|one| one.end(until));
+        did.chain(self.unknown.iter().cloned()).collect()
+    }
+}
+
+/// Lets storms that are due blow a round, in an order drawn from the seed, until all had their rounds or time is over.
+fn turns(blowing: &mut [Blowing], random: &mut Xoshiro256PlusPlus) {
+    let (began, over) = (Instant::now(), Instant::now() + LENGTH);
+    blowing.iter_mut().for_each(|one| (one.began, one.next) = (began, began));
+    loop {
+        let open = blowing.iter().filter(|one| one.open()).map(|one| one.next).min();
+        let Some(next) = open.filter(|_| Instant::now() < over) else { return };
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        let mut due = blowing.iter_mut().filter(|one| one.open() && one.next <= next).collect::<Vec<_>>();
+        let drawn = random.random_range(0..due.len());
+        due[drawn].round();
+    }
+}
+
+/// What a storm's thread is asked to do.
+enum Ask {
+    Round,
+    End(u64),
+}
+
+/// What it answers: words, or a reason.
+type Answer = Result<String, String>;
+
+/// A storm under way.
+struct Blowing {
+    kind: &'static Kind,
+    ask: Sender<Ask>,
+    answers: Receiver<Answer>,
+    /// Whether an answer is to come.
+    busy: bool,
+    failed: Option<String>,
+    /// Rounds that were begun, and those that are over.
+    begun: u64,
+    rounds: u64,
+    began: Instant,
+    next: Instant,
+}
+
+impl Blowing {
+    fn ready(kind: &'static Kind, order: &Order) -> Blowing {
+        let (ask, asked) = channel();
+        let (answer, answers) = channel();
+        // By its place among all storms: who else blows does not change what is drawn.
+        let number = KINDS.iter().position(|one| one.name == kind.name).unwrap_or_default() as u64;
+        let context = Context {
+            target: order.measured.iter().next().unwrap_or(1),
+            measured: order.measured.clone(),
+            random: Xoshiro256PlusPlus::seed_from_u64(order.seed.wrapping_add(number << 32)),
+        };
+        std::thread::spawn(move || serve(kind, context, &asked, &answer));
+        let mut one = Blowing {
+            kind,
+            ask,
+            answers,
+            busy: true,
+            failed: None,
+            begun: 0,
+            rounds: 0,
+            began: Instant::now(),
+            next: Instant::now(),
+        };
+        if one.hear(ENDING).is_none() && one.busy {
+            one.failed = Some("the kernel did not let it begin".into());
+        }
+        one
+    }
+
+    fn open(&self) -> bool {
+        self.failed.is_none() && self.begun < self.kind.rounds
+    }
+
+    /// Begins a round, where the one before is over; else a little later.
+    fn round(&mut self) {
+        if self.busy && !self.heard_round(Duration::ZERO) {
+            self.next += POSTPONED;
+        } else if self.failed.is_none() && self.ask.send(Ask::Round).is_ok() {
+            self.begun += 1;
+            self.next = self.began + self.kind.pace * self.begun as u32;
+            self.busy = true;
+            self.heard_round(PATIENCE);
+        }
+    }
+
+    /// Waits for the end of a round; whether there is none under way any more.
+    fn heard_round(&mut self, limit: Duration) -> bool {
+        if self.hear(limit).is_some() {
+            self.rounds += 1;
+        }
+        !self.busy
+    }
+
+    /// An answer, if it comes in time and is no failure.
+    fn hear(&mut self, limit: Duration) -> Option<String> {
+        let answer = self.answers.recv_timeout(limit).ok()?;
+        self.busy = false;
+        answer.map_err(|why| self.failed = Some(why)).ok()
+    }
+
+    fn end(&mut self, until: Instant) -> Did {
+        let left = || until.saturating_duration_since(Instant::now());
+        if self.busy && self.failed.is_none() {
+            self.heard_round(left());
+        }
+        let mut said = None;
+        if !self.busy && self.failed.is_none() && self.ask.send(Ask::End(self.rounds)).is_ok() {
+            self.busy = true;
+            said = self.hear(left());
+        }
+        let (name, over, of) = (self.kind.name, self.rounds, self.kind.rounds);
+        match (said, &self.failed) {
+            (Some(did), _) if over == of => Did { name: name.into(), took_effect: true, did },
+            (Some(did), _) => {
+                Did::nothing(name, format!("{did}; no time was left for more than {over} of {of} rounds"))
+            }
+            (None, Some(why)) => Did::nothing(name, why.clone()),
+            (None, None) => {
+                Did::nothing(name, format!("after {over} of {of} rounds the kernel did not let it go on"))
+            }
+        }
+    }
+}
+
+/// A storm's thread.
+fn serve(kind: &'static Kind, mut context: Context, asked: &Receiver<Ask>, answers: &Sender<Answer>) {
+    let answer = |what: crate::guest::Result<String>| {
+        let _ = answers.send(what.map_err(|why| why.to_string()));
+    };
+    let mut storm = match (kind.ready)(&mut context) {
+        Ok(storm) => storm,
+        Err(why) => return answer(Err(why)),
+    };
+    answer(Ok(String::new()));
+    let mut number = 0;
+    while let Ok(ask) = asked.recv() {
+        match ask {
+            Ask::Round => {
+                number += 1;
+                match storm.round(&mut context) {
+                    Ok(()) => answer(Ok(String::new())),
+                    Err(why) => {
+                        let _ = storm.end(number);
+                        return answer(Err(format!("round {number}: {why}").into()));
+                    }
+                }
+            }
+            Ask::End(rounds) => answer(storm.end(rounds)),
+        }
+    }
+}
