@@ -9,11 +9,26 @@
 //! Processes of their own blow them ([`runner`]), on the housekeeping CPUs that they inherit. Those that concern the
 //! memory of the measuring program itself blow inside of it ([`owner`]).
 
+mod bpf;
+mod caches;
+mod clock;
+mod disk;
+mod events;
+mod hotplug;
 mod keys;
+mod membarrier;
+mod memory;
+mod module;
+mod msr;
+mod net;
 pub mod owner;
 mod probes;
+mod rcu;
 pub mod runner;
+mod signals;
 mod tracing;
+mod vmalloc;
+mod wake;
 
 use std::time::Duration;
 
@@ -108,4 +123,33 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
 }
 
 /// Every storm there is.
-pub const KINDS: &[Kind] = &[keys::STATIC_KEYS, keys::TRACEPOINTS, probes::KPROBES, probes::FTRACE];
+pub const KINDS: &[Kind] = &[
+    keys::STATIC_KEYS,
+    keys::TRACEPOINTS,
+    probes::KPROBES,
+    probes::FTRACE,
+    bpf::BPF,
+    membarrier::OWN,
+    membarrier::OTHER,
+    memory::MPROTECT_OWN,
+    memory::MPROTECT_OTHER,
+    memory::MUNMAP_OWN,
+    memory::MUNMAP_OTHER,
+    memory::FORK_OWN,
+    memory::FORK_OTHER,
+    vmalloc::VMALLOC,
+    caches::DROP_CACHES,
+    caches::COMPACTION,
+    caches::STAT_REFRESH,
+    events::PERF_OPEN,
+    events::TIMERS,
+    wake::WAKE_PINNED,
+    signals::SIGNALS,
+    hotplug::HOTPLUG,
+    msr::MSR,
+    clock::CLOCK_SETTIME,
+    rcu::RCU_EXPEDITED,
+    module::MODULE_LOAD,
+    net::NET_LOOPBACK,
+    disk::DISK,
+];

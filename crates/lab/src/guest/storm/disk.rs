@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Disk I/O through the kernel's block layer, to a device that takes everything and keeps nothing (null_blk): direct,
+//! and by way of the page cache with a sync.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::time::Duration;
+
+use rand::RngExt;
+
+use crate::guest::Result;
+use crate::guest::storm::{Context, Kind, Storm};
+
+pub const DISK: Kind = Kind {
+    name: "disk",
+    about: "reads and writes a block device, directly and through the page cache with a sync",
+    rounds: 50,
+    pace: Duration::from_millis(50),
+    modules: &["configfs", "null_blk"],
+    carried: &[],
+    ready: |_| Ok(Box::new(Disk::ready()?)),
+};
+
+const DEVICE: &str = "/dev/nullb0";
+const STATISTICS: &str = "/sys/block/nullb0/stat";
+
+/// Where on the device: direct I/O in the lower part, the page cache's in the upper one.
+const BLOCKS: u64 = 1024;
+
+/// Direct I/O wants its memory aligned as the device's blocks are.
+#[repr(align(4096))]
+struct Block([u8; 64 << 10]);
+
+struct Disk {
+    direct: File,
+    cached: File,
+    block: Box<Block>,
+    done: (u64, u64),
+}
+
+impl Disk {
+    fn ready() -> Result<Disk> {
+        let open = |flags| {
+            let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(DEVICE);
+            file.map_err(|e| format!("{DEVICE}: {e}"))
+        };
+        let block = Box::new(Block([7; 64 << 10]));
+        Ok(Disk { direct: open(libc::O_DIRECT)?, cached: open(0)?, block, done: done()? })
+    }
+}
+
+/// Reads and writes that the device has completed (Documentation/block/stat.rst).
+fn done() -> Result<(u64, u64)> {
+    let statistics = fs::read_to_string(STATISTICS)?;
+    let figures =
+        statistics.split_whitespace().map(str::parse).collect::<std::result::Result<Vec<u64>, _>>()?;
+    match figures[..] {
+        [reads, _, _, _, writes, ..] => Ok((reads, writes)),
+        _ => Err(format!("{STATISTICS} is not as it was").into()),
+    }
+}
+
+impl Storm for Disk {
+    fn round(&mut self, context: &mut Context) -> Result<()> {
+        let block = &mut self.block.0;
+        let size = block.len() as u64;
+        let at = context.random.random_range(0..BLOCKS) * size;
+        self.direct.write_all_at(block, at)?;
+        self.direct.read_exact_at(block, at)?;
+        self.cached.write_all_at(block, BLOCKS * size + at)?;
+        Ok(self.cached.sync_data()?)
+    }
+
+    fn end(&mut self, rounds: u64) -> Result<String> {
+        let (reads, writes) = done()?;
+        let (reads, writes) = (reads - self.done.0, writes - self.done.1);
+        if reads < rounds || writes < 2 * rounds {
+            return Err(
+                format!("in {rounds} rounds the device counted {reads} reads, {writes} writes").into()
+            );
+        }
+        Ok(format!("{rounds} rounds; the device counted {reads} reads and {writes} writes"))
+    }
+}

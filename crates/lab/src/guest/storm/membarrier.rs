@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory barriers that a program asks of other CPUs, membarrier(2): of those that run its own threads, and of those
+//! whose programs asked to be included. None of the second kind is measured.
+
+use std::time::Duration;
+
+use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::{Result, sys};
+
+pub const OWN: Kind = Kind {
+    name: "membarrier-own",
+    about: "the measuring program's other thread asks for memory barriers of all its threads",
+    rounds: 50,
+    pace: Duration::from_millis(50),
+    modules: &[],
+    carried: &[],
+    ready: |_| Barriers::ready(&[PRIVATE]),
+};
+
+pub const OTHER: Kind = Kind {
+    name: "membarrier-other",
+    about: "another program asks for memory barriers, of its own threads and globally",
+    rounds: 50,
+    pace: Duration::from_millis(50),
+    modules: &[],
+    carried: &[],
+    ready: |_| Barriers::ready(&[PRIVATE, GLOBAL_EXPEDITED, GLOBAL]),
+};
+
+/// A command of membarrier(2), the one that registers for it, and its name.
+type Command = (i32, Option<i32>, &'static str);
+
+// linux/membarrier.h
+const QUERY: i32 = 0;
+const GLOBAL: Command = (1 << 0, None, "global");
+const GLOBAL_EXPEDITED: Command = (1 << 1, Some(1 << 2), "global expedited");
+const PRIVATE: Command = (1 << 3, Some(1 << 4), "private expedited");
+
+struct Barriers {
+    commands: Vec<Command>,
+    done: u64,
+}
+
+impl Barriers {
+    /// Kernels with nohz_full= have no global one.
+    fn ready(commands: &[Command]) -> Result<Box<dyn Storm>> {
+        let offered = sys::membarrier(QUERY).map_err(|e| format!("membarrier: {e}"))?;
+        let commands = commands.iter().copied().filter(|(command, ..)| offered & command != 0);
+        let commands = commands.collect::<Vec<_>>();
+        for (_, register, _) in &commands {
+            register.map(sys::membarrier).transpose()?;
+        }
+        if commands.is_empty() {
+            return Err("this kernel offers no such membarrier".into());
+        }
+        Ok(Box::new(Barriers { commands, done: 0 }))
+    }
+}
+
+impl Storm for Barriers {
+    fn round(&mut self, _: &mut Context) -> Result<()> {
+        for (command, _, name) in &self.commands {
+            sys::membarrier(*command).map_err(|e| format!("{name}: {e}"))?;
+            self.done += 1;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: u64) -> Result<String> {
+        let names = self.commands.iter().map(|(.., name)| *name).collect::<Vec<_>>().join(", ");
+        Ok(format!("{} barriers ({names})", self.done))
+    }
+}
