@@ -16,9 +16,11 @@
 //!   [`matrix`] sets several side by side, [`gate`] holds one against a baseline.
 //! - [`guest`]: what runs inside.
 
+pub mod exchange;
 pub mod frame;
 pub mod gate;
 pub mod guest;
+pub mod image;
 pub mod initramfs;
 pub mod job;
 pub mod kernel;

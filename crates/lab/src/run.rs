@@ -15,7 +15,7 @@ use crate::guest::storm;
 use crate::initramfs::Parts;
 use crate::job::{BUNDLE, Job, Measure, Task};
 use crate::kernel::{Architecture, Kernel};
-use crate::qemu::{Guest, Left};
+use crate::qemu::{Guest, Left, Patience};
 use crate::scenario::Scenario;
 use crate::{Error, Result, initramfs, log, qemu, scope, store, symbols, witness};
 
@@ -58,6 +58,8 @@ pub struct Asked {
     pub witness: bool,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
+    /// How long guests are waited for.
+    pub patience: Patience,
 }
 
 /// Boot lines by name: each holds the one before it.
@@ -91,10 +93,10 @@ impl Asked {
     }
 }
 
-/// What a guest boots with: what the lab needs, and what is asked.
+/// What a guest boots with: what is asked, and after it, so that nothing asked takes it away, what the lab needs.
 pub fn boot_line(architecture: Architecture, asked: &str) -> String {
     let console = scope::console(architecture);
-    format!("console={console} loglevel=5 nokaslr panic=-1 {asked}").trim().to_string()
+    format!("{asked} console={console} loglevel=5 nokaslr panic=-1").trim().to_string()
 }
 
 /// A machine without a load.
@@ -176,7 +178,7 @@ pub fn run(
     let plugin = match asked.mode {
         Mode::Count => {
             let plugin = scope::plugin()?;
-            let symbols = symbols::of(&asked.kernel, &|text| say(text))?;
+            let symbols = symbols::of(&asked.kernel, &asked.patience, &|text| say(text))?;
             let cpus = asked.isolated();
             Some(format!("{},symbols={},cpus={cpus}", plugin.display(), symbols.display()))
         }
@@ -299,7 +301,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         mode: asked.mode,
         cpus: asked.cpus,
         scope: plugin.map(str::to_string),
-        time_limit: asked.duration + FUSE + AROUND,
+        patience: asked.patience.or(asked.duration + FUSE + AROUND),
     };
     let left = store::kept(&guest, asked.fresh)?;
     read(asked, &experiment.label, &left)

@@ -9,7 +9,7 @@ use crate::guest::storm;
 use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
-use crate::qemu::Guest;
+use crate::qemu::{Guest, Patience};
 use crate::run::{Asked, PORT_MODULES};
 use crate::{Result, initramfs, qemu, run};
 
@@ -26,6 +26,7 @@ pub fn run(kernel: &Kernel, boot: &str, cpus: u32) -> Result<()> {
         mode_reason: String::new(),
         witness: false,
         fresh: true,
+        patience: Patience::default(),
     };
     qemu::version(kernel.architecture)?;
     let job = Job { modules: Vec::new(), task: Task::Shell };
@@ -44,7 +45,7 @@ pub fn run(kernel: &Kernel, boot: &str, cpus: u32) -> Result<()> {
         mode: asked.mode,
         cpus,
         scope: None,
-        time_limit: Duration::MAX,
+        patience: asked.patience.clone(),
     };
     qemu::interactive(&guest)
 }
