@@ -17,7 +17,8 @@ BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-# The lab's guests run a static binary; the scope is a plugin of QEMU.
+# The lab's guests run a static binary; the scope is a plugin of QEMU. GUEST=aarch64 LAB="matrix short --arch aarch64"
+# for guests of another architecture.
 GUEST := $(shell uname -m)
 MUSL := $(GUEST)-unknown-linux-musl
 LAB ?= matrix short
@@ -39,14 +40,13 @@ test: ## everything that CI checks
 	@tools/test
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
-	@tools/bootstrap lab
+	@tools/bootstrap lab $(GUEST)
 	@$(ISOLATOR) lab $(LAB)
 
 guest: ## the program that guests run, and the scope, beside the program
 	@tools/bootstrap guest $(MUSL)
-	cargo build --release --locked --package isolator --target $(MUSL)
-	@install -d $(BESIDE)
-	strip -o $(BESIDE)/isolator-$(GUEST) $(TARGET)/$(MUSL)/release/isolator
+	cargo build --release --locked --package isolator --target $(MUSL) --config 'profile.release.strip="symbols"'
+	@install -D $(TARGET)/$(MUSL)/release/isolator $(BESIDE)/isolator-$(GUEST)
 	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(BESIDE))
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md

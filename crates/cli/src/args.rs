@@ -515,6 +515,9 @@ pub struct LabRunArgs {
     /// Seed of everything that storms draw
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// The time after which a guest is given up [default: 150 s and the window]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<Duration>,
     /// Let the guest's own tracing watch too, and compare it with the scope
     #[arg(long)]
     pub witness: bool,

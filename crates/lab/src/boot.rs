@@ -47,10 +47,10 @@ pub fn line(asked: &str, cpus: u32) -> Result<String> {
     Ok(filled.trim().to_string())
 }
 
-/// What a guest boots with: what the lab needs, and what is asked.
+/// What a guest boots with: what is asked, and after it, so that nothing asked takes it away, what the lab needs.
 pub fn whole(architecture: Architecture, asked: &str) -> String {
     let console = scope::console(architecture);
-    format!("console={console} loglevel=5 nokaslr panic=-1 {asked}").trim().to_string()
+    format!("{asked} console={console} loglevel=5 nokaslr panic=-1").trim().to_string()
 }
 
 #[cfg(test)]

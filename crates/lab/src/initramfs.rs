@@ -76,9 +76,13 @@ pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
     folders.remove("");
     // A folder sorts before what is in it, and must be there first.
     let entries = folders.iter().map(|folder| entry(folder, FOLDER, Vec::new()));
-    let console = NewcBuilder::new("dev/console").mode(CHARACTER_DEVICE).rdev_major(5).rdev_minor(1);
+    // A program that finds its standard files closed, since the kernel has no console, opens the second.
+    let devices = [("dev/console", 5, 1), ("dev/null", 1, 3)].map(|(name, major, minor)| {
+        let device = NewcBuilder::new(name).mode(CHARACTER_DEVICE).rdev_major(major).rdev_minor(minor);
+        (device, Cursor::new(Vec::new()))
+    });
     let files = files.into_iter().map(|(name, bytes)| entry(&name, FILE, bytes));
-    let entries = entries.chain([(console, Cursor::new(Vec::new()))]).chain(files);
+    let entries = entries.chain(devices).chain(files);
     cpio::write_cpio(entries, Vec::new()).map_err(|e| Error::new("make", "an initramfs", e, "report this"))
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Error, Result, store};
+use crate::{Error, Result, image, store};
 
 /// A guest's architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,11 +93,17 @@ fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
             cure,
         )
     })?;
+    let refuse =
+        |why| Error::new("use the kernel", asked, why, format!("give a kernel image of {architecture}"));
+    let bytes = fs::read(&image).map_err(|e| Error::io("read", &image, &e))?;
+    if let Some(why) = image::fault(&bytes, architecture) {
+        return Err(refuse(why));
+    }
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let release = name.split_once('-').map_or(name.clone(), |(_, release)| release.to_string());
     let roots = image.parent().into_iter().flat_map(|boot| [boot.to_path_buf(), boot.join("..")]);
     let modules = roots.map(|root| root.join("lib/modules").join(&release)).find(|folder| folder.is_dir());
-    let digest = store::digest_of(&image)?;
+    let digest = store::digest(&[&bytes]);
     Ok(Kernel { asked: asked.to_string(), release, architecture, image, modules, digest })
 }
 

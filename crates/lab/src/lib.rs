@@ -15,11 +15,28 @@
 //! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read; [`run`] makes one [`evidence::lab::LabDocument`];
 //!   [`matrix`] sets several side by side, [`gate`] holds one against a baseline.
 //! - [`guest`]: what runs inside.
+//!
+//! # arm64
+//!
+//! The same guests on QEMU's `virt` machine with a GICv3: console `ttyAMA0`, the port by PCI, Debian's arm64 kernels,
+//! this program as `isolator-aarch64`. Everything enters the kernel through `vectors`, so that a timer and an IPI are
+//! told apart by the functions that they enter, not by entry ([`scope::name`]).
+//!
+//! # Room for edges
+//!
+//! `virt` has a GPIO controller, a PL061, whose lines can be driven and heard from outside through a qtest socket
+//! beside TCG: `-qtest unix:PATH,server=on,wait=off`, then `irq_intercept_out` on the PL061's device, `set_irq_in … 1`
+//! for an edge in, and a line `IRQ raise N` for the guest's answer. What is between is a response, counted in
+//! instructions under `-icount`. It would be: a probe of the guest (`gpiocdev`, or polling the mapped registers), a
+//! [`qemu::Guest`] with the socket in its [`exchange`], a module `edges` that speaks qtest on a thread of the host, and
+//! its rows in [`evidence::lab::LabDocument`]. Nothing of it is built.
 
 pub mod boot;
+pub mod exchange;
 pub mod frame;
 pub mod gate;
 pub mod guest;
+pub mod image;
 pub mod initramfs;
 pub mod job;
 pub mod kernel;

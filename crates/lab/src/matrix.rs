@@ -12,6 +12,7 @@ use evidence::{Bundle, Summary};
 use serde::Deserialize;
 
 use crate::kernel::{self, Architecture};
+use crate::qemu::Patience;
 use crate::run::{self, Asked};
 use crate::{Error, Result, boot, mode, scenario};
 
@@ -72,6 +73,8 @@ pub struct Choice {
     pub seed: u64,
     /// Whether guests that ran before with the same content are run again.
     pub fresh: bool,
+    /// How long guests are waited for.
+    pub patience: Patience,
 }
 
 fn idle() -> Vec<String> {
@@ -115,7 +118,8 @@ pub fn run(
         ));
         let scenarios = scenario::named(&step.scenarios)?;
         let kernel = kernel::find(&step.kernel, choice.architecture, &|text| say(text))?;
-        let (mode, mode_reason) = mode::choose(step.mode.as_deref().or(Some("count")), &kernel, &scenarios)?;
+        let mode = step.mode.as_deref().or(Some("count"));
+        let (mode, mode_reason) = mode::choose(mode, &kernel, &scenarios, &choice.patience)?;
         let asked = Asked {
             kernel,
             boot_line: boot::line(&step.boot, CPUS)?,
@@ -127,6 +131,7 @@ pub fn run(
             loads: step.loads.clone(),
             witness: false,
             fresh: choice.fresh,
+            patience: choice.patience.clone(),
         };
         let name = format!("{}-{}-{}", step.kernel.replace(':', "-"), step.boot, mode::name(mode));
         let bundle = folder.join(name);

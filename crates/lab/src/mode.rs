@@ -7,6 +7,7 @@ use std::time::Duration;
 use evidence::lab::Mode;
 
 use crate::kernel::{Architecture, Kernel};
+use crate::qemu::Patience;
 use crate::scenario::Scenario;
 use crate::{Error, Result, symbols};
 
@@ -15,12 +16,17 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 /// The mode asked for, or the one that fits: counts for what never enters the kernel by itself or is stormed upon;
 /// latencies for a machine at rest whose thread sleeps, real ones where guests run on the processor.
-pub fn choose(asked: Option<&str>, kernel: &Kernel, scenarios: &[Scenario]) -> Result<(Mode, String)> {
+pub fn choose(
+    asked: Option<&str>,
+    kernel: &Kernel,
+    scenarios: &[Scenario],
+    patience: &Patience,
+) -> Result<(Mode, String)> {
     let because = |mode: Mode, why: String| (mode, format!("{}; {why}", meaning(mode)));
     match asked {
         Some("count") => Ok(because(Mode::Count, "asked for".into())),
         Some("virtual") => Ok(because(Mode::Virtual, "asked for".into())),
-        Some("real") => match no_processor(kernel) {
+        Some("real") => match no_processor(kernel, patience) {
             None => Ok(because(Mode::Real, "asked for".into())),
             Some(why) => Err(Error::new("use the mode", "real", why, "use --mode count or virtual")),
         },
@@ -31,7 +37,7 @@ pub fn choose(asked: Option<&str>, kernel: &Kernel, scenarios: &[Scenario]) -> R
         None if scenarios.iter().any(|one| one.probe != "wakeup" || !one.storms.is_empty()) => {
             Ok(because(Mode::Count, "chosen, since interruptions are the question".into()))
         }
-        None => Ok(match no_processor(kernel) {
+        None => Ok(match no_processor(kernel, patience) {
             None => because(Mode::Real, "chosen, since guests run on the processor here".into()),
             Some(why) => because(
                 Mode::Virtual,
@@ -64,12 +70,12 @@ fn meaning(mode: Mode) -> &'static str {
 }
 
 /// Why guests cannot run on this processor; found out by running one.
-fn no_processor(kernel: &Kernel) -> Option<String> {
+fn no_processor(kernel: &Kernel, patience: &Patience) -> Option<String> {
     if kernel.architecture != Architecture::of_this_program() {
         return Some("it is of another architecture".to_string());
     }
     if let Err(why) = OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         return Some(format!("/dev/kvm: {why}").to_lowercase());
     }
-    symbols::ask(kernel, Mode::Real, ANSWER).err().map(|error| error.why)
+    symbols::ask(kernel, Mode::Real, patience.or(ANSWER)).err().map(|error| error.why)
 }

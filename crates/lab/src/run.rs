@@ -14,7 +14,7 @@ use crate::guest::storm;
 use crate::initramfs::Parts;
 use crate::job::{BUNDLE, END, Job, Measure, Task};
 use crate::kernel::{Architecture, Kernel};
-use crate::qemu::{Guest, Left};
+use crate::qemu::{Guest, Left, Patience};
 use crate::scenario::Scenario;
 use crate::{Error, Result, boot, initramfs, log, qemu, scope, store, symbols, witness};
 
@@ -57,6 +57,8 @@ pub struct Asked {
     pub witness: bool,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
+    /// How long guests are waited for.
+    pub patience: Patience,
 }
 
 /// A machine without a load.
@@ -138,7 +140,7 @@ pub fn run(
     let plugin = match asked.mode {
         Mode::Count => {
             let plugin = scope::plugin()?;
-            let symbols = symbols::of(&asked.kernel, &|text| say(text))?;
+            let symbols = symbols::of(&asked.kernel, &asked.patience, &|text| say(text))?;
             let cpus = boot::isolated(asked.cpus);
             Some(format!("{},symbols={},cpus={cpus}", plugin.display(), symbols.display()))
         }
@@ -261,7 +263,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         mode: asked.mode,
         cpus: asked.cpus,
         scope: plugin.map(str::to_string),
-        time_limit: asked.duration + FUSE + AROUND,
+        patience: asked.patience.or(asked.duration + FUSE + AROUND),
     };
     let left = store::kept(&guest, asked.fresh)?;
     read(asked, &experiment.label, &left)

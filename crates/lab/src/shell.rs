@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator lab shell`: a guest on this terminal.
 
-use std::time::Duration;
-
 use evidence::lab::Mode;
 
 use crate::guest::storm;
 use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
-use crate::qemu::Guest;
+use crate::qemu::{Guest, Patience};
 use crate::run::PORT_MODULES;
 use crate::{Result, boot, initramfs, qemu};
 
@@ -32,7 +30,7 @@ pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32) -> Result<()> {
         mode: Mode::Count,
         cpus,
         scope: None,
-        time_limit: Duration::MAX,
+        patience: Patience::default(),
     };
     qemu::interactive(&guest)
 }

@@ -10,23 +10,23 @@ use evidence::lab::Mode;
 use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
-use crate::qemu::{self, Guest};
+use crate::qemu::{self, Guest, Patience};
 use crate::{Error, Result, boot, initramfs, run, store};
 
 /// The file with the kernel's symbols.
-pub fn of(kernel: &Kernel, say: &dyn Fn(&str)) -> Result<PathBuf> {
+pub fn of(kernel: &Kernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<PathBuf> {
     let file = store::folder("symbols")?.join(&kernel.digest);
     if file.is_file() {
         return Ok(file);
     }
     say(&format!("asks {} for its symbols, once", kernel.release));
-    let text = ask(kernel, Mode::Count, Duration::from_secs(120))?;
+    let text = ask(kernel, Mode::Count, patience.or(Duration::from_secs(120)))?;
     evidence::writer::replace(&file, &text)?;
     Ok(file)
 }
 
 /// Boots a guest that sends its symbols; as short as a guest can be.
-pub fn ask(kernel: &Kernel, mode: Mode, time_limit: Duration) -> Result<Vec<u8>> {
+pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
     let job = Job { modules: Vec::new(), task: Task::Symbols };
     let program = initramfs::guest_program(kernel.architecture)?;
     let modules = initramfs::modules(kernel.modules.as_deref(), run::PORT_MODULES);
@@ -38,7 +38,7 @@ pub fn ask(kernel: &Kernel, mode: Mode, time_limit: Duration) -> Result<Vec<u8>>
         mode,
         cpus: 1,
         scope: None,
-        time_limit,
+        patience,
     };
     let left = qemu::run(&guest)?;
     let symbols = left.frames.into_iter().find(|(name, _)| name == "symbols").map(|(_, text)| text);

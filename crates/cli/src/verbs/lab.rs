@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use ::lab::guest::storm;
 use ::lab::kernel::{self, Architecture, Kernel};
+use ::lab::qemu::{self, Patience};
 use ::lab::{boot, gate, matrix, mode, run, scenario};
 use evidence::Bundle;
 use evidence::document::ProveDocument;
@@ -95,7 +97,14 @@ fn architecture(name: Option<&str>) -> evidence::Result<Architecture> {
 
 fn find_kernel(options: &GuestOptions) -> evidence::Result<Kernel> {
     let architecture = architecture(options.arch.as_deref())?;
+    // Before a kernel is fetched for nothing.
+    qemu::version(architecture)?;
     kernel::find(&options.kernel, architecture, &|text| tell(&format!("isolator: {text}")))
+}
+
+/// The first Ctrl-C ends the guests and the run, the second one this program at once; no guest outlives it.
+fn patience(limit: Option<Duration>) -> Result<Patience, Box<dyn std::error::Error>> {
+    Ok(Patience { limit, stop: session::stop_on_signals()? })
 }
 
 /// Tells a person who waits what is done; a log file has no use for that.
@@ -111,7 +120,8 @@ fn progress(out: &Output) -> impl Fn(&str) + Sync {
 fn experiment(args: &LabRunArgs) -> Outcome {
     let scenarios = scenario::named(&args.scenarios)?;
     let kernel = find_kernel(&args.guest)?;
-    let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios)?;
+    let patience = patience(args.time_limit)?;
+    let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios, &patience)?;
     let asked = run::Asked {
         kernel,
         boot_line: boot::line(&args.guest.boot, args.guest.cpus)?,
@@ -123,6 +133,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         seed: args.seed,
         witness: args.witness,
         fresh: args.fresh,
+        patience,
     };
     let folder = args.output.clone().unwrap_or_else(session::default_folder);
     let document = run::run(&asked, &scenarios, &folder, &progress(&args.out))?;
@@ -147,7 +158,9 @@ fn table(args: &LabMatrixArgs) -> Outcome {
         duration: args.duration,
         seed: args.seed,
         fresh: args.fresh,
+        patience: patience(None)?,
     };
+    qemu::version(choice.architecture)?;
     let folder = args.output.clone().unwrap_or_else(session::default_folder);
     let document = matrix::run(&matrix, &choice, &folder, &progress(&args.out))?;
     let bundles = document.cells.iter().map(|cell| cell.bundle.clone()).collect::<BTreeSet<_>>();
@@ -174,8 +187,11 @@ fn gate(args: &LabGateArgs) -> Outcome {
     let kernel =
         baseline.kernel.split_once('(').map_or("debian-rt", |(_, asked)| asked.trim_end_matches(')'));
     let kernel = args.kernel.as_deref().unwrap_or(kernel);
-    let kernel = kernel::find(kernel, architecture(Some(&baseline.architecture))?, &progress(&args.out))?;
-    let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios)?;
+    let architecture = architecture(Some(&baseline.architecture))?;
+    qemu::version(architecture)?;
+    let kernel = kernel::find(kernel, architecture, &progress(&args.out))?;
+    let patience = patience(None)?;
+    let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios, &patience)?;
     let asked = run::Asked {
         kernel,
         boot_line: baseline.boot_line.clone(),
@@ -187,6 +203,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
         loads,
         witness: false,
         fresh: args.fresh,
+        patience,
     };
     let folder = args.output.clone().unwrap_or_else(session::default_folder);
     let now = run::run(&asked, &scenarios, &folder, &progress(&args.out))?;

@@ -12,8 +12,7 @@ use crate::guest::Result;
 const TRACING: &str = "/sys/kernel/tracing";
 
 /// Events that begin an excursion; those that this kernel lacks are left out.
-const EVENTS: &[&str] =
-    &["irq_vectors/*_entry", "irq/irq_handler_entry", "ipi/ipi_entry", "raw_syscalls/sys_enter"];
+const EVENTS: &[&str] = &["irq_vectors/*_entry", "irq/irq_handler_entry", "raw_syscalls/sys_enter"];
 
 /// Tracing under way.
 pub struct Witness {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What this program and an emulator exchange: files in memory without a name. Nothing of them is left behind, however
+//! either of the two ends.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use crate::{Error, Result};
+
+/// The files of one guest.
+#[derive(Debug)]
+pub struct Exchange {
+    /// What the guest boots with.
+    pub initramfs: Shared,
+    /// What is on its console.
+    pub console: Shared,
+    /// What it sends through its port.
+    pub frames: Shared,
+    /// The scope's record.
+    pub scope: Shared,
+    /// The emulator's own words.
+    pub errors: Shared,
+}
+
+impl Exchange {
+    /// Files for a guest with this initramfs.
+    pub fn new(initramfs: &[u8]) -> Result<Exchange> {
+        let wrong = |e: io::Error| Error::io("write", Path::new("a file in memory"), &e);
+        let make = |name: &str| {
+            let file = memfd_create(name, MemfdFlags::CLOEXEC).map_err(io::Error::from);
+            file.map(|file| Shared(file.into())).map_err(wrong)
+        };
+        let files = Exchange {
+            initramfs: make("initramfs")?,
+            console: make("console")?,
+            frames: make("frames")?,
+            scope: make("scope")?,
+            errors: make("errors")?,
+        };
+        (&files.initramfs.0).write_all(initramfs).map_err(wrong)?;
+        Ok(files)
+    }
+
+    /// Starts a program that finds the files by their paths.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        // Only this child shall inherit them, not one that another thread starts meanwhile.
+        static STARTING: Mutex<()> = Mutex::new(());
+        let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inherited(FdFlags::empty())?;
+        let child = command.spawn();
+        self.inherited(FdFlags::CLOEXEC)?;
+        child
+    }
+
+    fn inherited(&self, flags: FdFlags) -> io::Result<()> {
+        for file in [&self.initramfs, &self.console, &self.frames, &self.scope, &self.errors] {
+            fcntl_setfd(&file.0, flags)?;
+        }
+        Ok(())
+    }
+}
+
+/// A file that an emulator opens by its path and this program reads afterwards.
+#[derive(Debug)]
+pub struct Shared(File);
+
+impl Shared {
+    /// Its path in the program that inherited it.
+    pub fn path(&self) -> String {
+        use std::os::fd::AsRawFd;
+        format!("/proc/self/fd/{}", self.0.as_raw_fd())
+    }
+
+    /// Another handle of it, as an output of a child.
+    pub fn output(&self) -> Result<File> {
+        self.0.try_clone().map_err(|e| Error::io("share", Path::new("a file in memory"), &e))
+    }
+
+    /// All that is in it.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut file = &self.0;
+        let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+        read.map_err(|e| Error::io("read", Path::new("a file in memory"), &e))?;
+        Ok(bytes)
+    }
+
+    /// The same as text.
+    pub fn text(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_finds_the_files_by_their_paths_and_what_it_writes_is_read() {
+        let files = Exchange::new(b"root").unwrap();
+        let script = format!("cat {} > {}", files.initramfs.path(), files.console.path());
+        let mut child = files.spawn(Command::new("sh").args(["-c", &script])).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert_eq!(files.console.text().unwrap(), "root");
+        assert_eq!(files.frames.bytes().unwrap(), b"");
+    }
+}
