@@ -44,6 +44,23 @@ pub struct LabDocument {
     pub witness: Vec<Witness>,
 }
 
+impl LabDocument {
+    /// What makes the run no result, in words: storms without effect, a kernel that complained.
+    pub fn failures(&self) -> Vec<String> {
+        let idle = self.storms.iter().filter(|storm| !storm.took_effect);
+        let idle = idle.map(|storm| {
+            format!("the storm {} in {} took no effect: {}", storm.name, storm.scenario, storm.did)
+        });
+        let complaints =
+            self.guest_log.warnings.iter().map(|line| format!("the guest's kernel complained: {line}"));
+        let mut failures = idle.chain(complaints).collect::<Vec<_>>();
+        if self.guest_log.verdict == LogVerdict::Bad && self.guest_log.warnings.is_empty() {
+            failures.push("the guest's kernel complained".to_string());
+        }
+        failures
+    }
+}
+
 /// How a guest runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -40,7 +40,7 @@ pub(crate) fn asked(bundles: &[Bundle]) -> Vec<Fact> {
 }
 
 /// Sets the facts of all bundles side by side; drops what none of them has.
-fn facts(bundles: &[Bundle], of: impl Fn(&Bundle) -> Vec<(&'static str, String)>) -> Vec<Fact> {
+pub(crate) fn facts(bundles: &[Bundle], of: impl Fn(&Bundle) -> Vec<(&'static str, String)>) -> Vec<Fact> {
     let columns: Vec<_> = bundles.iter().map(of).collect();
     let names = columns.first().map(|column| column.iter().map(|(name, _)| *name)).into_iter().flatten();
     let fact = |(place, name): (usize, &'static str)| {

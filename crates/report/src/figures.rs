@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::chart::LoadStyle;
 use crate::runs::{self, Kind, RowView, Run, Runs};
-use crate::{taints, text};
+use crate::{lab, taints, text};
 
 /// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away alone.
 const REASONS: usize = 8;
@@ -24,8 +24,9 @@ const SPIKES: usize = 20;
 pub(crate) struct VerdictCard {
     pub run: String,
     pub name: String,
-    /// `ok`, `late` or `unproven`.
+    /// `ok`, `late`, `unproven`, or `counted` where nothing is judged.
     pub state: &'static str,
+    /// Empty where nothing is judged.
     pub mark: &'static str,
     pub words: String,
     /// Limit, worst maximum, samples, and how much there is to read on.
@@ -128,12 +129,33 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
     let mut facts = Vec::new();
     if let Some(worst) = run.rows().max_by_key(worst_first) {
         let late = run.rows().map(|row| row.verdict.late).sum::<u64>();
-        facts.push(("Worst maximum", text::us_unit(worst.summary.max_ns)));
+        facts.push(("Worst maximum", worst.latency(worst.summary.max_ns)));
         facts.push(("Where", worst.place()));
         facts.push(("Samples", text::count(run.rows().map(|row| row.summary.count).sum())));
         facts.push(("Late cycles", text::count(late)));
     }
     let reasons = taints::reasons(&run.document);
+    facts.push(("Caveats", caveats(run)));
+    let card = VerdictCard {
+        run: run.mark(several),
+        name: run.name.clone(),
+        state,
+        mark,
+        words: format!("{word}{rest}"),
+        facts,
+        reasons_shown: 0,
+        reasons,
+    };
+    let mut card = match &run.bundle.lab {
+        Some(lab) => lab::card::of(run, lab, card),
+        None => card,
+    };
+    card.reasons_shown = if card.reasons.len() > REASONS { REASONS - 2 } else { REASONS };
+    card
+}
+
+/// How much there is to read on what disturbed and what is missing.
+pub(crate) fn caveats(run: &Run) -> String {
     let manifest = &run.bundle.manifest;
     let caveats = [
         (taints::groups(&manifest.taints).len(), "taint", ""),
@@ -144,17 +166,7 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
     let caveats = caveats.iter().filter(|(number, ..)| *number > 0);
     let caveats: Vec<_> =
         caveats.map(|(number, one, what)| format!("{}{what}", text::plural(*number, one))).collect();
-    facts.push(("Caveats", if caveats.is_empty() { "none".to_string() } else { caveats.join(", ") }));
-    VerdictCard {
-        run: if several { run.letter.clone() } else { String::new() },
-        name: run.name.clone(),
-        state,
-        mark,
-        words: format!("{word}{rest}"),
-        facts,
-        reasons_shown: if reasons.len() > REASONS { REASONS - 2 } else { REASONS },
-        reasons,
-    }
+    if caveats.is_empty() { "none".to_string() } else { caveats.join(", ") }
 }
 
 /// Orders rows by how far beyond their limit they went, then by their maximum.
@@ -176,7 +188,7 @@ fn rows_of(runs: &Runs, kind: &Kind) -> Vec<FigureRow> {
             for run in &runs.all {
                 if let Some(row) = run.row(kind, load, cpu) {
                     let mut line = figures(row, place);
-                    line.run = if runs.several() { run.letter.clone() } else { String::new() };
+                    line.run = run.mark(runs.several());
                     line.same = rows.len() > first;
                     rows.push(line);
                 }
@@ -238,6 +250,7 @@ pub(crate) fn spikes(run: &Run, several: bool) -> SpikeTable {
     let above = bundle.manifest.asked.threshold_ns.map(|ns| format!(" above {}", text::time(ns as f64)));
     let above = above.unwrap_or_default();
     let words = match (seen, bundle.spikes.len() as u64) {
+        _ if run.counts_only() => "Excursions were counted, and no latency measured.".to_string(),
         (0, _) => format!("No spike{above} was recorded."),
         (seen, listed) if seen == listed && listed <= SPIKES as u64 => {
             format!("All {} spikes{above}.", text::count(seen))
@@ -250,16 +263,16 @@ pub(crate) fn spikes(run: &Run, several: bool) -> SpikeTable {
         ),
     };
     SpikeTable {
-        run: if several { run.letter.clone() } else { String::new() },
+        run: run.mark(several),
         words,
-        rows: worst.into_iter().map(spike).collect(),
+        rows: worst.into_iter().map(|one| spike(one, run.virtual_time)).collect(),
     }
 }
 
-fn spike(spike: &Spike) -> SpikeRow {
+fn spike(spike: &Spike, virtual_time: bool) -> SpikeRow {
     SpikeRow {
         latency_us: text::us(spike.latency_ns as f64),
-        place: runs::place(&spike.key),
+        place: runs::place(&spike.key, virtual_time),
         at: format!("{:.3} s", spike.at_ns as f64 / 1e9),
         wall_time: spike.wall_time.clone().unwrap_or_default(),
         missed: spike.missed,
@@ -292,7 +305,7 @@ fn spaced(name: &str) -> String {
 pub(crate) fn tails(runs: &Runs) -> Vec<TailRow> {
     let mut rows: Vec<TailRow> = Vec::new();
     for run in &runs.all {
-        let letter = if runs.several() { run.letter.clone() } else { String::new() };
+        let letter = run.mark(runs.several());
         for row in run.rows() {
             let (refused, words) = match &row.verdict.tail {
                 Tail::Estimate(estimate) => (false, estimated(estimate)),

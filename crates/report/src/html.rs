@@ -14,9 +14,13 @@ use crate::chart::persistence::{self, Pictures};
 use crate::chart::{LoadStyle, Panels, histogram, timeline};
 use crate::facts::{self, Fact, Grant};
 use crate::figures::{self, FigureGroup, SpikeTable, TailRow, VerdictCard};
+use crate::lab::{self, Lab};
 use crate::runs::{Run, Runs};
 use crate::taints::{self, Group};
 use crate::text;
+
+/// Lab runs whose outcomes a headline names: they come in whole series.
+const MOST_IN_HEADLINE: usize = 3;
 
 /// Everything that the page shows, in its order.
 #[derive(Serialize)]
@@ -26,6 +30,14 @@ struct Page {
     several: bool,
     run_count: usize,
     verdicts: Vec<VerdictCard>,
+    /// What the lab saw, where any run is one of the lab.
+    lab: Option<Lab>,
+    /// Whether every run is.
+    all_lab: bool,
+    /// Whether there is, or should be, a latency in any run.
+    latencies: bool,
+    /// Whether any latency is in virtual time.
+    virtual_time: bool,
     loads: Vec<Load>,
     maxima: Vec<Bars>,
     rows: Vec<FigureGroup>,
@@ -96,6 +108,7 @@ fn environment() -> std::result::Result<Environment<'static>, minijinja::Error> 
     env.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     env.add_template("report.html", include_str!("../templates/report.html"))?;
     env.add_template("charts.html", include_str!("../templates/charts.html"))?;
+    env.add_template("lab.html", include_str!("../templates/lab.html"))?;
     env.add_template("report.css", include_str!("../templates/report.css"))?;
     Ok(env)
 }
@@ -103,10 +116,13 @@ fn environment() -> std::result::Result<Environment<'static>, minijinja::Error> 
 fn page(bundles: &[Bundle]) -> Result<Page> {
     let runs = Runs::of(bundles);
     let several = runs.several();
-    let letter = |run: &Run| if several { run.letter.clone() } else { String::new() };
+    let letter = |run: &Run| run.mark(several);
     let verdicts: Vec<_> = runs.all.iter().map(|run| figures::verdict(run, several)).collect();
+    let lab = lab::of(&runs, bundles);
+    let all_lab = bundles.iter().all(|bundle| bundle.lab.is_some());
     let headline = match verdicts.as_slice() {
         [only] => only.words.clone(),
+        many if many.len() > MOST_IN_HEADLINE && all_lab => lab::headline(&runs),
         all => all
             .iter()
             .map(|card| format!("{}: {}", card.run, lower(&card.words)))
@@ -131,14 +147,21 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
         not_run: run.bundle.manifest.not_run.clone(),
         missing: run.bundle.missing.clone(),
     };
-    let hosts = bundles.iter().filter_map(|bundle| bundle.manifest.machine.hostname.as_deref());
-    let host = hosts.map(text::clean).next().unwrap_or_else(|| "unknown machine".to_string());
+    let host = |bundle: &Bundle| match &bundle.lab {
+        Some(lab) => Some(lab.kernel.clone()),
+        None => bundle.manifest.machine.hostname.clone(),
+    };
+    let host = bundles.iter().find_map(host).unwrap_or_else(|| "unknown machine".to_string());
     Ok(Page {
-        title: format!("{headline} · {host}"),
+        title: format!("{headline} · {}", text::clean(&host)),
         headline,
         several,
         run_count: runs.all.len(),
         verdicts,
+        lab,
+        all_lab,
+        latencies: !runs.all.iter().all(Run::counts_only),
+        virtual_time: runs.kinds.iter().any(|kind| kind.virtual_time),
         loads: runs.loads.iter().enumerate().filter(|(_, name)| runs.measured(name)).map(load).collect(),
         maxima: runs.kinds.iter().map(|kind| maxima::bars(&runs, kind)).collect(),
         rows: figures::rows(&runs),

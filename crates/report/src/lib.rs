@@ -13,6 +13,7 @@ mod chart;
 mod facts;
 mod figures;
 mod html;
+mod lab;
 mod runs;
 mod scale;
 mod taints;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evidence::document::ProveDocument;
+use evidence::lab::Mode;
 use evidence::manifest::RowKey;
 use evidence::verdict::RowVerdict;
 use evidence::{Bundle, Row, Summary};
@@ -27,6 +28,8 @@ pub(crate) struct Run<'a> {
     pub name: String,
     pub bundle: &'a Bundle,
     pub document: ProveDocument,
+    /// Whether its latencies are in virtual nanoseconds.
+    pub virtual_time: bool,
     places: BTreeMap<RowKey, usize>,
 }
 
@@ -35,6 +38,8 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Kind {
     pub probe: String,
     pub period_ns: Option<u64>,
+    /// Virtual nanoseconds share no axis with those of a clock.
+    pub virtual_time: bool,
 }
 
 /// One row, with all that is known of it.
@@ -43,15 +48,16 @@ pub(crate) struct RowView<'a> {
     pub row: &'a Row,
     pub summary: &'a Summary,
     pub verdict: &'a RowVerdict,
+    virtual_time: bool,
 }
 
 impl<'a> Runs<'a> {
     pub fn of(bundles: &'a [Bundle]) -> Runs<'a> {
         let all: Vec<_> = bundles.iter().enumerate().map(|(n, bundle)| Run::of(n, bundle)).collect();
         let (mut loads, mut kinds) = (Vec::new(), Vec::new());
-        for row in all.iter().flat_map(|run| &run.bundle.rows) {
-            push_new(&mut loads, row.entry.key.load.clone());
-            push_new(&mut kinds, Kind::of(&row.entry.key));
+        for row in all.iter().flat_map(Run::rows) {
+            push_new(&mut loads, row.row.entry.key.load.clone());
+            push_new(&mut kinds, row.kind());
         }
         for not_run in all.iter().flat_map(|run| &run.bundle.manifest.not_run) {
             push_new(&mut loads, not_run.load.clone());
@@ -65,7 +71,7 @@ impl<'a> Runs<'a> {
 
     /// Every row of every run that is of `kind`.
     pub fn rows_of<'s>(&'s self, kind: &'s Kind) -> impl Iterator<Item = RowView<'s>> {
-        self.all.iter().flat_map(|run| run.rows()).filter(|row| Kind::of(&row.row.entry.key) == *kind)
+        self.all.iter().flat_map(|run| run.rows()).filter(|row| row.kind() == *kind)
     }
 
     /// The CPUs on which `kind` was measured in any run.
@@ -97,7 +103,18 @@ impl<'a> Run<'a> {
         };
         let name = bundle.path.file_name().unwrap_or(bundle.path.as_os_str()).to_string_lossy().into_owned();
         let places = bundle.rows.iter().enumerate().map(|(n, row)| (row.entry.key.clone(), n)).collect();
-        Run { letter, name, bundle, document: ProveDocument::of(bundle), places }
+        let virtual_time = bundle.lab.as_ref().is_some_and(|lab| lab.mode == Mode::Virtual);
+        Run { letter, name, bundle, document: ProveDocument::of(bundle), virtual_time, places }
+    }
+
+    /// What marks it where there are `several`.
+    pub fn mark(&self, several: bool) -> String {
+        if several { self.letter.clone() } else { String::new() }
+    }
+
+    /// Whether only excursions were counted: no latency is in it, and none is missed.
+    pub fn counts_only(&self) -> bool {
+        self.bundle.lab.is_some() && self.bundle.rows.is_empty()
     }
 
     pub fn rows(&self) -> impl Iterator<Item = RowView<'_>> {
@@ -107,7 +124,8 @@ impl<'a> Run<'a> {
     pub fn row(&self, kind: &Kind, load: &str, cpu: u32) -> Option<RowView<'_>> {
         let key =
             RowKey { probe: kind.probe.clone(), load: load.to_string(), cpu, period_ns: kind.period_ns };
-        self.places.get(&key).map(|place| self.row_at(*place))
+        let place = self.places.get(&key).filter(|_| kind.virtual_time == self.virtual_time);
+        place.map(|place| self.row_at(*place))
     }
 
     fn row_at(&self, place: usize) -> RowView<'_> {
@@ -115,30 +133,34 @@ impl<'a> Run<'a> {
             row: &self.bundle.rows[place],
             summary: &self.document.rows[place],
             verdict: &self.document.verdict.rows[place],
+            virtual_time: self.virtual_time,
         }
-    }
-}
-
-impl Kind {
-    pub fn of(key: &RowKey) -> Kind {
-        Kind { probe: key.probe.clone(), period_ns: key.period_ns }
     }
 }
 
 impl std::fmt::Display for Kind {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(&text::clean(&self.probe))?;
-        match self.period_ns {
-            Some(ns) => write!(out, " every {}", text::time(ns as f64)),
-            None => Ok(()),
+        if let Some(ns) = self.period_ns {
+            write!(out, " every {}", text::time(ns as f64))?;
         }
+        if self.virtual_time { out.write_str(", virtual time") } else { Ok(()) }
     }
 }
 
 impl RowView<'_> {
+    /// A latency with its unit.
+    pub fn latency(&self, ns: u64) -> String {
+        latency(ns, self.virtual_time)
+    }
+
+    pub fn kind(&self) -> Kind {
+        kind(&self.row.entry.key, self.virtual_time)
+    }
+
     /// Where it was measured, shortly: `wakeup every 1 ms · io · cpu 2`.
     pub fn place(&self) -> String {
-        place(&self.row.entry.key)
+        place(&self.row.entry.key, self.virtual_time)
     }
 
     /// Whether any of its cycles was late.
@@ -148,8 +170,17 @@ impl RowView<'_> {
 }
 
 /// What `key` names, shortly: `wakeup every 1 ms · io · cpu 2`.
-pub(crate) fn place(key: &RowKey) -> String {
-    format!("{} · {} · cpu {}", Kind::of(key), text::short(&key.load, 24), key.cpu)
+pub(crate) fn place(key: &RowKey, virtual_time: bool) -> String {
+    format!("{} · {} · cpu {}", kind(key, virtual_time), text::short(&key.load, 24), key.cpu)
+}
+
+/// A latency with its unit. Virtual ones are written in nanoseconds only: nothing about them is a clock's.
+pub(crate) fn latency(ns: u64, virtual_time: bool) -> String {
+    if virtual_time { format!("{} virtual ns", text::count(ns)) } else { text::us_unit(ns) }
+}
+
+fn kind(key: &RowKey, virtual_time: bool) -> Kind {
+    Kind { probe: key.probe.clone(), period_ns: key.period_ns, virtual_time }
 }
 
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {

@@ -32,6 +32,11 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
+/// A share of one in per cent, rounded down: what is not all is never 100 %.
+pub(crate) fn share(share: f64) -> String {
+    format!("{} %", (share * 1000.0 + 1e-9).floor() / 10.0)
+}
+
 /// A round time in the largest unit that leaves it above one: `25 us`, `1 ms`, `1.5 s`.
 pub(crate) fn time(ns: f64) -> String {
     let (unit, name) = match ns {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Plan;
+use common::{Plan, lab};
 use serde_json::Value;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -27,6 +27,20 @@ const SECTIONS: [&str; 13] = [
     "machine",
     "asked",
     "taints",
+    "missing",
+    "claims",
+];
+
+const LAB_SECTIONS: [&str; 11] = [
+    "verdict",
+    "beside",
+    "excursions",
+    "storms",
+    "witness",
+    "log",
+    "lab",
+    "machine",
+    "asked",
     "missing",
     "claims",
 ];
@@ -48,6 +62,7 @@ addEventListener("load", () => {
     frames: all("svg.frame").map(box),
     texts: all("svg.frame text").map(t => [t.textContent, ...box(t)]),
     tables: all(".scroll").map(box),
+    unfolded: all(".unfold").map(box),
     headings: all("h1,h2,h3").map(h => +h.tagName[1]),
     unnamed: all("svg.frame").filter(s => !named(s)).length,
   };
@@ -116,15 +131,19 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().filter_map(Value::as_f64).collect()
 }
 
-fn is_laid_out_within(found: &Value, width: u32) {
+fn is_laid_out_within(found: &Value, width: u32, sections: &[&str], charts: usize) {
     let window = found["window"].as_f64().unwrap();
     assert_eq!(window, f64::from(width));
     assert!(found["page"].as_f64().unwrap() <= window, "the page is {} wide at {window}", found["page"]);
-    for section in SECTIONS {
-        assert!(numbers(&found["sections"][section])[3] > 20.0, "{section}: {}", found["sections"][section]);
+    for section in sections {
+        assert!(
+            numbers(&found["sections"][*section])[3] > 20.0,
+            "{section}: {}",
+            found["sections"][*section]
+        );
     }
     let frames = found["frames"].as_array().unwrap();
-    assert!(frames.len() >= 10, "{} charts", frames.len());
+    assert!(frames.len() >= charts, "{} charts", frames.len());
     for frame in frames {
         let [left, right, width, height] = numbers(frame)[..] else { panic!("{frame}") };
         assert!(left >= 0.0 && right <= window && width > 80.0 && height > 50.0, "{frame} in {window}");
@@ -133,8 +152,8 @@ fn is_laid_out_within(found: &Value, width: u32) {
         let [left, right, ..] = numbers(text)[..] else { panic!("{text}") };
         assert!(left >= 0.0 && right <= window, "{text} is cut off at {window}");
     }
-    for table in found["tables"].as_array().unwrap() {
-        assert!(numbers(table)[1] <= window, "{table} in {window}");
+    for part in ["tables", "unfolded"].iter().flat_map(|part| found[*part].as_array().unwrap()) {
+        assert!(numbers(part)[1] <= window, "{part} in {window}");
     }
     assert_eq!(found["unnamed"], 0, "charts without a title and a description");
     let headings = numbers(&found["headings"]);
@@ -165,7 +184,7 @@ fn a_page_is_whole_on_a_desk_on_a_phone_and_on_paper() {
         let page = folder().join(name);
         std::fs::write(&page, html).unwrap();
         for width in [1280, 360] {
-            is_laid_out_within(&laid_out(browser, &page, width), width);
+            is_laid_out_within(&laid_out(browser, &page, width), width, &SECTIONS, 10);
         }
     }
 
@@ -187,4 +206,21 @@ fn a_page_is_whole_on_a_desk_on_a_phone_and_on_paper() {
     browse(browser, &page, &[format!("--print-to-pdf={}", paper.display()), "--no-pdf-header-footer".into()]);
     let pdf = std::fs::read(&paper).unwrap();
     assert!(pdf.starts_with(b"%PDF-") && pdf.len() > 20_000, "{} bytes", pdf.len());
+}
+
+#[test]
+fn a_lab_page_is_whole_on_a_desk_and_on_a_phone_folded_and_unfolded() {
+    let Some(browser) = browser() else { return };
+    let html = report::html(&[lab::stock(), lab::isolated()]).unwrap();
+    let open = html.replace("<details class=\"unfold\">", "<details class=\"unfold\" open>");
+    assert_ne!(html, open);
+    for (name, html) in [("lab.html", &html), ("lab-open.html", &open)] {
+        let page = folder().join(name);
+        std::fs::write(&page, html).unwrap();
+        for width in [1280, 360] {
+            let found = laid_out(browser, &page, width);
+            is_laid_out_within(&found, width, &LAB_SECTIONS, 1);
+            assert_eq!(found["unfolded"].as_array().unwrap().len(), 5);
+        }
+    }
 }

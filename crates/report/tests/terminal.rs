@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::Plan;
+use common::{Plan, lab as of_a_lab};
 use evidence::document::ProveDocument;
-use report::terminal::{Style, comparison, table};
+use report::terminal::{Style, comparison, lab, table};
 
 const PLAIN: Style = Style { color: false, width: 120 };
 
@@ -123,4 +123,49 @@ fn unlike_runs_are_not_compared_but_by_force() {
     assert!(refused.ends_with("==> NOT COMPARED: not the same was asked of both\n"), "{refused}");
     let forced = comparison(&evidence::compare::compare(&bundles[0], &bundles[1], true), PLAIN);
     assert!(forced.contains("p99.9") && forced.contains("UNLIKE RUNS"), "{forced}");
+}
+
+#[test]
+fn a_lab_run_is_a_line_a_scenario_with_what_entered_below_it() {
+    let text = lab(of_a_lab::isolated().lab.as_ref().unwrap(), PLAIN);
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("scenario") && lines[0].ends_with("longest"), "{text}");
+    assert_eq!(lines[2], "    nothing entered the kernel");
+    let cells: Vec<_> = lines[3].split_whitespace().collect();
+    assert_eq!(cells, ["static-keys", "1", "10.0", "362", "613,470", "16,785"]);
+    assert_eq!(lines[4], "    360 asm_sysvec_call_function_single, 2 asm_sysvec_timer");
+    assert!(text.contains("no latencies") && text.contains("(recall 97.1 %,"), "{text}");
+    assert_eq!(*lines.last().unwrap(), "==> 5,402 excursions in 3 scenarios");
+}
+
+#[test]
+fn a_lab_run_fits_every_terminal_and_keeps_its_counts() {
+    let bundle = of_a_lab::isolated();
+    for width in [48, 60, 80, 100, 132] {
+        let text = lab(bundle.lab.as_ref().unwrap(), Style { color: false, width });
+        for line in text.lines().filter(|line| !line.contains("isolcpus=")) {
+            assert!(line.chars().count() <= width, "{width}: {line}");
+        }
+        assert!(text.contains("360 asm_sysvec_call_function_single"), "a number stays with its name\n{text}");
+        assert!(text.contains("5,040"), "{width}\n{text}");
+    }
+}
+
+#[test]
+fn a_lab_run_that_is_no_result_says_so_last() {
+    let mut bundle = of_a_lab::isolated();
+    let document = of_a_lab::of(&mut bundle);
+    document.storms[0].took_effect = false;
+    document.storms[0].did = "no such file\u{1b}[2J".into();
+    document.boot_line.clear();
+    let text = lab(document, PLAIN);
+    assert!(text.contains("storm static-keys: TOOK NO EFFECT: no such file\u{fffd}[2J"), "{text}");
+    assert!(text.contains("boot: nothing added\n"), "{text}");
+    assert!(text.ends_with("==> NO RESULT: 1 storm took no effect"), "{text}");
+}
+
+#[test]
+fn virtual_time_is_named_in_the_table() {
+    let text = table(&ProveDocument::of(&of_a_lab::virtual_time("virtual", 1.0)), PLAIN);
+    assert!(text.contains("latencies in thousands of virtual nanoseconds"), "{text}");
 }

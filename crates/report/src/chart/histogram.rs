@@ -53,13 +53,13 @@ fn panel(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, x: Log, y: Log, edges: &
             "{}: {} samples, 99.9 % up to {}, maximum {}",
             text::short(load, 30),
             text::count(row.summary.count),
-            text::us_unit(row.summary.p99_9_ns),
-            text::us_unit(row.summary.max_ns)
+            row.latency(row.summary.p99_9_ns),
+            row.latency(row.summary.max_ns)
         ));
     }
     Plot {
         title: format!("cpu {cpu}"),
-        run: if runs.several() { run.letter.clone() } else { String::new() },
+        run: run.mark(runs.several()),
         description: format!("{}.", words.join("; ")),
         height: 170,
         x: x.ticks(6, text::time),

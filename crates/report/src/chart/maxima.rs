@@ -13,6 +13,8 @@ use crate::text;
 /// The bars of one probe.
 #[derive(Debug, Serialize)]
 pub(crate) struct Bars {
+    /// What the bars are of.
+    pub what: &'static str,
     pub title: String,
     pub description: String,
     pub height: u32,
@@ -33,7 +35,7 @@ pub(crate) struct Bar {
     pub run: String,
     /// The maximum and where it was, or why there is none.
     pub value: String,
-    /// `ok`, `late` or `none`.
+    /// `ok`, `late`, `none`, or `count` where nothing is judged.
     pub state: &'static str,
     /// Its length in per cent.
     pub length: f64,
@@ -44,9 +46,9 @@ pub(crate) struct Bar {
 }
 
 /// Height of a bar with its line of text.
-const BAR: u32 = 34;
+pub(crate) const BAR: u32 = 34;
 /// Between two loads.
-const GAP: u32 = 8;
+pub(crate) const GAP: u32 = 8;
 
 enum Axis {
     Linear(f64),
@@ -95,6 +97,7 @@ pub(crate) fn bars(runs: &Runs, kind: &Kind) -> Bars {
     let limit = if let [only] = &limits[..] { format!(" · {}", only.label) } else { String::new() };
     let scale = if matches!(axis, Axis::Log(_)) { " · logarithmic" } else { "" };
     Bars {
+        what: "Maxima under each load",
         title: format!("{kind}{limit}{scale}"),
         description: format!("Largest latency under each load. {}.", words.join("; ")),
         height: top,
@@ -106,7 +109,7 @@ pub(crate) fn bars(runs: &Runs, kind: &Kind) -> Bars {
 fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<Bar> {
     let rows: Vec<RowView> = runs.cpus(kind).into_iter().filter_map(|cpu| run.row(kind, load, cpu)).collect();
     let not_run = run.bundle.manifest.not_run.iter().any(|row| row.load == load && row.probe == kind.probe);
-    if rows.is_empty() && !not_run {
+    if rows.is_empty() && (!not_run || run.virtual_time != kind.virtual_time) {
         return None;
     }
     let blank = Bar {
@@ -114,7 +117,7 @@ fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<B
         height: BAR,
         style: LoadStyle::of(runs.load_place(load)),
         load: text::short(load, 16),
-        run: if runs.several() { run.letter.clone() } else { String::new() },
+        run: run.mark(runs.several()),
         value: "not run".to_string(),
         state: "none",
         length: 0.0,
@@ -135,7 +138,7 @@ fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<B
     };
     let place = if rows.len() > 1 { format!(" · cpu {}", worst.row.entry.key.cpu) } else { String::new() };
     Some(Bar {
-        value: format!("{}{place}{missed}{verdict}", text::us_unit(worst.summary.max_ns)),
+        value: format!("{}{place}{missed}{verdict}", worst.latency(worst.summary.max_ns)),
         state: if late { "late" } else { "ok" },
         length: axis.at(worst.summary.max_ns),
         cpus: if rows.len() > 1 {

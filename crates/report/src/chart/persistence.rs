@@ -130,10 +130,10 @@ fn plot(runs: &Runs, run: &Run, row: RowView, levels: Levels) -> Result<Plot> {
     x[0].label = "0".to_string();
     Ok(Plot {
         title: format!("cpu {} · {}", key.cpu, text::short(&key.load, 18)),
-        run: if runs.several() { run.letter.clone() } else { String::new() },
+        run: run.mark(runs.several()),
         description: format!(
             "Latency over the time within a sweep of {SWEEP_COLUMNS} periods{fades}; maximum {}.",
-            text::us_unit(row.summary.max_ns)
+            row.latency(row.summary.max_ns)
         ),
         height: 116,
         x,

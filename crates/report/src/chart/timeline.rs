@@ -67,7 +67,7 @@ fn parts<'a>(runs: &'a Runs, kind: &Kind) -> Vec<Part<'a>> {
 fn strip(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, parts: &[Part], axes: &Axes) -> Plot {
     let mut plot = Plot {
         title: format!("cpu {cpu}"),
-        run: if runs.several() { run.letter.clone() } else { String::new() },
+        run: run.mark(runs.several()),
         height: axes.height,
         x: time_ticks(axes.length_s as f64, 6),
         y: axes.y.ticks(if axes.height > 100 { 5 } else { 3 }, text::time),
@@ -100,7 +100,7 @@ fn strip(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, parts: &[Part], axes: &A
         words.push(format!(
             "{}: maximum {}, {} of {} above the limit",
             text::short(part.load, 30),
-            text::us_unit(row.summary.max_ns),
+            row.latency(row.summary.max_ns),
             above.count(),
             text::plural(seconds, "second")
         ));

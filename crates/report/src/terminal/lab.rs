@@ -3,82 +3,46 @@
 
 use std::fmt::Write;
 
-use evidence::lab::{GateDocument, LabDocument, LabRow, LogVerdict, MatrixDocument, Mode};
+use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, StormDid, Witness};
 
 use super::column::{self, Column};
-use super::{Paint, Style, wrapped};
+use super::{JOINT, Paint, Style, banner, wrapped};
+use crate::lab::{boot_line, card, log, mode};
 use crate::text;
 
 /// Entries that a row names.
 const ENTRIES: usize = 3;
 
-/// The table of a lab run.
+/// What stands before the entries of a row.
+const SET_IN: &str = "    ";
+
+/// The table of a lab run; as its last line what was counted, or why it is no result.
 pub fn lab(document: &LabDocument, style: Style) -> String {
     let mut out = String::new();
-    if !document.rows.is_empty() {
-        let rows = &document.rows;
-        let mut columns = vec![
-            Column::text("scenario", 0, rows, |row| text::short(&row.scenario, 24)),
-            Column::of("cpu", 0, rows, |row| row.cpu.to_string()),
-            Column::of("seconds", 0, rows, |row| format!("{:.1}", row.seconds_guest)),
-            Column::of("excursions", 0, rows, |row| row.excursions.to_string()),
-            Column::of("kernel instructions", 1, rows, |row| row.kernel_instructions.to_string()),
-            Column::of("longest", 1, rows, |row| row.max_kernel_instructions.to_string()),
-        ];
-        column::fit(&mut columns, style.width());
-        let _ = writeln!(out, "{}", column::line(columns.iter().map(|column| column.set(column.head))));
-        for (n, row) in rows.iter().enumerate() {
-            let cells = columns.iter().map(|column| column.set(&column.cells[n]));
-            let _ = writeln!(out, "{}", column::line(cells));
-            wrapped(&mut out, "    ", &entries(row), Paint::Quiet, style);
-        }
-    }
+    rows(&mut out, &document.rows, style);
     for storm in &document.storms {
         let (paint, did) =
             if storm.took_effect { (Paint::Plain, "") } else { (Paint::Bad, "TOOK NO EFFECT: ") };
-        let line = format!("{}: {did}{}", text::clean(&storm.name), text::clean(&storm.did));
-        wrapped(&mut out, "storm ", &line, paint, style);
+        let line = format!("{}: {did}{}", named(storm), storm.did);
+        wrapped(&mut out, "storm ", &text::clean(&line), paint, style);
     }
     for witness in &document.witness {
-        let line = format!(
-            "{} on cpu {}: the guest names {} interruptions, the scope saw {}, {} agree (recall {:.1} %, precision {:.1} %)",
-            witness.scenario,
-            witness.cpu,
-            witness.named,
-            witness.seen,
-            witness.matched,
-            witness.recall * 100.0,
-            witness.precision * 100.0,
-        );
-        wrapped(&mut out, "witness: ", &line, Paint::Plain, style);
+        wrapped(&mut out, "witness: ", &text::clean(&agreed(witness)), Paint::Plain, style);
     }
     for warning in &document.guest_log.warnings {
         wrapped(&mut out, "kernel log: ", &text::clean(warning), Paint::Bad, style);
     }
-    let log = match document.guest_log.verdict {
-        LogVerdict::Clean => format!("clean, {} lines", document.guest_log.lines),
-        LogVerdict::Bad => "the kernel complained".to_string(),
-    };
-    let mode = match document.mode {
-        Mode::Count => "count",
-        Mode::Virtual => "virtual",
-        Mode::Real => "real",
-    };
-    wrapped(
-        &mut out,
-        "kernel: ",
-        &format!("{}, {}, log {log}", document.kernel, document.architecture),
-        Paint::Plain,
-        style,
-    );
-    wrapped(&mut out, "boot: ", &text::clean(&document.boot_line), Paint::Plain, style);
-    wrapped(
-        &mut out,
-        "mode: ",
-        &format!("{mode}, {}; QEMU {}", document.mode_reason, document.emulator),
-        Paint::Quiet,
-        style,
-    );
+    let kernel = format!("{}, {}, log {}", document.kernel, document.architecture, log(document));
+    wrapped(&mut out, "kernel: ", &text::clean(&kernel), Paint::Plain, style);
+    wrapped(&mut out, "boot: ", &boot_line(document), Paint::Plain, style);
+    let how = format!("{}, {}; QEMU {}", mode(document.mode), document.mode_reason, document.emulator);
+    wrapped(&mut out, "mode: ", &text::clean(&how), Paint::Quiet, style);
+    let no_result = card::no_result(document);
+    if !no_result.is_empty() {
+        out.push_str(&format!("\n{}\n", banner(&format!("==> NO RESULT: {no_result}"), "late", style)));
+    } else if document.mode == Mode::Count {
+        out.push_str(&format!("\n==> {}\n", card::counted(document)));
+    }
     out.truncate(out.trim_end().len());
     out
 }
@@ -141,16 +105,71 @@ pub fn gate(document: &GateDocument, style: Style) -> String {
     out
 }
 
-/// What a CPU entered the kernel through, most often first.
-fn entries(row: &LabRow) -> String {
+fn rows(out: &mut String, rows: &[LabRow], style: Style) {
+    if rows.is_empty() {
+        return;
+    }
+    let mut columns = vec![
+        Column::text("scenario", 0, rows, |row| text::short(&row.scenario, 24)),
+        Column::of("cpu", 2, rows, |row| row.cpu.to_string()),
+        Column::of("seconds", 2, rows, |row| format!("{:.1}", row.seconds_guest)),
+        Column::of("excursions", 0, rows, |row| text::count(row.excursions)),
+        Column::of("kernel instructions", 1, rows, |row| text::count(row.kernel_instructions)),
+        Column::of("longest", 3, rows, |row| text::count(row.max_kernel_instructions)),
+    ];
+    column::fit(&mut columns, style.width());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
+    let _ = writeln!(out, "{}", style.paint(Paint::Quiet, &head));
+    for (n, row) in rows.iter().enumerate() {
+        let cells = columns.iter().map(|column| column.set(&column.cells[n]));
+        let _ = writeln!(out, "{}", column::line(cells));
+        entries(out, row, style);
+    }
+    let caption = "counts of the isolated CPU's ways into the kernel and back; no latencies";
+    wrapped(out, "", caption, Paint::Quiet, style);
+    out.push('\n');
+}
+
+/// What a CPU entered the kernel through, most often first, set in.
+fn entries(out: &mut String, row: &LabRow, style: Style) {
     let mut entries = row.by_entry.iter().collect::<Vec<_>>();
     entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.count));
+    // No line is broken between a number and its name.
+    let named = entries.iter().take(ENTRIES);
     let named =
-        entries.iter().take(ENTRIES).map(|(name, entry)| format!("{} {}", entry.count, text::clean(name)));
+        named.map(|(name, entry)| format!("{}{JOINT}{}", text::count(entry.count), text::clean(name)));
     let named = named.collect::<Vec<_>>().join(", ");
-    match entries.len().saturating_sub(ENTRIES) {
+    let line = match entries.len().saturating_sub(ENTRIES) {
         0 if named.is_empty() => "nothing entered the kernel".to_string(),
         0 => named,
         more => format!("{named}, and {more} more"),
+    };
+    let mut lines = String::new();
+    let narrower = Style { width: style.width() - SET_IN.len(), ..style };
+    wrapped(&mut lines, "", &line, Paint::Quiet, narrower);
+    for line in lines.lines() {
+        let _ = writeln!(out, "{SET_IN}{line}");
     }
+}
+
+/// The storm, and where it was when that is not told by its name.
+fn named(storm: &StormDid) -> String {
+    match storm.scenario == storm.name {
+        true => storm.name.clone(),
+        false => format!("{} in {}", storm.name, storm.scenario),
+    }
+}
+
+fn agreed(witness: &Witness) -> String {
+    let share = |share| text::share(share).replace(' ', &JOINT.to_string());
+    format!(
+        "{} on cpu {}: the guest names {} interruptions, the scope saw {}, {} agree (recall {}, precision {})",
+        witness.scenario,
+        witness.cpu,
+        text::count(witness.named),
+        text::count(witness.seen),
+        text::count(witness.matched),
+        share(witness.recall),
+        share(witness.precision),
+    )
 }

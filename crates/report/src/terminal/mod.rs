@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use evidence::Summary;
 use evidence::Taint;
 use evidence::document::ProveDocument;
+use evidence::taint;
 
 use crate::figures::judged;
 use crate::terminal::column::Column;
@@ -32,6 +33,9 @@ pub struct Style {
 
 /// Below this the table is not made narrower, whatever the terminal says.
 const NARROWEST: usize = 40;
+
+/// A blank at which no line is broken.
+const JOINT: char = '\u{a0}';
 
 /// Reasons listed; the report lists them all.
 const REASONS: usize = 8;
@@ -66,7 +70,7 @@ impl Style {
 pub fn table(document: &ProveDocument, style: Style) -> String {
     let mut out = String::new();
     if !document.rows.is_empty() {
-        rows(&mut out, &document.rows, style);
+        rows(&mut out, document, style);
     }
     for row in &document.not_run {
         let (probe, load) = (text::clean(&row.probe), text::short(&row.load, 24));
@@ -87,7 +91,8 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
     out
 }
 
-fn rows(out: &mut String, rows: &[Summary], style: Style) {
+fn rows(out: &mut String, document: &ProveDocument, style: Style) {
+    let rows = &document.rows;
     let columns = columns(rows, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
     out.push_str(&style.paint(Paint::Quiet, &head));
@@ -106,7 +111,9 @@ fn rows(out: &mut String, rows: &[Summary], style: Style) {
         out.push_str(&column::line(columns.iter().map(cell)));
         out.push('\n');
     }
-    out.push_str(&style.paint(Paint::Quiet, "latencies in us"));
+    let emulated = document.taints.iter().any(|taint| taint.code == taint::EMULATED);
+    let unit = if emulated { "thousands of virtual nanoseconds" } else { "us" };
+    out.push_str(&style.paint(Paint::Quiet, &format!("latencies in {unit}")));
     out.push_str("\n\n");
 }
 
@@ -199,7 +206,8 @@ fn banner(line: &str, state: &str, style: Style) -> String {
     format!("\u{1b}[{code}m{line} \u{1b}[0m")
 }
 
-/// Writes `lead` and `line`, broken between words to the width, with what follows set in by two.
+/// Writes `lead` and `line`, broken between words to the width, with what follows set in by two. Words joined
+/// by [`JOINT`] stay together.
 fn wrapped(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style) {
     let width = style.width();
     let (mut lines, mut current) = (Vec::new(), lead.trim_end().to_string());
@@ -214,7 +222,7 @@ fn wrapped(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style)
     }
     lines.push(current);
     for line in lines {
-        out.push_str(&style.paint(paint, &line));
+        out.push_str(&style.paint(paint, &line.replace(JOINT, " ")));
         out.push('\n');
     }
 }

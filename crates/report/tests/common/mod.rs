@@ -2,6 +2,8 @@
 //! Generated evidence: plausible distributions, a few spikes, taints; the same bytes every time.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+pub mod lab;
+
 use std::path::{Path, PathBuf};
 
 use evidence::histogram::index;

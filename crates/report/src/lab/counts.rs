@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The excursions of each run: a line a scenario, with what entered the kernel folded away below it.
+
+use evidence::lab::{Entry, LabDocument, LabRow};
+use serde::Serialize;
+
+use crate::runs::Run;
+use crate::scale::{Log, Tick, hundredth};
+use crate::text;
+
+/// Entries and functions, each, that are listed for a row.
+const LISTED: usize = 12;
+
+/// Entries that are named without unfolding.
+const NAMED: usize = 2;
+
+/// What was counted in one run.
+#[derive(Serialize)]
+pub(crate) struct Table {
+    pub run: String,
+    pub name: String,
+    /// The axis of the bars; the same for all runs.
+    pub ticks: Vec<Tick>,
+    pub rows: Vec<Row>,
+}
+
+/// One isolated CPU in one scenario.
+#[derive(Serialize)]
+pub(crate) struct Row {
+    pub scenario: String,
+    pub cpu: u32,
+    pub seconds: String,
+    pub excursions: String,
+    /// The bar's length in per cent.
+    pub length: f64,
+    pub instructions: String,
+    pub longest: String,
+    pub user_instructions: String,
+    pub dropped: String,
+    /// What is read without unfolding.
+    pub summary: String,
+    pub entries: List<Through>,
+    pub functions: List<(String, String)>,
+}
+
+/// The first of many, and a word on the others.
+#[derive(Serialize)]
+pub(crate) struct List<T> {
+    pub items: Vec<T>,
+    pub more: usize,
+}
+
+/// Excursions through one entry.
+#[derive(Serialize)]
+pub(crate) struct Through {
+    pub entry: String,
+    pub count: String,
+    pub instructions: String,
+    pub mean: String,
+    pub max: String,
+}
+
+/// An axis for all counts; below one there is none, and none has no bar.
+pub(super) fn axis(most: u64) -> Log {
+    Log::around(0.5, (most as f64 * 1.1).max(10.0))
+}
+
+pub(super) fn length(axis: &Log, count: u64) -> f64 {
+    if count == 0 { 0.0 } else { hundredth(axis.at(count as f64)) }
+}
+
+/// `1`, `100`, `10k`, where there is room for a few letters only.
+pub(super) fn ticks(axis: &Log, most: usize) -> Vec<Tick> {
+    axis.ticks(most, |value| match value {
+        ..1.0 => String::new(),
+        ..1e3 => format!("{value:.0}"),
+        ..1e6 => format!("{:.0}k", value / 1e3),
+        _ => format!("{:.0}M", value / 1e6),
+    })
+}
+
+pub(super) fn tables(labs: &[(&Run, &LabDocument)], several: bool) -> Vec<Table> {
+    let rows = labs.iter().flat_map(|(_, lab)| &lab.rows);
+    let axis = axis(rows.map(|row| row.excursions).max().unwrap_or(0));
+    let counted = labs.iter().filter(|(_, lab)| !lab.rows.is_empty());
+    let table = |(run, lab): &(&Run, &LabDocument)| Table {
+        run: run.mark(several),
+        name: text::clean(&run.name),
+        ticks: ticks(&axis, 3),
+        rows: lab.rows.iter().map(|one| row(one, &axis)).collect(),
+    };
+    counted.map(table).collect()
+}
+
+fn row(row: &LabRow, axis: &Log) -> Row {
+    let mut entries = row.by_entry.iter().collect::<Vec<_>>();
+    entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.count));
+    let mut functions = row.functions.iter().collect::<Vec<_>>();
+    functions.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let dropped = match row.records_dropped {
+        0 => String::new(),
+        dropped => text::count(dropped),
+    };
+    Row {
+        scenario: text::clean(&row.scenario),
+        cpu: row.cpu,
+        seconds: format!("{:.1}", row.seconds_guest),
+        excursions: text::count(row.excursions),
+        length: length(axis, row.excursions),
+        instructions: text::count(row.kernel_instructions),
+        longest: text::count(row.max_kernel_instructions),
+        user_instructions: text::count(row.user_instructions),
+        dropped,
+        summary: summary(&entries),
+        entries: listed(entries, |(name, entry)| through(name, entry)),
+        functions: listed(functions, |(name, count)| (text::clean(name), text::count(*count))),
+    }
+}
+
+fn listed<T, L>(all: Vec<T>, line: impl Fn(T) -> L) -> List<L> {
+    // None is left out alone.
+    let shown = if all.len() > LISTED + 1 { LISTED } else { all.len() };
+    let more = all.len() - shown;
+    List { items: all.into_iter().take(shown).map(line).collect(), more }
+}
+
+fn through(name: &str, entry: &Entry) -> Through {
+    let mean = entry.instructions as f64 / entry.count.max(1) as f64;
+    Through {
+        entry: text::clean(name),
+        count: text::count(entry.count),
+        instructions: text::count(entry.instructions),
+        mean: text::count(mean.round() as u64),
+        max: text::count(entry.max),
+    }
+}
+
+fn summary(entries: &[(&String, &Entry)]) -> String {
+    let shown = if entries.len() > NAMED + 1 { NAMED } else { entries.len() };
+    let named = entries[..shown].iter();
+    let named = named.map(|(name, entry)| format!("{} {}", text::count(entry.count), text::clean(name)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match entries.len() - shown {
+        0 if named.is_empty() => "nothing entered the kernel".to_string(),
+        0 => named,
+        more => format!("{named}, and {more} more entries"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_has_no_bar_and_one_has_a_short_one() {
+        let axis = axis(12_000);
+        assert_eq!(length(&axis, 0), 0.0);
+        assert!(length(&axis, 1) > 2.0 && length(&axis, 1) < 20.0);
+        assert!(length(&axis, 12_000) > 80.0);
+        let labels = ticks(&axis, 3).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
+        assert_eq!(labels.collect::<Vec<_>>(), ["1", "100", "10k"]);
+    }
+
+    #[test]
+    fn a_list_never_leaves_out_one_alone() {
+        let list = |length: usize| listed((0..length).collect(), |n| n);
+        assert_eq!((list(LISTED + 1).items.len(), list(LISTED + 1).more), (LISTED + 1, 0));
+        assert_eq!((list(LISTED + 2).items.len(), list(LISTED + 2).more), (LISTED, 2));
+    }
+}
