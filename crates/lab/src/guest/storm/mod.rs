@@ -153,3 +153,18 @@ pub const KINDS: &[Kind] = &[
     net::NET_LOOPBACK,
     disk::DISK,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_storm_has_a_name_of_its_own_and_blows_for_a_few_seconds() {
+        for (n, one) in KINDS.iter().enumerate() {
+            assert!(KINDS[..n].iter().all(|other| other.name != one.name), "{}", one.name);
+            let length = one.pace * one.rounds as u32;
+            assert!((Duration::from_secs(2)..=Duration::from_secs(3)).contains(&length), "{}", one.name);
+        }
+        assert!(OWN.iter().all(|name| kind(name).is_some()));
+    }
+}

@@ -231,3 +231,36 @@ fn serve(kind: &'static Kind, mut context: Context, asked: &Receiver<Ask>, answe
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn did(storms: &[&str]) -> Vec<Did> {
+        let storms = storms.iter().map(ToString::to_string).collect();
+        let mut storms = Storms::ready(&Order { storms, measured: [0].into_iter().collect(), seed: 1 });
+        storms.blow();
+        storms.end()
+    }
+
+    #[test]
+    fn storms_blow_all_their_rounds_and_unknown_ones_say_so() {
+        let did = did(&["mprotect-other", "munmap-other", "hurricane"]);
+        let said = did.iter().map(|one| (one.name.as_str(), one.took_effect, one.did.as_str()));
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [
+                ("mprotect-other", true, "16 pages made read-only and writable again 50 times"),
+                ("munmap-other", true, "16 pages mapped, written, unmapped and seen gone 50 times"),
+                ("hurricane", false, "there is no such storm"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_storm_that_cannot_begin_says_why() {
+        // Guests have a folder /modules; machines that run tests have none.
+        let did = did(&["module-load"]);
+        assert!(!did[0].took_effect && !did[0].did.is_empty(), "{did:?}");
+    }
+}
