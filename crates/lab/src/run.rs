@@ -32,7 +32,7 @@ pub const PORT_MODULES: &[&str] = &[
 const AROUND: Duration = Duration::from_secs(90);
 
 /// Storms that take longer than this are cut short.
-const FUSE: Duration = Duration::from_secs(60);
+const FUSE: Duration = Duration::from_secs(120);
 
 /// What is asked of the lab.
 #[derive(Debug, Clone)]

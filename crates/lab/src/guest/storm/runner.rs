@@ -20,7 +20,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const POSTPONED: Duration = Duration::from_millis(5);
 
 /// Rounds that were not begun this long after the first are left out.
-const LENGTH: Duration = Duration::from_secs(40);
+const LENGTH: Duration = Duration::from_secs(100);
+
+/// A storm of which a round is not back by then is given up.
+const LOST: Duration = Duration::from_secs(20);
 
 /// How long is waited for what is still under way then; it may well wait for the end of the measurement.
 const ENDING: Duration = Duration::from_secs(6);
@@ -117,6 +120,7 @@ struct Blowing {
     begun: u64,
     rounds: u64,
     began: Instant,
+    asked: Instant,
     next: Instant,
 }
 
@@ -141,6 +145,7 @@ impl Blowing {
             begun: 0,
             rounds: 0,
             began: Instant::now(),
+            asked: Instant::now(),
             next: Instant::now(),
         };
         if one.hear(ENDING).is_none() && one.busy {
@@ -157,8 +162,12 @@ impl Blowing {
     fn round(&mut self) {
         if self.busy && !self.heard_round(Duration::ZERO) {
             self.next += POSTPONED;
+            if self.asked.elapsed() > LOST {
+                let (round, of) = (self.begun, self.kind.rounds);
+                self.failed = Some(format!("the kernel did not let go of its round {round} of {of}"));
+            }
         } else if self.failed.is_none() && self.ask.send(Ask::Round).is_ok() {
-            self.begun += 1;
+            (self.begun, self.asked) = (self.begun + 1, Instant::now());
             self.next = self.began + self.kind.pace * self.begun as u32;
             self.busy = true;
             self.heard_round(PATIENCE);
