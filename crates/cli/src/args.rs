@@ -415,6 +415,26 @@ pub enum LabVerb {
     Shell(LabShellArgs),
 }
 
+/// How guests are run, and where what they gave goes.
+#[derive(Debug, Args)]
+pub struct LabHow {
+    /// Length of the window in which interruptions count; with storms it ends after the last of them
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub duration: Duration,
+    /// The time after which a guest is given up [default: 150 s and the window]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<Duration>,
+    /// Run guests again that ran before with the same content
+    #[arg(long)]
+    pub fresh: bool,
+    /// Folder of what is written, which must not hold a bundle yet [default: evidence/TIME]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
 /// `isolator lab matrix`
 #[derive(Debug, Args)]
 pub struct LabMatrixArgs {
@@ -423,21 +443,12 @@ pub struct LabMatrixArgs {
     /// The guests' architecture: x86_64, aarch64 [default: this machine's]
     #[arg(long, value_name = "NAME")]
     pub arch: Option<String>,
-    /// Length of each window
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-    pub duration: Duration,
     /// Seed of everything that storms draw
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Run guests again that ran before with the same content
-    #[arg(long)]
-    pub fresh: bool,
-    /// Folder of the bundles and the report [default: evidence/TIME]
-    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
-    pub output: Option<PathBuf>,
-    /// Where results go.
+    /// How it is run.
     #[command(flatten)]
-    pub out: Output,
+    pub how: LabHow,
 }
 
 /// `isolator lab gate`
@@ -448,18 +459,9 @@ pub struct LabGateArgs {
     /// Another kernel than the baseline's
     #[arg(long, value_name = "KERNEL")]
     pub kernel: Option<String>,
-    /// Length of the window in which interruptions count
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-    pub duration: Duration,
-    /// Run guests again that ran before with the same content
-    #[arg(long)]
-    pub fresh: bool,
-    /// Folder of the bundle [default: evidence/TIME]
-    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
-    pub output: Option<PathBuf>,
-    /// Where results go.
+    /// How it is run.
     #[command(flatten)]
-    pub out: Output,
+    pub how: LabHow,
 }
 
 /// `isolator lab list`
@@ -509,27 +511,15 @@ pub struct LabRunArgs {
     /// Loads on housekeeping CPUs, one guest each; see isolator load --list [default: idle]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub loads: Vec<String>,
-    /// Length of the window in which interruptions count
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-    pub duration: Duration,
     /// Seed of everything that storms draw
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The time after which a guest is given up [default: 150 s and the window]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub time_limit: Option<Duration>,
     /// Let the guest's own tracing watch too, and compare it with the scope
     #[arg(long)]
     pub witness: bool,
-    /// Run guests again that ran before with the same content
-    #[arg(long)]
-    pub fresh: bool,
-    /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
-    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
-    pub output: Option<PathBuf>,
-    /// Where results go.
+    /// How it is run.
     #[command(flatten)]
-    pub out: Output,
+    pub how: LabHow,
 }
 
 /// `isolator lab shell`

@@ -120,7 +120,7 @@ fn progress(out: &Output) -> impl Fn(&str) + Sync {
 fn experiment(args: &LabRunArgs) -> Outcome {
     let scenarios = scenario::named(&args.scenarios)?;
     let kernel = find_kernel(&args.guest)?;
-    let patience = patience(args.time_limit)?;
+    let patience = patience(args.how.time_limit)?;
     let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios, &patience)?;
     let asked = run::Asked {
         kernel,
@@ -129,22 +129,22 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         mode_reason,
         loads: if args.loads.is_empty() { vec!["idle".to_string()] } else { args.loads.clone() },
         cpus: args.guest.cpus,
-        duration: args.duration,
+        duration: args.how.duration,
         seed: args.seed,
         witness: args.witness,
-        fresh: args.fresh,
+        fresh: args.how.fresh,
         patience,
     };
-    let folder = args.output.clone().unwrap_or_else(session::default_folder);
-    let document = run::run(&asked, &scenarios, &folder, &progress(&args.out))?;
+    let folder = args.how.output.clone().unwrap_or_else(session::default_folder);
+    let document = run::run(&asked, &scenarios, &folder, &progress(&args.how.out))?;
     let bundle = Bundle::open(&folder)?;
     let report = session::finish(&bundle)?;
     if !bundle.rows.is_empty() {
-        args.out.say(&report::terminal::table(&ProveDocument::of(&bundle), args.out.style()));
+        args.how.out.say(&report::terminal::table(&ProveDocument::of(&bundle), args.how.out.style()));
     }
-    args.out.say(&report::terminal::lab(&document, args.out.style()));
-    args.out.json(&document)?;
-    args.out.say(&format!("Report: {}", report.display()));
+    args.how.out.say(&report::terminal::lab(&document, args.how.out.style()));
+    args.how.out.json(&document)?;
+    args.how.out.say(&format!("Report: {}", report.display()));
     match run::complaint(&document) {
         Some(why) => Err(why.into()),
         None => Ok(Exit::Held),
@@ -155,14 +155,14 @@ fn table(args: &LabMatrixArgs) -> Outcome {
     let matrix = matrix::named(&args.matrix)?;
     let choice = matrix::Choice {
         architecture: architecture(args.arch.as_deref())?,
-        duration: args.duration,
+        duration: args.how.duration,
         seed: args.seed,
-        fresh: args.fresh,
-        patience: patience(None)?,
+        fresh: args.how.fresh,
+        patience: patience(args.how.time_limit)?,
     };
     qemu::version(choice.architecture)?;
-    let folder = args.output.clone().unwrap_or_else(session::default_folder);
-    let document = matrix::run(&matrix, &choice, &folder, &progress(&args.out))?;
+    let folder = args.how.output.clone().unwrap_or_else(session::default_folder);
+    let document = matrix::run(&matrix, &choice, &folder, &progress(&args.how.out))?;
     let bundles = document.cells.iter().map(|cell| cell.bundle.clone()).collect::<BTreeSet<_>>();
     let bundles = bundles.iter().map(|path| Bundle::open(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
     for bundle in &bundles {
@@ -170,9 +170,9 @@ fn table(args: &LabMatrixArgs) -> Outcome {
     }
     let report = folder.join("report.html");
     evidence::writer::replace(&report, report::html(&bundles)?.as_bytes())?;
-    args.out.say(&report::terminal::matrix(&document, args.out.style()));
-    args.out.json(&document)?;
-    args.out.say(&format!("Report: {}", report.display()));
+    args.how.out.say(&report::terminal::matrix(&document, args.how.out.style()));
+    args.how.out.json(&document)?;
+    args.how.out.say(&format!("Report: {}", report.display()));
     match document.complaint {
         Some(why) => Err(why.into()),
         None => Ok(Exit::Held),
@@ -189,8 +189,8 @@ fn gate(args: &LabGateArgs) -> Outcome {
     let kernel = args.kernel.as_deref().unwrap_or(kernel);
     let architecture = architecture(Some(&baseline.architecture))?;
     qemu::version(architecture)?;
-    let kernel = kernel::find(kernel, architecture, &progress(&args.out))?;
-    let patience = patience(None)?;
+    let kernel = kernel::find(kernel, architecture, &progress(&args.how.out))?;
+    let patience = patience(args.how.time_limit)?;
     let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios, &patience)?;
     let asked = run::Asked {
         kernel,
@@ -198,22 +198,22 @@ fn gate(args: &LabGateArgs) -> Outcome {
         mode,
         mode_reason,
         cpus: baseline.cpus,
-        duration: args.duration,
+        duration: args.how.duration,
         seed: baseline.seed,
         loads,
         witness: false,
-        fresh: args.fresh,
+        fresh: args.how.fresh,
         patience,
     };
-    let folder = args.output.clone().unwrap_or_else(session::default_folder);
-    let now = run::run(&asked, &scenarios, &folder, &progress(&args.out))?;
+    let folder = args.how.output.clone().unwrap_or_else(session::default_folder);
+    let now = run::run(&asked, &scenarios, &folder, &progress(&args.how.out))?;
     session::finish(&Bundle::open(&folder)?)?;
     if let Some(why) = run::complaint(&now) {
         return Err(why.into());
     }
     let judged = gate::judge(&baseline, &now);
-    args.out.say(&report::terminal::gate(&judged, args.out.style()));
-    args.out.json(&judged)?;
+    args.how.out.say(&report::terminal::gate(&judged, args.how.out.style()));
+    args.how.out.json(&judged)?;
     Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
 }
 
