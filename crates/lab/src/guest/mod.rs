@@ -46,9 +46,7 @@ pub fn main() -> ExitCode {
 fn init() -> Result<()> {
     mounts()?;
     let job: Job = serde_json::from_slice(&fs::read(JOB)?)?;
-    for module in &job.modules {
-        load_module(module)?;
-    }
+    load_modules(&job.modules)?;
     match &job.task {
         Task::Symbols => send(&mut port()?, "symbols", symbols()?.as_bytes()),
         Task::Measure(task) => measure::run(task, &mut port()?),
@@ -77,6 +75,21 @@ fn mounts() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Loads modules in order. Which needs which differs between kernels (virtio and virtio_ring changed places): those
+/// that fail are tried again after the others, as long as that helps.
+fn load_modules(files: &[String]) -> Result<()> {
+    let mut left = files.iter().collect::<Vec<_>>();
+    loop {
+        let (before, mut why) = (left.len(), None);
+        left.retain(|file| load_module(file).map_err(|error| why = Some(error)).is_err());
+        match why {
+            None => return Ok(()),
+            Some(error) if left.len() == before => return Err(error),
+            Some(_) => {}
+        }
+    }
 }
 
 fn load_module(file: &str) -> Result<()> {
