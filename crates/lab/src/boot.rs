@@ -29,7 +29,7 @@ pub fn house_keeping(cpus: u32) -> CpuSet {
 pub fn line(asked: &str, cpus: u32) -> Result<String> {
     let text = match LINES.iter().position(|(name, _)| *name == asked) {
         Some(last) => LINES[..=last].iter().map(|(_, line)| *line).collect::<Vec<_>>().join(" "),
-        None if asked.contains(['=', ' ']) => asked.to_string(),
+        None if asked.is_empty() || asked.contains(['=', ' ']) => asked.to_string(),
         None => {
             let names = LINES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             let cure = format!("choose {names}, or give text as 'isolcpus={{isolated}} nosmt'");
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_named_line_holds_those_before_it_and_names_the_guests_cpus() {
-        assert_eq!(line("none", 2).unwrap(), "");
+        assert_eq!((line("none", 2).unwrap(), line("", 2).unwrap()), (String::new(), String::new()));
         assert_eq!(
             line("nohz_full", 4).unwrap(),
             "isolcpus=managed_irq,domain,3 irqaffinity=0-2 nohz_full=3 rcu_nocbs=3"
