@@ -88,17 +88,21 @@ fn skipped_for_lack_of(emulator: &str) -> bool {
     skipped(!installed(emulator), &format!("it needs {emulator}"))
 }
 
-/// Debian's kernel for real-time, if the lab fetched it before, and what guests need beside the program.
+/// Debian's newest kernel for real-time of those that the lab fetched before.
 fn real_kernel() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
     let kernels = fs::read_dir(cache.join("isolator/lab/kernels")).ok()?.flatten();
     let images = kernels.flat_map(|kernel| fs::read_dir(kernel.path().join("boot")).into_iter().flatten());
-    let mut images = images.flatten().map(|image| image.path()).filter(|image| {
+    let images = images.flatten().map(|image| image.path()).filter(|image| {
         let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
         name.starts_with("vmlinuz-") && name.ends_with("-rt-amd64")
     });
-    images.next()
+    let numbers = |image: &PathBuf| {
+        let name = image.display().to_string();
+        name.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect::<Vec<u32>>()
+    };
+    images.max_by_key(numbers)
 }
 
 fn beside(name: &str) -> PathBuf {
@@ -233,7 +237,7 @@ fn a_panic_is_told_in_the_kernels_own_words() {
         ("rdinit=/nonexistent", "VFS: Unable to mount root fs on unknown-block(0,0)"),
         // What lies there as init is an empty file.
         (
-            "",
+            "none",
             "No working init found. Try passing init= option to kernel. See Linux Documentation/admin-guide/init.rst for guidance.",
         ),
     ] {
