@@ -20,8 +20,8 @@ use crate::{Error, Result, boot, initramfs, log, qemu, scope, store, symbols, wi
 
 /// What the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
-    "virtio",
     "virtio_ring",
+    "virtio",
     "virtio_pci_legacy_dev",
     "virtio_pci_modern_dev",
     "virtio_pci",
