@@ -11,7 +11,6 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 PROVE ?= --loads idle,cpu,l2,storage,system,net,ipi --duration 10s --warm-up 1s
 
 BIN := $(DESTDIR)$(PREFIX)/bin
-LIB := $(DESTDIR)$(PREFIX)/lib/isolator
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions

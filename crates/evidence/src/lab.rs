@@ -73,6 +73,17 @@ pub enum Mode {
     Real,
 }
 
+impl Mode {
+    /// Its name, as it is asked for and written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Count => "count",
+            Mode::Virtual => "virtual",
+            Mode::Real => "real",
+        }
+    }
+}
+
 /// One isolated CPU in one scenario, from the marker *isolation begins* to *isolation ends*.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabRow {

@@ -133,7 +133,7 @@ pub fn run(
             fresh: choice.fresh,
             patience: choice.patience.clone(),
         };
-        let name = format!("{}-{}-{}", step.kernel.replace(':', "-"), step.boot, mode::name(mode));
+        let name = format!("{}-{}-{}", step.kernel.replace(':', "-"), step.boot, mode.name());
         let bundle = folder.join(name);
         let document = run::run(&asked, &scenarios, &bundle, say)?;
         complaint = complaint.or_else(|| run::complaint(&document));

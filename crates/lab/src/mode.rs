@@ -47,15 +47,6 @@ pub fn choose(
     }
 }
 
-/// The mode's name.
-pub fn name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Count => "count",
-        Mode::Virtual => "virtual",
-        Mode::Real => "real",
-    }
-}
-
 /// What the mode's figures are.
 fn meaning(mode: Mode) -> &'static str {
     match mode {

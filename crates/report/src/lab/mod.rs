@@ -105,15 +105,6 @@ pub(crate) fn headline(runs: &Runs) -> String {
     format!("{all} lab runs side by side{but}")
 }
 
-/// The mode's name, as it is asked for.
-pub(crate) fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Count => "count",
-        Mode::Virtual => "virtual",
-        Mode::Real => "real",
-    }
-}
-
 /// The boot line, or that there is none.
 pub(crate) fn boot_line(lab: &LabDocument) -> String {
     if lab.boot_line.is_empty() { "nothing added".to_string() } else { text::clean(&lab.boot_line) }
@@ -133,7 +124,7 @@ pub(crate) fn log(lab: &LabDocument) -> String {
 fn modes(labs: &[(&Run, &LabDocument)]) -> Vec<Meaning> {
     let mut meanings: Vec<Meaning> = Vec::new();
     for (run, lab) in labs {
-        let name = mode(lab.mode);
+        let name = lab.mode.name();
         match meanings.iter_mut().find(|meaning| meaning.mode == name) {
             Some(meaning) => meaning.runs.push(run.letter.clone()),
             None => {
@@ -212,7 +203,7 @@ type Told = (&'static str, fn(&LabDocument) -> String);
 const SET_UP: [Told; 9] = [
     ("Kernel", |lab| lab.kernel.clone()),
     ("Boot line, added", boot_line),
-    ("Mode", |lab| mode(lab.mode).to_string()),
+    ("Mode", |lab| lab.mode.name().to_string()),
     ("Why this mode", |lab| lab.mode_reason.clone()),
     ("CPUs of a guest", |lab| lab.cpus.to_string()),
     ("Architecture", |lab| lab.architecture.clone()),

@@ -7,7 +7,7 @@ use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, Sto
 
 use super::column::{self, Column};
 use super::{JOINT, Paint, Style, banner, wrapped};
-use crate::lab::{boot_line, card, log, mode};
+use crate::lab::{boot_line, card, log};
 use crate::text;
 
 /// Entries that a row names.
@@ -35,7 +35,7 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
     let kernel = format!("{}, {}, log {}", document.kernel, document.architecture, log(document));
     wrapped(&mut out, "kernel: ", &text::clean(&kernel), Paint::Plain, style);
     wrapped(&mut out, "boot: ", &boot_line(document), Paint::Plain, style);
-    let how = format!("{}, {}; QEMU {}", mode(document.mode), document.mode_reason, document.emulator);
+    let how = format!("{}, {}; QEMU {}", document.mode.name(), document.mode_reason, document.emulator);
     wrapped(&mut out, "mode: ", &text::clean(&how), Paint::Quiet, style);
     let no_result = card::no_result(document);
     if !no_result.is_empty() {
