@@ -50,7 +50,12 @@ pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::er
     for cpu in 0..CPUS {
         let key = RowKey { probe: "wakeup".into(), load: "idle".into(), cpu, period_ns: Some(PERIOD_NS) };
         let (samples, mut drain) = Drain::wakeups(&key, THRESHOLD_NS, &bundle, seconds as f64 / 4.0)?;
-        drain.start(Start { monotonic_ns: 0, wall: SystemTime::now() });
+        drain.start(Start {
+            monotonic_ns: 0,
+            wall: SystemTime::now(),
+            end_ns: seconds * 1_000_000_000,
+            loops: u64::MAX,
+        });
         written.rows.push(entry(&key));
         series.push((samples, drain));
     }

@@ -14,13 +14,17 @@ use crate::samples::{Arrivals, Sample, Samples, way};
 use crate::spin::ShortGaps;
 use crate::wakeup::missed;
 
-/// When a row began, on both clocks.
+/// When a row begins, on both clocks, and what of it there is to miss.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     /// CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
     /// Wall time.
     pub wall: SystemTime,
+    /// No cycle is due from here on: CLOCK_MONOTONIC.
+    pub end_ns: u64,
+    /// Cycles of the row at the most.
+    pub loops: u64,
 }
 
 /// One series on its way from the measuring thread to the bundle.
@@ -45,12 +49,14 @@ enum Source {
 }
 
 impl Source {
-    /// Records what has arrived.
-    fn record(&mut self, period_ns: u64) {
+    /// Records what has arrived of a row that began at `start`.
+    fn record(&mut self, start: &Start, period_ns: u64) {
         let Source::Wakeups { arrivals, recorder, ran_ns } = self else { return };
         while let Some(Sample { due_ns, woke_ns }) = arrivals.take() {
             let interval_ns = woke_ns.saturating_sub(ran_ns.unwrap_or(due_ns.saturating_sub(period_ns)));
-            recorder.wakeup(due_ns, woke_ns, interval_ns, period_ns, missed(due_ns, woke_ns, period_ns));
+            let left = start.loops.saturating_sub(recorder.cycles() + 1);
+            let missed = missed(due_ns, woke_ns, period_ns, start.end_ns).min(left);
+            recorder.wakeup(due_ns, woke_ns, interval_ns, period_ns, missed);
             *ran_ns = Some(woke_ns);
         }
     }
@@ -114,7 +120,7 @@ impl Drain {
     /// Carries finished seconds and spikes over.
     pub fn carry(&mut self, bundle: &mut BundleWriter) -> Result<()> {
         let Some(start) = self.start else { return Ok(()) };
-        self.source.record(self.key.period_ns.unwrap_or(0));
+        self.source.record(&start, self.key.period_ns.unwrap_or(0));
         let spikes = self.live.take_spikes();
         let room = SPIKES_LISTED.saturating_sub(self.listed) as usize;
         let listed = spikes.iter().take(room).map(|raw| self.spike(raw, start)).collect::<Vec<_>>();
@@ -140,7 +146,9 @@ impl Drain {
 
     /// Carries the rest over, once the measuring thread has ended: the last second may be a part of one.
     pub fn carry_last(&mut self, bundle: &mut BundleWriter) -> Result<()> {
-        self.source.record(self.key.period_ns.unwrap_or(0));
+        if let Some(start) = &self.start {
+            self.source.record(start, self.key.period_ns.unwrap_or(0));
+        }
         if let Source::Wakeups { recorder, .. } = &mut self.source {
             recorder.finish();
         }

@@ -244,12 +244,6 @@ impl Recorder {
         self.push_second();
     }
 
-    /// Samples recorded so far.
-    #[inline(always)]
-    pub fn samples(&self) -> u64 {
-        self.samples
-    }
-
     /// Samples recorded and periods missed so far: cycles of the row.
     #[inline(always)]
     pub fn cycles(&self) -> u64 {

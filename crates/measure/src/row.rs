@@ -181,7 +181,8 @@ impl Row {
         let steal = Steal::now();
         let start_ns = monotonic_ns() + LEAD_NS + self.warm_up_ns;
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
-        armed.iter_mut().for_each(|lane| lane.drain.start(Start { monotonic_ns: start_ns, wall }));
+        let start = Start { monotonic_ns: start_ns, wall, end_ns: self.end_ns(start_ns), loops: self.loops };
+        armed.iter_mut().for_each(|lane| lane.drain.start(start));
         shared.start_ns.store(start_ns, Ordering::SeqCst);
         let drained = self.drain(&mut armed, bundle, &shared, stop, observe, start_ns);
         shared.stop.store(true, Ordering::SeqCst);
@@ -190,6 +191,11 @@ impl Row {
         drained.and(finished)?;
         bundle.manifest(manifest)?;
         Ok(())
+    }
+
+    /// When it ends, begun at `start_ns`.
+    fn end_ns(&self, start_ns: u64) -> u64 {
+        start_ns.saturating_add(self.duration_ns)
     }
 
     /// The rate of the spin probe's counter.
@@ -336,7 +342,7 @@ impl Body {
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
         let (Some(timer), Some(start_ns)) = (timer, self.shared.wait()) else { return Ended::default() };
-        let end_ns = start_ns.saturating_add(self.row.duration_ns);
+        let end_ns = self.row.end_ns(start_ns);
         let stop = &self.shared.stop;
         let before = thread::page_faults();
         match pen {

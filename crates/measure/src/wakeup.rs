@@ -113,10 +113,12 @@ fn after(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
     due_ns + (woke_ns.saturating_sub(due_ns) / period_ns).max(1) * period_ns
 }
 
-/// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`.
-pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
+/// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`, in a row in which none is due
+/// from `end_ns` on: a stall that outlasts the row misses nothing after it.
+pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64, end_ns: u64) -> u64 {
     let next_ns = due_ns + period_ns;
-    if woke_ns >= next_ns + period_ns { (woke_ns - next_ns) / period_ns } else { 0 }
+    let gone_by = woke_ns.saturating_sub(next_ns) / period_ns;
+    gone_by.min(end_ns.saturating_sub(next_ns).div_ceil(period_ns))
 }
 
 /// Sleeps until `due_ns`, which `due` says too; returns when the thread ran.
@@ -144,9 +146,14 @@ mod tests {
 
     #[test]
     fn a_stall_of_forty_periods_misses_thirty_nine_cycles_and_runs_the_fortieth_late() {
-        assert_eq!(missed(0, 40_005_000, 1_000_000), 39);
-        assert_eq!(missed(0, 999_999, 1_000_000), 0);
-        assert_eq!(missed(0, 1_999_999, 1_000_000), 0);
-        assert_eq!(missed(0, 2_000_000, 1_000_000), 1);
+        let missed = |woke_ns| missed(0, woke_ns, 1_000_000, u64::MAX);
+        assert_eq!([40_005_000, 999_999, 1_999_999, 2_000_000].map(missed), [39, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_stall_that_outlasts_the_row_misses_nothing_after_it() {
+        let missed = |end_ns| missed(7_000_000, 90_000_000, 1_000_000, end_ns);
+        assert_eq!([8_000_000, 8_000_001, 10_000_000, 10_500_000].map(missed), [0, 1, 2, 3]);
+        assert_eq!(missed(7_500_000), 0, "the row's last cycle");
     }
 }
