@@ -4,6 +4,9 @@
 //! A SCHED_FIFO 99 thread on the measured CPU wakes at random times and keeps the CPU for 50 us to 5 ms, timing
 //! itself. The spin probe must report each stall as a gap; the wakeup probe must report each stall in which its
 //! timer was due as late by what was left of it.
+//!
+//! A SCHED_IDLE thread keeps the measured CPU from halting: what a virtual machine's host takes to wake a halted CPU
+//! (tens of microseconds, many times a second where it is busy) would be spikes that nobody injected.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,6 +152,7 @@ fn measure(
     };
     let over = AtomicBool::new(false);
     let stalls = std::thread::scope(|scope| {
+        scope.spawn(|| keep_awake(cpu, &over));
         let injector = seed.map(|seed| {
             scope.spawn({
                 let over = &over;
@@ -167,6 +171,15 @@ fn measure(
 
 fn spikes(folder: &Path) -> Result<Vec<Spike>, evidence::Error> {
     Ok(Bundle::open(folder)?.spikes)
+}
+
+/// Gives `cpu` something to run whenever nobody else wants it.
+fn keep_awake(cpu: u32, over: &AtomicBool) -> rt::Result<()> {
+    Setup { cpus: vec![cpu], policy: Policy::Idle, lock_memory: false }.apply()?;
+    while !over.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+    Ok(())
 }
 
 /// Stalls `cpu` at random times, well inside the measured span.
