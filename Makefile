@@ -5,6 +5,9 @@ PREFIX ?= /usr/local
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ISOLATOR := $(TARGET)/release/isolator
 SHARE := $(TARGET)/generated
+# A service may have none.
+HOME ?= $(shell getent passwd $$(id -u) | cut -d: -f6)
+export HOME
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 # Seven rows of ten seconds: about 90 s with what lies between them.

@@ -10,7 +10,7 @@ use crate::{Error, Result, frame};
 
 /// The folder of `what` (`kernels`, `symbols`, `guests`) in the user's cache; made if it is not there.
 pub fn folder(what: &str) -> Result<PathBuf> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let home = || std::env::home_dir().map(|home| home.join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(home)
