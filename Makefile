@@ -26,7 +26,7 @@ MUSL := $(GUEST)-unknown-linux-musl
 LAB ?= matrix short
 BESIDE ?= $(TARGET)/release
 
-.PHONY: build prove test lab guest bench fuzz docs dist install uninstall clean-root help
+.PHONY: build prove test proof-model lab guest bench fuzz docs dist install uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -40,6 +40,10 @@ prove: build ## does this machine hold its deadline? about 90 s; any verdict end
 test: ## everything that CI checks
 	@tools/bootstrap test
 	@tools/test
+
+proof-model: ## the kernel part's ordering in every interleaving, and each of its rules broken; a minute or two
+	@tools/bootstrap model
+	@kernel/model/check
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
 	@tools/bootstrap lab $(GUEST)
