@@ -37,6 +37,8 @@
  *	NEST_FIRST	an NMI on the way in finds nest 0 and leaves the work undone
  *	POST_BLIND	a sender looks at USER, and adds its bit later without looking again
  *	NO_SERIALISE	the hook trusts the exception to have serialised
+ * And one that changes nothing, since the exchange is ordered itself:
+ *	NO_SMP_MB	no barrier stands before the exchange
  */
 
 #define USER	1
@@ -237,6 +239,11 @@ end:	atomic { level == _pid - 1 && left > 0 -> level = _pid; left--; EXCEPTION; 
 #else
 #define BARRIER(buffered)	buffered
 #endif
+#ifdef NO_SMP_MB
+#define MB(buffered)	skip
+#else
+#define MB(buffered)	BARRIER(buffered)
+#endif
 #ifdef POST_BLIND
 #define LOOKED	}; atomic { true
 #else
@@ -248,7 +255,7 @@ end:	atomic { level == _pid - 1 && left > 0 -> level = _pid; left--; EXCEPTION; 
  * owner may be another by then. What is sent orders the stores before it in any case.
  */
 #define POST(work, buffered, interrupt, done) \
-	BARRIER(buffered); \
+	MB(buffered); \
 	mine = owner; \
 	if \
 	:: atomic { mine && (word & USER) LOOKED -> word = word | work; BARRIER(buffered); done } \
