@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::{Error, Result};
+use crate::{Error, Result, disk};
 
 /// The files of one guest.
 #[derive(Debug)]
@@ -26,25 +26,33 @@ pub struct Exchange {
     pub scope: Shared,
     /// The emulator's own words.
     pub errors: Shared,
+    /// Its scratch disk, where it has one.
+    pub disk: Option<Shared>,
 }
 
 impl Exchange {
     /// Files for a guest with this initramfs.
     pub fn new(initramfs: &[u8]) -> Result<Exchange> {
-        let wrong = |e: io::Error| Error::io("write", Path::new("a file in memory"), &e);
-        let make = |name: &str| {
-            let file = memfd_create(name, MemfdFlags::CLOEXEC).map_err(io::Error::from);
-            file.map(|file| Shared(file.into())).map_err(wrong)
-        };
+        let make = |name: &str| Shared::make(name).map_err(wrong);
         let files = Exchange {
             initramfs: make("initramfs")?,
             console: make("console")?,
             frames: make("frames")?,
             scope: make("scope")?,
             errors: make("errors")?,
+            disk: None,
         };
         (&files.initramfs.0).write_all(initramfs).map_err(wrong)?;
         Ok(files)
+    }
+
+    /// The same with a scratch disk, which holds an empty file system.
+    pub fn with_disk(mut self) -> Result<Exchange> {
+        let disk = Shared::make("disk").map_err(wrong)?;
+        disk.0.set_len(disk::BYTES).map_err(wrong)?;
+        let disk = self.disk.insert(disk).path();
+        disk::format(&self, &disk)?;
+        Ok(self)
     }
 
     /// Starts a program that finds the files by their paths.
@@ -59,7 +67,8 @@ impl Exchange {
     }
 
     fn inherited(&self, flags: FdFlags) -> io::Result<()> {
-        for file in [&self.initramfs, &self.console, &self.frames, &self.scope, &self.errors] {
+        let files = [&self.initramfs, &self.console, &self.frames, &self.scope, &self.errors];
+        for file in files.into_iter().chain(&self.disk) {
             fcntl_setfd(&file.0, flags)?;
         }
         Ok(())
@@ -70,7 +79,15 @@ impl Exchange {
 #[derive(Debug)]
 pub struct Shared(File);
 
+fn wrong(why: io::Error) -> Error {
+    Error::io("write", Path::new("a file in memory"), &why)
+}
+
 impl Shared {
+    fn make(name: &str) -> io::Result<Shared> {
+        Ok(Shared(memfd_create(name, MemfdFlags::CLOEXEC)?.into()))
+    }
+
     /// Its path in the program that inherited it.
     pub fn path(&self) -> String {
         use std::os::fd::AsRawFd;

@@ -18,6 +18,8 @@ pub const END: &str = "isolator-guest: end";
 pub struct Job {
     /// Files of kernel modules to load first, in order.
     pub modules: Vec<String>,
+    /// Whether there is a scratch disk to mount.
+    pub disk: bool,
     /// What to do then.
     pub task: Task,
 }

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! - [`scenario`]: what is run; [`kernel`] and [`boot`]: on what; [`mode`]: how.
-//! - [`initramfs`], [`qemu`]: one guest, from the job to its console, frames and scope file.
+//! - [`initramfs`], [`disk`], [`qemu`]: one guest, from the job to its console, frames and scope file.
 //! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read; [`run`] makes one [`evidence::lab::LabDocument`];
 //!   [`matrix`] sets several side by side, [`gate`] holds one against a baseline.
 //! - [`guest`]: what runs inside.
@@ -32,6 +32,7 @@
 //! its rows in [`evidence::lab::LabDocument`]. Nothing of it is built.
 
 pub mod boot;
+pub mod disk;
 pub mod exchange;
 pub mod frame;
 pub mod gate;

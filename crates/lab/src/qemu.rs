@@ -17,7 +17,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process
 use crate::exchange::Exchange;
 use crate::job::END;
 use crate::kernel::{Architecture, Kernel};
-use crate::{Error, Result, frame, scope};
+use crate::{Error, Result, disk, frame, scope};
 
 /// The hidden verb under which this program becomes the emulator, to die with its parent.
 pub const VERB: &str = "lab-emulator";
@@ -25,7 +25,8 @@ pub const VERB: &str = "lab-emulator";
 /// Memory of a guest, in MiB.
 const MEMORY_MIB: u32 = 1024;
 
-/// The most that an emulator may write into one file: a kernel that complains without end must not fill the memory.
+/// The most that an emulator may write into one file, unless one of them is a disk: a kernel that complains without
+/// end must not fill the memory.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// How long guests are waited for.
@@ -59,6 +60,8 @@ pub struct Guest<'a> {
     pub cpus: u32,
     /// The scope's plugin with its arguments but `out`.
     pub scope: Option<String>,
+    /// Whether it has a scratch disk.
+    pub disk: bool,
     /// When it has to be over.
     pub patience: Patience,
 }
@@ -117,7 +120,7 @@ pub fn version(architecture: Architecture) -> Result<String> {
 
 /// Runs a guest to its end; an error where it did not end in order, with its last words.
 pub fn run(guest: &Guest<'_>) -> Result<Left> {
-    let files = Exchange::new(guest.initramfs)?;
+    let files = exchange(guest)?;
     let mut command = emulator(guest, &files, Console::File)?;
     // A group of its own: a terminal's Ctrl-C is for this program, which then ends the emulator.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(files.errors.output()?);
@@ -130,11 +133,20 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
     Err(broken(guest.kernel, &Words { console: &console, said: &said, sent: !frames.is_empty() }, ending))
 }
 
+fn exchange(guest: &Guest<'_>) -> Result<Exchange> {
+    let files = Exchange::new(guest.initramfs)?;
+    if guest.disk { files.with_disk() } else { Ok(files) }
+}
+
 /// The command that becomes the emulator.
 fn emulator(guest: &Guest<'_>, files: &Exchange, console: Console) -> Result<Command> {
     let own = std::env::current_exe().map_err(|e| Error::io("find", Path::new("this program"), &e))?;
     let mut command = Command::new(own);
-    command.arg(VERB).arg(std::process::id().to_string()).args(command_line(guest, files, console));
+    let most = if guest.disk { disk::BYTES } else { MOST_BYTES };
+    command
+        .arg(VERB)
+        .args([std::process::id().to_string(), most.to_string()])
+        .args(command_line(guest, files, console));
     Ok(command)
 }
 
@@ -218,7 +230,7 @@ fn wait(emulator: &mut Child, patience: &Patience) -> Ending {
 
 /// Runs a guest whose console is this terminal, until it ends.
 pub fn interactive(guest: &Guest<'_>) -> Result<()> {
-    let files = Exchange::new(guest.initramfs)?;
+    let files = exchange(guest)?;
     let mut child = start(guest, &files, &mut emulator(guest, &files, Console::Terminal)?)?;
     match child.wait() {
         Ok(status) if status.success() => Ok(()),
@@ -260,6 +272,10 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
     add(&["-device", "virtio-serial-pci,ioeventfd=off"]);
     add(&["-chardev", &format!("file,id=frames,path={}", files.frames.path())]);
     add(&["-device", &format!("virtserialport,chardev=frames,name={}", crate::job::PORT)]);
+    if let Some(disk) = &files.disk {
+        add(&["-drive", &format!("if=none,id=disk,format=raw,cache=unsafe,file={}", disk.path())]);
+        add(&["-device", "virtio-blk-pci,drive=disk,ioeventfd=off"]);
+    }
     if let Some(scope) = &guest.scope {
         add(&["-plugin", &format!("{scope},out={}", files.scope.path())]);
     }
@@ -269,10 +285,11 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
 }
 
 /// Becomes the emulator, which the kernel ends as soon as the starting thread is gone. Arguments: the process that
-/// started it, the program, its arguments.
+/// started it, the most bytes of a file, the program, its arguments.
 pub fn become_emulator(mut args: impl Iterator<Item = String>) -> ExitCode {
     let parent = args.next().and_then(|id| Pid::from_raw(id.parse().ok()?));
-    let limit = Rlimit { current: Some(MOST_BYTES), maximum: Some(MOST_BYTES) };
+    let most = args.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(MOST_BYTES);
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
     // One that is gone already sends no signal any more.
     if set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
         && setrlimit(Resource::Fsize, limit).is_ok()

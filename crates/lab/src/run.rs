@@ -16,7 +16,7 @@ use crate::job::{BUNDLE, END, Job, Measure, Task};
 use crate::kernel::{Architecture, Kernel};
 use crate::qemu::{Guest, Left, Patience};
 use crate::scenario::Scenario;
-use crate::{Error, Result, boot, initramfs, log, qemu, scope, store, symbols, witness};
+use crate::{Error, Result, boot, disk, initramfs, log, qemu, scope, store, symbols, witness};
 
 /// What the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
@@ -240,11 +240,13 @@ fn side_by_side(
 }
 
 fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Result<Gave> {
-    let job = Job { modules: Vec::new(), task: Task::Measure(task(asked, experiment)) };
+    let has_disk = disk::needed(experiment.load, &experiment.scenario.storms);
+    let job = Job { modules: Vec::new(), disk: has_disk, task: Task::Measure(task(asked, experiment)) };
     let program = initramfs::guest_program(asked.kernel.architecture)?;
     let kinds = experiment.scenario.storms.iter().filter_map(|name| storm::kind(name)).collect::<Vec<_>>();
-    let needed =
-        PORT_MODULES.iter().chain(kinds.iter().flat_map(|kind| kind.modules)).copied().collect::<Vec<_>>();
+    let disk_modules = if has_disk { disk::MODULES } else { &[] };
+    let needed = PORT_MODULES.iter().chain(disk_modules).chain(kinds.iter().flat_map(|kind| kind.modules));
+    let needed = needed.copied().collect::<Vec<_>>();
     let carried = kinds.iter().flat_map(|kind| kind.carried).copied().collect::<Vec<_>>();
     let files = |names: &[&str]| initramfs::modules(asked.kernel.modules.as_deref(), names);
     // Programs of this machine run in guests of its own architecture only; elsewhere the load says that it is missing.
@@ -263,6 +265,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         mode: asked.mode,
         cpus: asked.cpus,
         scope: plugin.map(str::to_string),
+        disk: has_disk,
         patience: asked.patience.or(asked.duration + FUSE + AROUND),
     };
     let left = store::kept(&guest, asked.fresh)?;

@@ -9,14 +9,15 @@ use crate::job::{Job, Task};
 use crate::kernel::Kernel;
 use crate::qemu::{Guest, Patience};
 use crate::run::PORT_MODULES;
-use crate::{Result, boot, initramfs, qemu};
+use crate::{Result, boot, disk, initramfs, qemu};
 
 /// Runs a guest until the person ends it.
 pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32) -> Result<()> {
     qemu::version(kernel.architecture)?;
-    let job = Job { modules: Vec::new(), task: Task::Shell };
+    let job = Job { modules: Vec::new(), disk: true, task: Task::Shell };
     let program = initramfs::guest_program(kernel.architecture)?;
-    let modules = PORT_MODULES.iter().chain(storm::KINDS.iter().flat_map(|kind| kind.modules)).copied();
+    let modules = PORT_MODULES.iter().chain(disk::MODULES);
+    let modules = modules.chain(storm::KINDS.iter().flat_map(|kind| kind.modules)).copied();
     let modules = initramfs::modules(kernel.modules.as_deref(), &modules.collect::<Vec<_>>());
     let carried = storm::KINDS.iter().flat_map(|kind| kind.carried).copied().collect::<Vec<_>>();
     let carried = initramfs::modules(kernel.modules.as_deref(), &carried);
@@ -30,6 +31,7 @@ pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32) -> Result<()> {
         mode: Mode::Count,
         cpus,
         scope: None,
+        disk: true,
         patience: Patience::default(),
     };
     qemu::interactive(&guest)

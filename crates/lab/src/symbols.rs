@@ -27,7 +27,7 @@ pub fn of(kernel: &Kernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<Pa
 
 /// Boots a guest that sends its symbols; as short as a guest can be.
 pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
-    let job = Job { modules: Vec::new(), task: Task::Symbols };
+    let job = Job { modules: Vec::new(), disk: false, task: Task::Symbols };
     let program = initramfs::guest_program(kernel.architecture)?;
     let modules = initramfs::modules(kernel.modules.as_deref(), run::PORT_MODULES);
     let parts = Parts { program: &program, modules, carried: Vec::new(), programs: Vec::new() };
@@ -38,6 +38,7 @@ pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
         mode,
         cpus: 1,
         scope: None,
+        disk: false,
         patience,
     };
     let left = qemu::run(&guest)?;

@@ -12,16 +12,20 @@ mod trace;
 
 use std::error::Error;
 use std::fs::{self, File, OpenOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 
-use crate::frame;
 use crate::job::{END, JOB, Job, PORT, Task};
+use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// How long a disk may take to come up once its driver is there.
+const PROBING: Duration = Duration::from_secs(10);
 
 /// MODULE_INIT_COMPRESSED_FILE of finit_module(2).
 const COMPRESSED: i32 = 4;
@@ -47,6 +51,9 @@ fn init() -> Result<()> {
     mounts()?;
     let job: Job = serde_json::from_slice(&fs::read(JOB)?)?;
     load_modules(&job.modules)?;
+    if job.disk {
+        mount_disk()?;
+    }
     match &job.task {
         Task::Symbols => send(&mut port()?, "symbols", symbols()?.as_bytes()),
         Task::Measure(task) => measure::run(task, &mut port()?),
@@ -98,6 +105,21 @@ fn load_module(file: &str) -> Result<()> {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
         Err(why) => Err(format!("cannot load the module {file}: {why}").into()),
     }
+}
+
+/// Mounts the scratch disk, which comes up a moment after its driver.
+fn mount_disk() -> Result<()> {
+    let device = Path::new("/dev").join(disk::DEVICE);
+    let began = Instant::now();
+    while !device.exists() {
+        if began.elapsed() > PROBING {
+            return Err("no scratch disk came up: this kernel has no driver of virtio disks".into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::create_dir_all(disk::FOLDER)?;
+    let mounted = mount(&device, disk::FOLDER, disk::KIND, MountFlags::empty(), None);
+    Ok(mounted.map_err(|why| format!("cannot mount the scratch disk as {}: {why}", disk::KIND))?)
 }
 
 /// The port whose name is [`PORT`].

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Disk I/O through the kernel's block layer, to a device that takes everything and keeps nothing (null_blk): direct,
-//! and by way of the page cache with a sync.
+//! Disk I/O on the guest's scratch disk, through its file system: direct, and by way of the page cache with a sync.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::Duration;
 
 use rand::RngExt;
 
+use crate::disk;
 use crate::guest::Result;
 use crate::guest::storm::{Context, Kind, Storm};
 
 pub const DISK: Kind = Kind {
     name: "disk",
-    about: "reads and writes a block device, directly and through the page cache with a sync",
+    about: "reads and writes a file on a disk, directly and through the page cache with a sync",
     rounds: 50,
     pace: Duration::from_millis(50),
-    modules: &["configfs", "null_blk"],
+    modules: &[],
     carried: &[],
     ready: |_| Ok(Box::new(Disk::ready()?)),
 };
 
-const DEVICE: &str = "/dev/nullb0";
-const STATISTICS: &str = "/sys/block/nullb0/stat";
+/// The file; nobody needs its name once it is open.
+const FILE: &str = "isolator-storm";
 
-/// Where on the device: direct I/O in the lower part, the page cache's in the upper one.
+/// Where in it: direct I/O in the lower part, the page cache's in the upper one.
 const BLOCKS: u64 = 1024;
 
 /// Direct I/O wants its memory aligned as the device's blocks are.
@@ -40,23 +41,27 @@ struct Disk {
 
 impl Disk {
     fn ready() -> Result<Disk> {
+        let file = Path::new(disk::FOLDER).join(FILE);
         let open = |flags| {
-            let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(DEVICE);
-            file.map_err(|e| format!("{DEVICE}: {e}"))
+            let mut options = OpenOptions::new();
+            let opened = options.read(true).write(true).create(true).custom_flags(flags).open(&file);
+            opened.map_err(|e| format!("{}: {e}", file.display()))
         };
-        let block = Box::new(Block([7; 64 << 10]));
-        Ok(Disk { direct: open(libc::O_DIRECT)?, cached: open(0)?, block, done: done()? })
+        let (direct, cached) = (open(libc::O_DIRECT)?, open(0)?);
+        fs::remove_file(&file)?;
+        Ok(Disk { direct, cached, block: Box::new(Block([7; 64 << 10])), done: done()? })
     }
 }
 
-/// Reads and writes that the device has completed (Documentation/block/stat.rst).
+/// Reads and writes that the disk has completed (Documentation/block/stat.rst).
 fn done() -> Result<(u64, u64)> {
-    let statistics = fs::read_to_string(STATISTICS)?;
+    let file = Path::new("/sys/block").join(disk::DEVICE).join("stat");
+    let statistics = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let figures =
         statistics.split_whitespace().map(str::parse).collect::<std::result::Result<Vec<u64>, _>>()?;
     match figures[..] {
         [reads, _, _, _, writes, ..] => Ok((reads, writes)),
-        _ => Err(format!("{STATISTICS} is not as it was").into()),
+        _ => Err(format!("{} is not as it was", file.display()).into()),
     }
 }
 
@@ -75,10 +80,8 @@ impl Storm for Disk {
         let (reads, writes) = done()?;
         let (reads, writes) = (reads - self.done.0, writes - self.done.1);
         if reads < rounds || writes < 2 * rounds {
-            return Err(
-                format!("in {rounds} rounds the device counted {reads} reads, {writes} writes").into()
-            );
+            return Err(format!("in {rounds} rounds the disk counted {reads} reads, {writes} writes").into());
         }
-        Ok(format!("{rounds} rounds; the device counted {reads} reads and {writes} writes"))
+        Ok(format!("{rounds} rounds; the disk counted {reads} reads and {writes} writes"))
     }
 }
