@@ -36,6 +36,28 @@ pub struct Excursion {
     pub path: Vec<(String, u64)>,
 }
 
+/// A line of the record, as far as it is read here: its first key says what it is.
+enum Line {
+    Begin(Begin),
+    Excursion(Excursion),
+    Sum(Sum),
+    End(End),
+}
+
+impl Line {
+    /// Reads a line; none where it is of another kind, or cut short.
+    fn read(text: &str) -> Option<Line> {
+        let (kind, _) = text.strip_prefix("{\"")?.split_once('"')?;
+        match kind {
+            "begin" => serde_json::from_str(text).ok().map(Line::Begin),
+            "cpu" => serde_json::from_str(text).ok().map(Line::Excursion),
+            "summary" => serde_json::from_str(text).ok().map(Line::Sum),
+            "end" => serde_json::from_str(text).ok().map(Line::End),
+            _ => None,
+        }
+    }
+}
+
 /// A line with sums.
 #[derive(Debug, Deserialize)]
 struct Sum {
@@ -51,7 +73,6 @@ struct Sum {
 /// A line that begins a window.
 #[derive(Debug, Deserialize)]
 struct Begin {
-    begin: u32,
     cpu: u32,
     at_ns: u64,
 }
@@ -89,30 +110,35 @@ pub fn plugin() -> Result<PathBuf> {
 pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
     let mut rows: BTreeMap<u32, LabRow> = BTreeMap::new();
     let mut begun = BTreeMap::new();
-    for line in record.lines() {
-        if let Ok(Begin { begin: 1, cpu, at_ns }) = serde_json::from_str(line) {
-            begun.insert(cpu, at_ns);
-        } else if let Ok(end) = serde_json::from_str::<End>(line) {
-            let row = rows.entry(end.cpu).or_default();
-            let length_ns = end.at_ns.saturating_sub(begun.remove(&end.cpu).unwrap_or(end.at_ns));
-            row.seconds_guest += length_ns as f64 / 1e9;
-            row.excursions += end.excursions;
-            row.kernel_instructions += end.kernel_instructions;
-            row.max_kernel_instructions = row.max_kernel_instructions.max(end.max_kernel_instructions);
-            row.user_instructions += end.user_instructions;
-            row.records_dropped += end.lines_dropped;
-        } else if let Ok(sum) = serde_json::from_str::<Sum>(line) {
-            let row = rows.entry(sum.cpu).or_default();
-            let entry = row.by_entry.entry(name(&sum.entry, sum.offset)).or_default();
-            entry.count += sum.count;
-            entry.instructions += sum.instructions;
-            entry.max = entry.max.max(sum.max);
-        }
-    }
-    for excursion in excursions(record) {
-        let Some(row) = rows.get_mut(&excursion.cpu) else { continue };
-        for (function, count) in excursion.path {
-            *row.functions.entry(function).or_default() += count;
+    let mut entered: BTreeMap<u32, BTreeMap<String, u64>> = BTreeMap::new();
+    for line in record.lines().filter_map(Line::read) {
+        match line {
+            Line::Begin(Begin { cpu, at_ns }) => {
+                begun.insert(cpu, at_ns);
+            }
+            Line::Excursion(excursion) => {
+                let functions = entered.entry(excursion.cpu).or_default();
+                for (function, count) in excursion.path {
+                    *functions.entry(function).or_default() += count;
+                }
+            }
+            Line::Sum(sum) => {
+                let row = rows.entry(sum.cpu).or_default();
+                let entry = row.by_entry.entry(name(&sum.entry, sum.offset)).or_default();
+                entry.count += sum.count;
+                entry.instructions += sum.instructions;
+                entry.max = entry.max.max(sum.max);
+            }
+            Line::End(end) => {
+                let row = rows.entry(end.cpu).or_default();
+                let length_ns = end.at_ns.saturating_sub(begun.remove(&end.cpu).unwrap_or(end.at_ns));
+                row.seconds_guest += length_ns as f64 / 1e9;
+                row.excursions += end.excursions;
+                row.kernel_instructions += end.kernel_instructions;
+                row.max_kernel_instructions = row.max_kernel_instructions.max(end.max_kernel_instructions);
+                row.user_instructions += end.user_instructions;
+                row.records_dropped += end.lines_dropped;
+            }
         }
     }
     if rows.is_empty() {
@@ -124,19 +150,22 @@ pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
             "use a program of this version as the guest",
         ));
     }
-    let finish = |(cpu, mut row): (u32, LabRow)| {
-        let mut most = row.functions.into_iter().collect::<Vec<_>>();
+    let mut finish = |(cpu, row): (u32, LabRow)| {
+        let functions = entered.remove(&cpu).unwrap_or_default();
+        let mut most = functions.into_iter().collect::<Vec<_>>();
         most.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         most.truncate(FUNCTIONS);
-        row.functions = most.into_iter().collect();
-        LabRow { scenario: scenario.to_string(), cpu, ..row }
+        LabRow { scenario: scenario.to_string(), cpu, functions: most.into_iter().collect(), ..row }
     };
-    Ok(rows.into_iter().map(finish).collect())
+    Ok(rows.into_iter().map(&mut finish).collect())
 }
 
 /// The single excursions, in order.
 pub fn excursions(record: &str) -> impl Iterator<Item = Excursion> + '_ {
-    record.lines().filter_map(|line| serde_json::from_str(line).ok())
+    record.lines().filter_map(|line| match Line::read(line)? {
+        Line::Excursion(excursion) => Some(excursion),
+        _ => None,
+    })
 }
 
 /// What an entry is called: the symbol, and where the symbol is a table, which place of it.
