@@ -72,21 +72,13 @@ pub fn label(scenario: &str, load: &str) -> String {
     if load == IDLE { scenario.to_string() } else { format!("{scenario} under {load}") }
 }
 
-/// What makes a result none: a storm without effect, a kernel that complained.
+/// What makes a run no result, in a line with a cure.
 pub fn complaint(document: &LabDocument) -> Option<String> {
-    if let Some(storm) = document.storms.iter().find(|storm| !storm.took_effect) {
-        let StormDid { scenario, name, did, .. } = storm;
-        let cure = "run it on another kernel, or leave it out";
-        return Some(format!(
-            "cannot count the storm {name} in {scenario}: it took no effect: {did}; {cure}"
-        ));
-    }
-    (document.guest_log.verdict == LogVerdict::Bad).then(|| {
-        let first = document.guest_log.warnings.first().map_or("", String::as_str);
-        format!(
-            "cannot trust the guest: its kernel complained: {first}; see guest_log in lab.json of the bundle"
-        )
-    })
+    let failures = document.failures();
+    let (first, more) = failures.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
+    let cure = "see lab.json of the bundle, and run it on another kernel or without that storm";
+    Some(format!("cannot use what was counted: {first}{more}; {cure}"))
 }
 
 /// One guest's task: a scenario under a load.
@@ -100,9 +92,7 @@ struct Experiment<'a> {
 impl<'a> Experiment<'a> {
     fn all(asked: &'a Asked, scenarios: &'a [Scenario]) -> Vec<Experiment<'a>> {
         let under = |scenario: &'a Scenario, load: &'a String| {
-            let label =
-                if load == IDLE { scenario.name.clone() } else { format!("{} under {load}", scenario.name) };
-            Experiment { scenario, load, label }
+            Experiment { scenario, load, label: label(&scenario.name, load) }
         };
         scenarios
             .iter()
