@@ -155,7 +155,8 @@ pub enum LogVerdict {
     Bad,
 }
 
-/// The guest's own record of interruptions against the scope's, matched in order.
+/// The guest's own record of interruptions against the scope's, matched in order. Of long records the beginnings are
+/// compared, and the rest is counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Witness {
     /// The scenario.
@@ -166,6 +167,12 @@ pub struct Witness {
     pub named: u64,
     /// Interruptions that the scope saw.
     pub seen: u64,
+    /// Interruptions that the guest's tracing named beyond those that were compared.
+    #[serde(default)]
+    pub named_beyond: u64,
+    /// Interruptions that the scope saw beyond those that were compared.
+    #[serde(default)]
+    pub seen_beyond: u64,
     /// Those in both.
     pub matched: u64,
     /// matched / seen: what part of the truth the guest names.

@@ -9,7 +9,7 @@ use evidence::lab::Witness;
 
 use crate::scope::{self, Excursion};
 
-/// No longer lists are aligned; the rest is cut off on both sides.
+/// No longer lists are aligned, since that takes memory by the square; what is beyond is counted and said.
 const LONGEST: usize = 4000;
 
 /// How many differences are told.
@@ -32,9 +32,9 @@ const NAMES: &[(&str, &str)] = &[
 
 /// Compares what tracefs printed for one CPU with what the scope recorded of it.
 pub fn compare(scenario: &str, cpu: u32, trace: &str, record: &str) -> Witness {
-    let named = trace.lines().filter_map(event).take(LONGEST).collect::<Vec<_>>();
+    let (named, named_beyond) = longest(trace.lines().filter_map(event));
     let seen = scope::excursions(record).filter(|one| one.cpu == cpu);
-    let seen = seen.flat_map(served).take(LONGEST).collect::<Vec<_>>();
+    let (seen, seen_beyond) = longest(seen.flat_map(served));
     let pairs = tightest(&named, &seen);
     let within = match (pairs.first(), pairs.last()) {
         (Some((first, _)), Some((last, _))) => *first..last + 1,
@@ -55,11 +55,19 @@ pub fn compare(scenario: &str, cpu: u32, trace: &str, record: &str) -> Witness {
         cpu,
         named: named_count,
         seen: seen.len() as u64,
+        named_beyond,
+        seen_beyond,
         matched,
         recall: share(seen.len() as u64),
         precision: share(named_count),
         differences: untrue.chain(unnamed).take(TOLD).collect(),
     }
+}
+
+/// What is aligned of a list, and how many are beyond.
+fn longest(mut list: impl Iterator<Item = String>) -> (Vec<String>, u64) {
+    let compared = list.by_ref().take(LONGEST).collect();
+    (compared, list.count() as u64)
 }
 
 /// The tracepoint of a line: `isolator-99 [001] d.h.. 12.345678: local_timer_entry: vector=236`.
@@ -188,6 +196,15 @@ mod tests {
         assert_eq!((witness.seen, witness.named, witness.matched), (3, 3, 3));
         let silent = compare("x", 1, &after, "");
         assert_eq!((silent.seen, silent.named, silent.recall, silent.precision), (0, 0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn what_is_beyond_the_longest_lists_is_counted() {
+        let line = "x-1 [001] d.h.. 1.000: local_timer_entry: vector=236\n";
+        let timer: (&str, &[(&str, u64)]) = ("asm_x", &[("sysvec_apic_timer_interrupt", 1)]);
+        let witness = compare("x", 1, &line.repeat(LONGEST + 7), &record(&vec![timer; LONGEST + 3]));
+        assert_eq!((witness.named_beyond, witness.seen_beyond), (7, 3));
+        assert_eq!((witness.seen, witness.matched), (LONGEST as u64, LONGEST as u64));
     }
 
     #[test]

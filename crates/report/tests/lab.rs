@@ -66,6 +66,8 @@ fn witness_storms_emulator_and_seed_are_shown() {
         assert!(section(&page, "witness").contains(&format!(">{cell}</td>")), "{cell}");
     }
     assert!(section(&page, "witness").contains("only the guest names call_function_single_entry, 5 times"));
+    assert!(section(&page, "witness").contains("not compared, since the records are too long: 0 more"));
+    assert!(section(&page, "witness").contains("1,234 more that the scope saw"));
     assert!(section(&page, "storms").contains("module-load switched 120 times"));
     for fact in ["QEMU 7.2.22", "<td class=\"text\">7</td>", "skew_tick=1", "debian-rt", "45db45db"] {
         assert!(section(&page, "lab").contains(fact), "{fact}");

@@ -192,8 +192,17 @@ fn seen(witness: &Witness) -> Seen {
         recall: text::share(witness.recall),
         precision: text::share(witness.precision),
         differ: witness.matched < witness.named.max(witness.seen),
-        differences: differences.into_iter().map(often).collect(),
+        differences: beyond(witness).into_iter().chain(differences.into_iter().map(often)).collect(),
     }
+}
+
+/// What was not compared, where records were too long for it.
+pub(crate) fn beyond(witness: &Witness) -> Option<String> {
+    let (named, seen) = (witness.named_beyond, witness.seen_beyond);
+    (named > 0 || seen > 0).then(|| {
+        let (named, seen) = (text::count(named), text::count(seen));
+        format!("not compared, since the records are too long: {named} more that the guest names and {seen} more that the scope saw")
+    })
 }
 
 /// A fact's name, and how it is found.

@@ -162,8 +162,9 @@ fn named(storm: &StormDid) -> String {
 
 fn agreed(witness: &Witness) -> String {
     let share = |share| text::share(share).replace(' ', &JOINT.to_string());
+    let beyond = crate::lab::beyond(witness).map_or(String::new(), |words| format!("; {words}"));
     format!(
-        "{} on cpu {}: the guest names {} interruptions, the scope saw {}, {} agree (recall {}, precision {})",
+        "{} on cpu {}: the guest names {} interruptions, the scope saw {}, {} agree (recall {}, precision {}){beyond}",
         witness.scenario,
         witness.cpu,
         text::count(witness.named),

@@ -90,6 +90,8 @@ fn document(boot_line: &str) -> LabDocument {
             cpu: 1,
             named: 3_984,
             seen: 4_000,
+            named_beyond: 0,
+            seen_beyond: 1_234,
             matched: 3_884,
             recall: 0.971,
             precision: 0.974_899,
