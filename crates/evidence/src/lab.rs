@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Why a run in the mode `count` has no verdict, and how to get one.
+pub const NO_VERDICT: &str = "no verdict on a deadline can be had in the mode count: it counts interruptions and keeps \
+    no latency; for a verdict run isolator prove on the machine itself";
+
 /// What the lab ran and what the scope saw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabDocument {

@@ -9,6 +9,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::lab::{self, Mode};
 use crate::manifest::{RowKey, SCHEMA_VERSION};
 use crate::reader::{Bundle, Row};
 use crate::summary::Summary;
@@ -167,8 +168,13 @@ fn over(row: &Row, summary: &Summary, judged: &RowVerdict) -> String {
 fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> {
     let manifest = &bundle.manifest;
     let mut reasons = Vec::new();
-    if !rows.iter().any(RowVerdict::measured) {
-        reasons.push("nothing was measured".to_string());
+    if let Some(lab) = &bundle.lab {
+        reasons.extend(lab.failures());
+    }
+    match &bundle.lab {
+        Some(lab) if lab.mode == Mode::Count => reasons.push(lab::NO_VERDICT.to_string()),
+        _ if rows.iter().any(RowVerdict::measured) => {}
+        _ => reasons.push("nothing was measured".to_string()),
     }
     reasons.extend(
         manifest

@@ -6,6 +6,7 @@ mod common;
 use common::{Plan, lab};
 use evidence::Bundle;
 use evidence::lab::LogVerdict;
+use evidence::verdict::Verdict;
 
 fn html(bundles: &[Bundle]) -> String {
     report::html(bundles).unwrap()
@@ -24,6 +25,10 @@ fn section<'p>(page: &'p str, id: &str) -> &'p str {
 
 #[test]
 fn a_count_is_no_verdict_and_no_latency() {
+    let verdict = Verdict::of(&lab::isolated());
+    assert!(!verdict.held && verdict.limit_ns.is_none());
+    let [why] = verdict.reasons.as_slice() else { panic!("{:?}", verdict.reasons) };
+    assert!(why.starts_with("no verdict on a deadline can be had in the mode count: "), "{why}");
     let page = html(&[lab::isolated()]);
     assert!(heading(&page).ends_with("5,402 excursions in 3 scenarios"), "{}", heading(&page));
     for wrong in ["nothing was measured", "Nothing was measured", "Unproven", "id=\"maxima\"", "id=\"tail\""]
@@ -31,7 +36,7 @@ fn a_count_is_no_verdict_and_no_latency() {
         assert!(!page.contains(wrong), "{wrong}");
     }
     for said in
-        ["Mode count.", "none of them is a time or a latency", "all 2 took effect", "clean, 1,841 lines"]
+        ["Mode count.", "none of them is a time or a latency, so no verdict on a deadline can be had in this mode", "all 2 took effect", "clean, 1,841 lines"]
     {
         assert!(page.contains(said), "{said}");
     }
@@ -78,6 +83,8 @@ fn witness_storms_emulator_and_seed_are_shown() {
 fn an_idle_storm_or_a_complaining_kernel_is_no_result() {
     let mut idle = lab::isolated();
     lab::of(&mut idle).storms[1].took_effect = false;
+    let why = &Verdict::of(&idle).reasons[0];
+    assert!(why.contains("took no effect"), "{why}");
     let page = html(&[idle]);
     assert!(heading(&page).contains("✗") && heading(&page).contains("No result: 1 storm took no effect"));
     assert!(page.contains("only 1 of 2 took effect") && section(&page, "storms").contains("✗ NO"));

@@ -134,7 +134,7 @@ fn a_lab_run_is_a_line_a_scenario_with_what_entered_below_it() {
     let cells: Vec<_> = lines[3].split_whitespace().collect();
     assert_eq!(cells, ["static-keys", "1", "10.0", "362", "613,470", "16,785"]);
     assert_eq!(lines[4], "    360 asm_sysvec_call_function_single, 2 asm_sysvec_timer");
-    assert!(text.contains("no latencies") && text.contains("(recall 97.1 %,"), "{text}");
+    assert!(text.contains("no verdict on a") && text.contains("(recall 97.1 %,"), "{text}");
     assert_eq!(*lines.last().unwrap(), "==> 5,402 excursions in 3 scenarios");
 }
 

@@ -143,7 +143,8 @@ fn words(mode: Mode) -> &'static str {
         Mode::Count => {
             "An emulated guest, looked at from outside its kernel. Counted is every excursion of the isolated CPU: \
              each way from user code into the kernel and back, with the kernel instructions in it. The counts are \
-             exact; none of them is a time or a latency."
+             exact; none of them is a time or a latency, so no verdict on a deadline can be had in this mode: for a \
+             verdict run isolator prove on the machine itself."
         }
         Mode::Virtual => {
             "An emulated guest whose clock counts instructions: each is one virtual nanosecond. Latencies are the \

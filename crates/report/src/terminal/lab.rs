@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, StormDid, Witness};
+use evidence::lab::{NO_VERDICT, GateDocument, LabDocument, LabRow, MatrixDocument, Mode, StormDid, Witness};
 
 use super::column::{self, Column};
 use super::{JOINT, Paint, Style, banner, wrapped};
@@ -125,8 +125,8 @@ fn rows(out: &mut String, rows: &[LabRow], style: Style) {
         let _ = writeln!(out, "{}", column::line(cells));
         entries(out, row, style);
     }
-    let caption = "counts of the isolated CPU's ways into the kernel and back; no latencies";
-    wrapped(out, "", caption, Paint::Quiet, style);
+    let caption = "counts of the isolated CPU's ways into the kernel and back";
+    wrapped(out, "", &format!("{caption}; {NO_VERDICT}"), Paint::Quiet, style);
     out.push('\n');
 }
 
