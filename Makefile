@@ -14,6 +14,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 PROVE ?= --loads idle,cpu,l2,storage,system,net,ipi --duration 10s --warm-up 1s
 
 BIN := $(DESTDIR)$(PREFIX)/bin
+LIB := $(DESTDIR)$(PREFIX)/lib/isolator
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -25,6 +26,7 @@ GUEST := $(shell uname -m)
 MUSL := $(GUEST)-unknown-linux-musl
 LAB ?= matrix short
 BESIDE ?= $(TARGET)/release
+PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
 .PHONY: build prove test proof-model lab guest bench fuzz docs dist install uninstall clean-root help
 
@@ -69,9 +71,10 @@ docs: build ## docs/schema, from the program
 dist: build ## static binaries for x86_64 and aarch64 in dist/
 	@tools/dist $(SHARE)
 
-install: | $(SHARE) ## program, man pages, completions; PREFIX and DESTDIR as usual
-	install -d $(BIN) $(MAN) $(BASH) $(ZSH) $(FISH)
+install: | $(SHARE) $(PARTS) ## program, what its lab needs, man pages, completions; PREFIX and DESTDIR as usual
+	install -d $(BIN) $(LIB) $(MAN) $(BASH) $(ZSH) $(FISH)
 	install -m 755 $(ISOLATOR) $(BIN)
+	install -m 755 $(PARTS) $(LIB)
 	install -m 644 $(SHARE)/man/*.1 $(MAN)
 	install -m 644 $(SHARE)/completions/isolator.bash $(BASH)/isolator
 	install -m 644 $(SHARE)/completions/_isolator $(ZSH)
@@ -80,7 +83,11 @@ install: | $(SHARE) ## program, man pages, completions; PREFIX and DESTDIR as us
 $(SHARE):
 	@$(MAKE) build
 
+$(PARTS):
+	@$(MAKE) guest
+
 uninstall: ## what install put there
+	rm -f $(LIB)/isolator-* && rmdir $(LIB)
 	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
 	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish
 

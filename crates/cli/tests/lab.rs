@@ -161,6 +161,29 @@ fn a_guest_program_that_is_not_there_is_named() {
 }
 
 #[test]
+fn an_installed_program_finds_its_parts_in_lib() {
+    if skipped_for_lack_of(EMULATOR) {
+        return;
+    }
+    let lab = Lab::new();
+    let kernel = lab.kernel("hanging", &hanging());
+    for folder in ["bin", "lib", "lib/isolator"] {
+        fs::create_dir(lab.at(folder)).unwrap();
+    }
+    fs::rename(lab.at("isolator"), lab.at("bin/isolator")).unwrap();
+    for part in ["isolator-x86_64", "isolator-scope.so"] {
+        fs::rename(lab.at(part), lab.at("lib/isolator").join(part)).unwrap();
+    }
+    let mut command = Command::new(lab.at("bin/isolator"));
+    command.args(["lab", "run", "quiet", "--quiet", "-o", "run", "--kernel", &kernel]);
+    command.args(["--arch", "x86_64", "--time-limit", "1s"]).current_dir(lab.folder.path());
+    command.env("XDG_CACHE_HOME", lab.at("cache")).env("TMPDIR", lab.at("tmp"));
+    // It gets as far as running the guest.
+    let line = Ran::from(command.output().unwrap()).line();
+    assert!(line.contains("it said nothing on its console in 1s"), "{line}");
+}
+
+#[test]
 fn a_kernel_that_hangs_silently_ends_at_the_time_limit() {
     for (arch, image) in [("x86_64", hanging()), ("aarch64", hanging_arm64())] {
         if skipped_for_lack_of(&format!("qemu-system-{arch}")) {

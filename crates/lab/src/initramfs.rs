@@ -12,7 +12,7 @@ use cpio::NewcBuilder;
 
 use crate::job::{JOB, Job};
 use crate::kernel::Architecture;
-use crate::{Error, Result};
+use crate::{Error, Result, parts};
 
 /// Where modules lie in a guest.
 const MODULES: &str = "modules";
@@ -21,14 +21,14 @@ const FILE: u32 = 0o100_755;
 const FOLDER: u32 = 0o040_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
-/// The program that guests of an architecture run as init: this one where it is static and of that architecture,
-/// else `isolator-ARCHITECTURE` beside it.
+/// The program that guests of an architecture run as init: `isolator-ARCHITECTURE`; where there is none this one, if
+/// it is static and of that architecture.
 pub fn guest_program(architecture: Architecture) -> Result<PathBuf> {
-    let own = std::env::current_exe().map_err(|e| Error::io("find", Path::new("this program"), &e))?;
-    let beside = own.with_file_name(format!("isolator-{architecture}"));
-    if beside.is_file() {
-        return Ok(beside);
+    let name = format!("isolator-{architecture}");
+    if let Some(program) = parts::find(&name) {
+        return Ok(program);
     }
+    let own = std::env::current_exe().map_err(|e| Error::io("find", Path::new("this program"), &e))?;
     if cfg!(target_env = "musl") && architecture == Architecture::of_this_program() {
         return Ok(own);
     }
@@ -36,7 +36,7 @@ pub fn guest_program(architecture: Architecture) -> Result<PathBuf> {
     Err(Error::new(
         "run guests",
         format!("of {architecture}"),
-        format!("there is no {}", beside.display()),
+        format!("there is no {}", own.with_file_name(name).display()),
         cure,
     ))
 }

@@ -44,6 +44,7 @@ pub mod kernel;
 pub mod log;
 pub mod matrix;
 pub mod mode;
+pub mod parts;
 pub mod qemu;
 pub mod run;
 pub mod scenario;

@@ -9,7 +9,7 @@ use evidence::lab::LabRow;
 use serde::Deserialize;
 
 use crate::kernel::Architecture;
-use crate::{Error, Result};
+use crate::{Error, Result, parts};
 
 /// The plugin's file name.
 pub const PLUGIN: &str = "isolator-scope.so";
@@ -89,12 +89,9 @@ struct End {
     lines_dropped: u64,
 }
 
-/// The plugin: beside the program, or where `make install` puts it.
+/// The plugin's file.
 pub fn plugin() -> Result<PathBuf> {
-    let own = std::env::current_exe().unwrap_or_default();
-    let bin = own.parent().unwrap_or(&own);
-    let places = [bin.join(PLUGIN), bin.join("../lib/isolator").join(PLUGIN)];
-    places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+    parts::find(PLUGIN).ok_or_else(|| {
         Error::new(
             "look at the guest",
             "from outside",
