@@ -41,8 +41,9 @@ struct Probe {
     hits: u64,
 }
 
-/// How far behind the entry another instruction begins: x86-64 with IBT and without, arm64.
-const BEHIND: &[&str] = &["+9", "+5", "+4"];
+/// How far behind the entry another instruction begins that is not the tracer's: x86-64 with IBT and without; arm64,
+/// where two instructions are the tracer's, without BTI and with it.
+const BEHIND: &[&str] = &["+9", "+5", "+8", "+12"];
 
 /// Turning breakpoints into jumps later waits for every task (synchronize_rcu_tasks), and the next probe for that.
 const OPTIMIZATION: &str = "/proc/sys/debug/kprobes-optimization";

@@ -164,7 +164,10 @@ impl Blowing {
             self.next += POSTPONED;
             if self.asked.elapsed() > LOST {
                 let (round, of) = (self.begun, self.kind.rounds);
-                self.failed = Some(format!("the kernel did not let go of its round {round} of {of}"));
+                self.failed = Some(format!(
+                    "given up in its round {round} of {of}, which this kernel had held for {LOST:?}: it may wait for \
+                     the isolated CPU's thread, which never sleeps"
+                ));
             }
         } else if self.failed.is_none() && self.ask.send(Ask::Round).is_ok() {
             (self.begun, self.asked) = (self.begun + 1, Instant::now());
