@@ -4,11 +4,12 @@
 use std::process::Command;
 
 use lab::kernel::{self, Architecture};
+use lab::qemu::Patience;
 
 /// How many times as much of the host's CPU time a guest takes under the scope; or why that is not known.
 pub fn slow_down() -> Result<f64, String> {
-    let kernel =
-        kernel::find("debian-rt", Architecture::of_this_program(), &|_| ()).map_err(|e| e.to_string())?;
+    let kernel = kernel::find("debian-rt", Architecture::of_this_program(), &Patience::default(), &|_| ())
+        .map_err(|e| e.to_string())?;
     let output = Command::new("lab/scope/bench").arg(&kernel.image).output();
     let output = output.map_err(|e| format!("not measured: lab/scope/bench: {e}"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

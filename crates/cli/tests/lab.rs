@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -211,6 +212,42 @@ fn the_first_signal_ends_the_run_with_one_line_and_the_guest_with_it() {
         going.signal(signal);
         Ran::refused(going.end(), "cannot run a guest with hanging: it was told to end; run it again");
         assert!(!lives(emulator));
+        lab.is_clean();
+    }
+}
+
+#[test]
+fn a_signal_while_a_kernel_is_fetched_ends_with_one_line_and_the_fetching_with_it() {
+    if skipped_for_lack_of(EMULATOR) {
+        return;
+    }
+    for signal in [Signal::INT, Signal::TERM] {
+        let lab = Lab::new();
+        let apt = lab.at("apt");
+        fs::create_dir(&apt).unwrap();
+        for (name, script) in
+            [("apt-cache", "echo linux-image-6.12.1-rt-amd64"), ("apt-get", "exec sleep 1000")]
+        {
+            fs::write(apt.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(apt.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let path = format!("{}:{}", apt.display(), std::env::var("PATH").unwrap());
+        let mut command = lab.command("debian-rt", &["--arch", "x86_64"]);
+        let going = Going::run(lab.folder.path(), command.env("PATH", path));
+        let mut fetching = None;
+        wait_for("the fetching", || {
+            let sleeps = |pid: &u32| {
+                fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with("sleep"))
+            };
+            fetching = going.descendants().into_iter().find(sleeps);
+            fetching.is_some()
+        });
+        going.signal(signal);
+        let ran = going.end();
+        let said = ran.stderr.lines().last().unwrap().to_string();
+        assert_eq!(said, "isolator: cannot fetch a kernel: it was told to end; run it again");
+        assert_eq!(ran.status, Some(1));
+        assert!(!lives(fetching.unwrap()));
         lab.is_clean();
     }
 }

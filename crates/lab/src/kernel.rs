@@ -3,9 +3,18 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::qemu::Patience;
 use crate::{Error, Result, image, store};
 
 /// A guest's architecture.
@@ -71,14 +80,22 @@ pub struct Kernel {
     pub digest: String,
 }
 
-/// The kernel called `asked`: `debian-rt`, `debian` (with a version as in `debian-rt:6.1`), or a file.
-pub fn find(asked: &str, architecture: Architecture, say: &dyn Fn(&str)) -> Result<Kernel> {
+/// The kernel called `asked`: `debian-rt`, `debian` (with a version as in `debian-rt:6.1`), or a file. Fetching one ends
+/// where the patience does.
+pub fn find(
+    asked: &str,
+    architecture: Architecture,
+    patience: &Patience,
+    say: &dyn Fn(&str),
+) -> Result<Kernel> {
     let (name, version) = asked.split_once(':').unwrap_or((asked, "6.12"));
-    match name {
-        "debian-rt" => debian(asked, version, "-rt", architecture, say),
-        "debian" => debian(asked, version, "", architecture, say),
-        _ => given(asked, architecture),
-    }
+    let flavour = match name {
+        "debian-rt" => "-rt",
+        "debian" => "",
+        _ => return given(asked, architecture),
+    };
+    let apt = Apt::new(architecture.debian(), patience)?;
+    debian(asked, version, flavour, &apt, architecture, say)
 }
 
 /// A file; its modules are looked for where a package or a build leaves them.
@@ -112,11 +129,11 @@ fn debian(
     asked: &str,
     version: &str,
     flavour: &str,
+    apt: &Apt,
     architecture: Architecture,
     say: &dyn Fn(&str),
 ) -> Result<Kernel> {
     let machine = architecture.debian();
-    let apt = Apt::new(machine)?;
     let package = match apt.newest(version, flavour, machine) {
         Some(package) => package,
         None => {
@@ -151,10 +168,14 @@ fn debian(
 struct Apt {
     state: PathBuf,
     options: Vec<String>,
+    stop: Arc<AtomicBool>,
 }
 
+/// How often it is looked whether somebody wants the end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 impl Apt {
-    fn new(machine: &str) -> Result<Apt> {
+    fn new(machine: &str, patience: &Patience) -> Result<Apt> {
         let state = store::folder("apt")?.join(machine);
         for folder in ["lists/partial", "archives/partial"] {
             let folder = state.join(folder);
@@ -174,6 +195,7 @@ impl Apt {
         Ok(Apt {
             state,
             options: options.into_iter().flat_map(|option| ["-o".to_string(), option]).collect(),
+            stop: Arc::clone(&patience.stop),
         })
     }
 
@@ -182,14 +204,43 @@ impl Apt {
             let cure = "look at the package sources and the network, or give a kernel's file";
             Error::new("run", format!("{program} {}", args.join(" ")), why, cure)
         };
-        let output = Command::new(program).current_dir(&self.state).args(&self.options).args(args).output();
-        let output = output.map_err(|e| failed(&e.to_string()))?;
+        let mut command = Command::new(program);
+        command.current_dir(&self.state).args(&self.options).args(args);
+        let output = self.output(&mut command).map_err(|e| failed(&e.to_string()))?;
+        self.go_on()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             let why = said.lines().rfind(|line| line.starts_with("E:")).unwrap_or("it failed");
             return Err(failed(why));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn go_on(&self) -> Result<()> {
+        if self.stop.load(Ordering::SeqCst) {
+            return Err(Error::new("fetch", "a kernel", "it was told to end", "run it again"));
+        }
+        Ok(())
+    }
+
+    /// What a program printed; it is ended where somebody wants the end.
+    fn output(&self, command: &mut Command) -> io::Result<Output> {
+        // A group of its own: a terminal's Ctrl-C is for this program, which says so and ends the other.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let process = Pid::from_child(&child);
+        let (tell, told) = channel();
+        std::thread::spawn(move || tell.send(child.wait_with_output()));
+        loop {
+            match told.recv_timeout(LOOK_EVERY) {
+                Ok(output) => return output,
+                Err(_) if self.stop.load(Ordering::SeqCst) => {
+                    // Its methods of fetching are children of its own.
+                    let _ = kill_process_group(process, Signal::TERM);
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     fn update(&self) -> Result<()> {
@@ -213,8 +264,9 @@ impl Apt {
         let file = file.ok_or_else(|| Error::new("unpack", package, "apt left no package", "try again"))?;
         let half = folder.with_extension("half");
         let _ = fs::remove_dir_all(&half);
-        let status = Command::new("dpkg-deb").arg("-x").arg(&file).arg(&half).status();
-        if !status.is_ok_and(|status| status.success()) {
+        let unpacked = self.output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&half));
+        self.go_on()?;
+        if !unpacked.is_ok_and(|output| output.status.success()) {
             return Err(Error::new(
                 "unpack",
                 file.display(),

@@ -28,8 +28,9 @@ pub struct Matrix {
     /// What it shows.
     pub about: String,
     step: Vec<Step>,
+    /// What an article measured in the same places.
     #[serde(default)]
-    published: Vec<Published>,
+    pub published: Vec<Published>,
 }
 
 /// One bundle of a matrix.
@@ -48,12 +49,17 @@ struct Step {
 /// What an article measured.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Published {
-    row: String,
-    kernel: String,
-    boot: String,
-    load: String,
-    max_us: f64,
+pub struct Published {
+    /// What the article calls it.
+    pub row: String,
+    /// The kernel, as steps name it.
+    pub kernel: String,
+    /// The boot line, likewise.
+    pub boot: String,
+    /// The load.
+    pub load: String,
+    /// The largest latency on the article's machine.
+    pub max_us: f64,
 }
 
 #[derive(Deserialize)]
@@ -117,7 +123,7 @@ pub fn run(
             step.boot
         ));
         let scenarios = scenario::named(&step.scenarios)?;
-        let kernel = kernel::find(&step.kernel, choice.architecture, &|text| say(text))?;
+        let kernel = kernel::find(&step.kernel, choice.architecture, &choice.patience, &|text| say(text))?;
         let mode = step.mode.as_deref().or(Some("count"));
         let (mode, mode_reason) = mode::choose(mode, &kernel, &scenarios, &choice.patience)?;
         let asked = Asked {

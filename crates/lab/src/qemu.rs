@@ -232,12 +232,12 @@ fn wait(emulator: &mut Child, patience: &Patience) -> Ending {
 pub fn interactive(guest: &Guest<'_>) -> Result<()> {
     let files = exchange(guest)?;
     let mut child = start(guest, &files, &mut emulator(guest, &files, Console::Terminal)?)?;
-    match child.wait() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => {
-            Err(Error::new("run a guest with", &guest.kernel.release, status, "see what it printed above"))
-        }
-        Err(error) => Err(Error::io("wait for", program(guest.kernel.architecture).as_ref(), &error)),
+    let refuse = |why: String, cure| Err(Error::new("run a guest with", &guest.kernel.release, why, cure));
+    match (wait(&mut child, &guest.patience), child.wait()) {
+        (Ending::Told, _) => refuse("it was told to end".into(), "run it again"),
+        (_, Ok(status)) if status.success() => Ok(()),
+        (_, Ok(status)) => refuse(status.to_string(), "see what it printed above"),
+        (_, Err(error)) => Err(Error::io("wait for", program(guest.kernel.architecture).as_ref(), &error)),
     }
 }
 

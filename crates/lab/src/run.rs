@@ -91,8 +91,10 @@ struct Experiment<'a> {
 
 impl<'a> Experiment<'a> {
     fn all(asked: &'a Asked, scenarios: &'a [Scenario]) -> Vec<Experiment<'a>> {
-        let under = |scenario: &'a Scenario, load: &'a String| {
-            Experiment { scenario, load, label: label(&scenario.name, load) }
+        let under = |scenario: &'a Scenario, load: &'a String| Experiment {
+            scenario,
+            load,
+            label: label(&scenario.name, load),
         };
         scenarios
             .iter()

@@ -12,7 +12,7 @@ use crate::run::PORT_MODULES;
 use crate::{Result, boot, disk, initramfs, qemu};
 
 /// Runs a guest until the person ends it.
-pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32) -> Result<()> {
+pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32, patience: Patience) -> Result<()> {
     qemu::version(kernel.architecture)?;
     let job = Job { modules: Vec::new(), disk: true, task: Task::Shell };
     let program = initramfs::guest_program(kernel.architecture)?;
@@ -32,7 +32,7 @@ pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32) -> Result<()> {
         cpus,
         scope: None,
         disk: true,
-        patience: Patience::default(),
+        patience,
     };
     qemu::interactive(&guest)
 }

@@ -35,9 +35,12 @@ fn a_count_is_no_verdict_and_no_latency() {
     {
         assert!(!page.contains(wrong), "{wrong}");
     }
-    for said in
-        ["Mode count.", "none of them is a time or a latency, so no verdict on a deadline can be had in this mode", "all 2 took effect", "clean, 1,841 lines"]
-    {
+    for said in [
+        "Mode count.",
+        "none of them is a time or a latency, so no verdict on a deadline can be had in this mode",
+        "all 2 took effect",
+        "clean, 1,841 lines",
+    ] {
         assert!(page.contains(said), "{said}");
     }
 }

@@ -95,11 +95,11 @@ fn architecture(name: Option<&str>) -> evidence::Result<Architecture> {
     name.map_or_else(|| Ok(Architecture::of_this_program()), Architecture::named)
 }
 
-fn find_kernel(options: &GuestOptions) -> evidence::Result<Kernel> {
+fn find_kernel(options: &GuestOptions, patience: &Patience) -> evidence::Result<Kernel> {
     let architecture = architecture(options.arch.as_deref())?;
     // Before a kernel is fetched for nothing.
     qemu::version(architecture)?;
-    kernel::find(&options.kernel, architecture, &|text| tell(&format!("isolator: {text}")))
+    kernel::find(&options.kernel, architecture, patience, &|text| tell(&format!("isolator: {text}")))
 }
 
 /// The first Ctrl-C ends the guests and the run, the second one this program at once; no guest outlives it.
@@ -119,8 +119,8 @@ fn progress(out: &Output) -> impl Fn(&str) + Sync {
 
 fn experiment(args: &LabRunArgs) -> Outcome {
     let scenarios = scenario::named(&args.scenarios)?;
-    let kernel = find_kernel(&args.guest)?;
     let patience = patience(args.how.time_limit)?;
+    let kernel = find_kernel(&args.guest, &patience)?;
     let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios, &patience)?;
     let asked = run::Asked {
         kernel,
@@ -189,8 +189,8 @@ fn gate(args: &LabGateArgs) -> Outcome {
     let kernel = args.kernel.as_deref().unwrap_or(kernel);
     let architecture = architecture(Some(&baseline.architecture))?;
     qemu::version(architecture)?;
-    let kernel = kernel::find(kernel, architecture, &progress(&args.how.out))?;
     let patience = patience(args.how.time_limit)?;
+    let kernel = kernel::find(kernel, architecture, &patience, &progress(&args.how.out))?;
     let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios, &patience)?;
     let asked = run::Asked {
         kernel,
@@ -219,6 +219,8 @@ fn gate(args: &LabGateArgs) -> Outcome {
 
 fn shell(args: &LabShellArgs) -> Outcome {
     let boot_line = boot::line(&args.guest.boot, args.guest.cpus)?;
-    ::lab::shell::run(&find_kernel(&args.guest)?, &boot_line, args.guest.cpus)?;
+    let patience = patience(None)?;
+    let kernel = find_kernel(&args.guest, &patience)?;
+    ::lab::shell::run(&kernel, &boot_line, args.guest.cpus, patience)?;
     Ok(Exit::Held)
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use evidence::lab::{NO_VERDICT, GateDocument, LabDocument, LabRow, MatrixDocument, Mode, StormDid, Witness};
+use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, NO_VERDICT, StormDid, Witness};
 
 use super::column::{self, Column};
 use super::{JOINT, Paint, Style, banner, wrapped};
