@@ -56,6 +56,25 @@ fn each_switch_of_a_static_key_is_three_interruptions_and_silence_is_silent() {
 }
 
 #[test]
+fn a_guest_that_writes_files_has_a_disk() {
+    let missing = ["fio", "/usr/sbin/mke2fs"].into_iter().find(|program| !common::installed(program));
+    if common::skipped(missing.is_some(), &format!("it needs {missing:?}")) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["disk", "--loads", "storage", "--json", "-", "-o", "bundle", "--quiet"];
+    let Some(ran) = lab(folder.path(), &args) else { return };
+    let storms = &document(&ran)["storms"];
+    assert_eq!(storms[0]["took_effect"], true, "{storms:#}");
+    assert!(storms[0]["did"].as_str().unwrap().contains("the disk counted"), "{storms:#}");
+    // A load that did nothing would be a taint.
+    let manifest = fs::read_to_string(folder.path().join("bundle/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let taints = manifest["taints"].as_array().unwrap();
+    assert!(taints.iter().all(|taint| taint["code"] != "load"), "{taints:#?}");
+}
+
+#[test]
 fn without_the_boot_line_the_tick_is_there_and_the_baseline_gate_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let run = |boot: &str, bundle: &str| {
