@@ -5,6 +5,9 @@
 
 pub mod day;
 pub mod ground_truth;
+pub mod guests;
 pub mod page;
 pub mod peers;
+pub mod published;
+pub mod repeats;
 pub mod scope;

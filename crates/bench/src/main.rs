@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator-bench ISOLATOR [OUTPUT]`: every figure of `docs/performance.md`, in one run.
+//! `isolator-bench ISOLATOR [OUTPUT]`: every figure of `docs/performance.md`, in one run. `isolator-bench lab-page` and
+//! `proof-lab`, with the same arguments: a table of `docs/lab.md` each.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{day, ground_truth, page, peers, scope};
+use bench::{day, ground_truth, guests, page, peers, published, repeats, scope};
+use evidence::lab::MatrixDocument;
+use lab::matrix;
 
 /// The heap of the program that is measured.
 #[global_allocator]
@@ -25,9 +28,11 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         // Recording in a process of its own makes its memory the recorder's alone.
         ["record-a-day", folder] => record_a_day(Path::new(folder)),
+        ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
+        ["proof-lab", isolator, page] => proof_lab(Path::new(isolator), Path::new(page)),
         [isolator] => all(Path::new(isolator), None),
         [isolator, output] => all(Path::new(isolator), Some(Path::new(output))),
-        _ => Err("usage: isolator-bench PROGRAM [OUTPUT]".into()),
+        _ => Err("usage: isolator-bench [lab-page|proof-lab] PROGRAM [OUTPUT]".into()),
     }
 }
 
@@ -66,6 +71,26 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
         evidence::writer::replace(output, text.as_bytes())?;
     }
     Ok(())
+}
+
+fn lab_page(isolator: &Path, page: &Path) -> Result<()> {
+    const NAME: &str = "published";
+    let scratch = tempfile::tempdir()?;
+    let document: MatrixDocument = guests::lab(isolator, &["matrix", NAME], &scratch.path().join(NAME))?;
+    let tables = published::tables(&document, &matrix::named(NAME)?.published);
+    print!("{tables}");
+    guests::put(page, "lab-page", &tables)
+}
+
+fn proof_lab(isolator: &Path, page: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let (tables, differ) = repeats::run(isolator, scratch.path())?;
+    print!("{tables}");
+    guests::put(page, "proof-lab", &tables)?;
+    match differ.is_empty() {
+        true => Ok(()),
+        false => Err(format!("did not repeat: {}", differ.join("; ")).into()),
+    }
 }
 
 /// Records in a process of its own, reports in this one.

@@ -49,6 +49,11 @@ pub fn asked(baseline: &LabDocument) -> (Vec<String>, Vec<String>) {
     (scenarios, loads)
 }
 
+/// The most interruptions that another run of the same guest may have.
+pub fn allowed(before: u64) -> u64 {
+    before + SLACK_COUNT.max((before as f64 * SLACK_SHARE) as u64)
+}
+
 /// What grew beyond the slack, worst first.
 pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
     let mut growth = Vec::new();
@@ -70,15 +75,14 @@ pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
 }
 
 fn grown(before: &LabRow, after: &LabRow) -> Vec<Growth> {
-    let count = |before: u64| before + SLACK_COUNT.max((before as f64 * SLACK_SHARE) as u64);
     // Instructions are judged for each interruption: how many there were is judged by itself.
     let mean = |instructions: u64, count: u64| instructions.checked_div(count).unwrap_or(0);
     let dearer = |before: u64| (before as f64 * (1.0 + SLACK_INSTRUCTIONS)) as u64;
-    let mut figures =
-        vec![("excursions".to_string(), before.excursions, after.excursions, count(before.excursions))];
+    let all = allowed(before.excursions);
+    let mut figures = vec![("excursions".to_string(), before.excursions, after.excursions, all)];
     for (name, entry) in &after.by_entry {
         let old = before.by_entry.get(name).copied().unwrap_or_default();
-        figures.push((format!("excursions through {name}"), old.count, entry.count, count(old.count)));
+        figures.push((format!("excursions through {name}"), old.count, entry.count, allowed(old.count)));
         if old.count >= SLACK_COUNT {
             let (then, now) = (mean(old.instructions, old.count), mean(entry.instructions, entry.count));
             figures.push((format!("instructions of an excursion through {name}"), then, now, dearer(then)));

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the lab's guests give, as tables in `docs/lab.md`: between two comments that name the table, so that the words
+//! around them can be written by hand.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::de::DeserializeOwned;
+
+/// Runs `isolator lab ARGS…` and reads the JSON that it prints; what it says goes to standard error.
+pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -> Result<T, Box<dyn Error>> {
+    let mut command = Command::new(isolator);
+    command.arg("lab").args(args).args(["--json", "-", "--quiet", "-o"]).arg(folder);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("isolator lab {} ended with {}", args.join(" "), output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Puts `table` into a page in place of the one of that name.
+pub fn put(page: &Path, name: &str, table: &str) -> Result<(), Box<dyn Error>> {
+    let text = fs::read_to_string(page)?;
+    let text = with_table(&text, name, table).ok_or_else(|| {
+        format!("cannot write {}: it has no comments '{}' and '{}'", page.display(), begin(name), end(name))
+    })?;
+    Ok(evidence::writer::replace(page, text.as_bytes())?)
+}
+
+fn begin(name: &str) -> String {
+    format!("<!-- {name}: written by make {name}, not to be edited -->\n")
+}
+
+fn end(name: &str) -> String {
+    format!("<!-- end of {name} -->\n")
+}
+
+fn with_table(text: &str, name: &str, table: &str) -> Option<String> {
+    let (before, rest) = text.split_once(&begin(name))?;
+    let (_, after) = rest.split_once(&end(name))?;
+    Some([before, &begin(name), "\n", table.trim_end(), "\n\n", &end(name), after].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_takes_the_place_of_the_one_of_its_name_alone() {
+        let page = format!("A\n{}old\n{}B\n{}C\n{}", begin("x"), end("x"), begin("y"), end("y"));
+        let once = with_table(&page, "x", "| new |\n").unwrap();
+        assert!(once.contains("| new |") && !once.contains("old") && once.contains("C\n"), "{once}");
+        assert_eq!(with_table(&once, "x", "| new |").unwrap(), once);
+        assert_eq!(with_table(&page, "z", ""), None);
+    }
+}
