@@ -28,7 +28,7 @@ LAB ?= matrix short
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model lab guest bench fuzz docs dist install uninstall clean-root help
+.PHONY: build prove test proof-model lab guest lab-page proof-lab gate bench fuzz docs dist install uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -56,6 +56,20 @@ guest: ## the program that guests run, and the scope, beside the program
 	cargo build --release --locked --package isolator --target $(MUSL) --config 'profile.release.strip="symbols"'
 	@install -D $(TARGET)/$(MUSL)/release/isolator $(BESIDE)/isolator-$(GUEST)
 	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(BESIDE))
+
+lab-page: build guest ## the published matrix again, its tables into docs/lab.md; about ten minutes
+	@tools/bootstrap lab $(GUEST)
+	cargo build --release --locked --package isolator-bench
+	$(TARGET)/release/isolator-bench lab-page $(ISOLATOR) docs/lab.md
+
+proof-lab: build guest ## the same scenarios five times, their tables into docs/lab.md; about ten minutes
+	@tools/bootstrap lab $(GUEST)
+	cargo build --release --locked --package isolator-bench
+	$(TARGET)/release/isolator-bench proof-lab $(ISOLATOR) docs/lab.md
+
+gate: build guest ## the lab's committed baseline: has anything grown? a minute or two; status 2 where it has
+	@tools/bootstrap lab $(GUEST)
+	@$(ISOLATOR) lab gate lab/baseline.json
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
 	@tools/bench
