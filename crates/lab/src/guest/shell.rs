@@ -8,15 +8,14 @@ use std::process::{Command, Stdio};
 
 use crate::guest::{Result, storm};
 
-const HELP: &str = "\
-  measure, prove, load, run, …   this program's verbs, as on any machine
+const HELP: &str = "  measure, prove, load, run, …   this program's verbs, as on any machine
   storm NAME…                    storms, taking turns
   cat FILE · ls [FOLDER] · write FILE TEXT
   exit                           powers the guest off";
 
 /// Reads and obeys lines until `exit`.
 pub fn run() -> Result<()> {
-    println!("A guest of the lab. Type help, or exit.");
+    println!("A guest of the lab, whose times are the emulator's and no latencies. Type help, or exit.");
     let mut lines = std::io::stdin().lock().lines();
     loop {
         print!("guest> ");
