@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use evidence::manifest::{Asked, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
+use evidence::manifest::{Asked, ENDED_EARLY, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, Verdict, limit, taint};
 use load::{Load, Placement, Running};
@@ -272,7 +272,7 @@ impl Session<'_> {
         }
         let endless = self.asked.duration_ns.is_none() && self.asked.loops.is_none();
         if !whole && !endless {
-            self.manifest.notes.push("the run was ended before its time".to_string());
+            self.manifest.notes.push(ENDED_EARLY.to_string());
         }
         for taint in &mut self.manifest.taints {
             taint.accepted = self.asked.accept.contains(&taint.code);

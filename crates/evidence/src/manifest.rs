@@ -65,6 +65,9 @@ pub enum State {
     Interrupted,
 }
 
+/// The note of a run whose state is [`State::Interrupted`].
+pub const ENDED_EARLY: &str = "the run was ended before its time";
+
 /// What was asked of a run. Two bundles are alike where these agree.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -53,6 +53,11 @@ impl Row {
 }
 
 impl Bundle {
+    /// Whether the lab counted what there is: nothing in it can be judged against a limit.
+    pub fn counts_only(&self) -> bool {
+        self.lab.is_some() && self.rows.is_empty()
+    }
+
     /// Opens a bundle: its folder or its `.tar.zst`.
     pub fn open(path: &Path) -> Result<Bundle> {
         Bundle::read(path, &Files::open(path)?)

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use evidence::lab::{GuestLog, LabDocument, LabRow, LogVerdict, Mode, StormDid, Witness};
-use evidence::manifest::{Manifest, SCHEMA_VERSION};
+use evidence::manifest::{ENDED_EARLY, Manifest, SCHEMA_VERSION, State};
 use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
 
@@ -316,6 +316,12 @@ fn read(asked: &Asked, name: &str, left: &Left) -> Result<Gave> {
     });
     let witness = witness.collect();
     means(asked.mode, name, &mut bundle);
+    // Where storms blow, their end is the window's: its time was only a fuse.
+    if !storms.is_empty() {
+        bundle.manifest.state = State::Finished;
+        bundle.manifest.notes.retain(|note| note != ENDED_EARLY);
+        bundle.manifest.asked.duration_ns = Some(asked.duration.as_nanos() as u64);
+    }
     Ok(Gave { rows, storms, log, witness, bundle })
 }
 

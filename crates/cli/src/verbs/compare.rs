@@ -9,6 +9,12 @@ use crate::output::{Exit, Outcome};
 
 pub fn run(args: &CompareArgs) -> Outcome {
     let (before, after) = (Bundle::open(&args.before)?, Bundle::open(&args.after)?);
+    if before.counts_only() || after.counts_only() {
+        let (before, after) = (args.before.display(), args.after.display());
+        let why = "the lab counted, and kept no latencies to compare";
+        let cure = format!("for the counts side by side run isolator report {before} {after}");
+        return Err(format!("cannot compare {before} with {after}: {why}; {cure}").into());
+    }
     let comparison = compare(&before, &after, args.force);
     args.out.json(&comparison)?;
     if let Some(refusal) = comparison.refusal() {

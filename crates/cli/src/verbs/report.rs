@@ -13,7 +13,7 @@ pub fn run(args: &ReportArgs) -> Outcome {
     let bundles = args.bundles.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
     let documents = bundles.iter().map(ProveDocument::of).collect::<Vec<_>>();
     for (bundle, document) in bundles.iter().zip(&documents) {
-        if !counts_only(bundle) {
+        if !bundle.counts_only() {
             args.out.say(&report::terminal::table(document, args.out.style()));
         }
         if let Some(lab) = &bundle.lab {
@@ -29,14 +29,9 @@ pub fn run(args: &ReportArgs) -> Outcome {
     args.out.say(&format!("Report: {}", output.display()));
     let good = |(bundle, document): (&Bundle, &ProveDocument)| {
         let lab = bundle.lab.as_ref().is_none_or(|lab| lab.failures().is_empty());
-        lab && (counts_only(bundle) || document.verdict.held)
+        lab && (bundle.counts_only() || document.verdict.held)
     };
     Ok(if bundles.iter().zip(&documents).all(good) { Exit::Held } else { Exit::Exceeded })
-}
-
-/// Whether the lab counted what there is: nothing in it can be judged against a limit.
-fn counts_only(bundle: &Bundle) -> bool {
-    bundle.lab.is_some() && bundle.rows.is_empty()
 }
 
 /// The file named, or `report.html` in the first bundle's folder; an archive's goes beside it.

@@ -105,7 +105,10 @@ impl Storm for Probe {
         if self.hits < rounds {
             return Err(format!("{rounds} probes on {FUNCTION} were hit {} times", self.hits).into());
         }
-        Ok(format!("a probe on {FUNCTION}, or on the instruction behind, added and removed {rounds} times"))
+        let hits = self.hits;
+        Ok(format!(
+            "a probe on {FUNCTION}, or on an instruction behind, added and removed {rounds} times, and hit {hits} times"
+        ))
     }
 }
 
