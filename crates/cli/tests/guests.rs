@@ -64,14 +64,18 @@ fn a_guest_that_writes_files_has_a_disk() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["disk", "--loads", "storage", "--json", "-", "-o", "bundle", "--quiet"];
     let Some(ran) = lab(folder.path(), &args) else { return };
-    let storms = &document(&ran)["storms"];
-    assert_eq!(storms[0]["took_effect"], true, "{storms:#}");
-    assert!(storms[0]["did"].as_str().unwrap().contains("the disk counted"), "{storms:#}");
-    // A load that did nothing would be a taint.
+    // On a starved host the load may have no time to load; that is said.
+    let starved = ran.stderr.contains("the load in disk under storage took no effect");
+    if common::skipped(starved, &ran.stderr) {
+        return;
+    }
+    let document = document(&ran);
+    let (storm, load) = (&document["storms"][0], &document["loads"][0]);
+    assert_eq!((&storm["took_effect"], &load["took_effect"]), (&true.into(), &true.into()), "{document:#}");
+    assert!(storm["did"].as_str().unwrap().contains("the disk counted"), "{storm:#}");
+    assert!(load["did"].as_str().unwrap().contains("fio"), "{load:#}");
     let manifest = fs::read_to_string(folder.path().join("bundle/manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
-    let taints = manifest["taints"].as_array().unwrap();
-    assert!(taints.iter().all(|taint| taint["code"] != "load"), "{taints:#?}");
     assert_eq!(manifest["state"], "finished", "storms ended the window, as they should");
 }
 

@@ -42,6 +42,9 @@ pub struct LabDocument {
     pub rows: Vec<LabRow>,
     /// What disturbed, and whether it took effect.
     pub storms: Vec<StormDid>,
+    /// What the loads on the housekeeping CPUs did, one entry for each guest that had one.
+    #[serde(default)]
+    pub loads: Vec<LoadDid>,
     /// The kernel log of all guests, judged.
     pub guest_log: GuestLog,
     /// What the guest's own tracing says of the same interruptions, set against the scope's record.
@@ -49,15 +52,17 @@ pub struct LabDocument {
 }
 
 impl LabDocument {
-    /// What makes the run no result, in words: storms without effect, a kernel that complained.
+    /// What makes the run no result, in words: storms and loads without effect, a kernel that complained.
     pub fn failures(&self) -> Vec<String> {
         let idle = self.storms.iter().filter(|storm| !storm.took_effect);
         let idle = idle.map(|storm| {
             format!("the storm {} in {} took no effect: {}", storm.name, storm.scenario, storm.did)
         });
+        let loads = self.loads.iter().filter(|load| !load.took_effect);
+        let loads = loads.map(|load| format!("the load in {} took no effect: {}", load.scenario, load.did));
         let complaints =
             self.guest_log.warnings.iter().map(|line| format!("the guest's kernel complained: {line}"));
-        let mut failures = idle.chain(complaints).collect::<Vec<_>>();
+        let mut failures = idle.chain(loads).chain(complaints).collect::<Vec<_>>();
         if self.guest_log.verdict == LogVerdict::Bad && self.guest_log.warnings.is_empty() {
             failures.push("the guest's kernel complained".to_string());
         }
@@ -132,6 +137,17 @@ pub struct StormDid {
     /// The storm.
     pub name: String,
     /// Whether it did what it is named for; a storm that did not fails the run.
+    pub took_effect: bool,
+    /// What it did, in words and figures, or why it did not.
+    pub did: String,
+}
+
+/// A load, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadDid {
+    /// The scenario, with the load.
+    pub scenario: String,
+    /// Whether it loaded; one that did not fails the run.
     pub took_effect: bool,
     /// What it did, in words and figures, or why it did not.
     pub did: String,

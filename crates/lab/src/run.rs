@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use evidence::lab::{GuestLog, LabDocument, LabRow, LogVerdict, Mode, StormDid, Witness};
+use evidence::lab::{GuestLog, LabDocument, LabRow, LoadDid, LogVerdict, Mode, StormDid, Witness};
 use evidence::manifest::{ENDED_EARLY, Manifest, SCHEMA_VERSION, State};
 use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
@@ -108,6 +108,7 @@ impl<'a> Experiment<'a> {
 struct Gave {
     rows: Vec<LabRow>,
     storms: Vec<StormDid>,
+    load: Option<LoadDid>,
     log: GuestLog,
     witness: Vec<Witness>,
     bundle: Bundle,
@@ -153,6 +154,7 @@ pub fn run(
         seed: asked.seed,
         rows: Vec::new(),
         storms: Vec::new(),
+        loads: Vec::new(),
         guest_log: GuestLog::default(),
         witness: Vec::new(),
     };
@@ -160,6 +162,7 @@ pub fn run(
     for result in results {
         document.rows.extend(result.rows);
         document.storms.extend(result.storms);
+        document.loads.extend(result.load);
         document.witness.extend(result.witness);
         document.guest_log.lines += result.log.lines;
         document.guest_log.warnings.extend(result.log.warnings);
@@ -261,7 +264,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         patience: asked.patience.or(asked.duration + FUSE + AROUND),
     };
     let left = store::kept(&guest, asked.fresh)?;
-    read(asked, &experiment.label, &left)
+    read(asked, experiment, &left)
 }
 
 fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
@@ -287,7 +290,8 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
 }
 
 /// Makes of what a guest left what it means.
-fn read(asked: &Asked, name: &str, left: &Left) -> Result<Gave> {
+fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave> {
+    let name = experiment.label.as_str();
     let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
     let Some(archive) = frame("bundle.tar.zst") else {
         let said = left
@@ -315,6 +319,7 @@ fn read(asked: &Asked, name: &str, left: &Left) -> Result<Gave> {
         Some(witness::compare(name, cpu, &String::from_utf8_lossy(bytes), &left.scope))
     });
     let witness = witness.collect();
+    let load = (experiment.load != IDLE).then(|| load_did(name, &bundle));
     means(asked.mode, name, &mut bundle);
     // Where storms blow, their end is the window's: its time was only a fuse.
     if !storms.is_empty() {
@@ -322,7 +327,15 @@ fn read(asked: &Asked, name: &str, left: &Left) -> Result<Gave> {
         bundle.manifest.notes.retain(|note| note != ENDED_EARLY);
         bundle.manifest.asked.duration_ns = Some(asked.duration.as_nanos() as u64);
     }
-    Ok(Gave { rows, storms, log, witness, bundle })
+    Ok(Gave { rows, storms, load, log, witness, bundle })
+}
+
+/// What the load says in a guest's bundle that it did: one that did nothing taints it.
+fn load_did(scenario: &str, bundle: &Bundle) -> LoadDid {
+    let taint = bundle.manifest.taints.iter().find(|taint| taint.code == taint::LOAD);
+    let words = bundle.manifest.rows.iter().find_map(|row| row.load_did.clone());
+    let did = taint.map(|taint| taint.reason.clone()).or(words).unwrap_or_default();
+    LoadDid { scenario: scenario.to_string(), took_effect: taint.is_none(), did }
 }
 
 /// What the guest measured by its own clock is kept only where that clock means something.

@@ -92,6 +92,11 @@ fn an_idle_storm_or_a_complaining_kernel_is_no_result() {
     assert!(heading(&page).contains("✗") && heading(&page).contains("No result: 1 storm took no effect"));
     assert!(page.contains("only 1 of 2 took effect") && section(&page, "storms").contains("✗ NO"));
 
+    let mut unloaded = lab::isolated();
+    lab::of(&mut unloaded).loads[0].took_effect = false;
+    assert!(Verdict::of(&unloaded).reasons[0].starts_with("the load in quiet under cpu took no effect: "));
+    assert!(heading(&html(&[unloaded])).contains("No result: 1 load took no effect"));
+
     let mut complaining = lab::isolated();
     let log = &mut lab::of(&mut complaining).guest_log;
     log.verdict = LogVerdict::Bad;

@@ -105,6 +105,10 @@ pub(crate) fn no_result(lab: &LabDocument) -> String {
     if idle > 0 {
         reasons.push(format!("{} took no effect", text::plural(idle, "storm")));
     }
+    let idle = lab.loads.iter().filter(|load| !load.took_effect).count();
+    if idle > 0 {
+        reasons.push(format!("{} took no effect", text::plural(idle, "load")));
+    }
     if lab.guest_log.verdict == LogVerdict::Bad {
         reasons.push("the guest's kernel complained".to_string());
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use evidence::Bundle;
-use evidence::lab::{LabDocument, LogVerdict, Mode, StormDid, Witness};
+use evidence::lab::{LabDocument, LoadDid, LogVerdict, Mode, StormDid, Witness};
 use serde::Serialize;
 
 use crate::chart::maxima::Bars;
@@ -163,10 +163,16 @@ fn disturbed(run: &Run, lab: &LabDocument, several: bool) -> Disturbed {
         took_effect: storm.took_effect,
         did: text::clean(&storm.did),
     };
+    let load = |load: &LoadDid| Storm {
+        scenario: text::clean(&load.scenario),
+        name: "load".to_string(),
+        took_effect: load.took_effect,
+        did: text::clean(&load.did),
+    };
     Disturbed {
         run: run.mark(several),
         name: text::clean(&run.name),
-        storms: lab.storms.iter().map(storm).collect(),
+        storms: lab.storms.iter().map(storm).chain(lab.loads.iter().map(load)).collect(),
         witness: lab.witness.iter().map(seen).collect(),
         log_state: if lab.guest_log.verdict == LogVerdict::Clean { "ok" } else { "late" },
         log: log(lab),

@@ -26,6 +26,12 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
         let line = format!("{}: {did}{}", named(storm), storm.did);
         wrapped(&mut out, "storm ", &text::clean(&line), paint, style);
     }
+    for load in &document.loads {
+        let (paint, did) =
+            if load.took_effect { (Paint::Plain, "") } else { (Paint::Bad, "TOOK NO EFFECT: ") };
+        let line = format!("{}: {did}{}", load.scenario, load.did);
+        wrapped(&mut out, "load in ", &text::clean(&line), paint, style);
+    }
     for witness in &document.witness {
         wrapped(&mut out, "witness: ", &text::clean(&agreed(witness)), Paint::Plain, style);
     }

@@ -2,7 +2,7 @@
 //! What a lab might have seen, made without one.
 
 use evidence::Bundle;
-use evidence::lab::{Entry, GuestLog, LabDocument, LabRow, LogVerdict, Mode, StormDid, Witness};
+use evidence::lab::{Entry, GuestLog, LabDocument, LabRow, LoadDid, LogVerdict, Mode, StormDid, Witness};
 use evidence::taint::{self, Taint};
 
 use super::Plan;
@@ -85,6 +85,11 @@ fn document(boot_line: &str) -> LabDocument {
         rows: Vec::new(),
         storms: vec![storm("static-keys"), storm("module-load")],
         guest_log: GuestLog { lines: 1_841, warnings: Vec::new(), verdict: LogVerdict::Clean },
+        loads: vec![LoadDid {
+            scenario: "quiet under cpu".into(),
+            took_effect: true,
+            did: "stress-ng: 1,706 cpu operations".into(),
+        }],
         witness: vec![Witness {
             scenario: "static-keys".into(),
             cpu: 1,
