@@ -36,8 +36,8 @@ pub fn digest_of(file: &Path) -> Result<String> {
     Ok(digest(&[&std::fs::read(file).map_err(|e| Error::io("read", file, &e))?]))
 }
 
-/// What a guest left: of the run before, where everything that goes into it is the same, else of a new one.
-pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<Left> {
+/// The file of what a guest left, by the content of all that goes into it.
+fn file(guest: &Guest<'_>) -> Result<PathBuf> {
     let scope = guest.scope.as_deref().unwrap_or_default();
     // The plugin's path is followed by commas and arguments; its bytes count, and so do those of its symbols.
     let files = scope.split(',').map(|part| part.trim_start_matches("symbols="));
@@ -46,7 +46,18 @@ pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<Left> {
     let mut parts: Vec<&[u8]> =
         vec![guest.initramfs, guest.boot_line.as_bytes(), guest.kernel.digest.as_bytes(), mode.as_bytes()];
     parts.extend(files.iter().map(Vec::as_slice));
-    let file = folder("guests")?.join(digest(&parts));
+    Ok(folder("guests")?.join(digest(&parts)))
+}
+
+/// Has a guest run again where it is asked for again.
+pub fn forget(guest: &Guest<'_>) -> Result<()> {
+    let file = file(guest)?;
+    std::fs::remove_file(&file).map_err(|e| Error::io("remove", &file, &e))
+}
+
+/// What a guest left: of the run before, where everything that goes into it is the same, else of a new one.
+pub fn kept(guest: &Guest<'_>, fresh: bool) -> Result<Left> {
+    let file = file(guest)?;
     if !fresh && let Some(left) = std::fs::read(&file).ok().and_then(|bytes| parse(&bytes)) {
         return Ok(left);
     }
