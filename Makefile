@@ -101,7 +101,7 @@ $(PARTS):
 	@$(MAKE) guest
 
 uninstall: ## what install put there
-	rm -f $(LIB)/isolator-* && rmdir $(LIB)
+	rm -rf $(LIB)
 	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
 	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish
 
