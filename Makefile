@@ -21,9 +21,10 @@ FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 GUEST := $(shell uname -m)
 MUSL := $(GUEST)-unknown-linux-musl
 LAB ?= matrix short
+KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 
-.PHONY: build prove test lab guest bench fuzz docs dist install uninstall clean-root help
+.PHONY: build prove test lab guest kernel proof-kernel bench fuzz docs dist install uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -47,6 +48,14 @@ guest: ## the program that guests run, and the scope, beside the program
 	cargo build --release --locked --package isolator --target $(MUSL) --config 'profile.release.strip="symbols"'
 	@install -D $(TARGET)/$(MUSL)/release/isolator $(BESIDE)/isolator-$(GUEST)
 	@$(MAKE) --no-print-directory -C lab/scope OUT=$(abspath $(BESIDE))
+
+kernel: build ## Linux with the isolator, for the lab; KERNEL="--config debian" for packages; 10 minutes on two cores
+	@tools/bootstrap kernel $(GUEST)
+	@$(ISOLATOR) kernel build $(KERNEL)
+
+proof-kernel: kernel guest ## what reaches a CPU that the isolator isolates, against the same kernel without it and a stock one
+	@tools/bootstrap lab $(GUEST)
+	@$(ISOLATOR) lab matrix isolator --arch $(GUEST)
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
 	@tools/bench

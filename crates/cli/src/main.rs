@@ -69,6 +69,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),
         Verb::Lab(args) => verbs::lab::run(args),
+        Verb::Kernel(args) => verbs::kernel::run(&args),
         Verb::Run(args) => verbs::run::run(&args),
         Verb::Generate(args) => verbs::generate::run(&args),
     }

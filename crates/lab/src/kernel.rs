@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Error, Result, image, store};
+use crate::{Error, Result, build, image, store};
 
 /// A guest's architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Architecture {
         }
     }
 
-    fn debian(self) -> &'static str {
+    pub(crate) fn debian(self) -> &'static str {
         match self {
             Architecture::X86_64 => "amd64",
             Architecture::Aarch64 => "arm64",
@@ -71,12 +71,14 @@ pub struct Kernel {
     pub digest: String,
 }
 
-/// The kernel called `asked`: `debian-rt`, `debian` (with a version as in `debian-rt:6.1`), or a file.
+/// The kernel called `asked`: `debian-rt`, `debian`, `isolator`, `unpatched` (with a version as in `debian-rt:6.1`), or a
+/// file.
 pub fn find(asked: &str, architecture: Architecture, say: &dyn Fn(&str)) -> Result<Kernel> {
     let (name, version) = asked.split_once(':').unwrap_or((asked, "6.12"));
     match name {
         "debian-rt" => debian(asked, version, "-rt", architecture, say),
         "debian" => debian(asked, version, "", architecture, say),
+        "isolator" | "unpatched" => built(asked, name, version, architecture, say),
         _ => given(asked, architecture),
     }
 }
@@ -84,7 +86,7 @@ pub fn find(asked: &str, architecture: Architecture, say: &dyn Fn(&str)) -> Resu
 /// A file; its modules are looked for where a package or a build leaves them.
 fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
     let image = fs::canonicalize(asked).map_err(|e| {
-        let cure = "name a kernel image, or debian-rt, debian, debian-rt:6.1";
+        let cure = "name a kernel image, or debian-rt, debian, isolator, debian-rt:6.1";
         let why = e.to_string();
         Error::new(
             "use the kernel",
@@ -101,10 +103,35 @@ fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
     }
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let release = name.split_once('-').map_or(name.clone(), |(_, release)| release.to_string());
+    let release = image.parent().and_then(build::read).map_or(release, |built| built.release);
     let roots = image.parent().into_iter().flat_map(|boot| [boot.to_path_buf(), boot.join("..")]);
     let modules = roots.map(|root| root.join("lib/modules").join(&release)).find(|folder| folder.is_dir());
     let digest = store::digest(&[&bytes]);
     Ok(Kernel { asked: asked.to_string(), release, architecture, image, modules, digest })
+}
+
+/// The one that `isolator kernel build` made last. Building takes minutes, so it is not done on the way.
+fn built(
+    asked: &str,
+    name: &str,
+    version: &str,
+    architecture: Architecture,
+    say: &dyn Fn(&str),
+) -> Result<Kernel> {
+    let (unpatched, option) = (name == "unpatched", if name == "unpatched" { " --unpatched" } else { "" });
+    let command = format!("isolator kernel build --version {version} --arch {architecture}{option}");
+    let Some((built, other)) = build::last(version, architecture, unpatched)? else {
+        let cure = format!("build it first, which takes about 10 minutes on two cores: {command}");
+        return Err(Error::new("use the kernel", asked, format!("none was built for {architecture}"), cure));
+    };
+    if other {
+        say(&format!(
+            "the kernel {asked} was built with another series than this program has; {command} builds it anew"
+        ));
+    }
+    let image = Path::new(&built.folder).join(&built.image);
+    let kernel = given(&image.display().to_string(), architecture)?;
+    Ok(Kernel { asked: asked.to_string(), ..kernel })
 }
 
 /// The newest image of a series that the machine's package sources have.
@@ -148,13 +175,13 @@ fn debian(
 
 /// apt with package lists of its own, so that neither root nor another architecture's lists on this machine are
 /// needed; sources and keys are the machine's.
-struct Apt {
+pub(crate) struct Apt {
     state: PathBuf,
     options: Vec<String>,
 }
 
 impl Apt {
-    fn new(machine: &str) -> Result<Apt> {
+    pub(crate) fn new(machine: &str) -> Result<Apt> {
         let state = store::folder("apt")?.join(machine);
         for folder in ["lists/partial", "archives/partial"] {
             let folder = state.join(folder);
@@ -192,7 +219,7 @@ impl Apt {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn update(&self) -> Result<()> {
+    pub(crate) fn update(&self) -> Result<()> {
         self.run("apt-get", &["update", "-qq"]).map(drop)
     }
 
@@ -202,8 +229,14 @@ impl Apt {
         newest_of(names.lines(), flavour, machine)
     }
 
+    /// The version of a package that would be fetched.
+    pub(crate) fn version_of(&self, package: &str) -> Option<String> {
+        let shown = self.run("apt-cache", &["show", "--no-all-versions", package]).ok()?;
+        shown.lines().find_map(|line| line.strip_prefix("Version: ")).map(str::to_string)
+    }
+
     /// Unpacks a package into `folder`, whole or not at all.
-    fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
+    pub(crate) fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
         self.run("apt-get", &["download", "-qq", package])?;
         let entries = fs::read_dir(&self.state).map_err(|e| Error::io("read", &self.state, &e))?;
         let file = entries.flatten().map(|entry| entry.path()).find(|path| {
@@ -267,7 +300,7 @@ mod tests {
         let error = given("/no/such/bzImage", Architecture::X86_64).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot use the kernel /no/such/bzImage: no such file or directory; name a kernel image, or debian-rt, debian, debian-rt:6.1"
+            "cannot use the kernel /no/such/bzImage: no such file or directory; name a kernel image, or debian-rt, debian, isolator, debian-rt:6.1"
         );
     }
 }
