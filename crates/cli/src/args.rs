@@ -220,6 +220,10 @@ pub struct RunOptions {
     /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while measuring
     #[arg(long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
     pub dma_latency: Option<u32>,
+    /// Have the kernel's isolator defer what can wait on the measured CPUs: clock, resched, ipi, ktlb, or with
+    /// exclusive only where nobody else can change this program's memory [default: clock, resched, ipi]
+    #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
+    pub isolate: Option<String>,
     /// Largest latency allowed: a time, or a share of the period [default: 10%]
     #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
@@ -453,7 +457,7 @@ pub struct LabHow {
 /// `isolator lab matrix`
 #[derive(Debug, Args)]
 pub struct LabMatrixArgs {
-    /// The matrix: short, published
+    /// The matrix: short, published, isolator
     pub matrix: String,
     /// The guests' architecture: x86_64, aarch64 [default: this machine's]
     #[arg(long, value_name = "NAME")]
@@ -532,6 +536,9 @@ pub struct LabRunArgs {
     /// Let the guest's own tracing watch too, and compare it with the scope
     #[arg(long)]
     pub witness: bool,
+    /// Have the guest's isolator defer what can wait on the isolated CPU, as isolator measure does; the kernel must have it
+    #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
+    pub isolate: Option<String>,
     /// How it is run.
     #[command(flatten)]
     pub how: LabHow,

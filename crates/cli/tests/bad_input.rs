@@ -136,6 +136,23 @@ fn numbers_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn an_isolator_that_is_not_there_is_refused_with_the_kernel_that_has_it() {
+    if skipped_for_lack_of_cpus() || skipped(std::path::Path::new("/dev/isolator").exists(), "it is there") {
+        return;
+    }
+    let names =
+        "there is nothing of that name to defer; choose from default, clock, resched, ipi, ktlb, exclusive";
+    let wrong = format!("cannot isolate with 'tlb': {names}");
+    let device = "cannot open /dev/isolator: no such file or directory; boot a kernel with the isolator; isolator kernel build makes one";
+    refuses(&[
+        ("measure spin --isolate", device),
+        ("prove --isolate=default,ktlb", device),
+        ("measure spin --isolate=tlb", &wrong),
+        ("lab run quiet --isolate=tlb", &wrong),
+    ]);
+}
+
+#[test]
 fn cpus_that_are_not_there_are_refused() {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let online = online.trim();

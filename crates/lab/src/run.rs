@@ -55,6 +55,8 @@ pub struct Asked {
     pub loads: Vec<String>,
     /// Whether the guest's own tracing is compared with the scope.
     pub witness: bool,
+    /// What the guest's isolator is asked to defer, as [`rt::isolation::Mask::named`] reads it.
+    pub isolate: Option<String>,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
     /// How long guests are waited for.
@@ -159,6 +161,7 @@ pub fn run(
         boot_line: asked.boot_line.clone(),
         cpus: asked.cpus,
         seed: asked.seed,
+        isolate: asked.isolate.clone(),
         rows: Vec::new(),
         storms: Vec::new(),
         guest_log: GuestLog::default(),
@@ -279,6 +282,7 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { FUSE };
     let duration_ms = (asked.duration + fuse).as_millis();
     arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
+    arguments.extend(asked.isolate.iter().map(|what| format!("--isolate={what}")));
     Measure {
         arguments,
         measured,
@@ -306,7 +310,11 @@ fn read(asked: &Asked, name: &str, left: &Left) -> Result<Gave> {
     if let Some(row) = bundle.manifest.not_run.first() {
         return Err(Error::new("run the scenario", name, &row.reason, "leave that load out"));
     }
-    let rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
+    let mut rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
+    for row in &mut rows {
+        let measured = bundle.manifest.rows.iter().find(|entry| entry.key.cpu == row.cpu);
+        row.isolation = measured.and_then(|entry| entry.granted.isolation.clone());
+    }
     let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
         let storm::Did { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;
         Some(StormDid { scenario: name.to_string(), name: storm, took_effect, did })

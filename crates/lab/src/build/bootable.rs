@@ -26,8 +26,8 @@ type Needed = BTreeMap<String, String>;
 pub fn needed(root: &Path) -> Result<Needed> {
     let mounts = root.join("proc/mounts");
     let text = fs::read_to_string(&mounts).map_err(|e| Error::io("read", &mounts, &e))?;
-    let words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let last = words.filter(|words| words.len() > 2 && words[1] == "/").next_back();
+    let mut words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let last = words.rfind(|words| words.len() > 2 && words[1] == "/");
     let Some((device, kind)) = last.map(|words| (words[0].to_string(), words[2].to_string())) else {
         let why = "it has no line for /";
         return Err(Error::new(

@@ -50,7 +50,14 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
 /// The table of a matrix: what was run side by side, and what changed.
 pub fn matrix(document: &MatrixDocument, style: Style) -> String {
     let mut out = String::new();
-    let cells = &document.cells;
+    let mut cells = document.cells.clone();
+    let isolates = cells.iter().any(|cell| cell.isolate.is_some());
+    if isolates {
+        // Each storm with all that stands against it, in the order in which they came.
+        let first = |name: &str| document.cells.iter().position(|cell| cell.scenario == name);
+        cells.sort_by_key(|cell| first(&cell.scenario));
+    }
+    let cells = &cells;
     let number = |figure: Option<u64>| figure.map_or("-".to_string(), |figure| figure.to_string());
     let mut columns = vec![
         Column::text("scenario", 0, cells, |cell| text::short(&cell.scenario, 16)),
@@ -67,6 +74,12 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
             cell.change_percent.map_or("-".to_string(), |change| format!("{change:+.1} %"))
         }),
     ];
+    if isolates {
+        columns
+            .push(Column::text("isolated", 0, cells, |cell| cell.isolate.clone().unwrap_or("-".to_string())));
+        columns.push(Column::of("breaches", 0, cells, |cell| number(cell.breaches)));
+        columns.push(Column::of("deferred", 0, cells, |cell| number(cell.deferred)));
+    }
     if cells.iter().any(|cell| cell.published.is_some()) {
         columns.push(Column::text("published", 1, cells, |cell| cell.published.clone().unwrap_or_default()));
     }
@@ -124,6 +137,7 @@ fn rows(out: &mut String, rows: &[LabRow], style: Style) {
         let cells = columns.iter().map(|column| column.set(&column.cells[n]));
         let _ = writeln!(out, "{}", column::line(cells));
         entries(out, row, style);
+        counters(out, row, style);
     }
     let caption = "counts of the isolated CPU's ways into the kernel and back; no latencies";
     wrapped(out, "", caption, Paint::Quiet, style);
@@ -150,6 +164,32 @@ fn entries(out: &mut String, row: &LabRow, style: Style) {
     for line in lines.lines() {
         let _ = writeln!(out, "{SET_IN}{line}");
     }
+}
+
+/// What the guest's own kernel counted of a CPU that it isolated.
+fn counters(out: &mut String, row: &LabRow, style: Style) {
+    let (Some(counted), Some(deferred), Some(breaches)) = (&row.isolation, row.deferred(), row.breaches())
+    else {
+        return;
+    };
+    let kinds = |start: &str| {
+        let kinds = counted.iter().filter(|(name, _)| name.starts_with(start));
+        let kinds = kinds.map(|(name, count)| format!("{}{JOINT}{}", text::count(*count), text::clean(name)));
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        if kinds.is_empty() { kinds } else { format!(" ({kinds})") }
+    };
+    let line = format!(
+        "its kernel counts {} breaches{}, and deferred {}{}",
+        text::count(breaches),
+        kinds("breach_"),
+        text::count(deferred),
+        kinds("defer_")
+    );
+    let mut lines = String::new();
+    let narrower = Style { width: style.width() - SET_IN.len(), ..style };
+    let paint = if breaches == 0 { Paint::Quiet } else { Paint::Plain };
+    wrapped(&mut lines, "", &line, paint, narrower);
+    lines.lines().for_each(|line| out.push_str(&format!("{SET_IN}{line}\n")));
 }
 
 /// The storm, and where it was when that is not told by its name.
