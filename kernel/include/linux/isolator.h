@@ -49,7 +49,14 @@ DECLARE_STATIC_KEY_FALSE(isolator_used);
  * Entry and exit (kernel/context_tracking.c). RCU does not watch while these
  * run, so an NMI at any point of them takes its own hook.
  */
-void isolator_do_work(struct isolator_entry *entry);
+void isolator_do_work(struct isolator_entry *entry, int keep);
+
+/* What stays in the word: messages until they are polled ... */
+#define ISOLATOR_KEEP		ISOLATOR_PENDING_MESSAGE
+/* ... and, at an NMI, what only the way out of the kernel can do. */
+#define ISOLATOR_KEEP_NMI	(ISOLATOR_PENDING_MESSAGE |	\
+				 ISOLATOR_PENDING_RESCHED |	\
+				 ISOLATOR_PENDING_TICK)
 
 /* Entry from user mode, or from idle. Nothing sets USER again after nest = 0. */
 static __always_inline void isolator_kernel_enter(void)
@@ -59,7 +66,7 @@ static __always_inline void isolator_kernel_enter(void)
 	if (unlikely(entry->nest)) {
 		WRITE_ONCE(entry->nest, 0);
 		barrier();
-		isolator_do_work(entry);
+		isolator_do_work(entry, ISOLATOR_KEEP);
 	}
 }
 
@@ -80,7 +87,7 @@ static __always_inline void isolator_nmi_enter(void)
 	if (unlikely(entry->nest)) {
 		WRITE_ONCE(entry->nest, entry->nest + 1);
 		barrier();
-		isolator_do_work(entry);
+		isolator_do_work(entry, ISOLATOR_KEEP_NMI);
 	}
 }
 
@@ -126,10 +133,10 @@ static __always_inline void isolator_user_arm(void)
 }
 
 /* Senders of interrupts. True: the target has taken it, send nothing. */
-bool __isolator_defer_call(int cpu, smp_call_func_t func, unsigned long site);
-bool __isolator_defer_resched(int cpu, bool stop, unsigned long site);
-bool __isolator_defer_tick(int cpu, unsigned long site);
-bool __isolator_resched_again(int cpu, unsigned long site);
+bool __isolator_defer_call(int cpu, smp_call_func_t func);
+bool __isolator_defer_resched(int cpu, bool stop);
+bool __isolator_defer_tick(int cpu);
+bool __isolator_resched_again(int cpu);
 
 /**
  * isolator_defer_call() - whether a function call needs no interrupt
@@ -141,7 +148,7 @@ bool __isolator_resched_again(int cpu, unsigned long site);
 static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 {
 	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_defer_call(cpu, func, _RET_IP_);
+	       __isolator_defer_call(cpu, func);
 }
 
 /**
@@ -152,7 +159,7 @@ static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 static __always_inline bool isolator_defer_resched(int cpu, bool stop)
 {
 	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_defer_resched(cpu, stop, _RET_IP_);
+	       __isolator_defer_resched(cpu, stop);
 }
 
 /**
@@ -163,7 +170,7 @@ static __always_inline bool isolator_defer_resched(int cpu, bool stop)
 static __always_inline bool isolator_resched_again(int cpu, bool stop)
 {
 	return static_branch_unlikely(&isolator_used) && stop &&
-	       __isolator_resched_again(cpu, _RET_IP_);
+	       __isolator_resched_again(cpu);
 }
 
 /**
@@ -173,13 +180,13 @@ static __always_inline bool isolator_resched_again(int cpu, bool stop)
 static __always_inline bool isolator_defer_tick(int cpu)
 {
 	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_defer_tick(cpu, _RET_IP_);
+	       __isolator_defer_tick(cpu);
 }
 
 bool __isolator_cpu_isolated(int cpu);
 bool __isolator_refuse(int cpu, enum isolator_stat what);
-void __isolator_breach(int cpu, enum isolator_stat what, void *func,
-		       unsigned long site);
+void __isolator_breach(int cpu, enum isolator_stat what, void *func);
+void __isolator_breach_call(int cpu, smp_call_func_t func);
 void __isolator_task_end(struct task_struct *task);
 
 /**
@@ -221,7 +228,18 @@ static __always_inline void isolator_breach(int cpu, enum isolator_stat what,
 					    void *func)
 {
 	if (static_branch_unlikely(&isolator_used))
-		__isolator_breach(cpu, what, func, _RET_IP_);
+		__isolator_breach(cpu, what, func);
+}
+
+/**
+ * isolator_breach_call() - say that an interrupt is about to be sent to a CPU
+ * @cpu: target
+ * @func: function that it will call; isolator_register_breach() knows its kind
+ */
+static __always_inline void isolator_breach_call(int cpu, smp_call_func_t func)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_breach_call(cpu, func);
 }
 
 /* exit and exec of a task (mm_release()) */
@@ -260,9 +278,20 @@ int isolator_stop(void);
 /* Provided by hooks */
 bool hrtimer_isolator_stop(void);		/* kernel/time/hrtimer.c */
 void hrtimer_isolator_resume(void);
-bool hrtimer_isolator_overdue(int cpu, s64 ns);
+bool hrtimer_isolator_overdue(int cpu);
+bool tick_nohz_isolator_needed(void);		/* kernel/time/tick-sched.c */
 bool sched_isolator_starved(int cpu, struct task_struct *owner);
 bool sched_isolator_others(void);		/* kernel/sched/core.c */
+bool sched_isolator_rt_limited(struct task_struct *task);
+
+/*
+ * Kernel TLB flushes after unmapping vmalloc leaves, which may be deferred;
+ * elsewhere than on x86 no interrupt is needed for them.
+ */
+#ifdef CONFIG_X86
+void flush_tlb_vmalloc_range(unsigned long start, unsigned long end);
+#define flush_tlb_vmalloc_range flush_tlb_vmalloc_range
+#endif
 
 /* Called from __isolator_user_prepare() with interrupts on, preemptible */
 #ifdef CONFIG_ISOLATOR_QUIESCE
@@ -314,6 +343,7 @@ static inline void isolator_breach(int cpu, enum isolator_stat what, void *func)
 {
 }
 
+static inline void isolator_breach_call(int cpu, smp_call_func_t func) { }
 static inline void isolator_task_end(struct task_struct *task) { }
 static inline void isolator_register(smp_call_func_t func, unsigned int work)
 {

@@ -211,6 +211,9 @@ enum isolator_reason {
 /** ISOLATOR_OFFSET_UNKNOWN - a function or call site outside of kernel text */
 #define ISOLATOR_OFFSET_UNKNOWN		(~0ULL)
 
+/** ISOLATOR_SITES - call sites that are kept of the last breach */
+#define ISOLATOR_SITES			8
+
 /**
  * struct isolator_page - what mmap() of /dev/isolator shows of a CPU, read-only
  * @version: ISOLATOR_PAGE_VERSION
@@ -220,8 +223,9 @@ enum isolator_reason {
  * @breach_seq: odd while the breach fields change; read it before and after
  * @breach_stat: kind of the last breach (&enum isolator_stat)
  * @breach_func: function that was called, as an offset into kernel text
- * @breach_site: who sent the interrupt, as an offset into kernel text
  * @breach_ns: when, by CLOCK_MONOTONIC, nanoseconds
+ * @breach_site: who sent the interrupt: call sites, innermost first, as offsets
+ *	into kernel text; 0 after the last
  * @pending: the word that senders and the kernel's entry code change; a
  *	loop that polls it costs a cache hit until work comes
  * @stat: counters since boot (&enum isolator_stat); exact
@@ -234,9 +238,9 @@ struct isolator_page {
 	__u32	breach_seq;
 	__u32	breach_stat;
 	__u64	breach_func;
-	__u64	breach_site;
 	__u64	breach_ns;
-	__u64	reserved0[26];
+	__u64	breach_site[ISOLATOR_SITES];
+	__u64	reserved0[19];
 	__u32	pending;
 	__u32	reserved1[31];
 	__u64	stat[ISOLATOR_STAT_ROOM];
