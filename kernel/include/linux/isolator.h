@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Interrupt isolator: what the rest of the kernel calls.
+ *
+ * A CPU defers iff its owner runs there in user mode. Everything follows from
+ * one word per CPU, &struct isolator_page.pending: senders may add work to it
+ * only while USER is set, and the kernel's entry code clears it after the work
+ * is done, before anything runs that the work is for.
+ *
+ * Unused, it costs: a per-CPU load in ct_kernel_{enter,exit}() and
+ * ct_nmi_{enter,exit}(), where text must not be patched; elsewhere a static
+ * branch, which is off until the first START.
+ */
+#ifndef _LINUX_ISOLATOR_H
+#define _LINUX_ISOLATOR_H
+
+#include <linux/atomic.h>
+#include <linux/instrumentation.h>
+#include <linux/jump_label.h>
+#include <linux/percpu-defs.h>
+#include <linux/smp.h>
+#include <linux/types.h>
+#include <uapi/linux/isolator.h>
+
+struct task_struct;
+
+#ifdef CONFIG_ISOLATOR
+
+/**
+ * struct isolator_entry - what entry and exit code looks at; this CPU's only
+ * @nest: 0: the next return is not to an owner in user mode; 1: it is, or it
+ *	has been done; above: 1 + the NMIs (and what is like them) that
+ *	interrupted it and have not returned
+ * @seen: work that entries have done since the owner last left for user mode
+ * @gated: the clock event device was stopped for user mode
+ * @word: the page's pending word
+ */
+struct isolator_entry {
+	unsigned int	nest;
+	unsigned int	seen;
+	bool		gated;
+	atomic_t	*word;
+};
+
+DECLARE_PER_CPU(struct isolator_entry, isolator_entry);
+DECLARE_STATIC_KEY_FALSE(isolator_used);
+
+/*
+ * Entry and exit (kernel/context_tracking.c). RCU does not watch while these
+ * run, so an NMI at any point of them takes its own hook.
+ */
+void isolator_do_work(struct isolator_entry *entry, int keep);
+
+/* What stays in the word: messages until they are polled ... */
+#define ISOLATOR_KEEP		ISOLATOR_PENDING_MESSAGE
+/* ... and, at an NMI, what only the way out of the kernel can do. */
+#define ISOLATOR_KEEP_NMI	(ISOLATOR_PENDING_MESSAGE |	\
+				 ISOLATOR_PENDING_RESCHED |	\
+				 ISOLATOR_PENDING_TICK)
+
+/* Entry from user mode, or from idle. Nothing sets USER again after nest = 0. */
+static __always_inline void isolator_kernel_enter(void)
+{
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	if (unlikely(entry->nest)) {
+		WRITE_ONCE(entry->nest, 0);
+		barrier();
+		isolator_do_work(entry, ISOLATOR_KEEP);
+	}
+}
+
+/* Return to user mode, or to idle. */
+static __always_inline void isolator_kernel_exit(void)
+{
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	if (unlikely(entry->nest))
+		raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
+}
+
+/* Outermost NMI, as RCU sees it: one that found RCU not watching. */
+static __always_inline void isolator_nmi_enter(void)
+{
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	if (unlikely(entry->nest)) {
+		WRITE_ONCE(entry->nest, entry->nest + 1);
+		barrier();
+		isolator_do_work(entry, ISOLATOR_KEEP_NMI);
+	}
+}
+
+/* Only the NMI that interrupted user mode itself lets senders defer again. */
+static __always_inline void isolator_nmi_exit(void)
+{
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	if (unlikely(entry->nest)) {
+		WRITE_ONCE(entry->nest, entry->nest - 1);
+		barrier();
+		if (entry->nest == 1)
+			raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
+	}
+}
+
+void __isolator_user_exit(void);
+void __isolator_user_prepare(void);
+void __isolator_user_arm(void);
+
+/* Entry from user mode, instrumentable, interrupts off (__ct_user_exit()). */
+static __always_inline void isolator_user_exit(void)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_user_exit();
+}
+
+/*
+ * Return to user mode, before the last look at thread flags. Interrupts are
+ * off before and after, but may be on in between; quiesces the CPU.
+ */
+static __always_inline void isolator_user_prepare(void)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_user_prepare();
+}
+
+/* Return to user mode, after the last look at thread flags; interrupts off. */
+static __always_inline void isolator_user_arm(void)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_user_arm();
+}
+
+/* Senders of interrupts. True: the target has taken it, send nothing. */
+bool __isolator_defer_call(int cpu, smp_call_func_t func);
+bool __isolator_defer_resched(int cpu, bool stop);
+bool __isolator_defer_tick(int cpu);
+bool __isolator_resched_again(int cpu);
+
+/**
+ * isolator_defer_call() - whether a function call needs no interrupt
+ * @cpu: target
+ * @func: function; only those of isolator_register() are ever deferred
+ *
+ * All that the caller wrote before is visible to @cpu when it acts on it.
+ */
+static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_defer_call(cpu, func);
+}
+
+/**
+ * isolator_defer_resched() - whether TIF_NEED_RESCHED needs no interrupt
+ * @cpu: target, whose current task has the flag by now
+ * @stop: stop work is queued there, which must run at once
+ */
+static __always_inline bool isolator_defer_resched(int cpu, bool stop)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_defer_resched(cpu, stop);
+}
+
+/**
+ * isolator_resched_again() - whether a flag set before needs its interrupt now
+ * @cpu: target, whose current task had TIF_NEED_RESCHED already
+ * @stop: stop work is queued there
+ */
+static __always_inline bool isolator_resched_again(int cpu, bool stop)
+{
+	return static_branch_unlikely(&isolator_used) && stop &&
+	       __isolator_resched_again(cpu);
+}
+
+/**
+ * isolator_defer_tick() - whether a look at the tick needs no interrupt
+ * @cpu: target
+ */
+static __always_inline bool isolator_defer_tick(int cpu)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_defer_tick(cpu);
+}
+
+bool __isolator_cpu_isolated(int cpu);
+bool __isolator_refuse(int cpu, enum isolator_stat what);
+void __isolator_breach(int cpu, enum isolator_stat what, void *func);
+void __isolator_breach_call(int cpu, smp_call_func_t func);
+void __isolator_task_end(struct task_struct *task);
+
+/**
+ * isolator_cpu_isolated() - whether a CPU has an owner
+ * @cpu: CPU
+ *
+ * The answer may be old by the time it is used, unless the caller holds
+ * cpus_write_lock(), or runs on @cpu with preemption off.
+ */
+static __always_inline bool isolator_cpu_isolated(int cpu)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_cpu_isolated(cpu);
+}
+
+/**
+ * isolator_refuse() - whether to refuse a request that would disturb a CPU
+ * @cpu: CPU
+ * @what: ISOLATOR_STAT_REFUSED_*, counted where it is refused
+ *
+ * Return: true: answer -EBUSY.
+ */
+static __always_inline bool isolator_refuse(int cpu, enum isolator_stat what)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse(cpu, what);
+}
+
+/**
+ * isolator_breach() - say that an interrupt is about to be sent to a CPU
+ * @cpu: target
+ * @what: ISOLATOR_STAT_BREACH_*
+ * @func: function that it is for, or NULL
+ *
+ * Counted only while the owner is there in user mode. For interrupts that
+ * take no path on which isolator_defer_*() stands.
+ */
+static __always_inline void isolator_breach(int cpu, enum isolator_stat what,
+					    void *func)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_breach(cpu, what, func);
+}
+
+/**
+ * isolator_breach_call() - say that an interrupt is about to be sent to a CPU
+ * @cpu: target
+ * @func: function that it will call; isolator_register_breach() knows its kind
+ */
+static __always_inline void isolator_breach_call(int cpu, smp_call_func_t func)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_breach_call(cpu, func);
+}
+
+/* exit and exec of a task (mm_release()) */
+static __always_inline void isolator_task_end(struct task_struct *task)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_task_end(task);
+}
+
+/**
+ * isolator_register() - make calls of a function deferrable
+ * @func: function; what it does must be what @work does, whatever its argument
+ * @work: one of ISOLATOR_PENDING_SYNC, _KTLB, _ORDER
+ *
+ * Before user mode exists only.
+ */
+void __init isolator_register(smp_call_func_t func, unsigned int work);
+
+/**
+ * isolator_register_breach() - say what kind of breach a call of @func is
+ * @func: function
+ * @what: ISOLATOR_STAT_BREACH_*, instead of ISOLATOR_STAT_BREACH_CALL
+ */
+void __init isolator_register_breach(smp_call_func_t func,
+				     enum isolator_stat what);
+
+/*
+ * For kernel code that runs in the owner's own system calls: the ioctls'
+ * counterparts, with their errors. Kernel threads are refused: a CPU in the
+ * kernel must answer.
+ */
+int isolator_start(u32 mask);
+int isolator_tick(u32 flags);
+int isolator_stop(void);
+
+/* Provided by hooks */
+bool hrtimer_isolator_stop(void);		/* kernel/time/hrtimer.c */
+void hrtimer_isolator_resume(void);
+bool hrtimer_isolator_overdue(int cpu);
+bool tick_nohz_isolator_needed(void);		/* kernel/time/tick-sched.c */
+bool sched_isolator_starved(int cpu, struct task_struct *owner);
+bool sched_isolator_others(void);		/* kernel/sched/core.c */
+bool sched_isolator_rt_limited(struct task_struct *task);
+
+/*
+ * Kernel TLB flushes after unmapping vmalloc leaves, which may be deferred;
+ * elsewhere than on x86 no interrupt is needed for them.
+ */
+#ifdef CONFIG_X86
+void flush_tlb_vmalloc_range(unsigned long start, unsigned long end);
+#define flush_tlb_vmalloc_range flush_tlb_vmalloc_range
+#endif
+
+/* Called from __isolator_user_prepare() with interrupts on, preemptible */
+#ifdef CONFIG_ISOLATOR_QUIESCE
+void isolator_quiesce(void);
+#else
+static inline void isolator_quiesce(void) { }
+#endif
+
+#else /* !CONFIG_ISOLATOR */
+
+static __always_inline void isolator_kernel_enter(void) { }
+static __always_inline void isolator_kernel_exit(void) { }
+static __always_inline void isolator_nmi_enter(void) { }
+static __always_inline void isolator_nmi_exit(void) { }
+static inline void isolator_user_exit(void) { }
+static inline void isolator_user_prepare(void) { }
+static inline void isolator_user_arm(void) { }
+static inline bool isolator_defer_call(int cpu, smp_call_func_t func)
+{
+	return false;
+}
+
+static inline bool isolator_defer_resched(int cpu, bool stop)
+{
+	return false;
+}
+
+static inline bool isolator_resched_again(int cpu, bool stop)
+{
+	return false;
+}
+
+static inline bool isolator_defer_tick(int cpu)
+{
+	return false;
+}
+
+static inline bool isolator_cpu_isolated(int cpu)
+{
+	return false;
+}
+
+static inline bool isolator_refuse(int cpu, enum isolator_stat what)
+{
+	return false;
+}
+
+static inline void isolator_breach(int cpu, enum isolator_stat what, void *func)
+{
+}
+
+static inline void isolator_breach_call(int cpu, smp_call_func_t func) { }
+static inline void isolator_task_end(struct task_struct *task) { }
+static inline void isolator_register(smp_call_func_t func, unsigned int work)
+{
+}
+
+static inline void isolator_register_breach(smp_call_func_t func,
+					    enum isolator_stat what)
+{
+}
+
+#endif /* CONFIG_ISOLATOR */
+#endif /* _LINUX_ISOLATOR_H */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM isolator
+
+#if !defined(_TRACE_ISOLATOR_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_ISOLATOR_H
+
+#include <linux/tracepoint.h>
+
+/* Kinds are those of enum isolator_stat. */
+DECLARE_EVENT_CLASS(isolator_interrupt,
+
+	TP_PROTO(int cpu, unsigned int kind, void *func, unsigned long site),
+
+	TP_ARGS(cpu, kind, func, site),
+
+	TP_STRUCT__entry(
+		__field(int, cpu)
+		__field(unsigned int, kind)
+		__field(void *, func)
+		__field(unsigned long, site)
+	),
+
+	TP_fast_assign(
+		__entry->cpu = cpu;
+		__entry->kind = kind;
+		__entry->func = func;
+		__entry->site = site;
+	),
+
+	TP_printk("cpu=%d kind=%u func=%pS site=%pS", __entry->cpu,
+		  __entry->kind, __entry->func, (void *)__entry->site)
+);
+
+/* An interrupt that was not sent; its work waits for the next entry. */
+DEFINE_EVENT(isolator_interrupt, defer,
+	TP_PROTO(int cpu, unsigned int kind, void *func, unsigned long site),
+	TP_ARGS(cpu, kind, func, site));
+
+/* An interrupt that is sent to an owner in user mode. */
+DEFINE_EVENT(isolator_interrupt, breach,
+	TP_PROTO(int cpu, unsigned int kind, void *func, unsigned long site),
+	TP_ARGS(cpu, kind, func, site));
+
+/* The owner's TICK. */
+TRACE_EVENT(tick,
+
+	TP_PROTO(int cpu, unsigned int flags),
+
+	TP_ARGS(cpu, flags),
+
+	TP_STRUCT__entry(
+		__field(int, cpu)
+		__field(unsigned int, flags)
+	),
+
+	TP_fast_assign(
+		__entry->cpu = cpu;
+		__entry->flags = flags;
+	),
+
+	TP_printk("cpu=%d flags=%#x", __entry->cpu, __entry->flags)
+);
+
+#endif /* _TRACE_ISOLATOR_H */
+
+#include <trace/define_trace.h>

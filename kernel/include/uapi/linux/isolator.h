@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * Interrupt isolator: what user space sees of it.
+ *
+ * One thread, the owner, takes one nohz_full CPU for itself: START on
+ * /dev/isolator. While it runs in user mode, kernel work for that CPU which
+ * may wait is deferred: it is done at the next entry to the kernel, whatever
+ * that is for. TICK is the cheapest such entry. STOP, exec, exit and the last
+ * close of the file end it.
+ */
+#ifndef _UAPI_LINUX_ISOLATOR_H
+#define _UAPI_LINUX_ISOLATOR_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/**
+ * DOC: ISOLATOR_MASK_* - argument of START: what to defer
+ *
+ * * CLOCK: timers of this CPU, and requests to look at its tick again
+ * * RESCHED: interrupts that ask for a context switch (stop work excepted)
+ * * IPI: calls of registered functions (instruction stream, memory order)
+ * * KTLB: flushes of unmapped vmalloc ranges; read what is not claimed for it
+ * * EXCLUSIVE_MM: refuse to start unless nobody else can change the owner's
+ *   address space behind its back, so that no flush of it comes
+ */
+#define ISOLATOR_MASK_CLOCK		(1U << 0)
+#define ISOLATOR_MASK_RESCHED		(1U << 1)
+#define ISOLATOR_MASK_IPI		(1U << 2)
+#define ISOLATOR_MASK_KTLB		(1U << 3)
+#define ISOLATOR_MASK_EXCLUSIVE_MM	(1U << 16)
+#define ISOLATOR_MASK_DEFAULT \
+	(ISOLATOR_MASK_CLOCK | ISOLATOR_MASK_RESCHED | ISOLATOR_MASK_IPI)
+#define ISOLATOR_MASK_ALL \
+	(ISOLATOR_MASK_DEFAULT | ISOLATOR_MASK_KTLB | ISOLATOR_MASK_EXCLUSIVE_MM)
+
+/**
+ * DOC: ISOLATOR_TICK_* - argument of TICK: what to do besides deferred work
+ *
+ * * SCHED: fire timers that are due, look at the tick, switch if asked to
+ * * RT: sleep, as briefly as can be and never longer than
+ *   ISOLATOR_YIELD_MAX_MS, until nobody waits for this CPU any more
+ * * TSC_SYNC: verify the time stamp counter (x86; nothing elsewhere)
+ */
+#define ISOLATOR_TICK_SCHED		(1U << 0)
+#define ISOLATOR_TICK_RT		(1U << 1)
+#define ISOLATOR_TICK_TSC_SYNC		(1U << 2)
+#define ISOLATOR_TICK_ALL \
+	(ISOLATOR_TICK_SCHED | ISOLATOR_TICK_RT | ISOLATOR_TICK_TSC_SYNC)
+
+/** ISOLATOR_YIELD_MAX_MS - longest time that one yield gives to others */
+#define ISOLATOR_YIELD_MAX_MS		50
+
+/**
+ * DOC: ISOLATOR_PENDING_* - bits of &struct isolator_page.pending
+ *
+ * USER is set while deferral is possible, and so whenever the owner itself
+ * looks. Any other bit is deferred work. MESSAGE is set by posters and cleared
+ * by POLL; the others are cleared by entering the kernel.
+ */
+#define ISOLATOR_PENDING_USER		(1U << 0)
+#define ISOLATOR_PENDING_SYNC		(1U << 1)
+#define ISOLATOR_PENDING_KTLB		(1U << 2)
+#define ISOLATOR_PENDING_ORDER		(1U << 3)
+#define ISOLATOR_PENDING_RESCHED	(1U << 4)
+#define ISOLATOR_PENDING_TICK		(1U << 5)
+#define ISOLATOR_PENDING_MESSAGE	(1U << 6)
+
+/**
+ * enum isolator_stat - index into &struct isolator_page.stat
+ * @ISOLATOR_STAT_DEFER_SYNC: instruction stream synchronisations deferred
+ * @ISOLATOR_STAT_DEFER_KTLB: kernel TLB flushes deferred
+ * @ISOLATOR_STAT_DEFER_ORDER: interrupts that only order memory, not sent
+ * @ISOLATOR_STAT_DEFER_RESCHED: reschedule requests deferred
+ * @ISOLATOR_STAT_DEFER_TICK: requests to look at the tick deferred
+ * @ISOLATOR_STAT_BREACH_CALL: function calls delivered to the owner in user
+ *	mode: not registered as deferrable, or the mask leaves them out
+ * @ISOLATOR_STAT_BREACH_USER_TLB: flushes of the owner's own address space
+ * @ISOLATOR_STAT_BREACH_KERNEL_TLB: kernel TLB flushes delivered
+ * @ISOLATOR_STAT_BREACH_STOP: interrupts for stop work (stop_machine, affinity)
+ * @ISOLATOR_STAT_BREACH_SIGNAL: interrupts for signals and other kicks
+ * @ISOLATOR_STAT_BREACH_IRQ_WORK: remote irq_work
+ * @ISOLATOR_STAT_BREACH_RESCHED: reschedule requests delivered
+ * @ISOLATOR_STAT_BREACH_BOUND: isolation broken by the watchdog, since
+ *	something waited longer than kernel.isolator_max_defer_ms
+ * @ISOLATOR_STAT_REFUSED_MSR: MSR and CPUID accesses refused
+ * @ISOLATOR_STAT_REFUSED_CPUFREQ: frequency reads and changes refused
+ * @ISOLATOR_STAT_REFUSED_PERF: perf events refused
+ * @ISOLATOR_STAT_REFUSED_RESCTRL: resctrl changes refused
+ * @ISOLATOR_STAT_REFUSED_HOTPLUG: attempts to take the CPU offline refused
+ * @ISOLATOR_STAT_REFUSED_MM: changes of an exclusive address space refused
+ * @ISOLATOR_STAT_STARTS: times that the CPU was isolated
+ * @ISOLATOR_STAT_TICKS: TICK calls
+ * @ISOLATOR_STAT_ENTRIES: kernel entries of the owner, NMIs not counted
+ * @ISOLATOR_STAT_ENTRIES_WORK: entries (NMIs too) that found deferred work
+ * @ISOLATOR_STAT_YIELDS: times that the owner slept to let others run
+ * @ISOLATOR_STAT_GATE_CLOSED: returns to user mode with the timer stopped
+ * @ISOLATOR_STAT_POSTS: messages posted to this CPU
+ * @ISOLATOR_STAT_POLLS: POLL calls
+ * @ISOLATOR_STAT_MAX: how many there are; the page has room for
+ *	ISOLATOR_STAT_ROOM
+ */
+enum isolator_stat {
+	ISOLATOR_STAT_DEFER_SYNC,
+	ISOLATOR_STAT_DEFER_KTLB,
+	ISOLATOR_STAT_DEFER_ORDER,
+	ISOLATOR_STAT_DEFER_RESCHED,
+	ISOLATOR_STAT_DEFER_TICK,
+	ISOLATOR_STAT_BREACH_CALL,
+	ISOLATOR_STAT_BREACH_USER_TLB,
+	ISOLATOR_STAT_BREACH_KERNEL_TLB,
+	ISOLATOR_STAT_BREACH_STOP,
+	ISOLATOR_STAT_BREACH_SIGNAL,
+	ISOLATOR_STAT_BREACH_IRQ_WORK,
+	ISOLATOR_STAT_BREACH_RESCHED,
+	ISOLATOR_STAT_BREACH_BOUND,
+	ISOLATOR_STAT_REFUSED_MSR,
+	ISOLATOR_STAT_REFUSED_CPUFREQ,
+	ISOLATOR_STAT_REFUSED_PERF,
+	ISOLATOR_STAT_REFUSED_RESCTRL,
+	ISOLATOR_STAT_REFUSED_HOTPLUG,
+	ISOLATOR_STAT_REFUSED_MM,
+	ISOLATOR_STAT_STARTS,
+	ISOLATOR_STAT_TICKS,
+	ISOLATOR_STAT_ENTRIES,
+	ISOLATOR_STAT_ENTRIES_WORK,
+	ISOLATOR_STAT_YIELDS,
+	ISOLATOR_STAT_GATE_CLOSED,
+	ISOLATOR_STAT_POSTS,
+	ISOLATOR_STAT_POLLS,
+	ISOLATOR_STAT_MAX
+};
+
+#define ISOLATOR_STAT_ROOM		64
+
+/**
+ * enum isolator_reason - why a call was refused, or why isolation ended
+ * @ISOLATOR_OK: it was not (0)
+ * @ISOLATOR_NOT_PERMITTED: no CAP_SYS_NICE (EPERM)
+ * @ISOLATOR_BAD_MASK: unknown bits, or nothing to defer (EINVAL)
+ * @ISOLATOR_NOT_NOHZ_FULL: CPU is not in nohz_full= (ENODEV)
+ * @ISOLATOR_NOT_ISOLATED: CPU is not in isolcpus=domain, or runs RCU callbacks
+ *	(ENXIO)
+ * @ISOLATOR_MANY_CPUS: caller may run on more than one CPU (ERANGE)
+ * @ISOLATOR_RT_BANDWIDTH: caller's group has finite real-time bandwidth
+ *	(EDQUOT)
+ * @ISOLATOR_TICK_NEEDED: something keeps the tick: a CPU timer, a perf event,
+ *	an unstable clock (EAGAIN)
+ * @ISOLATOR_OWNED: CPU has another owner (EBUSY)
+ * @ISOLATOR_OWNER_ALREADY: caller owns it already (EALREADY)
+ * @ISOLATOR_FOREIGN_FILE: the file was opened by another process (EACCES)
+ * @ISOLATOR_NOT_OWNER: caller does not own the CPU that it runs on (ESRCH)
+ * @ISOLATOR_LAST_HOUSEKEEPING: CPU keeps time, or no housekeeping CPU is
+ *	online (EDEADLK)
+ * @ISOLATOR_BAD_POLICY: caller is SCHED_DEADLINE or SCHED_EXT (EPROTOTYPE)
+ * @ISOLATOR_NOT_SUPPORTED: kernel thread, or no high resolution timers
+ *	(EOPNOTSUPP)
+ * @ISOLATOR_NO_PAGE: no memory for the shared page (ENOMEM)
+ * @ISOLATOR_BAD_FLAGS: unknown TICK flags (EINVAL)
+ * @ISOLATOR_BAD_CPU: no such CPU in STATUS, or size not understood (EINVAL)
+ * @ISOLATOR_MM_SHARED: exclusive: another task uses the address space (EMLINK)
+ * @ISOLATOR_MM_NOT_LOCKED: exclusive: not all memory is locked (ENOLCK)
+ * @ISOLATOR_MM_SHARED_FILE: exclusive: a shared writable mapping of a file
+ *	(ETXTBSY)
+ * @ISOLATOR_MM_USERFAULT: exclusive: userfaultfd is registered (EADDRINUSE)
+ * @ISOLATOR_MM_MERGEABLE: exclusive: pages may be merged by KSM (ENOTUNIQ)
+ * @ISOLATOR_ENDED_STOP: ended: STOP
+ * @ISOLATOR_ENDED_EXIT: ended: the owner exited or called exec
+ * @ISOLATOR_ENDED_CLOSE: ended: last close of the file
+ * @ISOLATOR_ENDED_AFFINITY: ended: the owner may run elsewhere
+ * @ISOLATOR_ENDED_POLICY: ended: the owner's policy does not allow it
+ * @ISOLATOR_ENDED_HOTPLUG: ended: the CPU went offline
+ * @ISOLATOR_REASON_MAX: how many there are
+ *
+ * isolator_reason_text() of libisolator and &struct isolator_status.text say
+ * them in words.
+ */
+enum isolator_reason {
+	ISOLATOR_OK,
+	ISOLATOR_NOT_PERMITTED,
+	ISOLATOR_BAD_MASK,
+	ISOLATOR_NOT_NOHZ_FULL,
+	ISOLATOR_NOT_ISOLATED,
+	ISOLATOR_MANY_CPUS,
+	ISOLATOR_RT_BANDWIDTH,
+	ISOLATOR_TICK_NEEDED,
+	ISOLATOR_OWNED,
+	ISOLATOR_OWNER_ALREADY,
+	ISOLATOR_FOREIGN_FILE,
+	ISOLATOR_NOT_OWNER,
+	ISOLATOR_LAST_HOUSEKEEPING,
+	ISOLATOR_BAD_POLICY,
+	ISOLATOR_NOT_SUPPORTED,
+	ISOLATOR_NO_PAGE,
+	ISOLATOR_BAD_FLAGS,
+	ISOLATOR_BAD_CPU,
+	ISOLATOR_MM_SHARED,
+	ISOLATOR_MM_NOT_LOCKED,
+	ISOLATOR_MM_SHARED_FILE,
+	ISOLATOR_MM_USERFAULT,
+	ISOLATOR_MM_MERGEABLE,
+	ISOLATOR_ENDED_STOP,
+	ISOLATOR_ENDED_EXIT,
+	ISOLATOR_ENDED_CLOSE,
+	ISOLATOR_ENDED_AFFINITY,
+	ISOLATOR_ENDED_POLICY,
+	ISOLATOR_ENDED_HOTPLUG,
+	ISOLATOR_REASON_MAX
+};
+
+/** ISOLATOR_OFFSET_UNKNOWN - a function or call site outside of kernel text */
+#define ISOLATOR_OFFSET_UNKNOWN		(~0ULL)
+
+/** ISOLATOR_SITES - call sites that are kept of the last breach */
+#define ISOLATOR_SITES			8
+
+/**
+ * struct isolator_page - what mmap() of /dev/isolator shows of a CPU, read-only
+ * @version: ISOLATOR_PAGE_VERSION
+ * @size: of this structure, bytes
+ * @cpu: the CPU
+ * @mask: what is deferred (ISOLATOR_MASK_*); 0: the CPU is not isolated
+ * @breach_seq: odd while the breach fields change; read it before and after
+ * @breach_stat: kind of the last breach (&enum isolator_stat)
+ * @breach_func: function that was called, as an offset into kernel text
+ * @breach_ns: when, by CLOCK_MONOTONIC, nanoseconds
+ * @breach_site: who sent the interrupt: call sites, innermost first, as offsets
+ *	into kernel text; 0 after the last
+ * @pending: the word that senders and the kernel's entry code change; a
+ *	loop that polls it costs a cache hit until work comes
+ * @stat: counters since boot (&enum isolator_stat); exact
+ */
+struct isolator_page {
+	__u32	version;
+	__u32	size;
+	__u32	cpu;
+	__u32	mask;
+	__u32	breach_seq;
+	__u32	breach_stat;
+	__u64	breach_func;
+	__u64	breach_ns;
+	__u64	breach_site[ISOLATOR_SITES];
+	__u64	reserved0[19];
+	__u32	pending;
+	__u32	reserved1[31];
+	__u64	stat[ISOLATOR_STAT_ROOM];
+};
+
+#define ISOLATOR_PAGE_VERSION		1
+
+/** ISOLATOR_MMAP_OFFSET - file offset of a CPU's page */
+#define ISOLATOR_MMAP_OFFSET(cpu)	((__u64)(cpu) << 20)
+/** ISOLATOR_MMAP_RINGS - file offset of a CPU's message rings */
+#define ISOLATOR_MMAP_RINGS(cpu)	(ISOLATOR_MMAP_OFFSET(cpu) + (1U << 19))
+
+/** ISOLATOR_THIS_CPU - in &struct isolator_status.cpu: the caller's */
+#define ISOLATOR_THIS_CPU		(~0U)
+
+/**
+ * struct isolator_status - argument of STATUS
+ * @size: in: sizeof(struct isolator_status)
+ * @cpu: in: which CPU, or ISOLATOR_THIS_CPU; out: which CPU
+ * @owner: out: thread of the owner as the caller numbers it; 0: none, or not
+ *	visible to the caller
+ * @mask: out: what is deferred; 0: the CPU is not isolated
+ * @pending: out: deferred work (ISOLATOR_PENDING_*)
+ * @max_defer_ms: out: kernel.isolator_max_defer_ms
+ * @refused: out: why the last call through this file was refused
+ *	(&enum isolator_reason)
+ * @ended: out: why the CPU's last isolation ended (&enum isolator_reason)
+ * @text: out: @refused in words, NUL terminated
+ */
+struct isolator_status {
+	__u32	size;
+	__u32	cpu;
+	__s32	owner;
+	__u32	mask;
+	__u32	pending;
+	__u32	max_defer_ms;
+	__u32	refused;
+	__u32	ended;
+	__u64	reserved[4];
+	char	text[96];
+};
+
+/*
+ * START and TICK take their argument by value. POST and POLL are for messages.
+ */
+#define ISOLATOR_IOC_START	_IO('I', 0x60)
+#define ISOLATOR_IOC_TICK	_IO('I', 0x61)
+#define ISOLATOR_IOC_STOP	_IO('I', 0x62)
+#define ISOLATOR_IOC_STATUS	_IOWR('I', 0x63, struct isolator_status)
+/* 0x64 to 0x67 are reserved for messages (POST, POLL, ...) */
+
+#endif /* _UAPI_LINUX_ISOLATOR_H */

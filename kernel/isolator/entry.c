@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupt isolator: the owner's way into the kernel and back.
+ *
+ *	user mode	USER set; senders add work to the word, send nothing
+ *	    | entry	nest = 0, work, word = 0	(RCU not watching)
+ *	    v
+ *	kernel		USER clear; senders send interrupts
+ *	    | return	gate closed, nest = 1		(RCU watching)
+ *	    |		word |= USER			(RCU not watching)
+ *	    v
+ *	user mode
+ *
+ * Rules, which an NMI (or what is like one) at any point must not break:
+ *
+ * 1. USER is set only while RCU does not watch, so that an NMI that finds USER
+ *    takes ct_nmi_enter()'s hook and does the work itself.
+ * 2. Work is done before its bits are cleared, and is done again if more came
+ *    meanwhile.
+ * 3. USER is or-ed in: a nested NMI may have set it before, and work may have
+ *    come since.
+ * 4. An NMI's return sets USER only if that NMI interrupted user mode itself.
+ *    One that came after an entry had cleared USER, but before RCU watched,
+ *    must leave it clear: that entry goes on into the kernel. Hence nest.
+ * 5. The read-modify-write of the word and the one of the context tracking
+ *    state are full barriers, so that interrupts which only order memory need
+ *    no work at all.
+ *
+ * Code between the hardware's entry and isolator_do_work() must never be
+ * patched, since a patch of it would not be seen; so no static key here.
+ */
+#include <linux/hardirq.h>
+#include <linux/irqflags.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/tick.h>
+
+#include "isolator.h"
+
+#ifdef CONFIG_X86
+#include <asm/tlbflush.h>
+#endif
+
+DEFINE_PER_CPU(struct isolator_entry, isolator_entry);
+
+#ifdef CONFIG_X86
+/*
+ * Writing CR2 serialises. So does IRET, but that would unmask NMIs, and
+ * CPUID exits to a hypervisor. CR2 is not lost: what is written was there.
+ */
+static __always_inline void isolator_serialise(void)
+{
+	unsigned long cr2;
+
+	asm volatile("mov %%cr2, %0\n\tmov %0, %%cr2" : "=r" (cr2) : : "memory");
+}
+
+/* Changing CR4.PGE flushes all, global entries and all PCIDs included. */
+static __always_inline void isolator_flush_kernel_tlb(void)
+{
+	unsigned long cr4;
+
+	asm volatile("mov %%cr4, %0" : "=r" (cr4) : : "memory");
+	asm volatile("mov %0, %%cr4" : : "r" (cr4 ^ X86_CR4_PGE) : "memory");
+	asm volatile("mov %0, %%cr4" : : "r" (cr4) : "memory");
+}
+#else
+/*
+ * Taking the exception synchronised before the text was changed, perhaps.
+ * Nobody defers TLB flushes here: TLBI is broadcast.
+ */
+static __always_inline void isolator_serialise(void)
+{
+	isb();
+}
+
+static __always_inline void isolator_flush_kernel_tlb(void) { }
+#endif
+
+/**
+ * isolator_do_work() - do what was deferred, and let nobody defer any more
+ * @entry: this CPU's
+ * @keep: bits that stay for somebody else
+ *
+ * From any entry, NMI included, with RCU not watching: no lock, no tracing, no
+ * text that may be patched.
+ */
+void noinstr isolator_do_work(struct isolator_entry *entry, int keep)
+{
+	int old = raw_atomic_read(entry->word);
+
+	do {
+		/* A nested NMI has done it. */
+		if (!(old & ISOLATOR_PENDING_USER))
+			return;
+		if (old & ISOLATOR_PENDING_KTLB)
+			isolator_flush_kernel_tlb();
+		if (old & ISOLATOR_PENDING_SYNC)
+			isolator_serialise();
+	} while (!raw_atomic_try_cmpxchg(entry->word, &old, old & keep));
+	entry->seen |= old;
+}
+
+/*
+ * Entry from user mode by any task on this CPU: the gate may be closed for an
+ * owner that has just been deprived of it.
+ */
+void __isolator_user_exit(void)
+{
+	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
+	struct isolator_cpu *ic = this_cpu_ptr(&isolator_cpu);
+	unsigned int seen = entry->seen;
+
+	if (likely(!seen))
+		return;
+	entry->seen = 0;
+	if (entry->gated) {
+		WRITE_ONCE(entry->gated, false);
+		hrtimer_isolator_resume();
+	}
+	isolator_count(ic, ISOLATOR_STAT_ENTRIES);
+	if (seen & ~(ISOLATOR_PENDING_USER | ISOLATOR_PENDING_MESSAGE))
+		isolator_count(ic, ISOLATOR_STAT_ENTRIES_WORK);
+	/* The interrupt that was not sent would have done so. */
+	if (seen & ISOLATOR_PENDING_RESCHED)
+		preempt_fold_need_resched();
+	if (seen & ISOLATOR_PENDING_TICK)
+		tick_nohz_full_kick_cpu(smp_processor_id());
+}
+
+void __isolator_user_prepare(void)
+{
+	if (likely(READ_ONCE(*this_cpu_ptr(&isolator_cpu.owner)) != current))
+		return;
+	/*
+	 * Timers that became due behind the gate, and the look at the tick,
+	 * wait as interrupts: they are taken here rather than in user mode.
+	 */
+	local_irq_enable();
+	isolator_quiesce();
+	cpu_relax();
+	local_irq_disable();
+}
+
+void __isolator_user_arm(void)
+{
+	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
+	struct isolator_cpu *ic = this_cpu_ptr(&isolator_cpu);
+
+	/*
+	 * Who takes the CPU away from its owner interrupts it afterwards; that
+	 * interrupt then comes in user mode.
+	 */
+	if (likely(READ_ONCE(ic->owner) != current))
+		return;
+	lockdep_assert_irqs_disabled();
+	if ((READ_ONCE(ic->mask) & ISOLATOR_MASK_CLOCK) &&
+	    hrtimer_isolator_stop()) {
+		WRITE_ONCE(entry->gated, true);
+		isolator_count(ic, ISOLATOR_STAT_GATE_CLOSED);
+	}
+	WRITE_ONCE(entry->nest, 1);
+}

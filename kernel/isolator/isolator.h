@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Interrupt isolator: what its own files share.
+ *
+ * isolator_lock guards who owns which CPU. It is a raw spinlock, held with
+ * interrupts off, since whoever held a sleeping lock could itself be starved
+ * by an owner. Readers of owner and mask outside of it see old values at
+ * worst, and each says why that is harmless.
+ */
+#ifndef _KERNEL_ISOLATOR_H
+#define _KERNEL_ISOLATOR_H
+
+#include <linux/atomic.h>
+#include <linux/cpumask.h>
+#include <linux/isolator.h>
+#include <linux/ktime.h>
+#include <linux/percpu.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+#include <linux/task_work.h>
+
+struct file;
+
+/**
+ * struct isolator_cpu - a CPU that can be isolated
+ * @owner: its owner, with a reference; NULL: the CPU is not isolated
+ * @mask: ISOLATOR_MASK_* of the owner
+ * @file: the open file that START came through; NULL: none, so no close ends it
+ * @page: what user space sees, forever; NULL: the CPU cannot be isolated
+ * @ended: why the last isolation ended
+ * @breach_lock: guards the fields below and the breach fields of @page
+ * @breach_func: function of the last breach
+ * @breach_site: call sites of the last breach, innermost first
+ * @waiting: watchdog: since when somebody waits for this CPU; 0: nobody does
+ * @kick: watchdog: interrupt that breaks isolation
+ * @yield: watchdog: makes the owner sleep at its return to user mode
+ * @yielding: @yield is queued
+ */
+struct isolator_cpu {
+	struct task_struct	*owner;
+	u32			mask;
+	struct file		*file;
+	struct isolator_page	*page;
+	enum isolator_reason	ended;
+
+	raw_spinlock_t		breach_lock;
+	void			*breach_func;
+	unsigned long		breach_site[ISOLATOR_SITES];
+
+	ktime_t			waiting;
+	call_single_data_t	kick;
+	struct callback_head	yield;
+	atomic_t		yielding;
+};
+
+DECLARE_PER_CPU_SHARED_ALIGNED(struct isolator_cpu, isolator_cpu);
+
+extern raw_spinlock_t isolator_lock;
+extern struct cpumask isolator_cpus;	/* with owners; under isolator_lock */
+extern unsigned int isolator_max_defer_ms;
+
+static inline atomic_t *isolator_word(struct isolator_cpu *ic)
+{
+	return (atomic_t *)&ic->page->pending;
+}
+
+/* Senders on several CPUs count at once, and no count may be lost. */
+static inline void isolator_count(struct isolator_cpu *ic,
+				  enum isolator_stat what)
+{
+	atomic64_inc((atomic64_t *)&ic->page->stat[what]);
+}
+
+/* defer.c */
+bool isolator_post(atomic_t *word, unsigned int work);
+unsigned int isolator_work_of(smp_call_func_t func);
+enum isolator_stat isolator_breach_of(smp_call_func_t func);
+
+/* owner.c */
+enum isolator_reason isolator_take(u32 mask, struct file *file);
+enum isolator_reason isolator_give(void);
+enum isolator_reason isolator_work(u32 flags);
+enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner);
+bool isolator_end(int cpu, struct task_struct *owner,
+		  enum isolator_reason why);
+void isolator_end_file(struct file *file);
+
+/* watchdog.c */
+void isolator_watch(void);
+void isolator_yield(struct isolator_cpu *ic);
+
+/* names.c */
+int isolator_errno(enum isolator_reason reason);
+const char *isolator_reason_text(enum isolator_reason reason);
+const char *isolator_stat_name(enum isolator_stat what);
+
+#endif /* _KERNEL_ISOLATOR_H */

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tests of what the isolator computes. What it does to a CPU is tested by the
+ * selftests, in a guest.
+ */
+#include <kunit/test.h>
+
+#include "isolator.h"
+
+static void unknown_functions_are_never_deferred(struct kunit *test)
+{
+	smp_call_func_t unknown = (smp_call_func_t)unknown_functions_are_never_deferred;
+
+	KUNIT_EXPECT_EQ(test, isolator_work_of(unknown), 0);
+	KUNIT_EXPECT_EQ(test, isolator_work_of(NULL), 0);
+	KUNIT_EXPECT_EQ(test, isolator_breach_of(unknown),
+			ISOLATOR_STAT_BREACH_CALL);
+}
+
+static void work_is_posted_only_to_an_owner_in_user_mode(struct kunit *test)
+{
+	atomic_t word = ATOMIC_INIT(0);
+
+	KUNIT_EXPECT_FALSE(test, isolator_post(&word, ISOLATOR_PENDING_SYNC));
+	KUNIT_EXPECT_EQ(test, atomic_read(&word), 0);
+
+	atomic_set(&word, ISOLATOR_PENDING_USER);
+	KUNIT_EXPECT_TRUE(test, isolator_post(&word, ISOLATOR_PENDING_SYNC));
+	KUNIT_EXPECT_TRUE(test, isolator_post(&word, ISOLATOR_PENDING_SYNC));
+	KUNIT_EXPECT_TRUE(test, isolator_post(&word, ISOLATOR_PENDING_RESCHED));
+	KUNIT_EXPECT_EQ(test, atomic_read(&word),
+			ISOLATOR_PENDING_USER | ISOLATOR_PENDING_SYNC |
+			ISOLATOR_PENDING_RESCHED);
+}
+
+static void entry_takes_all_but_what_is_kept(struct kunit *test)
+{
+	atomic_t word = ATOMIC_INIT(ISOLATOR_PENDING_USER |
+				    ISOLATOR_PENDING_SYNC |
+				    ISOLATOR_PENDING_RESCHED |
+				    ISOLATOR_PENDING_MESSAGE);
+	struct isolator_entry entry = { .word = &word };
+
+	isolator_do_work(&entry, ISOLATOR_KEEP_NMI);
+	KUNIT_EXPECT_EQ(test, atomic_read(&word),
+			ISOLATOR_PENDING_RESCHED | ISOLATOR_PENDING_MESSAGE);
+	KUNIT_EXPECT_TRUE(test, entry.seen & ISOLATOR_PENDING_SYNC);
+
+	/* An NMI returned to user mode, and the regular entry comes. */
+	atomic_or(ISOLATOR_PENDING_USER, &word);
+	isolator_do_work(&entry, ISOLATOR_KEEP);
+	KUNIT_EXPECT_EQ(test, atomic_read(&word), ISOLATOR_PENDING_MESSAGE);
+	KUNIT_EXPECT_TRUE(test, entry.seen & ISOLATOR_PENDING_RESCHED);
+}
+
+static void an_entry_without_user_does_nothing(struct kunit *test)
+{
+	atomic_t word = ATOMIC_INIT(ISOLATOR_PENDING_RESCHED);
+	struct isolator_entry entry = { .word = &word };
+
+	isolator_do_work(&entry, ISOLATOR_KEEP);
+	KUNIT_EXPECT_EQ(test, atomic_read(&word), ISOLATOR_PENDING_RESCHED);
+	KUNIT_EXPECT_EQ(test, entry.seen, 0);
+}
+
+static void reasons_have_words_and_callers_mistakes_their_errors(struct kunit *test)
+{
+	int i, j;
+
+	for (i = 0; i < ISOLATOR_REASON_MAX; i++) {
+		KUNIT_ASSERT_NOT_NULL(test, isolator_reason_text(i));
+		KUNIT_EXPECT_LT(test, strlen(isolator_reason_text(i)),
+				sizeof_field(struct isolator_status, text));
+	}
+	for (i = ISOLATOR_NOT_PERMITTED; i < ISOLATOR_BAD_FLAGS; i++) {
+		KUNIT_EXPECT_LT(test, isolator_errno(i), 0);
+		for (j = ISOLATOR_NOT_PERMITTED; j < i; j++)
+			KUNIT_EXPECT_NE(test, isolator_errno(i),
+					isolator_errno(j));
+	}
+}
+
+static void every_statistic_has_a_name(struct kunit *test)
+{
+	int i;
+
+	for (i = 0; i < ISOLATOR_STAT_MAX; i++)
+		KUNIT_EXPECT_NOT_NULL(test, isolator_stat_name(i));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(unknown_functions_are_never_deferred),
+	KUNIT_CASE(work_is_posted_only_to_an_owner_in_user_mode),
+	KUNIT_CASE(entry_takes_all_but_what_is_kept),
+	KUNIT_CASE(an_entry_without_user_does_nothing),
+	KUNIT_CASE(reasons_have_words_and_callers_mistakes_their_errors),
+	KUNIT_CASE(every_statistic_has_a_name),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "isolator",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

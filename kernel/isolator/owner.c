@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupt isolator: who owns a CPU, from START to whatever ends it.
+ *
+ * Ownership alone defers nothing: only the owner's own return to user mode, on
+ * its own CPU, does. So it ends in any context, and the worst that a late end
+ * leaves is an owner that defers once more; isolator_end() interrupts it.
+ *
+ * Ends: STOP, exit and exec (mm_release()), the last close of the file, the
+ * CPU going offline; a changed affinity or policy, which the watchdog sees.
+ * fork has nothing to end: the child is not the owner.
+ */
+#include <linux/capability.h>
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cpuset.h>
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <linux/init.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/deadline.h>
+#include <linux/sched/isolation.h>
+#include <linux/sched/task.h>
+#include <linux/tick.h>
+
+#ifdef CONFIG_X86
+#include <asm/cpufeature.h>
+#include <asm/tsc.h>
+#endif
+
+#include "isolator.h"
+
+#include <trace/events/ipi.h>
+#include <trace/events/isolator.h>
+
+DEFINE_RAW_SPINLOCK(isolator_lock);
+struct cpumask isolator_cpus;
+
+static bool bad_policy(struct task_struct *task)
+{
+	return dl_task(task) || task->policy == SCHED_EXT;
+}
+
+/**
+ * isolator_misplaced() - why a task may not own a CPU (any more)
+ * @cpu: CPU
+ * @owner: task
+ */
+enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner)
+{
+	if (READ_ONCE(owner->nr_cpus_allowed) != 1 ||
+	    !cpumask_test_cpu(cpu, owner->cpus_ptr))
+		return ISOLATOR_ENDED_AFFINITY;
+	if (bad_policy(owner) || sched_isolator_rt_limited(owner))
+		return ISOLATOR_ENDED_POLICY;
+	return ISOLATOR_OK;
+}
+
+static bool supported(void)
+{
+#ifdef CONFIG_X86
+	if (boot_cpu_has(X86_FEATURE_XENPV))
+		return false;
+#endif
+	return !(current->flags & (PF_KTHREAD | PF_USER_WORKER)) &&
+	       hrtimer_resolution != LOW_RES_NSEC;
+}
+
+static enum isolator_reason check(int cpu, u32 mask)
+{
+	if (!supported())
+		return ISOLATOR_NOT_SUPPORTED;
+	if (!capable(CAP_SYS_NICE))
+		return ISOLATOR_NOT_PERMITTED;
+	if ((mask & ~ISOLATOR_MASK_ALL) ||
+	    !(mask & ~ISOLATOR_MASK_EXCLUSIVE_MM))
+		return ISOLATOR_BAD_MASK;
+	if (current->nr_cpus_allowed != 1)
+		return ISOLATOR_MANY_CPUS;
+	/* Before nohz_full: the boot CPU says why it can never be. */
+	if (!tick_nohz_cpu_hotpluggable(cpu) ||
+	    !cpumask_intersects(housekeeping_cpumask(HK_TYPE_TICK),
+				cpu_online_mask))
+		return ISOLATOR_LAST_HOUSEKEEPING;
+	if (!tick_nohz_full_cpu(cpu))
+		return ISOLATOR_NOT_NOHZ_FULL;
+	if ((housekeeping_cpu(cpu, HK_TYPE_DOMAIN) &&
+	     !cpuset_cpu_is_isolated(cpu)) ||
+	    housekeeping_cpu(cpu, HK_TYPE_RCU))
+		return ISOLATOR_NOT_ISOLATED;
+	if (bad_policy(current))
+		return ISOLATOR_BAD_POLICY;
+	if (sched_isolator_rt_limited(current))
+		return ISOLATOR_RT_BANDWIDTH;
+	if (tick_nohz_isolator_needed())
+		return ISOLATOR_TICK_NEEDED;
+	return ISOLATOR_OK;
+}
+
+/**
+ * isolator_take() - START for the current task and the CPU that it runs on
+ * @mask: ISOLATOR_MASK_*
+ * @file: what it was called through; NULL: no close ends it
+ */
+enum isolator_reason isolator_take(u32 mask, struct file *file)
+{
+	int cpu = raw_smp_processor_id();
+	enum isolator_reason why = check(cpu, mask);
+	struct isolator_cpu *ic;
+	unsigned long flags;
+
+	if (why)
+		return why;
+	/* Sleeps, and may interrupt everybody: once, and never off again. */
+	static_branch_enable(&isolator_used);
+
+	raw_spin_lock_irqsave(&isolator_lock, flags);
+	ic = this_cpu_ptr(&isolator_cpu);
+	why = cpu != smp_processor_id() ||
+	      isolator_misplaced(cpu, current) ? ISOLATOR_MANY_CPUS :
+	      /* Looked at under the lock, which going offline takes too. */
+	      !cpu_active(cpu) ? ISOLATOR_NOT_ISOLATED :
+	      !ic->page ? ISOLATOR_NO_PAGE :
+	      ic->owner == current ? ISOLATOR_OWNER_ALREADY :
+	      ic->owner ? ISOLATOR_OWNED : ISOLATOR_OK;
+	if (!why) {
+		ic->waiting = 0;
+		ic->file = file;
+		ic->ended = ISOLATOR_OK;
+		WRITE_ONCE(ic->mask, mask);
+		WRITE_ONCE(ic->page->mask, mask);
+		WRITE_ONCE(ic->owner, get_task_struct(current));
+		cpumask_set_cpu(cpu, &isolator_cpus);
+		isolator_count(ic, ISOLATOR_STAT_STARTS);
+	}
+	raw_spin_unlock_irqrestore(&isolator_lock, flags);
+	if (why)
+		return why;
+	pr_info_ratelimited("isolator: cpu %d taken by %s[%d], mask %#x\n",
+			    cpu, current->comm, task_pid_nr(current), mask);
+	isolator_watch();
+	/* Nothing may keep the tick: let the kernel see so and stop it. */
+	tick_nohz_full_kick_cpu(cpu);
+	return ISOLATOR_OK;
+}
+
+/**
+ * isolator_end() - end a CPU's isolation, in any context
+ * @cpu: CPU
+ * @owner: only if this task owns it
+ * @why: ISOLATOR_ENDED_*
+ *
+ * Return: whether this call did.
+ */
+bool isolator_end(int cpu, struct task_struct *owner, enum isolator_reason why)
+{
+	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&isolator_lock, flags);
+	if (!owner || ic->owner != owner) {
+		raw_spin_unlock_irqrestore(&isolator_lock, flags);
+		return false;
+	}
+	WRITE_ONCE(ic->mask, 0);
+	WRITE_ONCE(ic->page->mask, 0);
+	WRITE_ONCE(ic->owner, NULL);
+	ic->file = NULL;
+	ic->ended = why;
+	cpumask_clear_cpu(cpu, &isolator_cpus);
+	if (task_work_cancel(owner, &ic->yield))
+		atomic_set(&ic->yielding, 0);
+	/* An owner in user mode has a closed gate: have it come in. */
+	if (cpu != smp_processor_id() && cpu_online(cpu))
+		smp_send_reschedule(cpu);
+	raw_spin_unlock_irqrestore(&isolator_lock, flags);
+
+	pr_info_ratelimited("isolator: cpu %d given back by %s[%d]: %s\n",
+			    cpu, owner->comm, task_pid_nr(owner),
+			    isolator_reason_text(why));
+	put_task_struct(owner);
+	return true;
+}
+
+/* The CPU that a task owns; nr_cpu_ids: none. For current, or under the lock. */
+static int cpu_of(struct task_struct *owner)
+{
+	int cpu;
+
+	for_each_cpu(cpu, &isolator_cpus)
+		if (READ_ONCE(per_cpu(isolator_cpu.owner, cpu)) == owner)
+			return cpu;
+	return nr_cpu_ids;
+}
+
+/* STOP; also from a CPU that the owner does not own. */
+enum isolator_reason isolator_give(void)
+{
+	int cpu = cpu_of(current);
+
+	if (cpu >= nr_cpu_ids ||
+	    !isolator_end(cpu, current, ISOLATOR_ENDED_STOP))
+		return ISOLATOR_NOT_OWNER;
+	return ISOLATOR_OK;
+}
+
+void __isolator_task_end(struct task_struct *task)
+{
+	int cpu = cpu_of(task);
+
+	if (unlikely(cpu < nr_cpu_ids))
+		isolator_end(cpu, task, ISOLATOR_ENDED_EXIT);
+}
+
+/* Last close, by whoever */
+void isolator_end_file(struct file *file)
+{
+	struct task_struct *owner;
+	struct isolator_cpu *ic;
+	unsigned long flags;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		ic = per_cpu_ptr(&isolator_cpu, cpu);
+		raw_spin_lock_irqsave(&isolator_lock, flags);
+		owner = ic->file == file ? ic->owner : NULL;
+		if (owner)
+			get_task_struct(owner);
+		raw_spin_unlock_irqrestore(&isolator_lock, flags);
+		if (!owner)
+			continue;
+		isolator_end(cpu, owner, ISOLATOR_ENDED_CLOSE);
+		put_task_struct(owner);
+	}
+}
+
+static void verify_tsc(void)
+{
+#ifdef CONFIG_X86_TSC
+	unsigned long flags;
+
+	local_irq_save(flags);
+	tsc_verify_tsc_adjust(true);
+	sched_clock_tick();
+	local_irq_restore(flags);
+#endif
+}
+
+/*
+ * TICK. Coming here has done what was deferred, and opened the gate: timers
+ * that are due have fired by now.
+ */
+enum isolator_reason isolator_work(u32 flags)
+{
+	struct isolator_cpu *ic;
+	int cpu;
+
+	if (flags & ~ISOLATOR_TICK_ALL)
+		return ISOLATOR_BAD_FLAGS;
+	cpu = get_cpu();
+	ic = this_cpu_ptr(&isolator_cpu);
+	if (READ_ONCE(ic->owner) != current) {
+		put_cpu();
+		return ISOLATOR_NOT_OWNER;
+	}
+	isolator_count(ic, ISOLATOR_STAT_TICKS);
+	trace_tick(cpu, flags);
+	if (flags & ISOLATOR_TICK_SCHED)
+		tick_nohz_full_kick_cpu(cpu);
+	if (flags & ISOLATOR_TICK_TSC_SYNC)
+		verify_tsc();
+	put_cpu();
+	if (flags & ISOLATOR_TICK_RT)
+		isolator_yield(ic);
+	return ISOLATOR_OK;
+}
+
+/**
+ * isolator_start() - isolate the CPU of the current task
+ * @mask: ISOLATOR_MASK_*
+ *
+ * Context: A user task's system call. Kernel threads are refused.
+ * Return: 0 or a negative error number.
+ */
+int isolator_start(u32 mask)
+{
+	return isolator_errno(isolator_take(mask, NULL));
+}
+EXPORT_SYMBOL_GPL(isolator_start);
+
+/**
+ * isolator_tick() - let deferred work of the current task's CPU be done
+ * @flags: ISOLATOR_TICK_*
+ *
+ * Context: A user task's system call; sleeps with ISOLATOR_TICK_RT.
+ * Return: 0 or a negative error number.
+ */
+int isolator_tick(u32 flags)
+{
+	return isolator_errno(isolator_work(flags));
+}
+EXPORT_SYMBOL_GPL(isolator_tick);
+
+/**
+ * isolator_stop() - end the isolation that the current task owns
+ *
+ * Return: 0 or a negative error number.
+ */
+int isolator_stop(void)
+{
+	return isolator_errno(isolator_give());
+}
+EXPORT_SYMBOL_GPL(isolator_stop);
+
+/*
+ * On its way offline, after it became inactive. Refused while there is an
+ * owner, except for suspend, where all tasks are frozen anyway.
+ */
+static int isolator_offline(unsigned int cpu)
+{
+	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
+	struct task_struct *owner;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&isolator_lock, flags);
+	owner = ic->owner;
+	if (owner)
+		get_task_struct(owner);
+	raw_spin_unlock_irqrestore(&isolator_lock, flags);
+	if (!owner)
+		return 0;
+	if (cpuhp_tasks_frozen)
+		isolator_end(cpu, owner, ISOLATOR_ENDED_HOTPLUG);
+	put_task_struct(owner);
+	if (cpuhp_tasks_frozen)
+		return 0;
+	isolator_count(ic, ISOLATOR_STAT_REFUSED_HOTPLUG);
+	return -EBUSY;
+}
+
+static int __init isolator_owner_init(void)
+{
+	int ret = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN,
+					    "isolator:offline", NULL,
+					    isolator_offline);
+
+	return ret < 0 ? ret : 0;
+}
+core_initcall(isolator_owner_init);

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupt isolator: nobody waits for an isolated CPU for longer than
+ * kernel.isolator_max_defer_ms.
+ *
+ * While any CPU has an owner, a housekeeping CPU looks at each of them, eight
+ * times per bound. Somebody waits where tasks are queued behind the owner, a
+ * reschedule or a look at the tick was deferred, or a timer behind the gate is
+ * due. Where that lasts, isolation is broken: an interrupt brings the owner
+ * into the kernel, which opens the gate, and at its return to user mode the
+ * owner sleeps until nobody waits, at most ISOLATOR_YIELD_MAX_MS. That lets
+ * tasks of any policy run, while the fair server, if it is on, would serve
+ * ordinary tasks only, and them too late for a shorter bound.
+ *
+ * Instruction and memory synchronisation is not bounded: nobody waits for it.
+ *
+ * This is not done in sched_tick_remote(), which comes once a second: too
+ * seldom for the bound, and also while nothing is isolated. The queue has a
+ * rescuer, since what waits may be all that could free memory for a worker.
+ */
+#include <linux/hrtimer.h>
+#include <linux/init.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/sysctl.h>
+#include <linux/workqueue.h>
+
+#include "isolator.h"
+
+#define MAX_DEFER_LEAST_MS	10
+#define MAX_DEFER_MOST_MS	(60 * 60 * MSEC_PER_SEC)
+#define LOOKS_PER_BOUND		8
+#define LOOK_LEAST_MS		5
+#define LOOK_MOST_MS		250
+
+unsigned int isolator_max_defer_ms = 1000;
+
+static struct workqueue_struct *queue;
+
+static void look(struct work_struct *work);
+static DECLARE_DELAYED_WORK(watchdog, look);
+
+static void kick(void *unused)
+{
+	/* Returning from the interrupt looks at the tick and at TIF flags. */
+}
+
+/* Sleeps until nobody waits for this CPU, or for long enough */
+void isolator_yield(struct isolator_cpu *ic)
+{
+	ktime_t end = ktime_add_ms(ktime_get(), ISOLATOR_YIELD_MAX_MS);
+
+	if (!sched_isolator_others())
+		return;
+	isolator_count(ic, ISOLATOR_STAT_YIELDS);
+	do {
+		ktime_t nap = ms_to_ktime(1);
+
+		set_current_state(TASK_INTERRUPTIBLE);
+		schedule_hrtimeout_range(&nap, 100 * NSEC_PER_USEC,
+					 HRTIMER_MODE_REL);
+	} while (sched_isolator_others() && !signal_pending(current) &&
+		 ktime_before(ktime_get(), end));
+}
+
+/* The owner's, at its return to user mode or its exit */
+static void isolator_yield_work(struct callback_head *head)
+{
+	struct isolator_cpu *ic = container_of(head, struct isolator_cpu, yield);
+
+	atomic_set(&ic->yielding, 0);
+	if (READ_ONCE(ic->owner) == current)
+		isolator_yield(ic);
+}
+
+static void break_isolation(int cpu, struct isolator_cpu *ic)
+{
+	if (!atomic_xchg(&ic->yielding, 1) &&
+	    task_work_add(ic->owner, &ic->yield,
+			  TWA_RESUME | TWAF_NO_ALLOC))
+		atomic_set(&ic->yielding, 0);
+	/* Busy: the one before is still on its way. */
+	smp_call_function_single_async(cpu, &ic->kick);
+}
+
+static bool somebody_waits(int cpu, struct isolator_cpu *ic)
+{
+	struct isolator_entry *entry = per_cpu_ptr(&isolator_entry, cpu);
+
+	return sched_isolator_starved(cpu, ic->owner) ||
+	       (atomic_read(isolator_word(ic)) &
+		(ISOLATOR_PENDING_RESCHED | ISOLATOR_PENDING_TICK)) ||
+	       (READ_ONCE(entry->gated) && hrtimer_isolator_overdue(cpu));
+}
+
+static void look_at(int cpu)
+{
+	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
+	enum isolator_reason why = ISOLATOR_OK;
+	struct task_struct *owner;
+	unsigned long flags;
+	ktime_t now;
+
+	raw_spin_lock_irqsave(&isolator_lock, flags);
+	owner = ic->owner;
+	if (!owner) {
+		raw_spin_unlock_irqrestore(&isolator_lock, flags);
+		return;
+	}
+	get_task_struct(owner);
+	why = isolator_misplaced(cpu, owner);
+	now = ktime_get();
+	if (why || !somebody_waits(cpu, ic)) {
+		ic->waiting = 0;
+	} else if (!ic->waiting) {
+		ic->waiting = now;
+	} else if (ktime_ms_delta(now, ic->waiting) >=
+		   READ_ONCE(isolator_max_defer_ms)) {
+		ic->waiting = now;
+		break_isolation(cpu, ic);
+	}
+	raw_spin_unlock_irqrestore(&isolator_lock, flags);
+	if (why)
+		isolator_end(cpu, owner, why);
+	put_task_struct(owner);
+}
+
+static unsigned long pause(void)
+{
+	unsigned int ms = READ_ONCE(isolator_max_defer_ms) / LOOKS_PER_BOUND;
+
+	return msecs_to_jiffies(clamp(ms, LOOK_LEAST_MS, LOOK_MOST_MS));
+}
+
+static void look(struct work_struct *work)
+{
+	int cpu;
+
+	for_each_cpu(cpu, &isolator_cpus)
+		look_at(cpu);
+	if (!cpumask_empty(&isolator_cpus))
+		queue_delayed_work(queue, &watchdog, pause());
+}
+
+/* Has the watchdog look, from now on until no CPU has an owner */
+void isolator_watch(void)
+{
+	queue_delayed_work(queue, &watchdog, pause());
+}
+
+static unsigned int least = MAX_DEFER_LEAST_MS;
+static unsigned int most = MAX_DEFER_MOST_MS;
+
+/* A shorter bound holds at once. */
+static int max_defer(const struct ctl_table *table, int write, void *buffer,
+		     size_t *length, loff_t *position)
+{
+	int ret = proc_douintvec_minmax(table, write, buffer, length, position);
+
+	if (!ret && write && !cpumask_empty(&isolator_cpus))
+		mod_delayed_work(queue, &watchdog, pause());
+	return ret;
+}
+
+static struct ctl_table settings[] = {
+	{
+		.procname	= "isolator_max_defer_ms",
+		.data		= &isolator_max_defer_ms,
+		.maxlen		= sizeof(isolator_max_defer_ms),
+		.mode		= 0644,
+		.proc_handler	= max_defer,
+		.extra1		= &least,
+		.extra2		= &most,
+	},
+};
+
+static int __init isolator_watchdog_init(void)
+{
+	int cpu;
+
+	queue = alloc_workqueue("isolator", WQ_UNBOUND | WQ_HIGHPRI |
+				WQ_MEM_RECLAIM, 0);
+	if (!queue)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu) {
+		struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
+
+		INIT_CSD(&ic->kick, kick, NULL);
+		init_task_work(&ic->yield, isolator_yield_work);
+	}
+	isolator_register_breach(kick, ISOLATOR_STAT_BREACH_BOUND);
+	register_sysctl("kernel", settings);
+	return 0;
+}
+core_initcall(isolator_watchdog_init);
