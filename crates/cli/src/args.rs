@@ -573,9 +573,9 @@ pub struct KernelBuildArgs {
     /// The configuration: lab (small, for guests), debian (the distribution's; makes packages), or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
-    /// Lay this fragment over the configuration; may be given again
-    #[arg(long, value_name = "FILE")]
-    pub with: Vec<PathBuf>,
+    /// Lay a fragment over the configuration: debug, kcsan, or a file; may be given again
+    #[arg(long, value_name = "NAME|FILE")]
+    pub with: Vec<String>,
     /// The source: a folder, which is not changed, or an archive [default: the package linux-source-VERSION]
     #[arg(long, value_name = "DIR|TAR")]
     pub source: Option<PathBuf>,

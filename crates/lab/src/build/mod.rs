@@ -86,8 +86,8 @@ pub struct Asked {
     pub architecture: Architecture,
     /// With which configuration.
     pub configuration: Configuration,
-    /// Fragments that are laid over it.
-    pub with: Vec<PathBuf>,
+    /// Fragments that are laid over it: files, or names of the series' own.
+    pub with: Vec<String>,
     /// A source of one's own.
     pub source: Option<PathBuf>,
     /// A series other than this program's.
@@ -147,7 +147,9 @@ pub struct Watch<'a> {
 pub fn build(asked: &Asked, watch: &Watch<'_>) -> Result<Built> {
     let began = Instant::now();
     let series = asked.series.as_deref().map_or_else(|| Ok(Series::own()), Series::read)?;
-    series.must_have(&asked.version)?;
+    if !asked.unpatched {
+        series.must_have(&asked.version)?;
+    }
     let request = Request::of(asked, &series, watch.say)?;
     tools::check(asked.architecture, asked.configuration.purpose())?;
     let source = Source::find(&asked.version, asked.source.as_deref(), watch.say)?;
@@ -246,9 +248,10 @@ impl Request {
             }
         };
         ours = ours.over(fragment("isolator"));
-        for file in &asked.with {
-            name += &format!(" with {}", file.display());
-            ours = ours.over(read(file)?);
+        for with in &asked.with {
+            name += &format!(" with {with}");
+            let own = series.fragment(with).map(|text| Config::parse(&text));
+            ours = ours.over(own.map_or_else(|| read(Path::new(with)), Ok)?);
         }
         if asked.unpatched {
             ours = ours.without("ISOLATOR").without("LOCALVERSION");
