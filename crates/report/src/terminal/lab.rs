@@ -7,6 +7,7 @@ use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, Sto
 
 use super::column::{self, Column};
 use super::{JOINT, Paint, Style, banner, wrapped};
+use crate::lab::counts::isolation;
 use crate::lab::{boot_line, card, log};
 use crate::text;
 
@@ -166,30 +167,16 @@ fn entries(out: &mut String, row: &LabRow, style: Style) {
     }
 }
 
-/// What the guest's own kernel counted of a CPU that it isolated.
+/// What the guest's own kernel counted of a CPU that it isolated, set in.
 fn counters(out: &mut String, row: &LabRow, style: Style) {
-    let (Some(counted), Some(deferred), Some(breaches)) = (&row.isolation, row.deferred(), row.breaches())
-    else {
-        return;
-    };
-    let kinds = |start: &str| {
-        let kinds = counted.iter().filter(|(name, _)| name.starts_with(start));
-        let kinds = kinds.map(|(name, count)| format!("{}{JOINT}{}", text::count(*count), text::clean(name)));
-        let kinds = kinds.collect::<Vec<_>>().join(", ");
-        if kinds.is_empty() { kinds } else { format!(" ({kinds})") }
-    };
-    let line = format!(
-        "its kernel counts {} breaches{}, and deferred {}{}",
-        text::count(breaches),
-        kinds("breach_"),
-        text::count(deferred),
-        kinds("defer_")
-    );
+    let Some(line) = isolation(row) else { return };
     let mut lines = String::new();
     let narrower = Style { width: style.width() - SET_IN.len(), ..style };
-    let paint = if breaches == 0 { Paint::Quiet } else { Paint::Plain };
+    let paint = if row.breaches() == Some(0) { Paint::Quiet } else { Paint::Plain };
     wrapped(&mut lines, "", &line, paint, narrower);
-    lines.lines().for_each(|line| out.push_str(&format!("{SET_IN}{line}\n")));
+    for line in lines.lines() {
+        let _ = writeln!(out, "{SET_IN}{line}");
+    }
 }
 
 /// The storm, and where it was when that is not told by its name.
