@@ -17,7 +17,7 @@ use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, State};
 use evidence::taint::{self, Taint};
 use evidence::writer::{BundleWriter, stem};
 use rt::clock::{Calibration, monotonic_ns};
-use rt::isolation::{self, Counters, Mask, Page, Session, since};
+use rt::isolation::{self, Counters, Mask, Page, Session, Tick, since};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
@@ -345,6 +345,11 @@ impl Body {
         let (Some((timer, session)), Some(start_ns)) = (ready, self.shared.wait()) else {
             return Ended::default();
         };
+        if let Some(session) = &session {
+            // Lets those run that came to this CPU meanwhile. Where that is refused, isolation has ended, which the
+            // counters will tell.
+            let _ = session.tick(Tick::SCHED | Tick::RT);
+        }
         let page = session.as_ref().map(Session::page);
         let counted = page.map(Page::counters).unwrap_or_default();
         let end_ns = start_ns.saturating_add(self.row.duration_ns);

@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rt::Policy;
-use rt::isolation::{self, Mask, since};
+use rt::isolation::{self, Mask, Tick, since};
 use rt::setup::Setup;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use serde::{Deserialize, Serialize};
@@ -116,6 +116,7 @@ fn own(order: &Order) -> Result<String> {
     while warm.elapsed() < WARM_UP {
         std::hint::spin_loop();
     }
+    session.tick(Tick::SCHED | Tick::RT)?;
     let before = session.page().counters();
     // Written once before: the page is there, and writable, when the window opens.
     word.set(0);
