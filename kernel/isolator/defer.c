@@ -8,6 +8,7 @@
  * caller wait for good, since only the first to queue sends one.
  */
 #include <linux/bits.h>
+#include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/init.h>
 #include <linux/ktime.h>
@@ -22,6 +23,7 @@
 
 DEFINE_PER_CPU_SHARED_ALIGNED(struct isolator_cpu, isolator_cpu);
 DEFINE_STATIC_KEY_FALSE(isolator_used);
+EXPORT_SYMBOL_GPL(isolator_used);
 
 /* Open addressing; never full, so that a search ends at an empty place. */
 #define FUNCTION_BITS	5
@@ -103,7 +105,7 @@ bool isolator_post(atomic_t *word, unsigned int work)
 {
 	int old;
 
-	/* Pairs with the exchange in isolator_do_work(). */
+	/* Pairs with isolator_do_work(). */
 	smp_mb();
 	old = atomic_read(word);
 	do {
@@ -155,15 +157,17 @@ bool __isolator_defer_resched(int cpu, bool stop)
 
 /*
  * The runqueue's lock orders this after the deferral, so the word is not older
- * than that. RESCHED says nothing: an owner that is in user mode with the flag
- * set may have been there since before, when its interrupt was on the way.
+ * than that. USER: the owner may have been in user mode with the flag set
+ * since before, when its interrupt was on the way. RESCHED alone: an NMI from
+ * user mode, whose return looks at no flags.
  */
 bool __isolator_resched_again(int cpu)
 {
 	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
 
 	if (!READ_ONCE(ic->owner) ||
-	    !(atomic_read(isolator_word(ic)) & ISOLATOR_PENDING_USER))
+	    !(atomic_read(isolator_word(ic)) &
+	      (ISOLATOR_PENDING_USER | ISOLATOR_PENDING_RESCHED)))
 		return false;
 	__isolator_breach(cpu, ISOLATOR_STAT_BREACH_STOP, NULL);
 	return true;
@@ -178,16 +182,6 @@ bool __isolator_defer_tick(int cpu)
 bool __isolator_cpu_isolated(int cpu)
 {
 	return READ_ONCE(per_cpu(isolator_cpu.owner, cpu));
-}
-
-bool __isolator_refuse(int cpu, enum isolator_stat what)
-{
-	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
-
-	if (!READ_ONCE(ic->owner))
-		return false;
-	isolator_count(ic, what);
-	return true;
 }
 
 /* Offsets say where in the kernel, not where the kernel is. */

@@ -3,7 +3,8 @@
  * Interrupt isolator: the owner's way into the kernel and back.
  *
  *	user mode	USER set; senders add work to the word, send nothing
- *	    | entry	nest = 0, work, word = 0	(RCU not watching)
+ *	    | entry	nest = 2, USER cleared, work,
+ *	    |		its bits cleared, nest = 0	(RCU not watching)
  *	    v
  *	kernel		USER clear; senders send interrupts
  *	    | return	gate closed, nest = 1		(RCU watching)
@@ -15,8 +16,9 @@
  *
  * 1. USER is set only while RCU does not watch, so that an NMI that finds USER
  *    takes ct_nmi_enter()'s hook and does the work itself.
- * 2. Work is done before its bits are cleared, and is done again if more came
- *    meanwhile.
+ * 2. USER is cleared before the work is done, and the bits after it. Before:
+ *    a bit that is posted again leaves the word as it was, and nothing would
+ *    show that it came too late. After: a nested NMI has to find them.
  * 3. USER is or-ed in: a nested NMI may have set it before, and work may have
  *    come since.
  * 4. An NMI's return sets USER only if that NMI interrupted user mode itself.
@@ -87,17 +89,15 @@ static __always_inline void isolator_flush_kernel_tlb(void) { }
  */
 void noinstr isolator_do_work(struct isolator_entry *entry, int keep)
 {
-	int old = raw_atomic_read(entry->word);
+	/* Pairs with isolator_post(). Who comes later sends an interrupt. */
+	int old = raw_atomic_fetch_andnot(ISOLATOR_PENDING_USER, entry->word);
 
-	do {
-		/* A nested NMI has done it. */
-		if (!(old & ISOLATOR_PENDING_USER))
-			return;
-		if (old & ISOLATOR_PENDING_KTLB)
-			isolator_flush_kernel_tlb();
-		if (old & ISOLATOR_PENDING_SYNC)
-			isolator_serialise();
-	} while (!raw_atomic_try_cmpxchg(entry->word, &old, old & keep));
+	if (old & ISOLATOR_PENDING_KTLB)
+		isolator_flush_kernel_tlb();
+	if (old & ISOLATOR_PENDING_SYNC)
+		isolator_serialise();
+	/* But for messages nobody adds any: USER stays clear while nest > 1. */
+	raw_atomic_and(keep, entry->word);
 	entry->seen |= old;
 }
 

@@ -26,6 +26,7 @@ struct file;
  * @owner: its owner, with a reference; NULL: the CPU is not isolated
  * @mask: ISOLATOR_MASK_* of the owner
  * @file: the open file that START came through; NULL: none, so no close ends it
+ * @mm: exclusive: the owner's address space; only ever compared
  * @page: what user space sees, forever; NULL: the CPU cannot be isolated
  * @ended: why the last isolation ended
  * @breach_lock: guards the fields below and the breach fields of @page
@@ -40,6 +41,7 @@ struct isolator_cpu {
 	struct task_struct	*owner;
 	u32			mask;
 	struct file		*file;
+	struct mm_struct	*mm;
 	struct isolator_page	*page;
 	enum isolator_reason	ended;
 
@@ -85,9 +87,15 @@ bool isolator_end(int cpu, struct task_struct *owner,
 		  enum isolator_reason why);
 void isolator_end_file(struct file *file);
 
+/* quiesce.c */
+void isolator_quiesce_start(void);
+
 /* watchdog.c */
 void isolator_watch(void);
 void isolator_yield(struct isolator_cpu *ic);
+
+/* exclusive.c */
+enum isolator_reason isolator_exclusive(void);
 
 /* names.c */
 int isolator_errno(enum isolator_reason reason);

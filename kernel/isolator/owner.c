@@ -110,16 +110,20 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	struct isolator_cpu *ic;
 	unsigned long flags;
 
+	if (!why && (mask & ISOLATOR_MASK_EXCLUSIVE_MM))
+		why = isolator_exclusive();
 	if (why)
 		return why;
 	/* Sleeps, and may interrupt everybody: once, and never off again. */
 	static_branch_enable(&isolator_used);
+	isolator_quiesce_start();
 
+	/* Against a CPU that is asked, meanwhile, whether it may go offline. */
+	cpus_read_lock();
 	raw_spin_lock_irqsave(&isolator_lock, flags);
 	ic = this_cpu_ptr(&isolator_cpu);
 	why = cpu != smp_processor_id() ||
 	      isolator_misplaced(cpu, current) ? ISOLATOR_MANY_CPUS :
-	      /* Looked at under the lock, which going offline takes too. */
 	      !cpu_active(cpu) ? ISOLATOR_NOT_ISOLATED :
 	      !ic->page ? ISOLATOR_NO_PAGE :
 	      ic->owner == current ? ISOLATOR_OWNER_ALREADY :
@@ -127,6 +131,8 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	if (!why) {
 		ic->waiting = 0;
 		ic->file = file;
+		WRITE_ONCE(ic->mm, mask & ISOLATOR_MASK_EXCLUSIVE_MM ?
+				   current->mm : NULL);
 		ic->ended = ISOLATOR_OK;
 		WRITE_ONCE(ic->mask, mask);
 		WRITE_ONCE(ic->page->mask, mask);
@@ -135,6 +141,7 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 		isolator_count(ic, ISOLATOR_STAT_STARTS);
 	}
 	raw_spin_unlock_irqrestore(&isolator_lock, flags);
+	cpus_read_unlock();
 	if (why)
 		return why;
 	pr_info_ratelimited("isolator: cpu %d taken by %s[%d], mask %#x\n",
@@ -142,6 +149,8 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	isolator_watch();
 	/* Nothing may keep the tick: let the kernel see so and stop it. */
 	tick_nohz_full_kick_cpu(cpu);
+	/* What was queued before would only break isolation later. */
+	isolator_yield(ic);
 	return ISOLATOR_OK;
 }
 
@@ -167,6 +176,7 @@ bool isolator_end(int cpu, struct task_struct *owner, enum isolator_reason why)
 	WRITE_ONCE(ic->page->mask, 0);
 	WRITE_ONCE(ic->owner, NULL);
 	ic->file = NULL;
+	WRITE_ONCE(ic->mm, NULL);
 	ic->ended = why;
 	cpumask_clear_cpu(cpu, &isolator_cpus);
 	if (task_work_cancel(owner, &ic->yield))
@@ -314,29 +324,24 @@ int isolator_stop(void)
 EXPORT_SYMBOL_GPL(isolator_stop);
 
 /*
- * On its way offline, after it became inactive. Refused while there is an
- * owner, except for suspend, where all tasks are frozen anyway.
+ * On its way offline, the scheduler has moved the owner elsewhere. Where there
+ * is an owner, offline was asked for by suspend, which has frozen it; others
+ * were refused.
  */
 static int isolator_offline(unsigned int cpu)
 {
-	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
 	struct task_struct *owner;
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&isolator_lock, flags);
-	owner = ic->owner;
-	if (owner)
-		get_task_struct(owner);
-	raw_spin_unlock_irqrestore(&isolator_lock, flags);
-	if (!owner)
-		return 0;
-	if (cpuhp_tasks_frozen)
+	scoped_guard(raw_spinlock_irqsave, &isolator_lock) {
+		owner = per_cpu(isolator_cpu.owner, cpu);
+		if (owner)
+			get_task_struct(owner);
+	}
+	if (owner) {
 		isolator_end(cpu, owner, ISOLATOR_ENDED_HOTPLUG);
-	put_task_struct(owner);
-	if (cpuhp_tasks_frozen)
-		return 0;
-	isolator_count(ic, ISOLATOR_STAT_REFUSED_HOTPLUG);
-	return -EBUSY;
+		put_task_struct(owner);
+	}
+	return 0;
 }
 
 static int __init isolator_owner_init(void)

@@ -40,9 +40,16 @@ static struct workqueue_struct *queue;
 static void look(struct work_struct *work);
 static DECLARE_DELAYED_WORK(watchdog, look);
 
-static void kick(void *unused)
+/*
+ * Breaks isolation by being called. Returning from the interrupt looks at the
+ * tick, and the flag has the owner, if it is here, run its yield.
+ */
+static void kick(void *info)
 {
-	/* Returning from the interrupt looks at the tick and at TIF flags. */
+	struct isolator_cpu *ic = info;
+
+	if (READ_ONCE(ic->owner) == current)
+		set_thread_flag(TIF_NOTIFY_RESUME);
 }
 
 /* Sleeps until nobody waits for this CPU, or for long enough */
@@ -75,9 +82,9 @@ static void isolator_yield_work(struct callback_head *head)
 
 static void break_isolation(int cpu, struct isolator_cpu *ic)
 {
+	/* Not TWA_RESUME, which would send an interrupt of its own. */
 	if (!atomic_xchg(&ic->yielding, 1) &&
-	    task_work_add(ic->owner, &ic->yield,
-			  TWA_RESUME | TWAF_NO_ALLOC))
+	    task_work_add(ic->owner, &ic->yield, TWA_NONE | TWAF_NO_ALLOC))
 		atomic_set(&ic->yielding, 0);
 	/* Busy: the one before is still on its way. */
 	smp_call_function_single_async(cpu, &ic->kick);
@@ -151,24 +158,13 @@ void isolator_watch(void)
 static unsigned int least = MAX_DEFER_LEAST_MS;
 static unsigned int most = MAX_DEFER_MOST_MS;
 
-/* A shorter bound holds at once. */
-static int max_defer(const struct ctl_table *table, int write, void *buffer,
-		     size_t *length, loff_t *position)
-{
-	int ret = proc_douintvec_minmax(table, write, buffer, length, position);
-
-	if (!ret && write && !cpumask_empty(&isolator_cpus))
-		mod_delayed_work(queue, &watchdog, pause());
-	return ret;
-}
-
 static struct ctl_table settings[] = {
 	{
 		.procname	= "isolator_max_defer_ms",
 		.data		= &isolator_max_defer_ms,
 		.maxlen		= sizeof(isolator_max_defer_ms),
 		.mode		= 0644,
-		.proc_handler	= max_defer,
+		.proc_handler	= proc_douintvec_minmax,
 		.extra1		= &least,
 		.extra2		= &most,
 	},
@@ -185,7 +181,7 @@ static int __init isolator_watchdog_init(void)
 	for_each_possible_cpu(cpu) {
 		struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
 
-		INIT_CSD(&ic->kick, kick, NULL);
+		INIT_CSD(&ic->kick, kick, ic);
 		init_task_work(&ic->yield, isolator_yield_work);
 	}
 	isolator_register_breach(kick, ISOLATOR_STAT_BREACH_BOUND);

@@ -15,6 +15,7 @@
 #define _LINUX_ISOLATOR_H
 
 #include <linux/atomic.h>
+#include <linux/cpumask_types.h>
 #include <linux/instrumentation.h>
 #include <linux/jump_label.h>
 #include <linux/percpu-defs.h>
@@ -22,6 +23,7 @@
 #include <linux/types.h>
 #include <uapi/linux/isolator.h>
 
+struct mm_struct;
 struct task_struct;
 
 #ifdef CONFIG_ISOLATOR
@@ -29,8 +31,8 @@ struct task_struct;
 /**
  * struct isolator_entry - what entry and exit code looks at; this CPU's only
  * @nest: 0: the next return is not to an owner in user mode; 1: it is, or it
- *	has been done; above: 1 + the NMIs (and what is like them) that
- *	interrupted it and have not returned
+ *	has been done; above: a way in has begun, or 1 + the NMIs (and what is
+ *	like them) that interrupted it and have not returned
  * @seen: work that entries have done since the owner last left for user mode
  * @gated: the clock event device was stopped for user mode
  * @word: the page's pending word
@@ -58,15 +60,21 @@ void isolator_do_work(struct isolator_entry *entry, int keep);
 				 ISOLATOR_PENDING_RESCHED |	\
 				 ISOLATOR_PENDING_TICK)
 
-/* Entry from user mode, or from idle. Nothing sets USER again after nest = 0. */
+/*
+ * Entry from user mode, or from idle. While the work is done, nest is what it
+ * is inside an NMI: one that comes now does the work too, and does not set
+ * USER. With nest = 0 first it would find nothing to do, and run stale text.
+ */
 static __always_inline void isolator_kernel_enter(void)
 {
 	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
 
 	if (unlikely(entry->nest)) {
-		WRITE_ONCE(entry->nest, 0);
+		WRITE_ONCE(entry->nest, 2);
 		barrier();
 		isolator_do_work(entry, ISOLATOR_KEEP);
+		barrier();
+		WRITE_ONCE(entry->nest, 0);
 	}
 }
 
@@ -185,9 +193,12 @@ static __always_inline bool isolator_defer_tick(int cpu)
 
 bool __isolator_cpu_isolated(int cpu);
 bool __isolator_refuse(int cpu, enum isolator_stat what);
+bool __isolator_refuse_any(const struct cpumask *mask, enum isolator_stat what);
 void __isolator_breach(int cpu, enum isolator_stat what, void *func);
 void __isolator_breach_call(int cpu, smp_call_func_t func);
 void __isolator_task_end(struct task_struct *task);
+bool __isolator_refuse_mm(struct mm_struct *mm);
+bool __isolator_refuse_clone(void);
 
 /**
  * isolator_cpu_isolated() - whether a CPU has an owner
@@ -216,6 +227,18 @@ static __always_inline bool isolator_refuse(int cpu, enum isolator_stat what)
 }
 
 /**
+ * isolator_refuse_any() - isolator_refuse() for the first isolated CPU of a mask
+ * @mask: CPUs
+ * @what: ISOLATOR_STAT_REFUSED_*
+ */
+static __always_inline bool isolator_refuse_any(const struct cpumask *mask,
+						enum isolator_stat what)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse_any(mask, what);
+}
+
+/**
  * isolator_breach() - say that an interrupt is about to be sent to a CPU
  * @cpu: target
  * @what: ISOLATOR_STAT_BREACH_*
@@ -240,6 +263,25 @@ static __always_inline void isolator_breach_call(int cpu, smp_call_func_t func)
 {
 	if (static_branch_unlikely(&isolator_used))
 		__isolator_breach_call(cpu, func);
+}
+
+/**
+ * isolator_refuse_mm() - whether to refuse a change of an address space
+ * @mm: address space
+ *
+ * Return: true: somebody else has it for itself; answer -EBUSY.
+ */
+static __always_inline bool isolator_refuse_mm(struct mm_struct *mm)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse_mm(mm);
+}
+
+/* Whether current has its address space for itself, and may not share it. */
+static __always_inline bool isolator_refuse_clone(void)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_refuse_clone();
 }
 
 /* exit and exec of a task (mm_release()) */
@@ -279,6 +321,9 @@ int isolator_stop(void);
 bool hrtimer_isolator_stop(void);		/* kernel/time/hrtimer.c */
 void hrtimer_isolator_resume(void);
 bool hrtimer_isolator_overdue(int cpu);
+void lru_isolator_drain(void);			/* mm/swap.c */
+void slab_isolator_flush(void);			/* mm/slub.c */
+void vmstat_isolator_fold(void);		/* mm/vmstat.c */
 bool tick_nohz_isolator_needed(void);		/* kernel/time/tick-sched.c */
 bool sched_isolator_starved(int cpu, struct task_struct *owner);
 bool sched_isolator_others(void);		/* kernel/sched/core.c */
@@ -294,11 +339,7 @@ void flush_tlb_vmalloc_range(unsigned long start, unsigned long end);
 #endif
 
 /* Called from __isolator_user_prepare() with interrupts on, preemptible */
-#ifdef CONFIG_ISOLATOR_QUIESCE
 void isolator_quiesce(void);
-#else
-static inline void isolator_quiesce(void) { }
-#endif
 
 #else /* !CONFIG_ISOLATOR */
 
@@ -339,11 +380,27 @@ static inline bool isolator_refuse(int cpu, enum isolator_stat what)
 	return false;
 }
 
+static inline bool isolator_refuse_any(const struct cpumask *mask,
+				       enum isolator_stat what)
+{
+	return false;
+}
+
 static inline void isolator_breach(int cpu, enum isolator_stat what, void *func)
 {
 }
 
 static inline void isolator_breach_call(int cpu, smp_call_func_t func) { }
+static inline bool isolator_refuse_mm(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool isolator_refuse_clone(void)
+{
+	return false;
+}
+
 static inline void isolator_task_end(struct task_struct *task) { }
 static inline void isolator_register(smp_call_func_t func, unsigned int work)
 {

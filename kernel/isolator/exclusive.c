@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupt isolator: an address space that its owner has for itself.
+ *
+ * A TLB flush of the owner's address space is never deferred: pages are freed
+ * after it, and what a stale entry still writes to belongs to somebody else by
+ * then. Exclusive mode removes the causes instead. START looks whether anybody
+ * but the owner has reason to change its page tables; afterwards, requests of
+ * others to do so are refused where they may fail, and delivered and counted
+ * where they may not.
+ */
+#include <linux/fs.h>
+#include <linux/backing-dev.h>
+#include <linux/hugetlb_inline.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/sched/coredump.h>
+#include <linux/userfaultfd_k.h>
+
+#include "isolator.h"
+
+/* Reclaim takes nothing from these; mlockall() leaves them out (mlock_fixup()). */
+static bool needs_no_lock(struct vm_area_struct *vma)
+{
+	return (vma->vm_flags & VM_SPECIAL) || is_vm_hugetlb_page(vma) ||
+	       vma_is_dax(vma);
+}
+
+static enum isolator_reason check_vma(struct vm_area_struct *vma)
+{
+	struct file *file = vma->vm_file;
+
+	if (userfaultfd_armed(vma))
+		return ISOLATOR_MM_USERFAULT;
+	if (vma->vm_flags & VM_MERGEABLE)
+		return ISOLATOR_MM_MERGEABLE;
+	/* Writeback write-protects; of memfd and hugetlbfs there is none. */
+	if ((vma->vm_flags & VM_SHARED) && file &&
+	    !(vma->vm_flags & (VM_IO | VM_PFNMAP)) &&
+	    mapping_can_writeback(file->f_mapping))
+		return ISOLATOR_MM_SHARED_FILE;
+	if (!(vma->vm_flags & VM_LOCKED) && !needs_no_lock(vma))
+		return ISOLATOR_MM_NOT_LOCKED;
+	return ISOLATOR_OK;
+}
+
+/**
+ * isolator_exclusive() - whether the caller has its address space for itself
+ *
+ * True of the moment only. What the owner maps, shares or unlocks later it
+ * does to itself; nobody else can add users to its address space for longer
+ * than a look at it takes, since the owner cannot clone with CLONE_VM.
+ *
+ * Return: why not (ISOLATOR_MM_*), or ISOLATOR_OK.
+ */
+enum isolator_reason isolator_exclusive(void)
+{
+	enum isolator_reason why = ISOLATOR_OK;
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	struct vma_iterator vmi;
+
+	if (atomic_read(&mm->mm_users) != 1)
+		return ISOLATOR_MM_SHARED;
+	if (test_bit(MMF_VM_MERGE_ANY, &mm->flags))
+		return ISOLATOR_MM_MERGEABLE;
+	/* What is mapped from now on: MCL_FUTURE */
+	if (!(mm->def_flags & VM_LOCKED))
+		return ISOLATOR_MM_NOT_LOCKED;
+	mmap_read_lock(mm);
+	vma_iter_init(&vmi, mm, 0);
+	for_each_vma(vmi, vma) {
+		why = check_vma(vma);
+		if (why)
+			break;
+	}
+	mmap_read_unlock(mm);
+	return why;
+}
+
+static int exclusive_cpu(struct mm_struct *mm)
+{
+	int cpu;
+
+	/* Only compared: it may be gone, but then nobody asks for it. */
+	for_each_cpu(cpu, &isolator_cpus)
+		if (READ_ONCE(per_cpu(isolator_cpu.mm, cpu)) == mm)
+			return cpu;
+	return nr_cpu_ids;
+}
+
+/* Not from the owner: it is the one that may change its address space. */
+bool __isolator_refuse_mm(struct mm_struct *mm)
+{
+	int cpu;
+
+	if (mm == current->mm)
+		return false;
+	cpu = exclusive_cpu(mm);
+	return cpu < nr_cpu_ids && __isolator_refuse(cpu, ISOLATOR_STAT_REFUSED_MM);
+}
+
+/* The owner itself may not take another user in. */
+bool __isolator_refuse_clone(void)
+{
+	int cpu = exclusive_cpu(current->mm);
+
+	if (cpu >= nr_cpu_ids)
+		return false;
+	isolator_count(per_cpu_ptr(&isolator_cpu, cpu), ISOLATOR_STAT_REFUSED_MM);
+	return true;
+}
