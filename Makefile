@@ -25,10 +25,11 @@ FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 GUEST := $(shell uname -m)
 MUSL := $(GUEST)-unknown-linux-musl
 LAB ?= matrix short
+KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model lab guest lab-page proof-lab gate bench fuzz docs dist install uninstall clean-root help
+.PHONY: build prove test proof-model lab guest lab-page proof-lab gate kernel proof-kernel bench fuzz docs dist install uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -70,6 +71,14 @@ proof-lab: build guest ## the same scenarios five times, their tables into docs/
 gate: build guest ## the lab's committed baseline: has anything grown? a minute or two; status 2 where it has
 	@tools/bootstrap lab $(GUEST)
 	@$(ISOLATOR) lab gate lab/baseline.json
+
+kernel: build ## Linux with the isolator, for the lab; KERNEL="--config debian" for packages; 10 minutes on two cores
+	@tools/bootstrap kernel $(GUEST)
+	@$(ISOLATOR) kernel build $(KERNEL)
+
+proof-kernel: kernel guest ## what reaches a CPU that the isolator isolates, against the same kernel without it and a stock one
+	@tools/bootstrap lab $(GUEST)
+	@$(ISOLATOR) lab matrix isolator --arch $(GUEST)
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
 	@tools/bench

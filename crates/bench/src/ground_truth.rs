@@ -149,6 +149,7 @@ fn measure(
         duration_ns: seconds * 1_000_000_000,
         loops: u64::MAX,
         lock_memory: true,
+        isolate: None,
     };
     let over = AtomicBool::new(false);
     let stalls = std::thread::scope(|scope| {

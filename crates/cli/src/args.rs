@@ -111,6 +111,18 @@ Examples:
 Exit status: 0 done; 1 it could not be done, a storm took no effect, or the
 guest's kernel complained; 2 (gate) more interruptions than the baseline.";
 
+const KERNEL: &str = "\
+A kernel's source, our series in it and a configuration make a kernel, which is
+kept by the content of all of them.
+
+Examples:
+  isolator kernel build                     for the lab's guests
+  isolator lab run quiet --kernel isolator
+  isolator kernel build --config debian     packages for this machine
+  isolator kernel export -o patches         for git am, or quilt
+
+Exit status: 0 built; 1 it could not be done, and one line says why.";
+
 const RUN: &str = "\
 The order is: limit on locked memory, idle states, affinity, policy; then the
 command takes this program's place, and its exit status is the command's. What
@@ -148,6 +160,9 @@ pub enum Verb {
     /// Boots real kernels in an emulator, disturbs them and looks on from outside
     #[command(subcommand, after_help = LAB)]
     Lab(LabVerb),
+    /// Builds Linux with the isolator in it, for the lab or for a machine
+    #[command(subcommand, after_help = KERNEL)]
+    Kernel(KernelVerb),
     /// Runs a command with affinity, policy and priority set up in the right order
     #[command(after_help = RUN)]
     Run(RunArgs),
@@ -205,6 +220,10 @@ pub struct RunOptions {
     /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while measuring
     #[arg(long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
     pub dma_latency: Option<u32>,
+    /// Have the kernel's isolator defer what can wait on the measured CPUs: clock, resched, ipi, ktlb, or with
+    /// exclusive only where nobody else can change this program's memory [default: clock, resched, ipi]
+    #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
+    pub isolate: Option<String>,
     /// Largest latency allowed: a time, or a share of the period [default: 10%]
     #[arg(long, value_name = "TIME|%", allow_hyphen_values = true, help_heading = CLAIM)]
     pub limit: Option<String>,
@@ -438,7 +457,7 @@ pub struct LabHow {
 /// `isolator lab matrix`
 #[derive(Debug, Args)]
 pub struct LabMatrixArgs {
-    /// The matrix: short, published
+    /// The matrix: short, published, isolator
     pub matrix: String,
     /// The guests' architecture: x86_64, aarch64 [default: this machine's]
     #[arg(long, value_name = "NAME")]
@@ -482,7 +501,7 @@ pub struct LabShowArgs {
 /// What every guest is made of.
 #[derive(Debug, Clone, Args)]
 pub struct GuestOptions {
-    /// The kernel: debian-rt, debian (6.12), with another version as debian-rt:6.1, or a file
+    /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1, or a file
     #[arg(long, value_name = "KERNEL", default_value = "debian-rt")]
     pub kernel: String,
     /// The boot line: none, isolcpus, nohz_full, full, or text with {isolated} and {house_keeping} in it
@@ -517,6 +536,9 @@ pub struct LabRunArgs {
     /// Let the guest's own tracing watch too, and compare it with the scope
     #[arg(long)]
     pub witness: bool,
+    /// Have the guest's isolator defer what can wait on the isolated CPU, as isolator measure does; the kernel must have it
+    #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
+    pub isolate: Option<String>,
     /// How it is run.
     #[command(flatten)]
     pub how: LabHow,
@@ -528,4 +550,65 @@ pub struct LabShellArgs {
     /// What the guest is made of.
     #[command(flatten)]
     pub guest: GuestOptions,
+}
+
+/// `isolator kernel …`
+#[derive(Debug, Subcommand)]
+pub enum KernelVerb {
+    /// Builds a kernel and prints where it lies
+    Build(KernelBuildArgs),
+    /// Writes the whole series of patches, new files first
+    Export(KernelExportArgs),
+}
+
+/// `isolator kernel build`
+#[derive(Debug, Args)]
+pub struct KernelBuildArgs {
+    /// The version of Linux
+    #[arg(long = "version", value_name = "VERSION", default_value = "6.12")]
+    pub linux: String,
+    /// For which processor: x86_64, arm64 [default: this machine's]
+    #[arg(long, value_name = "NAME")]
+    pub arch: Option<String>,
+    /// The configuration: lab (small, for guests), debian (the distribution's; makes packages), or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
+    pub config: String,
+    /// Lay a fragment over the configuration: debug, kcsan, or a file; may be given again
+    #[arg(long, value_name = "NAME|FILE")]
+    pub with: Vec<String>,
+    /// The source: a folder, which is not changed, or an archive [default: the package linux-source-VERSION]
+    #[arg(long, value_name = "DIR|TAR")]
+    pub source: Option<PathBuf>,
+    /// The series: a folder laid out as kernel/ of the repository [default: the one in this program]
+    #[arg(long, value_name = "DIR")]
+    pub series: Option<PathBuf>,
+    /// Leave the series out: the same kernel without it, to compare with
+    #[arg(long)]
+    pub unpatched: bool,
+    /// Root folder, or a capture of one, of the machine that has to boot it; guests' kernels are not judged
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub machine: PathBuf,
+    /// Build again what was built before with the same content
+    #[arg(long)]
+    pub fresh: bool,
+    /// Copy what was built into this folder too
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator kernel export`
+#[derive(Debug, Args)]
+pub struct KernelExportArgs {
+    /// The version of Linux
+    #[arg(long = "version", value_name = "VERSION", default_value = "6.12")]
+    pub linux: String,
+    /// The series: a folder laid out as kernel/ of the repository [default: the one in this program]
+    #[arg(long, value_name = "DIR")]
+    pub series: Option<PathBuf>,
+    /// The folder
+    #[arg(long, short, value_name = "DIR")]
+    pub output: PathBuf,
 }

@@ -59,6 +59,7 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
     over(&mut asked.claim, &options.claim);
     asked.claim.get_or_insert(DEFAULT_CLAIM);
     over(&mut asked.dma_latency_us, &options.dma_latency);
+    over(&mut asked.isolate, &options.isolate);
     if !options.accept.is_empty() {
         asked.accept = options.accept.clone();
     }

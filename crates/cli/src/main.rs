@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use lab::guest::storm;
+use lab::guest::{alone, storm};
 
 use args::{Cli, Verb};
 use output::{Exit, Outcome, tell};
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     }
     match std::env::args().nth(1).as_deref() {
         Some(lab::qemu::VERB) => return lab::qemu::become_emulator(std::env::args().skip(2)),
+        Some(alone::VERB) => return alone::main(std::env::args().skip(2)),
         Some(storm::VERB) => return storm::runner::main(std::env::args().skip(2)),
         Some(storm::owner::VERB) => {
             let program = std::env::args_os().take(1);
@@ -69,6 +70,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),
         Verb::Lab(args) => verbs::lab::run(args),
+        Verb::Kernel(args) => verbs::kernel::run(&args),
         Verb::Run(args) => verbs::run::run(&args),
         Verb::Generate(args) => verbs::generate::run(&args),
     }

@@ -16,6 +16,7 @@ use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
 use measure::{control, hardware};
 use rt::clock::Calibration;
+use rt::isolation::{Isolator, Mask};
 use rt::power::DmaLatency;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -53,6 +54,11 @@ pub fn run(
     let loads = loads(asked)?;
     let findings = look(asked, &machine)?;
     control::stay_on(&asked.house_keeping)?;
+    if let Some(names) = &asked.isolate {
+        // Before a bundle is begun for nothing.
+        Mask::named(names)?;
+        Isolator::open()?;
+    }
     let stop = stop_on_signals()?;
     if hardware::remove_leftover() {
         announce("a killed run had left the hwlat tracer on, which disturbs every probe: it is off now");
@@ -243,6 +249,7 @@ impl Session<'_> {
             duration_ns,
             loops: self.asked.loops.unwrap_or(u64::MAX),
             lock_memory: true,
+            isolate: self.asked.isolate.as_deref().map(Mask::named).transpose()?,
         };
         let (live, last) = (&mut self.live, &mut self.last);
         row.measure(&mut self.bundle, &mut self.manifest, &self.stop, &mut |progress| {

@@ -131,7 +131,7 @@ mod tests {
             ("isolator", "no verb was given; see isolator --help"),
             (
                 "isolator proof",
-                "there is no verb 'proof'; choose from prove, measure, load, report, compare, import, export, lab, run; see isolator --help",
+                "there is no verb 'proof'; choose from prove, measure, load, report, compare, import, export, lab, kernel, run; see isolator --help",
             ),
         ] {
             let error = Cli::try_parse_from(split(args)).unwrap_err();

@@ -21,7 +21,7 @@ fn a_command_line_that_cannot_be_read_is_refused() {
     refuses(&[
         (
             "proof",
-            "there is no verb 'proof'; choose from prove, measure, load, report, compare, import, export, lab, run; see isolator --help",
+            "there is no verb 'proof'; choose from prove, measure, load, report, compare, import, export, lab, kernel, run; see isolator --help",
         ),
         ("prove --foo", "isolator prove takes no '--foo'; see isolator prove --help"),
         (
@@ -132,6 +132,23 @@ fn numbers_that_make_no_sense_are_refused() {
             "run --priority 100 -- true",
             "cannot use priority 100 with fifo: it is not 1 to 99; choose 1 to 98",
         ),
+    ]);
+}
+
+#[test]
+fn an_isolator_that_is_not_there_is_refused_with_the_kernel_that_has_it() {
+    if skipped_for_lack_of_cpus() || skipped(std::path::Path::new("/dev/isolator").exists(), "it is there") {
+        return;
+    }
+    let names =
+        "there is nothing of that name to defer; choose from default, clock, resched, ipi, ktlb, exclusive";
+    let wrong = format!("cannot isolate with 'tlb': {names}");
+    let device = "cannot open /dev/isolator: no such file or directory; boot a kernel with the isolator; isolator kernel build makes one";
+    refuses(&[
+        ("measure spin --isolate", device),
+        ("prove --isolate=default,ktlb", device),
+        ("measure spin --isolate=tlb", &wrong),
+        ("lab run quiet --isolate=tlb", &wrong),
     ]);
 }
 

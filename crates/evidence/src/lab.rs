@@ -38,6 +38,9 @@ pub struct LabDocument {
     pub cpus: u32,
     /// Seed of everything that storms draw.
     pub seed: u64,
+    /// What the guests' isolator was asked to defer; absent: the isolated CPU was left to the boot line.
+    #[serde(default)]
+    pub isolate: Option<String>,
     /// One entry for each scenario and isolated CPU; in the mode `count` only, since only there the scope looks on.
     pub rows: Vec<LabRow>,
     /// What disturbed, and whether it took effect.
@@ -116,6 +119,26 @@ pub struct LabRow {
     pub functions: BTreeMap<String, u64>,
     /// Excursions whose single record was not kept, since there were too many; counted all the same.
     pub records_dropped: u64,
+    /// What the guest's own kernel counted of an isolated CPU, by the isolator's counters: `defer_sync`, `breach_call`.
+    #[serde(default)]
+    pub isolation: Option<BTreeMap<String, u64>>,
+}
+
+impl LabRow {
+    /// Work that the kernel put off on this CPU, by its own count; `None` where its isolator was not asked.
+    pub fn deferred(&self) -> Option<u64> {
+        self.counted("defer_")
+    }
+
+    /// Interruptions that the kernel delivered in spite of isolation, by its own count.
+    pub fn breaches(&self) -> Option<u64> {
+        self.counted("breach_")
+    }
+
+    fn counted(&self, kind: &str) -> Option<u64> {
+        let counters = self.isolation.as_ref()?;
+        Some(counters.iter().filter(|(name, _)| name.starts_with(kind)).map(|(_, count)| count).sum())
+    }
 }
 
 /// Excursions through one entry.
@@ -229,8 +252,14 @@ pub struct MatrixCell {
     pub kernel: String,
     /// The boot line's name.
     pub boot: String,
+    /// What the guest's isolator was asked to defer; absent: it was left alone.
+    pub isolate: Option<String>,
     /// How the guest ran.
     pub mode: Mode,
+    /// Interruptions delivered in spite of isolation, as the guest's kernel counted them.
+    pub breaches: Option<u64>,
+    /// Work that was put off, as the guest's kernel counted it.
+    pub deferred: Option<u64>,
     /// Excursions of the isolated CPU, where the scope looked on.
     pub excursions: Option<u64>,
     /// Their kernel instructions.

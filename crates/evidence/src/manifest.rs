@@ -4,6 +4,8 @@
 //! Plain types with units in their names. Fields that another tool's file cannot tell are `None`: unknown is
 //! never filled in.
 
+use std::collections::BTreeMap;
+
 use machine::{CpuSet, Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,6 +104,8 @@ pub struct Asked {
     pub claim: Option<f64>,
     /// `/dev/cpu_dma_latency` that was requested while measuring, in microseconds; absent: left alone.
     pub dma_latency_us: Option<u32>,
+    /// What the kernel's isolator was asked to defer on the measured CPUs: `default,ktlb`; absent: it was left alone.
+    pub isolate: Option<String>,
     /// Taint codes that the user accepts.
     pub accept: Vec<String>,
 }
@@ -171,6 +175,9 @@ pub struct Granted {
     pub counter_hz: Option<u64>,
     /// Thread id.
     pub thread: Option<u32>,
+    /// What the kernel's isolator counted of the CPU while it measured, warm-up included, by the counter's name:
+    /// `defer_sync`, `breach_call`; absent where the CPU was not isolated. Counters that stayed are left out.
+    pub isolation: Option<BTreeMap<String, u64>>,
 }
 
 /// How coarse an imported series is.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gate: runs what a baseline ran and says by what more interruptions or kernel instructions came.
+//! The gate: runs what a baseline ran and says by what more interruptions, kernel instructions or deferred work came.
 //!
 //! A baseline is a `lab.json` that was kept. Storms blow a fixed number of rounds, so counts repeat; what still differs
 //! from run to run is stated here as the slack: a few interruptions of the guest's own housekeeping, and a share of
@@ -80,6 +80,13 @@ fn grown(before: &LabRow, after: &LabRow) -> Vec<Growth> {
     let dearer = |before: u64| (before as f64 * (1.0 + SLACK_INSTRUCTIONS)) as u64;
     let all = allowed(before.excursions);
     let mut figures = vec![("excursions".to_string(), before.excursions, after.excursions, all)];
+    if let (Some(old), Some(new)) = (before.deferred(), after.deferred()) {
+        figures.push(("deferred work".to_string(), old, new, allowed(old)));
+    }
+    if let (Some(old), Some(new)) = (before.breaches(), after.breaches()) {
+        // Of these none comes by chance.
+        figures.push(("breaches".to_string(), old, new, old));
+    }
     for (name, entry) in &after.by_entry {
         let old = before.by_entry.get(name).copied().unwrap_or_default();
         figures.push((format!("excursions through {name}"), old.count, entry.count, allowed(old.count)));
@@ -135,6 +142,19 @@ mod tests {
                 ("instructions of an excursion through asm_sysvec_call_function_single", 2_000, 4_000),
             ]
         );
+    }
+
+    #[test]
+    fn deferred_work_and_breaches_that_grew_are_growth() {
+        let counted = |deferred, breaches| LabRow {
+            isolation: Some([("defer_sync".into(), deferred), ("breach_stop".into(), breaches)].into()),
+            ..row(2, 100)
+        };
+        assert_eq!(grown(&counted(100, 1), &counted(108, 1)), []);
+        assert_eq!(grown(&row(2, 100), &counted(108, 1)), [], "a baseline without them judges none");
+        let grown = grown(&counted(100, 1), &counted(300, 2));
+        let told = grown.iter().map(|one| (one.what.as_str(), one.allowed)).collect::<Vec<_>>();
+        assert_eq!(told, [("deferred work", 110), ("breaches", 1)]);
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub struct Measure {
     pub seed: u64,
     /// Whether the guest's own tracing shall watch the measured CPUs.
     pub witness: bool,
+    /// What the isolator is asked to defer where the owner shall have its memory for itself; then a process of a single
+    /// thread spins on the first measured CPU, and the arguments are not used.
+    #[serde(default)]
+    pub alone: Option<String>,
 }
 
 /// How several storms share the time.

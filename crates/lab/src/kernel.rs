@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::qemu::Patience;
-use crate::{Error, Result, image, store};
+use crate::{Error, Result, build, image, store};
 
 /// A guest's architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Architecture {
         }
     }
 
-    fn debian(self) -> &'static str {
+    pub(crate) fn debian(self) -> &'static str {
         match self {
             Architecture::X86_64 => "amd64",
             Architecture::Aarch64 => "arm64",
@@ -80,8 +80,8 @@ pub struct Kernel {
     pub digest: String,
 }
 
-/// The kernel called `asked`: `debian-rt`, `debian` (with a version as in `debian-rt:6.1`), or a file. Fetching one ends
-/// where the patience does.
+/// The kernel called `asked`: `debian-rt`, `debian`, `isolator`, `unpatched` (with a version as in `debian-rt:6.1`), or a
+/// file. Fetching one ends where the patience does.
 pub fn find(
     asked: &str,
     architecture: Architecture,
@@ -92,6 +92,7 @@ pub fn find(
     let flavour = match name {
         "debian-rt" => "-rt",
         "debian" => "",
+        "isolator" | "unpatched" => return built(asked, name, version, architecture, say),
         _ => return given(asked, architecture),
     };
     let apt = Apt::new(architecture.debian(), patience)?;
@@ -101,7 +102,7 @@ pub fn find(
 /// A file; its modules are looked for where a package or a build leaves them.
 fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
     let image = fs::canonicalize(asked).map_err(|e| {
-        let cure = "name a kernel image, or debian-rt, debian, debian-rt:6.1";
+        let cure = "name a kernel image, or debian-rt, debian, isolator, debian-rt:6.1";
         let why = e.to_string();
         Error::new(
             "use the kernel",
@@ -118,10 +119,35 @@ fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
     }
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let release = name.split_once('-').map_or(name.clone(), |(_, release)| release.to_string());
+    let release = image.parent().and_then(build::read).map_or(release, |built| built.release);
     let roots = image.parent().into_iter().flat_map(|boot| [boot.to_path_buf(), boot.join("..")]);
     let modules = roots.map(|root| root.join("lib/modules").join(&release)).find(|folder| folder.is_dir());
     let digest = store::digest(&[&bytes]);
     Ok(Kernel { asked: asked.to_string(), release, architecture, image, modules, digest })
+}
+
+/// The one that `isolator kernel build` made last. Building takes minutes, so it is not done on the way.
+fn built(
+    asked: &str,
+    name: &str,
+    version: &str,
+    architecture: Architecture,
+    say: &dyn Fn(&str),
+) -> Result<Kernel> {
+    let (unpatched, option) = (name == "unpatched", if name == "unpatched" { " --unpatched" } else { "" });
+    let command = format!("isolator kernel build --version {version} --arch {architecture}{option}");
+    let Some((built, other)) = build::last(version, architecture, unpatched)? else {
+        let cure = format!("build it first, which takes about 10 minutes on two cores: {command}");
+        return Err(Error::new("use the kernel", asked, format!("none was built for {architecture}"), cure));
+    };
+    if other {
+        say(&format!(
+            "the kernel {asked} was built with another series than this program has; {command} builds it anew"
+        ));
+    }
+    let image = Path::new(&built.folder).join(&built.image);
+    let kernel = given(&image.display().to_string(), architecture)?;
+    Ok(Kernel { asked: asked.to_string(), ..kernel })
 }
 
 /// The newest image of a series that the machine's package sources have.
@@ -165,7 +191,7 @@ fn debian(
 
 /// apt with package lists of its own, so that neither root nor another architecture's lists on this machine are
 /// needed; sources and keys are the machine's.
-struct Apt {
+pub(crate) struct Apt {
     state: PathBuf,
     options: Vec<String>,
     stop: Arc<AtomicBool>,
@@ -175,7 +201,7 @@ struct Apt {
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Apt {
-    fn new(machine: &str, patience: &Patience) -> Result<Apt> {
+    pub(crate) fn new(machine: &str, patience: &Patience) -> Result<Apt> {
         let state = store::folder("apt")?.join(machine);
         for folder in ["lists/partial", "archives/partial"] {
             let folder = state.join(folder);
@@ -243,7 +269,7 @@ impl Apt {
         }
     }
 
-    fn update(&self) -> Result<()> {
+    pub(crate) fn update(&self) -> Result<()> {
         self.run("apt-get", &["update", "-qq"]).map(drop)
     }
 
@@ -253,8 +279,14 @@ impl Apt {
         newest_of(names.lines(), flavour, machine)
     }
 
+    /// The version of a package that would be fetched.
+    pub(crate) fn version_of(&self, package: &str) -> Option<String> {
+        let shown = self.run("apt-cache", &["show", "--no-all-versions", package]).ok()?;
+        shown.lines().find_map(|line| line.strip_prefix("Version: ")).map(str::to_string)
+    }
+
     /// Unpacks a package into `folder`, whole or not at all.
-    fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
+    pub(crate) fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
         self.run("apt-get", &["download", "-qq", package])?;
         let entries = fs::read_dir(&self.state).map_err(|e| Error::io("read", &self.state, &e))?;
         let file = entries.flatten().map(|entry| entry.path()).find(|path| {
@@ -319,7 +351,7 @@ mod tests {
         let error = given("/no/such/bzImage", Architecture::X86_64).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot use the kernel /no/such/bzImage: no such file or directory; name a kernel image, or debian-rt, debian, debian-rt:6.1"
+            "cannot use the kernel /no/such/bzImage: no such file or directory; name a kernel image, or debian-rt, debian, isolator, debian-rt:6.1"
         );
     }
 }

@@ -32,6 +32,7 @@
 //! its rows in [`evidence::lab::LabDocument`]. Nothing of it is built.
 
 pub mod boot;
+pub mod build;
 pub mod disk;
 pub mod exchange;
 pub mod frame;

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use evidence::lab::{LabDocument, MatrixCell, MatrixDocument, Mode};
+use evidence::lab::{LabDocument, LabRow, MatrixCell, MatrixDocument, Mode};
 use evidence::manifest::SCHEMA_VERSION;
 use evidence::{Bundle, Summary};
 use serde::Deserialize;
@@ -41,6 +41,8 @@ struct Step {
     boot: String,
     #[serde(default)]
     mode: Option<String>,
+    #[serde(default)]
+    isolate: Option<String>,
     scenarios: Vec<String>,
     #[serde(default = "idle")]
     loads: Vec<String>,
@@ -116,11 +118,12 @@ pub fn run(
     let mut complaint = None;
     for (n, step) in matrix.step.iter().enumerate() {
         say(&format!(
-            "step {} of {}: {} with the boot line {}",
+            "step {} of {}: {} with the boot line {}{}",
             n + 1,
             matrix.step.len(),
             step.kernel,
-            step.boot
+            step.boot,
+            if step.isolate.is_some() { ", isolated" } else { "" }
         ));
         let scenarios = scenario::named(&step.scenarios)?;
         let kernel = kernel::find(&step.kernel, choice.architecture, &choice.patience, &|text| say(text))?;
@@ -136,10 +139,12 @@ pub fn run(
             seed: choice.seed,
             loads: step.loads.clone(),
             witness: false,
+            isolate: step.isolate.clone(),
             fresh: choice.fresh,
             patience: choice.patience.clone(),
         };
-        let name = format!("{}-{}-{}", step.kernel.replace(':', "-"), step.boot, mode.name());
+        let isolated = if step.isolate.is_some() { "-isolated" } else { "" };
+        let name = format!("{}-{}-{}{isolated}", step.kernel.replace(':', "-"), step.boot, mode.name());
         let bundle = folder.join(name);
         let document = run::run(&asked, &scenarios, &bundle, say)?;
         complaint = complaint.or_else(|| run::complaint(&document));
@@ -173,7 +178,10 @@ fn step_cells(matrix: &Matrix, step: &Step, document: &LabDocument, bundle: &Bun
             load: load.clone(),
             kernel: step.kernel.clone(),
             boot: step.boot.clone(),
+            isolate: step.isolate.clone(),
             mode: document.mode,
+            breaches: row.and_then(LabRow::breaches),
+            deferred: row.and_then(LabRow::deferred),
             excursions: row.map(|row| row.excursions),
             kernel_instructions: row.map(|row| row.kernel_instructions),
             max_kernel_instructions: row.map(|row| row.max_kernel_instructions),
@@ -215,7 +223,7 @@ mod tests {
         let error = named("long").unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot run the matrix 'long': there is none of that name; choose from short, published"
+            "cannot run the matrix 'long': there is none of that name; choose from short, published, isolator"
         );
     }
 
@@ -226,7 +234,10 @@ mod tests {
             load: "idle".into(),
             kernel: String::new(),
             boot: String::new(),
+            isolate: None,
             mode,
+            breaches: None,
+            deferred: None,
             excursions,
             kernel_instructions: None,
             max_kernel_instructions: None,

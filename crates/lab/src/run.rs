@@ -55,6 +55,8 @@ pub struct Asked {
     pub loads: Vec<String>,
     /// Whether the guest's own tracing is compared with the scope.
     pub witness: bool,
+    /// What the guest's isolator is asked to defer, as [`rt::isolation::Mask::named`] reads it.
+    pub isolate: Option<String>,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
     /// How long guests are waited for.
@@ -136,6 +138,7 @@ pub fn run(
         let why = "in instruction-count time CPUs take turns on one host thread, so a busy housekeeping CPU would show as gaps of the isolated one";
         return Err(Error::new("run in virtual mode", &stormy.label, why, "use --mode count for storms"));
     }
+    can_be_alone(asked, &experiments)?;
     let emulator = qemu::version(asked.kernel.architecture)?;
     let plugin = match asked.mode {
         Mode::Count => {
@@ -159,6 +162,7 @@ pub fn run(
         boot_line: asked.boot_line.clone(),
         cpus: asked.cpus,
         seed: asked.seed,
+        isolate: asked.isolate.clone(),
         rows: Vec::new(),
         storms: Vec::new(),
         loads: Vec::new(),
@@ -288,6 +292,7 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { FUSE };
     let duration_ms = (asked.duration + fuse).as_millis();
     arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
+    arguments.extend(asked.isolate.iter().map(|what| format!("--isolate={what}")));
     Measure {
         arguments,
         measured,
@@ -297,7 +302,37 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
         at_least_ns: asked.duration.as_nanos() as u64,
         seed: asked.seed,
         witness: asked.witness,
+        alone: asked.isolate.clone().filter(|names| is_exclusive(names)),
     }
+}
+
+/// Whether the owner shall have its memory for itself.
+fn is_exclusive(names: &str) -> bool {
+    names.split(',').any(|name| name == "exclusive")
+}
+
+/// Refuses what a process of a single thread that only spins cannot do.
+fn can_be_alone(asked: &Asked, experiments: &[Experiment<'_>]) -> Result<()> {
+    if !asked.isolate.as_deref().is_some_and(is_exclusive) {
+        return Ok(());
+    }
+    for Experiment { scenario, load, label } in experiments {
+        let own = scenario.storms.iter().find(|name| storm::kind(name).is_some_and(storm::Kind::is_own));
+        let why = match (own, asked.mode) {
+            (Some(own), _) => format!("the storm {own} blows in another thread of the owner"),
+            (None, mode) if mode != Mode::Count => {
+                format!("in the mode {} it is to be measured", mode.name())
+            }
+            _ if scenario.probe != "spin" => {
+                format!("the probe {} is measured by two threads", scenario.probe)
+            }
+            _ if *load != IDLE => "loads are made by the measuring program, which has several threads".into(),
+            _ => continue,
+        };
+        let cure = "leave it out, or do without exclusive";
+        return Err(Error::new("run with an owner alone", label, why, cure));
+    }
+    Ok(())
 }
 
 /// Makes of what a guest left what it means.
@@ -316,7 +351,14 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
     if let Some(row) = bundle.manifest.not_run.first() {
         return Err(Error::new("run the scenario", name, &row.reason, "leave that load out"));
     }
-    let rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
+    let mut rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
+    for row in &mut rows {
+        let measured = bundle.manifest.rows.iter().find(|entry| entry.key.cpu == row.cpu);
+        row.isolation = measured.and_then(|entry| entry.granted.isolation.clone());
+        // An owner alone leaves no bundle of its own.
+        let alone = || serde_json::from_slice(frame("isolation")?).ok();
+        row.isolation = row.isolation.take().or_else(alone);
+    }
     let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
         let storm::Did { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;
         Some(StormDid { scenario: name.to_string(), name: storm, took_effect, did })
@@ -387,4 +429,51 @@ fn unpack(archive: &[u8]) -> Result<Bundle> {
     let bundle = Bundle::open(&file);
     let _ = std::fs::remove_file(&file);
     bundle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario;
+
+    #[test]
+    fn an_owner_alone_only_spins() {
+        let kernel = Kernel {
+            asked: "isolator".into(),
+            release: "6.12".into(),
+            architecture: Architecture::X86_64,
+            image: "/nowhere".into(),
+            modules: None,
+            digest: String::new(),
+        };
+        let judged = |name: &str, load: &str, mode, isolate: &str| {
+            let asked = Asked {
+                kernel: kernel.clone(),
+                boot_line: String::new(),
+                mode,
+                cpus: 2,
+                duration: Duration::from_secs(5),
+                seed: 1,
+                mode_reason: String::new(),
+                loads: vec![load.into()],
+                witness: false,
+                isolate: Some(isolate.into()),
+                fresh: false,
+                patience: Patience::default(),
+            };
+            let scenarios = scenario::named(&[name.to_string()]).unwrap();
+            can_be_alone(&asked, &Experiment::all(&asked, &scenarios)).map_err(|error| error.why)
+        };
+        let alone = |name, load, mode| judged(name, load, mode, "default,exclusive");
+        assert_eq!(alone("static-keys", IDLE, Mode::Count), Ok(()));
+        assert_eq!(judged("munmap-own", "l2", Mode::Count, "default"), Ok(()));
+        let why = alone("munmap-own", IDLE, Mode::Count).unwrap_err();
+        assert_eq!(why, "the storm munmap-own blows in another thread of the owner");
+        let why = alone("cyclic", IDLE, Mode::Count).unwrap_err();
+        assert_eq!(why, "the probe wakeup is measured by two threads");
+        let why = alone("quiet", "l2", Mode::Count).unwrap_err();
+        assert_eq!(why, "loads are made by the measuring program, which has several threads");
+        let why = alone("quiet", IDLE, Mode::Virtual).unwrap_err();
+        assert_eq!(why, "in the mode virtual it is to be measured");
+    }
 }

@@ -17,6 +17,7 @@ use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, State};
 use evidence::taint::{self, Taint};
 use evidence::writer::{BundleWriter, stem};
 use rt::clock::{Calibration, monotonic_ns};
+use rt::isolation::{self, Counters, Mask, Page, Session, Tick, since};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
@@ -92,6 +93,8 @@ pub struct Row {
     pub loops: u64,
     /// Whether to lock memory.
     pub lock_memory: bool,
+    /// What each thread has its CPU's isolator defer while it measures.
+    pub isolate: Option<Mask>,
 }
 
 /// How a lane stands, for a live display.
@@ -140,6 +143,7 @@ enum Pen {
 struct Ended {
     page_faults: u64,
     drift: Option<spin::Drift>,
+    isolation: Option<Counters>,
 }
 
 /// What the threads of a row share.
@@ -307,6 +311,9 @@ impl Row {
             (entry.spikes, entry.spikes_not_listed) = lane.drain.spikes();
             entry.granted.page_faults = Some(ended.page_faults);
             entry.granted.steal_ns = steal_ns;
+            entry.granted.isolation = ended
+                .isolation
+                .map(|counts| counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect());
             manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift, lane.drain.lost()));
             outcome = outcome.and(lane.drain.finish());
         }
@@ -335,13 +342,22 @@ struct Body {
 
 impl Body {
     fn run(self, pen: Pen, send: &mpsc::Sender<rt::Result<Granted>>) -> Ended {
-        let (granted, timer) = match self.set_up() {
-            Ok((granted, timer)) => (Ok(granted), Some(timer)),
+        let (granted, ready) = match self.set_up() {
+            Ok((granted, timer, session)) => (Ok(granted), Some((timer, session))),
             Err(error) => (Err(error), None),
         };
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
-        let (Some(timer), Some(start_ns)) = (timer, self.shared.wait()) else { return Ended::default() };
+        let (Some((timer, session)), Some(start_ns)) = (ready, self.shared.wait()) else {
+            return Ended::default();
+        };
+        if let Some(session) = &session {
+            // Lets those run that came to this CPU meanwhile. Where that is refused, isolation has ended, which the
+            // counters will tell.
+            let _ = session.tick(Tick::SCHED | Tick::RT);
+        }
+        let page = session.as_ref().map(Session::page);
+        let counted = page.map(Page::counters).unwrap_or_default();
         let end_ns = self.row.end_ns(start_ns);
         let stop = &self.shared.stop;
         let before = thread::page_faults();
@@ -350,21 +366,24 @@ impl Body {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
                 wakeup::run(&cycles, &timer, &mut samples, stop);
-                Ended { page_faults: thread::page_faults() - before, drift: None }
+                let isolation = page.map(|page| since(&counted, &page.counters()));
+                Ended { page_faults: thread::page_faults() - before, drift: None, isolation }
             }
             Pen::Gaps(mut recorder, short) => {
                 let threshold_ns = self.lane.threshold_ns;
                 let spell = Spell { start_ns, end_ns, threshold_ns, column_ns: SPIN_COLUMN_NS };
                 let drift =
                     self.row.clock().map(|clock| spin::run(&spell, &clock, &short, &mut recorder, stop));
+                // Before the next system call, which is an entry of its own.
+                let isolation = page.map(|page| since(&counted, &page.counters()));
                 let page_faults = thread::page_faults() - before;
                 recorder.finish();
-                Ended { page_faults, drift }
+                Ended { page_faults, drift, isolation }
             }
         }
     }
 
-    fn set_up(&self) -> rt::Result<(Granted, Timer)> {
+    fn set_up(&self) -> rt::Result<(Granted, Timer, Option<Session>)> {
         let setup = Setup {
             cpus: self.lane.affinity.clone(),
             policy: self.lane.policy,
@@ -375,6 +394,8 @@ impl Body {
             Probe::Spin { .. } => Timer::Nanosleep,
         };
         let granted = setup.apply()?;
+        // Last: the kernel looks at affinity, policy and memory.
+        let session = self.row.isolate.map(isolation::start).transpose()?;
         let counter_hz = self.row.clock().map(|clock| clock.hz);
         let granted = Granted {
             policy: Some(granted.policy.name().to_string()),
@@ -385,7 +406,7 @@ impl Body {
             thread: Some(thread::id()),
             ..Granted::default()
         };
-        Ok((granted, timer))
+        Ok((granted, timer, session))
     }
 }
 

@@ -197,6 +197,7 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
             "cpu_dma_latency",
             asked.dma_latency_us.map_or("left alone".to_string(), |us| format!("held at {us} us")),
         ),
+        ("Isolator asked to defer", asked.isolate.clone().unwrap_or_default()),
         ("Taints accepted", asked.accept.join(", ")),
     ]
 }

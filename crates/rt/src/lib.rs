@@ -5,6 +5,7 @@
 //! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
 //! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
 //! - [`heap`]: memory that never goes back to the kernel while threads of this process must not be interrupted.
+//! - [`isolation`]: a CPU for one thread, where the kernel has the isolator.
 //! - [`power`]: a request to leave idle states quickly, held while it lives.
 //! - [`scope`]: markers that the lab's oscilloscope sees, at no cost.
 //! - [`thread`]: what the kernel says of the calling thread.
@@ -14,6 +15,7 @@
 pub mod clock;
 pub mod error;
 pub mod heap;
+pub mod isolation;
 pub mod policy;
 pub mod power;
 pub mod scope;

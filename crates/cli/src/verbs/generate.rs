@@ -13,6 +13,7 @@ use evidence::lab::{GateDocument, LabDocument, MatrixDocument};
 use evidence::manifest::{Manifest, Spike};
 use evidence::verdict::Verdict;
 use evidence::{Error, Result};
+use lab::build::Built;
 use schemars::{Schema, schema_for};
 
 use crate::args::{Cli, GenerateArgs};
@@ -33,11 +34,12 @@ pub fn run(args: &GenerateArgs) -> Outcome {
 }
 
 /// Every document that another program may read.
-fn documents() -> [(&'static str, Schema); 12] {
+fn documents() -> [(&'static str, Schema); 13] {
     [
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
         ("export", schema_for!(WithBuckets)),
+        ("kernel", schema_for!(Built)),
         ("lab", schema_for!(LabDocument)),
         ("lab-gate", schema_for!(GateDocument)),
         ("lab-list", schema_for!(LabList)),

@@ -12,6 +12,7 @@ use ::lab::{boot, gate, matrix, mode, run, scenario};
 use evidence::Bundle;
 use evidence::document::ProveDocument;
 use evidence::manifest::SCHEMA_VERSION;
+use rt::isolation::Mask;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -119,6 +120,7 @@ fn progress(out: &Output) -> impl Fn(&str) + Sync {
 
 fn experiment(args: &LabRunArgs) -> Outcome {
     let scenarios = scenario::named(&args.scenarios)?;
+    args.isolate.as_deref().map(Mask::named).transpose()?;
     let patience = patience(args.how.time_limit)?;
     let kernel = find_kernel(&args.guest, &patience)?;
     let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios, &patience)?;
@@ -132,6 +134,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         duration: args.how.duration,
         seed: args.seed,
         witness: args.witness,
+        isolate: args.isolate.clone(),
         fresh: args.how.fresh,
         patience,
     };
@@ -202,6 +205,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
         seed: baseline.seed,
         loads,
         witness: false,
+        isolate: baseline.isolate.clone(),
         fresh: args.how.fresh,
         patience,
     };

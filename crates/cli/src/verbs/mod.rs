@@ -5,6 +5,7 @@ pub mod compare;
 pub mod export;
 pub mod generate;
 pub mod import;
+pub mod kernel;
 pub mod lab;
 pub mod load;
 pub mod measure;

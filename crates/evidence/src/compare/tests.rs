@@ -76,6 +76,7 @@ fn asked() -> Asked {
         threshold_ns: Some(50_000),
         claim: None,
         dma_latency_us: None,
+        isolate: None,
         accept: vec![],
     }
 }
@@ -172,7 +173,7 @@ type Edit = fn(&mut Manifest);
 
 #[test]
 fn every_difference_in_what_was_asked_is_named_with_both_values() {
-    let edits: [(&str, &str, &str, Edit); 13] = [
+    let edits: [(&str, &str, &str, Edit); 14] = [
         ("probes", "wakeup", "spin", |m| m.asked.probes = vec!["spin".into()]),
         ("loads", "cpu,idle", "idle", |m| m.asked.loads = vec!["idle".into()]),
         ("cpus", "1", "2-3", |m| m.asked.cpus = "2-3".parse().unwrap()),
@@ -185,6 +186,7 @@ fn every_difference_in_what_was_asked_is_named_with_both_values() {
         ("loops", "not stated", "5", |m| m.asked.loops = Some(5)),
         ("warm_up_ns", "2000000000", "0", |m| m.asked.warm_up_ns = Some(0)),
         ("dma_latency_us", "not stated", "0", |m| m.asked.dma_latency_us = Some(0)),
+        ("isolate", "not stated", "default", |m| m.asked.isolate = Some("default".into())),
         ("program", "isolator", "cyclictest", |m| m.written_by.program = "cyclictest".into()),
     ];
     let run = bundle(1, quiet);

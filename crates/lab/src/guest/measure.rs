@@ -9,22 +9,24 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use evidence::manifest::{Asked, Manifest, SCHEMA_VERSION, State, WrittenBy};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
+use crate::guest::alone::Alone;
 use crate::guest::storm::runner::READY;
 use crate::guest::storm::{self, owner};
 use crate::guest::{Result, send, trace};
 use crate::job::{BUNDLE, Measure, Order};
 
 /// How long the measuring program may take until it measures.
-const ARMING: Duration = Duration::from_secs(30);
+pub(super) const ARMING: Duration = Duration::from_secs(30);
 
 /// How long a storm may take to leave when the measurement is over.
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// How often something is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Does the job.
 pub fn run(task: &Measure, port: &mut File) -> Result<()> {
@@ -35,16 +37,15 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     let (own, others): (Vec<_>, Vec<_>) =
         task.storms.iter().cloned().partition(|name| storm::kind(name).is_some_and(storm::Kind::is_own));
     let mut storms = ready_storms(task, &others)?;
-    let mut measuring = start_measuring(task, &own)?;
-    wait_for_the_window(&mut measuring)?;
+    let mut owner = Owner::start(task, &own)?;
+    owner.wait_for_the_window()?;
     let opened = Instant::now();
     // Storms inside of it begin when its standard input is closed, the others when they are given a line.
-    drop(measuring.stdin.take());
+    let inside = owner.begin();
     for storm in &mut storms {
         storm.begin.write_all(b"\n")?;
     }
     // A window that ended by the clock would cut a slow host's storms short; it ends after them.
-    let inside = measuring.stdout.take().map(BufReader::new);
     let mut did = inside.map_or_else(|| Ok(Vec::new()), |out| said(out, own.len()))?;
     let mut blown = Vec::new();
     for Started { process, begin, out, storms } in storms {
@@ -52,11 +53,8 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
         // They leave after the window: with the last descriptor of their standard input.
         blown.push((process, begin));
     }
-    if !task.storms.is_empty() {
-        std::thread::sleep(Duration::from_nanos(task.at_least_ns).saturating_sub(opened.elapsed()));
-        kill_process(Pid::from_child(&measuring), Signal::TERM)?;
-    }
-    let status = measuring.wait()?;
+    let at_least = Duration::from_nanos(task.at_least_ns);
+    let counted = owner.end(|| std::thread::sleep(at_least.saturating_sub(opened.elapsed())), task)?;
     blown.into_iter().try_for_each(leave)?;
     for did in did {
         send(port, "storm", &serde_json::to_vec(&did)?)?;
@@ -66,13 +64,94 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
             send(port, &format!("witness-{cpu}"), record.as_bytes())?;
         }
     }
-    if !matches!(status.code(), Some(0 | 2)) {
-        return Err(format!("the measuring program ended with {status}").into());
+    if let Some(counted) = counted {
+        send(port, "isolation", counted.as_bytes())?;
     }
     send(port, "kernel-log", kernel_log()?.as_bytes())?;
     let archive = Path::new("/run/bundle.tar.zst");
     evidence::archive::pack(Path::new(BUNDLE), archive)?;
     send(port, "bundle.tar.zst", &fs::read(archive)?)
+}
+
+/// What runs on the measured CPU.
+enum Owner {
+    /// This program, which measures and leaves a bundle.
+    Measuring(Child),
+    /// A process that does nothing but spin.
+    Alone(Alone),
+}
+
+impl Owner {
+    fn start(task: &Measure, own: &[String]) -> Result<Owner> {
+        let Some(isolate) = &task.alone else { return Ok(Owner::Measuring(start_measuring(task, own)?)) };
+        let cpu = task.measured.iter().next().ok_or("no CPU is measured")?;
+        Ok(Owner::Alone(Alone::start(cpu, isolate)?))
+    }
+
+    fn wait_for_the_window(&mut self) -> Result<()> {
+        match self {
+            Owner::Measuring(program) => wait_for_the_window(program),
+            Owner::Alone(alone) => alone.wait_for_the_window(),
+        }
+    }
+
+    /// Lets storms inside of it begin; what they will say.
+    fn begin(&mut self) -> Option<BufReader<ChildStdout>> {
+        let Owner::Measuring(program) = self else { return None };
+        drop(program.stdin.take());
+        program.stdout.take().map(BufReader::new)
+    }
+
+    /// Ends the window, after `wait` where it does not end by itself. What the kernel counted of an owner alone; the
+    /// measuring program writes that into its bundle, which is made here for the other.
+    fn end(self, wait: impl FnOnce(), task: &Measure) -> Result<Option<String>> {
+        match self {
+            Owner::Measuring(mut program) => {
+                if !task.storms.is_empty() {
+                    wait();
+                    kill_process(Pid::from_child(&program), Signal::TERM)?;
+                }
+                match program.wait()? {
+                    status if matches!(status.code(), Some(0 | 2)) => Ok(None),
+                    status => Err(format!("the measuring program ended with {status}").into()),
+                }
+            }
+            Owner::Alone(alone) => {
+                wait();
+                let counted = alone.end()?;
+                evidence::writer::BundleWriter::create(Path::new(BUNDLE), &manifest(task))?;
+                Ok(Some(counted))
+            }
+        }
+    }
+}
+
+/// What is to be told of a guest in which nobody measured: its machine.
+fn manifest(task: &Measure) -> Manifest {
+    Manifest {
+        schema_version: SCHEMA_VERSION,
+        written_by: WrittenBy {
+            program: "isolator".into(),
+            version: Some(env!("CARGO_PKG_VERSION").into()),
+            commit: None,
+            command_line: None,
+        },
+        started_at: None,
+        ended_at: None,
+        state: State::Finished,
+        machine: machine::read(Path::new("/")),
+        asked: Asked {
+            probes: vec!["spin".into()],
+            cpus: task.measured.clone(),
+            house_keeping: task.house_keeping.clone(),
+            isolate: task.alone.clone(),
+            ..Asked::default()
+        },
+        rows: Vec::new(),
+        not_run: Vec::new(),
+        notes: Vec::new(),
+        taints: Vec::new(),
+    }
 }
 
 fn stay_on_house_keeping(task: &Measure) -> Result<()> {

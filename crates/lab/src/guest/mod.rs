@@ -4,6 +4,7 @@
 //! Init mounts what a kernel offers, loads the job's modules, does the job, sends what came of it through the port,
 //! says [`END`] on the console and powers the machine off. Whatever fails is said on the console and ends the guest.
 
+pub mod alone;
 pub mod measure;
 pub mod shell;
 pub mod storm;

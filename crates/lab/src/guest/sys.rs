@@ -3,9 +3,10 @@
 
 use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 /// What a call that answers -1 for an error answered.
 fn checked(answer: libc::c_long) -> io::Result<i32> {
@@ -137,6 +138,45 @@ impl Drop for Pages {
         // SAFETY: the mapping is ours, and self, which alone knows it, goes.
         let _ = unsafe { munmap(self.at, self.length) };
     }
+}
+
+/// A word in memory that processes share.
+pub struct SharedWord(*mut c_void);
+
+impl SharedWord {
+    /// Maps the first page of a file.
+    pub fn map(file: &impl AsFd) -> io::Result<SharedWord> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, where the kernel has room.
+        let at = unsafe { mmap(std::ptr::null_mut(), 4096, access, MapFlags::SHARED, file, 0)? };
+        Ok(SharedWord(at))
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: the mapping lives as long as self, and every process looks at the word by atomics only.
+        unsafe { AtomicU32::from_ptr(self.0.cast()) }
+    }
+
+    pub fn get(&self) -> u32 {
+        self.word().load(Ordering::Acquire)
+    }
+
+    pub fn set(&self, value: u32) {
+        self.word().store(value, Ordering::Release);
+    }
+}
+
+impl Drop for SharedWord {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and self, which alone knows it, goes.
+        let _ = unsafe { munmap(self.0, 4096) };
+    }
+}
+
+/// A descriptor that this program was started with, and that nothing else in it knows.
+pub fn inherited(number: i32) -> OwnedFd {
+    // SAFETY: who started this program names a descriptor that is open, for this use alone.
+    unsafe { OwnedFd::from_raw_fd(number) }
 }
 
 /// Makes a child that ends at once; its exit status.

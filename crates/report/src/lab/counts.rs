@@ -37,6 +37,8 @@ pub(crate) struct Row {
     pub longest: String,
     pub user_instructions: String,
     pub dropped: String,
+    /// What the guest's own kernel counted, where it isolated the CPU.
+    pub isolation: String,
     /// What is read without unfolding.
     pub summary: String,
     pub entries: List<Through>,
@@ -111,10 +113,27 @@ fn row(row: &LabRow, axis: &Log) -> Row {
         longest: text::count(row.max_kernel_instructions),
         user_instructions: text::count(row.user_instructions),
         dropped,
+        isolation: isolation(row).unwrap_or_default(),
         summary: summary(&entries),
         entries: listed(entries, |(name, entry)| through(name, entry)),
         functions: listed(functions, |(name, count)| (text::clean(name), text::count(*count))),
     }
+}
+
+/// What the guest's own kernel counted of a CPU that it isolated, in words.
+pub(crate) fn isolation(row: &LabRow) -> Option<String> {
+    let (counted, deferred, breaches) = (row.isolation.as_ref()?, row.deferred()?, row.breaches()?);
+    let kinds = |start: &str| {
+        let kinds = counted.iter().filter(|(name, _)| name.starts_with(start));
+        let kinds = kinds.map(|(name, count)| format!("{} {}", text::count(*count), text::clean(name)));
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        if kinds.is_empty() { kinds } else { format!(" ({kinds})") }
+    };
+    let (deferred, breaches) = (text::count(deferred), text::count(breaches));
+    let (late, put_off) = (kinds("breach_"), kinds("defer_"));
+    Some(format!(
+        "the isolator counts {breaches} breaches{late}, and {deferred} pieces of work deferred{put_off}"
+    ))
 }
 
 fn listed<T, L>(all: Vec<T>, line: impl Fn(T) -> L) -> List<L> {
@@ -159,6 +178,20 @@ mod tests {
         assert!(length(&axis, 12_000) > 80.0);
         let labels = ticks(&axis, 3).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
         assert_eq!(labels.collect::<Vec<_>>(), ["1", "100", "10k"]);
+    }
+
+    #[test]
+    fn what_the_isolator_counted_is_told_by_kind() {
+        let counted = |counters: &[(&str, u64)]| {
+            let counters = counters.iter().map(|(name, count)| (name.to_string(), *count)).collect();
+            isolation(&LabRow { isolation: Some(counters), ..LabRow::default() }).unwrap()
+        };
+        assert_eq!(counted(&[]), "the isolator counts 0 breaches, and 0 pieces of work deferred");
+        assert_eq!(
+            counted(&[("breach_stop", 2), ("defer_sync", 40), ("defer_tick", 1), ("entries", 9)]),
+            "the isolator counts 2 breaches (2 breach_stop), and 41 pieces of work deferred (40 defer_sync, 1 defer_tick)"
+        );
+        assert_eq!(isolation(&LabRow::default()), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::text;
 
 pub(crate) mod card;
 mod change;
-mod counts;
+pub(crate) mod counts;
 mod side_by_side;
 
 use counts::Table;
@@ -105,9 +105,14 @@ pub(crate) fn headline(runs: &Runs) -> String {
     format!("{all} lab runs side by side{but}")
 }
 
-/// The boot line, or that there is none.
+/// The boot line, or that there is none; and what the isolator was asked.
 pub(crate) fn boot_line(lab: &LabDocument) -> String {
-    if lab.boot_line.is_empty() { "nothing added".to_string() } else { text::clean(&lab.boot_line) }
+    let line =
+        if lab.boot_line.is_empty() { "nothing added".to_string() } else { text::clean(&lab.boot_line) };
+    match &lab.isolate {
+        None => line,
+        Some(what) => format!("{line}; isolator: {}", text::clean(what)),
+    }
 }
 
 /// What the kernel's log says, in words.

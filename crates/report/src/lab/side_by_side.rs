@@ -95,6 +95,12 @@ fn count_cells(rows: &[Option<LabRow>]) -> Vec<Option<Cell>> {
         if most > least * LIKE_LENGTH {
             also.push((format!("in {:.1} s", row.seconds_guest), None));
         }
+        if let (Some(breaches), Some(deferred)) = (row.breaches(), row.deferred()) {
+            also.push((
+                format!("{} breaches, {} deferred", text::count(breaches), text::count(deferred)),
+                None,
+            ));
+        }
         Some(Cell {
             figure: text::count(row.excursions),
             change: against.map(|first| change::of_counts(first, row)),

@@ -7,6 +7,7 @@ use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, NO_
 
 use super::column::{self, Column};
 use super::{JOINT, Paint, Style, banner, wrapped};
+use crate::lab::counts::isolation;
 use crate::lab::{boot_line, card, log};
 use crate::text;
 
@@ -56,7 +57,14 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
 /// The table of a matrix: what was run side by side, and what changed.
 pub fn matrix(document: &MatrixDocument, style: Style) -> String {
     let mut out = String::new();
-    let cells = &document.cells;
+    let mut cells = document.cells.clone();
+    let isolates = cells.iter().any(|cell| cell.isolate.is_some());
+    if isolates {
+        // Each storm with all that stands against it, in the order in which they came.
+        let first = |name: &str| document.cells.iter().position(|cell| cell.scenario == name);
+        cells.sort_by_key(|cell| first(&cell.scenario));
+    }
+    let cells = &cells;
     let number = |figure: Option<u64>| figure.map_or("-".to_string(), |figure| figure.to_string());
     let mut columns = vec![
         Column::text("scenario", 0, cells, |cell| text::short(&cell.scenario, 16)),
@@ -73,6 +81,12 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
             cell.change_percent.map_or("-".to_string(), |change| format!("{change:+.1} %"))
         }),
     ];
+    if isolates {
+        columns
+            .push(Column::text("isolated", 0, cells, |cell| cell.isolate.clone().unwrap_or("-".to_string())));
+        columns.push(Column::of("breaches", 0, cells, |cell| number(cell.breaches)));
+        columns.push(Column::of("deferred", 0, cells, |cell| number(cell.deferred)));
+    }
     if cells.iter().any(|cell| cell.published.is_some()) {
         columns.push(Column::text("published", 1, cells, |cell| cell.published.clone().unwrap_or_default()));
     }
@@ -130,6 +144,7 @@ fn rows(out: &mut String, rows: &[LabRow], style: Style) {
         let cells = columns.iter().map(|column| column.set(&column.cells[n]));
         let _ = writeln!(out, "{}", column::line(cells));
         entries(out, row, style);
+        counters(out, row, style);
     }
     let caption = "counts of the isolated CPU's ways into the kernel and back";
     wrapped(out, "", &format!("{caption}; {NO_VERDICT}"), Paint::Quiet, style);
@@ -153,6 +168,18 @@ fn entries(out: &mut String, row: &LabRow, style: Style) {
     let mut lines = String::new();
     let narrower = Style { width: style.width() - SET_IN.len(), ..style };
     wrapped(&mut lines, "", &line, Paint::Quiet, narrower);
+    for line in lines.lines() {
+        let _ = writeln!(out, "{SET_IN}{line}");
+    }
+}
+
+/// What the guest's own kernel counted of a CPU that it isolated, set in.
+fn counters(out: &mut String, row: &LabRow, style: Style) {
+    let Some(line) = isolation(row) else { return };
+    let mut lines = String::new();
+    let narrower = Style { width: style.width() - SET_IN.len(), ..style };
+    let paint = if row.breaches() == Some(0) { Paint::Quiet } else { Paint::Plain };
+    wrapped(&mut lines, "", &line, paint, narrower);
     for line in lines.lines() {
         let _ = writeln!(out, "{SET_IN}{line}");
     }

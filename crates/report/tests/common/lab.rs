@@ -82,6 +82,7 @@ fn document(boot_line: &str) -> LabDocument {
         boot_line: boot_line.into(),
         cpus: 2,
         seed: 7,
+        isolate: None,
         rows: Vec::new(),
         storms: vec![storm("static-keys"), storm("module-load")],
         guest_log: GuestLog { lines: 1_841, warnings: Vec::new(), verdict: LogVerdict::Clean },
@@ -122,5 +123,6 @@ fn row(scenario: &str, seconds_guest: f64, entries: &[(&str, u64, u64)]) -> LabR
         by_entry: entries.iter().map(entry).collect(),
         functions: if entries.is_empty() { Default::default() } else { functions.collect() },
         records_dropped: 0,
+        isolation: None,
     }
 }

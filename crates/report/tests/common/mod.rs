@@ -127,6 +127,7 @@ impl Plan {
                 steal_ns: Some(if self.tainted { 3_000_000 } else { 0 }),
                 counter_hz: period_ns.is_none().then_some(2_400_000_000),
                 thread: Some(4711 + cpu),
+                isolation: None,
             },
             limit_ns: self.limit_ns,
             spikes: series.latency.above(60_000),
@@ -189,6 +190,7 @@ impl Plan {
             threshold_ns: Some(60_000),
             claim: Some(1e-3),
             dma_latency_us: Some(0),
+            isolate: None,
             accept: vec!["not-real-time-kernel".into()],
             ..Asked::default()
         }

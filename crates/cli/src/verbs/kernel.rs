@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator kernel`: Linux with the isolator in it.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::Command;
+
+use evidence::Error;
+use lab::build::make::Progress;
+use lab::build::series::Series;
+use lab::build::{self, Asked, Built, Configuration, Watch};
+use lab::kernel::Architecture;
+use lab::qemu::Patience;
+
+use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
+use crate::output::{Exit, Outcome, tell};
+use crate::session;
+
+pub fn run(verb: &KernelVerb) -> Outcome {
+    match verb {
+        KernelVerb::Build(args) => build(args),
+        KernelVerb::Export(args) => export(args),
+    }
+}
+
+fn build(args: &KernelBuildArgs) -> Outcome {
+    args.out.ready()?;
+    let architecture = args.arch.as_deref().map(Architecture::named).transpose()?;
+    let asked = Asked {
+        version: args.linux.clone(),
+        architecture: architecture.unwrap_or_else(Architecture::of_this_program),
+        configuration: Configuration::named(&args.config),
+        with: args.with.clone(),
+        source: args.source.clone(),
+        series: args.series.clone(),
+        unpatched: args.unpatched,
+        machine: args.machine.clone(),
+        fresh: args.fresh,
+    };
+    let patience = Patience { limit: None, stop: session::stop_on_signals()? };
+    let line = Line::new(&args.out);
+    let built = build::build(
+        &asked,
+        &Watch { say: &|text| line.say(text), step: &|progress| line.step(&progress), patience: &patience },
+    );
+    line.end();
+    let mut built = built?;
+    if let Some(folder) = &args.output {
+        copy(&built, folder)?;
+        built.folder = folder.display().to_string();
+    }
+    args.out.json(&built)?;
+    args.out.say(&told(&built));
+    Ok(Exit::Held)
+}
+
+/// The path that was asked for: the image's, or those of the packages.
+fn told(built: &Built) -> String {
+    let path = |name: &String| Path::new(&built.folder).join(name).display().to_string();
+    match &built.packages[..] {
+        [] => path(&built.image),
+        packages => packages.iter().map(path).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn copy(built: &Built, folder: &Path) -> evidence::Result<()> {
+    std::fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
+    let from = format!("{}/.", built.folder);
+    let copied = Command::new("cp").args(["-a", &from]).arg(folder).status();
+    if copied.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        "copy the kernel to",
+        folder.display(),
+        "cp failed",
+        "free some space, or choose another folder with -o",
+    ))
+}
+
+fn export(args: &KernelExportArgs) -> Outcome {
+    let series = args.series.as_deref().map_or_else(|| Ok(Series::own()), Series::read)?;
+    let patches = series.export(&args.linux, &args.output)?;
+    let folder = args.output.display();
+    tell(&format!(
+        "isolator: {} patches for Linux {} in {folder}; apply them with git am {folder}/*.patch",
+        patches.len(),
+        args.linux
+    ));
+    Ok(Exit::Held)
+}
+
+/// How far the build is, for people who wait: one line on a terminal that changes, else a line each tenth.
+struct Line {
+    quiet: bool,
+    terminal: bool,
+    /// The tenth, or on a terminal the second, that was last told.
+    told: Cell<u64>,
+    open: Cell<bool>,
+}
+
+impl Line {
+    fn new(out: &Output) -> Line {
+        let terminal = std::io::stderr().is_terminal() && crate::output::terminal_moves();
+        Line { quiet: out.quiet, terminal, told: Cell::new(0), open: Cell::new(false) }
+    }
+
+    fn say(&self, text: &str) {
+        self.end();
+        if !self.quiet {
+            tell(&format!("isolator: {text}"));
+        }
+    }
+
+    fn step(&self, progress: &Progress) {
+        let Progress { done, of, elapsed } = *progress;
+        let now = match (self.terminal, of) {
+            (true, _) => elapsed.as_secs() + 1,
+            (false, 0) => done / 500,
+            (false, of) => done * 10 / of,
+        };
+        if self.quiet || self.told.replace(now) == now || now == 0 {
+            return;
+        }
+        let left = match progress.left() {
+            Some(left) => format!(", about {} left", build::words(left)),
+            None => String::new(),
+        };
+        let of = if of == 0 { String::new() } else { format!(" of {of}") };
+        let text = format!("isolator: {done}{of} steps{left}");
+        if self.terminal {
+            self.open.set(true);
+            // What is left of a longer line is wiped.
+            let _ = write!(std::io::stderr(), "\r{text}\x1b[K");
+        } else {
+            tell(&text);
+        }
+    }
+
+    /// Leaves the changing line.
+    fn end(&self) {
+        if self.open.replace(false) {
+            tell("");
+        }
+    }
+}

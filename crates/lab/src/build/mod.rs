@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Builds kernels with our series in them.
+//!
+//! ```text
+//! source ──► tree + new files + hooks ──► configuration, verified ──► make ──► built/KEY/
+//! package,   [source]   [series]           [config], [bootable]        [make]   image, System.map, vmlinux, config,
+//! archive, folder                                                               modules or packages, kernel.json
+//! ```
+//!
+//! What is built is kept by the content of all that goes into it: source, series, configuration, compiler. The tree and
+//! its objects stay too, for the next configuration; a compiler cache is used where there is one.
+
+pub mod bootable;
+pub mod config;
+pub mod make;
+pub mod series;
+pub mod source;
+pub mod tools;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{self, Architecture};
+use crate::qemu::Patience;
+use crate::{Error, Result, store};
+use config::Config;
+use make::{Make, Progress};
+use series::Series;
+use source::Source;
+use tools::Purpose;
+
+/// Version of [`Built`] as a document.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Counted up where the same ingredients make something else.
+const RECIPE: &str = "1";
+
+/// Which configuration a kernel gets, before our own options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Configuration {
+    /// A small one for guests.
+    Lab,
+    /// The distribution's, of its real-time image.
+    Debian,
+    /// A file.
+    File(PathBuf),
+}
+
+impl Configuration {
+    /// The one called so; what is no name is a file.
+    pub fn named(name: &str) -> Configuration {
+        match name {
+            "lab" => Configuration::Lab,
+            "debian" => Configuration::Debian,
+            file => Configuration::File(file.into()),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Configuration::Lab => "lab",
+            Configuration::Debian => "debian",
+            Configuration::File(_) => "file",
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        match self {
+            Configuration::Lab => Purpose::Guest,
+            Configuration::Debian => Purpose::Packages,
+            Configuration::File(_) => Purpose::Machine,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The version of Linux: `6.12`.
+    pub version: String,
+    /// For which processor.
+    pub architecture: Architecture,
+    /// With which configuration.
+    pub configuration: Configuration,
+    /// Fragments that are laid over it: files, or names of the series' own.
+    pub with: Vec<String>,
+    /// A source of one's own.
+    pub source: Option<PathBuf>,
+    /// A series other than this program's.
+    pub series: Option<PathBuf>,
+    /// Whether our series is left out, to compare with.
+    pub unpatched: bool,
+    /// Root folder of the machine that has to boot the kernel.
+    pub machine: PathBuf,
+    /// Whether a kernel that was built before is built again.
+    pub fresh: bool,
+}
+
+/// A kernel that was built: `isolator kernel build --json`, and `kernel.json` beside it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Built {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The version of Linux that was asked for.
+    pub version: String,
+    /// Its release, as `uname -r` says.
+    pub release: String,
+    /// `x86_64` or `aarch64`.
+    pub architecture: String,
+    /// `lab`, `debian` or the file, and the fragments laid over it.
+    pub configuration: String,
+    /// Whether our series was left out.
+    pub unpatched: bool,
+    /// Where all of it lies; empty in `kernel.json` itself.
+    pub folder: String,
+    /// The image in that folder: `bzImage`, `Image`.
+    pub image: String,
+    /// Debian packages in that folder.
+    pub packages: Vec<String>,
+    /// Where the source came from.
+    pub source: String,
+    /// SHA-256 of our series.
+    pub series: String,
+    /// The compiler, as it calls itself.
+    pub compiler: String,
+    /// SHA-256 of all that went into it.
+    pub key: String,
+    /// Whether it had been built before.
+    pub kept: bool,
+    /// How long it took to build.
+    pub seconds: f64,
+}
+
+/// Whom to tell.
+pub struct Watch<'a> {
+    /// What is done now.
+    pub say: &'a dyn Fn(&str),
+    /// How far the build is.
+    pub step: &'a dyn Fn(Progress),
+    /// Ends what is fetched where somebody wants the end.
+    pub patience: &'a Patience,
+}
+
+/// Builds what is asked for, or finds it built.
+pub fn build(asked: &Asked, watch: &Watch<'_>) -> Result<Built> {
+    let began = Instant::now();
+    let series = asked.series.as_deref().map_or_else(|| Ok(Series::own()), Series::read)?;
+    if !asked.unpatched {
+        series.must_have(&asked.version)?;
+    }
+    let request = Request::of(asked, &series, watch)?;
+    tools::check(asked.architecture, asked.configuration.purpose())?;
+    let source = Source::find(&asked.version, asked.source.as_deref(), watch)?;
+    let compiler = tools::compiler(asked.architecture)?;
+    let digest = if asked.unpatched { "none".to_string() } else { series.digest(&asked.version)? };
+    let tree_key = store::digest(&[source.digest()?.as_bytes(), digest.as_bytes()]);
+    let parts = [&tree_key, &request.name, &request.base.text(), &request.ours.text(), &compiler];
+    let architecture = asked.architecture.to_string();
+    let mut parts = parts.map(|part| part.as_bytes()).to_vec();
+    // What was judged good for one machine may not boot another.
+    let drivers = match asked.configuration {
+        Configuration::Lab => String::new(),
+        _ => bootable::needed(&asked.machine)?.into_keys().collect::<Vec<_>>().join(" "),
+    };
+    parts.extend([architecture.as_bytes(), drivers.as_bytes(), RECIPE.as_bytes()]);
+    let key = store::digest(&parts);
+    let folder = store::folder("built")?.join(&key);
+    if !asked.fresh
+        && let Some(built) = read(&folder)
+    {
+        publish(asked, &folder)?;
+        return Ok(Built { kept: true, ..built });
+    }
+    let work = Work::take(&asked.version, asked.unpatched)?;
+    let tree = work.tree(
+        &source,
+        &tree_key,
+        |tree| {
+            if asked.unpatched { Ok(()) } else { source::apply(&series, &asked.version, tree) }
+        },
+        watch.say,
+    )?;
+    let make = Make {
+        objects: tree.join(format!("objects-{}-{}", asked.configuration.kind(), asked.architecture)),
+        architecture: asked.architecture,
+        variables: variables(&tree),
+        tree,
+    };
+    let config = request.configure(&make)?;
+    if asked.configuration != Configuration::Lab {
+        bootable::check(&config, &make.tree, &asked.machine, watch.say)?;
+    }
+    let release = compile(asked, &make, &config, &work, watch)?;
+    let built = Built {
+        schema_version: SCHEMA_VERSION,
+        version: asked.version.clone(),
+        release,
+        architecture,
+        configuration: request.name,
+        unpatched: asked.unpatched,
+        folder: String::new(),
+        image: image(asked.architecture).1.to_string(),
+        packages: Vec::new(),
+        source: source.name(),
+        series: digest,
+        compiler,
+        key,
+        kept: false,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    keep(built, &make, asked, &folder)
+}
+
+/// The configuration asked for: what it begins with, and what of ours must be in it.
+struct Request {
+    name: String,
+    base: Config,
+    ours: Config,
+}
+
+impl Request {
+    fn of(asked: &Asked, series: &Series, watch: &Watch<'_>) -> Result<Request> {
+        let fragment = |name: &str| Config::parse(&series.fragment(name).unwrap_or_default());
+        let read = |path: &Path| {
+            let text = fs::read_to_string(path).map_err(|e| Error::io("read the configuration", path, &e));
+            let config = text.map(|text| Config::parse(&text))?;
+            if config == Config::default() {
+                let cure = "give a kernel's .config, or choose lab or debian";
+                return Err(Error::new("use the configuration", path.display(), "it sets nothing", cure));
+            }
+            Ok(config)
+        };
+        let mut name = asked.configuration.kind().to_string();
+        let (base, mut ours) = match &asked.configuration {
+            Configuration::Lab => {
+                let own = fragment(&format!("lab-{}", make::arch(asked.architecture)));
+                (Config::default(), fragment("lab").over(own))
+            }
+            Configuration::Debian => {
+                let image = kernel::find(
+                    &format!("debian-rt:{}", asked.version),
+                    asked.architecture,
+                    watch.patience,
+                    watch.say,
+                )?;
+                (read(&image.image.with_file_name(format!("config-{}", image.release)))?, fragment("debian"))
+            }
+            Configuration::File(file) => {
+                name = file.display().to_string();
+                (read(file)?, Config::default())
+            }
+        };
+        ours = ours.over(fragment("isolator"));
+        for with in &asked.with {
+            name += &format!(" with {with}");
+            let own = series.fragment(with).map(|text| Config::parse(&text));
+            ours = ours.over(own.map_or_else(|| read(Path::new(with)), Ok)?);
+        }
+        if asked.unpatched {
+            ours = ours.without("ISOLATOR").without("LOCALVERSION");
+        }
+        Ok(Request { name, base, ours })
+    }
+
+    /// Configures a tree, and sees that everything of ours is there.
+    fn configure(&self, make: &Make) -> Result<Config> {
+        let write = |name: &str, text: &str| {
+            let file = make.objects.join(name);
+            fs::write(&file, text).map_err(|e| Error::io("write", &file, &e)).map(|()| file)
+        };
+        fs::create_dir_all(&make.objects).map_err(|e| Error::io("make the folder", &make.objects, &e))?;
+        if self.base == Config::default() {
+            let all = write("isolator.allconfig", &self.ours.text())?;
+            make.ask(&[&format!("KCONFIG_ALLCONFIG={}", all.display()), "allnoconfig"])?;
+        } else {
+            write(".config", &self.base.clone().over(self.ours.clone()).text())?;
+            make.ask(&["olddefconfig"])?;
+        }
+        let file = make.objects.join(".config");
+        let got = fs::read_to_string(&file).map_err(|e| Error::io("read", &file, &e))?;
+        let got = Config::parse(&got);
+        let missing = self.ours.missing_in(&got);
+        if missing.is_empty() {
+            return Ok(got);
+        }
+        let why = format!("the kernel's configuration does not take {}", missing.join(", "));
+        let cure = "set what they depend on as well, or leave them out";
+        Err(Error::new("configure the kernel with", &self.name, why, cure))
+    }
+}
+
+/// What makes the same source give the same image, whoever builds it and when.
+fn variables(tree: &Path) -> Vec<String> {
+    let date = fs::metadata(tree.join("Makefile"))
+        .and_then(|data| data.modified())
+        .unwrap_or(SystemTime::UNIX_EPOCH);
+    let date = humantime::format_rfc3339_seconds(date);
+    ["LOCALVERSION=".to_string(), "KBUILD_BUILD_USER=isolator".into(), "KBUILD_BUILD_HOST=lab".into()]
+        .into_iter()
+        .chain([format!("KBUILD_BUILD_TIMESTAMP={date}")])
+        .collect()
+}
+
+/// Target and place of an architecture's image.
+fn image(architecture: Architecture) -> (&'static str, &'static str) {
+    match architecture {
+        Architecture::X86_64 => ("arch/x86/boot/bzImage", "bzImage"),
+        Architecture::Aarch64 => ("arch/arm64/boot/Image", "Image"),
+    }
+}
+
+/// Makes image and modules, or packages of them; gives the release.
+fn compile(asked: &Asked, make: &Make, config: &Config, work: &Work, watch: &Watch<'_>) -> Result<String> {
+    let log = work.folder.join("make.log");
+    let mut targets = vec![image(asked.architecture).1];
+    if config.get("MODULES") == "y" {
+        targets.push("modules");
+    }
+    // The few hundred steps before the first object are not counted; without them nobody could count.
+    (watch.say)("prepares the build");
+    let prepare = if config.get("MODULES") == "y" { "modules_prepare" } else { "prepare" };
+    make.run(&[prepare], 0, &log, &|_| {})?;
+    (watch.say)("counts the steps");
+    let steps = make.count(&targets);
+    (watch.say)(&match steps {
+        0 => "compiles".to_string(),
+        _ => format!("compiles, {steps} steps"),
+    });
+    make.run(&targets, steps, &log, watch.step)?;
+    if asked.configuration == Configuration::Debian {
+        (watch.say)("makes Debian packages");
+        make.run(&["bindeb-pkg"], 0, &log, &|_| {})?;
+    }
+    let release = make.ask(&["-s", "kernelrelease"])?;
+    Ok(release.trim().lines().last().unwrap_or_default().to_string())
+}
+
+/// Moves what was built to where it is kept, whole or not at all.
+fn keep(mut built: Built, make: &Make, asked: &Asked, folder: &Path) -> Result<Built> {
+    let half = folder.with_extension("half");
+    let _ = fs::remove_dir_all(&half);
+    fs::create_dir_all(&half).map_err(|e| Error::io("make the folder", &half, &e))?;
+    let copy = |from: &Path, name: &str| {
+        fs::copy(from, half.join(name)).map(drop).map_err(|e| Error::io("keep", from, &e))
+    };
+    copy(&make.objects.join(image(asked.architecture).0), &built.image)?;
+    for name in ["vmlinux", "System.map"] {
+        copy(&make.objects.join(name), name)?;
+    }
+    copy(&make.objects.join(".config"), "config")?;
+    if asked.configuration == Configuration::Debian {
+        // dpkg leaves packages beside the objects' folder; older ones of other releases may lie there too.
+        for entry in fs::read_dir(&make.tree).map_err(|e| Error::io("read", &make.tree, &e))?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".deb") && (name.contains(&built.release) || name.starts_with("linux-libc-dev"))
+            {
+                fs::rename(entry.path(), half.join(&name))
+                    .map_err(|e| Error::io("keep", &entry.path(), &e))?;
+                built.packages.push(name);
+            }
+        }
+        built.packages.sort();
+    } else if make.objects.join("modules.order").is_file() {
+        make.ask(&[
+            &format!("INSTALL_MOD_PATH={}", half.display()),
+            "INSTALL_MOD_STRIP=1",
+            "modules_install",
+        ])?;
+    }
+    let text = serde_json::to_string_pretty(&built)
+        .map_err(|e| Error::new("write", "kernel.json", e, "report this"))?;
+    evidence::writer::replace(&half.join(NOTE), (text + "\n").as_bytes())?;
+    let _ = fs::remove_dir_all(folder);
+    fs::rename(&half, folder).map_err(|e| Error::io("move into place", folder, &e))?;
+    publish(asked, folder)?;
+    Ok(Built { folder: folder.display().to_string(), ..built })
+}
+
+/// What is said of a kernel beside it.
+const NOTE: &str = "kernel.json";
+
+/// The kernel that lies in a folder, if one does.
+pub fn read(folder: &Path) -> Option<Built> {
+    let built: Built = serde_json::from_slice(&fs::read(folder.join(NOTE)).ok()?).ok()?;
+    Some(Built { folder: folder.display().to_string(), ..built })
+}
+
+/// Names the lab's last kernel, so that `--kernel isolator` finds it.
+fn publish(asked: &Asked, folder: &Path) -> Result<()> {
+    if asked.configuration != Configuration::Lab || !asked.with.is_empty() {
+        return Ok(());
+    }
+    let link = link(&asked.version, asked.architecture, asked.unpatched)?;
+    let new = link.with_extension("new");
+    let _ = fs::remove_file(&new);
+    std::os::unix::fs::symlink(folder, &new).map_err(|e| Error::io("make the link", &new, &e))?;
+    fs::rename(&new, &link).map_err(|e| Error::io("make the link", &link, &e))
+}
+
+fn link(version: &str, architecture: Architecture, unpatched: bool) -> Result<PathBuf> {
+    let name = if unpatched { "unpatched" } else { "isolator" };
+    Ok(store::folder("built")?.join(format!("{name}-{version}-{architecture}")))
+}
+
+/// The lab's kernel that was built last, and whether it was built of another series than this program's.
+pub fn last(version: &str, architecture: Architecture, unpatched: bool) -> Result<Option<(Built, bool)>> {
+    let folder = fs::canonicalize(link(version, architecture, unpatched)?).ok();
+    let Some(built) = folder.as_deref().and_then(read) else { return Ok(None) };
+    let own = unpatched || Series::own().digest(version).is_ok_and(|digest| digest == built.series);
+    Ok(Some((built, !own)))
+}
+
+/// The folder in which a version is built, taken for this process alone.
+struct Work {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Work {
+    fn take(version: &str, unpatched: bool) -> Result<Work> {
+        let name = if unpatched { format!("{version}-unpatched") } else { version.to_string() };
+        let folder = store::folder("work")?.join(name);
+        fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
+        let lock = folder.join("lock");
+        let file = File::create(&lock).map_err(|e| Error::io("write", &lock, &e))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            let why = "another program is building in it";
+            Error::new("build in", folder.display(), why, "wait for its end")
+        })?;
+        Ok(Work { folder, _lock: file })
+    }
+
+    /// The tree with this key: the one that is there, or a new one, which `change` finishes.
+    fn tree(
+        &self,
+        source: &Source,
+        key: &str,
+        change: impl Fn(&Path) -> Result<()>,
+        say: &dyn Fn(&str),
+    ) -> Result<PathBuf> {
+        let (tree, mark) = (self.folder.join("source"), self.folder.join("key"));
+        if fs::read_to_string(&mark).is_ok_and(|text| text == key) {
+            return Ok(tree);
+        }
+        // Objects go with it: make judges by times, and those of the new tree may be older.
+        let _ = fs::remove_file(&mark);
+        if tree.exists() {
+            fs::remove_dir_all(&tree).map_err(|e| Error::io("remove", &tree, &e))?;
+        }
+        say(&format!("unpacks {}", source.name()));
+        source.lay_out(&tree)?;
+        change(&tree)?;
+        fs::write(&mark, key).map_err(|e| Error::io("write", &mark, &e))?;
+        Ok(tree)
+    }
+}
+
+/// A time in words: `7 min`, `40 s`.
+pub fn words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..90 => format!("{} s", seconds.max(1)),
+        seconds => format!("{} min", (seconds + 30) / 60),
+    }
+}

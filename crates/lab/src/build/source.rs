@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a kernel's source comes from, and a tree of it with our series in it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::build::Watch;
+use crate::build::series::Series;
+use crate::kernel::{Apt, Architecture};
+use crate::{Error, Result, store};
+
+/// A kernel's source.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// An archive: of a distribution's package, or given.
+    Archive {
+        /// The file.
+        file: PathBuf,
+        /// Its name in words.
+        name: String,
+    },
+    /// A folder, which is copied and not changed.
+    Folder(PathBuf),
+}
+
+impl Source {
+    /// What was given, else the distribution's package `linux-source-VERSION`.
+    pub fn find(version: &str, given: Option<&Path>, watch: &Watch<'_>) -> Result<Source> {
+        let Some(path) = given else { return package(version, watch) };
+        let path = fs::canonicalize(path).map_err(|e| Error::io("use the source", path, &e))?;
+        if !path.is_dir() {
+            let name = path.display().to_string();
+            return Ok(Source::Archive { file: path, name });
+        }
+        if path.join("Makefile").is_file() {
+            return Ok(Source::Folder(path));
+        }
+        let why = "it has no Makefile";
+        Err(Error::new("use the source", path.display(), why, "give the top folder of a kernel's source"))
+    }
+
+    /// What it is, in words.
+    pub fn name(&self) -> String {
+        match self {
+            Source::Archive { name, .. } => name.clone(),
+            Source::Folder(folder) => folder.display().to_string(),
+        }
+    }
+
+    /// What tells two sources apart: an archive's name, size and time; a folder's files as make sees them.
+    pub fn digest(&self) -> Result<String> {
+        match self {
+            Source::Archive { file, name } => {
+                let mut text = format!("{name}\n");
+                stamp(file, &mut text)?;
+                Ok(store::digest(&[text.as_bytes()]))
+            }
+            Source::Folder(folder) => {
+                let mut text = String::new();
+                for file in files_below(folder)? {
+                    stamp(&file, &mut text)?;
+                }
+                Ok(store::digest(&[text.as_bytes()]))
+            }
+        }
+    }
+
+    /// Lays the source out in `tree`, which must not exist.
+    pub fn lay_out(&self, tree: &Path) -> Result<()> {
+        fs::create_dir_all(tree).map_err(|e| Error::io("make the folder", tree, &e))?;
+        let mut unpack = Command::new("tar");
+        unpack.arg("-C").arg(tree).stderr(Stdio::piped());
+        let done = match self {
+            Source::Archive { file, .. } => unpack.args(["--strip-components=1", "-xf"]).arg(file).output(),
+            Source::Folder(folder) => {
+                let mut pack = Command::new("tar");
+                // What another build left there would be taken for ours.
+                pack.args(["--exclude=*.o", "--exclude=*.cmd", "--exclude=./.git", "--exclude=./.config"]);
+                pack.args(["--exclude=./include/config", "--exclude=./include/generated"]);
+                pack.arg("--exclude=./arch/*/include/generated")
+                    .arg("-C")
+                    .arg(folder)
+                    .args(["-cf", "-", "."]);
+                let packed = pack.stdout(Stdio::piped()).spawn();
+                packed.and_then(|mut packed| {
+                    let pipe = packed.stdout.take().map_or(Stdio::null(), Stdio::from);
+                    let done = unpack.args(["-xf", "-"]).stdin(pipe).output();
+                    packed.wait()?;
+                    done
+                })
+            }
+        };
+        let why = match done {
+            Ok(output) if output.status.success() => return Ok(()),
+            Ok(output) => last_line(&output.stderr),
+            Err(error) => error.to_string(),
+        };
+        Err(Error::new("unpack", self.name(), why, "free some space, or give another source with --source"))
+    }
+}
+
+/// The package's archive, fetched and unpacked once for each of its versions.
+fn package(version: &str, watch: &Watch<'_>) -> Result<Source> {
+    let say = watch.say;
+    let package = format!("linux-source-{version}");
+    let apt = Apt::new(Architecture::of_this_program().debian(), watch.patience)?;
+    let mut newest = apt.version_of(&package);
+    if newest.is_none() {
+        say("reads the package lists");
+        apt.update()?;
+        newest = apt.version_of(&package);
+    }
+    let newest = newest.ok_or_else(|| {
+        let cure = "add a Debian suite that has it to the package sources, or give a source with --source";
+        Error::new("find the source of Linux", version, format!("no package source has {package}"), cure)
+    })?;
+    let name = format!("{package} {newest}");
+    let folder = store::folder("sources")?.join(name.replace(' ', "_"));
+    if !folder.is_dir() {
+        say(&format!("fetches {name}, about 150 MB"));
+        apt.unpack(&package, &folder)?;
+    }
+    let archives = files_below(&folder)?;
+    let archive = archives.into_iter().find(|file| file.to_string_lossy().contains(".tar."));
+    let missing =
+        || Error::new("use", folder.display(), "it holds no archive", "remove that folder and try again");
+    Ok(Source::Archive { file: archive.ok_or_else(missing)?, name })
+}
+
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(&at).map_err(|e| Error::io("read", &at, &e))?.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && entry.file_name() != ".git" => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn stamp(file: &Path, text: &mut String) -> Result<()> {
+    let data = fs::metadata(file).map_err(|e| Error::io("read", file, &e))?;
+    let line = format!("{} {} {}.{}\n", file.display(), data.len(), data.mtime(), data.mtime_nsec());
+    text.push_str(&line);
+    Ok(())
+}
+
+/// Puts a version's series into a tree: new files, then hooks, without any fuzz, as `git am` would.
+pub fn apply(series: &Series, version: &str, tree: &Path) -> Result<()> {
+    for (name, text) in series.new_files() {
+        let file = tree.join(name);
+        let folder = file.parent().unwrap_or(tree);
+        fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
+        fs::write(&file, text).map_err(|e| Error::io("write", &file, &e))?;
+    }
+    for (name, text) in series.hooks(version)? {
+        patch(tree, text).map_err(|why| {
+            let cure = "build the version that the series is for, or port the series with --series";
+            Error::new("apply the patch", name, why, cure)
+        })?;
+    }
+    Ok(())
+}
+
+/// Applies one patch; what the program said first where it does not apply.
+fn patch(tree: &Path, text: &[u8]) -> std::result::Result<(), String> {
+    let mut patch = Command::new("patch");
+    patch.args(["-p1", "-F0", "-f", "--no-backup-if-mismatch", "-r", "-", "-d"]).arg(tree);
+    let patch = patch.env("LC_ALL", "C").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut patch = patch.spawn().map_err(|e| format!("patch: {e}"))?;
+    // It reads all of its input before it writes much.
+    if let Some(mut input) = patch.stdin.take() {
+        input.write_all(text).map_err(|e| e.to_string())?;
+    }
+    let output = patch.wait_with_output().map_err(|e| e.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let failed = |line: &&str| line.contains("FAILED") || line.contains("can't find file");
+    let at = said.lines().position(|line| failed(&line));
+    let Some(at) = at else { return Err(last_line(&[output.stdout, output.stderr].concat())) };
+    let lines = said.lines().collect::<Vec<_>>();
+    // `patching file X` stands above the hunks of X.
+    let file = lines[..at].iter().rev().find_map(|line| line.strip_prefix("patching file "));
+    let why = lines[at].trim_end_matches('.').split(" -- ").next().unwrap_or_default();
+    Err(file.map_or_else(|| why.to_string(), |file| format!("{file}: {why}")))
+}
+
+/// The last line of what a program said.
+pub fn last_line(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said).into_owned();
+    said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed").trim().to_string()
+}

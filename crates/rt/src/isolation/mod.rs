@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A CPU for one thread: sessions with the isolator of the kernel (`/dev/isolator`, isolator(4)).
+//!
+//! ```text
+//! Isolator ── start(mask) ──► Session ── stop, or drop
+//!  open        this thread     its CPU is its own:
+//!              and its CPU     tick, page, status
+//! ```
+//!
+//! The thread must be pinned to one CPU, which is isolated and `nohz_full`. While it runs in user mode, kernel work for
+//! the CPU that can wait waits; each system call is a moment at which that is done. A [`Session`] ends when it is
+//! dropped, and with the thread, whatever ends that.
+//!
+//! The [`Page`] is how the kernel tells without being asked: what waits, what it put off, what it delivered all the same
+//! (*breaches*), counted by kind. Reading it is no system call.
+
+pub mod reason;
+mod uapi;
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::marker::PhantomData;
+use std::mem::offset_of;
+use std::ops::BitOr;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+pub use reason::Reason;
+
+use crate::error::{Error, Result};
+
+/// The device.
+pub const DEVICE: &str = "/dev/isolator";
+
+/// What is deferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mask(u32);
+
+impl Mask {
+    /// Timers, reschedule requests, and calls of registered functions.
+    pub const DEFAULT: Mask = Mask(uapi::MASK_DEFAULT);
+    /// Timers of the CPU.
+    pub const CLOCK: Mask = Mask(uapi::MASK_CLOCK);
+    /// Requests for a context switch.
+    pub const RESCHED: Mask = Mask(uapi::MASK_RESCHED);
+    /// Calls of registered functions.
+    pub const IPI: Mask = Mask(uapi::MASK_IPI);
+    /// Flushes of unmapped vmalloc ranges too.
+    pub const KTLB: Mask = Mask(uapi::MASK_KTLB);
+    /// Refuse to start unless nobody else can change the owner's address space.
+    pub const EXCLUSIVE: Mask = Mask(uapi::MASK_EXCLUSIVE_MM);
+
+    /// The names that [`Mask::named`] takes.
+    pub const NAMES: [(&str, Mask); 6] = [
+        ("default", Mask::DEFAULT),
+        ("clock", Mask::CLOCK),
+        ("resched", Mask::RESCHED),
+        ("ipi", Mask::IPI),
+        ("ktlb", Mask::KTLB),
+        ("exclusive", Mask::EXCLUSIVE),
+    ];
+
+    /// The mask of names with commas between them: `default,ktlb`.
+    pub fn named(names: &str) -> Result<Mask> {
+        let one = |name: &str| {
+            let found = Mask::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mask)| *mask);
+            found.ok_or_else(|| {
+                let known = Mask::NAMES.map(|(name, _)| name).join(", ");
+                let why = "there is nothing of that name to defer";
+                Error::new(format!("isolate with '{name}'"), why, format!("choose from {known}"))
+            })
+        };
+        names.split(',').try_fold(Mask(0), |mask, name| Ok(mask | one(name)?))
+    }
+}
+
+impl BitOr for Mask {
+    type Output = Mask;
+
+    fn bitor(self, other: Mask) -> Mask {
+        Mask(self.0 | other.0)
+    }
+}
+
+/// What a tick does besides deferred work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tick(u32);
+
+impl Tick {
+    /// Deferred work alone.
+    pub const WORK: Tick = Tick(0);
+    /// Fire timers that are due, look at the tick, switch if asked to.
+    pub const SCHED: Tick = Tick(uapi::TICK_SCHED);
+    /// Sleep, as briefly as can be, until nobody waits for this CPU.
+    pub const RT: Tick = Tick(uapi::TICK_RT);
+    /// Verify the time stamp counter.
+    pub const TSC_SYNC: Tick = Tick(uapi::TICK_TSC_SYNC);
+}
+
+impl BitOr for Tick {
+    type Output = Tick;
+
+    fn bitor(self, other: Tick) -> Tick {
+        Tick(self.0 | other.0)
+    }
+}
+
+/// How a CPU stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// The CPU.
+    pub cpu: u32,
+    /// The owner's thread, if there is one that the caller may see.
+    pub owner: Option<u32>,
+    /// Whether it is isolated.
+    pub isolated: bool,
+    /// The longest time that work waits.
+    pub max_defer_ms: u32,
+    /// Why the last call was refused.
+    pub refused: Reason,
+    /// Why the last isolation ended.
+    pub ended: Reason,
+}
+
+/// The device, opened by this process.
+#[derive(Debug)]
+pub struct Isolator(File);
+
+impl Isolator {
+    /// Opens the device.
+    pub fn open() -> Result<Isolator> {
+        let file = OpenOptions::new().read(true).write(true).open(DEVICE);
+        file.map(Isolator).map_err(|error| {
+            let cure = match error.kind() {
+                io::ErrorKind::NotFound => "boot a kernel with the isolator; isolator kernel build makes one",
+                _ => "run as root, or let this user open it",
+            };
+            Error::os(format!("open {DEVICE}"), &error, cure)
+        })
+    }
+
+    /// Isolates the CPU that the calling thread is pinned to, for this thread.
+    pub fn start(self, mask: Mask) -> Result<Session> {
+        let cpu = self.status(None)?.cpu;
+        let page = self.page(cpu)?;
+        match self.call(uapi::IOC_START, mask.0) {
+            Ok(()) => Ok(Session { isolator: self, page, _this_thread: PhantomData }),
+            Err(error) => Err(self.refused(format!("isolate cpu {cpu}"), &error)),
+        }
+    }
+
+    /// How a CPU stands; the caller's where none is named.
+    pub fn status(&self, cpu: Option<u32>) -> Result<Status> {
+        let raw = self.raw_status(cpu).map_err(|error| {
+            let what =
+                cpu.map_or("ask the isolator".to_string(), |cpu| format!("ask the isolator of cpu {cpu}"));
+            Error::os(what, &error, "use a kernel and a program of the same version")
+        })?;
+        Ok(Status {
+            cpu: raw.cpu,
+            owner: u32::try_from(raw.owner).ok().filter(|owner| *owner > 0),
+            isolated: raw.mask != 0,
+            max_defer_ms: raw.max_defer_ms,
+            refused: Reason(raw.refused),
+            ended: Reason(raw.ended),
+        })
+    }
+
+    /// A CPU's page.
+    pub fn page(&self, cpu: u32) -> Result<Page> {
+        Page::map(&self.0, cpu)
+    }
+
+    /// A call with its argument by value.
+    fn call(&self, request: u32, argument: u32) -> io::Result<()> {
+        let argument = libc::c_ulong::from(argument);
+        // SAFETY: these requests take a number and touch no memory of ours.
+        let status = unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, argument) };
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn raw_status(&self, cpu: Option<u32>) -> io::Result<uapi::Status> {
+        let mut status = uapi::Status {
+            size: size_of::<uapi::Status>() as u32,
+            cpu: cpu.unwrap_or(uapi::THIS_CPU),
+            owner: 0,
+            mask: 0,
+            pending: 0,
+            max_defer_ms: 0,
+            refused: 0,
+            ended: 0,
+            reserved: [0; 4],
+            text: [0; 96],
+        };
+        // SAFETY: status is live and writable for the size that it names, which is the one that the request encodes.
+        let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), uapi::IOC_STATUS as _, &raw mut status) };
+        if answer == 0 { Ok(status) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// What the kernel said when it refused, with what to do.
+    fn refused(&self, what: String, error: &io::Error) -> Error {
+        let reason = self.raw_status(None).map(|status| Reason(status.refused)).unwrap_or(Reason(0));
+        match reason {
+            Reason(0) => Error::os(what, error, "see the kernel's log"),
+            reason => Error {
+                errno: error.raw_os_error().unwrap_or(0),
+                ..Error::new(what, reason.text(), reason.cure())
+            },
+        }
+    }
+}
+
+/// An isolated CPU. It belongs to the thread that started it, and stays with it.
+#[derive(Debug)]
+pub struct Session {
+    isolator: Isolator,
+    page: Page,
+    /// Not to be sent: the kernel knows one owner.
+    _this_thread: PhantomData<*const ()>,
+}
+
+/// Opens the device and isolates the CPU that the calling thread is pinned to.
+pub fn start(mask: Mask) -> Result<Session> {
+    Isolator::open()?.start(mask)
+}
+
+impl Session {
+    /// Has the work done that waits, and what `what` adds.
+    pub fn tick(&self, what: Tick) -> Result<()> {
+        let tick = self.isolator.call(uapi::IOC_TICK, what.0);
+        tick.map_err(|error| self.isolator.refused("tick".into(), &error))
+    }
+
+    /// The CPU's page.
+    pub fn page(&self) -> &Page {
+        &self.page
+    }
+
+    /// How the CPU stands.
+    pub fn status(&self) -> Result<Status> {
+        self.isolator.status(None)
+    }
+
+    /// Ends the isolation; says where the kernel had ended it already.
+    pub fn stop(self) -> Result<()> {
+        let stopped = self.isolator.call(uapi::IOC_STOP, 0);
+        stopped.map_err(|error| {
+            let ended = self.isolator.status(None).map_or(Reason(0), |status| status.ended);
+            match ended {
+                Reason(0) => self.isolator.refused("stop the isolation".into(), &error),
+                ended => Error::new("stop the isolation", format!("it had ended: {ended}"), ended.cure()),
+            }
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // After `stop`, and where the kernel has ended it already, there is nothing left to stop.
+        let _ = self.isolator.call(uapi::IOC_STOP, 0);
+    }
+}
+
+/// The last interruption that was delivered in spite of isolation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Breach {
+    /// Its kind: a name of the counters.
+    pub kind: &'static str,
+    /// The function that was called, as an offset into the kernel's text.
+    pub function: u64,
+    /// When, by CLOCK_MONOTONIC.
+    pub at_ns: u64,
+}
+
+/// Counters by name, all since the kernel booted.
+pub type Counters = BTreeMap<&'static str, u64>;
+
+/// What `after` counts more than `before`; those that did not change are left out.
+pub fn since(before: &Counters, after: &Counters) -> Counters {
+    let grown = after.iter().map(|(name, count)| (*name, count - before.get(name).unwrap_or(&0).min(count)));
+    grown.filter(|(_, count)| *count > 0).collect()
+}
+
+/// A CPU's page, mapped read-only. What it shows changes while one looks.
+#[derive(Debug)]
+pub struct Page(NonNull<uapi::Page>);
+
+// SAFETY: the mapping is read-only and never moves, and every read of what may change is an atomic one.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    fn map(file: &File, cpu: u32) -> Result<Page> {
+        let failed = |error: &io::Error| {
+            Error::os(format!("map the isolator's page of cpu {cpu}"), error, "choose a CPU that there is")
+        };
+        let (length, offset) = (size_of::<uapi::Page>(), uapi::mmap_offset(cpu) as libc::off_t);
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset,
+            )
+        };
+        let Some(page) = NonNull::new(at.cast::<uapi::Page>()).filter(|_| at != libc::MAP_FAILED) else {
+            return Err(failed(&io::Error::last_os_error()));
+        };
+        let page = Page(page);
+        let version = page.word(offset_of!(uapi::Page, version));
+        if version != uapi::PAGE_VERSION {
+            let why =
+                format!("the kernel's page has version {version}, this program knows {}", uapi::PAGE_VERSION);
+            let what = format!("read the isolator's page of cpu {cpu}");
+            return Err(Error::new(what, why, "use a kernel and a program of the same version"));
+        }
+        Ok(page)
+    }
+
+    /// The field of 32 bits that lies so far into the page.
+    fn word(&self, offset: usize) -> u32 {
+        // SAFETY: an aligned field of a mapping that lives as long as self; the kernel writes it as a whole.
+        unsafe { AtomicU32::from_ptr(self.0.as_ptr().byte_add(offset).cast()) }.load(Ordering::Relaxed)
+    }
+
+    /// The field of 64 bits, likewise.
+    fn long(&self, offset: usize) -> u64 {
+        // SAFETY: as in `word`; on the 64-bit machines that have the isolator a load of it is one instruction.
+        unsafe { AtomicU64::from_ptr(self.0.as_ptr().byte_add(offset).cast()) }.load(Ordering::Relaxed)
+    }
+
+    /// Whether work waits: a loop may look here and tick only then. Costs a cache hit as long as nothing comes.
+    #[inline(always)]
+    pub fn waits(&self) -> bool {
+        self.word(offset_of!(uapi::Page, pending)) & !uapi::PENDING_USER != 0
+    }
+
+    /// Whether a message waits.
+    pub fn message_waits(&self) -> bool {
+        self.word(offset_of!(uapi::Page, pending)) & uapi::PENDING_MESSAGE != 0
+    }
+
+    /// Whether the CPU is isolated.
+    pub fn isolated(&self) -> bool {
+        self.word(offset_of!(uapi::Page, mask)) != 0
+    }
+
+    /// All counters.
+    pub fn counters(&self) -> Counters {
+        let count = |n: usize| self.long(offset_of!(uapi::Page, stat) + n * size_of::<u64>());
+        uapi::STATS.iter().enumerate().map(|(n, name)| (*name, count(n))).collect()
+    }
+
+    /// The last breach, if there was one.
+    pub fn last_breach(&self) -> Option<Breach> {
+        loop {
+            let before = self.word(offset_of!(uapi::Page, breach_seq));
+            // Pairs with the writer's barriers: what is read below is not older than the number above, and not newer
+            // than the one read at the end.
+            fence(Ordering::Acquire);
+            let kind = self.word(offset_of!(uapi::Page, breach_stat));
+            let function = self.long(offset_of!(uapi::Page, breach_func));
+            let at_ns = self.long(offset_of!(uapi::Page, breach_ns));
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && before == self.word(offset_of!(uapi::Page, breach_seq)) {
+                let kind = uapi::STATS.get(kind as usize).copied().unwrap_or("unknown");
+                return (before > 0).then_some(Breach { kind, function, at_ns });
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, of that length, and self, which alone knows it, goes.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<uapi::Page>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn masks_are_read_by_their_names() {
+        assert_eq!(Mask::named("default"), Ok(Mask::CLOCK | Mask::RESCHED | Mask::IPI));
+        assert_eq!(Mask::named("clock,ktlb"), Ok(Mask::CLOCK | Mask::KTLB));
+        assert_eq!(
+            Mask::named("default,tlb").unwrap_err().to_string(),
+            "cannot isolate with 'tlb': there is nothing of that name to defer; choose from default, clock, resched, ipi, ktlb, exclusive"
+        );
+    }
+
+    #[test]
+    fn without_the_device_the_cure_is_a_kernel_that_has_it() {
+        if !std::path::Path::new(DEVICE).exists() {
+            let error = start(Mask::DEFAULT).unwrap_err().to_string();
+            let cure =
+                "no such file or directory; boot a kernel with the isolator; isolator kernel build makes one";
+            assert_eq!(error, format!("cannot open {DEVICE}: {cure}"));
+        }
+    }
+
+    /// A page as the kernel would map it, from a file.
+    fn page(words: &[(usize, u64)]) -> Result<Page> {
+        let mut bytes = vec![0u8; 4096];
+        for (offset, value) in words {
+            bytes[*offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let path = std::env::temp_dir().join(format!("isolator-page-{:?}", std::thread::current().id()));
+        File::create(&path).unwrap().write_all(&bytes).unwrap();
+        let page = Page::map(&File::open(&path).unwrap(), 0);
+        std::fs::remove_file(path).unwrap();
+        page
+    }
+
+    #[test]
+    fn a_page_tells_what_waits_what_was_counted_and_the_last_breach() {
+        // version; breach_seq and breach_stat; breach_func; breach_ns; pending; stat[0] and stat[5].
+        let at = [(0, 1), (16, 2 | 5 << 32), (24, 77), (32, 99), (256, 3), (384, 4), (384 + 40, 1)];
+        let page = page(&at).unwrap();
+        assert!(page.waits() && !page.isolated() && !page.message_waits());
+        assert_eq!((page.counters()["defer_sync"], page.counters()["breach_call"]), (4, 1));
+        assert_eq!(page.last_breach(), Some(Breach { kind: "breach_call", function: 77, at_ns: 99 }));
+        let grown = since(&Counters::from([("defer_sync", 1)]), &page.counters());
+        assert_eq!(grown, Counters::from([("breach_call", 1), ("defer_sync", 3)]));
+    }
+
+    #[test]
+    fn a_page_of_another_version_is_refused() {
+        assert_eq!(
+            page(&[(0, 9)]).unwrap_err().to_string(),
+            "cannot read the isolator's page of cpu 0: the kernel's page has version 9, this program knows 1; use a kernel and a program of the same version"
+        );
+    }
+}
