@@ -43,6 +43,7 @@ pub mod kernel;
 pub mod log;
 pub mod matrix;
 pub mod mode;
+pub mod program;
 pub mod qemu;
 pub mod run;
 pub mod scenario;

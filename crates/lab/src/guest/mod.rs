@@ -5,6 +5,7 @@
 //! says [`END`] on the console and powers the machine off. Whatever fails is said on the console and ends the guest.
 
 pub mod measure;
+pub mod program;
 pub mod shell;
 pub mod storm;
 mod sys;
@@ -51,6 +52,7 @@ fn init() -> Result<()> {
         Task::Symbols => send(&mut port()?, "symbols", symbols()?.as_bytes()),
         Task::Measure(task) => measure::run(task, &mut port()?),
         Task::Shell => shell::run(),
+        Task::Program(task) => program::run(task, &mut port()?),
     }
 }
 
