@@ -25,8 +25,10 @@
  *
  * How to read: a line per kind: generations, stale observations (must be 0),
  * and how often the owner looked. --rounds N generations of each, --seed N,
- * --slow K; --without-start does the same unisolated, to tell the isolator from
- * what else may be wrong: emulators that run CPUs side by side had such bugs.
+ * --slow K. --every-function: only that, the function tracer without a filter.
+ * --without-start does the same unisolated, to tell the isolator from what else
+ * may be wrong: QEMU 7.2 with thread=multi runs into breakpoints that are long
+ * removed there (Oops: int3); with thread=single it does not.
  */
 #include "selftest.h"
 
@@ -38,7 +40,7 @@
 #define TRACING	"/sys/kernel/tracing/"
 #define LOOKS	3		/* calls of the owner per generation */
 
-static long rounds = 200, seed = 1, without_start;
+static long rounds = 200, seed = 1, without_start, every_function;
 static int cpu;
 static uint64_t state;
 
@@ -59,6 +61,7 @@ struct text {
 	const char *on_file, *on, *off_file, *off;
 	const char *before_file, *before, *after_file, *after;
 	void (*call)(void);
+	bool more;	/* traces more than the calls */
 };
 
 #if defined(__x86_64__)
@@ -82,14 +85,18 @@ static void get_parent(void)
 
 static const struct text texts[] = {
 	{ "tracepoint", RENAME, "1", RENAME, "0", NULL, NULL, NULL, NULL,
-	  rename_self },
+	  rename_self, false },
 	{ "kprobe", PROBE, "1", PROBE, "0",
 	  TRACING "kprobe_events", "p:generations " GETPPID "\n",
-	  TRACING "kprobe_events", "-:generations\n", get_parent },
+	  TRACING "kprobe_events", "-:generations\n", get_parent, false },
 	{ "function tracer", TRACING "current_tracer", "function",
 	  TRACING "current_tracer", "nop",
 	  TRACING "set_ftrace_filter", "*_sys_getppid\n",
-	  TRACING "set_ftrace_filter", "", get_parent },
+	  TRACING "set_ftrace_filter", "", get_parent, false },
+	/* Tens of thousands of call sites, in the path of each entry too */
+	{ "every function", TRACING "current_tracer", "function",
+	  TRACING "current_tracer", "nop",
+	  NULL, NULL, NULL, NULL, get_parent, true },
 };
 
 struct shared {
@@ -212,7 +219,8 @@ static int run_text(const struct text *text)
 			break;
 		}
 		seen = traced() - before;
-		if (seen != (on ? LOOKS : 0)) {
+		if (on && text->more ? seen < LOOKS :
+				       seen != (on ? LOOKS : 0)) {
 			say("%s: generation %ld is %s, and %ld of %d calls were traced",
 			    text->name, generation, on ? "on" : "off", seen,
 			    LOOKS);
@@ -503,7 +511,8 @@ int main(int argc, char **argv)
 	arguments(argc, argv, (const struct argument[]){
 		{ "--rounds", &rounds, false }, { "--seed", &seed, false },
 		{ "--slow", &slow, false },
-		{ "--without-start", &without_start, true }, { } });
+		{ "--without-start", &without_start, true },
+		{ "--every-function", &every_function, true }, { } });
 	close(open_isolator());
 	cpu = isolated_cpu();
 	state = seed * 0x9e3779b97f4a7c15ULL | 1;
@@ -511,8 +520,11 @@ int main(int argc, char **argv)
 	pin(HOUSE_CPU);
 
 	for (i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		ok_or_skipped(run_text(&texts[i]), texts[i].name,
-			      "the kernel has no such tracing");
+		if (texts[i].more == every_function)
+			ok_or_skipped(run_text(&texts[i]), texts[i].name,
+				      "the kernel has no such tracing");
+	if (every_function)
+		return finish();
 	ok_or_skipped(run_vmalloc(ISOLATOR_MASK_DEFAULT, "vmalloc"), "vmalloc",
 		      "no BPF");
 	ok_or_skipped(run_vmalloc(ISOLATOR_MASK_DEFAULT | ISOLATOR_MASK_KTLB,
