@@ -562,7 +562,7 @@ static int ends(enum isolator_reason reason)
 {
 	struct isolator_status status;
 
-	if (wait_for((status = status_of(fd, cpu), !status.owner), HANG_MS) &&
+	if (wait_for(no_owner(fd, cpu, &status), HANG_MS) &&
 	    !status.mask && status.ended == reason)
 		return PASSED;
 	say("owner %d, mask %#x, ended %u; wanted %d", status.owner,

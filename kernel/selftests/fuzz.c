@@ -432,11 +432,10 @@ int main(int argc, char **argv)
 		}
 	say("%ld calls by %ld processes of %ld threads", total, shared->lives,
 	    threads);
-	status = status_of(fd, cpu);
 	ok(!hung, "no call hangs");
 	ok(!strange, "no error that the uapi does not know (%ld)", strange);
 	ok(!shared->wrong, "the page is never writable (%ld)", shared->wrong);
-	ok(wait_for((status = status_of(fd, cpu), !status.owner), HANG_MS),
+	ok(wait_for(no_owner(fd, cpu, &status), HANG_MS),
 	   "nobody owns the CPU afterwards");
 	ok(shared->did[START][0] && shared->did[TICK][0] &&
 	   shared->did[STOP][0] && shared->did[STATUS][0] &&

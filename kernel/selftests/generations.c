@@ -27,8 +27,8 @@
  * and how often the owner looked. --rounds N generations of each, --seed N,
  * --slow K. --every-function: only that, the function tracer without a filter.
  * --without-start does the same unisolated, to tell the isolator from what else
- * may be wrong: QEMU 7.2 with thread=multi runs into breakpoints that are long
- * removed there (Oops: int3); with thread=single it does not.
+ * may be wrong: under QEMU 7.2 with thread=multi the kernel runs into breakpoints
+ * that are long removed there too (Oops: int3); with thread=single it did not.
  */
 #include "selftest.h"
 

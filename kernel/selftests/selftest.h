@@ -278,6 +278,13 @@ SHARED struct isolator_status status_of(int fd, unsigned int cpu)
 	return status;
 }
 
+/* Whether nobody owns the CPU; @status: as it is now */
+SHARED bool no_owner(int fd, int cpu, struct isolator_status *status)
+{
+	*status = status_of(fd, cpu);
+	return !status->owner;
+}
+
 SHARED const struct isolator_page *page_of(int fd, int cpu)
 {
 	const struct isolator_page *page;

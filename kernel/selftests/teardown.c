@@ -223,10 +223,10 @@ static bool obeyed(void)
 {
 	int state;
 
-	if (!wait_for((state = __atomic_load_n(&shared->state,
-					       __ATOMIC_ACQUIRE)) != 1,
+	if (!wait_for(__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) != 1,
 		      HANG_MS))
 		return PROBLEM("the owner hangs");
+	state = shared->state;
 	return state == 2 || PROBLEM("the owner says %d", state);
 }
 
@@ -245,7 +245,7 @@ static bool unowned(enum isolator_reason reason)
 {
 	struct isolator_status status;
 
-	if (wait_for((status = status_of(fd, cpu), !status.owner), HANG_MS) &&
+	if (wait_for(no_owner(fd, cpu, &status), HANG_MS) &&
 	    status.ended == reason)
 		return true;
 	return PROBLEM("owner %d, ended %u instead of %d", status.owner,

@@ -388,11 +388,13 @@ static void with_start(void)
 static void without_start(void)
 {
 	char path[64];
-	int i;
+	int error, i;
 
 	snprintf(path, sizeof(path),
 		 "/sys/kernel/debug/sched/fair_server/cpu%d/runtime", cpu);
-	say("fair server %s", write_file(path, "0") ? "left on" : "off");
+	error = write_file(path, "0");
+	say("fair server %s%s", error ? "left on: " : "off",
+	    error ? strerror(error) : "");
 	say("%-22s %10s", "operation", "ms");
 	for (i = 0; i < OPERATIONS; i++)
 		say("%-22s %10s", operations[i].name,
