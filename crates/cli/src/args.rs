@@ -432,6 +432,8 @@ pub enum LabVerb {
     Gate(LabGateArgs),
     /// A guest to type in
     Shell(LabShellArgs),
+    /// Runs a static program in a guest, and judges its status and the kernel's log
+    Program(LabProgramArgs),
 }
 
 /// How guests are run, and where what they gave goes.
@@ -542,6 +544,20 @@ pub struct LabRunArgs {
     /// How it is run.
     #[command(flatten)]
     pub how: LabHow,
+}
+
+/// `isolator lab program`
+#[derive(Debug, Args)]
+pub struct LabProgramArgs {
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<String>,
+    /// What the guest is made of.
+    #[command(flatten)]
+    pub guest: GuestOptions,
+    /// The time after which the guest is given up [default: 10 min]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<Duration>,
 }
 
 /// `isolator lab shell`

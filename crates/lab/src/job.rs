@@ -34,6 +34,17 @@ pub enum Task {
     Measure(Measure),
     /// Let a person type.
     Shell,
+    /// Run another program.
+    Program(Program),
+}
+
+/// A program that is not this one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Where it lies, in the guest as on the host.
+    pub file: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
 }
 
 /// A measurement under storms.

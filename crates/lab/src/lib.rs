@@ -46,6 +46,7 @@ pub mod log;
 pub mod matrix;
 pub mod mode;
 pub mod parts;
+pub mod program;
 pub mod qemu;
 pub mod run;
 pub mod scenario;

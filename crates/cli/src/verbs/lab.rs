@@ -17,8 +17,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{
-    GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabRunArgs, LabShellArgs, LabShowArgs, LabVerb,
-    Output,
+    GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabProgramArgs, LabRunArgs, LabShellArgs,
+    LabShowArgs, LabVerb, Output,
 };
 use crate::output::{Exit, Outcome, print, tell};
 use crate::session;
@@ -53,6 +53,7 @@ pub fn run(verb: LabVerb) -> Outcome {
         LabVerb::Matrix(args) => table(&args),
         LabVerb::Gate(args) => gate(&args),
         LabVerb::Shell(args) => shell(&args),
+        LabVerb::Program(args) => program(&args),
     }
 }
 
@@ -219,6 +220,27 @@ fn gate(args: &LabGateArgs) -> Outcome {
     args.how.out.say(&report::terminal::gate(&judged, args.how.out.style()));
     args.how.out.json(&judged)?;
     Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
+}
+
+fn program(args: &LabProgramArgs) -> Outcome {
+    let boot_line = boot::line(&args.guest.boot, args.guest.cpus)?;
+    let patience = patience(args.time_limit)?;
+    let ran = ::lab::program::run(
+        &find_kernel(&args.guest, &patience)?,
+        &boot_line,
+        args.guest.cpus,
+        &args.command,
+        &patience,
+    )?;
+    print(&ran.output)?;
+    if let Some(first) = ran.log.warnings.first() {
+        return Err(format!("cannot trust the guest: its kernel complained: {first}").into());
+    }
+    match ran.status {
+        0 => Ok(Exit::Held),
+        4 | 77 => Err("the program was skipped in the guest; it printed why".into()),
+        status => Err(format!("the program failed in the guest with status {status}").into()),
+    }
 }
 
 fn shell(args: &LabShellArgs) -> Outcome {

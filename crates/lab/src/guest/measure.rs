@@ -251,7 +251,7 @@ fn leave((mut storm, begin): (Child, ChildStdin)) -> Result<()> {
 }
 
 /// The kernel's log from its beginning, whatever the console showed of it.
-fn kernel_log() -> Result<String> {
+pub fn kernel_log() -> Result<String> {
     let log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
     let (mut text, mut record) = (String::new(), [0; 8192]);
     loop {

@@ -6,6 +6,7 @@
 
 pub mod alone;
 pub mod measure;
+pub mod program;
 pub mod shell;
 pub mod storm;
 mod sys;
@@ -59,6 +60,7 @@ fn init() -> Result<()> {
         Task::Symbols => send(&mut port()?, "symbols", symbols()?.as_bytes()),
         Task::Measure(task) => measure::run(task, &mut port()?),
         Task::Shell => shell::run(),
+        Task::Program(task) => program::run(task, &mut port()?),
     }
 }
 

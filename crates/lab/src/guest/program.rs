@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program of its own in a guest, such as a selftest of the kernel: what it prints appears on the console at once, so
+//! that one that hangs has said how far it came, and leaves the guest as a frame.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+use crate::guest::{Result, measure, send};
+use crate::job::Program;
+
+/// Runs it to its end.
+pub fn run(task: &Program, port: &mut File) -> Result<()> {
+    let mut child = Command::new(&task.file)
+        .args(&task.arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|why| format!("cannot run {}, which has to be static: {why}", task.file))?;
+    let mut output = String::new();
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n'));
+    for line in lines {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        output += &line;
+        output.push('\n');
+    }
+    let status = child.wait()?;
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+    send(port, "output", output.as_bytes())?;
+    send(port, "kernel-log", measure::kernel_log()?.as_bytes())?;
+    send(port, "status", code.to_string().as_bytes())
+}

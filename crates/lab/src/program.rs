@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator lab program`: a static program alone in a guest; its output, its status, and the kernel's log, judged.
+
+use std::path::Path;
+use std::time::Duration;
+
+use evidence::lab::{GuestLog, Mode};
+
+use crate::initramfs::Parts;
+use crate::job::{Job, Program, Task};
+use crate::kernel::Kernel;
+use crate::qemu::{Guest, Patience};
+use crate::run::PORT_MODULES;
+use crate::{Error, Result, boot, initramfs, log, qemu};
+
+/// Given up after this time, where none is given: a selftest on a busy host takes minutes.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What a program left.
+#[derive(Debug)]
+pub struct Ran {
+    /// What it printed.
+    pub output: String,
+    /// Its exit status; 128 and the signal's number where one ended it.
+    pub status: i32,
+    /// What the kernel said meanwhile.
+    pub log: GuestLog,
+}
+
+/// Runs a program in a guest, with the last CPU isolated.
+pub fn run(
+    kernel: &Kernel,
+    boot_line: &str,
+    cpus: u32,
+    command: &[String],
+    patience: &Patience,
+) -> Result<Ran> {
+    let (file, arguments) = command
+        .split_first()
+        .ok_or_else(|| Error::new("run", "a program", "none is named", "name a static one"))?;
+    let path = Path::new(file).canonicalize().map_err(|e| Error::io("find", Path::new(file), &e))?;
+    let task = Program { file: path.display().to_string(), arguments: arguments.to_vec() };
+    let parts = Parts {
+        program: &initramfs::guest_program(kernel.architecture)?,
+        modules: initramfs::modules(kernel.modules.as_deref(), PORT_MODULES),
+        carried: Vec::new(),
+        programs: vec![path],
+    };
+    let left = qemu::run(&Guest {
+        kernel,
+        initramfs: &initramfs::build(
+            &parts,
+            &Job { modules: Vec::new(), disk: false, task: Task::Program(task) },
+        )?,
+        boot_line: boot::whole(kernel.architecture, boot_line),
+        mode: Mode::Count,
+        cpus,
+        scope: None,
+        disk: false,
+        patience: patience.or(LIMIT),
+    })?;
+    let frame = |wanted: &str| {
+        let (_, bytes) = left.frames.iter().find(|(name, _)| name == wanted)?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    };
+    match (frame("output"), frame("status").and_then(|text| text.parse().ok())) {
+        (Some(output), Some(status)) => {
+            let log = log::judge(&frame("kernel-log").unwrap_or(left.console));
+            Ok(Ran { output, status, log })
+        }
+        _ => {
+            let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));
+            let why = said.unwrap_or("it did not say why").trim_start_matches("isolator-guest: ");
+            Err(Error::new("run in a guest", file, why, "link it statically, for the guest's architecture"))
+        }
+    }
+}

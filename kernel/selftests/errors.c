@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every refusal of the interrupt isolator: that it is refused, with its own
+ * error number, and that STATUS says why in words.
+ *
+ * Why: a caller that cannot tell "no such CPU" from "wrong boot line" cannot
+ * be helped; and what is not refused here would isolate a CPU that cannot be.
+ *
+ * How to read: a line per case. Each runs in a process of its own, so that
+ * none sees what another left. "# SKIP" where this machine cannot be brought
+ * into the case: no CPU outside of nohz_full that does not keep the time, no
+ * real-time groups, no file with writeback. Not here, since user space cannot
+ * provoke them: NOT_SUPPORTED, NO_PAGE, ENDED_HOTPLUG.
+ */
+#include "selftest.h"
+
+#include <linux/capability.h>
+#include <linux/loop.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+
+static int cpu;			/* the CPU to isolate */
+static int fd;			/* the case's own */
+
+/* In the case's process: what was expected of the call that returned @got. */
+static int refused(int got, int error, enum isolator_reason reason)
+{
+	int errno_now = errno;
+	struct isolator_status status = status_of(fd, cpu);
+
+	if (got == -1 && errno_now == error && status.refused == reason &&
+	    status.text[0] && status.text[sizeof(status.text) - 1] == '\0')
+		return PASSED;
+	say("got %d, errno %d (%s), reason %u \"%s\"; wanted errno %d, reason %d",
+	    got, errno_now, strerror(errno_now), status.refused, status.text,
+	    error, reason);
+	return FAILED;
+}
+
+static int no(int got, int error)
+{
+	if (got == -1 && errno == error)
+		return PASSED;
+	say("got %d, errno %d; wanted errno %d", got, errno, error);
+	return FAILED;
+}
+
+static int yes(bool good, const char *what)
+{
+	if (!good)
+		say("wrong: %s (errno %d)", what, errno);
+	return good ? PASSED : FAILED;
+}
+
+static int skip(const char *text)
+{
+	printf("# skipped: %s\n", text);
+	return SKIPPED;
+}
+
+/* ---- START ---- */
+
+static int starts_and_stops(void)
+{
+	struct isolator_status status;
+
+	if (start(fd, ISOLATOR_MASK_DEFAULT) || tick(fd, ISOLATOR_TICK_ALL))
+		return yes(false, "start, tick");
+	status = status_of(fd, ISOLATOR_THIS_CPU);
+	if (status.owner != getpid() || status.cpu != (unsigned int)cpu ||
+	    status.mask != ISOLATOR_MASK_DEFAULT || status.refused ||
+	    !status.max_defer_ms)
+		return yes(false, "status of the owner");
+	if (stop(fd))
+		return yes(false, "stop");
+	status = status_of(fd, cpu);
+	return yes(!status.owner && !status.mask &&
+		   status.ended == ISOLATOR_ENDED_STOP, "status afterwards");
+}
+
+static int not_permitted(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &head, data))
+		die("read capabilities");
+	data[0].effective &= ~(1U << CAP_SYS_NICE);
+	if (syscall(SYS_capset, &head, data))
+		die("drop a capability");
+	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EPERM,
+		       ISOLATOR_NOT_PERMITTED);
+}
+
+static int no_open_for_others(void)
+{
+	if (setgid(65534) || setuid(65534))
+		die("become nobody");
+	return no(open("/dev/isolator", O_RDWR), EACCES);
+}
+
+static int bad_mask(void)
+{
+	static const unsigned long masks[] = {
+		0, 1UL << 4, 1UL << 31, ISOLATOR_MASK_EXCLUSIVE_MM,
+		ISOLATOR_MASK_DEFAULT | 1UL << 32, ~0UL,
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(masks) / sizeof(*masks); i++)
+		if (refused(ioctl(fd, ISOLATOR_IOC_START, masks[i]), EINVAL,
+			    ISOLATOR_BAD_MASK))
+			return FAILED;
+	return PASSED;
+}
+
+/* The CPUs outside of nohz_full: one keeps the time, the others do not. */
+static int house_keeping(void)
+{
+	int other, timekeepers = 0, plain = 0, error;
+
+	for (other = 0; other < cpu_count(); other++) {
+		if (list_has(CPUS "nohz_full", other) || run_on(0, other))
+			continue;
+		if (!start(fd, ISOLATOR_MASK_DEFAULT))
+			return yes(false, "a housekeeping CPU was isolated");
+		error = errno;
+		if (error == EDEADLK)
+			timekeepers++;
+		else
+			plain++;
+		errno = error;
+		if (refused(-1, error == EDEADLK ? EDEADLK : ENODEV,
+			    error == EDEADLK ? ISOLATOR_LAST_HOUSEKEEPING :
+					       ISOLATOR_NOT_NOHZ_FULL))
+			return FAILED;
+	}
+	say("%d keep the time, %d do not", timekeepers, plain);
+	if (timekeepers != 1)
+		return yes(false, "one CPU keeps the time");
+	return plain ? PASSED : skip("no CPU outside of nohz_full but the one that keeps the time");
+}
+
+static int not_isolated(void)
+{
+	int other;
+
+	for (other = 0; other < cpu_count(); other++)
+		if (list_has(CPUS "nohz_full", other) &&
+		    !list_has(CPUS "isolated", other) && !run_on(0, other))
+			return refused(start(fd, ISOLATOR_MASK_DEFAULT), ENXIO,
+				       ISOLATOR_NOT_ISOLATED);
+	return skip("every CPU of nohz_full is isolated");
+}
+
+static int many_cpus(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	CPU_SET(HOUSE_CPU, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		die("run on two CPUs");
+	return refused(start(fd, ISOLATOR_MASK_DEFAULT), ERANGE,
+		       ISOLATOR_MANY_CPUS);
+}
+
+static int rt_bandwidth(void)
+{
+	char text[32];
+
+	if (read_file("/sys/fs/cgroup/cpu/cpu.rt_runtime_us", text,
+		      sizeof(text)) < 0)
+		return skip("no real-time groups");
+	become_fifo(10);
+	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EDQUOT,
+		       ISOLATOR_RT_BANDWIDTH);
+}
+
+static int tick_needed(void)
+{
+	struct itimerval far = { .it_value.tv_sec = 1000000 };
+
+	if (setitimer(ITIMER_PROF, &far, NULL))
+		die("arm a CPU timer");
+	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EAGAIN,
+		       ISOLATOR_TICK_NEEDED);
+}
+
+static int owned(void)
+{
+	int *ready = share(PAGE), result;
+	pid_t other;
+
+	pin(HOUSE_CPU);
+	other = child();
+	if (!other) {
+		int own = open_isolator();
+
+		pin(cpu);
+		*ready = start(own, ISOLATOR_MASK_DEFAULT) ? -1 : 1;
+		pause();
+		_exit(0);
+	}
+	/* It waits in the kernel: an owner all the same. */
+	if (!wait_for(__atomic_load_n(ready, __ATOMIC_ACQUIRE), HANG_MS) ||
+	    *ready < 0)
+		return yes(false, "another owner");
+	pin(cpu);
+	result = refused(start(fd, ISOLATOR_MASK_DEFAULT), EBUSY,
+			 ISOLATOR_OWNED);
+	if (!result)
+		result = refused(stop(fd), ESRCH, ISOLATOR_NOT_OWNER);
+	if (!result)
+		result = refused(tick(fd, 0), ESRCH, ISOLATOR_NOT_OWNER);
+	kill(other, SIGKILL);
+	return reap(other) < 0 ? FAILED : result;
+}
+
+static int owner_already(void)
+{
+	if (start(fd, ISOLATOR_MASK_DEFAULT))
+		return yes(false, "start");
+	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EALREADY,
+		       ISOLATOR_OWNER_ALREADY);
+}
+
+static int foreign_inherited(void)
+{
+	pid_t other = child();
+
+	if (!other) {
+		int result = refused(start(fd, ISOLATOR_MASK_DEFAULT), EACCES,
+				     ISOLATOR_FOREIGN_FILE);
+
+		/* It may look, and map. */
+		page_of(fd, cpu);
+		_exit(result);
+	}
+	return reap(other) ? FAILED : PASSED;
+}
+
+static int foreign_passed(void)
+{
+	union {
+		struct cmsghdr	head;
+		char		room[CMSG_SPACE(sizeof(int))];
+	} control = { };
+	char byte = 0;
+	struct iovec vector = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &vector, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof(control),
+	};
+	int pair[2];
+	pid_t other;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		die("make a pair of sockets");
+	other = child();
+	if (!other) {
+		if (recvmsg(pair[1], &message, 0) != 1)
+			die("receive");
+		memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+		_exit(refused(start(fd, ISOLATOR_MASK_DEFAULT), EACCES,
+			      ISOLATOR_FOREIGN_FILE));
+	}
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	if (sendmsg(pair[0], &message, 0) != 1)
+		die("send");
+	return reap(other) ? FAILED : PASSED;
+}
+
+static int deadline(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = {
+		.size = sizeof(attr), .policy = 6 /* SCHED_DEADLINE */,
+		.runtime = 1000000, .deadline = 100000000, .period = 100000000,
+	};
+
+	return syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+static int bad_policy(void)
+{
+	if (deadline())
+		return skip("this CPU takes no SCHED_DEADLINE");
+	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EPROTOTYPE,
+		       ISOLATOR_BAD_POLICY);
+}
+
+/* ---- exclusive address space ---- */
+
+static int exclusive(void)
+{
+	return start(fd, ISOLATOR_MASK_DEFAULT | ISOLATOR_MASK_EXCLUSIVE_MM);
+}
+
+static void lock_all(void)
+{
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		die("lock memory");
+}
+
+static void *map(int flags, int file)
+{
+	void *at = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, flags, file, 0);
+
+	if (at == MAP_FAILED)
+		die("map");
+	return at;
+}
+
+static int mm_exclusive(void)
+{
+	lock_all();
+	map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	/* Shared, but nobody writes it back. */
+	map(MAP_SHARED, memfd_create("shared", 0));
+	return yes(!exclusive(), "an exclusive start");
+}
+
+static void *sleeps(void *unused)
+{
+	pause();
+	return unused;
+}
+
+static int mm_shared(void)
+{
+	pthread_t thread;
+
+	lock_all();
+	/* Runnable on the same CPU, it would need the tick. */
+	pin(HOUSE_CPU);
+	if (pthread_create(&thread, NULL, sleeps, NULL))
+		die("start a thread");
+	pin(cpu);
+	return refused(exclusive(), EMLINK, ISOLATOR_MM_SHARED);
+}
+
+static int mm_not_locked(void)
+{
+	return refused(exclusive(), ENOLCK, ISOLATOR_MM_NOT_LOCKED);
+}
+
+/* A file that is written back: a block device, where there is any. */
+static int written_back(void)
+{
+	static const char * const disks[] = { "/dev/ram0", "/dev/vda", "/dev/sda" };
+	int control, loop, memory;
+	char path[32];
+	unsigned int i;
+
+	for (i = 0; i < sizeof(disks) / sizeof(*disks); i++) {
+		int disk = open(disks[i], O_RDWR | O_CLOEXEC);
+
+		if (disk >= 0)
+			return disk;
+	}
+	control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	if (control < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/dev/loop%d",
+		 ioctl(control, LOOP_CTL_GET_FREE));
+	loop = open(path, O_RDWR | O_CLOEXEC);
+	memory = memfd_create("disk", 0);
+	if (loop < 0 || ftruncate(memory, 1 << 20) ||
+	    ioctl(loop, LOOP_SET_FD, memory))
+		return -1;
+	return loop;
+}
+
+static int mm_shared_file(void)
+{
+	int file = written_back();
+
+	if (file < 0)
+		return skip("no file with writeback");
+	lock_all();
+	map(MAP_SHARED, file);
+	return refused(exclusive(), ETXTBSY, ISOLATOR_MM_SHARED_FILE);
+}
+
+static int mm_userfault(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int faults = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (faults < 0)
+		return skip("no userfaultfd");
+	lock_all();
+	range.range.start = (uintptr_t)map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	range.range.len = 4 * PAGE;
+	if (ioctl(faults, UFFDIO_API, &api) ||
+	    ioctl(faults, UFFDIO_REGISTER, &range))
+		die("register userfaultfd");
+	return refused(exclusive(), EADDRINUSE, ISOLATOR_MM_USERFAULT);
+}
+
+static int mm_mergeable(void)
+{
+	lock_all();
+	if (madvise(map(MAP_PRIVATE | MAP_ANONYMOUS, -1), 4 * PAGE,
+		    MADV_MERGEABLE))
+		return skip("no KSM");
+	return refused(exclusive(), ENOTUNIQ, ISOLATOR_MM_MERGEABLE);
+}
+
+/* ---- TICK, STOP, STATUS ---- */
+
+static int not_owner(void)
+{
+	if (refused(tick(fd, ISOLATOR_TICK_SCHED), ESRCH, ISOLATOR_NOT_OWNER))
+		return FAILED;
+	return refused(stop(fd), ESRCH, ISOLATOR_NOT_OWNER);
+}
+
+static int bad_flags(void)
+{
+	int round;
+
+	for (round = 0; round < 2; round++) {
+		if (refused(tick(fd, 1U << 3), EINVAL, ISOLATOR_BAD_FLAGS) ||
+		    refused(ioctl(fd, ISOLATOR_IOC_TICK, 1UL << 32), EINVAL,
+			    ISOLATOR_BAD_FLAGS))
+			return FAILED;
+		if (!round && start(fd, ISOLATOR_MASK_DEFAULT))
+			return yes(false, "start");
+	}
+	return PASSED;
+}
+
+static int bad_cpu(void)
+{
+	struct isolator_status status = { .size = sizeof(status) };
+	unsigned int i;
+	static const unsigned int bad[] = { 100000, 1U << 31, ~0U - 1 };
+
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		status.cpu = bad[i];
+		if (refused(ioctl(fd, ISOLATOR_IOC_STATUS, &status), EINVAL,
+			    ISOLATOR_BAD_CPU))
+			return FAILED;
+	}
+	status.cpu = cpu;
+	status.size--;
+	return refused(ioctl(fd, ISOLATOR_IOC_STATUS, &status), EINVAL,
+		       ISOLATOR_BAD_CPU);
+}
+
+static int bad_pointers(void)
+{
+	struct isolator_status status = { .size = sizeof(status), .cpu = cpu };
+	char *two = map(MAP_PRIVATE | MAP_ANONYMOUS, -1), *end = two + PAGE;
+	struct isolator_status *cut = (void *)(end - sizeof(status) / 2);
+
+	if (munmap(end, PAGE))
+		die("unmap");
+	memcpy(cut, &status, sizeof(status) / 2);
+	if (no(ioctl(fd, ISOLATOR_IOC_STATUS, NULL), EFAULT) ||
+	    no(ioctl(fd, ISOLATOR_IOC_STATUS, 1UL), EFAULT) ||
+	    no(ioctl(fd, ISOLATOR_IOC_STATUS, ~0UL << 47), EFAULT) ||
+	    no(ioctl(fd, ISOLATOR_IOC_STATUS, ~0UL), EFAULT) ||
+	    no(ioctl(fd, ISOLATOR_IOC_STATUS, cut), EFAULT))
+		return FAILED;
+	memcpy(two, &status, sizeof(status));
+	if (mprotect(two, PAGE, PROT_READ))
+		die("protect");
+	return no(ioctl(fd, ISOLATOR_IOC_STATUS, two), EFAULT);
+}
+
+static int unknown_calls(void)
+{
+	char byte = 0;
+
+	if (no(ioctl(fd, _IO('I', 0x5f), 0), ENOTTY) ||
+	    no(ioctl(fd, _IO('I', 0x6f), 0), ENOTTY) ||
+	    no(ioctl(fd, _IO('J', 0x60), 0), ENOTTY) ||
+	    no(ioctl(fd, _IOW('I', 0x60, int), 0), ENOTTY) ||
+	    no(ioctl(fd, _IOWR('I', 0x63, char[8]), 0), ENOTTY))
+		return FAILED;
+	if (no(read(fd, &byte, 1), EINVAL) || no(write(fd, &byte, 1), EINVAL))
+		return FAILED;
+	return no(lseek(fd, 1, SEEK_SET), ESPIPE);
+}
+
+/* ---- mmap ---- */
+
+static int no_map(size_t size, int rights, int flags, off_t offset, int error)
+{
+	void *at = mmap(NULL, size, rights, flags, fd, offset);
+
+	if (at == MAP_FAILED && errno == error)
+		return PASSED;
+	say("mmap(%zu, %#x, %#x, %#jx): %p, errno %d; wanted %d", size, rights,
+	    flags, (intmax_t)offset, at, errno, error);
+	return FAILED;
+}
+
+static int maps_read_only(void)
+{
+	const off_t at = ISOLATOR_MMAP_OFFSET(cpu);
+	const struct isolator_page *page = page_of(fd, cpu);
+
+	if (page->version != ISOLATOR_PAGE_VERSION ||
+	    page->size < sizeof(*page) || page->cpu != (unsigned int)cpu)
+		return yes(false, "what the page says of itself");
+	if (no_map(PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, at, EACCES) ||
+	    no_map(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, at, EACCES) ||
+	    no_map(PAGE, PROT_WRITE, MAP_SHARED, at, EACCES) ||
+	    no_map(PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, at, EACCES))
+		return FAILED;
+	if (no(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE), EACCES) ||
+	    no(mprotect((void *)page, PAGE, PROT_READ | PROT_EXEC), EACCES))
+		return FAILED;
+	/* The mapping outlives the file. */
+	close(fd);
+	fd = open_isolator();
+	return yes(page->cpu == (unsigned int)cpu, "the page after close");
+}
+
+static int maps_one_page_of_a_cpu(void)
+{
+	const off_t at = ISOLATOR_MMAP_OFFSET(cpu);
+
+	return no_map(2 * PAGE, PROT_READ, MAP_SHARED, at, EINVAL) ||
+	       no_map(PAGE, PROT_READ, MAP_SHARED, at + PAGE, EINVAL) ||
+	       no_map(PAGE, PROT_READ, MAP_SHARED,
+		      ISOLATOR_MMAP_OFFSET(100000), EINVAL) ||
+	       no_map(PAGE, PROT_READ, MAP_SHARED, 1LL << 62, EINVAL);
+}
+
+static int page_does_not_grow(void)
+{
+	void *page = (void *)page_of(fd, cpu);
+	void *more = mremap(page, PAGE, 2 * PAGE, MREMAP_MAYMOVE);
+
+	return yes(more == MAP_FAILED && errno == EFAULT, "mremap to two pages");
+}
+
+/* ---- how isolation ends ---- */
+
+static int ends(enum isolator_reason reason)
+{
+	struct isolator_status status;
+
+	if (wait_for(no_owner(fd, cpu, &status), HANG_MS) &&
+	    !status.mask && status.ended == reason)
+		return PASSED;
+	say("owner %d, mask %#x, ended %u; wanted %d", status.owner,
+	    status.mask, status.ended, reason);
+	return FAILED;
+}
+
+static int ended_exit(void)
+{
+	pid_t other;
+
+	pin(HOUSE_CPU);
+	other = child();
+	if (!other) {
+		int own = open_isolator();
+
+		pin(cpu);
+		_exit(start(own, ISOLATOR_MASK_DEFAULT) ? 1 : 0);
+	}
+	return reap(other) ? FAILED : ends(ISOLATOR_ENDED_EXIT);
+}
+
+static int ended_close(void)
+{
+	int own = open_isolator(), other = dup(own);
+
+	if (start(own, ISOLATOR_MASK_DEFAULT))
+		return yes(false, "start");
+	close(own);
+	if (!status_of(fd, cpu).owner)
+		return yes(false, "owner after the close of one of two");
+	close(other);
+	return ends(ISOLATOR_ENDED_CLOSE);
+}
+
+static int ended_affinity(void)
+{
+	if (start(fd, ISOLATOR_MASK_DEFAULT) || run_on(0, HOUSE_CPU))
+		return yes(false, "start, move");
+	return ends(ISOLATOR_ENDED_AFFINITY);
+}
+
+static int ended_policy(void)
+{
+	if (start(fd, ISOLATOR_MASK_DEFAULT))
+		return yes(false, "start");
+	if (deadline())
+		return skip("this CPU takes no SCHED_DEADLINE");
+	return ends(ISOLATOR_ENDED_POLICY);
+}
+
+/* ---- /proc/isolator ---- */
+
+static int proc_write(void)
+{
+	static const char * const bad[] = {
+		"", "go", "start x", "start 7 7", "stop 1", "tick 99999999999",
+		"start 777777777777777777777777777777777777",
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (*bad[i] && write_file("/proc/isolator", bad[i]) != EINVAL)
+			return yes(false, bad[i]);
+	if (write_file("/proc/isolator", "start 0x80000000") != EINVAL ||
+	    write_file("/proc/isolator", "tick") != ESRCH)
+		return yes(false, "refusals");
+	/* Its close ends nothing. */
+	if (write_file("/proc/isolator", "start") ||
+	    status_of(fd, cpu).owner != getpid() ||
+	    write_file("/proc/isolator", "tick 1") ||
+	    write_file("/proc/isolator", "stop\n"))
+		return yes(false, "start, tick, stop");
+	return ends(ISOLATOR_ENDED_STOP);
+}
+
+static int proc_shows_the_page(void)
+{
+	static char text[65536];
+	const struct isolator_page *page = page_of(fd, cpu);
+	unsigned long long shown;
+	char name[64], *at;
+
+	if (start(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
+		return yes(false, "start, stop");
+	if (read_file("/proc/isolator", text, sizeof(text)) <= 0)
+		return yes(false, "read");
+	snprintf(name, sizeof(name), "\ncpu%d starts ", cpu);
+	at = strstr(text, name);
+	if (!at || sscanf(at + strlen(name), "%llu", &shown) != 1)
+		return yes(false, "starts are shown");
+	return yes(shown == stat_of(page, ISOLATOR_STAT_STARTS),
+		   "the same number");
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} cases[] = {
+#define CASE(name) { #name, name }
+	CASE(starts_and_stops),
+	CASE(not_permitted),
+	CASE(no_open_for_others),
+	CASE(bad_mask),
+	CASE(house_keeping),
+	CASE(not_isolated),
+	CASE(many_cpus),
+	CASE(rt_bandwidth),
+	CASE(tick_needed),
+	CASE(owned),
+	CASE(owner_already),
+	CASE(foreign_inherited),
+	CASE(foreign_passed),
+	CASE(bad_policy),
+	CASE(mm_exclusive),
+	CASE(mm_shared),
+	CASE(mm_not_locked),
+	CASE(mm_shared_file),
+	CASE(mm_userfault),
+	CASE(mm_mergeable),
+	CASE(not_owner),
+	CASE(bad_flags),
+	CASE(bad_cpu),
+	CASE(bad_pointers),
+	CASE(unknown_calls),
+	CASE(maps_read_only),
+	CASE(maps_one_page_of_a_cpu),
+	CASE(page_does_not_grow),
+	CASE(ended_exit),
+	CASE(ended_close),
+	CASE(ended_affinity),
+	CASE(ended_policy),
+	CASE(proc_write),
+	CASE(proc_shows_the_page),
+};
+
+int main(int argc, char **argv)
+{
+	unsigned int i;
+
+	arguments(argc, argv, (const struct argument[]){
+		{ "--slow", &slow, false }, { } });
+	close(open_isolator());
+	cpu = isolated_cpu();
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		pid_t pid = child();
+		int status;
+
+		if (!pid) {
+			fd = open_isolator();
+			pin(cpu);
+			_exit(cases[i].run());
+		}
+		status = reap(pid);
+		if (status < 0)
+			kill(pid, SIGKILL);
+		ok_or_skipped(WIFEXITED(status) ? WEXITSTATUS(status) : FAILED,
+			      cases[i].name, "see above");
+	}
+	return finish();
+}

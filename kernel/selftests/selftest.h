@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Selftests of the interrupt isolator: what they share.
+ *
+ * Static programs over the uapi alone, which also run where there is no
+ * distribution. They print TAP and exit as kselftests do: 0 passed, 1 failed,
+ * 4 skipped (which needs a reason). They need root, one CPU in nohz_full= and
+ * isolcpus=domain that nobody else uses, and a kernel with CONFIG_ISOLATOR.
+ *
+ * No time is judged: a limit on time is there only to tell a hang from a slow
+ * machine. In an emulator, or on a busy host, make it longer: --slow K.
+ */
+#ifndef SELFTEST_H
+#define SELFTEST_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/isolator.h>
+
+#define PASSED		0
+#define FAILED		1
+#define SKIPPED		4
+
+#define SHARED		static __attribute__((unused))
+#define PAGE		4096
+#define HOUSE_CPU	0
+
+/* How much slower than a machine of its own this one may be. */
+static long slow = 1;
+
+/* ---- TAP ---- */
+
+static int tap_number, tap_failed;
+
+SHARED __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	printf("# ");
+	vprintf(format, list);
+	printf("\n");
+	va_end(list);
+	fflush(stdout);
+}
+
+SHARED __attribute__((format(printf, 2, 3)))
+bool ok(bool good, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	printf("%s %d - ", good ? "ok" : "not ok", ++tap_number);
+	vprintf(format, list);
+	printf("\n");
+	va_end(list);
+	fflush(stdout);
+	tap_failed += !good;
+	return good;
+}
+
+SHARED void ok_or_skipped(int status, const char *name, const char *why)
+{
+	if (status == SKIPPED) {
+		printf("ok %d - %s # SKIP %s\n", ++tap_number, name, why);
+		fflush(stdout);
+	} else {
+		ok(status == PASSED, "%s", name);
+	}
+}
+
+SHARED int finish(void)
+{
+	printf("1..%d\n", tap_number);
+	say("%d failed of %d", tap_failed, tap_number);
+	return tap_failed ? FAILED : PASSED;
+}
+
+SHARED __attribute__((format(printf, 1, 2), noreturn))
+void skip_all(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	printf("1..0 # SKIP ");
+	vprintf(format, list);
+	printf("\n");
+	va_end(list);
+	fflush(stdout);
+	_exit(SKIPPED);
+}
+
+SHARED __attribute__((noreturn)) void die(const char *what)
+{
+	printf("Bail out! cannot %s: %s\n", what, strerror(errno));
+	fflush(stdout);
+	_exit(FAILED);
+}
+
+/* ---- arguments: --NAME NUMBER, or --NAME alone for 1 ---- */
+
+struct argument {
+	const char	*name;
+	long		*value;
+	bool		flag;
+};
+
+SHARED void arguments(int argc, char **argv, const struct argument *known)
+{
+	const struct argument *one;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		for (one = known; one->name; one++)
+			if (!strcmp(argv[i], one->name))
+				break;
+		if (one->name && one->flag) {
+			*one->value = 1;
+		} else if (one->name && i + 1 < argc) {
+			*one->value = strtol(argv[++i], NULL, 0);
+		} else {
+			fprintf(stderr, "%s: no argument like %s; there are:",
+				argv[0], argv[i]);
+			for (one = known; one->name; one++)
+				fprintf(stderr, " %s%s", one->name,
+					one->flag ? "" : " N");
+			fprintf(stderr, "\n");
+			exit(FAILED);
+		}
+	}
+}
+
+/* ---- time and chance ---- */
+
+SHARED long now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+SHARED void sleep_us(long us)
+{
+	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* Waits until @condition; false: it hangs. */
+#define wait_for(condition, ms) ({				\
+	long until_ = now_ms() + (long)(ms) * slow;		\
+	bool good_;						\
+								\
+	while (!(good_ = (condition)) && now_ms() < until_)	\
+		sleep_us(100);					\
+	good_ = good_ || (condition);				\
+	good_; })
+
+#define HANG_MS		20000
+
+SHARED uint64_t chance(uint64_t *state)		/* xorshift64* */
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1dULL;
+}
+
+/* ---- files ---- */
+
+SHARED int read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = 0, more;
+
+	if (fd < 0)
+		return -1;
+	while ((more = read(fd, text + length, size - 1 - length)) > 0)
+		length += more;
+	close(fd);
+	text[length] = '\0';
+	return length;
+}
+
+/* 0 or an error number */
+SHARED int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int error = 0;
+
+	if (fd < 0)
+		return errno;
+	if (write(fd, text, strlen(text)) < 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+/* Whether a list such as "1,4-6" in a file names a CPU */
+SHARED bool list_has(const char *path, int cpu)
+{
+	char text[256], *at = text;
+
+	if (read_file(path, text, sizeof(text)) <= 0)
+		return false;
+	while (*at >= '0' && *at <= '9') {
+		long from = strtol(at, &at, 10), to = from;
+
+		if (*at == '-')
+			to = strtol(at + 1, &at, 10);
+		if (cpu >= from && cpu <= to)
+			return true;
+		at += *at == ',';
+	}
+	return false;
+}
+
+#define CPUS		"/sys/devices/system/cpu/"
+
+SHARED int cpu_count(void)
+{
+	return sysconf(_SC_NPROCESSORS_CONF);
+}
+
+/* The first CPU that can be isolated; skips all without one. */
+SHARED int isolated_cpu(void)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < cpu_count(); cpu++)
+		if (list_has(CPUS "nohz_full", cpu) &&
+		    list_has(CPUS "isolated", cpu))
+			return cpu;
+	skip_all("no CPU is both in nohz_full= and in isolcpus=domain");
+}
+
+/* ---- the isolator ---- */
+
+SHARED int open_isolator(void)
+{
+	int fd = open("/dev/isolator", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		skip_all("no /dev/isolator: a kernel without CONFIG_ISOLATOR");
+	if (fd < 0)
+		die("open /dev/isolator");
+	return fd;
+}
+
+SHARED struct isolator_status status_of(int fd, unsigned int cpu)
+{
+	struct isolator_status status = { .size = sizeof(status), .cpu = cpu };
+
+	if (ioctl(fd, ISOLATOR_IOC_STATUS, &status))
+		die("ask for STATUS");
+	return status;
+}
+
+/* Whether nobody owns the CPU; @status: as it is now */
+SHARED bool no_owner(int fd, int cpu, struct isolator_status *status)
+{
+	*status = status_of(fd, cpu);
+	return !status->owner;
+}
+
+SHARED const struct isolator_page *page_of(int fd, int cpu)
+{
+	const struct isolator_page *page;
+
+	page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd,
+		    ISOLATOR_MMAP_OFFSET(cpu));
+	if (page == MAP_FAILED)
+		die("map the page");
+	return page;
+}
+
+SHARED uint64_t stat_of(const struct isolator_page *page,
+			enum isolator_stat what)
+{
+	return __atomic_load_n(&page->stat[what], __ATOMIC_ACQUIRE);
+}
+
+SHARED int start(int fd, unsigned int mask)
+{
+	return ioctl(fd, ISOLATOR_IOC_START, (unsigned long)mask);
+}
+
+/* A task that happens to run there needs the tick, for a moment. */
+SHARED int start_patiently(int fd, unsigned int mask)
+{
+	int result, times = 1000;
+
+	while ((result = start(fd, mask)) && errno == EAGAIN && --times)
+		sleep_us(1000);
+	return result;
+}
+
+SHARED int tick(int fd, unsigned int flags)
+{
+	return ioctl(fd, ISOLATOR_IOC_TICK, (unsigned long)flags);
+}
+
+SHARED int stop(int fd)
+{
+	return ioctl(fd, ISOLATOR_IOC_STOP, 0);
+}
+
+/* ---- tasks ---- */
+
+SHARED int run_on(pid_t who, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(who, sizeof(set), &set);
+}
+
+SHARED void pin(int cpu)
+{
+	if (run_on(0, cpu))
+		die("run on a CPU");
+}
+
+SHARED void become_fifo(int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		die("become SCHED_FIFO");
+}
+
+SHARED void *share(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		die("share memory");
+	return at;
+}
+
+/* A child that dies with this process */
+SHARED pid_t child(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork");
+	if (!pid)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+/* Waits for a child; its wait status, or -1: it hangs */
+SHARED int reap(pid_t pid)
+{
+	int status = -1;
+
+	if (!wait_for(waitpid(pid, &status, WNOHANG) == pid, HANG_MS))
+		return -1;
+	return status;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+#endif /* SELFTEST_H */
