@@ -207,3 +207,62 @@ fn agreed(witness: &Witness) -> String {
         share(witness.precision),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use evidence::lab::MatrixCell;
+
+    use super::*;
+
+    #[test]
+    fn a_matrix_with_an_isolator_sets_all_kernels_below_each_storm() {
+        let cell =
+            |scenario: &str, isolate: Option<&str>, excursions, counted: Option<(u64, u64)>| MatrixCell {
+                scenario: scenario.into(),
+                load: "idle".into(),
+                kernel: "isolator".into(),
+                boot: "full".into(),
+                isolate: isolate.map(str::to_string),
+                mode: Mode::Count,
+                breaches: counted.map(|(breaches, _)| breaches),
+                deferred: counted.map(|(_, deferred)| deferred),
+                excursions: Some(excursions),
+                kernel_instructions: None,
+                max_kernel_instructions: None,
+                max_ns: None,
+                change_percent: None,
+                published: None,
+                bundle: String::new(),
+            };
+        let mut document = MatrixDocument {
+            schema_version: 1,
+            matrix: "isolator".into(),
+            about: "each storm".into(),
+            cells: vec![
+                cell("static-keys", None, 360, None),
+                cell("timers", None, 200, None),
+                cell("static-keys", Some("default"), 1, Some((1, 362))),
+                cell("timers", Some("default"), 2, Some((2, 9))),
+            ],
+            complaint: None,
+        };
+        let columns = |document: &MatrixDocument| {
+            let text = matrix(document, Style { color: false, width: 200 });
+            let of = |line: &str| line.split_whitespace().map(str::to_string).collect::<Vec<_>>().join(" ");
+            text.lines().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            columns(&document),
+            [
+                "scenario load kernel boot excursions kernel instructions longest virtual us change isolated breaches deferred",
+                "static-keys idle isolator full 360 - - - - - - -",
+                "static-keys idle isolator full 1 - - - - default 1 362",
+                "timers idle isolator full 200 - - - - - - -",
+                "timers idle isolator full 2 - - - - default 2 9",
+                "isolator: each storm",
+            ]
+        );
+        document.cells.truncate(2);
+        assert!(!columns(&document)[0].contains("breaches"));
+    }
+}
