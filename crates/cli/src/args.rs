@@ -442,7 +442,7 @@ pub struct LabHow {
     /// Length of the window in which interruptions count; with storms it ends after the last of them
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub duration: Duration,
-    /// The time after which a guest is given up [default: 150 s and the window]
+    /// The time after which a guest is given up [default: 210 s and the window]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
     /// Run guests again that ran before with the same content

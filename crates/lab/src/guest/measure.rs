@@ -19,8 +19,8 @@ use crate::guest::storm::{self, owner};
 use crate::guest::{Result, send, trace};
 use crate::job::{BUNDLE, Measure, Order};
 
-/// How long the measuring program may take until it measures.
-pub(super) const ARMING: Duration = Duration::from_secs(30);
+/// How long the measuring program may take until it measures: a load may have files to write first, on a busy host.
+pub(super) const ARMING: Duration = Duration::from_secs(90);
 
 /// How long a storm may take to leave when the measurement is over.
 const LEAVING: Duration = Duration::from_secs(2);
