@@ -324,9 +324,8 @@ int isolator_stop(void)
 EXPORT_SYMBOL_GPL(isolator_stop);
 
 /*
- * On its way offline, the scheduler has moved the owner elsewhere. Where there
- * is an owner, offline was asked for by suspend, which has frozen it; others
- * were refused.
+ * On its way offline; the scheduler has moved the owner elsewhere. Only suspend
+ * and reboot come here: others were refused while there was an owner.
  */
 static int isolator_offline(unsigned int cpu)
 {

@@ -57,17 +57,17 @@ void isolator_yield(struct isolator_cpu *ic)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), ISOLATOR_YIELD_MAX_MS);
 
-	if (!sched_isolator_others())
-		return;
-	isolator_count(ic, ISOLATOR_STAT_YIELDS);
-	do {
+	if (sched_isolator_others())
+		isolator_count(ic, ISOLATOR_STAT_YIELDS);
+	while (sched_isolator_others() && !signal_pending(current) &&
+	       ktime_before(ktime_get(), end)) {
 		ktime_t nap = ms_to_ktime(1);
 
 		set_current_state(TASK_INTERRUPTIBLE);
 		schedule_hrtimeout_range(&nap, 100 * NSEC_PER_USEC,
 					 HRTIMER_MODE_REL);
-	} while (sched_isolator_others() && !signal_pending(current) &&
-		 ktime_before(ktime_get(), end));
+	}
+	sched_isolator_settle();
 }
 
 /* The owner's, at its return to user mode or its exit */

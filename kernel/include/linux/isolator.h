@@ -18,7 +18,7 @@
 #include <linux/cpumask_types.h>
 #include <linux/instrumentation.h>
 #include <linux/jump_label.h>
-#include <linux/percpu-defs.h>
+#include <linux/percpu.h>
 #include <linux/smp.h>
 #include <linux/types.h>
 #include <uapi/linux/isolator.h>
@@ -327,6 +327,7 @@ void vmstat_isolator_fold(void);		/* mm/vmstat.c */
 bool tick_nohz_isolator_needed(void);		/* kernel/time/tick-sched.c */
 bool sched_isolator_starved(int cpu, struct task_struct *owner);
 bool sched_isolator_others(void);		/* kernel/sched/core.c */
+void sched_isolator_settle(void);
 bool sched_isolator_rt_limited(struct task_struct *task);
 
 /*
