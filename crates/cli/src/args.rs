@@ -107,6 +107,7 @@ Examples:
   isolator lab run all --kernel debian-rt:6.1 --seed 7 -o before
   isolator lab run cyclic --mode virtual
   isolator lab shell --kernel ./bzImage
+  isolator lab program --kernel ./bzImage -- ./errors --slow 3
 
 Exit status: 0 done; 1 it could not be done, a storm took no effect, or the
 guest's kernel complained; 2 (gate) more interruptions than the baseline.";

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use cpio::NewcBuilder;
 
-use crate::job::{JOB, Job};
+use crate::job::{JOB, Job, PROGRAM};
 use crate::kernel::Architecture;
 use crate::{Error, Result, parts};
 
@@ -52,6 +52,8 @@ pub struct Parts<'a> {
     pub carried: Vec<PathBuf>,
     /// Other programs and their libraries, which lie where they lie here.
     pub programs: Vec<PathBuf>,
+    /// A program to be run, which lies at [`PROGRAM`]: a guest mounts over `/tmp` and others.
+    pub run: Option<&'a Path>,
 }
 
 /// The bytes of an initramfs; the job in it names the modules as the guest finds them.
@@ -65,6 +67,9 @@ pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
     let modules = files[1..=parts.modules.len()].iter().map(|(name, _)| format!("/{name}")).collect();
     for program in &parts.programs {
         files.push((program.display().to_string().trim_start_matches('/').to_string(), read(program)?));
+    }
+    if let Some(program) = parts.run {
+        files.push((PROGRAM.trim_start_matches('/').to_string(), read(program)?));
     }
     let job = Job { modules, ..job.clone() };
     let text = serde_json::to_vec(&job).map_err(|e| Error::new("write", JOB, e, "report this"))?;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Where the guest finds its job.
 pub const JOB: &str = "/job.json";
 
+/// Where a guest finds the program that it shall run.
+pub const PROGRAM: &str = "/program";
+
 /// Name of the port that frames go through.
 pub const PORT: &str = "isolator";
 
@@ -41,9 +44,7 @@ pub enum Task {
 /// A program that is not this one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// Where it lies, in the guest as on the host.
-    pub file: String,
-    /// Its arguments.
+    /// Its arguments; it lies at [`PROGRAM`].
     pub arguments: Vec<String>,
 }
 

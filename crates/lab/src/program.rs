@@ -39,12 +39,13 @@ pub fn run(
         .split_first()
         .ok_or_else(|| Error::new("run", "a program", "none is named", "name a static one"))?;
     let path = Path::new(file).canonicalize().map_err(|e| Error::io("find", Path::new(file), &e))?;
-    let task = Program { file: path.display().to_string(), arguments: arguments.to_vec() };
+    let task = Program { arguments: arguments.to_vec() };
     let parts = Parts {
         program: &initramfs::guest_program(kernel.architecture)?,
         modules: initramfs::modules(kernel.modules.as_deref(), PORT_MODULES),
         carried: Vec::new(),
-        programs: vec![path],
+        programs: Vec::new(),
+        run: Some(&path),
     };
     let left = qemu::run(&Guest {
         kernel,

@@ -263,6 +263,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         modules: files(&needed),
         carried: files(&carried),
         programs: initramfs::programs(programs),
+        run: None,
     };
     let guest = Guest {
         kernel: &asked.kernel,
