@@ -76,7 +76,8 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
 fn lab_page(isolator: &Path, page: &Path) -> Result<()> {
     const NAME: &str = "published";
     let scratch = tempfile::tempdir()?;
-    let document: MatrixDocument = guests::lab(isolator, &["matrix", NAME], &scratch.path().join(NAME))?;
+    let document: MatrixDocument =
+        guests::lab(isolator, &["matrix", NAME, "--fresh"], &scratch.path().join(NAME))?;
     let tables = published::tables(&document, &matrix::named(NAME)?.published);
     print!("{tables}");
     guests::put(page, "lab-page", &tables)
