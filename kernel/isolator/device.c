@@ -129,7 +129,8 @@ static int isolator_mmap(struct file *file, struct vm_area_struct *vma)
 	page = per_cpu(isolator_cpu.page, cpu);
 	if (!page)
 		return -ENODEV;
-	vm_flags_mod(vma, VM_DONTDUMP, VM_MAYWRITE | VM_MAYEXEC);
+	vm_flags_mod(vma, VM_DONTDUMP | VM_DONTEXPAND,
+		     VM_MAYWRITE | VM_MAYEXEC);
 	return vm_insert_page(vma, vma->vm_start, virt_to_page(page));
 }
 
