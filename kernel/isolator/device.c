@@ -90,6 +90,7 @@ static long isolator_ioctl(struct file *file, unsigned int command,
 {
 	struct isolator_file *mine = file->private_data;
 	enum isolator_reason why;
+	int error;
 
 	switch (command) {
 	case ISOLATOR_IOC_START:
@@ -107,6 +108,13 @@ static long isolator_ioctl(struct file *file, unsigned int command,
 		break;
 	case ISOLATOR_IOC_STATUS:
 		return isolator_status(mine, (void __user *)argument);
+	case ISOLATOR_IOC_POST:
+	case ISOLATOR_IOC_POLL:
+		why = isolator_messages_ioctl(command == ISOLATOR_IOC_POLL,
+					      (void __user *)argument, &error);
+		if (error)
+			return error;
+		break;
 	default:
 		return -ENOTTY;
 	}
@@ -121,8 +129,11 @@ static int isolator_mmap(struct file *file, struct vm_area_struct *vma)
 	u64 cpu = offset / ISOLATOR_MMAP_OFFSET(1);
 	struct isolator_page *page;
 
-	if (cpu >= nr_cpu_ids || !cpu_possible(cpu) ||
-	    offset % ISOLATOR_MMAP_OFFSET(1) || vma_pages(vma) != 1)
+	if (cpu >= nr_cpu_ids || !cpu_possible(cpu))
+		return -EINVAL;
+	if (offset == ISOLATOR_MMAP_RINGS(cpu))
+		return isolator_messages_mmap(vma, cpu);
+	if (offset % ISOLATOR_MMAP_OFFSET(1) || vma_pages(vma) != 1)
 		return -EINVAL;
 	if (vma->vm_flags & (VM_WRITE | VM_EXEC))
 		return -EACCES;

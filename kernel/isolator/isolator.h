@@ -20,6 +20,7 @@
 #include <linux/task_work.h>
 
 struct file;
+struct vm_area_struct;
 
 /**
  * struct isolator_cpu - a CPU that can be isolated
@@ -89,6 +90,20 @@ void isolator_end_file(struct file *file);
 
 /* quiesce.c */
 void isolator_quiesce_start(void);
+
+/* ring.c */
+enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
+				       u32 tail,
+				       const struct isolator_message *message);
+enum isolator_reason isolator_ring_take(struct isolator_ring *ring, u32 head,
+					u32 tail,
+					struct isolator_message *message);
+void isolator_messages_start(int cpu);
+void isolator_messages_tick(int cpu);
+void isolator_messages_end(int cpu);
+enum isolator_reason isolator_messages_ioctl(bool take, void __user *at,
+					     int *error);
+int isolator_messages_mmap(struct vm_area_struct *vma, int cpu);
 
 /* watchdog.c */
 void isolator_watch(void);

@@ -40,6 +40,10 @@ static const struct {
 	[ISOLATOR_ENDED_AFFINITY] = { 0, "the owner may run elsewhere" },
 	[ISOLATOR_ENDED_POLICY] = { 0, "the owner's policy does not allow it" },
 	[ISOLATOR_ENDED_HOTPLUG] = { 0, "the CPU went offline" },
+	[ISOLATOR_NOT_OWNED] = { ENOTCONN, "the CPU has no owner to post to" },
+	[ISOLATOR_RING_FULL] = { ENOBUFS, "the ring is full" },
+	[ISOLATOR_RING_EMPTY] = { ENOMSG, "there is no message" },
+	[ISOLATOR_RING_BROKEN] = { EBADMSG, "the owner has written nonsense into the ring" },
 };
 
 /* 0 or a negative error number; distinct for what a caller can do wrong */

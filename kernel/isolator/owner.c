@@ -138,6 +138,7 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 		WRITE_ONCE(ic->page->mask, mask);
 		WRITE_ONCE(ic->owner, get_task_struct(current));
 		cpumask_set_cpu(cpu, &isolator_cpus);
+		isolator_messages_start(cpu);
 		isolator_count(ic, ISOLATOR_STAT_STARTS);
 	}
 	raw_spin_unlock_irqrestore(&isolator_lock, flags);
@@ -179,6 +180,7 @@ bool isolator_end(int cpu, struct task_struct *owner, enum isolator_reason why)
 	WRITE_ONCE(ic->mm, NULL);
 	ic->ended = why;
 	cpumask_clear_cpu(cpu, &isolator_cpus);
+	isolator_messages_end(cpu);
 	if (task_work_cancel(owner, &ic->yield))
 		atomic_set(&ic->yielding, 0);
 	/* An owner in user mode has a closed gate: have it come in. */
@@ -281,6 +283,7 @@ enum isolator_reason isolator_work(u32 flags)
 	if (flags & ISOLATOR_TICK_TSC_SYNC)
 		verify_tsc();
 	put_cpu();
+	isolator_messages_tick(cpu);
 	if (flags & ISOLATOR_TICK_RT)
 		isolator_yield(ic);
 	return ISOLATOR_OK;

@@ -316,6 +316,9 @@ void __init isolator_register_breach(smp_call_func_t func,
 int isolator_start(u32 mask);
 int isolator_tick(u32 flags);
 int isolator_stop(void);
+int isolator_post_message(int cpu, const struct isolator_message *message);
+int isolator_poll_message(int cpu, struct isolator_message *message);
+int isolator_post_call(int cpu, void (*func)(void *data), void *data);
 
 /* Provided by hooks */
 bool hrtimer_isolator_stop(void);		/* kernel/time/hrtimer.c */

@@ -11,7 +11,7 @@ pub struct Reason(pub u32);
 const EXCLUSIVE: &str = "do without the exclusive address space";
 
 /// Name, words and cure of each reason, in the order of the header.
-pub(crate) const NAMES: [(&str, &str, &str); 29] = [
+pub(crate) const NAMES: [(&str, &str, &str); 33] = [
     ("ok", "not refused", "nothing is to be done"),
     ("not_permitted", "needs CAP_SYS_NICE", "run as root, or grant CAP_SYS_NICE"),
     ("bad_mask", "unknown bits in the mask, or nothing to defer", "ask for clock, resched or ipi"),
@@ -65,6 +65,14 @@ pub(crate) const NAMES: [(&str, &str, &str); 29] = [
     ("ended_affinity", "the owner may run elsewhere", "pin the thread to one CPU, and start again"),
     ("ended_policy", "the owner's policy does not allow it", "use SCHED_FIFO, and start again"),
     ("ended_hotplug", "the CPU went offline", "bring the CPU online, and start again"),
+    ("not_owned", "the CPU has no owner to post to", "post once the owner has started"),
+    ("ring_full", "the ring is full", "post again once the other end has taken some"),
+    ("ring_empty", "there is no message", "poll again later"),
+    (
+        "ring_broken",
+        "the owner has written nonsense into the ring",
+        "change only the owner's ends of the rings, and start again",
+    ),
 ];
 
 impl Reason {

@@ -56,7 +56,7 @@
  *
  * USER is set while deferral is possible, and so whenever the owner itself
  * looks. Any other bit is deferred work. MESSAGE is set by posters and cleared
- * by POLL; the others are cleared by entering the kernel.
+ * by POLL and TICK once none is left; the others are cleared by entering the kernel.
  */
 #define ISOLATOR_PENDING_USER		(1U << 0)
 #define ISOLATOR_PENDING_SYNC		(1U << 1)
@@ -170,6 +170,10 @@ enum isolator_stat {
  * @ISOLATOR_ENDED_AFFINITY: ended: the owner may run elsewhere
  * @ISOLATOR_ENDED_POLICY: ended: the owner's policy does not allow it
  * @ISOLATOR_ENDED_HOTPLUG: ended: the CPU went offline
+ * @ISOLATOR_NOT_OWNED: POST to a CPU that has no owner (ENOTCONN)
+ * @ISOLATOR_RING_FULL: POST: nobody took the messages before (ENOBUFS)
+ * @ISOLATOR_RING_EMPTY: POLL: there is no message (ENOMSG)
+ * @ISOLATOR_RING_BROKEN: the owner wrote nonsense into the ring (EBADMSG)
  * @ISOLATOR_REASON_MAX: how many there are
  *
  * isolator_reason_text() of libisolator and &struct isolator_status.text say
@@ -205,6 +209,10 @@ enum isolator_reason {
 	ISOLATOR_ENDED_AFFINITY,
 	ISOLATOR_ENDED_POLICY,
 	ISOLATOR_ENDED_HOTPLUG,
+	ISOLATOR_NOT_OWNED,
+	ISOLATOR_RING_FULL,
+	ISOLATOR_RING_EMPTY,
+	ISOLATOR_RING_BROKEN,
 	ISOLATOR_REASON_MAX
 };
 
@@ -283,13 +291,72 @@ struct isolator_status {
 	char	text[96];
 };
 
-/*
- * START and TICK take their argument by value. POST and POLL are for messages.
+/** ISOLATOR_RING_SLOTS - messages that a ring has room for */
+#define ISOLATOR_RING_SLOTS		64
+
+/**
+ * struct isolator_message - what is posted; the kernel does not look into it
+ * @kind: what sender and receiver agree on
+ * @length: bytes of @data that mean something, or whatever they agree on
+ * @data: content
  */
+struct isolator_message {
+	__u32	kind;
+	__u32	length;
+	__u64	data[7];
+};
+
+/**
+ * struct isolator_ring - messages from one producer to one consumer
+ * @head: the producer's: how many were ever put in, modulo 2^32; stored after
+ *	the message (release), loaded by the consumer before it (acquire)
+ * @tail: the consumer's: how many were ever taken out
+ * @slot: message number n stands in slot n % ISOLATOR_RING_SLOTS
+ */
+struct isolator_ring {
+	__u32			head;
+	__u32			reserved0[31];
+	__u32			tail;
+	__u32			reserved1[31];
+	struct isolator_message	slot[ISOLATOR_RING_SLOTS];
+};
+
+/**
+ * struct isolator_rings - what mmap() shows at ISOLATOR_MMAP_RINGS(cpu)
+ * @in: to the owner; its consumer writes only @tail
+ * @out: from the owner; its producer writes @head and @slot
+ *
+ * Mapped shared, whole, in pages rounded up. The owner's ends only may be used
+ * through the mapping; everybody else uses POST and POLL. START empties both.
+ */
+struct isolator_rings {
+	struct isolator_ring	in;
+	struct isolator_ring	out;
+};
+
+/**
+ * struct isolator_post - argument of POST and POLL
+ * @size: in: sizeof(struct isolator_post)
+ * @cpu: in: whose rings; ISOLATOR_THIS_CPU: the caller's
+ * @message: in: to be posted; out: that was polled
+ *
+ * POST by the owner of @cpu puts a message into its out ring, by anybody else
+ * into its in ring; POLL takes one out of the other. Neither interrupts, waits
+ * or wakes anybody. An owner that did not map the rings sees
+ * ISOLATOR_PENDING_MESSAGE in the word and calls POLL.
+ */
+struct isolator_post {
+	__u32			size;
+	__u32			cpu;
+	struct isolator_message	message;
+};
+
+/* START and TICK take their argument by value. */
 #define ISOLATOR_IOC_START	_IO('I', 0x60)
 #define ISOLATOR_IOC_TICK	_IO('I', 0x61)
 #define ISOLATOR_IOC_STOP	_IO('I', 0x62)
 #define ISOLATOR_IOC_STATUS	_IOWR('I', 0x63, struct isolator_status)
-/* 0x64 to 0x67 are reserved for messages (POST, POLL, ...) */
+#define ISOLATOR_IOC_POST	_IOW('I', 0x64, struct isolator_post)
+#define ISOLATOR_IOC_POLL	_IOWR('I', 0x65, struct isolator_post)
 
 #endif /* _UAPI_LINUX_ISOLATOR_H */
