@@ -61,20 +61,28 @@ pub struct Calibration {
 /// Two calibrations that differ by more than this show a counter that cannot be trusted.
 const LARGEST_DRIFT: f64 = 1e-4;
 
+/// How often it may have differed before it is refused.
+const TRIES: usize = 8;
+
 impl Calibration {
-    /// Calibrates over twice `length`; refuses a counter whose rate differs between the two halves.
+    /// Calibrates over twice `length`; refuses a counter whose rate keeps differing between two halves. A kernel that has
+    /// just booted refines its own idea of the rate once, a second or two later: that is waited for.
     pub fn measure(length: Duration) -> Result<Calibration> {
-        let (first, second) = (rate(length), rate(length));
-        let drift = (first / second - 1.0).abs();
-        if !drift.is_finite() || drift > LARGEST_DRIFT {
-            let why = format!("its rate changed by {:.4} % against CLOCK_MONOTONIC", drift * 100.0);
-            return Err(Error::new(
-                "trust the processor's counter",
-                why,
-                "use a machine with an invariant counter, or the wakeup probe",
-            ));
+        let (mut first, mut drift) = (rate(length), f64::NAN);
+        for _ in 0..TRIES {
+            let second = rate(length);
+            drift = (first / second - 1.0).abs();
+            if drift <= LARGEST_DRIFT {
+                return Ok(Self::from_hz(((first + second) / 2.0) as u64));
+            }
+            first = second;
         }
-        Ok(Self::from_hz(((first + second) / 2.0) as u64))
+        let why = format!("its rate changed by {:.4} % against CLOCK_MONOTONIC", drift * 100.0);
+        Err(Error::new(
+            "trust the processor's counter",
+            why,
+            "use a machine with an invariant counter, or the wakeup probe",
+        ))
     }
 
     /// A calibration from a known rate.
