@@ -4,10 +4,13 @@
 //!
 //! ```text
 //! isolator/…              goes to kernel/isolator/… of a kernel tree
-//! include/… tools/… …     go where they say
+//! include/…               goes to include/…
+//! selftests/…             goes to tools/testing/selftests/isolator/…
 //! config/NAME.config      fragments of configurations
 //! hooks/VERSION/series    patches of the kernel's own files, in order
 //! ```
+//!
+//! What else lies there (model, audit, pages) is about the series and no part of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -92,9 +95,10 @@ impl Series {
     /// The new files by where they go in a kernel tree.
     pub fn new_files(&self) -> Vec<(String, &[u8])> {
         let place = |name: &str| match name.split_once('/')? {
-            ("config" | "hooks", _) => None,
             ("isolator", _) => Some(format!("kernel/{name}")),
-            _ => Some(name.to_string()),
+            ("include", _) => Some(name.to_string()),
+            ("selftests", file) => Some(format!("tools/testing/selftests/isolator/{file}")),
+            _ => None,
         };
         self.0.iter().filter_map(|(name, text)| Some((place(name)?, text.as_slice()))).collect()
     }
@@ -184,9 +188,12 @@ mod tests {
             ("hooks/6.12/b.patch", "B"),
             ("include/uapi/linux/isolator.h", "H"),
             ("isolator/core.c", "C"),
+            ("model/word.pml", "M"),
+            ("selftests/errors.c", "E"),
         ]);
         let files = series.new_files().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(files, ["include/uapi/linux/isolator.h", "kernel/isolator/core.c"]);
+        let own = ["include/uapi/linux/isolator.h", "kernel/isolator/core.c"];
+        assert_eq!(files, [&own[..], &["tools/testing/selftests/isolator/errors.c"]].concat());
         assert_eq!(series.hooks("6.12").unwrap(), [("b.patch", &b"B"[..]), ("a.patch", b"A")]);
         assert_eq!(series.fragment("lab").as_deref(), Some("CONFIG_SMP=y\n"));
         assert_eq!(
