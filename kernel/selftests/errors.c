@@ -10,7 +10,8 @@
  * none sees what another left. "# SKIP" where this machine cannot be brought
  * into the case: no CPU outside of nohz_full that does not keep the time, no
  * real-time groups, no file with writeback. Not here, since user space cannot
- * provoke them: NOT_SUPPORTED, NO_PAGE, ENDED_HOTPLUG.
+ * provoke them: NOT_SUPPORTED, NO_PAGE, ENDED_HOTPLUG. A case to each of some
+ * thirty refusals, and no more than that: hence the length.
  */
 #include "selftest.h"
 
@@ -281,25 +282,9 @@ static int foreign_passed(void)
 	return reap(other) ? FAILED : PASSED;
 }
 
-static int deadline(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = {
-		.size = sizeof(attr), .policy = 6 /* SCHED_DEADLINE */,
-		.runtime = 1000000, .deadline = 100000000, .period = 100000000,
-	};
-
-	return syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 static int bad_policy(void)
 {
-	if (deadline())
+	if (become_deadline())
 		return skip("this CPU takes no SCHED_DEADLINE");
 	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EPROTOTYPE,
 		       ISOLATOR_BAD_POLICY);
@@ -609,7 +594,7 @@ static int ended_policy(void)
 {
 	if (start(fd, ISOLATOR_MASK_DEFAULT))
 		return yes(false, "start");
-	if (deadline())
+	if (become_deadline())
 		return skip("this CPU takes no SCHED_DEADLINE");
 	return ends(ISOLATOR_ENDED_POLICY);
 }

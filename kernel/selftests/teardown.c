@@ -15,7 +15,8 @@
  *
  * How to read: a line per kind with rounds and failures; what failed is said
  * above it. --rounds N (10,000 in the long form), --seed N, --slow K,
- * --no-hotplug.
+ * --no-hotplug. The owner, what is done to it, and what is looked at afterwards
+ * speak to each other by one page; they stay in one file, hence its length.
  */
 #include "selftest.h"
 
@@ -60,22 +61,6 @@ static void behave(void)
 	if (sched_getcpu() != cpu)
 		sched_setscheduler(0, SCHED_OTHER, &none);
 	relax();
-}
-
-static int deadline(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = {
-		.size = sizeof(attr), .policy = 6 /* SCHED_DEADLINE */,
-		.runtime = 1000000, .deadline = 100000000, .period = 100000000,
-	};
-
-	return syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
 static void pass(int own)
@@ -145,7 +130,7 @@ static void obey(int own, int order)
 		pass(own);
 		break;
 	case DEADLINE:
-		tell(deadline() ? -errno : 2);
+		tell(become_deadline() ? -errno : 2);
 		break;
 	case FAIR:
 		if (sched_setscheduler(0, SCHED_OTHER, &none) || tick(own, 1))
@@ -605,7 +590,7 @@ static void look_around(void)
 
 			if (!pid) {
 				pin(cpu);
-				_exit(deadline() ? 1 : 0);
+				_exit(become_deadline() ? 1 : 0);
 			}
 			if (reap(pid))
 				did[i].skipped = "no deadline policy there";
