@@ -361,12 +361,14 @@ impl Body {
         let end_ns = self.row.end_ns(start_ns);
         let stop = &self.shared.stop;
         let before = thread::page_faults();
+        // Asked before the next system call, which is an entry of its own.
+        let isolation = || page.map(|page| since(&counted, &page.counters()));
         match pen {
             Pen::Wakeups(mut samples) => {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
                 wakeup::run(&cycles, &timer, &mut samples, stop);
-                let isolation = page.map(|page| since(&counted, &page.counters()));
+                let isolation = isolation();
                 Ended { page_faults: thread::page_faults() - before, drift: None, isolation }
             }
             Pen::Gaps(mut recorder, short) => {
@@ -374,8 +376,7 @@ impl Body {
                 let spell = Spell { start_ns, end_ns, threshold_ns, column_ns: SPIN_COLUMN_NS };
                 let drift =
                     self.row.clock().map(|clock| spin::run(&spell, &clock, &short, &mut recorder, stop));
-                // Before the next system call, which is an entry of its own.
-                let isolation = page.map(|page| since(&counted, &page.counters()));
+                let isolation = isolation();
                 let page_faults = thread::page_faults() - before;
                 recorder.finish();
                 Ended { page_faults, drift, isolation }
