@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line: parser, `--help`, man pages and completions come from these types.
+//! The command line: parser, `--help`, man pages and completions come from these types. All verbs in one file, longer than
+//! others for it, so that an option that several have is seen to be one.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
