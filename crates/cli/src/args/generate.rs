@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator generate`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `isolator generate`
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// The folder; schema, man and completions are made in it
+    pub folder: PathBuf,
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator import`: its arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{OUTPUT, Output};
+use crate::values::duration;
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+Reads what these tools write, and tells which one it was from the text:
+  cyclictest    --json, -h, --histfile, -v and its summary
+  oslat         --json and its text
+  rtla          timerlat hist, osnoise hist
+  jitterdebugger, hwlatdetect
+
+Examples:
+  cyclictest -m -p 80 -i 1000 -D 1m --json=out.json
+  isolator import out.json --load idle --limit 100us
+
+Exit status: 0 imported, and with --limit: it holds; 1 the file could not be
+read, or the bundle not be written; 2 the limit given does not hold, or is not
+proven to.";
+
+/// `isolator import`
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The other tool's output
+    pub file: PathBuf,
+    /// The load it was taken under [default: unknown]
+    #[arg(long, value_name = "NAME")]
+    pub load: Option<String>,
+    /// The limit that judges it [default: none, so there is no verdict]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub limit: Option<Duration>,
+    /// Folder of the bundle, which must not hold one yet [default: evidence/FILE without its ending]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator lab …`: its arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::{OUTPUT, Output};
+use crate::values::duration;
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+A guest is a real kernel with this program as its only process. Storms are kernel
+work that its housekeeping CPUs do; the scope, a plugin of QEMU, counts what
+reaches the isolated CPU, instruction by instruction.
+
+Examples:
+  isolator lab list
+  isolator lab run quiet static-keys --boot full
+  isolator lab run all --kernel debian-rt:6.1 --seed 7 -o before
+  isolator lab run cyclic --mode virtual
+  isolator lab shell --kernel ./bzImage
+  isolator lab program --kernel ./bzImage -- ./errors --slow 3
+
+Exit status: 0 done; 1 it could not be done, a storm took no effect, or the
+guest's kernel complained; 2 (gate) more interruptions than the baseline.";
+
+/// `isolator lab …`
+#[derive(Debug, Subcommand)]
+pub enum LabVerb {
+    /// Lists scenarios and boot lines
+    List(LabListArgs),
+    /// Shows a scenario as its file would hold it
+    Show(LabShowArgs),
+    /// Runs scenarios and writes one bundle of what was seen
+    Run(LabRunArgs),
+    /// Runs scenarios on several kernels and boot lines, and sets them side by side
+    Matrix(LabMatrixArgs),
+    /// Runs what a baseline ran; fails where more interruptions or instructions came
+    Gate(LabGateArgs),
+    /// A guest to type in
+    Shell(LabShellArgs),
+    /// Runs a static program in a guest, and judges its status and the kernel's log
+    Program(LabProgramArgs),
+}
+
+/// How guests are run, and where what they gave goes.
+#[derive(Debug, Args)]
+pub struct LabHow {
+    /// Length of the window in which interruptions count; with storms it ends after the last of them
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub duration: Duration,
+    /// The time after which a guest is given up [default: 210 s and the window]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<Duration>,
+    /// Run guests again that ran before with the same content
+    #[arg(long)]
+    pub fresh: bool,
+    /// Folder of what is written, which must not hold a bundle yet [default: evidence/TIME]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator lab matrix`
+#[derive(Debug, Args)]
+pub struct LabMatrixArgs {
+    /// The matrix: short, published, isolator
+    pub matrix: String,
+    /// The guests' architecture: x86_64, aarch64 [default: this machine's]
+    #[arg(long, value_name = "NAME")]
+    pub arch: Option<String>,
+    /// Seed of everything that storms draw
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How it is run.
+    #[command(flatten)]
+    pub how: LabHow,
+}
+
+/// `isolator lab gate`
+#[derive(Debug, Args)]
+pub struct LabGateArgs {
+    /// A lab.json that was kept
+    pub baseline: PathBuf,
+    /// Another kernel than the baseline's
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// How it is run.
+    #[command(flatten)]
+    pub how: LabHow,
+}
+
+/// `isolator lab list`
+#[derive(Debug, Args)]
+pub struct LabListArgs {
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator lab show`
+#[derive(Debug, Args)]
+pub struct LabShowArgs {
+    /// The scenario
+    pub scenario: String,
+}
+
+/// What every guest is made of.
+#[derive(Debug, Clone, Args)]
+pub struct GuestOptions {
+    /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1, or a file
+    #[arg(long, value_name = "KERNEL", default_value = "debian-rt")]
+    pub kernel: String,
+    /// The boot line: none, isolcpus, nohz_full, full, or text with {isolated} and {house_keeping} in it
+    #[arg(long, value_name = "LINE", default_value = "full")]
+    pub boot: String,
+    /// CPUs of a guest; the last one is isolated
+    #[arg(long, value_name = "2-8", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=8))]
+    pub cpus: u32,
+    /// The guests' architecture: x86_64, aarch64 [default: this machine's]
+    #[arg(long, value_name = "NAME")]
+    pub arch: Option<String>,
+}
+
+/// `isolator lab run`
+#[derive(Debug, Args)]
+pub struct LabRunArgs {
+    /// Scenarios by name, or files of them (.toml)
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub scenarios: Vec<String>,
+    /// What guests are made of.
+    #[command(flatten)]
+    pub guest: GuestOptions,
+    /// How guests run: count, virtual, real [default: latencies for wakeup at rest, else count]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+    /// Loads on housekeeping CPUs, one guest each; see isolator load --list [default: idle]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub loads: Vec<String>,
+    /// Seed of everything that storms draw
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Let the guest's own tracing watch too, and compare it with the scope
+    #[arg(long)]
+    pub witness: bool,
+    /// Have the guest's isolator defer what can wait on the isolated CPU, as isolator measure does; the kernel must have it
+    #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
+    pub isolate: Option<String>,
+    /// How it is run.
+    #[command(flatten)]
+    pub how: LabHow,
+}
+
+/// `isolator lab program`
+#[derive(Debug, Args)]
+pub struct LabProgramArgs {
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<String>,
+    /// What the guest is made of.
+    #[command(flatten)]
+    pub guest: GuestOptions,
+    /// The time after which the guest is given up [default: 10 min]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<Duration>,
+}
+
+/// `isolator lab shell`
+#[derive(Debug, Args)]
+pub struct LabShellArgs {
+    /// What the guest is made of.
+    #[command(flatten)]
+    pub guest: GuestOptions,
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator load`: its arguments.
+
+use std::time::Duration;
+
+use clap::Args;
+use machine::CpuSet;
+
+use super::Output;
+use crate::values::{cpus, duration};
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+Examples:
+  isolator load --list
+  isolator load cpu net --cpus 0-1 --duration 1min
+  isolator load custom='dd if=/dev/zero of=/dev/null'";
+
+/// `isolator load`
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// Loads to run together, or 'all'
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    pub names: Vec<String>,
+    /// List the loads, what they are and whether they can run here
+    #[arg(long)]
+    pub list: bool,
+    /// CPUs to load [default: all but isolated ones]
+    #[arg(long, visible_alias = "house-keeping", value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// How long [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub duration: Option<Duration>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}

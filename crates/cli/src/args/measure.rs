@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator measure`: its arguments.
+
+use clap::Args;
+
+use super::{Output, RunOptions};
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+Examples:
+  isolator measure wakeup                    as cyclictest -m -p 80 -i 1000
+  isolator measure wakeup --period 25us,1ms  a base and a servo thread a CPU
+  isolator measure spin --threshold 2us      as oslat -T 2
+
+Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
+not hold, or is not proven to. Ctrl-C ends it with results.";
+
+/// `isolator measure`
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
+    /// The probe: wakeup, spin or hardware
+    pub probe: String,
+    /// What to measure and how.
+    #[command(flatten)]
+    pub options: RunOptions,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}

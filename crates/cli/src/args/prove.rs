@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator prove`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Output, ROWS, RunOptions};
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+A row is one probe under one load on one CPU. The limit holds if no sample of
+any row was above it, no period was missed, everything asked was measured,
+nothing tainted the run, and there are enough samples for the claim.
+
+Examples:
+  isolator prove --loads idle,cpu,net --duration 10s
+  isolator prove --cpus 2-3 --period 250us --limit 50us --loads all -o before
+  isolator prove --plan before/manifest.json -o after
+  isolator compare before after
+
+Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
+not hold, or is not proven to. The first Ctrl-C ends the run with results, the
+second ends it at once.";
+
+/// `isolator prove`
+#[derive(Debug, Args)]
+pub struct ProveArgs {
+    /// Loads, one row after the other, or 'all'; see isolator load --list [default: idle]
+    #[arg(long, value_name = "NAME,…", help_heading = ROWS)]
+    pub loads: Option<String>,
+    /// Probes, one row after the other: wakeup, spin, hardware [default: wakeup]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = ROWS)]
+    pub probe: Vec<String>,
+    /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
+    #[arg(long, value_name = "FILE", help_heading = ROWS)]
+    pub plan: Option<PathBuf>,
+    /// What to measure and how.
+    #[command(flatten)]
+    pub options: RunOptions,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}

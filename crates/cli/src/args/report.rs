@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator report`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{OUTPUT, Output};
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+Exit status: 0 the limit holds in every bundle; 1 a bundle could not be read, or
+the report not be written; 2 the limit does not hold in one, or is not proven to.";
+
+/// `isolator report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Bundles: folders, or .tar.zst files
+    #[arg(required = true, value_name = "BUNDLE")]
+    pub bundles: Vec<PathBuf>,
+    /// The HTML file [default: report.html in the first bundle's folder]
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
