@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes a machine so that a deadline can hold, and changes it back.
+//!
+//! [`plan`] says what to change and why, from a snapshot and an intent alone; it touches nothing. Everything
+//! that writes reads the previous value first, reads back what it wrote, and can be undone.
+#![forbid(unsafe_code)]
+
+pub mod plan;

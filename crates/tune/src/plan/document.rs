@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a plan is: the document that `tune plan --json` prints, `tune apply` reads and `tune verify` checks.
+
+use machine::CpuSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of the document.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A plan, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Answer {
+    /// What to change.
+    Plan(Box<Plan>),
+    /// Why nothing is planned.
+    Refused {
+        /// Version of this document.
+        schema_version: u32,
+        /// Why, and what to do.
+        refused: Refusal,
+    },
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[error("cannot plan: {reason}; {cure}")]
+pub struct Refusal {
+    /// Why.
+    pub reason: String,
+    /// What to do.
+    pub cure: String,
+}
+
+/// What to change on one machine, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// For which machine and boot it was made.
+    pub made_for: MadeFor,
+    /// What was asked.
+    pub intent: super::Intent,
+    /// CPUs to isolate.
+    pub isolated: CpuSet,
+    /// Of those, the CPUs for real-time threads: the first hardware thread of each core. The others stay idle.
+    pub real_time: CpuSet,
+    /// CPUs for everything else.
+    pub housekeeping: CpuSet,
+    /// The tokens to add to the kernel's boot line, in order, one space between them; empty where none is.
+    pub boot_line: String,
+    /// Why these CPUs.
+    pub why: String,
+    /// What to do, in order.
+    pub actions: Vec<Action>,
+    /// What is not done, and why.
+    pub skipped: Vec<Skipped>,
+    /// What to know before doing it.
+    pub warnings: Vec<String>,
+    /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this plan.
+    pub digest: String,
+}
+
+/// Which machine and which boot a plan was made for. What could not be read is absent and is not compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MadeFor {
+    /// The host's name.
+    pub hostname: Option<String>,
+    /// SHA-256 of `/etc/machine-id`, which itself is not to leave the machine; hexadecimal.
+    pub machine_sha256: Option<String>,
+    /// The kernel's release.
+    pub kernel: Option<String>,
+    /// SHA-256 of `/proc/sys/kernel/random/boot_id`; hexadecimal.
+    pub boot_sha256: Option<String>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Action {
+    /// What kind of thing.
+    pub kind: Kind,
+    /// On what: a boot parameter's name, a file's path, or what the kind says.
+    pub target: String,
+    /// The value: what the file is to hold, or what follows the parameter's `=`; empty where it has none.
+    pub value: String,
+    /// Why.
+    pub reason: String,
+    /// Who says so.
+    pub source: String,
+    /// What it costs.
+    pub cost: String,
+    /// What it disturbs while it is done.
+    pub disruption: Disruption,
+    /// A command that shows whether it is in force.
+    pub verify: String,
+    /// A command that takes it back.
+    pub undo: String,
+}
+
+/// Kinds of action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A token of the kernel's boot line; `target` is its name.
+    BootParameter,
+    /// A frequency policy's governor; `target` is the file.
+    Governor,
+    /// A frequency policy's lower bound; `target` is the file.
+    Frequency,
+    /// A CPU's longest tolerated exit latency of idle states; `target` is the file.
+    PmQos,
+    /// A setting below `/proc/sys`; `target` is the file.
+    Sysctl,
+    /// Where interrupts without an affinity of their own go; `target` is the file, `value` a mask.
+    IrqDefault,
+    /// All interrupts that can move; `target` is `/proc/irq`, `value` the CPUs.
+    Irqs,
+    /// One device's interrupts, to the real-time CPUs; `target` is the device, `value` the CPUs.
+    DeviceIrqs,
+    /// CPUs that irqbalance must leave alone; `target` is the service, `value` the CPUs.
+    IrqBalance,
+    /// All kernel threads that can move; `target` is `kthreads`, `value` the CPUs.
+    KernelThreads,
+    /// The CPUs of unbound workqueues; `target` is the file, `value` a mask.
+    Workqueues,
+    /// The deadline server for ordinary tasks of one CPU; `target` is the file.
+    FairServer,
+    /// Huge pages and page sharing; `target` is the file.
+    Memory,
+    /// Polling of the machine check; `target` is the file.
+    MachineCheck,
+    /// Packets' receive steering of a network device's queues; `target` is the device, `value` a mask.
+    ReceiveSteering,
+    /// CPUs that a systemd slice may use; `target` is the unit.
+    Slice,
+    /// An isolated partition of cgroup version 2; `target` is the folder, `value` the CPUs.
+    Partition,
+    /// Rights for a group of users; `target` is the file.
+    Limits,
+}
+
+impl Kind {
+    /// Whether the action writes `value` to the one file `target` in `/proc` or `/sys`, and nothing else.
+    pub fn writes_one_file(self) -> bool {
+        use Kind::*;
+        matches!(
+            self,
+            Governor
+                | Frequency
+                | PmQos
+                | Sysctl
+                | IrqDefault
+                | Workqueues
+                | FairServer
+                | Memory
+                | MachineCheck
+        )
+    }
+}
+
+/// What doing it disturbs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Disruption {
+    /// Nothing.
+    None,
+    /// Running programs notice for a moment.
+    Brief,
+    /// In force only after a reboot.
+    Reboot,
+}
+
+/// What is not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skipped {
+    /// What.
+    pub what: String,
+    /// Why not.
+    pub reason: String,
+}
