@@ -17,6 +17,7 @@ pub mod cpuset;
 mod identity;
 mod kernel;
 mod power;
+pub mod registry;
 mod scheduler;
 pub mod snapshot;
 mod topology;

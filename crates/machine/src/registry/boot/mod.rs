@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Boot parameters.
+
+use super::Setting;
+
+mod isolation;
+mod kernel;
+mod power;
+
+/// The tables.
+pub(super) const ALL: &[&[Setting]] = &[isolation::ALL, kernel::ALL, power::ALL];
