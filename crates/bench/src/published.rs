@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The published matrix: what the lab counts where an article measured, and whether both went the same way.
+//! The published matrix: what the lab sees where an article measured, and whether both went the same way.
+//!
+//! The article's figure is a worst latency. What comes nearest to it: at rest, the worst latency in virtual time; under
+//! a load, which virtual time refuses, the longest interruption in kernel instructions.
 
 use std::fmt::Write;
 
@@ -29,8 +32,8 @@ pub fn tables(document: &MatrixDocument, published: &[Published]) -> String {
         );
     }
     out.push_str(
-        "\n| from → to | what changed | load | the article's worst, us | the lab's excursions | same direction |\n\
-         |---|---|---|--:|--:|---|\n",
+        "\n| from → to | what changed | load | the article's worst, us | the lab's nearest | excursions | same direction |\n\
+         |---|---|---|--:|--:|--:|---|\n",
     );
     for (n, before) in published.iter().enumerate() {
         for after in &published[n + 1..] {
@@ -48,20 +51,40 @@ fn compare(out: &mut String, document: &MatrixDocument, before: &Published, afte
         (false, true) => format!("boot line {} → {}", before.boot, after.boot),
         _ => return None,
     };
-    let (then, now) = (counted(document, before)?, counted(document, after)?);
-    let same = (after.max_us - before.max_us).signum() == (now as f64 - then as f64).signum();
+    let (then, now) = (seen(document, before)?, seen(document, after)?);
+    let (worst_then, unit) = then.worst?;
+    let (worst_now, _) = now.worst.filter(|(_, other)| *other == unit)?;
+    let same = (after.max_us - before.max_us).signum() == (worst_now - worst_then).signum();
+    let rows = format!("{} → {}", before.row, after.row);
+    let article = format!("{} → {}", before.max_us, after.max_us);
+    let counted = format!("{} → {}", then.excursions?, now.excursions?);
     let (same, load) = (if same { "yes" } else { "**no**" }, &before.load);
-    let (rows, us) = (format!("{} → {}", before.row, after.row), [before.max_us, after.max_us]);
-    writeln!(out, "| {rows} | {what} | {load} | {} → {} | {then} → {now} | {same} |", us[0], us[1]).ok()
+    writeln!(
+        out,
+        "| {rows} | {what} | {load} | {article} | {worst_then} → {worst_now} {unit} | {counted} | {same} |"
+    )
+    .ok()
 }
 
-/// What the lab counted in the place of a row.
-fn counted(document: &MatrixDocument, row: &Published) -> Option<u64> {
-    let place = |cell: &&MatrixCell| {
-        cell.mode == Mode::Count
-            && (&cell.kernel, &cell.boot, &cell.load) == (&row.kernel, &row.boot, &row.load)
+/// What the lab saw in the place of a row.
+struct Seen {
+    /// The figure nearest to a worst latency, and what it is.
+    worst: Option<(f64, &'static str)>,
+    excursions: Option<u64>,
+}
+
+fn seen(document: &MatrixDocument, row: &Published) -> Option<Seen> {
+    let in_mode = |mode| {
+        let place = |cell: &&MatrixCell| {
+            cell.mode == mode && (&cell.kernel, &cell.boot, &cell.load) == (&row.kernel, &row.boot, &row.load)
+        };
+        document.cells.iter().find(place)
     };
-    document.cells.iter().find(place)?.excursions
+    let counted = in_mode(Mode::Count)?;
+    let at_rest =
+        in_mode(Mode::Virtual).and_then(|cell| cell.max_ns).map(|ns| (ns as f64 / 1e3, "virtual us"));
+    let longest = counted.max_kernel_instructions.map(|longest| (longest as f64, "instructions"));
+    Some(Seen { worst: at_rest.or(longest), excursions: counted.excursions })
 }
 
 #[cfg(test)]
@@ -70,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn cell(kernel: &str, boot: &str, excursions: u64) -> MatrixCell {
+    fn cell(kernel: &str, boot: &str, longest: u64) -> MatrixCell {
         MatrixCell {
             scenario: "quiet".into(),
             load: "l2".into(),
@@ -80,9 +103,9 @@ mod tests {
             mode: Mode::Count,
             breaches: None,
             deferred: None,
-            excursions: Some(excursions),
+            excursions: Some(7),
             kernel_instructions: Some(1),
-            max_kernel_instructions: Some(1),
+            max_kernel_instructions: Some(longest),
             max_ns: None,
             change_percent: None,
             published: None,
@@ -92,6 +115,14 @@ mod tests {
 
     #[test]
     fn directions_are_told_between_rows_that_differ_in_one_thing() {
+        let at_rest = |kernel: &str, max_ns| MatrixCell {
+            load: "idle".into(),
+            mode: Mode::Virtual,
+            excursions: None,
+            max_ns: Some(max_ns),
+            ..cell(kernel, "none", 0)
+        };
+        let idle = |kernel: &str| MatrixCell { load: "idle".into(), ..cell(kernel, "none", 5) };
         let document = MatrixDocument {
             schema_version: SCHEMA_VERSION,
             matrix: "published".into(),
@@ -100,6 +131,10 @@ mod tests {
                 cell("debian", "none", 1200),
                 cell("debian-rt", "none", 1300),
                 cell("debian-rt", "full", 3),
+                idle("debian"),
+                idle("debian-rt"),
+                at_rest("debian", 154_400),
+                at_rest("debian-rt", 37_700),
             ],
             complaint: None,
         };
@@ -107,11 +142,13 @@ mod tests {
             row: row.into(),
             kernel: kernel.into(),
             boot: boot.into(),
-            load: "l2".into(),
+            load: if ["M1", "M3"].contains(&row) { "idle" } else { "l2" }.into(),
             max_us,
         };
         let published = [
+            row("M1", "debian", "none", 53.0),
             row("M2", "debian", "none", 318.0),
+            row("M3", "debian-rt", "none", 23.0),
             row("M4", "debian-rt", "none", 56.0),
             row("M6", "debian-rt", "full", 24.0),
         ];
@@ -121,8 +158,9 @@ mod tests {
         assert_eq!(
             told,
             [
-                "| M2 → M4 | debian → debian-rt | l2 | 318 → 56 | 1200 → 1300 | **no** |",
-                "| M4 → M6 | boot line none → full | l2 | 56 → 24 | 1300 → 3 | yes |",
+                "| M1 → M3 | debian → debian-rt | idle | 53 → 23 | 154.4 → 37.7 virtual us | 7 → 7 | yes |",
+                "| M2 → M4 | debian → debian-rt | l2 | 318 → 56 | 1200 → 1300 instructions | 7 → 7 | **no** |",
+                "| M4 → M6 | boot line none → full | l2 | 56 → 24 | 1300 → 3 instructions | 7 → 7 | yes |",
             ]
         );
     }
