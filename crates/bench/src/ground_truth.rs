@@ -15,6 +15,7 @@ use std::time::Duration;
 use evidence::Bundle;
 use evidence::manifest::{Asked, Manifest, RowKey, SCHEMA_VERSION, Spike, State, WrittenBy};
 use evidence::writer::BundleWriter;
+use measure::explain::NoCauses;
 use measure::row::{Lane, Probe, Row};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -160,7 +161,8 @@ fn measure(
                 move || inject(cpu, seconds, seed, over)
             })
         });
-        let measured = row.measure(&mut bundle, &mut manifest, &AtomicBool::new(false), &mut |_| {});
+        let measured =
+            row.measure(&mut bundle, &mut manifest, &AtomicBool::new(false), &mut NoCauses, &mut |_| {});
         over.store(true, Ordering::SeqCst);
         let stalls = injector.map_or(Ok(Ok(Vec::new())), |thread| thread.join());
         measured.map_err(Box::<dyn std::error::Error>::from)?;
@@ -231,5 +233,6 @@ pub(crate) fn manifest(probe: &str, cpu: u32) -> Manifest {
         not_run: Vec::new(),
         notes: Vec::new(),
         taints: Vec::new(),
+        causes: None,
     }
 }

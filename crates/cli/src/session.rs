@@ -12,6 +12,7 @@ use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, Verdict, limit, taint};
 use load::{Load, Placement, Running};
 use machine::Snapshot;
+use measure::explain::NoCauses;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
 use measure::{control, hardware};
@@ -252,7 +253,7 @@ impl Session<'_> {
             isolate: self.asked.isolate.as_deref().map(Mask::named).transpose()?,
         };
         let (live, last) = (&mut self.live, &mut self.last);
-        row.measure(&mut self.bundle, &mut self.manifest, &self.stop, &mut |progress| {
+        row.measure(&mut self.bundle, &mut self.manifest, &self.stop, &mut NoCauses, &mut |progress| {
             live.progress(progress);
             *last = Some(progress.clone());
         })?;
@@ -332,6 +333,7 @@ fn manifest(asked: &Asked, machine: &Snapshot, findings: &[Finding]) -> Manifest
         not_run: Vec::new(),
         notes: notes.map(|finding| finding.to_string()).collect(),
         taints: taints.cloned().map(Taint::from).collect(),
+        causes: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! Evidence: what every measurement becomes, and what everything shown is made from.
 //!
 //! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of one row; [`histogram`] under it.
+//! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on; [`import`] and [`export`] speak other tools' formats.
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod cause;
 pub mod compare;
 
 pub mod document;

@@ -10,6 +10,7 @@ use machine::{CpuSet, Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cause::{Cause, Causes, Choice, OnSibling};
 use crate::taint::Taint;
 
 /// Version of every file of a bundle and of every JSON document made from one.
@@ -40,6 +41,8 @@ pub struct Manifest {
     pub notes: Vec<String>,
     /// What disturbed the measurement or the claim made from it.
     pub taints: Vec<Taint>,
+    /// How causes were collected; absent where they were not.
+    pub causes: Option<Causes>,
 }
 
 /// The program that measured.
@@ -106,6 +109,8 @@ pub struct Asked {
     pub dma_latency_us: Option<u32>,
     /// What the kernel's isolator was asked to defer on the measured CPUs: `default,ktlb`; absent: it was left alone.
     pub isolate: Option<String>,
+    /// What was to collect the causes of spikes; absent: the best that is possible.
+    pub causes: Option<Choice>,
     /// Taint codes that the user accepts.
     pub accept: Vec<String>,
 }
@@ -254,9 +259,12 @@ pub struct Spike {
     pub latency_ns: u64,
     /// Periods missed because of it.
     pub missed: u64,
-    /// What happened meanwhile, longest first; empty where no cause was collected.
+    /// What took the CPU meanwhile, in order; empty where no cause was collected.
     #[serde(default)]
-    pub causes: Vec<serde_json::Value>,
-    /// The part of the latency that no cause explains; absent where no cause was collected.
+    pub causes: Vec<Cause>,
+    /// The part of the latency that no cause explains; absent where no cause was collected, or only suspects.
     pub unexplained_ns: Option<u64>,
+    /// What siblings of the CPU did meanwhile; it takes no time from this CPU, but makes it slower.
+    #[serde(default)]
+    pub siblings: Vec<OnSibling>,
 }

@@ -9,6 +9,7 @@ use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
 use rt::clock::Calibration;
 
 use crate::error::Result;
+use crate::explain::Explain;
 use crate::recorder::{Live, RawSpike, Recorder, recorder};
 use crate::samples::{Arrivals, Sample, Samples, way};
 use crate::spin::ShortGaps;
@@ -118,12 +119,12 @@ impl Drain {
     }
 
     /// Carries finished seconds and spikes over.
-    pub fn carry(&mut self, bundle: &mut BundleWriter) -> Result<()> {
+    pub fn carry(&mut self, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
         let Some(start) = self.start else { return Ok(()) };
         self.source.record(&start, self.key.period_ns.unwrap_or(0));
         let spikes = self.live.take_spikes();
         let room = SPIKES_LISTED.saturating_sub(self.listed) as usize;
-        let listed = spikes.iter().take(room).map(|raw| self.spike(raw, start)).collect::<Vec<_>>();
+        let listed = spikes.iter().take(room).map(|raw| self.spike(raw, start, explain)).collect::<Vec<_>>();
         self.listed += listed.len() as u64;
         if !listed.is_empty() {
             bundle.spikes(&listed)?;
@@ -145,14 +146,14 @@ impl Drain {
     }
 
     /// Carries the rest over, once the measuring thread has ended: the last second may be a part of one.
-    pub fn carry_last(&mut self, bundle: &mut BundleWriter) -> Result<()> {
+    pub fn carry_last(&mut self, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
         if let Some(start) = &self.start {
             self.source.record(start, self.key.period_ns.unwrap_or(0));
         }
         if let Source::Wakeups { recorder, .. } = &mut self.source {
             recorder.finish();
         }
-        self.carry(bundle)
+        self.carry(bundle, explain)
     }
 
     /// Wakeups that were lost because the control thread was kept away for too long.
@@ -189,10 +190,10 @@ impl Drain {
         Ok(self.writer.discard()?)
     }
 
-    fn spike(&self, raw: &RawSpike, start: Start) -> Spike {
+    fn spike(&self, raw: &RawSpike, start: Start, explain: &mut dyn Explain) -> Spike {
         let at_ns = raw.monotonic_ns.saturating_sub(start.monotonic_ns);
         let wall = start.wall + Duration::from_nanos(at_ns);
-        Spike {
+        let mut spike = Spike {
             key: self.key.clone(),
             at_ns,
             monotonic_ns: raw.monotonic_ns,
@@ -201,6 +202,9 @@ impl Drain {
             missed: raw.missed,
             causes: Vec::new(),
             unexplained_ns: None,
-        }
+            siblings: Vec::new(),
+        };
+        explain.explain(&mut spike);
+        spike
     }
 }

@@ -221,6 +221,7 @@ fn spike(lane: &Lane, gap: &Gap, start_ns: u64) -> Spike {
         missed: 0,
         causes: Vec::new(),
         unexplained_ns: None,
+        siblings: Vec::new(),
     }
 }
 
@@ -262,6 +263,7 @@ mod tests {
             not_run: Vec::new(),
             notes: Vec::new(),
             taints: Vec::new(),
+            causes: None,
         }
     }
 

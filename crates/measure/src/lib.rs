@@ -4,12 +4,14 @@
 //! - [`wakeup`], [`spin`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
 //! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
 //! - [`recorder`]: how a hot loop records and a control thread reads.
+//! - [`explain`]: where spikes get their causes.
 //! - [`row`]: one row, from arming its threads to the finished series.
 #![forbid(unsafe_code)]
 
 pub mod control;
 pub mod drain;
 pub mod error;
+pub mod explain;
 pub mod hardware;
 pub mod preflight;
 pub mod privilege;

@@ -23,6 +23,7 @@ use rt::{Policy, thread};
 
 use crate::drain::{Drain, Start};
 use crate::error::Result;
+use crate::explain::Explain;
 use crate::recorder::Recorder;
 use crate::samples::Samples;
 use crate::spin::{self, ShortGaps, Spell};
@@ -168,13 +169,14 @@ impl Shared {
 }
 
 impl Row {
-    /// Measures the row into `bundle`; its entries and what disturbed it go into `manifest`.
+    /// Measures the row into `bundle`, its spikes with what `explain` knows of them; its entries and what disturbed it go into `manifest`.
     /// Ends early, in order, when `stop` is set. Nothing of it runs on afterwards, whatever the outcome.
     pub fn measure(
         &self,
         bundle: &mut BundleWriter,
         manifest: &mut Manifest,
         stop: &AtomicBool,
+        explain: &mut dyn Explain,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<()> {
         let shared = Arc::new(Shared::default());
@@ -182,13 +184,14 @@ impl Row {
             // Threads that are armed already end by themselves.
             shared.stop.store(true, Ordering::SeqCst);
         })?;
+        explain.begin();
         let steal = Steal::now();
         let start_ns = monotonic_ns() + LEAD_NS + self.warm_up_ns;
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
         let start = Start { monotonic_ns: start_ns, wall, end_ns: self.end_ns(start_ns), loops: self.loops };
         armed.iter_mut().for_each(|lane| lane.drain.start(start));
         shared.start_ns.store(start_ns, Ordering::SeqCst);
-        let drained = self.drain(&mut armed, bundle, &shared, stop, observe, start_ns);
+        let drained = self.drain(&mut armed, bundle, &shared, stop, explain, observe);
         shared.stop.store(true, Ordering::SeqCst);
         let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
         let finished = self.finish(armed, manifest, state, &steal);
@@ -278,13 +281,19 @@ impl Row {
         bundle: &mut BundleWriter,
         shared: &Shared,
         stop: &AtomicBool,
+        explain: &mut dyn Explain,
         observe: &mut dyn FnMut(&Progress),
-        start_ns: u64,
     ) -> Result<()> {
+        let start_ns = shared.start_ns.load(Ordering::SeqCst);
         loop {
             let over = armed.iter().all(|lane| lane.thread.is_finished());
+            explain.look();
             for lane in armed.iter_mut() {
-                if over { lane.drain.carry_last(bundle)? } else { lane.drain.carry(bundle)? }
+                if over {
+                    lane.drain.carry_last(bundle, explain)?
+                } else {
+                    lane.drain.carry(bundle, explain)?
+                }
             }
             let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
             let length = (self.duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(self.duration_ns));

@@ -3,11 +3,11 @@
 
 use evidence::Bundle;
 use evidence::Verdict;
+use evidence::cause::Cause;
 use evidence::manifest::Spike;
 use evidence::tail::{Estimate, Level, Tail};
 use evidence::verdict::{Outcome, RowVerdict};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::chart::LoadStyle;
 use crate::runs::{self, Kind, RowView, Run, Runs};
@@ -281,24 +281,13 @@ fn spike(spike: &Spike, virtual_time: bool) -> SpikeRow {
     }
 }
 
-/// Any JSON in words: `irq 201 timer, duration 8.61 us`.
-fn words(value: &Value) -> String {
-    match value {
-        Value::String(text) => text::clean(text),
-        Value::Object(map) => {
-            let pair = |(name, value): (&String, &Value)| match (name.strip_suffix("_ns"), value.as_f64()) {
-                (Some(name), Some(ns)) => format!("{} {} us", spaced(name), text::us(ns)),
-                _ => format!("{} {}", spaced(name), words(value)),
-            };
-            map.iter().filter(|(_, value)| !value.is_null()).map(pair).collect::<Vec<_>>().join(", ")
-        }
-        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join("; "),
-        other => other.to_string(),
+/// A cause in a line: `irq 45 nvme0q3 3.90 us`; a suspect as `softirq NET_RX?`.
+fn words(cause: &Cause) -> String {
+    let name = text::clean(&format!("{} {}", cause.kind.words(), cause.name));
+    match cause.duration_ns {
+        Some(ns) => format!("{name} {} us", text::us(ns as f64)),
+        None => format!("{name}?"),
     }
-}
-
-fn spaced(name: &str) -> String {
-    text::clean(name).replace('_', " ")
 }
 
 /// What the tails suggest; rows of which the same is said are named together.
@@ -343,13 +332,13 @@ fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use evidence::cause::Kind;
 
     #[test]
-    fn causes_of_any_shape_are_put_in_words() {
-        let cause = json!({ "kind": "irq", "name": "local_timer", "duration_ns": 8_612, "by": null });
-        assert_eq!(words(&cause), "kind irq, name local_timer, duration 8.61 us");
-        assert_eq!(words(&json!("SMI")), "SMI");
+    fn a_cause_is_put_in_words_and_a_suspect_is_in_doubt() {
+        let cause = Cause::timed(Kind::Irq, "45 nvme0q3", 1_100, 8_612);
+        assert_eq!(words(&cause), "irq 45 nvme0q3 8.61 us");
+        assert_eq!(words(&Cause::suspect(Kind::Softirq, "NET_RX", 3)), "softirq NET_RX?");
     }
 
     #[test]

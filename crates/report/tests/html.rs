@@ -4,6 +4,7 @@
 mod common;
 
 use common::Plan;
+use evidence::cause::{Cause, Kind};
 use report::html;
 
 /// Bytes of a page, however long the run was.
@@ -41,7 +42,7 @@ fn foreign_text_never_becomes_markup() {
         }
         for spike in &mut bundle.spikes {
             spike.key.load = evil.into();
-            spike.causes.push(serde_json::json!({ evil: evil }));
+            spike.causes.push(Cause::timed(Kind::Irq, evil, 0, 5));
         }
     }
     let page = html(&bundles).unwrap();

@@ -48,6 +48,7 @@ fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
         not_run: vec![],
         notes: vec![],
         taints: vec![],
+        causes: None,
     };
     Bundle {
         path: format!("run-{seed}").into(),
@@ -77,6 +78,7 @@ fn asked() -> Asked {
         claim: None,
         dma_latency_us: None,
         isolate: None,
+        causes: None,
         accept: vec![],
     }
 }

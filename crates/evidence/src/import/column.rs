@@ -134,6 +134,7 @@ impl Found {
             not_run: Vec::new(),
             notes: Vec::new(),
             taints: Vec::new(),
+            causes: None,
         };
         Found { manifest, columns: Vec::new(), missing: Vec::new(), cpus_known: true, skips_missed: false }
     }

@@ -151,6 +151,7 @@ fn manifest(task: &Measure) -> Manifest {
         not_run: Vec::new(),
         notes: Vec::new(),
         taints: Vec::new(),
+        causes: None,
     }
 }
 

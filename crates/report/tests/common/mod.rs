@@ -6,6 +6,7 @@ pub mod lab;
 
 use std::path::{Path, PathBuf};
 
+use evidence::cause::{Cause, Kind};
 use evidence::histogram::index;
 use evidence::manifest::{
     Asked, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, Second, Spike, State, WrittenBy,
@@ -171,6 +172,7 @@ impl Plan {
             not_run: if self.tainted { not_run } else { Vec::new() },
             notes: vec!["cpu_dma_latency was held at 0 us while measuring and let go afterwards".into()],
             taints: if self.tainted { taints } else { Vec::new() },
+            causes: None,
         }
     }
 
@@ -361,10 +363,11 @@ fn spikes(row: &Row) -> Vec<Spike> {
         latency_ns: second.max_ns,
         missed: second.missed,
         causes: match second.second % 2 {
-            0 => vec![serde_json::json!({ "kind": "irq", "name": "local_timer", "duration_ns": 8_612 })],
+            0 => vec![Cause::timed(Kind::Tick, "sched_timer", 700, 8_612)],
             _ => Vec::new(),
         },
         unexplained_ns: Some(second.max_ns / 5),
+        siblings: Vec::new(),
     };
     above.take(500).map(spike).collect()
 }

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What ran on a CPU while its program should have run, and who sent for it.
+//!
+//! ```text
+//! timer due            program runs
+//!     |  irq  |    thread    | ipi |  |      begin_ns     from the spike's beginning
+//!     0      3.9           407    409 412    duration_ns  exclusive: nested causes are subtracted
+//! ```
+//! Durations and the unexplained remainder add up to the spike's length. A cause without times is a *suspect*: a
+//! counter that grew in the same second, which proves nothing of this moment.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What kind of thing took the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An interrupt that cannot be masked: watchdog, performance counters.
+    Nmi,
+    /// A device's interrupt, with number and name.
+    Irq,
+    /// The kernel thread that serves a device's interrupt.
+    IrqThread,
+    /// An interrupt that another CPU sent.
+    Ipi,
+    /// Kernel work that follows interrupts, by its kind: `NET_RX`.
+    Softirq,
+    /// A function that the kernel's workers ran.
+    Workqueue,
+    /// Another kernel thread.
+    Kthread,
+    /// A thread of a program.
+    Thread,
+    /// The measured thread was moved to another CPU.
+    Migration,
+    /// The measured thread took a page fault.
+    Fault,
+    /// A system call of the measured thread itself.
+    Syscall,
+    /// The CPU left an idle state.
+    IdleExit,
+    /// The CPU changed its frequency.
+    Frequency,
+    /// System management interrupts and whatever else firmware does unseen.
+    Firmware,
+    /// The hypervisor took the CPU.
+    Steal,
+    /// The scheduler's tick, with what kept it.
+    Tick,
+    /// The timer itself fired late.
+    Timer,
+    /// What no cause accounts for.
+    Unexplained,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 18] = [
+        Kind::Nmi,
+        Kind::Irq,
+        Kind::IrqThread,
+        Kind::Ipi,
+        Kind::Softirq,
+        Kind::Workqueue,
+        Kind::Kthread,
+        Kind::Thread,
+        Kind::Migration,
+        Kind::Fault,
+        Kind::Syscall,
+        Kind::IdleExit,
+        Kind::Frequency,
+        Kind::Firmware,
+        Kind::Steal,
+        Kind::Tick,
+        Kind::Timer,
+        Kind::Unexplained,
+    ];
+
+    /// As in JSON: `irq_thread`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Nmi => "nmi",
+            Kind::Irq => "irq",
+            Kind::IrqThread => "irq_thread",
+            Kind::Ipi => "ipi",
+            Kind::Softirq => "softirq",
+            Kind::Workqueue => "workqueue",
+            Kind::Kthread => "kthread",
+            Kind::Thread => "thread",
+            Kind::Migration => "migration",
+            Kind::Fault => "fault",
+            Kind::Syscall => "syscall",
+            Kind::IdleExit => "idle_exit",
+            Kind::Frequency => "frequency",
+            Kind::Firmware => "firmware",
+            Kind::Steal => "steal",
+            Kind::Tick => "tick",
+            Kind::Timer => "timer",
+            Kind::Unexplained => "unexplained",
+        }
+    }
+
+    /// As people read it: `IRQ thread`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Kind::Nmi => "NMI",
+            Kind::Irq => "irq",
+            Kind::IrqThread => "irq thread",
+            Kind::Ipi => "IPI",
+            Kind::Softirq => "softirq",
+            Kind::Workqueue => "workqueue",
+            Kind::Kthread => "kernel thread",
+            Kind::Thread => "thread",
+            Kind::Migration => "migration",
+            Kind::Fault => "page fault",
+            Kind::Syscall => "system call",
+            Kind::IdleExit => "idle exit",
+            Kind::Frequency => "frequency change",
+            Kind::Firmware => "firmware",
+            Kind::Steal => "steal",
+            Kind::Tick => "tick",
+            Kind::Timer => "late timer",
+            Kind::Unexplained => "unexplained",
+        }
+    }
+}
+
+/// One thing that took the CPU during a spike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cause {
+    /// Its kind.
+    pub kind: Kind,
+    /// Which one: `45 nvme0q3`, `NET_RX`, `kworker/3:1H`, `call function do_sync_core`. The same thing has the same
+    /// name in every spike, since causes are counted by it.
+    pub name: String,
+    /// When it began, from the spike's beginning; 0 also for what had begun before. Absent for a suspect.
+    pub begin_ns: Option<u64>,
+    /// How long it took, without what interrupted it. Absent for a suspect.
+    pub duration_ns: Option<u64>,
+    /// How often it happened in the second around the spike, for a suspect.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// What else is known of this one occurrence: `woken by irq 45`, `fifo 50`.
+    pub detail: Option<String>,
+    /// Who sent it, for an IPI.
+    pub sender: Option<Sender>,
+}
+
+impl Cause {
+    /// A cause with its times; detail and sender are left for the caller.
+    pub fn timed(kind: Kind, name: impl Into<String>, begin_ns: u64, duration_ns: u64) -> Cause {
+        Cause {
+            begin_ns: Some(begin_ns),
+            duration_ns: Some(duration_ns),
+            count: None,
+            ..Cause::suspect(kind, name, 0)
+        }
+    }
+
+    /// A counter that grew by `count` in the second around the spike.
+    pub fn suspect(kind: Kind, name: impl Into<String>, count: u64) -> Cause {
+        Cause {
+            kind,
+            name: name.into(),
+            begin_ns: None,
+            duration_ns: None,
+            count: Some(count),
+            detail: None,
+            sender: None,
+        }
+    }
+
+    /// Whether it is only known that it happened in the same second.
+    pub fn is_suspect(&self) -> bool {
+        self.duration_ns.is_none()
+    }
+}
+
+/// Who sent an IPI.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Sender {
+    /// The CPU that it came from.
+    pub cpu: Option<u32>,
+    /// The task that ran there.
+    pub pid: Option<u32>,
+    /// That task's name.
+    pub comm: Option<String>,
+    /// The function that it asked this CPU to run: `do_sync_core`.
+    pub function: Option<String>,
+    /// The kernel function that asked: `text_poke_bp_batch`.
+    pub call_site: Option<String>,
+}
+
+/// What ran on a sibling of the measured CPU during a spike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OnSibling {
+    /// The sibling.
+    pub cpu: u32,
+    /// What ran there.
+    #[serde(flatten)]
+    pub cause: Cause,
+}
+
+/// How causes were collected during a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Causes {
+    /// What collected them.
+    pub collector: Collector,
+    /// What it could not see, and what would show it, in sentences.
+    pub could_not_see: Vec<String>,
+    /// Events that were lost because a buffer was full.
+    pub lost_events: u64,
+}
+
+/// What collects causes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Collector {
+    /// Programs in the kernel (BPF).
+    Bpf,
+    /// The kernel's trace events.
+    Tracefs,
+    /// The kernel's timerlat and osnoise tracers.
+    Timerlat,
+    /// The kernel's counters, before and after: suspects without times.
+    Counters,
+}
+
+impl Collector {
+    /// As in JSON and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collector::Bpf => "bpf",
+            Collector::Tracefs => "tracefs",
+            Collector::Timerlat => "timerlat",
+            Collector::Counters => "counters",
+        }
+    }
+}
+
+/// Which collector a user asks for (`--causes`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// The first of those below that this machine and the user's rights allow.
+    #[default]
+    Auto,
+    /// [`Collector::Bpf`], or an error.
+    Bpf,
+    /// [`Collector::Tracefs`], or an error.
+    Tracefs,
+    /// [`Collector::Counters`].
+    Counters,
+    /// None.
+    Off,
+}
+
+impl Choice {
+    /// All of them, as they are written.
+    pub const NAMES: [&str; 5] = ["auto", "bpf", "tracefs", "counters", "off"];
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Choice, String> {
+        Ok(match text {
+            "auto" => Choice::Auto,
+            "bpf" => Choice::Bpf,
+            "tracefs" => Choice::Tracefs,
+            "counters" => Choice::Counters,
+            "off" => Choice::Off,
+            _ => return Err(format!("there is no such collector; give {}", Choice::NAMES.join(", "))),
+        })
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Choice::Auto => "auto",
+            Choice::Bpf => "bpf",
+            Choice::Tracefs => "tracefs",
+            Choice::Counters => "counters",
+            Choice::Off => "off",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_json() {
+        for kind in Kind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+        for name in Choice::NAMES {
+            let choice: Choice = name.parse().unwrap();
+            assert_eq!(
+                (choice.to_string(), serde_json::to_value(choice).unwrap()),
+                (name.into(), name.into())
+            );
+        }
+        assert_eq!(
+            "ebpf".parse::<Choice>().unwrap_err(),
+            "there is no such collector; give auto, bpf, tracefs, counters, off"
+        );
+    }
+
+    #[test]
+    fn what_an_older_program_wrote_of_a_cause_is_enough() {
+        let text = r#"{"kind":"irq_thread","name":"irq/45-nvme0q3"}"#;
+        let cause: Cause = serde_json::from_str(text).unwrap();
+        assert!(cause.is_suspect());
+        assert_eq!((cause.kind, cause.count, cause.sender), (Kind::IrqThread, None, None));
+    }
+}
