@@ -7,6 +7,7 @@
 //! what was chosen at boot (`preempt=`) or, without that, when it was built. Limit: root can write another
 //! choice into debugfs, and without debugfs we do not see it.
 
+use crate::boot::line;
 use crate::config::Config;
 use crate::snapshot::{Kernel, Preemption};
 use crate::tree::Tree;
@@ -25,13 +26,6 @@ pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<Config> {
     kernel.config_source = config.as_ref().map(|config| config.source.clone());
     kernel.preemption = preemption(tree, kernel, config.as_ref());
     config
-}
-
-/// The value of `name=` in the boot line, the last one where there are several; what follows a bare `--` is
-/// not the kernel's.
-pub(crate) fn boot_parameter<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
-    let words = command_line.split_whitespace().take_while(|word| *word != "--");
-    words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).last()
 }
 
 fn preemption(tree: &mut Tree, kernel: &Kernel, config: Option<&Config>) -> Preemption {
@@ -58,7 +52,7 @@ fn preemption(tree: &mut Tree, kernel: &Kernel, config: Option<&Config>) -> Pree
         let debugfs = tree.text("sys/kernel/debug/sched/preempt");
         let chosen =
             debugfs.as_deref().and_then(|text| text.split_once('(')?.1.split_once(')')).map(|(word, _)| word);
-        let boot = kernel.command_line.as_deref().and_then(|line| boot_parameter(line, "preempt"));
+        let boot = kernel.command_line.as_deref().and_then(|line| line::value(line, "preempt"));
         return match (chosen.and_then(by_name).or_else(|| boot.and_then(by_name)), built()) {
             (Some(choice), _) => choice,
             (None, Preemption::Unknown) => Preemption::Dynamic,

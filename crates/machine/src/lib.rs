@@ -11,6 +11,7 @@
 
 use std::path::Path;
 
+pub mod boot;
 mod cgroup;
 mod config;
 pub mod cpuset;
@@ -24,6 +25,7 @@ mod topology;
 mod tree;
 mod virtualisation;
 
+pub use boot::Boot;
 pub use cpuset::CpuSet;
 pub use snapshot::Snapshot;
 

@@ -7,15 +7,14 @@
 //! is in debugfs only.
 
 use crate::Snapshot;
+use crate::boot::line;
 use crate::config::Config;
-use crate::kernel::boot_parameter;
 use crate::tree::Tree;
 
 pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot, config: Option<&Config>) {
     let command_line = machine.kernel.command_line.as_deref().unwrap_or_default();
-    let off_at_boot =
-        matches!(boot_parameter(command_line, "rt_group_sched"), Some("0" | "off" | "n" | "no"));
-    let on_at_boot = matches!(boot_parameter(command_line, "rt_group_sched"), Some("1" | "on" | "y" | "yes"));
+    let off_at_boot = matches!(line::value(command_line, "rt_group_sched"), Some("0" | "off" | "n" | "no"));
+    let on_at_boot = matches!(line::value(command_line, "rt_group_sched"), Some("1" | "on" | "y" | "yes"));
     let limits = &mut machine.scheduler;
     limits.rt_runtime_us = tree.number("proc/sys/kernel/sched_rt_runtime_us");
     limits.rt_period_us = tree.number("proc/sys/kernel/sched_rt_period_us");

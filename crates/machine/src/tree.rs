@@ -74,6 +74,20 @@ impl Tree {
         self.head(path, TEXT_LIMIT).ok().map(|bytes| tidy(&bytes))
     }
 
+    /// As [`Tree::hint`], the bytes as they are.
+    pub(crate) fn hint_bytes(&self, path: &str) -> Option<Vec<u8>> {
+        self.head(path, TEXT_LIMIT).ok()
+    }
+
+    /// As [`Tree::names`], where failing says nothing.
+    pub(crate) fn hint_names(&self, path: &str) -> Vec<String> {
+        let entries = self.inside(path).and_then(fs::read_dir).into_iter().flatten().take(ENTRIES_LIMIT);
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
     /// As [`Tree::text`], an empty text being none.
     pub(crate) fn word(&mut self, path: &str) -> Option<String> {
         self.text(path).filter(|text| !text.is_empty())

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! GRUB: the menu that was generated, the block of variables that outlives a boot, and the files of the generator.
+//!
+//! The menu (`grub.cfg`) is a script; we read its `menuentry` and `submenu` blocks as `grub-mkconfig` writes them, one
+//! statement per line. The block of variables (`grubenv`) is a file of 1024 bytes that GRUB itself writes in place:
+//! a heading, lines `name=value`, `#` up to the end (lib/envblk.c).
+
+use super::{Entry, Variables};
+
+/// One `menuentry` of a menu.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MenuEntry<'a> {
+    /// What it boots.
+    pub entry: Entry,
+    /// Its statements from `menuentry` to the closing brace, as they are written.
+    pub block: &'a str,
+    /// Per level of menus, itself last: its number, id and title there.
+    path: Vec<(usize, String, String)>,
+}
+
+/// The `menuentry` blocks of `menu`, in their order; `file` is where the menu was read.
+pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
+    let mut found: Vec<MenuEntry> = Vec::new();
+    // The submenus that are open, with the depth of braces outside each, and how many items each level has.
+    let mut open: Vec<((usize, String, String), usize)> = Vec::new();
+    let mut counts = vec![0usize];
+    let mut current: Option<(usize, usize)> = None;
+    let mut depth = 0usize;
+    let mut at = 0;
+    for line in menu.split_inclusive('\n') {
+        let (start, text) = (at, line.trim());
+        at += line.len();
+        if text.starts_with('#') {
+            continue;
+        }
+        let words = statement(text);
+        let first = words.first().map(String::as_str).unwrap_or_default();
+        let opens = text.ends_with('{');
+        if opens && (first == "menuentry" || first == "submenu") && current.is_none() {
+            let title = words.get(1).cloned().unwrap_or_default();
+            let id = words.iter().position(|word| word == "$menuentry_id_option" || word == "--id");
+            let id = id.and_then(|at| words.get(at + 1)).unwrap_or(&title).clone();
+            let level = counts.last_mut();
+            let number = level.map_or(0, |count| std::mem::replace(count, *count + 1));
+            let here = (number, id.clone(), title.clone());
+            if first == "submenu" {
+                open.push((here, depth));
+                counts.push(0);
+            } else {
+                current = Some((start, depth));
+                let path = open.iter().map(|(level, _)| level.clone()).chain([here]).collect();
+                let entry = Entry { id, title, file: file.to_string(), ..Entry::default() };
+                found.push(MenuEntry { entry, block: "", path });
+            }
+            depth += 1;
+            continue;
+        }
+        depth += usize::from(opens);
+        if text == "}" {
+            depth = depth.saturating_sub(1);
+            if let Some((from, _)) = current.filter(|(_, outside)| *outside == depth) {
+                if let Some(last) = found.last_mut() {
+                    last.block = &menu[from..at];
+                    last.entry.recovery = recovery(&last.entry);
+                }
+                current = None;
+            } else if open.last().is_some_and(|(_, outside)| *outside == depth) {
+                open.pop();
+                counts.pop();
+            }
+            continue;
+        }
+        if let (Some(_), Some(last)) = (current, found.last_mut()) {
+            statement_of_entry(text, &mut last.entry);
+        }
+    }
+    // A file that ends within a block was cut off; what it would boot is not known.
+    found.retain(|entry| !entry.block.is_empty());
+    found
+}
+
+fn statement_of_entry(text: &str, entry: &mut Entry) {
+    let Some((key, rest)) = text.split_once([' ', '\t']) else { return };
+    match key {
+        "linux" | "linux16" | "linuxefi" => {
+            let (kernel, options) = rest.trim().split_once([' ', '\t']).unwrap_or((rest.trim(), ""));
+            entry.kernel = Some(kernel.to_string());
+            entry.options = options.trim().to_string();
+        }
+        "initrd" | "initrd16" | "initrdefi" => {
+            entry.initrd = rest.split_whitespace().map(str::to_string).collect();
+        }
+        _ => {}
+    }
+}
+
+/// Whether an entry is meant for repair: Debian's recovery mode, and Fedora's rescue.
+fn recovery(entry: &Entry) -> bool {
+    let single = super::line::kernel_words(&entry.options)
+        .any(|word| matches!(word.raw, "single" | "recovery" | "dis_ucode_ldr"));
+    single || entry.id.contains("-recovery-") || entry.title.contains("(recovery mode)")
+}
+
+/// The entry that `default` names, as GRUB reads it: numbers, ids or titles, `>` between levels of menus.
+pub fn default_entry(menu: &[MenuEntry<'_>], default: &str) -> Option<usize> {
+    let named = |part: &str, level: &(usize, String, String)| {
+        part == level.1 || part == level.2 || part.parse() == Ok(level.0)
+    };
+    let parts: Vec<&str> = default.split('>').collect();
+    let fits = |entry: &MenuEntry| {
+        entry.path.len() == parts.len()
+            && parts.iter().zip(&entry.path).all(|(part, level)| named(part.trim(), level))
+    };
+    // The number of a submenu boots the first entry in it.
+    let below = |entry: &MenuEntry| {
+        entry.path.len() > parts.len()
+            && parts.iter().zip(&entry.path).all(|(part, level)| named(part, level))
+    };
+    menu.iter().position(fits).or_else(|| menu.iter().position(below))
+}
+
+/// The words of a statement of GRUB's script language, quotes taken off.
+fn statement(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let (mut any, mut single, mut double) = (false, false, false);
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\'' if !double => (single, any) = (!single, true),
+            '"' if !single => (double, any) = (!double, true),
+            '\\' if !single => word.extend(letters.next()),
+            ' ' | '\t' if !single && !double => {
+                if any || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                any = false;
+            }
+            other => word.push(other),
+        }
+    }
+    if any || !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// The line that the generator gives to ordinary entries, and the one that it gives to all; `None` where only a shell
+/// could tell. `files` are `/etc/default/grub` and its drop-ins in their order.
+pub fn generator(files: &[String]) -> (Option<String>, Option<String>, Variables) {
+    let mut variables = Variables::default();
+    files.iter().for_each(|text| variables.read(text));
+    let get = |name| variables.get(name).map(str::to_string);
+    (get("GRUB_CMDLINE_LINUX_DEFAULT"), get("GRUB_CMDLINE_LINUX"), variables)
+}
+
+/// The block of variables, `grubenv`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    variables: Vec<(String, String)>,
+    comments: Vec<String>,
+}
+
+const HEADING: &str = "# GRUB Environment Block";
+const SIZE: usize = 1024;
+
+impl Environment {
+    /// Reads the block; none where it is not one.
+    pub fn read(text: &str) -> Option<Self> {
+        if text.len() != SIZE || !text.starts_with(HEADING) {
+            return None;
+        }
+        let mut read = Environment { variables: Vec::new(), comments: Vec::new() };
+        for line in text.lines().skip(1) {
+            match line.split_once('=') {
+                Some((name, value)) if !name.starts_with('#') => {
+                    read.variables.push((name.to_string(), value.replace("\\\\", "\\")));
+                }
+                _ if line.starts_with("# ") => read.comments.push(line.to_string()),
+                _ => {}
+            }
+        }
+        Some(read)
+    }
+
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets `name`, or with `None` takes it away.
+    pub fn set(&mut self, name: &str, value: Option<&str>) {
+        let at = self.variables.iter().position(|(key, _)| key == name);
+        match (at, value) {
+            (Some(at), Some(value)) => self.variables[at].1 = value.to_string(),
+            (Some(at), None) => drop(self.variables.remove(at)),
+            (None, Some(value)) => self.variables.push((name.to_string(), value.to_string())),
+            (None, None) => {}
+        }
+    }
+
+    /// The block as GRUB reads it; none where the variables do not fit in.
+    pub fn text(&self) -> Option<String> {
+        let mut text = format!("{HEADING}\n");
+        for line in &self.comments {
+            text += &format!("{line}\n");
+        }
+        for (name, value) in &self.variables {
+            text += &format!("{name}={}\n", value.replace('\\', "\\\\"));
+        }
+        (text.len() <= SIZE).then(|| text.clone() + &"#".repeat(SIZE - text.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MENU: &str = include_str!("../../tests/fixtures/boot/debian/boot/grub/grub.cfg");
+
+    #[test]
+    fn reads_a_generated_menu_with_its_submenu_and_recovery_entries() {
+        let seen = menu(MENU, "/boot/grub/grub.cfg");
+        let ids: Vec<(&str, bool)> = seen.iter().map(|e| (e.entry.id.as_str(), e.entry.recovery)).collect();
+        let root = "1111aaaa-0000-4000-8000-222233334444";
+        let id = |name: &str| format!("gnulinux-{name}-{root}");
+        assert_eq!(
+            ids,
+            [
+                (id("simple").as_str(), false),
+                (id("6.12.9-rt-amd64-advanced").as_str(), false),
+                (id("6.12.9-rt-amd64-recovery").as_str(), true),
+                (id("6.1.0-18-amd64-advanced").as_str(), false),
+                (id("6.1.0-18-amd64-recovery").as_str(), true),
+                ("uefi-firmware", false),
+            ]
+        );
+        assert_eq!(seen[0].entry.kernel.as_deref(), Some("/boot/vmlinuz-6.12.9-rt-amd64"));
+        assert_eq!(seen[0].entry.options, format!("root=UUID={root} ro  quiet"));
+        assert_eq!(seen[0].entry.initrd, ["/boot/initrd.img-6.12.9-rt-amd64"]);
+        assert!(seen[0].block.starts_with("menuentry 'Debian") && seen[0].block.ends_with("\n}\n"));
+        assert!(seen[5].entry.kernel.is_none());
+    }
+
+    #[test]
+    fn finds_the_default_by_number_id_and_title() {
+        let seen = menu(MENU, "");
+        let find = |default| default_entry(&seen, default);
+        assert_eq!(find("0"), Some(0));
+        assert_eq!(find("1>2"), Some(3));
+        assert_eq!(find("1"), Some(1));
+        assert_eq!(
+            find("Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-18-amd64"),
+            Some(3)
+        );
+        assert_eq!(find("2"), Some(5));
+        assert_eq!(find("7"), None);
+    }
+
+    #[test]
+    fn a_menu_that_is_cut_off_has_no_half_entry() {
+        let half = &MENU[..MENU.find("initrd").unwrap()];
+        assert_eq!(menu(half, "").len(), 0);
+    }
+
+    #[test]
+    fn the_block_of_variables_keeps_its_size_and_its_other_variables() {
+        let text = format!("{:#<1024}", format!("{HEADING}\nsaved_entry=a\\\\b\nboot_success=1\n"));
+        let mut block = Environment::read(&text).unwrap();
+        assert_eq!(block.get("saved_entry"), Some("a\\b"));
+        assert_eq!(block.text().as_deref(), Some(text.as_str()));
+        block.set("next_entry", Some("trial"));
+        let armed = block.text().unwrap();
+        assert!(armed.len() == 1024 && armed.contains("boot_success=1\nnext_entry=trial\n###"));
+        block.set("next_entry", None);
+        assert_eq!(block.text().as_deref(), Some(text.as_str()));
+        block.set("long", Some(&"x".repeat(1024)));
+        assert_eq!(block.text(), None);
+        assert_eq!(Environment::read("short"), None);
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Raspberry Pi: `config.txt`, whose sections hold for some boards only, and `cmdline.txt`, of which the firmware reads
+//! one line.
+//!
+//! Reference: https://www.raspberrypi.com/documentation/computers/config_txt.html. The folder is `/boot/firmware` since
+//! Debian 12, `/boot` before; the old place then holds a note that the file has moved.
+
+use super::lines::{Line, end_last, joined, lines};
+
+/// `config.txt`, which can be written back to the byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    lines: Vec<Line>,
+}
+
+impl Config {
+    /// Cuts the file into lines.
+    pub fn read(text: &str) -> Self {
+        Config { lines: lines(text) }
+    }
+
+    /// The file's bytes.
+    pub fn text(&self) -> String {
+        joined(&self.lines)
+    }
+
+    /// Every value of `key`, with the section in which it stands, `all` being the first.
+    pub fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let mut section = "all";
+        self.lines.iter().filter_map(move |line| {
+            let body = line.body().trim();
+            if let Some(name) = body.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                section = name;
+                return None;
+            }
+            let (name, value) = body.split_once('=')?;
+            (name.trim() == key).then(|| (section, value.trim()))
+        })
+    }
+
+    /// Sets `key` for every board, at the end of the file, where it wins.
+    pub fn add_for_all(&mut self, key: &str, value: &str) {
+        end_last(&mut self.lines);
+        self.lines.push(Line::new("[all]"));
+        self.lines.push(Line::new(&format!("{key}={value}")));
+    }
+}
+
+/// The line that the firmware reads of `cmdline.txt`: the first.
+pub fn command_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Whether `cmdline.txt` has more than its one line, which the firmware does not read.
+pub fn has_more_lines(text: &str) -> bool {
+    text.lines().skip(1).any(|line| !line.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_sections_and_adds_for_all() {
+        let text =
+            "# comment\ndtparam=audio=on\n[cm4]\notg_mode=1\n[pi5]\ncmdline=five.txt\n[all]\r\narm_freq=1800";
+        let mut config = Config::read(text);
+        assert_eq!(config.values("cmdline").collect::<Vec<_>>(), [("pi5", "five.txt")]);
+        assert_eq!(config.values("dtparam").collect::<Vec<_>>(), [("all", "audio=on")]);
+        assert_eq!(config.text(), text);
+        config.add_for_all("cmdline", "trial.txt");
+        assert_eq!(config.text(), format!("{text}\n[all]\ncmdline=trial.txt\n"));
+    }
+
+    #[test]
+    fn the_firmware_reads_one_line() {
+        assert_eq!(command_line("root=x quiet\n"), "root=x quiet");
+        assert!(has_more_lines("root=x\nisolcpus=3\n") && !has_more_lines("root=x\n\n"));
+    }
+}
