@@ -17,6 +17,7 @@ mod config;
 pub mod cpuset;
 mod identity;
 mod kernel;
+mod layout;
 mod power;
 pub mod registry;
 mod scheduler;
@@ -38,6 +39,7 @@ pub fn read(root: &Path) -> Snapshot {
     identity::read(&mut tree, &mut machine);
     let config = kernel::read(&mut tree, &mut machine.kernel);
     topology::read(&mut tree, &mut machine);
+    layout::read(&mut tree, &mut machine);
     power::read(&mut tree, &mut machine);
     scheduler::read(&mut tree, &mut machine, config.as_ref());
     machine.cgroup = cgroup::read(&mut tree);

@@ -102,6 +102,20 @@ pub struct Cpu {
     pub node: Option<u32>,
     /// All online hardware threads of its core, itself among them; empty where unknown.
     pub siblings: CpuSet,
+    /// What type of core it is, on hybrid processors that say so.
+    pub kind: Option<CoreKind>,
+    /// How much it does compared with the machine's fastest, which has 1024.
+    pub capacity: Option<u32>,
+    /// The highest frequency that it reaches.
+    pub max_frequency_khz: Option<u64>,
+    /// The CPUs whose frequency is set with its own; empty where unknown.
+    pub frequency_cpus: CpuSet,
+    /// The CPUs of its cluster (cores that share a second-level cache, mostly); empty where unknown.
+    pub cluster: CpuSet,
+    /// The level of its last cache.
+    pub last_cache_level: Option<u32>,
+    /// The CPUs that share its last cache; empty where unknown.
+    pub last_cache_cpus: CpuSet,
     /// The frequency governor (`performance`, `schedutil`, …).
     pub governor: Option<String>,
     /// Its idle states, shallowest first.
@@ -111,6 +125,18 @@ pub struct Cpu {
     pub idle_latency_limit_us: Option<u64>,
     /// Runtime of its deadline server for ordinary tasks in ns (debugfs, since Linux 6.12); 0: switched off.
     pub fair_server_runtime_ns: Option<u64>,
+}
+
+/// A type of core on a hybrid processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreKind {
+    /// Fast.
+    Performance,
+    /// Slower, smaller.
+    Efficient,
+    /// Slowest, outside of the others' last cache.
+    LowPower,
 }
 
 /// One idle state of a CPU.
