@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration that the running kernel was built with.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
@@ -10,6 +11,53 @@ use crate::tree::Tree;
 
 /// Longest configuration that is read, packed or unpacked; a distribution's is about 0.3 MB.
 const LIMIT: u64 = 16 << 20;
+
+/// The options that a snapshot keeps, without `CONFIG_`: those that settings need, or that decide latency.
+const KEPT: &[&str] = &[
+    "ACPI_PROCESSOR",
+    "AUDIT",
+    "CGROUP_SCHED",
+    "CPUSETS",
+    "CPU_FREQ",
+    "CPU_FREQ_DEFAULT_GOV_PERFORMANCE",
+    "CPU_IDLE",
+    "CPU_ISOLATION",
+    "DEBUG_PREEMPT",
+    "EFI",
+    "GENERIC_IDLE_POLL_SETUP",
+    "HALTPOLL_CPUIDLE",
+    "HARDLOCKUP_DETECTOR",
+    "HIGH_RES_TIMERS",
+    "HOTPLUG_SMT",
+    "HZ",
+    "INTEL_IDLE",
+    "IRQ_FORCED_THREADING",
+    "KSM",
+    "LOCKUP_DETECTOR",
+    "NO_HZ_COMMON",
+    "NO_HZ_FULL",
+    "NUMA_BALANCING",
+    "PCIEASPM",
+    "PREEMPT",
+    "PREEMPT_DYNAMIC",
+    "PREEMPT_LAZY",
+    "PREEMPT_RT",
+    "PROC_SYSCTL",
+    "PROVE_LOCKING",
+    "PSI",
+    "RCU_LAZY",
+    "RCU_NOCB_CPU",
+    "RCU_NOCB_CPU_DEFAULT_ALL",
+    "RT_GROUP_SCHED",
+    "SCHED_DEBUG",
+    "SMP",
+    "SOFTLOCKUP_DETECTOR",
+    "TRANSPARENT_HUGEPAGE",
+    "USB",
+    "X86_AMD_PSTATE",
+    "X86_INTEL_PSTATE",
+    "X86_MCE",
+];
 
 /// A kernel's configuration text.
 pub(crate) struct Config {
@@ -45,6 +93,14 @@ impl Config {
     fn new(source: &str, text: &[u8]) -> Self {
         let sha256 = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Config { source: format!("/{source}"), sha256, text: String::from_utf8_lossy(text).into_owned() }
+    }
+
+    /// What each of the options that decide latency is set to, `n` where it is not.
+    pub(crate) fn kept(&self) -> BTreeMap<String, String> {
+        let set: BTreeMap<&str, &str> =
+            self.text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect();
+        let value = |name: &str| set.get(name).map_or("n", |value| value.trim()).to_string();
+        KEPT.iter().map(|name| (name.to_string(), value(name))).collect()
     }
 
     /// Whether CONFIG_`option` is built in.
@@ -97,6 +153,16 @@ mod tests {
         let (_folder, mut tree) = made_of(&[("lib/modules/6.12.1/config", TEXT)]);
         let config = Config::read(&mut tree, Some("6.12.1")).unwrap();
         assert_eq!((config.source.as_str(), config.sha256.as_str()), ("/lib/modules/6.12.1/config", SHA256));
+    }
+
+    #[test]
+    fn keeps_the_options_that_decide_latency_and_says_which_are_off() {
+        let kept = Config::of(&format!("{TEXT}CONFIG_HZ=250\n")).kept();
+        let value = |name| kept.get(name).map(String::as_str);
+        assert_eq!(
+            [value("PREEMPT_RT"), value("RT_GROUP_SCHED"), value("USB"), value("HZ"), value("ACORN")],
+            [Some("y"), Some("n"), Some("m"), Some("250"), None]
+        );
     }
 
     #[test]

@@ -52,6 +52,18 @@ impl CpuSet {
         Ok(set)
     }
 
+    /// The hexadecimal mask as a kernel with `cpus` possible CPUs prints it, `0fffffff,0fffffff`; longer where the
+    /// set has a higher CPU.
+    pub fn to_mask(&self, cpus: u32) -> String {
+        let cpus = self.iter().map(|cpu| cpu + 1).max().unwrap_or(1).max(cpus).max(1);
+        let digits = (0..cpus.div_ceil(4)).rev().map(|place| {
+            let bits = (0..4).filter(|bit| self.contains(4 * place + bit)).map(|bit| 1 << bit).sum::<u32>();
+            let comma = if place > 0 && place % 8 == 0 { "," } else { "" };
+            format!("{:x}{comma}", bits)
+        });
+        digits.collect()
+    }
+
     /// Whether `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.contains(&cpu)
@@ -199,6 +211,22 @@ mod tests {
         }
         for mask in ["", ",", "0x3", "xyz", &format!("1{}", "0".repeat(3000))] {
             assert!(CpuSet::from_mask(mask).is_err(), "{mask}");
+        }
+    }
+
+    #[test]
+    fn writes_the_kernels_masks() {
+        for (list, cpus, mask) in [
+            ("0-2", 4, "7"),
+            ("0-7", 12, "0ff"),
+            ("0-27,32-59", 64, "0fffffff,0fffffff"),
+            ("33", 34, "2,00000000"),
+            ("", 1, "0"),
+            ("8", 4, "100"),
+        ] {
+            let set: CpuSet = list.parse().unwrap();
+            assert_eq!(set.to_mask(cpus), mask);
+            assert_eq!(CpuSet::from_mask(mask).unwrap(), set);
         }
     }
 

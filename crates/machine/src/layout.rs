@@ -5,6 +5,8 @@
 //! Linux 5.16), `cpufreq/related_cpus`, `cpu_capacity` (arm64 and others), the event sources `cpu_core`,
 //! `cpu_atom` and `cpu_lowpower` of Intel's hybrid processors. What a machine lacks stays empty.
 
+use std::collections::BTreeSet;
+
 use crate::snapshot::{CoreKind, Cpu};
 use crate::tree::Tree;
 use crate::{CpuSet, Snapshot};
@@ -18,6 +20,7 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
         (CoreKind::LowPower, "cpu_lowpower"),
     ]
     .map(|(kind, name)| (kind, tree.cpus(&format!("sys/devices/{name}/cpus")).unwrap_or_default()));
+    machine.tsc_watched = tsc_watched(tree, machine);
     for cpu in &mut machine.cpus {
         let folder = format!("{CPUS}/cpu{}", cpu.id);
         // The later names are the rarer ones: a low-power core may stand in two lists.
@@ -28,6 +31,17 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
         cpu.cluster = listed(tree, &format!("{folder}/topology/cluster_cpus"), cpu.id);
         last_cache(tree, &format!("{folder}/cache"), cpu);
     }
+}
+
+/// Whether the clock source watchdog watches the TSC (arch/x86/kernel/tsc.c,
+/// `check_system_tsc_reliable`; `tsc_reliable` is what hypervisors promise).
+fn tsc_watched(tree: &mut Tree, machine: &Snapshot) -> Option<bool> {
+    let cpuinfo = tree.text("proc/cpuinfo")?;
+    let flags: Vec<&str> = crate::identity::field(&cpuinfo, "flags")?.split(' ').collect();
+    let has = |flag| flags.contains(&flag);
+    let packages: BTreeSet<u32> = machine.cpus.iter().filter_map(|cpu| cpu.package).collect();
+    let good = has("constant_tsc") && has("nonstop_tsc") && !has("tsc_reliable");
+    Some(good && (!has("tsc_adjust") || packages.len() > 4))
 }
 
 /// The cache of the highest level that holds data, and whose it is.
@@ -100,6 +114,18 @@ mod tests {
             ("sys/devices/system/cpu/cpu2/cpufreq/related_cpus", "0 1"),
         ]);
         assert_eq!(machine.cpus[2], Cpu { id: 2, online: true, ..Cpu::default() });
+    }
+
+    #[test]
+    fn the_tsc_is_watched_where_it_is_good_but_cannot_be_checked_by_itself() {
+        for (flags, watched) in [
+            ("flags\t: constant_tsc nonstop_tsc", Some(true)),
+            ("flags\t: constant_tsc nonstop_tsc tsc_adjust", Some(false)),
+            ("flags\t: tsc", Some(false)),
+            ("CPU architecture: 8", None),
+        ] {
+            assert_eq!(machine(&[("proc/cpuinfo", flags)]).tsc_watched, watched, "{flags}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! A field that could not be read is `None` (or empty), and [`Snapshot::unread`] says which file and why:
 //! unknown is said, never guessed.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,11 @@ pub struct Snapshot {
     pub cgroup: Cgroup,
     /// The clock that the kernel keeps time with, `tsc` for example.
     pub clocksource: Option<String>,
+    /// Whether the kernel compares the TSC with another clock twice a second (x86; the TSC is constant and does not
+    /// stop, but the processor lacks `tsc_adjust`, or there are more than four packages); absent elsewhere.
+    pub tsc_watched: Option<bool>,
+    /// Devices that a real-time program may talk to.
+    pub devices: Vec<Device>,
     /// The hypervisor, where the machine is virtual (`kvm`, `vmware`, …).
     pub hypervisor: Option<String>,
     /// The container runtime, where the program runs in a container.
@@ -43,8 +50,28 @@ pub struct Snapshot {
     pub firmware: Option<String>,
     /// The machine's maker and product name.
     pub product: Option<String>,
+    /// Present values of what can be set while the machine runs, by path; what the machine lacks is absent.
+    pub settings: BTreeMap<String, String>,
+    /// Services that keep house: `systemd`, `irqbalance`, `TuneD`.
+    pub services: Vec<String>,
     /// Files that could not be read, and why, `path: reason`.
     pub unread: Vec<String>,
+}
+
+/// A device that a real-time program may talk to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Device {
+    /// Its name, `eth1` or `card0`.
+    pub name: String,
+    /// What it is: `network`, `sound`.
+    pub kind: String,
+    /// Its address on its bus, or that of the controller it hangs on, `0000:03:00.0`.
+    pub address: Option<String>,
+    /// The memory node that it is near to.
+    pub node: Option<u32>,
+    /// Its interrupts.
+    pub irqs: Vec<u32>,
 }
 
 /// The kernel that runs, and how it was configured and booted.
@@ -63,6 +90,8 @@ pub struct Kernel {
     pub config_sha256: Option<String>,
     /// Where that configuration was read.
     pub config_source: Option<String>,
+    /// Its options that decide latency, without `CONFIG_`, `n` where off; empty where no configuration was read.
+    pub options: BTreeMap<String, String>,
 }
 
 /// How far the kernel lets itself be preempted.
@@ -196,6 +225,11 @@ pub struct Cgroup {
 }
 
 impl Kernel {
+    /// Whether CONFIG_`name` is set, as `y` or `m`; `None` where the configuration, or the option, is not known.
+    pub fn option(&self, name: &str) -> Option<bool> {
+        self.options.get(name).map(|value| value != "n")
+    }
+
     /// Whether the release is `major.minor` or newer; `None` where the release is unknown.
     pub fn at_least(&self, major: u32, minor: u32) -> Option<bool> {
         let mut numbers = self.release.as_deref()?.split(|c: char| !c.is_ascii_digit());

@@ -127,6 +127,11 @@ impl Tree {
         self.inside(path).is_ok()
     }
 
+    /// The name that `path` really has, after all links.
+    pub(crate) fn real_name(&self, path: &str) -> Option<String> {
+        Some(self.inside(path).ok()?.file_name()?.to_str()?.to_string())
+    }
+
     /// Names in the folder `path`, sorted; none where it is absent.
     pub(crate) fn names(&mut self, path: &str) -> Vec<String> {
         let entries = match self.inside(path).and_then(fs::read_dir) {

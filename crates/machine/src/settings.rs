@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Present values of what can be set while the machine runs, by path: what a plan may change, and what it is then
+//! compared with.
+//!
+//! A file that is not there is not in the map; one that may not be read is among the unread files.
+
+use crate::Snapshot;
+use crate::tree::Tree;
+
+/// The files, without the leading slash.
+const FILES: &[&str] = &[
+    "proc/irq/default_smp_affinity",
+    "proc/sys/kernel/hung_task_timeout_secs",
+    "proc/sys/kernel/nmi_watchdog",
+    "proc/sys/kernel/numa_balancing",
+    "proc/sys/kernel/sched_rt_runtime_us",
+    "proc/sys/kernel/timer_migration",
+    "proc/sys/kernel/watchdog_cpumask",
+    "proc/sys/vm/compaction_proactiveness",
+    "proc/sys/vm/stat_interval",
+    "proc/sys/vm/swappiness",
+    "sys/devices/system/cpu/smt/control",
+    "sys/devices/system/machinecheck/machinecheck0/check_interval",
+    "sys/devices/system/machinecheck/machinecheck0/ignore_ce",
+    "sys/devices/virtual/workqueue/cpumask",
+    "sys/devices/virtual/workqueue/writeback/cpumask",
+    "sys/fs/cgroup/cgroup.controllers",
+    "sys/fs/cgroup/cpuset.cpus.isolated",
+    "sys/kernel/mm/ksm/run",
+    "sys/kernel/mm/transparent_hugepage/defrag",
+    "sys/kernel/mm/transparent_hugepage/enabled",
+];
+
+/// Folders that say which service keeps house, and what the map says of those that are there.
+const SERVICES: &[(&str, &str)] =
+    &[("run/systemd/system", "systemd"), ("run/irqbalance", "irqbalance"), ("run/tuned", "TuneD")];
+
+pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
+    for path in FILES {
+        if let Some(text) = tree.text(path) {
+            machine.settings.insert(format!("/{path}"), text);
+        }
+    }
+    machine.services = SERVICES
+        .iter()
+        .filter(|(folder, _)| tree.exists(folder))
+        .map(|(_, service)| service.to_string())
+        .collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::made_of;
+
+    #[test]
+    fn keeps_what_is_there_and_nothing_else() {
+        let (_folder, mut tree) = made_of(&[
+            ("proc/sys/kernel/timer_migration", "1\n"),
+            ("proc/sys/kernel/secret", "x\n"),
+            ("run/systemd/system/unit", ""),
+        ]);
+        let mut machine = Snapshot::default();
+        read(&mut tree, &mut machine);
+        let kept: Vec<_> =
+            machine.settings.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        assert_eq!(kept, [("/proc/sys/kernel/timer_migration", "1")]);
+        assert_eq!(machine.services, ["systemd"]);
+    }
+}
