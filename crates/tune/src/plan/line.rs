@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The boot line of a plan (rules R2 to R4, R7): few tokens, each of which this kernel takes.
+//!
+//! What can be done while the machine runs is not on it (R5). A function of facts and intent, never of the present
+//! boot line (R11): tokens there that are not ours are shown beside ours and left alone.
+
+use super::choose::{Choice, refuse};
+use super::facts::Facts;
+use super::{Action, Disruption, Intent, Kind, Profile, Refusal, Skipped};
+
+/// What must never stand on a boot line of ours, and why.
+pub const NEVER: &[(&str, &str)] = &[
+    ("kthread_cpus", "no kernel of kernel.org has it: it is handed to init, and nothing is steered"),
+    ("amd_idle.max_cstate", "there is no such module, and names with a dot are never reported as unknown"),
+    (
+        "idle",
+        "`poll` heats, takes turns from the sibling thread and lowers turbo; a latency limit per CPU does it",
+    ),
+    ("cpuidle.off", "it takes away the way to limit the exit latency of idle states (PM QoS)"),
+    ("cpufreq.off", "it takes away the governor; `performance` is wanted instead"),
+    ("mitigations", "security is not ours to trade, and its cost is no latency peak"),
+    ("mce", "`off` hides failing hardware; polling can be stopped while the machine runs"),
+    ("nohz", "on is the default"),
+    ("intel_pstate", "without it the processor's own frequency control is lost; the governor is set instead"),
+    ("amd_pstate", "without it the processor's own frequency control is lost; the governor is set instead"),
+    ("rcupdate.rcu_expedited", "it interrupts every CPU to make grace periods short"),
+    ("maxcpus", "it hides CPUs that should keep house"),
+    ("clocksource", "the kernel takes the best that it trusts"),
+];
+
+/// One token with its reason, source and cost.
+struct Token {
+    name: &'static str,
+    value: String,
+    reason: &'static str,
+    source: &'static str,
+    cost: &'static str,
+    verify: &'static str,
+}
+
+/// The tokens in order, and what is left out because this kernel cannot.
+pub(super) fn line(
+    facts: &Facts,
+    intent: &Intent,
+    choice: &Choice,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Vec<Action>, Refusal> {
+    let mut tokens = Vec::new();
+    if !choice.isolated.is_empty() {
+        isolation(facts, intent, choice, skipped, &mut tokens)?;
+    }
+    if intent.profile == Profile::Audio && !real_time(facts) {
+        forced_threads(facts, skipped, &mut tokens);
+    }
+    if intent.nosmt {
+        tokens.push(Token {
+            name: "nosmt",
+            value: String::new(),
+            reason: "asked for: one hardware thread per core, so that nothing shares a core",
+            source: "catalogue of checks, rule R10; kernel-parameters.txt",
+            cost: "every core, also the housekeeping ones, loses its second thread",
+            verify: "cat /sys/devices/system/cpu/smt/control",
+        });
+    }
+    if intent.no_reboot {
+        skipped.extend(tokens.into_iter().map(|token| Skipped {
+            what: token.name.to_string(),
+            reason: "it needs a reboot, and none is wanted (--no-reboot)".to_string(),
+        }));
+        return Ok(Vec::new());
+    }
+    let actions: Vec<Action> = tokens.into_iter().map(action).collect();
+    fits(facts, &actions)?;
+    Ok(actions)
+}
+
+/// The tokens as they stand on the boot line.
+pub(super) fn text(actions: &[Action]) -> String {
+    let tokens = actions.iter().filter(|action| action.kind == Kind::BootParameter).map(|action| {
+        if action.value.is_empty() {
+            action.target.clone()
+        } else {
+            format!("{}={}", action.target, action.value)
+        }
+    });
+    tokens.collect::<Vec<_>>().join(" ")
+}
+
+fn isolation(
+    facts: &Facts,
+    intent: &Intent,
+    choice: &Choice,
+    skipped: &mut Vec<Skipped>,
+    tokens: &mut Vec<Token>,
+) -> Result<(), Refusal> {
+    let (isolated, housekeeping) = (&choice.isolated, &choice.housekeeping);
+    if facts.option("CPU_ISOLATION") == Some(false) && !intent.no_reboot {
+        return refuse(
+            "this kernel cannot isolate CPUs at boot: CONFIG_CPU_ISOLATION is off",
+            "use a kernel with it, or plan without a reboot (--no-reboot)",
+        );
+    }
+    let flags = match () {
+        () if facts.at_least(5, 6) => "managed_irq,domain,",
+        () if facts.at_least(4, 15) => "domain,",
+        () => "",
+    };
+    tokens.push(Token {
+        name: "isolcpus",
+        value: format!("{flags}{isolated}"),
+        reason: "the scheduler moves nothing there by itself, and interrupts that drivers manage stay away where they can",
+        source: "Linux, kernel/sched/isolation.c; the article on the Jetson Orin found it alone enough (159 to 15 us)",
+        cost: "these CPUs do only what is pinned to them, one thread each; nothing balances between them",
+        verify: "cat /sys/devices/system/cpu/isolated",
+    });
+    tokens.push(Token {
+        name: "irqaffinity",
+        value: housekeeping.to_string(),
+        reason: "interrupts of devices begin their life on housekeeping CPUs",
+        source: "Linux, kernel/irq/irqdesc.c",
+        cost: "housekeeping CPUs serve all devices",
+        verify: "cat /proc/irq/default_smp_affinity",
+    });
+    if matches!(intent.profile, Profile::Poll | Profile::Vm) {
+        match facts.option("NO_HZ_FULL") {
+            Some(true) => {
+                tokens.push(Token {
+                    name: "nohz_full",
+                    value: isolated.to_string(),
+                    reason: "a loop that never sleeps keeps its CPU without the scheduler's tick",
+                    source: "Linux, Documentation/timers/no_hz.rst; Documentation/admin-guide/cpu-isolation.rst",
+                    cost: "each system call on these CPUs takes longer; periodic loops would lose by it",
+                    verify: "cat /sys/devices/system/cpu/nohz_full",
+                });
+                // The parameter is new in 6.12.
+                if facts.machine.kernel.at_least(6, 12) == Some(true) {
+                    tokens.push(Token {
+                        name: "rcutree.nohz_full_patience_delay",
+                        value: "1000".to_string(),
+                        reason: "RCU waits a second before it disturbs a CPU that does not report by itself",
+                        source: "Linux 6.12, kernel/rcu/tree_plugin.h",
+                        cost: "memory that RCU frees may stay longer",
+                        verify: "cat /sys/module/rcutree/parameters/nohz_full_patience_delay",
+                    });
+                }
+            }
+            state => skipped.push(without("nohz_full", "NO_HZ_FULL", state)),
+        }
+    }
+    match facts.option("RCU_NOCB_CPU") {
+        Some(true) => {
+            tokens.push(Token {
+                name: "rcu_nocbs",
+                value: isolated.to_string(),
+                reason: "RCU's callbacks run in threads that housekeeping CPUs can run",
+                source: "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
+                cost: "a little more work for housekeeping CPUs",
+                verify: "ps -e -o comm= | grep '^rcuo'",
+            });
+            let housekeeping_cores =
+                facts.cores.iter().filter(|core| !core.cpus.and(housekeeping).is_empty());
+            if housekeeping_cores.count() >= 2 {
+                tokens.push(Token {
+                    name: "rcu_nocb_poll",
+                    value: String::new(),
+                    reason: "those threads look for work by themselves, so that isolated CPUs need not wake them",
+                    source: "Linux, kernel-parameters.txt; the article on LinuxCNC's latency",
+                    cost: "housekeeping CPUs wake up for it all the time",
+                    verify: "ps -e -o comm= | grep '^rcuog'",
+                });
+            }
+        }
+        state => skipped.push(without("rcu_nocbs", "RCU_NOCB_CPU", state)),
+    }
+    tokens.push(Token {
+        name: "skew_tick",
+        value: "1".to_string(),
+        reason: "the CPUs' ticks come one after the other and do not wait for each other's locks",
+        source: "Linux, kernel-parameters.txt; kernel/time/tick-sched.c",
+        cost: "a little power: the package wakes up more often",
+        verify: "grep -w skew_tick=1 /proc/cmdline",
+    });
+    if facts.machine.tsc_watched == Some(true) {
+        tokens.push(Token {
+            name: "tsc",
+            value: "nowatchdog".to_string(),
+            reason: "twice a second a timer on one CPU after the other compares the TSC with a slow clock",
+            source: "Linux, kernel/time/clocksource.c, arch/x86/kernel/tsc.c",
+            cost: "a TSC that goes wrong is no longer noticed",
+            verify: "grep -w tsc=nowatchdog /proc/cmdline",
+        });
+    }
+    Ok(())
+}
+
+fn forced_threads(facts: &Facts, skipped: &mut Vec<Skipped>, tokens: &mut Vec<Token>) {
+    if facts.option("IRQ_FORCED_THREADING") == Some(false) {
+        skipped.push(without("threadirqs", "IRQ_FORCED_THREADING", Some(false)));
+        return;
+    }
+    tokens.push(Token {
+        name: "threadirqs",
+        value: String::new(),
+        reason: "interrupts are served by threads, over which a sound server can have priority",
+        source: "Linux, kernel-parameters.txt",
+        cost: "a little throughput of busy devices",
+        verify: "ps -e -o comm= | grep '^irq/'",
+    });
+}
+
+/// Whether the kernel is PREEMPT_RT, whose interrupts are threads anyway.
+fn real_time(facts: &Facts) -> bool {
+    facts.machine.kernel.preemption == machine::snapshot::Preemption::RealTime
+}
+
+fn without(what: &str, option: &str, state: Option<bool>) -> Skipped {
+    let reason = match state {
+        Some(_) => format!("CONFIG_{option} is off in this kernel"),
+        None => {
+            format!("whether this kernel has CONFIG_{option} is not known: no configuration of it was found")
+        }
+    };
+    Skipped { what: what.to_string(), reason }
+}
+
+fn action(token: Token) -> Action {
+    let mut word = token.name.to_string();
+    if !token.value.is_empty() {
+        word = format!("{word}={}", token.value);
+    }
+    Action {
+        kind: Kind::BootParameter,
+        target: token.name.to_string(),
+        value: token.value,
+        reason: token.reason.to_string(),
+        source: token.source.to_string(),
+        cost: token.cost.to_string(),
+        disruption: Disruption::Reboot,
+        verify: token.verify.to_string(),
+        undo: format!("take {word} off the boot line and boot again"),
+    }
+}
+
+/// Refuses a line that the kernel would cut off: what is beyond its buffer is lost without a word.
+fn fits(facts: &Facts, actions: &[Action]) -> Result<(), Refusal> {
+    let limit = match facts.machine.architecture.as_deref().unwrap_or_default() {
+        "x86_64" | "i686" | "i386" | "aarch64" | "ppc64" | "ppc64le" => 2048,
+        _ => 1024,
+    };
+    let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
+    let length = present.len() + 1 + text(actions).len();
+    if length >= limit {
+        return refuse(
+            format!("the boot line would have {length} characters, and this kernel reads {}", limit - 1),
+            "choose CPUs that follow each other (--cpus), or shorten the present line",
+        );
+    }
+    Ok(())
+}
+
+/// What stands on the present boot line already, of another's making, that ours would meet.
+pub(super) fn foreign(facts: &Facts, actions: &[Action]) -> Vec<String> {
+    let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
+    let mut said = Vec::new();
+    for token in present.split_whitespace().take_while(|token| *token != "--") {
+        let (name, value) = token.split_once('=').unwrap_or((token, ""));
+        let same = |known: &str| machine_name(known) == machine_name(name);
+        let ours = actions.iter().find(|action| action.kind == Kind::BootParameter && same(&action.target));
+        match ours {
+            Some(ours) if ours.value == value => {}
+            Some(ours) => said.push(format!(
+                "the present boot line has {token}, the plan {}={}: the later one counts, or the kernel drops one; \
+                 take the old one off where it came from",
+                ours.target, ours.value
+            )),
+            None => {
+                if let Some((_, why)) = NEVER.iter().find(|(known, _)| same(known) && harmful(known, value)) {
+                    said.push(format!("the present boot line has {token}, which no plan has: {why}"));
+                }
+            }
+        }
+    }
+    said
+}
+
+/// `-` and `_` are one to the kernel.
+fn machine_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// Of the names in [`NEVER`], some are harmless with other values.
+fn harmful(name: &str, value: &str) -> bool {
+    match name {
+        "idle" => value == "poll",
+        "mitigations" | "mce" => value == "off",
+        "nohz" => value == "off",
+        "intel_pstate" | "amd_pstate" => value == "disable",
+        "cpuidle.off" | "cpufreq.off" | "rcupdate.rcu_expedited" => value == "1",
+        "clocksource" => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is set while the machine runs (rules R5, R8, R9): each with the file, and each can be set back.
+//!
+//! A plan does not depend on what is set at present (R11): a plan made after it was applied is the same plan. It
+//! depends on what there is to be set; what is not there is said.
+
+use machine::CpuSet;
+use machine::snapshot::{Device, IdleState};
+
+use super::choose::Choice;
+use super::facts::Facts;
+use super::{Action, Disruption, Intent, Kind, Profile, Skipped};
+
+/// Where the group's rights are written.
+pub const LIMITS_FILE: &str = "/etc/security/limits.d/95-isolator.conf";
+/// Who may use real-time policies then.
+pub const LIMITS: &str = "@realtime - rtprio 98\n@realtime - memlock unlimited\n";
+/// The cgroup of the isolated partition.
+pub const PARTITION: &str = "/sys/fs/cgroup/isolator";
+
+/// Gathers actions.
+struct Steps<'a> {
+    facts: &'a Facts<'a>,
+    actions: Vec<Action>,
+    skipped: &'a mut Vec<Skipped>,
+}
+
+/// Why, who says so, what it costs.
+struct Because(&'static str, &'static str, &'static str);
+
+impl Steps<'_> {
+    /// Writes `value` to the file `path`.
+    fn write(&mut self, kind: Kind, path: &str, value: impl Into<String>, disruption: Disruption, why: Because) {
+        let value = value.into();
+        let before = match self.facts.machine.settings.get(path) {
+            Some(before) => bracketed(before).to_string(),
+            None => "BEFORE".to_string(),
+        };
+        self.actions.push(Action {
+            kind,
+            target: path.to_string(),
+            value,
+            reason: why.0.to_string(),
+            source: why.1.to_string(),
+            cost: why.2.to_string(),
+            disruption,
+            verify: format!("cat {path}"),
+            undo: format!("echo {before} > {path}"),
+        });
+    }
+
+    /// As [`Steps::write`], where the machine has the file.
+    fn write_if_there(&mut self, kind: Kind, path: &str, value: impl Into<String>, why: Because) {
+        if self.has(path) {
+            self.write(kind, path, value, Disruption::None, why);
+        }
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.facts.machine.settings.contains_key(path)
+    }
+
+    fn skip(&mut self, what: &str, reason: impl Into<String>) {
+        self.skipped.push(Skipped { what: what.to_string(), reason: reason.into() });
+    }
+
+    fn other(&mut self, kind: Kind, target: &str, value: String, commands: (String, String), why: Because) {
+        self.actions.push(Action {
+            kind,
+            target: target.to_string(),
+            value,
+            reason: why.0.to_string(),
+            source: why.1.to_string(),
+            cost: why.2.to_string(),
+            disruption: Disruption::Brief,
+            verify: commands.0,
+            undo: commands.1,
+        });
+    }
+}
+
+/// The word in brackets where a file shows a choice, `always [madvise] never`.
+fn bracketed(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word)
+}
+
+/// What is set while the machine runs, in the order in which it is to be done.
+pub(super) fn actions(
+    facts: &Facts,
+    intent: &Intent,
+    choice: &Choice,
+    device: Option<&Device>,
+    skipped: &mut Vec<Skipped>,
+) -> Vec<Action> {
+    let mut steps = Steps { facts, actions: Vec::new(), skipped };
+    if !choice.isolated.is_empty() {
+        if intent.no_reboot {
+            partition(&mut steps, choice);
+        }
+        interrupts(&mut steps, choice);
+        if let Some(device) = device {
+            device_interrupts(&mut steps, intent, choice, device);
+        }
+        kernel_work(&mut steps, choice);
+        timers(&mut steps, intent, choice);
+        fair_server(&mut steps, intent, choice);
+    }
+    power(&mut steps, intent, choice);
+    memory(&mut steps);
+    if matches!(intent.profile, Profile::Periodic | Profile::Audio | Profile::Poll) {
+        limits(&mut steps);
+    }
+    steps.actions
+}
+
+fn partition(steps: &mut Steps, choice: &Choice) {
+    let controllers = steps.facts.machine.settings.get("/sys/fs/cgroup/cgroup.controllers");
+    let cpuset = controllers.is_some_and(|names| names.split_whitespace().any(|name| name == "cpuset"));
+    if !cpuset {
+        steps.skip(
+            "partition",
+            "no cpuset controller of cgroup version 2: nothing keeps ordinary tasks off these CPUs without a reboot",
+        );
+        return;
+    }
+    if !steps.facts.at_least(6, 1) {
+        steps.skip("partition", "isolated partitions are new in Linux 6.1: ordinary tasks stay on these CPUs");
+        return;
+    }
+    let source = "Linux, Documentation/admin-guide/cgroup-v2.rst";
+    if steps.facts.machine.services.iter().any(|name| name == "systemd") {
+        for unit in ["init.scope", "system.slice", "user.slice", "machine.slice"] {
+            steps.other(
+                Kind::Slice,
+                unit,
+                choice.housekeeping.to_string(),
+                (
+                    format!("systemctl show -p EffectiveCPUs {unit}"),
+                    format!("systemctl set-property --runtime {unit} AllowedCPUs="),
+                ),
+                Because(
+                    "services and users make room, without which the partition is not valid",
+                    "systemd.resource-control(5)",
+                    "what is pinned to the isolated CPUs outside of the partition is moved off",
+                ),
+            );
+        }
+    }
+    steps.other(
+        Kind::Partition,
+        PARTITION,
+        choice.isolated.to_string(),
+        (
+            format!("cat {PARTITION}/cpuset.cpus.partition"),
+            format!("echo member > {PARTITION}/cpuset.cpus.partition; rmdir {PARTITION}"),
+        ),
+        Because(
+            "the scheduler moves nothing there: what isolcpus=domain does, without a reboot",
+            source,
+            "only programs within the group may use these CPUs: taskset from a shell fails",
+        ),
+    );
+}
+
+fn interrupts(steps: &mut Steps, choice: &Choice) {
+    let mask = steps.facts.mask(&choice.housekeeping);
+    let path = "/proc/irq/default_smp_affinity";
+    steps.write(
+        Kind::IrqDefault,
+        path,
+        mask,
+        Disruption::None,
+        Because(
+            "interrupts that are set up later begin on housekeeping CPUs",
+            "Linux, Documentation/core-api/irq/irq-affinity.rst",
+            "none",
+        ),
+    );
+    steps.other(
+        Kind::Irqs,
+        "/proc/irq",
+        choice.housekeeping.to_string(),
+        (
+            "grep . /proc/irq/*/effective_affinity_list".to_string(),
+            "the affinity that each had is kept and written back".to_string(),
+        ),
+        Because(
+            "interrupts that are set up already leave the isolated CPUs",
+            "Linux, Documentation/core-api/irq/irq-affinity.rst",
+            "housekeeping CPUs serve all devices; some interrupts refuse to move, and are listed",
+        ),
+    );
+    if steps.facts.machine.services.iter().any(|name| name == "irqbalance") {
+        steps.other(
+            Kind::IrqBalance,
+            "irqbalance.service",
+            choice.isolated.to_string(),
+            (
+                "systemctl show -p Environment irqbalance.service".to_string(),
+                "remove the drop-in, systemctl restart irqbalance".to_string(),
+            ),
+            Because(
+                "irqbalance would move interrupts back: it knows isolcpus, not what is done while it runs",
+                "irqbalance(1); irqbalance issues 19, 90, 156, 356",
+                "irqbalance starts again",
+            ),
+        );
+    }
+}
+
+fn device_interrupts(steps: &mut Steps, intent: &Intent, choice: &Choice, device: &Device) {
+    let name = device.name.as_str();
+    if intent.profile != Profile::Periodic {
+        steps.skip(
+            &format!("interrupts of {name}"),
+            "only a periodic loop is woken by its device; a polling one takes the device over, others share it",
+        );
+        return;
+    }
+    if device.irqs.is_empty() {
+        steps.skip(&format!("interrupts of {name}"), "it has none of its own");
+        return;
+    }
+    let irqs = device.irqs.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let first: CpuSet = choice.real_time.iter().take(1).collect();
+    steps.other(
+        Kind::DeviceIrqs,
+        name,
+        first.to_string(),
+        (
+            format!("grep . /proc/irq/{{{irqs}}}/effective_affinity_list"),
+            "the affinity that each had is kept and written back".to_string(),
+        ),
+        Because(
+            "the device that the loop waits for interrupts where the loop runs, not by way of another CPU",
+            "Linux, Documentation/networking/scaling.rst",
+            "its other traffic disturbs the loop too: give it a device of its own",
+        ),
+    );
+}
+
+fn kernel_work(steps: &mut Steps, choice: &Choice) {
+    let mask = steps.facts.mask(&choice.housekeeping);
+    steps.other(
+        Kind::KernelThreads,
+        "kthreads",
+        choice.housekeeping.to_string(),
+        (
+            "ps -e -o pid=,psr=,comm= --ppid 2".to_string(),
+            "the affinity that each had is kept and written back".to_string(),
+        ),
+        Because(
+            "kernel threads that are bound to no CPU leave the isolated ones: before Linux 7.0 only nohz_full does it",
+            "Linux, kernel/kthread.c; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
+            "those that come later are not moved until it is done again",
+        ),
+    );
+    for (path, why) in [
+        ("/sys/devices/virtual/workqueue/cpumask", "deferred work that is bound to no CPU runs on housekeeping CPUs"),
+        ("/sys/devices/virtual/workqueue/writeback/cpumask", "dirty pages are written back from housekeeping CPUs"),
+    ] {
+        if steps.has(path) {
+            let why = Because(
+                why,
+                "Linux, Documentation/core-api/workqueue.rst",
+                "work waits for fewer CPUs; on a busy machine the change itself was seen to stop traffic for a moment",
+            );
+            steps.write(Kind::Workqueues, path, mask.clone(), Disruption::Brief, why);
+        }
+    }
+}
+
+fn timers(steps: &mut Steps, intent: &Intent, choice: &Choice) {
+    let path = "/proc/sys/kernel/timer_migration";
+    let tick_may_stop = !steps.facts.machine.isolation.nohz_full.and(&choice.isolated).is_empty();
+    let source = "Linux, kernel/time/timer.c; catalogue of checks, rule R9";
+    match intent.profile {
+        Profile::Poll => steps.write_if_there(
+            Kind::Sysctl,
+            path,
+            "1",
+            Because("timers that others start leave the polling CPUs", source, "none: it is the default"),
+        ),
+        Profile::Periodic if tick_may_stop => steps.write_if_there(
+            Kind::Sysctl,
+            path,
+            "0",
+            Because(
+                "with nohz_full the loop's own timer would fire on another CPU and wake it by an interrupt",
+                source,
+                "idle CPUs wake up for timers of their own",
+            ),
+        ),
+        _ => {}
+    }
+    steps.write_if_there(
+        Kind::Sysctl,
+        "/proc/sys/kernel/watchdog_cpumask",
+        choice.housekeeping.to_string(),
+        Because(
+            "the lockup detector's timer and thread stay off the isolated CPUs",
+            "Linux, Documentation/admin-guide/lockup-watchdogs.rst",
+            "a lockup there is not noticed",
+        ),
+    );
+    steps.write_if_there(
+        Kind::Sysctl,
+        "/proc/sys/kernel/nmi_watchdog",
+        "0",
+        Because(
+            "its counter raises an NMI on every CPU, which nothing can mask",
+            "Linux, Documentation/admin-guide/sysctl/kernel.rst",
+            "hard lockups are not noticed",
+        ),
+    );
+    steps.write_if_there(
+        Kind::MachineCheck,
+        "/sys/devices/system/machinecheck/machinecheck0/check_interval",
+        "0",
+        Because(
+            "the search for corrected hardware errors interrupts every CPU, each five minutes by default",
+            "Linux, Documentation/arch/x86/x86_64/machinecheck.rst",
+            "corrected errors are noticed later, or not",
+        ),
+    );
+}
+
+fn fair_server(steps: &mut Steps, intent: &Intent, choice: &Choice) {
+    if steps.facts.machine.kernel.at_least(6, 12) != Some(true) || intent.profile != Profile::Poll {
+        return;
+    }
+    let known = |cpu: u32| steps.facts.machine.cpu(cpu).and_then(|cpu| cpu.fair_server_runtime_ns);
+    let there: Vec<u32> = choice.real_time.iter().filter(|cpu| known(*cpu).is_some()).collect();
+    if there.is_empty() {
+        steps.skip(
+            "fair server",
+            "its setting is in debugfs, which could not be read: a loop that never sleeps loses up to 50 ms a second \
+             to ordinary tasks on its CPU; read the machine as root, or keep its CPU free of any",
+        );
+    }
+    for cpu in there {
+        steps.write(
+            Kind::FairServer,
+            &format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"),
+            "0",
+            Disruption::None,
+            Because(
+                "the kernel would run waiting ordinary tasks ahead of a loop that never sleeps, and start the tick for it",
+                "Linux 6.12, kernel/sched/deadline.c; NV-Kernels issue 400",
+                "ordinary tasks on that CPU may starve, kernel threads bound to it among them",
+            ),
+        );
+    }
+}
+
+/// What a CPU in an idle state may take to leave it: the shallowest state that is one, since polling heats.
+fn shallowest(states: &[IdleState]) -> Option<u64> {
+    states.iter().map(|state| state.exit_latency_us).filter(|latency| *latency > 0).min()
+}
+
+fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
+    let everywhere = choice.isolated.is_empty();
+    let cpus = if everywhere { steps.facts.online() } else { choice.isolated.clone() };
+    let machine = steps.facts.machine;
+    let mut done = CpuSet::new();
+    let mut without_governor = CpuSet::new();
+    for id in cpus.iter() {
+        let Some(cpu) = machine.cpu(id) else { continue };
+        if cpu.governor.is_none() {
+            without_governor.insert(id);
+            continue;
+        }
+        if done.contains(id) {
+            continue;
+        }
+        done = done.or(&cpu.frequency_cpus);
+        let folder = format!("/sys/devices/system/cpu/cpu{id}/cpufreq");
+        steps.write(
+            Kind::Governor,
+            &format!("{folder}/scaling_governor"),
+            "performance",
+            Disruption::None,
+            Because(
+                "a CPU that must first speed up is late",
+                "Linux, Documentation/admin-guide/pm/cpufreq.rst; Documentation/core-api/real-time",
+                "power and heat",
+            ),
+        );
+        if let (Some(highest), false) = (cpu.max_frequency_khz, everywhere) {
+            steps.write(
+                Kind::Frequency,
+                &format!("{folder}/scaling_min_freq"),
+                highest.to_string(),
+                Disruption::None,
+                Because(
+                    "its frequency does not change: a change stops some processors for microseconds",
+                    "Linux, Documentation/admin-guide/pm/cpufreq.rst",
+                    "power and heat; a processor that gets too hot slows down all the same",
+                ),
+            );
+        }
+    }
+    if !without_governor.is_empty() {
+        steps.skip(
+            "governor",
+            format!(
+                "the kernel does not set the frequency of cpus {without_governor}: firmware or the host of a virtual \
+                 machine does"
+            ),
+        );
+    }
+    idle_states(steps, intent, if everywhere { cpus } else { choice.real_time.clone() });
+}
+
+fn idle_states(steps: &mut Steps, intent: &Intent, cpus: CpuSet) {
+    if matches!(intent.profile, Profile::Poll | Profile::Vm) {
+        return;
+    }
+    let mut without = CpuSet::new();
+    for id in cpus.iter() {
+        let states = steps.facts.machine.cpu(id).map(|cpu| cpu.idle_states.as_slice()).unwrap_or_default();
+        let limit = match (intent.profile, shallowest(states)) {
+            (_, None) => {
+                without.insert(id);
+                continue;
+            }
+            // A buffer of sound lasts a millisecond and more.
+            (Profile::Audio, Some(limit)) => limit.max(100),
+            (_, Some(limit)) => limit,
+        };
+        steps.write(
+            Kind::PmQos,
+            &format!("/sys/devices/system/cpu/cpu{id}/power/pm_qos_resume_latency_us"),
+            limit.to_string(),
+            Disruption::None,
+            Because(
+                "deeper idle states take longer to leave than the loop has; the shallowest stays, since polling heats",
+                "Linux, Documentation/admin-guide/pm/cpuidle.rst",
+                "power and heat, and less turbo for the other cores",
+            ),
+        );
+    }
+    if !without.is_empty() {
+        steps.skip("idle states", format!("cpus {without} have none that the kernel knows, or only polling"));
+    }
+}
+
+fn memory(steps: &mut Steps) {
+    for (kind, path, value, why) in [
+        (
+            Kind::Memory,
+            "/sys/kernel/mm/transparent_hugepage/enabled",
+            "madvise",
+            Because(
+                "pages are not joined behind programs' backs, which makes other CPUs forget translations",
+                "Linux, Documentation/admin-guide/mm/transhuge.rst",
+                "programs that did not ask for huge pages lose them",
+            ),
+        ),
+        (
+            Kind::Memory,
+            "/sys/kernel/mm/ksm/run",
+            "0",
+            Because(
+                "pages that are alike are not merged, which interrupts the CPUs that use them",
+                "Linux, Documentation/admin-guide/mm/ksm.rst",
+                "memory, where virtual machines are alike",
+            ),
+        ),
+        (
+            Kind::Sysctl,
+            "/proc/sys/kernel/numa_balancing",
+            "0",
+            Because(
+                "pages are not unmapped to see who uses them",
+                "Linux, Documentation/admin-guide/sysctl/kernel.rst",
+                "programs that wander between nodes keep their memory where it is",
+            ),
+        ),
+        (
+            Kind::Sysctl,
+            "/proc/sys/vm/compaction_proactiveness",
+            "0",
+            Because(
+                "memory is not moved about in the background",
+                "Linux, Documentation/admin-guide/sysctl/vm.rst",
+                "huge pages are found later",
+            ),
+        ),
+        (
+            Kind::Sysctl,
+            "/proc/sys/vm/swappiness",
+            "10",
+            Because(
+                "programs are paged out later",
+                "Linux, Documentation/admin-guide/sysctl/vm.rst",
+                "less memory for files that are read again",
+            ),
+        ),
+    ] {
+        steps.write_if_there(kind, path, value, why);
+    }
+}
+
+fn limits(steps: &mut Steps) {
+    steps.actions.push(Action {
+        kind: Kind::Limits,
+        target: LIMITS_FILE.to_string(),
+        value: LIMITS.to_string(),
+        reason: "members of the group realtime may use real-time policies and lock their memory, without being root"
+            .to_string(),
+        source: "limits.conf(5)".to_string(),
+        cost: "a program of a member can occupy a CPU for good; in force after the next login".to_string(),
+        disruption: Disruption::None,
+        verify: "ulimit -r -l".to_string(),
+        undo: format!("rm {LIMITS_FILE}"),
+    });
+}
