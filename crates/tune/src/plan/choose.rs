@@ -40,6 +40,7 @@ pub(super) fn choose(facts: &Facts, intent: &Intent, node: Option<u32>) -> Resul
         );
     }
     let mut choice = match &intent.cpus {
+        Wanted::Default => by_count(facts, 1, node)?,
         Wanted::Cores(count) => by_count(facts, *count, node)?,
         Wanted::Cpus(cpus) => as_asked(facts, intent, cpus)?,
     };
@@ -249,6 +250,10 @@ fn as_asked(facts: &Facts, intent: &Intent, cpus: &CpuSet) -> Result<Choice, Ref
             ),
         );
     }
+    let asked = cpus;
+    let whole = facts.whole_cores(asked);
+    // Without hardware threads a core is one CPU, by whichever of its threads it was named.
+    let cpus = if intent.nosmt { &whole } else { asked };
     let rest = online.without(cpus);
     if rest.is_empty() {
         return refuse(
@@ -263,10 +268,9 @@ fn as_asked(facts: &Facts, intent: &Intent, cpus: &CpuSet) -> Result<Choice, Ref
             format!("choose from {}", online.without(&boot_core)),
         );
     }
-    let whole = facts.whole_cores(cpus);
     let split = whole.without(cpus);
     let mut warnings = Vec::new();
-    if !split.is_empty() && !intent.nosmt {
+    if !split.is_empty() {
         if !intent.split_siblings {
             let shares_boot = !split.and(&boot_core).is_empty();
             let cure = if shares_boot {
@@ -306,10 +310,9 @@ fn as_asked(facts: &Facts, intent: &Intent, cpus: &CpuSet) -> Result<Choice, Ref
         }
     }
     let firsts = facts.cores.iter().filter_map(|core| core.cpus.and(cpus).iter().next()).collect();
-    let isolated = if intent.nosmt { whole } else { cpus.clone() };
     Ok(Choice {
-        housekeeping: online.without(&isolated),
-        isolated,
+        housekeeping: rest,
+        isolated: cpus.clone(),
         real_time: firsts,
         why: "as asked for".to_string(),
         warnings,

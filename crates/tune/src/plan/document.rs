@@ -35,6 +35,7 @@ pub struct Refusal {
 
 /// What to change on one machine, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Version of this document.
     pub schema_version: u32,
@@ -58,12 +59,15 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// What to know before doing it.
     pub warnings: Vec<String>,
+    /// What articles would have set, and where and why the plan differs.
+    pub articles: Vec<super::Article>,
     /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this plan.
     pub digest: String,
 }
 
 /// Which machine and which boot a plan was made for. What could not be read is absent and is not compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct MadeFor {
     /// The host's name.
     pub hostname: Option<String>,
@@ -77,6 +81,7 @@ pub struct MadeFor {
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Action {
     /// What kind of thing.
     pub kind: Kind,
@@ -130,8 +135,6 @@ pub enum Kind {
     Memory,
     /// Polling of the machine check; `target` is the file.
     MachineCheck,
-    /// Packets' receive steering of a network device's queues; `target` is the device, `value` a mask.
-    ReceiveSteering,
     /// CPUs that a systemd slice may use; `target` is the unit.
     Slice,
     /// An isolated partition of cgroup version 2; `target` is the folder, `value` the CPUs.
@@ -173,6 +176,7 @@ pub enum Disruption {
 
 /// What is not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Skipped {
     /// What.
     pub what: String,

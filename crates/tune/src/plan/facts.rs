@@ -106,12 +106,6 @@ impl<'a> Facts<'a> {
         self.machine.kernel.option(name)
     }
 
-    /// Whether the processor is an x86.
-    pub(super) fn x86(&self) -> bool {
-        let architecture = self.machine.architecture.as_deref().unwrap_or_default();
-        matches!(architecture, "x86_64" | "i686" | "i586" | "i486" | "i386")
-    }
-
     /// How many digits of a CPU mask the kernel prints: one CPU number for each that could be present.
     pub(super) fn mask(&self, cpus: &CpuSet) -> String {
         let highest = self.machine.possible.or(&self.online()).iter().max().unwrap_or_default();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the user wants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Intent {
     /// What the machine is for.
     pub profile: Profile,
@@ -18,12 +19,16 @@ pub struct Intent {
     pub no_reboot: bool,
     /// Whether a core may be split between real-time and ordinary work.
     pub split_siblings: bool,
+    /// Whether hardware threads are to be switched off for the whole machine (`nosmt`).
+    pub nosmt: bool,
 }
 
 /// Which CPUs are to be isolated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wanted {
+    /// One core, or none where the profile wants none.
+    Default,
     /// As many physical cores, chosen by the planner.
     Cores(u32),
     /// These CPUs, all hardware threads of a core together.

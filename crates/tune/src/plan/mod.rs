@@ -1,8 +1,140 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to change on a machine, and why: a pure function of facts and intent.
+//!
+//! The rules are numbered in the documentation (`docs/tune.md`): which cores (R1), the boot line (R2 to R4, R7), what
+//! is set while the machine runs (R5, R8, R9), hardware threads (R10), and that a plan never depends on what was set
+//! before (R11). What is not known of a machine is said, not guessed; what a kernel cannot do is left out and said.
 
+mod articles;
+mod choose;
 mod document;
+mod facts;
+mod identity;
 mod intent;
+pub mod line;
+pub mod runtime;
+pub mod view;
 
+use machine::Snapshot;
+use machine::snapshot::Device;
+
+use choose::Choice;
+use facts::Facts;
+
+pub use articles::{Article, Here, Theirs};
 pub use document::{Action, Answer, Disruption, Kind, MadeFor, Plan, Refusal, SCHEMA_VERSION, Skipped};
 pub use intent::{Intent, Profile, Wanted};
+
+/// What to change on `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be changed.
+pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<Plan, Refusal> {
+    if intent.profile == Profile::Server {
+        return choose::refuse(
+            "a server without deadlines loses by a plan: isolated CPUs and a real-time kernel cost throughput",
+            "leave the machine as it is, or choose the profile of what has a deadline (--profile periodic)",
+        );
+    }
+    let facts = Facts::of(machine);
+    let device = intent.device.as_deref().map(|name| find(machine, name)).transpose()?;
+    let choice = match intent.cpus {
+        // Sound shares its machine with a desktop, and its programs have many threads.
+        Wanted::Default if intent.profile == Profile::Audio => nothing_isolated(&facts),
+        _ => choose::choose(&facts, intent, device.and_then(|device| device.node))?,
+    };
+    let mut skipped = Vec::new();
+    let mut actions = line::line(&facts, intent, &choice, &mut skipped)?;
+    let mut warnings = choice.warnings.clone();
+    warnings.extend(line::foreign(&facts, &actions));
+    warnings.extend(about(&facts, intent, &choice, device));
+    let boot_line = line::text(&actions);
+    actions.extend(runtime::actions(&facts, intent, &choice, device, &mut skipped));
+    let articles = articles::articles(&facts, intent, &choice, &actions, &skipped);
+    Ok(Plan {
+        schema_version: SCHEMA_VERSION,
+        made_for: made_for.clone(),
+        intent: intent.clone(),
+        isolated: choice.isolated,
+        real_time: choice.real_time,
+        housekeeping: choice.housekeeping,
+        boot_line,
+        why: choice.why,
+        actions,
+        skipped,
+        warnings,
+        articles,
+        digest: String::new(),
+    }
+    .sealed())
+}
+
+fn nothing_isolated(facts: &Facts) -> Choice {
+    Choice {
+        housekeeping: facts.online(),
+        why: "none is isolated: sound's programs have many threads, which one isolated CPU each would not balance; ask \
+              for some with --cores"
+            .to_string(),
+        ..Choice::default()
+    }
+}
+
+fn find<'m>(machine: &'m Snapshot, name: &str) -> Result<&'m Device, Refusal> {
+    let found =
+        machine.devices.iter().find(|device| device.name == name || device.address.as_deref() == Some(name));
+    found.ok_or_else(|| {
+        let names = machine.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
+        Refusal {
+            reason: format!("there is no device '{name}' here, or it has no driver"),
+            cure: if names.is_empty() {
+                "leave --device out: no network or sound device was found".to_string()
+            } else {
+                format!("choose from {names}")
+            },
+        }
+    })
+}
+
+/// What to know of the machine as a whole.
+fn about(facts: &Facts, intent: &Intent, choice: &Choice, device: Option<&Device>) -> Vec<String> {
+    let machine = facts.machine;
+    let mut said = Vec::new();
+    if machine.kernel.release.is_none() {
+        said.push("the kernel's version is not known: the boot line is for Linux 5.6 and newer".to_string());
+    }
+    if machine.kernel.options.is_empty() {
+        said.push(
+            "the kernel's configuration is not known: what depends on it is left out, and isolcpus itself is not sure to act"
+                .to_string(),
+        );
+    }
+    if let Some(hypervisor) = &machine.hypervisor {
+        said.push(format!(
+            "a virtual machine ({hypervisor}): its CPUs wait for the host's, and idle states and firmware are the \
+             host's; have them pinned there"
+        ));
+    }
+    if let Some(container) = &machine.container {
+        said.push(format!("a container ({container}): the machine's settings are its host's to change"));
+    }
+    if let Some(owner) = machine.services.iter().find(|name| *name == "TuneD") {
+        said.push(format!(
+            "{owner} is active and would write its own values back: stop it, or let it own the machine"
+        ));
+    }
+    if machine.kernel.preemption != machine::snapshot::Preemption::RealTime
+        && intent.profile == Profile::Periodic
+    {
+        said.push(
+            "the kernel is not PREEMPT_RT: isolation makes peaks rarer, and bounds nothing; a periodic loop wants such a kernel"
+                .to_string(),
+        );
+    }
+    if let Some(device) = device.filter(|device| device.node.is_none() && facts.nodes().len() > 1) {
+        said.push(format!("which memory node {} is near to is not known", device.name));
+    }
+    if intent.no_reboot && !choice.isolated.is_empty() {
+        said.push(
+            "without a reboot, interrupts that drivers manage, RCU's callbacks and the tick stay on the isolated CPUs"
+                .to_string(),
+        );
+    }
+    said
+}

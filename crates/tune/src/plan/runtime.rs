@@ -30,7 +30,14 @@ struct Because(&'static str, &'static str, &'static str);
 
 impl Steps<'_> {
     /// Writes `value` to the file `path`.
-    fn write(&mut self, kind: Kind, path: &str, value: impl Into<String>, disruption: Disruption, why: Because) {
+    fn write(
+        &mut self,
+        kind: Kind,
+        path: &str,
+        value: impl Into<String>,
+        disruption: Disruption,
+        why: Because,
+    ) {
         let value = value.into();
         let before = match self.facts.machine.settings.get(path) {
             Some(before) => bracketed(before).to_string(),
@@ -124,7 +131,8 @@ fn partition(steps: &mut Steps, choice: &Choice) {
         return;
     }
     if !steps.facts.at_least(6, 1) {
-        steps.skip("partition", "isolated partitions are new in Linux 6.1: ordinary tasks stay on these CPUs");
+        steps
+            .skip("partition", "isolated partitions are new in Linux 6.1: ordinary tasks stay on these CPUs");
         return;
     }
     let source = "Linux, Documentation/admin-guide/cgroup-v2.rst";
@@ -256,8 +264,14 @@ fn kernel_work(steps: &mut Steps, choice: &Choice) {
         ),
     );
     for (path, why) in [
-        ("/sys/devices/virtual/workqueue/cpumask", "deferred work that is bound to no CPU runs on housekeeping CPUs"),
-        ("/sys/devices/virtual/workqueue/writeback/cpumask", "dirty pages are written back from housekeeping CPUs"),
+        (
+            "/sys/devices/virtual/workqueue/cpumask",
+            "deferred work that is bound to no CPU runs on housekeeping CPUs",
+        ),
+        (
+            "/sys/devices/virtual/workqueue/writeback/cpumask",
+            "dirty pages are written back from housekeeping CPUs",
+        ),
     ] {
         if steps.has(path) {
             let why = Because(

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan as text for people: what, why, at which cost, and what it disturbs.
+
+use std::fmt::Write;
+
+use super::articles::Here;
+use super::{Action, Disruption, Kind, Plan};
+
+/// Below this no line is made shorter.
+const NARROWEST: usize = 40;
+
+/// The plan in lines of at most `width` columns (a word that is longer stays whole); with what the articles would have
+/// set where `articles`.
+pub fn text(plan: &Plan, width: usize, articles: bool) -> String {
+    let mut page = Page { out: String::new(), width: width.max(NARROWEST) };
+    head(&mut page, plan);
+    let (boot, running): (Vec<&Action>, Vec<&Action>) =
+        plan.actions.iter().partition(|action| action.disruption == Disruption::Reboot);
+    section(&mut page, "On the boot line, in force after a reboot", &boot);
+    section(&mut page, "Set while the machine runs", &running);
+    if !plan.skipped.is_empty() {
+        page.title("Left out");
+        for skipped in &plan.skipped {
+            page.entry("  ", &format!("{}: {}", skipped.what, skipped.reason));
+        }
+    }
+    if articles {
+        page.title("What articles set, and what becomes of it here");
+        for article in &plan.articles {
+            page.entry("  ", &article.article);
+            for theirs in &article.settings {
+                let mark = match theirs.here {
+                    Here::Same => "same",
+                    Here::Other => "else",
+                    Here::LeftOut => "no",
+                };
+                page.entry("    ", &format!("{mark:5}{}", theirs.setting));
+                if !theirs.why.is_empty() {
+                    page.entry("           ", &theirs.why);
+                }
+            }
+        }
+    }
+    if !plan.warnings.is_empty() {
+        page.title("To know");
+        for warning in &plan.warnings {
+            page.entry("  - ", warning);
+        }
+    }
+    if !plan.boot_line.is_empty() {
+        page.title("The boot line");
+        let _ = writeln!(page.out, "{}", plan.boot_line);
+    }
+    page.out
+}
+
+fn head(page: &mut Page, plan: &Plan) {
+    let of = plan.made_for.hostname.as_deref().unwrap_or("this machine");
+    let kernel =
+        plan.made_for.kernel.as_deref().map(|kernel| format!(", Linux {kernel}")).unwrap_or_default();
+    page.entry("", &format!("A plan for {of}{kernel}; profile {}", plan.intent.profile.name()));
+    page.out.push('\n');
+    if plan.isolated.is_empty() {
+        page.entry("isolated      ", "none");
+    } else {
+        let idle = plan.isolated.without(&plan.real_time);
+        let rest = if idle.is_empty() {
+            String::new()
+        } else {
+            format!("; {idle} share their cores, keep them idle")
+        };
+        page.entry(
+            "isolated      ",
+            &format!("{} (real-time threads on {}{rest})", plan.isolated, plan.real_time),
+        );
+    }
+    page.entry("housekeeping  ", &plan.housekeeping.to_string());
+    page.entry("why these     ", &plan.why);
+}
+
+/// Actions with the same reason and value are one entry.
+fn section(page: &mut Page, title: &str, actions: &[&Action]) {
+    if actions.is_empty() {
+        return;
+    }
+    page.title(title);
+    let mut rest = actions;
+    while let Some(first) = rest.first() {
+        let same = |other: &&&Action| {
+            other.kind == first.kind && other.reason == first.reason && other.value == first.value
+        };
+        let alike = rest.iter().take_while(same).count();
+        let more = if alike > 1 { format!(", and {} more like it", alike - 1) } else { String::new() };
+        let brief = if first.disruption == Disruption::Brief { " (felt for a moment)" } else { "" };
+        page.entry("  ", &format!("{}{more}{brief}", what(first)));
+        page.entry("      ", &format!("why:  {}", first.reason));
+        page.entry("      ", &format!("cost: {}", first.cost));
+        rest = &rest[alike..];
+    }
+}
+
+/// The action in a few words.
+fn what(action: &Action) -> String {
+    let Action { target, value, .. } = action;
+    match action.kind {
+        Kind::BootParameter if value.is_empty() => target.clone(),
+        Kind::BootParameter => format!("{target}={value}"),
+        Kind::Irqs => format!("interrupts that can move: to cpus {value}"),
+        Kind::DeviceIrqs => format!("interrupts of {target}: to cpu {value}"),
+        Kind::IrqBalance => format!("irqbalance: leaves cpus {value} alone"),
+        Kind::KernelThreads => format!("kernel threads that can move: to cpus {value}"),
+        Kind::Slice => format!("{target}: cpus {value}"),
+        Kind::Partition => format!("isolated partition {target}: cpus {value}"),
+        Kind::Limits => format!("{target}: rtprio 98, memlock unlimited for @realtime"),
+        _ => format!("{target} = {value}"),
+    }
+}
+
+struct Page {
+    out: String,
+    width: usize,
+}
+
+impl Page {
+    fn title(&mut self, title: &str) {
+        let _ = writeln!(self.out, "\n{title}");
+    }
+
+    /// `text` in lines that begin below each other after `lead`.
+    fn entry(&mut self, lead: &str, text: &str) {
+        let indent = lead.chars().count();
+        // A label such as `why:  ` hangs too.
+        let hang = match text.split_once(": ") {
+            Some((label, rest)) if matches!(label, "why" | "cost") => {
+                indent + label.len() + 2 + (rest.len() - rest.trim_start().len())
+            }
+            _ => indent,
+        };
+        let mut line = lead.to_string();
+        let mut used = indent;
+        let mut fresh = true;
+        let label = &text[..hang - indent];
+        line.push_str(label);
+        used += label.chars().count();
+        for word in text[hang - indent..].split_whitespace() {
+            let length = word.chars().count();
+            if !fresh && used + 1 + length > self.width {
+                let _ = writeln!(self.out, "{}", line.trim_end());
+                line = " ".repeat(hang);
+                used = hang;
+                fresh = true;
+            }
+            if !fresh {
+                line.push(' ');
+                used += 1;
+            }
+            line.extend(word.chars().map(|c| if c.is_control() { '?' } else { c }));
+            used += length;
+            fresh = false;
+        }
+        let _ = writeln!(self.out, "{}", line.trim_end());
+    }
+}

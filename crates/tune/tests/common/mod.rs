@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Machines made of a description: what the planner would read of them. Each test uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+
+use machine::snapshot::{Cpu, Preemption};
+use machine::{CpuSet, Snapshot};
+use serde::Deserialize;
+use tune::plan::{Intent, Profile, Wanted};
+
+/// A machine in the vectors' file.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Topology {
+    pub name: String,
+    pub arch: String,
+    pub kernel: (u32, u32),
+    pub config: Vec<String>,
+    #[serde(default)]
+    pub tsc_watchdog_risk: bool,
+    pub device_node: Option<u32>,
+    pub cores: Vec<CpuSet>,
+    pub nodes: Vec<CpuSet>,
+    pub llc: Vec<CpuSet>,
+    #[serde(default)]
+    pub cluster: Vec<CpuSet>,
+    #[serde(default)]
+    pub capacity: BTreeMap<String, CpuSet>,
+}
+
+impl Topology {
+    pub fn snapshot(&self) -> Snapshot {
+        let mut machine = Snapshot::default();
+        let holding =
+            |sets: &[CpuSet], id| sets.iter().find(|set| set.contains(id)).cloned().unwrap_or_default();
+        for id in self.cores.iter().flat_map(|core| core.iter().collect::<Vec<_>>()) {
+            // As the reader does it: a CPU in several nodes is in none.
+            let nodes: Vec<u32> =
+                (0u32..).zip(&self.nodes).filter(|(_, node)| node.contains(id)).map(|(n, _)| n).collect();
+            let capacity = self.capacity.iter().find(|(_, cpus)| cpus.contains(id));
+            machine.cpus.push(Cpu {
+                id,
+                online: true,
+                node: if nodes.len() == 1 { Some(nodes[0]) } else { None },
+                siblings: holding(&self.cores, id),
+                last_cache_level: Some(3),
+                last_cache_cpus: holding(&self.llc, id),
+                cluster: holding(&self.cluster, id),
+                capacity: capacity.and_then(|(value, _)| value.parse().ok()),
+                ..Cpu::default()
+            });
+        }
+        machine.cpus.sort_by_key(|cpu| cpu.id);
+        machine.possible = machine.online();
+        machine.architecture = Some(if self.arch == "x86" { "x86_64" } else { "aarch64" }.to_string());
+        machine.tsc_watched = (self.arch == "x86").then_some(self.tsc_watchdog_risk);
+        machine.kernel.release = Some(format!("{}.{}.0", self.kernel.0, self.kernel.1));
+        machine.kernel.preemption = Preemption::RealTime;
+        for option in ["NO_HZ_FULL", "RCU_NOCB_CPU", "CPU_ISOLATION"] {
+            let value = if self.config.iter().any(|set| set == option) { "y" } else { "n" };
+            machine.kernel.options.insert(option.to_string(), value.to_string());
+        }
+        if let Some(node) = self.device_node {
+            machine.devices.push(machine::snapshot::Device {
+                name: "eth1".to_string(),
+                node: Some(node),
+                ..Default::default()
+            });
+        }
+        machine
+    }
+}
+
+/// What is asked, everything else being as usual.
+pub fn intent(profile: Profile, cpus: Wanted) -> Intent {
+    Intent { profile, cpus, device: None, no_reboot: false, split_siblings: false, nosmt: false }
+}
+
+/// The list of CPUs in `text`.
+pub fn cpus(text: &str) -> CpuSet {
+    text.parse().unwrap()
+}
