@@ -231,6 +231,7 @@ fn machine(noise: f64) -> Snapshot {
             ),
             config_sha256: Some("9f2c".repeat(16)),
             config_source: Some("/boot/config-6.18.3".into()),
+            ..Kernel::default()
         },
         cpus: (0..12).map(cpu).collect(),
         isolation: if isolated {
