@@ -7,12 +7,13 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
+use crate::registry;
 use crate::tree::Tree;
 
 /// Longest configuration that is read, packed or unpacked; a distribution's is about 0.3 MB.
 const LIMIT: u64 = 16 << 20;
 
-/// The options that a snapshot keeps, without `CONFIG_`: those that settings need, or that decide latency.
+/// Options that a snapshot keeps, without `CONFIG_`, besides those that settings of the table need.
 const KEPT: &[&str] = &[
     "ACPI_PROCESSOR",
     "AUDIT",
@@ -20,39 +21,66 @@ const KEPT: &[&str] = &[
     "CPUSETS",
     "CPU_FREQ",
     "CPU_FREQ_DEFAULT_GOV_PERFORMANCE",
+    "CPU_FREQ_STAT",
     "CPU_IDLE",
     "CPU_ISOLATION",
+    "DEBUG_ATOMIC_SLEEP",
+    "DEBUG_KMEMLEAK",
+    "DEBUG_LOCK_ALLOC",
+    "DEBUG_OBJECTS",
+    "DEBUG_PAGEALLOC",
     "DEBUG_PREEMPT",
     "EFI",
+    "EFI_DISABLE_RUNTIME",
+    "FTRACE_STARTUP_TEST",
     "GENERIC_IDLE_POLL_SETUP",
+    "GENERIC_IRQ_DEBUGFS",
     "HALTPOLL_CPUIDLE",
     "HARDLOCKUP_DETECTOR",
     "HIGH_RES_TIMERS",
     "HOTPLUG_SMT",
+    "HWLAT_TRACER",
     "HZ",
+    "IKCONFIG",
     "INTEL_IDLE",
+    "IRQSOFF_TRACER",
     "IRQ_FORCED_THREADING",
+    "KASAN",
+    "KCSAN",
+    "KMSAN",
     "KSM",
+    "LOCKDEP",
     "LOCKUP_DETECTOR",
+    "LOCK_STAT",
     "NO_HZ_COMMON",
     "NO_HZ_FULL",
     "NUMA_BALANCING",
+    "OSNOISE_TRACER",
     "PCIEASPM",
     "PREEMPT",
     "PREEMPT_DYNAMIC",
     "PREEMPT_LAZY",
+    "PREEMPT_NONE",
     "PREEMPT_RT",
+    "PREEMPT_RT_FULL",
+    "PREEMPT_TRACER",
+    "PREEMPT_VOLUNTARY",
     "PROC_SYSCTL",
     "PROVE_LOCKING",
     "PSI",
+    "RCU_BOOST",
     "RCU_LAZY",
     "RCU_NOCB_CPU",
     "RCU_NOCB_CPU_DEFAULT_ALL",
     "RT_GROUP_SCHED",
+    "RT_GROUP_SCHED_DEFAULT_DISABLED",
     "SCHED_DEBUG",
+    "SLUB_DEBUG_ON",
     "SMP",
     "SOFTLOCKUP_DETECTOR",
+    "TIMERLAT_TRACER",
     "TRANSPARENT_HUGEPAGE",
+    "UBSAN_TRAP",
     "USB",
     "X86_AMD_PSTATE",
     "X86_INTEL_PSTATE",
@@ -86,6 +114,8 @@ impl Config {
             format!("boot/config-{release}"),
             format!("lib/modules/{release}/config"),
             format!("usr/lib/modules/{release}/config"),
+            format!("lib/modules/{release}/build/.config"),
+            format!("usr/lib/ostree-boot/config-{release}"),
         ];
         installed.iter().find_map(|path| Some(Config::new(path, &tree.bytes(path, LIMIT)?)))
     }
@@ -100,7 +130,8 @@ impl Config {
         let set: BTreeMap<&str, &str> =
             self.text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect();
         let value = |name: &str| set.get(name).map_or("n", |value| value.trim()).to_string();
-        KEPT.iter().map(|name| (name.to_string(), value(name))).collect()
+        let needed = registry::all().flat_map(|setting| setting.needs.iter().chain(setting.idle_with));
+        KEPT.iter().chain(needed).map(|name| (name.to_string(), value(name))).collect()
     }
 
     /// Whether CONFIG_`option` is built in.

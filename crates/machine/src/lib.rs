@@ -17,6 +17,7 @@ mod config;
 pub mod cpuset;
 mod devices;
 mod identity;
+pub mod inventory;
 mod kernel;
 mod layout;
 mod power;
@@ -37,18 +38,33 @@ use tree::Tree;
 /// Reads the machine whose `/proc`, `/sys`, `/boot` and `/run` lie below `root`; `/` is the live one.
 pub fn read(root: &Path) -> Snapshot {
     let mut tree = Tree::new(root);
-    let mut machine = Snapshot::default();
-    identity::read(&mut tree, &mut machine);
-    let config = kernel::read(&mut tree, &mut machine.kernel);
-    topology::read(&mut tree, &mut machine);
-    layout::read(&mut tree, &mut machine);
-    devices::read(&mut tree, &mut machine);
-    settings::read(&mut tree, &mut machine);
-    power::read(&mut tree, &mut machine);
-    scheduler::read(&mut tree, &mut machine, config.as_ref());
-    machine.cgroup = cgroup::read(&mut tree);
-    machine.hypervisor = virtualisation::hypervisor(&mut tree);
-    machine.container = virtualisation::container(&mut tree);
+    let mut machine = basics(&mut tree);
     machine.unread = tree.unread();
+    machine
+}
+
+/// As [`read`], with the [`inventory::Inventory`]: threads, interrupts, settings, services, devices, the kernel's log.
+/// Some of it needs root; what was kept from us is named where it would stand.
+pub fn read_whole(root: &Path) -> Snapshot {
+    let mut tree = Tree::new(root);
+    let mut machine = basics(&mut tree);
+    machine.inventory = Some(Box::new(inventory::read(&mut tree, &machine)));
+    machine.unread = tree.unread();
+    machine
+}
+
+fn basics(tree: &mut Tree) -> Snapshot {
+    let mut machine = Snapshot::default();
+    identity::read(tree, &mut machine);
+    let config = kernel::read(tree, &mut machine.kernel);
+    topology::read(tree, &mut machine);
+    layout::read(tree, &mut machine);
+    devices::read(tree, &mut machine);
+    settings::read(tree, &mut machine);
+    power::read(tree, &mut machine);
+    scheduler::read(tree, &mut machine, config.as_ref());
+    machine.cgroup = cgroup::read(tree);
+    machine.hypervisor = virtualisation::hypervisor(tree);
+    machine.container = virtualisation::container(tree);
     machine
 }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::CpuSet;
+use crate::inventory::Inventory;
 
 /// What a machine is, as read at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +55,9 @@ pub struct Snapshot {
     pub settings: BTreeMap<String, String>,
     /// Services that keep house: `systemd`, `irqbalance`, `TuneD`.
     pub services: Vec<String>,
+    /// What an audit and a plan need beyond that; absent where it was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Box<Inventory>>,
     /// Files that could not be read, and why, `path: reason`.
     pub unread: Vec<String>,
 }

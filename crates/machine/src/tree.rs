@@ -8,13 +8,17 @@
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::CpuSet;
+use crate::inventory::Reading;
 
 /// Longest text that is read; `/proc/cpuinfo` of some thousand CPUs is longer, its head is enough.
 const TEXT_LIMIT: u64 = 1 << 20;
+/// Longest text that is kept of a single setting's file.
+const READING_LIMIT: u64 = 4096;
 /// Longest list of unread files; a machine with thousands of unreadable CPUs has one reason, not thousands.
 const UNREAD_LIMIT: usize = 50;
 /// Most entries of a folder that are looked at; `/proc` of a live machine has one per process.
@@ -122,6 +126,52 @@ impl Tree {
         set
     }
 
+    /// Whether this is the machine itself.
+    pub(crate) fn live(&self) -> bool {
+        !self.captured
+    }
+
+    /// Whether a file that is absent here is absent on the machine: in a captured tree only where all of it was taken,
+    /// which a file shows that every kernel has and that nobody takes for its own sake.
+    pub(crate) fn whole(&self) -> bool {
+        self.live() || self.exists("proc/sys/kernel/ostype")
+    }
+
+    /// What `path` says, or why it says nothing; `None` where that cannot be known of a captured tree.
+    pub(crate) fn reading(&self, path: &str) -> Option<Reading> {
+        let real = self.inside(path);
+        match real
+            .and_then(|real| if real.is_dir() { Ok(Vec::new()) } else { self.head(path, READING_LIMIT) })
+        {
+            Ok(bytes) => Some(Reading::Text(tidy(&bytes))),
+            Err(error) if absent(&error) => self.whole().then_some(Reading::Absent),
+            Err(error) => Some(Reading::Unreadable { unreadable: reason(&error) }),
+        }
+    }
+
+    /// The last part of where the link `path` leads.
+    pub(crate) fn link_name(&self, path: &str) -> Option<String> {
+        let target = fs::read_link(self.root.join(path)).ok()?;
+        Some(target.file_name()?.to_str()?.to_string())
+    }
+
+    /// Where `path` really lies, below the root.
+    pub(crate) fn real(&self, path: &str) -> Option<String> {
+        let real = self.inside(path).ok()?;
+        Some(real.strip_prefix(&self.root).ok()?.to_str()?.to_string())
+    }
+
+    /// Whether anybody, root included, may write `path` by its mode.
+    pub(crate) fn writable(&self, path: &str) -> Option<bool> {
+        let mode = fs::metadata(self.inside(path).ok()?).ok()?.permissions().mode();
+        Some(mode & 0o222 != 0)
+    }
+
+    /// Whether `path` is a folder.
+    pub(crate) fn is_folder(&self, path: &str) -> bool {
+        self.inside(path).is_ok_and(|real| real.is_dir())
+    }
+
     /// Whether `path` exists.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.inside(path).is_ok()
@@ -179,11 +229,19 @@ impl Tree {
     }
 
     fn note_error(&mut self, path: &str, error: &io::Error) {
-        if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
-            let reason = error.to_string();
-            self.note(path, reason.split(" (os error").next().unwrap_or_default().to_lowercase());
+        if !absent(error) {
+            self.note(path, reason(error));
         }
     }
+}
+
+fn absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The error in words, without its number.
+fn reason(error: &io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 /// Text without surrounding space; the device tree ends its strings with a NUL.

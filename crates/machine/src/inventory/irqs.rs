@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Interrupts and unbound workqueues: whose they are, and which CPUs they may use.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::CpuSet;
+use crate::tree::Tree;
+
+/// Most interrupts that are looked at.
+const MOST: usize = 8_192;
+
+/// One interrupt line.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Irq {
+    /// Its number.
+    pub number: u32,
+    /// Who handles it (`nvme0q1`, `eth0-rx-0`, …); empty: nobody.
+    pub actions: Vec<String>,
+    /// The controller's name (`PCI-MSI`, `GICv3`, …).
+    pub chip: Option<String>,
+    /// CPUs that were asked for (`smp_affinity_list`).
+    pub affinity: Option<CpuSet>,
+    /// CPUs that it is really delivered to (`effective_affinity_list`); absent where it could not be read.
+    pub effective: Option<CpuSet>,
+    /// Whether its affinity file may be written at all.
+    pub settable: Option<bool>,
+    /// Whether the kernel itself spreads it over CPUs, so that nobody may move it; known by debugfs alone.
+    pub managed: Option<bool>,
+}
+
+pub(super) fn read(tree: &mut Tree) -> Vec<Irq> {
+    let debug = tree.exists("sys/kernel/debug/irq/irqs");
+    let numbers = tree.numbered("proc/irq", "");
+    numbers.into_iter().take(MOST).map(|number| irq(tree, number, debug)).collect()
+}
+
+fn irq(tree: &mut Tree, number: u32, debug: bool) -> Irq {
+    let (proc, sys) = (format!("proc/irq/{number}"), format!("sys/kernel/irq/{number}"));
+    let actions = match tree.hint(&format!("{sys}/actions")) {
+        Some(text) => text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect(),
+        // Each handler has a folder there.
+        None => {
+            tree.names(&proc).into_iter().filter(|name| tree.is_folder(&format!("{proc}/{name}"))).collect()
+        }
+    };
+    Irq {
+        number,
+        actions,
+        chip: tree.hint(&format!("{sys}/chip_name")).filter(|name| !name.is_empty()),
+        affinity: tree.cpus(&format!("{proc}/smp_affinity_list")),
+        effective: tree.cpus(&format!("{proc}/effective_affinity_list")),
+        settable: tree.writable(&format!("{proc}/smp_affinity_list")),
+        managed: if debug {
+            tree.hint(&format!("sys/kernel/debug/irq/irqs/{number}"))
+                .map(|text| text.contains("IRQD_AFFINITY_MANAGED"))
+        } else {
+            None
+        },
+    }
+}
+
+/// Unbound workqueues that show themselves in sysfs, and the mask for all.
+pub(super) fn workqueues(tree: &mut Tree) -> BTreeMap<String, CpuSet> {
+    let folder = "sys/devices/virtual/workqueue";
+    let names = tree.names(folder);
+    names
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), tree.mask(&format!("{folder}/{name}/cpumask"))?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::made_of;
+
+    #[test]
+    fn names_whoever_handles_an_interrupt() {
+        let (_folder, mut tree) = made_of(&[
+            ("proc/irq/default_smp_affinity", "f\n"),
+            ("proc/irq/24/smp_affinity_list", "0-3\n"),
+            ("proc/irq/24/effective_affinity_list", "2\n"),
+            ("proc/irq/24/eth0-rx/x", ""),
+            ("proc/irq/30/smp_affinity_list", "1\n"),
+            ("sys/kernel/irq/30/actions", "nvme0q1,other\n"),
+            ("sys/kernel/irq/30/chip_name", "PCI-MSI\n"),
+            ("sys/kernel/debug/irq/irqs/30", "dstate: 0x1\n IRQD_AFFINITY_MANAGED\n"),
+            ("sys/devices/virtual/workqueue/cpumask", "f"),
+            ("sys/devices/virtual/workqueue/writeback/cpumask", "3"),
+        ]);
+        let irqs = read(&mut tree);
+        assert_eq!(irqs[0].actions, ["eth0-rx"]);
+        assert_eq!(irqs[0].effective.as_ref().unwrap().to_string(), "2");
+        assert_eq!((irqs[0].managed, irqs[1].managed), (None, Some(true)));
+        assert_eq!(
+            (irqs[1].actions.len(), irqs[1].chip.as_deref(), irqs[1].settable),
+            (2, Some("PCI-MSI"), Some(true))
+        );
+        let queues: Vec<_> =
+            workqueues(&mut tree).into_iter().map(|(name, cpus)| format!("{name} {cpus}")).collect();
+        assert_eq!(queues, ["writeback 0-1"]);
+    }
+}

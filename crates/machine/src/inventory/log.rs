@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's log: only lines in which it says what became of a parameter, or that something went wrong.
+//!
+//! Live it is `/dev/kmsg`, which `kernel.dmesg_restrict` keeps from all but root; of a captured tree, and as a second
+//! choice, `/var/log/dmesg`. The ring may have lost its beginning; then a line that is not there proves nothing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::live;
+use crate::registry::{self, line_matches};
+use crate::tree::Tree;
+
+/// Most lines that are kept.
+const LINES: usize = 200;
+
+/// What matters besides what the table of settings names.
+const MORE: &[&str] = &[
+    "Unknown kernel command line parameters",
+    "RT throttling activated",
+    "DL replenish lagged too much",
+    "Marking TSC unstable",
+    "TSC found unstable",
+    "timekeeping watchdog*unstable",
+    "rcu_sched self-detected stall",
+    "rcu_preempt self-detected stall",
+    "rcu*detected stalls on CPUs",
+    "scheduling while atomic",
+    "Fair server disabled",
+    "EFI runtime services",
+    "Core temperature above threshold",
+    "x86/split lock",
+    "blocked for more than",
+    "soft lockup",
+];
+
+/// Lines of the kernel's log that matter.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Log {
+    /// Where it was read; absent: nowhere.
+    pub source: Option<String>,
+    /// Why it could not be read, where it is there.
+    pub unread: Option<String>,
+    /// Whether it reaches back to the beginning, so that a line that is not here was never written.
+    pub from_boot: bool,
+    /// The lines, at most 200, without time stamps.
+    pub lines: Vec<String>,
+}
+
+impl Log {
+    /// The lines that `pattern` means; `*` stands for anything.
+    pub fn matching<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a str> {
+        self.lines.iter().map(String::as_str).filter(move |line| line_matches(pattern, line))
+    }
+}
+
+pub(super) fn read(tree: &mut Tree) -> Log {
+    let patterns = registry::boot().flat_map(|setting| setting.rejected.iter().chain(setting.accepted));
+    let patterns: Vec<&str> = patterns.copied().chain(MORE.iter().copied()).collect();
+    let mut log = Log::default();
+    if tree.live() {
+        let path = "/dev/kmsg";
+        let mut first = None;
+        let read = live::kernel_log(|line, number| {
+            first.get_or_insert(number);
+            keep(&mut log.lines, &patterns, line);
+        });
+        match read {
+            Ok(()) if first.is_some() => {
+                return Log { source: Some(path.into()), from_boot: first == Some(0), ..log };
+            }
+            Ok(()) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
+                log.unread = Some(format!("{path}: {reason}"));
+            }
+        }
+    }
+    let path = "var/log/dmesg";
+    if let Some(text) = tree.hint(path) {
+        // The kernel's banner comes first.
+        log.from_boot = text.lines().take(3).any(|line| line.contains("Linux version"));
+        for line in text.lines() {
+            keep(&mut log.lines, &patterns, line);
+        }
+        log.source = Some(format!("/{path}"));
+        log.unread = None;
+    }
+    log
+}
+
+fn keep(lines: &mut Vec<String>, patterns: &[&str], line: &str) {
+    if lines.len() < LINES && patterns.iter().any(|pattern| line_matches(pattern, line)) {
+        let text =
+            line.split_once("] ").filter(|(stamp, _)| stamp.starts_with('[')).map_or(line, |(_, text)| text);
+        lines.push(text.chars().take(1000).map(|c| if c.is_control() { ' ' } else { c }).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::made_of;
+
+    #[test]
+    fn keeps_the_lines_that_matter_without_their_stamps() {
+        let text = "[    0.000000] Linux version 6.12.1\n\
+            [    0.1] Housekeeping: nohz unsupported. Build with CONFIG_NO_HZ_FULL\n\
+            [    0.2] Something else\n\
+            [    0.3] \x1b[31mUnknown kernel command line parameters \"foo\", will be passed to user space.\n";
+        let log = read(&mut made_of(&[("var/log/dmesg", text)]).1);
+        assert_eq!(log.source.as_deref(), Some("/var/log/dmesg"));
+        assert!(log.from_boot);
+        assert_eq!(log.lines.len(), 2);
+        assert_eq!(log.matching("nohz unsupported").count(), 1);
+        assert!(log.lines[1].starts_with(" [31mUnknown"), "{:?}", log.lines);
+    }
+
+    #[test]
+    fn a_log_that_is_not_there_has_no_source() {
+        assert_eq!(read(&mut made_of(&[]).1), Log::default());
+    }
+}

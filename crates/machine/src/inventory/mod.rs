@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an audit and a plan need beyond the bundle's [`Snapshot`]: settings as they stand, threads, interrupts, services,
+//! devices, limits, the kernel's log.
+//!
+//! A file that was looked at is in [`Inventory::files`], with its text, as absent, or with the reason why it could not be
+//! read: an audit that calls "may not be read" a fault is worse than none. What a captured tree lacks is in none of them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::boot::{self, Boot};
+use crate::tree::Tree;
+use crate::{CpuSet, Snapshot};
+
+mod devices;
+mod files;
+mod irqs;
+mod live;
+mod log;
+mod power;
+mod services;
+mod session;
+mod system;
+mod threads;
+
+pub use devices::{Coalescing, Interface};
+pub use irqs::Irq;
+pub use log::Log;
+pub use power::{CpuPower, DmaLatency, Frequency};
+pub use services::{Group, Services};
+pub use session::{Limit, Session};
+pub use system::{Distribution, Installed, RootDevice};
+pub use threads::{Policy, Thread};
+
+/// What an audit and a plan need beyond the rest of the snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Inventory {
+    /// Whether the machine itself was read, or a tree that has all of it: what is absent there is absent.
+    pub whole: bool,
+    /// Whether root read it.
+    pub as_root: bool,
+    /// Files of settings, by path, with what they say.
+    pub files: BTreeMap<String, Reading>,
+    /// What boots the machine.
+    pub boot: Boot,
+    /// Lines of the kernel's log that matter here.
+    pub log: Log,
+    /// Threads; ordinary ones of a process that are alike are one entry.
+    pub threads: Vec<Thread>,
+    /// Interrupts.
+    pub irqs: Vec<Irq>,
+    /// Which CPUs each unbound workqueue that shows itself in sysfs may use.
+    pub workqueues: BTreeMap<String, CpuSet>,
+    /// Frequency policies.
+    pub frequencies: Vec<Frequency>,
+    /// What else a CPU's power management says.
+    pub cpu_power: Vec<CpuPower>,
+    /// The limit on wakeup latency that programs ask for.
+    pub dma_latency: DmaLatency,
+    /// Services, and control groups with CPUs of their own.
+    pub services: Services,
+    /// What this session may do.
+    pub session: Session,
+    /// Loaded modules.
+    pub modules: Vec<String>,
+    /// Network interfaces that are devices.
+    pub interfaces: Vec<Interface>,
+    /// Drivers of graphics devices.
+    pub graphics: Vec<String>,
+    /// The distribution.
+    pub distribution: Distribution,
+    /// Kernels that are installed.
+    pub kernels: Vec<Installed>,
+    /// The device of the root file system.
+    pub root_device: RootDevice,
+    /// The processor's maker (`GenuineIntel`, …) as it says itself.
+    pub cpu_vendor: Option<String>,
+    /// The processor's flags that matter here.
+    pub cpu_flags: Vec<String>,
+    /// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers.
+    pub clock_resolution_ns: Option<u64>,
+}
+
+/// What a file says, or why it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Reading {
+    /// Its text, without surrounding space; empty for a folder.
+    Text(String),
+    /// It could not be read.
+    Unreadable {
+        /// Why.
+        unreadable: String,
+    },
+    /// The machine has no such file.
+    Absent,
+}
+
+impl Inventory {
+    /// The text of a file, where there is one.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        match self.files.get(path)? {
+            Reading::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether a module is loaded.
+    pub fn has_module(&self, name: &str) -> bool {
+        self.modules.iter().any(|module| module == name)
+    }
+}
+
+pub(crate) fn read(tree: &mut Tree, machine: &Snapshot) -> Inventory {
+    let cpuinfo = tree.hint("proc/cpuinfo").unwrap_or_default();
+    let root_device = system::root_device(tree, machine.kernel.release.as_deref());
+    let mut inventory = Inventory {
+        whole: tree.whole(),
+        as_root: tree.live() && live::is_root(),
+        files: files::read(tree, machine),
+        boot: boot::read_tree(tree),
+        log: log::read(tree),
+        threads: threads::read(tree),
+        irqs: irqs::read(tree),
+        workqueues: irqs::workqueues(tree),
+        frequencies: power::frequencies(tree),
+        cpu_power: power::cpus(tree, machine),
+        dma_latency: power::dma_latency(tree),
+        session: session::read(tree),
+        modules: system::modules(tree),
+        interfaces: devices::interfaces(tree),
+        graphics: devices::graphics(tree),
+        distribution: system::distribution(tree),
+        kernels: system::kernels(tree, &root_device),
+        root_device,
+        cpu_vendor: crate::identity::field(&cpuinfo, "vendor_id").map(str::to_string),
+        cpu_flags: system::cpu_flags(&cpuinfo),
+        clock_resolution_ns: tree.live().then(live::clock_resolution_ns).flatten(),
+        ..Inventory::default()
+    };
+    inventory.services = services::read(tree, &inventory.threads);
+    inventory
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the session that asks may do: limits, capabilities, groups, and what configuration promises.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tree::Tree;
+
+/// Groups that distributions and guides give real-time rights to.
+const GROUPS: &[&str] = &["audio", "dialout", "jackuser", "pipewire", "realtime", "rt", "rtkit"];
+
+/// What the session that asks may do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Session {
+    /// Its user's number.
+    pub uid: Option<u32>,
+    /// Its user's name.
+    pub user: Option<String>,
+    /// Effective capabilities, as bits.
+    pub capabilities: Option<u64>,
+    /// Whether system calls are filtered (`Seccomp`): 0 no, 1 strict, 2 by a filter.
+    pub seccomp: Option<u32>,
+    /// Groups that it is in now.
+    pub groups: BTreeSet<u32>,
+    /// Limits, by the kernel's name (`Max realtime priority`).
+    pub limits: BTreeMap<String, Limit>,
+    /// Groups of the system that have to do with real time: number and members.
+    pub known_groups: BTreeMap<String, (u32, Vec<String>)>,
+    /// Lines of limits.conf and limits.d that name `rtprio`, `memlock`, `nice` or `rttime`, `file: line`.
+    pub rules: Vec<String>,
+}
+
+/// A limit of the session; absent: unlimited.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Limit {
+    /// What holds now.
+    pub soft: Option<u64>,
+    /// How far it may be raised.
+    pub hard: Option<u64>,
+}
+
+impl Session {
+    /// Whether it has the capability with this number (capabilities(7)).
+    pub fn capable(&self, number: u32) -> Option<bool> {
+        self.capabilities.map(|bits| bits & (1 << number) != 0)
+    }
+}
+
+pub(super) fn read(tree: &mut Tree) -> Session {
+    let status = tree.hint("proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let uid: Option<u32> = field("Uid").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    Session {
+        uid,
+        user: uid.and_then(|uid| user(&tree.hint("etc/passwd").unwrap_or_default(), uid)),
+        capabilities: field("CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok()),
+        seccomp: field("Seccomp").and_then(|mode| mode.parse().ok()),
+        groups: field("Groups")
+            .unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|id| id.parse().ok())
+            .collect(),
+        limits: limits(&tree.hint("proc/self/limits").unwrap_or_default()),
+        known_groups: known_groups(&tree.hint("etc/group").unwrap_or_default()),
+        rules: rules(tree),
+    }
+}
+
+fn user(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_string())
+    })
+}
+
+/// A line is a name of several words, then soft, hard and mostly a unit, with spaces between.
+fn limits(text: &str) -> BTreeMap<String, Limit> {
+    let value = |word: &str| if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) };
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| value(word).is_some())?;
+        let (soft, hard) = (value(words[at])?, value(words.get(at + 1)?)?);
+        Some((words[..at].join(" "), Limit { soft, hard }))
+    };
+    text.lines().filter_map(line).filter(|(name, _)| name.starts_with("Max ")).collect()
+}
+
+fn known_groups(text: &str) -> BTreeMap<String, (u32, Vec<String>)> {
+    let line = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, id, members] = fields[..] else { return None };
+        let members = members.split(',').filter(|member| !member.is_empty()).map(str::to_string).collect();
+        GROUPS.contains(&name).then_some((name.to_string(), (id.parse().ok()?, members)))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// In the order in which pam_limits reads them.
+fn rules(tree: &mut Tree) -> Vec<String> {
+    let folder = "etc/security/limits.d";
+    let names = tree.names(folder).into_iter().filter(|name| name.ends_with(".conf"));
+    let files: Vec<String> = std::iter::once("etc/security/limits.conf".to_string())
+        .chain(names.map(|name| format!("{folder}/{name}")))
+        .collect();
+    let mut rules = Vec::new();
+    for file in files {
+        let text = tree.hint(&file).unwrap_or_default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+            if words.len() == 4
+                && ["rtprio", "memlock", "nice", "rttime"].contains(&words[2])
+                && rules.len() < 100
+            {
+                rules.push(format!("/{file}: {}", words.join(" ")));
+            }
+        }
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::made_of;
+
+    #[test]
+    fn reads_limits_groups_and_rules() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+            Max locked memory         8388608              unlimited            bytes     \n\
+            Max realtime priority     0                    95                             \n\
+            Max nonsense              many                 few\n";
+        let session = read(
+            &mut made_of(&[
+                ("proc/self/limits", limits),
+                ("proc/self/status", "Uid:\t1000\t1000\t1000\t1000\nGroups:\t4 29 1000 \nCapEff:\t0000000000800000\nSeccomp:\t2\n"),
+                ("etc/passwd", "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
+                ("etc/group", "audio:x:29:ann,bob\nrealtime:x:998:\nbroken:x\nwheel:x:10:ann\n"),
+                ("etc/security/limits.conf", "# @audio - rtprio 95\nann soft nofile 10\n"),
+                ("etc/security/limits.d/95-rt.conf", "@realtime - rtprio 95 # for the robot\n@realtime - memlock\n"),
+                ("etc/security/limits.d/README", "x - rtprio 1\n"),
+            ])
+            .1,
+        );
+        assert_eq!(session.limits["Max realtime priority"], Limit { soft: Some(0), hard: Some(95) });
+        assert_eq!(session.limits["Max locked memory"], Limit { soft: Some(8_388_608), hard: None });
+        assert_eq!((session.limits.len(), session.user.as_deref()), (2, Some("ann")));
+        assert_eq!(
+            (session.capable(23), session.capable(14), session.seccomp),
+            (Some(true), Some(false), Some(2))
+        );
+        assert_eq!(session.known_groups["audio"], (29, vec!["ann".to_string(), "bob".to_string()]));
+        assert_eq!(session.known_groups.len(), 2);
+        assert_eq!(session.rules, ["/etc/security/limits.d/95-rt.conf: @realtime - rtprio 95"]);
+    }
+}

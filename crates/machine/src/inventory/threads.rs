@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads: policy, priority, where they may run and where they last ran.
+//!
+//! From `/proc/PID/stat` and `status`. In a container's process namespace there are no kernel threads to be seen. Ordinary
+//! threads of one process with the same affinity are one entry, since a machine may have tens of thousands.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::CpuSet;
+use crate::tree::Tree;
+
+/// Most processes that are looked at.
+const PROCESSES: usize = 20_000;
+/// Most threads of one process that are looked at.
+const THREADS: usize = 2_000;
+/// `PF_KTHREAD` and `PF_NO_SETAFFINITY` (include/linux/sched.h).
+const KERNEL_THREAD: u32 = 0x0020_0000;
+const BOUND: u32 = 0x0400_0000;
+
+/// A thread, or several ordinary ones of a process that are alike.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Thread {
+    /// Its number.
+    pub id: u32,
+    /// Its process.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is one of the kernel's.
+    #[serde(skip_serializing_if = "is_default")]
+    pub kernel: bool,
+    /// Whether the kernel refuses to move it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub bound: bool,
+    /// Its scheduling policy.
+    #[serde(skip_serializing_if = "is_default")]
+    pub policy: Policy,
+    /// Its real-time priority.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority: u32,
+    /// Where it may run.
+    pub cpus: CpuSet,
+    /// Where it last ran.
+    pub last_cpu: Option<u32>,
+    /// How many ordinary threads of its process are alike, itself among them; 0 and 1 are one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub alike: u32,
+    /// Locked memory of its process in KiB (real-time threads only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locked_kib: Option<u64>,
+    /// Memory of its process in KiB (real-time threads only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_kib: Option<u64>,
+    /// Its control group of version 2 (real-time threads only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+}
+
+/// A scheduling policy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// SCHED_OTHER.
+    #[default]
+    Other,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_RR.
+    RoundRobin,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_DEADLINE.
+    Deadline,
+    /// SCHED_EXT.
+    Ext,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Policy {
+    /// The kernel's number (include/uapi/linux/sched.h).
+    fn of(number: u32) -> Policy {
+        match number {
+            1 => Policy::Fifo,
+            2 => Policy::RoundRobin,
+            3 => Policy::Batch,
+            5 => Policy::Idle,
+            6 => Policy::Deadline,
+            7 => Policy::Ext,
+            _ => Policy::Other,
+        }
+    }
+
+    /// Whether it goes before every ordinary task.
+    pub fn is_real_time(self) -> bool {
+        matches!(self, Policy::Fifo | Policy::RoundRobin | Policy::Deadline)
+    }
+}
+
+impl Thread {
+    /// Whether it goes before every ordinary task.
+    pub fn is_real_time(&self) -> bool {
+        self.policy.is_real_time()
+    }
+}
+
+pub(super) fn read(tree: &mut Tree) -> Vec<Thread> {
+    let mut threads: Vec<Thread> = Vec::new();
+    for process in tree.numbered("proc", "").into_iter().take(PROCESSES) {
+        let folder = format!("proc/{process}");
+        let Some(main) = thread(tree, &folder, process, process) else { continue };
+        if main.kernel {
+            threads.push(main);
+            continue;
+        }
+        let first = threads.len();
+        let main_alone = tree.hint(&format!("{folder}/stat")).and_then(|stat| thread_count(&stat)) == Some(1);
+        let ids = if main_alone { vec![process] } else { tree.numbered(&format!("{folder}/task"), "") };
+        for id in ids.into_iter().take(THREADS) {
+            let next = if id == process {
+                Some(main.clone())
+            } else {
+                thread(tree, &format!("{folder}/task/{id}"), id, process)
+            };
+            let Some(next) = next else { continue };
+            let alike = |known: &&mut Thread| {
+                !next.is_real_time()
+                    && !known.is_real_time()
+                    && known.cpus == next.cpus
+                    && known.policy == next.policy
+            };
+            match threads[first..].iter_mut().find(alike) {
+                Some(known) => known.alike = known.alike.max(1) + 1,
+                None => threads.push(next),
+            }
+        }
+    }
+    threads
+}
+
+fn thread(tree: &Tree, folder: &str, id: u32, process: u32) -> Option<Thread> {
+    let mut thread = from_stat(&tree.hint(&format!("{folder}/stat"))?)?;
+    (thread.id, thread.process) = (id, process);
+    let status = tree.hint(&format!("{folder}/status")).unwrap_or_default();
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    thread.cpus = field("Cpus_allowed_list").and_then(|list| list.parse().ok()).unwrap_or_default();
+    if thread.is_real_time() && !thread.kernel {
+        let kib = |name| field(name)?.strip_suffix("kB")?.trim().parse().ok();
+        thread.locked_kib = kib("VmLck");
+        thread.resident_kib = kib("VmRSS");
+        let groups = tree.hint(&format!("{folder}/cgroup")).unwrap_or_default();
+        thread.cgroup = groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_string);
+    }
+    Some(thread)
+}
+
+/// proc_pid_stat(5) counts from 1; what follows the name begins with field 3.
+fn from_stat(stat: &str) -> Option<Thread> {
+    let (head, tail) = stat.rsplit_once(')')?;
+    let name = head.split_once('(')?.1;
+    let fields: Vec<&str> = tail.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u32>().ok();
+    let flags = field(9)?;
+    Some(Thread {
+        name: name.chars().take(64).map(|c| if c.is_control() { ' ' } else { c }).collect(),
+        kernel: flags & KERNEL_THREAD != 0,
+        bound: flags & BOUND != 0,
+        last_cpu: field(39),
+        priority: field(40).unwrap_or(0),
+        policy: Policy::of(field(41).unwrap_or(0)),
+        ..Thread::default()
+    })
+}
+
+fn thread_count(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(20 - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::made_of;
+
+    /// A `stat` line.
+    fn stat(name: &str, flags: u32, threads: u32, cpu: u32, priority: u32, policy: u32) -> String {
+        let zeros = |count: usize| ["0"; 40][..count].join(" ");
+        format!(
+            "7 ({name}) S 2 0 0 0 -1 {flags} {} {threads} {} {cpu} {priority} {policy}",
+            zeros(10),
+            zeros(18)
+        )
+    }
+
+    #[test]
+    fn tells_kernel_threads_policies_and_what_may_be_moved() {
+        let files = [
+            ("proc/2/stat".to_string(), stat("kthreadd", 0x0020_8040, 1, 0, 0, 0)),
+            ("proc/15/stat".to_string(), stat("migration/0", 0x0420_8040, 1, 0, 99, 1)),
+            ("proc/15/status".to_string(), "Name:\tx\nCpus_allowed_list:\t0\n".to_string()),
+            ("proc/40/stat".to_string(), stat("a) b", 0, 3, 1, 0, 0)),
+            ("proc/40/status".to_string(), "Cpus_allowed_list:\t0-3\n".to_string()),
+            ("proc/40/task/40/stat".to_string(), String::new()),
+            ("proc/40/task/41/stat".to_string(), stat("a) b", 0, 3, 1, 0, 0)),
+            ("proc/40/task/41/status".to_string(), "Cpus_allowed_list:\t0-3\n".to_string()),
+            ("proc/40/task/42/stat".to_string(), stat("loop", 0, 3, 3, 80, 1)),
+            (
+                "proc/40/task/42/status".to_string(),
+                "VmLck:\t  10 kB\nVmRSS:\t 30 kB\nCpus_allowed_list:\t3\n".to_string(),
+            ),
+            ("proc/40/task/42/cgroup".to_string(), "0::/user.slice\n".to_string()),
+            ("proc/50/stat".to_string(), "50 (cut".to_string()),
+        ];
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let threads = read(&mut made_of(&files).1);
+        let seen: Vec<_> =
+            threads.iter().map(|t| (t.id, t.process, t.name.as_str(), t.kernel, t.alike)).collect();
+        assert_eq!(
+            seen,
+            [
+                (2, 2, "kthreadd", true, 0),
+                (15, 15, "migration/0", true, 0),
+                (40, 40, "a) b", false, 2),
+                (42, 40, "loop", false, 0)
+            ]
+        );
+        assert!(threads[1].bound && threads[1].is_real_time() && !threads[0].bound);
+        let last = &threads[3];
+        assert_eq!(
+            (last.priority, last.last_cpu, last.locked_kib, last.resident_kib),
+            (80, Some(3), Some(10), Some(30))
+        );
+        assert_eq!((last.policy, last.cgroup.as_deref()), (Policy::Fifo, Some("/user.slice")));
+    }
+}
