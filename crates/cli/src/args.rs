@@ -21,6 +21,7 @@ mod measure;
 mod prove;
 mod report;
 mod run;
+mod tune;
 
 pub use self::compare::CompareArgs;
 pub use self::export::ExportArgs;
@@ -36,6 +37,7 @@ pub use self::measure::MeasureArgs;
 pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
+pub use self::tune::{ProfileName, TunePlanArgs, TuneVerb, TuneWanted};
 
 /// From a stock Linux machine to a proven deadline.
 #[derive(Debug, Parser)]
@@ -91,6 +93,9 @@ pub enum Verb {
     /// Runs a command with affinity, policy and priority set up in the right order
     #[command(after_help = run::HELP)]
     Run(RunArgs),
+    /// Plans what to change on a machine for a deadline, does it, checks it and takes it back
+    #[command(subcommand, after_help = tune::HELP)]
+    Tune(TuneVerb),
     /// Writes JSON schemas, man pages and shell completions below a folder
     #[command(hide = true)]
     Generate(GenerateArgs),

@@ -15,6 +15,7 @@ use evidence::verdict::Verdict;
 use evidence::{Error, Result};
 use lab::build::Built;
 use schemars::{Schema, schema_for};
+use tune::plan::Answer;
 
 use crate::args::{Cli, GenerateArgs};
 use crate::output::{Exit, Outcome};
@@ -34,7 +35,7 @@ pub fn run(args: &GenerateArgs) -> Outcome {
 }
 
 /// Every document that another program may read.
-fn documents() -> [(&'static str, Schema); 13] {
+fn documents() -> [(&'static str, Schema); 14] {
     [
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
@@ -47,6 +48,7 @@ fn documents() -> [(&'static str, Schema); 13] {
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
+        ("tune-plan", schema_for!(Answer)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),
     ]

@@ -12,3 +12,4 @@ pub mod measure;
 pub mod prove;
 pub mod report;
 pub mod run;
+pub mod tune;

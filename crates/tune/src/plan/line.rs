@@ -109,7 +109,7 @@ fn isolation(
         name: "isolcpus",
         value: format!("{flags}{isolated}"),
         reason: "the scheduler moves nothing there by itself, and interrupts that drivers manage stay away where they can",
-        source: "Linux, kernel/sched/isolation.c; the article on the Jetson Orin found it alone enough (159 to 15 us)",
+        source: "Linux, kernel/sched/isolation.c; kernel-parameters.txt",
         cost: "these CPUs do only what is pinned to them, one thread each; nothing balances between them",
         verify: "cat /sys/devices/system/cpu/isolated",
     });

@@ -12,6 +12,7 @@ mod facts;
 mod identity;
 mod intent;
 pub mod line;
+pub mod list;
 pub mod runtime;
 pub mod view;
 

@@ -34,9 +34,9 @@ pub fn text(plan: &Plan, width: usize, articles: bool) -> String {
                     Here::Other => "else",
                     Here::LeftOut => "no",
                 };
-                page.entry("    ", &format!("{mark:5}{}", theirs.setting));
+                page.entry(&format!("    {mark:6}"), &theirs.setting);
                 if !theirs.why.is_empty() {
-                    page.entry("           ", &theirs.why);
+                    page.entry("            ", &theirs.why);
                 }
             }
         }

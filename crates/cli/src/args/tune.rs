@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator tune …`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{OUTPUT, Output};
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+A plan is made of the machine and of what is wanted, and changes nothing. Each
+line of it has a reason, a source, a cost, a way to check it and a way back.
+
+Examples:
+  isolator tune plan --cores 2
+  isolator tune plan --profile poll --device eth1 --json plan.json
+  isolator tune plan --no-reboot --compare
+
+Exit status: 0 done; 1 it could not be done or planned, and one line says why.";
+
+/// `isolator tune …`
+#[derive(Debug, Subcommand)]
+pub enum TuneVerb {
+    /// Says what to change, why and at which cost; changes nothing
+    Plan(TunePlanArgs),
+}
+
+/// What the machine is for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ProfileName {
+    /// A loop that sleeps until its next period: control, motion, EtherCAT
+    Periodic,
+    /// A loop that never sleeps: packet polling, trading
+    Poll,
+    /// Sound, with a desktop around it
+    Audio,
+    /// Virtual CPUs that are pinned
+    Vm,
+    /// Throughput, no deadline
+    Server,
+}
+
+/// `isolator tune plan`
+#[derive(Debug, Args)]
+pub struct TunePlanArgs {
+    /// What is wanted.
+    #[command(flatten)]
+    pub wanted: TuneWanted,
+    /// Plan for the machine whose /proc and /sys lie below this folder
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Plan for the machine in this snapshot
+    #[arg(long, value_name = "FILE", conflicts_with = "root")]
+    pub snapshot: Option<PathBuf>,
+    /// Show what articles would have set, and where and why the plan differs
+    #[arg(long, help_heading = OUTPUT)]
+    pub compare: bool,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// What is wanted of a machine.
+#[derive(Debug, Args)]
+pub struct TuneWanted {
+    /// What the machine is for
+    #[arg(long, value_enum, value_name = "NAME", default_value = "periodic")]
+    pub profile: ProfileName,
+    /// Isolate this many physical cores [default: 1; for audio none]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub cores: Option<String>,
+    /// Isolate these CPUs, all hardware threads of a core together
+    #[arg(long, value_name = "LIST", conflicts_with = "cores", allow_hyphen_values = true)]
+    pub cpus: Option<String>,
+    /// The device that the program talks to (eth1, card0, 0000:03:00.0): its memory node, its interrupts
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Only what needs no reboot
+    #[arg(long)]
+    pub no_reboot: bool,
+    /// Switch hardware threads off for the whole machine
+    #[arg(long)]
+    pub nosmt: bool,
+    /// Take CPUs though others of their cores are left to the system
+    #[arg(long)]
+    pub split_siblings: bool,
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator tune plan`: what to change on this machine, or on a captured one.
+
+use std::fs;
+use std::path::Path;
+
+use ::tune::plan::{Answer, Intent, MadeFor, Profile, Refusal, SCHEMA_VERSION, Wanted, list, plan, view};
+use evidence::Error;
+use machine::Snapshot;
+
+use crate::args::{ProfileName, TunePlanArgs, TuneWanted};
+use crate::output::{Exit, Outcome};
+
+pub fn run(args: &TunePlanArgs) -> Outcome {
+    args.out.ready()?;
+    let answer = answer(args)?;
+    args.out.json(&answer)?;
+    match answer {
+        Answer::Plan(plan) => {
+            args.out.say(view::text(&plan, args.out.style().width, args.compare).trim_end());
+            Ok(Exit::Held)
+        }
+        Answer::Refused { refused, .. } => Err(refused.into()),
+    }
+}
+
+fn answer(args: &TunePlanArgs) -> Result<Answer, Box<dyn std::error::Error>> {
+    let (machine, made_for) = match &args.snapshot {
+        Some(path) => {
+            let machine = snapshot(path)?;
+            let made_for = MadeFor {
+                hostname: machine.hostname.clone(),
+                kernel: machine.kernel.release.clone(),
+                ..MadeFor::default()
+            };
+            (machine, made_for)
+        }
+        None => {
+            if !args.root.is_dir() {
+                let why = "there is no such folder";
+                return Err(
+                    Error::new("read the machine below", args.root.display(), why, "check the path").into()
+                );
+            }
+            let machine = machine::read(&args.root);
+            let made_for = MadeFor::here(&args.root, &machine);
+            (machine, made_for)
+        }
+    };
+    let planned = intent(&args.wanted).and_then(|intent| plan(&machine, &made_for, &intent));
+    Ok(match planned {
+        Ok(plan) => Answer::Plan(Box::new(plan)),
+        Err(refused) => Answer::Refused { schema_version: SCHEMA_VERSION, refused },
+    })
+}
+
+/// What is wanted, as the planner takes it.
+pub fn intent(wanted: &TuneWanted) -> Result<Intent, Refusal> {
+    let cpus = match (&wanted.cores, &wanted.cpus) {
+        (_, Some(text)) => Wanted::Cpus(list::cpus(text)?),
+        (Some(text), None) => Wanted::Cores(list::count(text)?),
+        (None, None) => Wanted::Default,
+    };
+    Ok(Intent {
+        profile: profile(wanted.profile),
+        cpus,
+        device: wanted.device.clone(),
+        no_reboot: wanted.no_reboot,
+        split_siblings: wanted.split_siblings,
+        nosmt: wanted.nosmt,
+    })
+}
+
+fn profile(name: ProfileName) -> Profile {
+    match name {
+        ProfileName::Periodic => Profile::Periodic,
+        ProfileName::Poll => Profile::Poll,
+        ProfileName::Audio => Profile::Audio,
+        ProfileName::Vm => Profile::Vm,
+        ProfileName::Server => Profile::Server,
+    }
+}
+
+/// The snapshot in a file: alone, or as the `machine` of a bundle's manifest.
+fn snapshot(path: &Path) -> Result<Snapshot, Error> {
+    let text = fs::read_to_string(path).map_err(|error| Error::io("read", path, &error))?;
+    let cure = "give a snapshot, or a bundle's manifest.json";
+    let wrong = |why: String| Error::new("read the snapshot", path.display(), why, cure);
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("no JSON: {error}")))?;
+    let inner = value.get("machine").cloned().unwrap_or(value);
+    if inner.get("cpus").is_none() {
+        return Err(wrong("it has no CPUs".to_string()));
+    }
+    serde_json::from_value(inner).map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator tune plan`: on a made-up machine of four cores with two threads each, and on captured ones.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::*;
+use tempfile::TempDir;
+
+/// Cores 0,4 1,5 2,6 3,7; Linux 6.12 with everything that isolation needs.
+fn machine() -> TempDir {
+    let root = folder();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    for list in ["present", "online", "possible"] {
+        write(&format!("sys/devices/system/cpu/{list}"), "0-7\n");
+    }
+    for cpu in 0..8 {
+        let core = cpu % 4;
+        write(
+            &format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"),
+            &format!("{core},{}\n", core + 4),
+        );
+    }
+    write("proc/sys/kernel/osrelease", "6.12.1\n");
+    write("proc/sys/kernel/hostname", "bench\n");
+    write("proc/cmdline", "root=/dev/sda1 idle=poll\n");
+    write("boot/config-6.12.1", "CONFIG_CPU_ISOLATION=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_NO_HZ_FULL=y\n");
+    root
+}
+
+#[track_caller]
+fn plan(root: &Path, args: &str) -> Ran {
+    let mut all = vec!["tune", "plan", "--root", root.to_str().unwrap()];
+    all.extend(args.split(' ').filter(|arg| !arg.is_empty()).map(|arg| if arg == "''" { "" } else { arg }));
+    isolator(folder().path(), &all)
+}
+
+#[test]
+fn a_plan_says_what_and_why_in_text_and_in_json() {
+    let root = machine();
+    let line =
+        "isolcpus=managed_irq,domain,2-3,6-7 irqaffinity=0-1,4-5 rcu_nocbs=2-3,6-7 rcu_nocb_poll skew_tick=1";
+    let text = plan(root.path(), "--cores 2").ended(0).stdout;
+    assert!(text.contains(&format!("\nThe boot line\n{line}\n")), "{text}");
+    assert!(text.contains("idle=poll, which no plan has"), "{text}");
+    assert!(text.lines().filter(|row| !row.contains(line)).all(|row| row.chars().count() <= 100), "{text}");
+    let ran = plan(root.path(), "--cores 2 --json --quiet").ended(0);
+    let document = ran.json();
+    assert_eq!(document["boot_line"], line);
+    assert_eq!((&document["isolated"], &document["housekeeping"]), (&"2-3,6-7".into(), &"0-1,4-5".into()));
+    let first = &document["actions"][0];
+    for field in ["kind", "target", "value", "reason", "source", "cost", "disruption", "verify", "undo"] {
+        assert!(first[field].is_string(), "{field} in {first:#}");
+    }
+    assert!(ran.stderr.is_empty());
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused_with_the_cure() {
+    let root = machine();
+    for (args, line) in [
+        (
+            "--cpus 0-7",
+            "cannot plan: that isolates every CPU, and nothing is left for the system itself; leave at least cpu 0 out",
+        ),
+        (
+            "--cpus 0,4",
+            "cannot plan: cpu 0 is the boot CPU, which interrupts and timekeeping fall back to; choose from 1-3,5-7",
+        ),
+        (
+            "--cpus 3",
+            "cannot plan: cpus 7 share cores with the CPUs named, and work on them slows those; add them (--cpus 3,7), \
+             switch hardware threads off (--nosmt), or insist with --split-siblings",
+        ),
+        (
+            "--cpus 4",
+            "cannot plan: cpus 0 share cores with the CPUs named, and work on them slows those; choose from 1-3,5-7",
+        ),
+        (
+            "--cpus 3,8",
+            "cannot plan: cpus 8 do not exist, and a kernel drops the whole list then; choose from 0-7",
+        ),
+        ("--cpus 3,7,3", "cannot plan: cpu 3 is named twice; name each once (--cpus 3,7)"),
+        (
+            "--cpus 4-N",
+            "cannot plan: 'N' in a list of CPUs means something else to each kernel and tool; write the number of the last \
+             CPU instead",
+        ),
+        (
+            "--cpus ''",
+            "cannot plan: the list of CPUs is empty; name some (--cpus 2-3), or say how many cores (--cores 1)",
+        ),
+        ("--cores 0", "cannot plan: no core is asked for; ask for at least one (--cores 1)"),
+        (
+            "--cores 4",
+            "cannot plan: 4 cores cannot be isolated: of 4, at most 3 can, since the boot CPU's, and at least one on every \
+             memory node with CPUs, are for everything else; ask for at most 3 (--cores 3)",
+        ),
+        (
+            "--device eth1",
+            "cannot plan: there is no device 'eth1' here, or it has no driver; leave --device out: no network or sound \
+             device was found",
+        ),
+        (
+            "--profile server",
+            "cannot plan: a server without deadlines loses by a plan: isolated CPUs and a real-time kernel cost \
+             throughput; leave the machine as it is, or choose the profile of what has a deadline (--profile periodic)",
+        ),
+    ] {
+        plan(root.path(), args).refused(line);
+    }
+    plan(&root.path().join("absent"), "").line();
+}
+
+#[test]
+fn a_refusal_is_json_too_with_status_1() {
+    let ran = plan(machine().path(), "--cpus 0 --json").ended(1);
+    let refused = &ran.json()["refused"];
+    assert!(refused["reason"].as_str().unwrap().contains("boot CPU"));
+    assert_eq!(refused["cure"], "choose from 1-3,5-7");
+}
+
+#[test]
+fn articles_are_compared_with_the_plan() {
+    let text = plan(machine().path(), "--cores 2 --compare").ended(0).stdout;
+    for said in [
+        "no    kthread_cpus=0-1,4-5",
+        "same  isolcpus=managed_irq,domain,2-3,6-7",
+        "no    amd_idle.max_cstate=1",
+        "same  rcu_nocb_poll",
+    ] {
+        assert!(text.contains(said), "{said} in {text}");
+    }
+}
