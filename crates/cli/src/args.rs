@@ -22,6 +22,7 @@ mod prove;
 mod report;
 mod run;
 mod tune;
+mod why;
 
 pub use self::compare::CompareArgs;
 pub use self::export::ExportArgs;
@@ -38,6 +39,7 @@ pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
 pub use self::tune::{ProfileName, TunePlanArgs, TuneVerb, TuneWanted};
+pub use self::why::WhyArgs;
 
 /// From a stock Linux machine to a proven deadline.
 #[derive(Debug, Parser)]
@@ -75,6 +77,9 @@ pub enum Verb {
     /// Prints the table of one or more bundles, and writes their HTML report
     #[command(after_help = report::HELP)]
     Report(ReportArgs),
+    /// What caused the spikes of a bundle, the worst first, and what to do about it
+    #[command(after_help = why::HELP)]
+    Why(WhyArgs),
     /// Sets two runs side by side, if the same was asked of both
     #[command(after_help = compare::HELP)]
     Compare(CompareArgs),

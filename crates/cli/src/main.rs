@@ -66,6 +66,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Measure(args) => verbs::measure::run(args),
         Verb::Load(args) => verbs::load::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
+        Verb::Why(args) => verbs::why::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),

@@ -4,30 +4,10 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::*;
 use serde_json::Value;
-
-fn published() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema")
-}
-
-fn read(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
-    serde_json::from_str(&text).unwrap()
-}
-
-#[track_caller]
-fn conforms(document: &Value, schema: &str) {
-    let validator =
-        jsonschema::validator_for(&read(&published().join(format!("{schema}.schema.json")))).unwrap();
-    let wrong =
-        validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect::<Vec<_>>();
-    assert!(wrong.is_empty(), "{wrong:#?} in {document:#}");
-    // A schema that takes anything would let everything pass.
-    assert!(!validator.is_valid(&Value::Object(Default::default())), "{schema}");
-}
 
 /// A field and whether its value is of the right kind.
 type Field<'a> = (&'a str, fn(&Value) -> bool);

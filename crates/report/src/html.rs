@@ -18,6 +18,7 @@ use crate::lab::{self, Lab};
 use crate::runs::{Run, Runs};
 use crate::taints::{self, Group};
 use crate::text;
+use crate::why::{self, Why};
 
 /// Lab runs whose outcomes a headline names: they come in whole series.
 const MOST_IN_HEADLINE: usize = 3;
@@ -45,6 +46,7 @@ struct Page {
     time: Vec<Panels>,
     persistence: Vec<Pictures>,
     spikes: Vec<SpikeTable>,
+    why: Vec<Why>,
     tails: Vec<TailRow>,
     run_names: Vec<String>,
     machine: Vec<Fact>,
@@ -169,6 +171,7 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
         time: runs.kinds.iter().filter_map(|kind| timeline::panels(&runs, kind)).collect(),
         persistence,
         spikes: runs.all.iter().map(|run| figures::spikes(run, several)).collect(),
+        why: runs.all.iter().map(|run| why::of(run.mark(several), run.bundle)).collect(),
         tails: figures::tails(&runs),
         run_names: runs.all.iter().map(|run| text::clean(&run.name)).collect(),
         machine: facts::machine(bundles),

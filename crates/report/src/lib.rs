@@ -19,5 +19,6 @@ mod scale;
 mod taints;
 pub mod terminal;
 mod text;
+mod why;
 
 pub use html::html;

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-const SECTIONS: [&str; 13] = [
+const SECTIONS: [&str; 14] = [
     "verdict",
     "maxima",
     "figures",
@@ -23,6 +23,7 @@ const SECTIONS: [&str; 13] = [
     "time",
     "persistence",
     "spikes",
+    "why",
     "tail",
     "machine",
     "asked",
@@ -61,10 +62,11 @@ addEventListener("load", () => {
     sections: Object.fromEntries(all("section").map(s => [s.id, box(s)])),
     frames: all("svg.frame").map(box),
     texts: all("svg.frame text").map(t => [t.textContent, ...box(t)]),
+    timelines: all("svg.timeline").map(box), lists: all(".when li > *").map(box),
     tables: all(".scroll").map(box),
     unfolded: all(".unfold").map(box),
     headings: all("h1,h2,h3").map(h => +h.tagName[1]),
-    unnamed: all("svg.frame").filter(s => !named(s)).length,
+    unnamed: all("svg.frame, svg.timeline").filter(s => !named(s)).length,
   };
   const pre = document.createElement("pre"); pre.id = "measured"; pre.textContent = JSON.stringify(found);
   document.body.append(pre);
@@ -152,7 +154,9 @@ fn is_laid_out_within(found: &Value, width: u32, sections: &[&str], charts: usiz
         let [left, right, ..] = numbers(text)[..] else { panic!("{text}") };
         assert!(left >= 0.0 && right <= window, "{text} is cut off at {window}");
     }
-    for part in ["tables", "unfolded"].iter().flat_map(|part| found[*part].as_array().unwrap()) {
+    for part in
+        ["tables", "unfolded", "timelines", "lists"].iter().flat_map(|part| found[*part].as_array().unwrap())
+    {
         assert!(numbers(part)[1] <= window, "{part} in {window}");
     }
     assert_eq!(found["unnamed"], 0, "charts without a title and a description");
@@ -184,7 +188,13 @@ fn a_page_is_whole_on_a_desk_on_a_phone_and_on_paper() {
         let page = folder().join(name);
         std::fs::write(&page, html).unwrap();
         for width in [1280, 360] {
-            is_laid_out_within(&laid_out(browser, &page, width), width, &SECTIONS, 10);
+            let found = laid_out(browser, &page, width);
+            is_laid_out_within(&found, width, &SECTIONS, 10);
+            let timelines = found["timelines"].as_array().unwrap();
+            assert!(
+                !timelines.is_empty() && timelines.iter().all(|one| numbers(one)[2] > 250.0),
+                "{timelines:?}"
+            );
         }
     }
 

@@ -5,7 +5,8 @@ mod common;
 
 use common::{Plan, lab as of_a_lab};
 use evidence::document::ProveDocument;
-use report::terminal::{Style, comparison, lab, table};
+use evidence::why::{Question, WhyDocument};
+use report::terminal::{Style, comparison, lab, table, why};
 
 const PLAIN: Style = Style { color: false, width: 120 };
 
@@ -168,4 +169,41 @@ fn a_lab_run_that_is_no_result_says_so_last() {
 fn virtual_time_is_named_in_the_table() {
     let text = table(&ProveDocument::of(&of_a_lab::virtual_time("virtual", 1.0)), PLAIN);
     assert!(text.contains("latencies in thousands of virtual nanoseconds"), "{text}");
+}
+
+fn why_of(style: Style) -> String {
+    let bundle = plan(Plan::before()).in_memory();
+    let document = WhyDocument::of(&bundle, &Question { top: 20, ..Question::default() });
+    assert_eq!(document.spikes.len(), 20);
+    why(&document, style)
+}
+
+#[test]
+fn spikes_are_told_by_cause_with_their_timeline_and_what_to_do() {
+    let text = why_of(PLAIN);
+    for part in [
+        "causes collected by bpf; 12 events were lost",
+        "not seen: the firmware's interrupts",
+        "Kernel thread kworker/3:1H took the most of ",
+        "IPI call function do_sync_core",
+        "sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch",
+        "woken by irq 45",
+        "program runs   unexplained ",
+        "sibling cpu 7 meanwhile: thread stress-ng-cpu",
+        "advice: move irq 45 off cpu 2: echo 0 > /proc/irq/45/smp_affinity_list",
+        "suspects: irq 45 nvme0q3 (12), softirq BLOCK (9)",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn a_timeline_fits_its_terminal() {
+    for width in [60, 80, 100, 200] {
+        let text = why_of(Style { color: false, width });
+        for line in text.lines() {
+            assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
+        }
+    }
+    assert!(!why_of(PLAIN).contains('\u{1b}'));
 }

@@ -12,6 +12,7 @@ use evidence::export::WithBuckets;
 use evidence::lab::{GateDocument, LabDocument, MatrixDocument};
 use evidence::manifest::{Manifest, Spike};
 use evidence::verdict::Verdict;
+use evidence::why::WhyDocument;
 use evidence::{Error, Result};
 use lab::build::Built;
 use schemars::{Schema, schema_for};
@@ -35,8 +36,8 @@ pub fn run(args: &GenerateArgs) -> Outcome {
 }
 
 /// Every document that another program may read.
-fn documents() -> [(&'static str, Schema); 14] {
-    [
+fn documents() -> Vec<(&'static str, Schema)> {
+    vec![
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
         ("export", schema_for!(WithBuckets)),
@@ -51,6 +52,7 @@ fn documents() -> [(&'static str, Schema); 14] {
         ("tune-plan", schema_for!(Answer)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),
+        ("why", schema_for!(WhyDocument)),
     ]
 }
 

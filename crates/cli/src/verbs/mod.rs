@@ -13,3 +13,4 @@ pub mod prove;
 pub mod report;
 pub mod run;
 pub mod tune;
+pub mod why;

@@ -275,3 +275,26 @@ pub fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
+
+/// Where the schemas are.
+pub fn published() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema")
+}
+
+/// A file of JSON.
+pub fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Fails unless a published schema takes `document`.
+#[track_caller]
+pub fn conforms(document: &Value, schema: &str) {
+    let validator =
+        jsonschema::validator_for(&read(&published().join(format!("{schema}.schema.json")))).unwrap();
+    let wrong =
+        validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect::<Vec<_>>();
+    assert!(wrong.is_empty(), "{wrong:#?} in {document:#}");
+    // A schema that takes anything would let everything pass.
+    assert!(!validator.is_valid(&Value::Object(Default::default())), "{schema}");
+}

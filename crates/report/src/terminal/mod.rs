@@ -7,6 +7,7 @@
 mod column;
 mod comparison;
 mod lab;
+mod why;
 
 use std::collections::BTreeSet;
 
@@ -21,6 +22,7 @@ use crate::{taints, text};
 
 pub use comparison::comparison;
 pub use lab::{gate, lab, matrix};
+pub use why::why;
 
 /// How to write for the terminal at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ pub mod lab;
 
 use std::path::{Path, PathBuf};
 
-use evidence::cause::{Cause, Kind};
+use evidence::cause::{Cause, Causes, Collector, Kind, OnSibling, Sender};
 use evidence::histogram::index;
 use evidence::manifest::{
     Asked, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, Second, Spike, State, WrittenBy,
@@ -172,7 +172,13 @@ impl Plan {
             not_run: if self.tainted { not_run } else { Vec::new() },
             notes: vec!["cpu_dma_latency was held at 0 us while measuring and let go afterwards".into()],
             taints: if self.tainted { taints } else { Vec::new() },
-            causes: None,
+            causes: Some(Causes {
+                collector: Collector::Bpf,
+                could_not_see: vec![
+                    "the firmware's interrupts: the counter of this processor cannot be read".into(),
+                ],
+                lost_events: 12,
+            }),
         }
     }
 
@@ -363,12 +369,35 @@ fn spikes(row: &Row) -> Vec<Spike> {
         wall_time: Some("2026-03-01T10:00:17.123456Z".into()),
         latency_ns: second.max_ns,
         missed: second.missed,
-        causes: match second.second % 2 {
-            0 => vec![Cause::timed(Kind::Tick, "sched_timer", 700, 8_612)],
-            _ => Vec::new(),
-        },
-        unexplained_ns: Some(second.max_ns / 5),
-        siblings: Vec::new(),
+        causes: causes(second.second, second.max_ns),
+        unexplained_ns: (second.second % 3 < 2)
+            .then_some(second.max_ns / [50, 5][second.second as usize % 2]),
+        siblings: vec![OnSibling {
+            cpu: 7,
+            cause: Cause::timed(Kind::Thread, "stress-ng-cpu", 0, second.max_ns),
+        }],
     };
     above.take(500).map(spike).collect()
+}
+
+/// What took `length_ns`, but for a remainder: a worker that an interrupt woke, the tick, or nothing but suspects.
+fn causes(which: u32, length_ns: u64) -> Vec<Cause> {
+    let share = |percent| length_ns * percent / 100;
+    match which % 3 {
+        0 => {
+            let mut worker = Cause::timed(Kind::Kthread, "kworker/3:1H", share(2), share(90));
+            worker.detail = Some("woken by irq 45".into());
+            let mut ipi = Cause::timed(Kind::Ipi, "call function do_sync_core", share(40), share(5));
+            ipi.sender = Some(Sender {
+                cpu: Some(0),
+                pid: Some(4211),
+                comm: Some("echo".into()),
+                function: Some("do_sync_core".into()),
+                call_site: Some("text_poke_bp_batch".into()),
+            });
+            vec![Cause::timed(Kind::Irq, "45 nvme0q3", share(1), share(1)), worker, ipi]
+        }
+        1 => vec![Cause::timed(Kind::Tick, "sched_timer", 700, share(80))],
+        _ => vec![Cause::suspect(Kind::Irq, "45 nvme0q3", 12), Cause::suspect(Kind::Softirq, "BLOCK", 9)],
+    }
 }

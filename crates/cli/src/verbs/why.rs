@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator why`: the spikes of a bundle by their causes, from the evidence alone.
+
+use evidence::Bundle;
+use evidence::why::{Question, WhyDocument};
+use machine::CpuSet;
+
+use crate::args::WhyArgs;
+use crate::output::{Exit, Outcome};
+
+pub fn run(args: &WhyArgs) -> Outcome {
+    let bundle = Bundle::open(&args.bundle)?;
+    let question = Question { top: args.top, cpus: args.cpu.clone(), load: args.load.clone() };
+    sensible(&bundle, &question)?;
+    let document = WhyDocument::of(&bundle, &question);
+    args.out.json(&document)?;
+    args.out.say(&report::terminal::why(&document, args.out.style()));
+    Ok(Exit::Held)
+}
+
+/// Refuses a question about what was not measured: an empty answer would read as "no spikes".
+fn sensible(bundle: &Bundle, question: &Question) -> Result<(), String> {
+    let rows = &bundle.manifest.rows;
+    let measured: CpuSet = rows.iter().map(|row| row.key.cpu).collect();
+    if let Some(cpus) = question.cpus.as_ref().filter(|cpus| !cpus.iter().any(|cpu| measured.contains(cpu))) {
+        let has = if measured.is_empty() { "none".to_string() } else { measured.to_string() };
+        return Err(format!(
+            "cannot tell of cpu {cpus}: the bundle measured {has}; choose from these with --cpu"
+        ));
+    }
+    if let (Some(load), false) = (&question.load, rows.iter().any(|row| question.is_load(&row.key.load))) {
+        let mut loads: Vec<_> = rows.iter().map(|row| row.key.load.as_str()).collect();
+        loads.dedup();
+        let has = if loads.is_empty() { "none".to_string() } else { loads.join(", ") };
+        return Err(format!(
+            "cannot tell of load {load}: the bundle measured {has}; choose from these with --load"
+        ));
+    }
+    Ok(())
+}

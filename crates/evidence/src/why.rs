@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator why`: the spikes of a bundle by their causes, the worst first. Pure: evidence in, a document out.
+
+mod advice;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use machine::CpuSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{Cause, Collector, Kind, OnSibling};
+use crate::manifest::{Manifest, SCHEMA_VERSION, Spike};
+use crate::reader::Bundle;
+
+pub use timeline::{Segment, timeline};
+
+/// Spikes told of where the user does not say how many.
+pub const TOP: usize = 20;
+
+/// A remainder above this share of a spike is said.
+pub const MUCH_UNEXPLAINED: f64 = 0.1;
+
+/// A part of a spike below this share gives no advice.
+const WORTH_ADVICE: f64 = 0.1;
+
+/// Which spikes are asked about.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// How many to tell of; [`TOP`] is what people can read.
+    pub top: usize,
+    /// Only those of these CPUs.
+    pub cpus: Option<CpuSet>,
+    /// Only those under this load.
+    pub load: Option<String>,
+}
+
+impl Question {
+    /// Whether it is about `load`; one with a command goes by its name alone.
+    pub fn is_load(&self, load: &str) -> bool {
+        self.load.as_ref().is_none_or(|asked| asked == load || load.split('=').next() == Some(asked))
+    }
+
+    fn asks_for(&self, cpu: u32, load: &str) -> bool {
+        self.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu)) && self.is_load(load)
+    }
+}
+
+/// `isolator why --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyDocument {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The bundle's path.
+    pub bundle: String,
+    /// What collected the causes; absent where nothing did.
+    pub collector: Option<Collector>,
+    /// Events that were lost because a buffer was full.
+    pub lost_events: u64,
+    /// What the collector could not see, and what would show it.
+    pub could_not_see: Vec<String>,
+    /// Why there is little or nothing to tell, and what to do.
+    pub notes: Vec<String>,
+    /// Spikes that the question is about, those that are not listed in the bundle included.
+    pub spikes_seen: u64,
+    /// Those of them that the bundle lists; `by_cause` counts these.
+    pub spikes_listed: u64,
+    /// The worst spikes, the longest first.
+    pub spikes: Vec<Explained>,
+    /// What caused all listed spikes together, by the time it took, the most first.
+    pub by_cause: Vec<ByCause>,
+    /// What is missing in the bundle.
+    pub missing: Vec<String>,
+}
+
+/// One spike and what made it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explained {
+    /// When it began (the timer was due, or the gap opened), CLOCK_MONOTONIC.
+    pub time_ns: u64,
+    /// The same moment since the row began.
+    pub at_ns: u64,
+    /// The same moment as wall time, RFC 3339 in UTC.
+    pub wall_time: Option<String>,
+    /// The measured CPU.
+    pub cpu: u32,
+    /// The load it was measured under.
+    pub load: String,
+    /// The probe.
+    pub probe: String,
+    /// The period, for a periodic probe.
+    pub period_ns: Option<u64>,
+    /// How late, or how long.
+    pub length_ns: u64,
+    /// Periods missed because of it.
+    pub missed: u64,
+    /// The part that no cause explains; absent where nothing with times was collected.
+    pub unexplained_ns: Option<u64>,
+    /// Whether that is more than a tenth of it.
+    pub much_unexplained: bool,
+    /// What took the CPU, in the order of its beginning; suspects last.
+    pub causes: Vec<Cause>,
+    /// What siblings of the CPU did meanwhile.
+    pub siblings: Vec<OnSibling>,
+    /// What took most of it; absent where nothing with times was collected.
+    pub mostly: Option<Named>,
+    /// What to do about what took much of it.
+    pub advice: Vec<String>,
+}
+
+/// A cause without its times.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Named {
+    /// Its kind.
+    pub kind: Kind,
+    /// Which one.
+    pub name: String,
+}
+
+/// All occurrences of one cause in the listed spikes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ByCause {
+    /// Its kind.
+    pub kind: Kind,
+    /// Which one.
+    pub name: String,
+    /// How often it occurred; for a suspect, in the seconds around the spikes.
+    pub count: u64,
+    /// Spikes in which it occurred.
+    pub spikes: u64,
+    /// Spikes of which it took more than anything else.
+    pub mostly: u64,
+    /// Time it took in all of them.
+    pub total_ns: u64,
+    /// The longest occurrence.
+    pub max_ns: u64,
+    /// Whether it is only known that it happened in the same seconds.
+    pub suspect: bool,
+    /// What to do about it.
+    pub advice: Option<String>,
+}
+
+impl WhyDocument {
+    /// The answer that a bundle gives.
+    pub fn of(bundle: &Bundle, question: &Question) -> WhyDocument {
+        let rows = bundle.manifest.rows.iter();
+        let seen =
+            rows.filter(|row| question.asks_for(row.key.cpu, &row.key.load)).map(|row| row.spikes).sum();
+        let spikes = bundle.spikes.iter().filter(|spike| question.asks_for(spike.key.cpu, &spike.key.load));
+        let mut spikes: Vec<_> = spikes.collect();
+        spikes.sort_by_key(|spike| (u64::MAX - spike.latency_ns, spike.monotonic_ns));
+        let listed = spikes.len() as u64;
+        let collected = bundle.manifest.causes.as_ref();
+        WhyDocument {
+            schema_version: SCHEMA_VERSION,
+            bundle: bundle.path.display().to_string(),
+            collector: collected.map(|causes| causes.collector),
+            lost_events: collected.map_or(0, |causes| causes.lost_events),
+            could_not_see: collected.map(|causes| causes.could_not_see.clone()).unwrap_or_default(),
+            notes: notes(bundle, question, &spikes),
+            spikes_seen: listed.max(seen),
+            spikes_listed: listed,
+            by_cause: by_cause(&spikes, &bundle.manifest),
+            spikes: told(&spikes[..spikes.len().min(question.top)], &bundle.manifest),
+            missing: bundle.missing.clone(),
+        }
+    }
+}
+
+/// Why there is little to tell.
+fn notes(bundle: &Bundle, question: &Question, spikes: &[&Spike]) -> Vec<String> {
+    let manifest = &bundle.manifest;
+    let program = &manifest.written_by.program;
+    let mut notes = Vec::new();
+    if bundle.counts_only() {
+        notes.push(
+            "the lab counted excursions and measured no latency, so there are no spikes; see isolator report"
+                .to_string(),
+        );
+    } else if program != "isolator" {
+        notes.push(format!(
+            "{program} measured this and keeps no causes; for spikes with causes measure with isolator prove"
+        ));
+    } else if spikes.is_empty() && bundle.spikes.is_empty() {
+        let above = manifest.asked.threshold_ns.map(|ns| format!(" above {} us", ns as f64 / 1e3));
+        let above = above.unwrap_or_else(|| " above the limit".to_string());
+        notes.push(format!(
+            "no spike{above} was recorded: there is nothing to explain; --threshold lists smaller ones"
+        ));
+    } else if spikes.is_empty() {
+        let rows = manifest.rows.iter().map(|row| (row.key.cpu, row.key.load.as_str()));
+        let cpus: CpuSet = rows.clone().map(|(cpu, _)| cpu).collect();
+        let mut loads: Vec<_> = rows.map(|(_, load)| load).collect();
+        loads.dedup();
+        let asked = match (&question.cpus, &question.load) {
+            (Some(cpus), Some(load)) => format!("cpus {cpus} under {load}"),
+            (Some(cpus), None) => format!("cpus {cpus}"),
+            (None, load) => format!("load {}", load.as_deref().unwrap_or_default()),
+        };
+        notes.push(format!(
+            "no spike of {asked} is listed; the bundle has cpus {cpus} under {}",
+            loads.join(", ")
+        ));
+    } else if manifest.causes.is_none() && spikes.iter().all(|spike| spike.causes.is_empty()) {
+        notes.push(
+            "no causes were collected: spikes are listed without; measure again with --causes auto, as root"
+                .to_string(),
+        );
+    }
+    notes
+}
+
+/// The remainder of a spike, as far as one is known.
+fn remainder(spike: &Spike) -> Option<u64> {
+    let timed = spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained);
+    let known: u64 = timed.filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
+    match spike.unexplained_ns {
+        Some(ns) => Some(ns.min(spike.latency_ns)),
+        None if known > 0 => Some(spike.latency_ns.saturating_sub(known)),
+        None => None,
+    }
+}
+
+/// What took the most of a spike, the remainder included.
+fn mostly(spike: &Spike) -> Option<Named> {
+    let mut shares = BTreeMap::<(Kind, &str), u64>::new();
+    for (cause, ns) in spike.causes.iter().filter_map(|cause| Some((cause, cause.duration_ns?))) {
+        if cause.kind != Kind::Unexplained {
+            let share = shares.entry((cause.kind, &cause.name)).or_default();
+            *share = share.saturating_add(ns);
+        }
+    }
+    if let Some(ns) = remainder(spike) {
+        shares.insert((Kind::Unexplained, ""), ns);
+    }
+    let most = shares.into_iter().max_by_key(|(_, ns)| *ns)?;
+    Some(Named { kind: most.0.0, name: most.0.1.to_string() })
+}
+
+fn told(spikes: &[&Spike], manifest: &Manifest) -> Vec<Explained> {
+    // Advice is the same for all spikes that have the same cause, whatever their CPU.
+    let mut cpus = BTreeMap::<_, CpuSet>::new();
+    for spike in spikes {
+        cpus.entry(mostly(spike)).or_default().insert(spike.key.cpu);
+    }
+    spikes.iter().map(|spike| explained(spike, &cpus[&mostly(spike)], manifest)).collect()
+}
+
+fn explained(spike: &Spike, alike: &CpuSet, manifest: &Manifest) -> Explained {
+    let mut causes: Vec<_> =
+        spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained).cloned().collect();
+    // Stable: what began at once stays as the collector put it, the outer before the inner.
+    causes.sort_by_key(|cause| (cause.is_suspect(), cause.begin_ns.unwrap_or(u64::MAX)));
+    let unexplained_ns = remainder(spike);
+    let much = |ns: u64| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64;
+    Explained {
+        time_ns: spike.monotonic_ns,
+        at_ns: spike.at_ns,
+        wall_time: spike.wall_time.clone(),
+        cpu: spike.key.cpu,
+        load: spike.key.load.clone(),
+        probe: spike.key.probe.clone(),
+        period_ns: spike.key.period_ns,
+        length_ns: spike.latency_ns,
+        missed: spike.missed,
+        much_unexplained: unexplained_ns.is_some_and(much),
+        unexplained_ns,
+        advice: advised(spike, alike, manifest),
+        mostly: mostly(spike),
+        siblings: spike.siblings.clone(),
+        causes,
+    }
+}
+
+/// Advice on what took much of a spike, the most first, for all CPUs where it does.
+fn advised(spike: &Spike, cpus: &CpuSet, manifest: &Manifest) -> Vec<String> {
+    let worth = |ns: u64| ns as f64 >= WORTH_ADVICE * spike.latency_ns as f64;
+    let mut much: Vec<_> = spike.causes.iter().filter(|cause| cause.duration_ns.is_some_and(worth)).collect();
+    much.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
+    let mut advice = Vec::new();
+    for cause in much {
+        advice.extend(advice::on(cause, cpus, manifest));
+        advice.extend(advice::on_waker(cause, cpus, manifest));
+    }
+    if remainder(spike).is_some_and(|ns| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64) {
+        advice.extend(advice::on(&unexplained(), cpus, manifest));
+    }
+    let mut seen = Vec::new();
+    advice.retain(|line| {
+        !seen.contains(line) && {
+            seen.push(line.clone());
+            true
+        }
+    });
+    advice
+}
+
+fn unexplained() -> Cause {
+    Cause::timed(Kind::Unexplained, "", 0, 0)
+}
+
+/// A sum over spikes, with one of its causes to take advice from.
+struct Sum<'a> {
+    total: ByCause,
+    one: &'a Cause,
+    cpus: CpuSet,
+    last: usize,
+}
+
+fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
+    let rest = unexplained();
+    let mut sums = BTreeMap::<(bool, Kind, &str), Sum>::new();
+    for (place, spike) in spikes.iter().enumerate() {
+        let mostly = mostly(spike);
+        let causes = spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained);
+        let causes = causes.map(|cause| (cause, cause.duration_ns.unwrap_or(0), cause.count.unwrap_or(1)));
+        let remainder = remainder(spike).filter(|ns| *ns > 0).map(|ns| (&rest, ns, 1));
+        for (cause, ns, count) in causes.chain(remainder) {
+            let key = (cause.is_suspect(), cause.kind, cause.name.as_str());
+            let sum = sums.entry(key).or_insert_with(|| Sum::of(cause));
+            let total = &mut sum.total;
+            total.count = total.count.saturating_add(count);
+            total.total_ns = total.total_ns.saturating_add(ns);
+            total.max_ns = total.max_ns.max(ns);
+            if sum.last != place {
+                sum.last = place;
+                total.spikes += 1;
+                let named = |most: &Named| most.kind == cause.kind && most.name == cause.name;
+                total.mostly += u64::from(!total.suspect && mostly.as_ref().is_some_and(named));
+            }
+            sum.cpus.insert(spike.key.cpu);
+        }
+    }
+    let mut all: Vec<_> = sums.into_values().collect();
+    all.sort_by_key(|sum| {
+        let total = &sum.total;
+        (total.suspect, u64::MAX - total.total_ns, u64::MAX - total.spikes, u64::MAX - total.count)
+    });
+    let advised = |mut sum: Sum| {
+        sum.total.advice = advice::on(sum.one, &sum.cpus, manifest);
+        sum.total
+    };
+    all.into_iter().map(advised).collect()
+}
+
+impl Sum<'_> {
+    fn of(one: &Cause) -> Sum<'_> {
+        let total = ByCause {
+            kind: one.kind,
+            name: one.name.clone(),
+            count: 0,
+            spikes: 0,
+            mostly: 0,
+            total_ns: 0,
+            max_ns: 0,
+            suspect: one.is_suspect(),
+            advice: None,
+        };
+        Sum { total, one, cpus: CpuSet::new(), last: usize::MAX }
+    }
+}

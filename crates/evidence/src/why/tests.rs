@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Spikes made by hand, and what is said of them.
+
+use super::*;
+use crate::cause::{Causes, Sender};
+use crate::manifest::{Asked, RowEntry, RowKey, State, WrittenBy};
+use machine::Snapshot;
+use machine::snapshot::Cpu;
+
+fn key(cpu: u32, load: &str) -> RowKey {
+    RowKey { probe: "wakeup".into(), load: load.into(), cpu, period_ns: Some(1_000_000) }
+}
+
+fn spike(cpu: u32, load: &str, latency_ns: u64, causes: Vec<Cause>) -> Spike {
+    let timed = causes.iter().filter_map(|cause| cause.duration_ns);
+    let known: u64 = timed.clone().sum();
+    Spike {
+        key: key(cpu, load),
+        at_ns: 5_000,
+        monotonic_ns: 1_000_000 + latency_ns,
+        wall_time: None,
+        latency_ns,
+        missed: 0,
+        unexplained_ns: timed.clone().next().map(|_| latency_ns - known),
+        causes,
+        siblings: Vec::new(),
+    }
+}
+
+/// The picture of the issue: an interrupt wakes a worker, an IPI interrupts at its end.
+fn pictured() -> Spike {
+    let mut worker = Cause::timed(Kind::Kthread, "kworker/3:1H", 5_000, 402_200);
+    worker.detail = Some("fifo 50, woken by irq 45".into());
+    let mut ipi = Cause::timed(Kind::Ipi, "call function do_sync_core", 407_300, 1_200);
+    ipi.sender = Some(Sender {
+        cpu: Some(0),
+        pid: Some(4211),
+        comm: Some("echo".into()),
+        function: Some("do_sync_core".into()),
+        call_site: Some("text_poke_bp_batch".into()),
+    });
+    // Given in another order than they began.
+    spike(3, "storage", 412_000, vec![ipi, worker, Cause::timed(Kind::Irq, "45 nvme0q3", 1_100, 3_900)])
+}
+
+fn bundle(spikes: Vec<Spike>) -> Bundle {
+    let mut machine = Snapshot {
+        cpus: (0..4).map(|id| Cpu { id, online: true, ..Cpu::default() }).collect(),
+        ..Snapshot::default()
+    };
+    machine.isolation.isolated = "2-3".parse().unwrap();
+    let entry = |cpu, load: &str| RowEntry {
+        key: key(cpu, load),
+        files: String::new(),
+        state: State::Finished,
+        granted: crate::manifest::Granted::default(),
+        limit_ns: Some(100_000),
+        spikes: spikes.iter().filter(|spike| spike.key == key(cpu, load)).count() as u64,
+        spikes_not_listed: 0,
+        load_did: None,
+        coarse: None,
+    };
+    let manifest = Manifest {
+        schema_version: SCHEMA_VERSION,
+        written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
+        started_at: None,
+        ended_at: None,
+        state: State::Finished,
+        machine,
+        asked: Asked {
+            cpus: "2-3".parse().unwrap(),
+            house_keeping: "0-1".parse().unwrap(),
+            threshold_ns: Some(100_000),
+            ..Asked::default()
+        },
+        rows: [(2, "idle"), (3, "idle"), (2, "storage"), (3, "storage")]
+            .map(|(cpu, load)| entry(cpu, load))
+            .into(),
+        not_run: Vec::new(),
+        notes: Vec::new(),
+        taints: Vec::new(),
+        causes: Some(Causes { collector: Collector::Bpf, could_not_see: Vec::new(), lost_events: 7 }),
+    };
+    let rows =
+        manifest.rows.iter().map(|entry| crate::Row::new(entry.clone(), crate::Series::default())).collect();
+    Bundle { path: "bundle".into(), manifest, rows, spikes, lab: None, missing: Vec::new() }
+}
+
+fn ask(bundle: &Bundle) -> WhyDocument {
+    WhyDocument::of(bundle, &Question { top: TOP, ..Question::default() })
+}
+
+#[test]
+fn durations_and_the_remainder_add_up_to_the_spike() {
+    let document = ask(&bundle(vec![pictured()]));
+    let spike = &document.spikes[0];
+    let begins: Vec<_> = spike.causes.iter().map(|cause| cause.begin_ns.unwrap()).collect();
+    assert_eq!(begins, [1_100, 5_000, 407_300]);
+    let known: u64 = spike.causes.iter().filter_map(|cause| cause.duration_ns).sum();
+    assert_eq!(known + spike.unexplained_ns.unwrap(), spike.length_ns);
+    assert_eq!((spike.unexplained_ns, spike.much_unexplained), (Some(4_700), false));
+    assert_eq!(spike.mostly, Some(Named { kind: Kind::Kthread, name: "kworker/3:1H".into() }));
+    assert_eq!((document.collector, document.lost_events), (Some(Collector::Bpf), 7));
+}
+
+#[test]
+fn what_woke_the_thread_is_moved_too() {
+    let document = ask(&bundle(vec![pictured()]));
+    let advice = &document.spikes[0].advice;
+    assert_eq!(advice.len(), 2, "{advice:?}");
+    assert!(advice[0].contains("/sys/devices/virtual/workqueue/cpumask to 0-1"), "{advice:?}");
+    assert!(
+        advice[1].starts_with("move irq 45 off cpu 3: echo 0-1 > /proc/irq/45/smp_affinity_list"),
+        "{advice:?}"
+    );
+}
+
+#[test]
+fn causes_are_summed_by_name_and_the_remainder_is_one_of_them() {
+    let tick = |ns| vec![Cause::timed(Kind::Tick, "sched_timer", 0, ns)];
+    let spikes =
+        vec![spike(2, "idle", 130_000, tick(10_000)), pictured(), spike(3, "idle", 110_000, tick(100_000))];
+    let document = ask(&bundle(spikes));
+    let sums: Vec<_> =
+        document.by_cause.iter().map(|sum| (sum.kind, sum.count, sum.total_ns, sum.mostly)).collect();
+    assert_eq!(sums[0], (Kind::Kthread, 1, 402_200, 1));
+    assert_eq!(sums[1], (Kind::Unexplained, 3, 4_700 + 120_000 + 10_000, 1));
+    assert_eq!(sums[2], (Kind::Tick, 2, 110_000, 1));
+    assert_eq!(document.by_cause[2].max_ns, 100_000);
+    let lengths: Vec<_> =
+        document.spikes.iter().map(|spike| (spike.length_ns, spike.much_unexplained)).collect();
+    assert_eq!(lengths, [(412_000, false), (130_000, true), (110_000, false)]);
+    assert!(document.by_cause[2].advice.as_ref().unwrap().contains("nohz_full=2-3"));
+}
+
+#[test]
+fn a_cause_that_comes_twice_in_a_spike_is_two_occurrences_in_one_spike() {
+    let irq = |begin| Cause::timed(Kind::Irq, "45 nvme0q3", begin, 20_000);
+    let document = ask(&bundle(vec![spike(2, "idle", 100_000, vec![irq(0), irq(50_000)])]));
+    let sum = &document.by_cause[1];
+    assert_eq!((sum.count, sum.spikes, sum.total_ns, sum.max_ns), (2, 1, 40_000, 20_000));
+}
+
+#[test]
+fn suspects_have_no_time_and_explain_nothing() {
+    let suspects =
+        vec![Cause::suspect(Kind::Irq, "45 nvme0q3", 12), Cause::suspect(Kind::Softirq, "BLOCK", 9)];
+    let document = ask(&bundle(vec![spike(2, "idle", 100_000, suspects)]));
+    let spike = &document.spikes[0];
+    assert_eq!((spike.unexplained_ns, spike.much_unexplained, &spike.mostly), (None, false, &None));
+    assert!(document.by_cause.iter().all(|sum| sum.suspect && sum.total_ns == 0 && sum.mostly == 0));
+    assert_eq!(document.by_cause[0].count, 12);
+}
+
+#[test]
+fn a_question_chooses_cpu_and_load() {
+    let idle = |cpu| spike(cpu, "idle", 120_000, Vec::new());
+    let bundle = bundle(vec![idle(2), pictured(), idle(3)]);
+    let about = |cpus: Option<&str>, load: Option<&str>| {
+        let cpus = cpus.map(|cpus| cpus.parse().unwrap());
+        WhyDocument::of(&bundle, &Question { top: TOP, cpus, load: load.map(Into::into) })
+    };
+    let seen = |document: &WhyDocument| (document.spikes_seen, document.spikes.len());
+    assert_eq!(seen(&about(Some("3"), None)), (2, 2));
+    assert_eq!(seen(&about(Some("3"), Some("idle"))), (1, 1));
+    let none = about(Some("1"), Some("net"));
+    assert_eq!(seen(&none), (0, 0));
+    assert_eq!(
+        none.notes,
+        ["no spike of cpus 1 under net is listed; the bundle has cpus 2-3 under idle, storage"]
+    );
+}
+
+#[test]
+fn a_bundle_without_spikes_or_causes_or_of_another_tool_says_so() {
+    let none = ask(&bundle(Vec::new()));
+    assert!(none.notes[0].starts_with("no spike above 100 us was recorded"), "{:?}", none.notes);
+    let mut old = bundle(vec![spike(2, "idle", 120_000, Vec::new())]);
+    old.manifest.causes = None;
+    assert!(ask(&old).notes[0].starts_with("no causes were collected"));
+    old.manifest.written_by.program = "cyclictest".into();
+    assert!(ask(&old).notes[0].starts_with("cyclictest measured this and keeps no causes"));
+}
+
+#[test]
+fn every_kind_has_advice() {
+    let machine = bundle(Vec::new()).manifest;
+    for kind in Kind::ALL {
+        let advice = advice::on(&Cause::timed(kind, "x", 0, 1), &CpuSet::from_iter([3]), &machine).unwrap();
+        assert!(advice.len() > 20 && !advice.contains("  "), "{kind:?}: {advice}");
+    }
+}
+
+#[test]
+fn durations_beyond_all_bounds_do_not_overflow() {
+    let huge = || Cause::timed(Kind::Thread, "x", u64::MAX, u64::MAX);
+    let mut one = spike(2, "idle", 5, Vec::new());
+    one.causes = vec![huge(), huge()];
+    let document = ask(&bundle(vec![one.clone(), one]));
+    assert_eq!(document.spikes[0].unexplained_ns, Some(0));
+    assert_eq!(document.by_cause[0].total_ns, u64::MAX);
+}

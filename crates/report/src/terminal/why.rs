@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator why` for a terminal: a table of causes, then the worst spikes by what took most of them.
+
+use evidence::cause::Cause;
+use evidence::why::{ByCause, Explained, WhyDocument};
+
+use crate::terminal::column::{self, Column};
+use crate::terminal::{Paint, Style, wrapped};
+use crate::{text, why};
+
+/// Causes in the table; the JSON has all.
+const CAUSES: usize = 12;
+
+/// Suspects whose cure is told: the others are less likely.
+const SUSPECTS: usize = 3;
+
+/// Where a cause's name begins: behind `  12,345.6 us  `.
+const NAMES: usize = 17;
+
+/// The answer, the worst last but one: the advice ends each group.
+pub fn why(document: &WhyDocument, style: Style) -> String {
+    let mut out = String::new();
+    wrapped(&mut out, "", &why::collected(document), Paint::Plain, style);
+    for note in &document.notes {
+        wrapped(&mut out, "note: ", &text::clean(note), Paint::Unsure, style);
+    }
+    for what in &document.could_not_see {
+        wrapped(&mut out, "not seen: ", &text::clean(what), Paint::Quiet, style);
+    }
+    for part in &document.missing {
+        wrapped(&mut out, "missing: ", &text::clean(part), Paint::Unsure, style);
+    }
+    if !document.by_cause.is_empty() {
+        out.push('\n');
+        table(&mut out, &document.by_cause, style);
+    }
+    for group in why::groups(document) {
+        out.push('\n');
+        wrapped(&mut out, "", &format!("{}:", why::title(&group, document)), Paint::Bad, style);
+        for (place, explained) in group.spikes.iter().enumerate() {
+            if place > 0 && !explained.causes.iter().all(Cause::is_suspect) {
+                out.push('\n');
+            }
+            spike(&mut out, explained, style);
+        }
+        let advice = group.advice.iter().map(|line| line.to_string());
+        let suspected = document.by_cause.iter().filter(|sum| sum.suspect && group.mostly.is_none());
+        let suspected = suspected.take(SUSPECTS).filter_map(|sum| {
+            Some(format!("if it was {}: {}", why::named(sum.kind, &sum.name), sum.advice.as_ref()?))
+        });
+        for line in advice.chain(suspected) {
+            wrapped(&mut out, "advice: ", &text::clean(&line), Paint::Good, style);
+        }
+    }
+    out.trim_end().to_string()
+}
+
+fn table(out: &mut String, sums: &[ByCause], style: Style) {
+    let shown = &sums[..sums.len().min(CAUSES)];
+    let timed = |sum: &ByCause, ns| if sum.suspect { "-".to_string() } else { why::tenth(ns) };
+    let most = style.width().saturating_sub(44).max(16);
+    let mut columns = vec![
+        Column::text("cause", 0, shown, |sum| text::short(&why::summed(sum), most)),
+        Column::of("total us", 0, shown, |sum| timed(sum, sum.total_ns)),
+        Column::of("longest us", 2, shown, |sum| timed(sum, sum.max_ns)),
+        Column::of("spikes", 0, shown, |sum| text::count(sum.spikes)),
+        Column::of("times", 3, shown, |sum| text::count(sum.count)),
+    ];
+    column::fit(&mut columns, style.width());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
+    out.push_str(&style.paint(Paint::Quiet, &head));
+    out.push('\n');
+    for place in 0..shown.len() {
+        out.push_str(&column::line(columns.iter().map(|column| column.set(&column.cells[place]))));
+        out.push('\n');
+    }
+    if sums.len() > CAUSES {
+        out.push_str(&style.paint(Paint::Quiet, &format!("and {} more, in the JSON\n", sums.len() - CAUSES)));
+    }
+    if shown.iter().any(|sum| sum.suspect) {
+        let words = "suspect: its counter grew in the same second as a spike, and when is not known";
+        wrapped(out, "", words, Paint::Quiet, style);
+    }
+}
+
+fn spike(out: &mut String, spike: &Explained, style: Style) {
+    let head = format!("spike {} · {}", text::us_unit(spike.length_ns), why::place(spike));
+    wrapped(out, "", &head, Paint::Plain, style);
+    let (causes, more, more_ns) = why::shown(spike);
+    if causes.is_empty() {
+        let suspects = why::suspects(spike);
+        if !suspects.is_empty() {
+            within(out, "suspects: ", &suspects, Paint::Plain, style);
+        }
+        return;
+    }
+    let bar = why::bar(spike, style.width() - 4);
+    out.push_str(&format!("  {}\n", style.paint(Paint::Quiet, &bar)));
+    // Names end where the longest does, as long as half a line is left for what they took.
+    let name = |cause: &&Cause| why::named(cause.kind, &cause.name);
+    let longest = causes.iter().map(|cause| name(cause).chars().count()).max().unwrap_or(0);
+    let names = longest.clamp(12, style.width() / 2 - 6);
+    out.push_str(&format!("{} us    {}\n", at(0), why::due(spike)));
+    for cause in &causes {
+        let name = text::short(&name(cause), names);
+        let took = why::tenth(cause.duration_ns.unwrap_or(0));
+        let line = format!(
+            "{} us  {} {name:<names$} {took:>9} us",
+            at(cause.begin_ns.unwrap_or(0)),
+            why::letter(cause.kind)
+        );
+        let detail = why::detail(cause);
+        if line.chars().count() + 2 + detail.chars().count() <= style.width() {
+            out.push_str(format!("{line}  {detail}").trim_end());
+            out.push('\n');
+        } else {
+            out.push_str(&format!("{line}\n"));
+            beneath(out, &detail, style);
+        }
+    }
+    if more > 0 {
+        let name = format!("{more} shorter ones");
+        out.push_str(&format!("{:>14}  {name:<names$} {:>9} us\n", "", why::tenth(more_ns)));
+    }
+    let unexplained = why::unexplained(spike).unwrap_or_default();
+    let paint = if spike.much_unexplained { Paint::Unsure } else { Paint::Plain };
+    let (runs, rest) =
+        (format!("{} us    program runs", at(spike.length_ns)), format!("unexplained {unexplained}"));
+    let fits = runs.chars().count() + 3 + rest.chars().count() <= style.width();
+    let between = if fits { "   ".to_string() } else { format!("\n{:NAMES$}", "") };
+    out.push_str(&format!("{runs}{between}{}\n", style.paint(paint, &rest)));
+    if spike.much_unexplained {
+        within(out, "", "more than a tenth of this spike is unexplained", paint, style);
+    }
+    for line in why::siblings(spike) {
+        within(out, "", &line, Paint::Quiet, style);
+    }
+    let suspects = why::suspects(spike);
+    if !suspects.is_empty() {
+        within(out, "suspects: ", &suspects, Paint::Quiet, style);
+    }
+}
+
+/// As [`wrapped`], set in by two.
+fn within(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style) {
+    let mut text = String::new();
+    wrapped(&mut text, lead, line, Paint::Plain, Style { width: style.width() - 2, ..style });
+    text.lines().for_each(|line| out.push_str(&format!("  {}\n", style.paint(paint, line))));
+}
+
+fn at(ns: u64) -> String {
+    format!("{:>10}", why::tenth(ns))
+}
+
+/// What does not fit beside a cause stands under its name.
+fn beneath(out: &mut String, detail: &str, style: Style) {
+    let room = style.width().saturating_sub(NAMES).max(20);
+    let mut line = String::new();
+    for word in detail.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            out.push_str(&format!("{:NAMES$}{line}\n", ""));
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.push_str(&format!("{:NAMES$}{line}\n", ""));
+}

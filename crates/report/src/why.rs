@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the terminal and the page say of causes: names, groups and bars, from [`evidence::why`].
+
+use evidence::Bundle;
+use evidence::cause::{Cause, Kind, Sender};
+use evidence::why::{ByCause, Explained, Named, Question, TOP, WhyDocument, timeline};
+use serde::Serialize;
+
+use crate::text;
+
+/// Causes of one spike that are told one by one; the shortest others are joined.
+const CAUSES: usize = 16;
+
+/// Spikes drawn for each run of a page.
+const DRAWN: usize = 8;
+
+/// Causes in a page's table.
+const SUMMED: usize = 20;
+
+/// A letter for each kind, by which a bar of text tells them apart.
+pub(crate) fn letter(kind: Kind) -> char {
+    match kind {
+        Kind::Nmi => 'N',
+        Kind::Irq => 'i',
+        Kind::IrqThread => 'I',
+        Kind::Ipi => 'p',
+        Kind::Softirq => 's',
+        Kind::Workqueue => 'w',
+        Kind::Kthread => 'k',
+        Kind::Thread => 't',
+        Kind::Migration => 'm',
+        Kind::Fault => 'f',
+        Kind::Syscall => 'c',
+        Kind::IdleExit => 'e',
+        Kind::Frequency => 'q',
+        Kind::Firmware => 'F',
+        Kind::Steal => 'S',
+        Kind::Tick => 'T',
+        Kind::Timer => 'L',
+        Kind::Unexplained => '.',
+    }
+}
+
+/// A colour for each kind, of the page's eight: what is alike has one.
+fn colour(kind: Kind) -> usize {
+    match kind {
+        Kind::Irq | Kind::Nmi => 0,
+        Kind::Thread | Kind::Migration => 1,
+        Kind::Softirq | Kind::Tick | Kind::Timer => 2,
+        Kind::Ipi => 3,
+        Kind::IrqThread | Kind::Workqueue | Kind::Kthread => 4,
+        Kind::Fault | Kind::Syscall => 5,
+        Kind::IdleExit | Kind::Frequency => 6,
+        Kind::Firmware | Kind::Steal | Kind::Unexplained => 7,
+    }
+}
+
+/// `kernel thread kworker/3:1H`.
+pub(crate) fn named(kind: Kind, name: &str) -> String {
+    text::clean(format!("{} {name}", kind.words()).trim_end())
+}
+
+/// The same in a table, where a suspect is to be told from a cause.
+pub(crate) fn summed(sum: &ByCause) -> String {
+    let name = named(sum.kind, &sum.name);
+    if sum.suspect { format!("suspect: {name}") } else { name }
+}
+
+/// What is known of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch``.
+pub(crate) fn detail(cause: &Cause) -> String {
+    let detail = cause.detail.as_deref().map(text::clean);
+    let sent = cause.sender.as_ref().map(|sender| sent(sender, &cause.name));
+    [detail, sent].into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn sent(sender: &Sender, name: &str) -> String {
+    let mut words = Vec::new();
+    words.extend(sender.cpu.map(|cpu| format!("cpu {cpu}")));
+    words.extend(sender.comm.as_ref().map(|comm| format!("`{}`", text::clean(comm))));
+    words.extend(sender.pid.map(|pid| format!("(pid {pid})")));
+    words.extend(sender.call_site.as_ref().map(|site| format!("in {}", text::clean(site))));
+    let function = sender.function.as_ref().filter(|function| !name.contains(function.as_str()));
+    words.extend(function.map(|function| format!("to run {}", text::clean(function))));
+    if words.is_empty() { String::new() } else { format!("sent by {}", words.join(" ")) }
+}
+
+/// Microseconds with one digit behind the point, so that columns align: `402.2`.
+pub(crate) fn tenth(ns: u64) -> String {
+    let whole = text::count(ns / 1000);
+    let (whole, tenth) = match (ns % 1000 + 50) / 100 {
+        10 => (text::count(ns / 1000 + 1), 0),
+        tenth => (whole, tenth),
+    };
+    format!("{whole}.{tenth}")
+}
+
+/// `3.6 us (0.9 %)`.
+pub(crate) fn unexplained(spike: &Explained) -> Option<String> {
+    let ns = spike.unexplained_ns?;
+    let share = ns as f64 / spike.length_ns.max(1) as f64 * 100.0;
+    Some(format!("{} us ({share:.1} %)", tenth(ns)))
+}
+
+/// Where and when: `cpu 3 · load storage · 14:03:22.118204511`.
+pub(crate) fn place(spike: &Explained) -> String {
+    let time = spike.wall_time.as_deref().and_then(|time| time.split_once('T'));
+    let time =
+        time.map(|(_, time)| format!(" · {}", text::clean(time.trim_end_matches('Z')))).unwrap_or_default();
+    let missed = match spike.missed {
+        0 => String::new(),
+        missed => format!(" · {} missed", text::plural(missed as usize, "period")),
+    };
+    format!("cpu {} · load {}{time}{missed}", spike.cpu, text::short(&spike.load, 24))
+}
+
+/// What the program waited for: the first word of a spike's timeline.
+pub(crate) fn due(spike: &Explained) -> &'static str {
+    if spike.period_ns.is_some() { "timer due" } else { "program stops" }
+}
+
+/// What comes one by one of a spike's timed causes, and how many shorter ones of how much time do not.
+pub(crate) fn shown(spike: &Explained) -> (Vec<&Cause>, usize, u64) {
+    let timed = spike.causes.iter().filter(|cause| !cause.is_suspect());
+    let mut lengths: Vec<_> = timed.clone().filter_map(|cause| cause.duration_ns).collect();
+    lengths.sort_unstable_by_key(|ns| u64::MAX - ns);
+    let least = lengths.get(CAUSES - 1).copied().unwrap_or(0);
+    let (mut shown, mut left, mut left_ns) = (Vec::new(), 0, 0u64);
+    for cause in timed {
+        let ns = cause.duration_ns.unwrap_or(0);
+        if ns >= least && shown.len() < CAUSES {
+            shown.push(cause);
+        } else {
+            (left, left_ns) = (left + 1, left_ns.saturating_add(ns));
+        }
+    }
+    (shown, left, left_ns)
+}
+
+/// The suspects of a spike in a line: `irq 45 nvme0q3 (12), softirq BLOCK (9)`.
+pub(crate) fn suspects(spike: &Explained) -> String {
+    let suspects = spike.causes.iter().filter(|cause| cause.is_suspect());
+    let one = |cause: &Cause| match cause.count {
+        Some(count) => format!("{} ({})", named(cause.kind, &cause.name), text::count(count)),
+        None => named(cause.kind, &cause.name),
+    };
+    suspects.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What siblings did, a line for each.
+pub(crate) fn siblings(spike: &Explained) -> Vec<String> {
+    let mut lines: Vec<(u32, Vec<String>)> = Vec::new();
+    for one in &spike.siblings {
+        let took = one.cause.duration_ns.map(|ns| format!(" {} us", tenth(ns))).unwrap_or_default();
+        let words = format!("{}{took}", named(one.cause.kind, &one.cause.name));
+        match lines.iter_mut().find(|(cpu, _)| *cpu == one.cpu) {
+            Some((_, list)) => list.push(words),
+            None => lines.push((one.cpu, vec![words])),
+        }
+    }
+    lines
+        .into_iter()
+        .map(|(cpu, mut list)| {
+            let more = list.len().saturating_sub(6);
+            list.truncate(6);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("sibling cpu {cpu} meanwhile: {}{more}", list.join(", "))
+        })
+        .collect()
+}
+
+/// Spikes that have the same cause.
+pub(crate) struct Group<'a> {
+    pub mostly: Option<&'a Named>,
+    pub spikes: Vec<&'a Explained>,
+    pub advice: Vec<&'a str>,
+}
+
+/// The spikes told of, by what took most of them; the group of the longest first.
+pub(crate) fn groups(document: &WhyDocument) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for spike in &document.spikes {
+        let mostly = spike.mostly.as_ref();
+        let place = groups.iter().position(|group| group.mostly == mostly).unwrap_or_else(|| {
+            groups.push(Group { mostly, spikes: Vec::new(), advice: Vec::new() });
+            groups.len() - 1
+        });
+        let group = &mut groups[place];
+        group.spikes.push(spike);
+        for line in &spike.advice {
+            if !group.advice.contains(&line.as_str()) {
+                group.advice.push(line);
+            }
+        }
+    }
+    groups
+}
+
+/// What stands over a group.
+pub(crate) fn title(group: &Group, document: &WhyDocument) -> String {
+    let Some(mostly) = group.mostly else {
+        let why = match document.collector {
+            Some(_) if group.spikes.iter().any(|spike| !spike.causes.is_empty()) => "Suspects only",
+            Some(_) => "Nothing was seen of these",
+            None => "Without causes",
+        };
+        return why.to_string();
+    };
+    let all = document
+        .by_cause
+        .iter()
+        .find(|sum| sum.kind == mostly.kind && sum.name == mostly.name && !sum.suspect);
+    let of = all.map_or(group.spikes.len() as u64, |sum| sum.mostly);
+    let name = match mostly.kind {
+        Kind::Unexplained => "Nothing that was seen".to_string(),
+        kind => upper(&named(kind, &mostly.name)),
+    };
+    format!("{name} took the most of {} {}", text::count(of), if of == 1 { "spike" } else { "spikes" })
+}
+
+fn upper(words: &str) -> String {
+    let mut chars = words.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// How it was collected, in a sentence, and what that left out.
+pub(crate) fn collected(document: &WhyDocument) -> String {
+    let seen = text::count(document.spikes_seen);
+    let listed = match document.spikes_listed {
+        listed if listed == document.spikes_seen => String::new(),
+        listed => format!(", {} of them listed", text::count(listed)),
+    };
+    let by = match document.collector {
+        Some(collector) => format!("; causes collected by {}", collector.name()),
+        None => "; no causes collected".to_string(),
+    };
+    let lost = match document.lost_events {
+        0 => String::new(),
+        lost => format!("; {} events were lost, so causes may be missing", text::count(lost)),
+    };
+    let one = if document.spikes_seen == 1 { "spike" } else { "spikes" };
+    format!("{seen} {one}{listed}{by}{lost}")
+}
+
+/// The section of a page for one run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Why {
+    pub run: String,
+    pub words: String,
+    pub notes: Vec<String>,
+    pub sums: Vec<SumRow>,
+    /// Causes that the table leaves out.
+    pub more: usize,
+    pub groups: Vec<Pictured>,
+}
+
+/// A line of the table of causes.
+#[derive(Debug, Serialize)]
+pub(crate) struct SumRow {
+    pub colour: usize,
+    pub name: String,
+    pub cells: Vec<String>,
+}
+
+/// Spikes with one cause.
+#[derive(Debug, Serialize)]
+pub(crate) struct Pictured {
+    pub title: String,
+    pub spikes: Vec<Picture>,
+    pub advice: Vec<String>,
+}
+
+/// One spike, drawn.
+#[derive(Debug, Serialize)]
+pub(crate) struct Picture {
+    pub length: String,
+    pub place: String,
+    pub due: &'static str,
+    pub description: String,
+    pub bars: Vec<Bar>,
+    pub lines: Vec<Line>,
+    pub unexplained: Option<String>,
+    pub much: bool,
+    pub suspects: String,
+    pub siblings: Vec<String>,
+}
+
+/// A stretch of the bar, in hundredths of a per cent.
+#[derive(Debug, Serialize)]
+pub(crate) struct Bar {
+    pub colour: usize,
+    pub from: f64,
+    pub width: f64,
+}
+
+/// A cause under the bar.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    pub colour: usize,
+    pub at: String,
+    pub name: String,
+    pub took: String,
+    pub detail: String,
+}
+
+/// The section of `bundle`.
+pub(crate) fn of(run: String, bundle: &Bundle) -> Why {
+    let document = &WhyDocument::of(bundle, &Question { top: TOP, ..Question::default() });
+    let mut left = DRAWN;
+    let mut pictured = Vec::new();
+    // One of each group before the second of any.
+    let groups = groups(document);
+    let each =
+        |group: &Group, take: usize| group.spikes.iter().take(take).map(|spike| picture(spike)).collect();
+    let share = (DRAWN / groups.len().max(1)).max(1);
+    for group in groups.iter().filter(|group| group.spikes.iter().any(|spike| !spike.causes.is_empty())) {
+        if left == 0 {
+            break;
+        }
+        let take = share.min(left);
+        let spikes: Vec<Picture> = each(group, take);
+        left -= spikes.len();
+        let advice = group.advice.iter().map(|line| text::clean(line)).collect();
+        pictured.push(Pictured { title: title(group, document), spikes, advice });
+    }
+    let sum = |sum: &ByCause| {
+        let timed = |ns| if sum.suspect { "–".to_string() } else { tenth(ns) };
+        SumRow {
+            colour: colour(sum.kind),
+            name: summed(sum),
+            cells: vec![
+                timed(sum.total_ns),
+                timed(sum.max_ns),
+                text::count(sum.spikes),
+                if sum.suspect { "–".to_string() } else { text::count(sum.mostly) },
+                text::count(sum.count),
+            ],
+        }
+    };
+    let mut notes: Vec<_> = document.notes.iter().map(|note| text::clean(note)).collect();
+    notes.extend(document.could_not_see.iter().map(|what| format!("Not seen: {}", text::clean(what))));
+    Why {
+        run,
+        words: collected(document),
+        notes,
+        sums: document.by_cause.iter().take(SUMMED).map(sum).collect(),
+        more: document.by_cause.len().saturating_sub(SUMMED),
+        groups: pictured,
+    }
+}
+
+fn picture(spike: &Explained) -> Picture {
+    let share = |ns: u64| (ns as f64 / spike.length_ns.max(1) as f64 * 10_000.0).round() / 100.0;
+    let bars = timeline(spike.length_ns, &spike.causes).into_iter().filter_map(|one| {
+        let colour = colour(spike.causes.get(one.cause?)?.kind);
+        // What is too short to be seen is drawn all the same.
+        let width = share(one.to_ns - one.from_ns).max(0.25);
+        Some(Bar { colour, from: share(one.from_ns).min(99.75), width })
+    });
+    let (causes, more, more_ns) = shown(spike);
+    let line = |cause: &&Cause| Line {
+        colour: colour(cause.kind),
+        at: tenth(cause.begin_ns.unwrap_or(0)),
+        name: named(cause.kind, &cause.name),
+        took: cause.duration_ns.map(tenth).unwrap_or_default(),
+        detail: detail(cause),
+    };
+    let mut lines: Vec<_> = causes.iter().map(line).collect();
+    if more > 0 {
+        let name = format!("{more} shorter ones");
+        lines.push(Line { colour: 7, at: String::new(), name, took: tenth(more_ns), detail: String::new() });
+    }
+    let words =
+        lines.iter().map(|line| format!("{} {} us", line.name, line.took)).collect::<Vec<_>>().join(", ");
+    Picture {
+        length: text::us_unit(spike.length_ns),
+        place: place(spike),
+        due: due(spike),
+        description: words,
+        bars: bars.take(200).collect(),
+        lines,
+        unexplained: unexplained(spike),
+        much: spike.much_unexplained,
+        suspects: suspects(spike),
+        siblings: siblings(spike),
+    }
+}
+
+/// A bar of `width` letters: what had the CPU for the most of each stretch.
+pub(crate) fn bar(spike: &Explained, width: usize) -> String {
+    let segments = timeline(spike.length_ns, &spike.causes);
+    let at = |column: usize| (spike.length_ns as u128 * column as u128 / width as u128) as u64;
+    let at_column = |column: usize| {
+        let (from, to) = (at(column), at(column + 1));
+        let within = |from_ns: u64, to_ns: u64| to_ns.min(to).saturating_sub(from_ns.max(from));
+        segments.iter().max_by_key(|one| within(one.from_ns, one.to_ns)).and_then(|one| one.cause)
+    };
+    let mut columns: Vec<_> = (0..width).map(at_column).collect();
+    // What is too short for a column of its own takes one from what has several.
+    for one in
+        segments.iter().filter(|one| one.cause.is_some() && !columns.contains(&one.cause)).collect::<Vec<_>>()
+    {
+        let column = (one.from_ns as u128 * width as u128 / u128::from(spike.length_ns.max(1))) as usize;
+        let owner = columns.get(column).copied().flatten();
+        if owner.is_none() || columns.iter().filter(|other| **other == owner).count() > 1 {
+            columns[column.min(width - 1)] = one.cause;
+        }
+    }
+    let letter_of = |cause: &Option<usize>| {
+        cause.and_then(|place| spike.causes.get(place)).map_or('.', |cause| letter(cause.kind))
+    };
+    columns.iter().map(letter_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_letter_of_its_own() {
+        let letters: std::collections::BTreeSet<char> = Kind::ALL.into_iter().map(letter).collect();
+        assert_eq!(letters.len(), Kind::ALL.len());
+        assert!(Kind::ALL.into_iter().all(|kind| colour(kind) < 8));
+    }
+
+    #[test]
+    fn tenths_are_rounded_and_grouped() {
+        assert_eq!(
+            [0, 49, 50, 1_100, 999_950, 40_005_020].map(tenth),
+            ["0.0", "0.0", "0.1", "1.1", "1,000.0", "40,005.0"]
+        );
+    }
+
+    #[test]
+    fn a_sender_is_said_as_far_as_it_is_known() {
+        let known = Sender {
+            cpu: Some(0),
+            comm: Some("ec\u{1b}ho".into()),
+            pid: Some(4211),
+            call_site: Some("text_poke_bp_batch".into()),
+            function: None,
+        };
+        assert_eq!(
+            sent(&known, "call function"),
+            "sent by cpu 0 `ec\u{fffd}ho` (pid 4211) in text_poke_bp_batch"
+        );
+        assert_eq!(sent(&Sender::default(), ""), "");
+    }
+}
