@@ -35,6 +35,7 @@
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/thread_info.h>
 #include <linux/tick.h>
 
 #include "isolator.h"
@@ -102,6 +103,47 @@ void noinstr isolator_do_work(struct isolator_entry *entry, int keep)
 }
 
 /*
+ * While the work is done, nest is what it is inside an NMI: one that comes now
+ * does the work too, and does not set USER. With nest = 0 first it would find
+ * nothing to do, and run stale text.
+ */
+int noinstr __isolator_kernel_enter(int offset)
+{
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	WRITE_ONCE(entry->nest, 2);
+	barrier();
+	isolator_do_work(entry, ISOLATOR_KEEP);
+	barrier();
+	WRITE_ONCE(entry->nest, 0);
+	return offset;
+}
+
+void noinstr __isolator_kernel_exit(void)
+{
+	raw_atomic_or(ISOLATOR_PENDING_USER, raw_cpu_read(isolator_entry.word));
+}
+
+void noinstr __isolator_nmi_enter(void)
+{
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	WRITE_ONCE(entry->nest, entry->nest + 1);
+	barrier();
+	isolator_do_work(entry, ISOLATOR_KEEP_NMI);
+}
+
+void noinstr __isolator_nmi_exit(void)
+{
+	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
+
+	WRITE_ONCE(entry->nest, entry->nest - 1);
+	barrier();
+	if (entry->nest == 1)
+		raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
+}
+
+/*
  * Entry from user mode by any task on this CPU: the gate may be closed for an
  * owner that has just been deprived of it.
  */
@@ -118,6 +160,9 @@ void __isolator_user_exit(void)
 		WRITE_ONCE(entry->gated, false);
 		hrtimer_isolator_resume();
 	}
+	/* What this leaves behind is looked at on the way out. */
+	if (READ_ONCE(ic->owner) == current)
+		set_thread_flag(TIF_NOTIFY_RESUME);
 	isolator_count(ic, ISOLATOR_STAT_ENTRIES);
 	if (seen & ~(ISOLATOR_PENDING_USER | ISOLATOR_PENDING_MESSAGE))
 		isolator_count(ic, ISOLATOR_STAT_ENTRIES_WORK);

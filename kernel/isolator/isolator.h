@@ -74,6 +74,16 @@ static inline void isolator_count(struct isolator_cpu *ic,
 	atomic64_inc((atomic64_t *)&ic->page->stat[what]);
 }
 
+/* What stays in the word: messages until they are polled ... */
+#define ISOLATOR_KEEP		ISOLATOR_PENDING_MESSAGE
+/* ... and, at an NMI, what only the way out of the kernel can do. */
+#define ISOLATOR_KEEP_NMI	(ISOLATOR_PENDING_MESSAGE |	\
+				 ISOLATOR_PENDING_RESCHED |	\
+				 ISOLATOR_PENDING_TICK)
+
+/* entry.c */
+void isolator_do_work(struct isolator_entry *entry, int keep);
+
 /* defer.c */
 bool isolator_post(atomic_t *word, unsigned int work);
 unsigned int isolator_work_of(smp_call_func_t func);

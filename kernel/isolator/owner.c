@@ -22,6 +22,7 @@
 #include <linux/sched/deadline.h>
 #include <linux/sched/isolation.h>
 #include <linux/sched/task.h>
+#include <linux/thread_info.h>
 #include <linux/tick.h>
 
 #ifdef CONFIG_X86
@@ -137,6 +138,7 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 		WRITE_ONCE(ic->mask, mask);
 		WRITE_ONCE(ic->page->mask, mask);
 		WRITE_ONCE(ic->owner, get_task_struct(current));
+		set_thread_flag(TIF_NOTIFY_RESUME);
 		cpumask_set_cpu(cpu, &isolator_cpus);
 		isolator_messages_start(cpu);
 		isolator_count(ic, ISOLATOR_STAT_STARTS);

@@ -7,7 +7,7 @@
  * only while USER is set, and the kernel's entry code clears it after the work
  * is done, before anything runs that the work is for.
  *
- * Unused, it costs: a per-CPU load in ct_kernel_{enter,exit}() and
+ * Unused, it costs: a look at a per-CPU variable in ct_kernel_{enter,exit}() and
  * ct_nmi_{enter,exit}(), where text must not be patched; elsewhere a static
  * branch, which is off until the first START.
  */
@@ -38,7 +38,7 @@ struct task_struct;
  * @word: the page's pending word
  */
 struct isolator_entry {
-	unsigned int	nest;
+	unsigned long	nest;
 	unsigned int	seen;
 	bool		gated;
 	atomic_t	*word;
@@ -49,67 +49,43 @@ DECLARE_STATIC_KEY_FALSE(isolator_used);
 
 /*
  * Entry and exit (kernel/context_tracking.c). RCU does not watch while these
- * run, so an NMI at any point of them takes its own hook.
+ * run, so an NMI at any point of them takes its own hook. Where no owner is,
+ * each is a comparison with memory and a jump that is not taken. That is why
+ * nest is a long (GCC loads an int first), and why the offset is handed through:
+ * else the fast path would keep it for a call that is hardly ever made.
  */
-void isolator_do_work(struct isolator_entry *entry, int keep);
+int __isolator_kernel_enter(int offset);
+void __isolator_kernel_exit(void);
+void __isolator_nmi_enter(void);
+void __isolator_nmi_exit(void);
 
-/* What stays in the word: messages until they are polled ... */
-#define ISOLATOR_KEEP		ISOLATOR_PENDING_MESSAGE
-/* ... and, at an NMI, what only the way out of the kernel can do. */
-#define ISOLATOR_KEEP_NMI	(ISOLATOR_PENDING_MESSAGE |	\
-				 ISOLATOR_PENDING_RESCHED |	\
-				 ISOLATOR_PENDING_TICK)
-
-/*
- * Entry from user mode, or from idle. While the work is done, nest is what it
- * is inside an NMI: one that comes now does the work too, and does not set
- * USER. With nest = 0 first it would find nothing to do, and run stale text.
- */
-static __always_inline void isolator_kernel_enter(void)
+/* Entry from user mode, or from idle; gives @offset back. */
+static __always_inline int isolator_kernel_enter(int offset)
 {
-	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
-
-	if (unlikely(entry->nest)) {
-		WRITE_ONCE(entry->nest, 2);
-		barrier();
-		isolator_do_work(entry, ISOLATOR_KEEP);
-		barrier();
-		WRITE_ONCE(entry->nest, 0);
-	}
+	if (unlikely(raw_cpu_read(isolator_entry.nest)))
+		return __isolator_kernel_enter(offset);
+	return offset;
 }
 
 /* Return to user mode, or to idle. */
 static __always_inline void isolator_kernel_exit(void)
 {
-	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
-
-	if (unlikely(entry->nest))
-		raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
+	if (unlikely(raw_cpu_read(isolator_entry.nest)))
+		__isolator_kernel_exit();
 }
 
 /* Outermost NMI, as RCU sees it: one that found RCU not watching. */
 static __always_inline void isolator_nmi_enter(void)
 {
-	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
-
-	if (unlikely(entry->nest)) {
-		WRITE_ONCE(entry->nest, entry->nest + 1);
-		barrier();
-		isolator_do_work(entry, ISOLATOR_KEEP_NMI);
-	}
+	if (unlikely(raw_cpu_read(isolator_entry.nest)))
+		__isolator_nmi_enter();
 }
 
 /* Only the NMI that interrupted user mode itself lets senders defer again. */
 static __always_inline void isolator_nmi_exit(void)
 {
-	struct isolator_entry *entry = raw_cpu_ptr(&isolator_entry);
-
-	if (unlikely(entry->nest)) {
-		WRITE_ONCE(entry->nest, entry->nest - 1);
-		barrier();
-		if (entry->nest == 1)
-			raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
-	}
+	if (unlikely(raw_cpu_read(isolator_entry.nest)))
+		__isolator_nmi_exit();
 }
 
 void __isolator_user_exit(void);
@@ -124,8 +100,10 @@ static __always_inline void isolator_user_exit(void)
 }
 
 /*
- * Return to user mode, before the last look at thread flags. Interrupts are
- * off before and after, but may be on in between; quiesces the CPU.
+ * Return to user mode, after each round of work that thread flags asked for
+ * and before they are looked at again. Interrupts are off before and after, but
+ * may be on in between; quiesces the CPU. An owner's way in sets
+ * TIF_NOTIFY_RESUME, so its way out always passes here.
  */
 static __always_inline void isolator_user_prepare(void)
 {
@@ -133,7 +111,7 @@ static __always_inline void isolator_user_prepare(void)
 		__isolator_user_prepare();
 }
 
-/* Return to user mode, after the last look at thread flags; interrupts off. */
+/* The same, after the last look at thread flags; interrupts off. */
 static __always_inline void isolator_user_arm(void)
 {
 	if (static_branch_unlikely(&isolator_used))
@@ -347,7 +325,7 @@ void isolator_quiesce(void);
 
 #else /* !CONFIG_ISOLATOR */
 
-static __always_inline void isolator_kernel_enter(void) { }
+static __always_inline int isolator_kernel_enter(int offset) { return offset; }
 static __always_inline void isolator_kernel_exit(void) { }
 static __always_inline void isolator_nmi_enter(void) { }
 static __always_inline void isolator_nmi_exit(void) { }
