@@ -267,4 +267,8 @@ fn guests_are_told_how_to_come_by_the_kernel() {
     Ran::from(lab.env("XDG_CACHE_HOME", shop.path("cache")).output().unwrap()).refused(&format!(
         "cannot use the kernel isolator: none was built for {arch}; build it first, which takes about 10 minutes on two cores: isolator kernel build --version 6.12 --arch {arch}"
     ));
+    let mut lab = command(&shop.path("."), &["lab", "run", "quiet", "--kernel", "isolator:6.12+debug+kunit"]);
+    Ran::from(lab.env("XDG_CACHE_HOME", shop.path("cache")).output().unwrap()).refused(&format!(
+        "cannot use the kernel isolator:6.12+debug+kunit: none was built for {arch}; build it first, which takes about 10 minutes on two cores: isolator kernel build --version 6.12 --arch {arch} --with debug --with kunit"
+    ));
 }

@@ -80,8 +80,9 @@ pub struct Kernel {
     pub digest: String,
 }
 
-/// The kernel called `asked`: `debian-rt`, `debian`, `isolator`, `unpatched` (with a version as in `debian-rt:6.1`), or a
-/// file. Fetching one ends where the patience does.
+/// The kernel called `asked`: `debian-rt`, `debian`, `isolator`, `unpatched` (with a version as in `debian-rt:6.1`, and of
+/// those that are built here, the fragments of their configuration, as in `isolator:6.12+debug`), or a file. Fetching one
+/// ends where the patience does.
 pub fn find(
     asked: &str,
     architecture: Architecture,
@@ -135,7 +136,10 @@ fn built(
     say: &dyn Fn(&str),
 ) -> Result<Kernel> {
     let (unpatched, option) = (name == "unpatched", if name == "unpatched" { " --unpatched" } else { "" });
-    let command = format!("isolator kernel build --version {version} --arch {architecture}{option}");
+    let (number, fragments) = version.split_once('+').unwrap_or((version, ""));
+    let with = fragments.split('+').filter(|name| !name.is_empty()).map(|name| format!(" --with {name}"));
+    let with = with.collect::<String>();
+    let command = format!("isolator kernel build --version {number} --arch {architecture}{option}{with}");
     let Some((built, other)) = build::last(version, architecture, unpatched)? else {
         let cure = format!("build it first, which takes about 10 minutes on two cores: {command}");
         return Err(Error::new("use the kernel", asked, format!("none was built for {architecture}"), cure));

@@ -15,6 +15,7 @@ kept by the content of all of them.
 Examples:
   isolator kernel build                     for the lab's guests
   isolator lab run quiet --kernel isolator
+  isolator kernel build --with debug        lockdep and its like; --kernel isolator:6.12+debug
   isolator kernel build --config debian     packages for this machine
   isolator kernel export -o patches         for git am, or quilt
 
@@ -41,7 +42,7 @@ pub struct KernelBuildArgs {
     /// The configuration: lab (small, for guests), debian (the distribution's; makes packages), or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
-    /// Lay a fragment over the configuration: debug, kcsan, or a file; may be given again
+    /// Lay a fragment over the configuration: debug, kasan, kcsan, kunit, torture, stock, or a file; may be given again
     #[arg(long, value_name = "NAME|FILE")]
     pub with: Vec<String>,
     /// The source: a folder, which is not changed, or an archive [default: the package linux-source-VERSION]

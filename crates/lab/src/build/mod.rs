@@ -390,12 +390,14 @@ pub fn read(folder: &Path) -> Option<Built> {
     Some(Built { folder: folder.display().to_string(), ..built })
 }
 
-/// Names the lab's last kernel, so that `--kernel isolator` finds it.
+/// Names the lab's last kernel, so that `--kernel isolator` finds it, and with fragments of the series' own
+/// `--kernel isolator:6.12+debug`.
 fn publish(asked: &Asked, folder: &Path) -> Result<()> {
-    if asked.configuration != Configuration::Lab || !asked.with.is_empty() {
+    if asked.configuration != Configuration::Lab || asked.with.iter().any(|name| name.contains(['/', '.'])) {
         return Ok(());
     }
-    let link = link(&asked.version, asked.architecture, asked.unpatched)?;
+    let version = [std::slice::from_ref(&asked.version), &asked.with[..]].concat().join("+");
+    let link = link(&version, asked.architecture, asked.unpatched)?;
     let new = link.with_extension("new");
     let _ = fs::remove_file(&new);
     std::os::unix::fs::symlink(folder, &new).map_err(|e| Error::io("make the link", &new, &e))?;
@@ -407,11 +409,12 @@ fn link(version: &str, architecture: Architecture, unpatched: bool) -> Result<Pa
     Ok(store::folder("built")?.join(format!("{name}-{version}-{architecture}")))
 }
 
-/// The lab's kernel that was built last, and whether it was built of another series than this program's.
+/// The lab's kernel of `6.12` or `6.12+debug` that was built last, and whether it was built of another series than
+/// this program's.
 pub fn last(version: &str, architecture: Architecture, unpatched: bool) -> Result<Option<(Built, bool)>> {
     let folder = fs::canonicalize(link(version, architecture, unpatched)?).ok();
     let Some(built) = folder.as_deref().and_then(read) else { return Ok(None) };
-    let own = unpatched || Series::own().digest(version).is_ok_and(|digest| digest == built.series);
+    let own = unpatched || Series::own().digest(&built.version).is_ok_and(|digest| digest == built.series);
     Ok(Some((built, !own)))
 }
 
