@@ -233,16 +233,14 @@ static int hotplug_another(void)
 
 static int module(void)
 {
-	char name[32];
-	int file = open("/module.ko", O_RDONLY), error;
+	/* Where the lab's guests have one; a checksum, which nobody uses */
+	int file = open("/modules/crc7.ko", O_RDONLY);
 
-	if (file < 0 || read_file("/module.name", name, sizeof(name)) <= 0)
+	if (file < 0)
 		return -1;
 	if (syscall(SYS_finit_module, file, "", 0))
 		return errno;
-	name[strcspn(name, "\n")] = '\0';
-	error = syscall(SYS_delete_module, name, O_NONBLOCK) ? errno : 0;
-	return error;
+	return syscall(SYS_delete_module, "crc7", O_NONBLOCK) ? errno : 0;
 }
 
 static const struct operation {

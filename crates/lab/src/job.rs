@@ -61,6 +61,9 @@ pub struct Measure {
     pub storms: Vec<String>,
     /// Whether the storms blow together or take turns.
     pub order: Order,
+    /// How many times as many rounds each blows as its kind says.
+    #[serde(default = "once")]
+    pub times: u64,
     /// How long the window is open at the least, where storms blow; without them the arguments say how long.
     pub at_least_ns: u64,
     /// Seed of all that is drawn.
@@ -71,6 +74,11 @@ pub struct Measure {
     /// thread spins on the first measured CPU, and the arguments are not used.
     #[serde(default)]
     pub alone: Option<String>,
+}
+
+/// A storm's own rounds, and no more.
+pub fn once() -> u64 {
+    1
 }
 
 /// How several storms share the time.

@@ -12,7 +12,7 @@ use evidence::{Bundle, Summary};
 use serde::Deserialize;
 
 use crate::kernel::{self, Architecture};
-use crate::qemu::Patience;
+use crate::qemu::{How, Patience};
 use crate::run::{self, Asked};
 use crate::{Error, Result, boot, mode, scenario};
 
@@ -140,6 +140,7 @@ pub fn run(
             loads: step.loads.clone(),
             witness: false,
             isolate: step.isolate.clone(),
+            how: How::default(),
             fresh: choice.fresh,
             patience: choice.patience.clone(),
         };

@@ -9,9 +9,9 @@ use evidence::lab::{GuestLog, Mode};
 use crate::initramfs::Parts;
 use crate::job::{Job, Program, Task};
 use crate::kernel::Kernel;
-use crate::qemu::{Guest, Patience};
+use crate::qemu::{Guest, How, Patience};
 use crate::run::PORT_MODULES;
-use crate::{Error, Result, boot, initramfs, log, qemu};
+use crate::{Error, Result, boot, initramfs, log, qemu, scope, symbols};
 
 /// Given up after this time, where none is given: a selftest on a busy host takes minutes.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -25,16 +25,32 @@ pub struct Ran {
     pub status: i32,
     /// What the kernel said meanwhile.
     pub log: GuestLog,
+    /// The scope's record, where it looked on.
+    pub scope: String,
+}
+
+/// A program for a guest.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// The boot line, as [`boot::line`] gives it.
+    pub boot_line: &'a str,
+    /// CPUs of the guest; the last one is isolated.
+    pub cpus: u32,
+    /// The program and its arguments.
+    pub command: &'a [String],
+    /// Whether the scope looks on; the program says when, by its markers.
+    pub watched: bool,
+    /// What the guest has besides.
+    pub how: How,
+    /// How long it is waited for.
+    pub patience: &'a Patience,
 }
 
 /// Runs a program in a guest, with the last CPU isolated.
-pub fn run(
-    kernel: &Kernel,
-    boot_line: &str,
-    cpus: u32,
-    command: &[String],
-    patience: &Patience,
-) -> Result<Ran> {
+pub fn run(asked: &Asked<'_>) -> Result<Ran> {
+    let Asked { kernel, boot_line, cpus, command, patience, .. } = *asked;
     let (file, arguments) = command
         .split_first()
         .ok_or_else(|| Error::new("run", "a program", "none is named", "name a static one"))?;
@@ -43,9 +59,17 @@ pub fn run(
     let parts = Parts {
         program: &initramfs::guest_program(kernel.architecture)?,
         modules: initramfs::modules(kernel.modules.as_deref(), PORT_MODULES),
-        carried: Vec::new(),
+        // For programs that load a module themselves.
+        carried: initramfs::modules(kernel.modules.as_deref(), &["crc7"]),
         programs: Vec::new(),
         run: Some(&path),
+    };
+    let scope = if asked.watched {
+        let symbols = symbols::of(kernel, patience, &|_| ())?;
+        let cpus = boot::isolated(cpus);
+        Some(format!("{},symbols={},cpus={cpus}", scope::plugin()?.display(), symbols.display()))
+    } else {
+        None
     };
     let left = qemu::run(&Guest {
         kernel,
@@ -56,8 +80,9 @@ pub fn run(
         boot_line: boot::whole(kernel.architecture, boot_line),
         mode: Mode::Count,
         cpus,
-        scope: None,
+        scope,
         disk: false,
+        how: asked.how,
         patience: patience.or(LIMIT),
     })?;
     let frame = |wanted: &str| {
@@ -67,7 +92,7 @@ pub fn run(
     match (frame("output"), frame("status").and_then(|text| text.parse().ok())) {
         (Some(output), Some(status)) => {
             let log = log::judge(&frame("kernel-log").unwrap_or(left.console));
-            Ok(Ran { output, status, log })
+            Ok(Ran { output, status, log, scope: left.scope })
         }
         _ => {
             let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));

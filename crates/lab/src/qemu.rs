@@ -4,6 +4,7 @@
 //! The emulator is a child that dies with the thread that waits for it ([`VERB`]), and has a time limit. All that it
 //! writes goes to files without a name ([`Exchange`]).
 
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -62,8 +63,20 @@ pub struct Guest<'a> {
     pub scope: Option<String>,
     /// Whether it has a scratch disk.
     pub disk: bool,
+    /// How CPUs are disturbed and emulated beyond what the mode says.
+    pub how: How,
     /// When it has to be over.
     pub patience: Patience,
+}
+
+/// What a guest has besides its parts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct How {
+    /// How often every CPU is given an NMI; x86-64, with `apic_extnmi=all` on the boot line.
+    pub nmi_every: Option<Duration>,
+    /// Whether CPUs take turns on one host thread. QEMU before 8 may run text that another CPU has patched long ago,
+    /// unless they do.
+    pub by_turns: bool,
 }
 
 /// How an emulator ended.
@@ -123,14 +136,27 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
     let files = exchange(guest)?;
     let mut command = emulator(guest, &files, Console::File)?;
     // A group of its own: a terminal's Ctrl-C is for this program, which then ends the emulator.
-    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(files.errors.output()?);
-    let ending = wait(&mut start(guest, &files, &mut command)?, &guest.patience);
+    command.process_group(0).stdout(Stdio::null()).stderr(files.errors.output()?);
+    command.stdin(if guest.how.nmi_every.is_some() { Stdio::piped() } else { Stdio::null() });
+    let mut emulator = start(guest, &files, &mut command)?;
+    if let Some((every, monitor)) = guest.how.nmi_every.zip(emulator.stdin.take()) {
+        // Ends with the emulator, which does not read any more then.
+        std::thread::spawn(move || send_nmis(every, monitor));
+    }
+    let ending = wait(&mut emulator, &guest.patience);
     let (console, frames) = (files.console.text()?, frame::read(&files.frames.bytes()?));
     if ending == Ending::ByItself && console.contains(END) {
         return Ok(Left { console, frames, scope: files.scope.text()? });
     }
     let said = files.errors.text()?;
     Err(broken(guest.kernel, &Words { console: &console, said: &said, sent: !frames.is_empty() }, ending))
+}
+
+/// Tells the emulator's monitor to give every CPU an NMI, again and again.
+fn send_nmis(every: Duration, mut monitor: impl Write) {
+    while monitor.write_all(b"nmi\n").and_then(|()| monitor.flush()).is_ok() {
+        std::thread::sleep(every);
+    }
 }
 
 fn exchange(guest: &Guest<'_>) -> Result<Exchange> {
@@ -254,6 +280,7 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
         Architecture::Aarch64 => "max,pauth-impdef=on",
     };
     match guest.mode {
+        Mode::Count if guest.how.by_turns => add(&["-accel", "tcg,thread=single", "-cpu", processor]),
         Mode::Count => add(&["-accel", "tcg,thread=multi", "-cpu", processor]),
         Mode::Virtual => {
             add(&["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", processor]);
@@ -267,6 +294,9 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
     match console {
         Console::File => add(&["-serial", &format!("file:{}", files.console.path())]),
         Console::Terminal => add(&["-serial", "mon:stdio"]),
+    }
+    if guest.how.nmi_every.is_some() {
+        add(&["-monitor", "stdio"]);
     }
     // With an ioeventfd another host thread would serve the port, and when it does is not the guest's time.
     add(&["-device", "virtio-serial-pci,ioeventfd=off"]);

@@ -11,10 +11,11 @@ use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
 
 use crate::guest::storm;
+use crate::guest::storm::runner::length;
 use crate::initramfs::Parts;
 use crate::job::{BUNDLE, END, Job, Measure, Task};
 use crate::kernel::{Architecture, Kernel};
-use crate::qemu::{Guest, Left, Patience};
+use crate::qemu::{Guest, How, Left, Patience};
 use crate::scenario::Scenario;
 use crate::{Error, Result, boot, disk, initramfs, log, qemu, scope, store, symbols, witness};
 
@@ -32,7 +33,9 @@ pub const PORT_MODULES: &[&str] = &[
 const AROUND: Duration = Duration::from_secs(90);
 
 /// Storms that take longer than this are cut short.
-const FUSE: Duration = Duration::from_secs(120);
+fn fuse(scenario: &Scenario) -> Duration {
+    length(scenario.times) + Duration::from_secs(20)
+}
 
 /// What is asked of the lab.
 #[derive(Debug, Clone)]
@@ -57,6 +60,8 @@ pub struct Asked {
     pub witness: bool,
     /// What the guest's isolator is asked to defer, as [`rt::isolation::Mask::named`] reads it.
     pub isolate: Option<String>,
+    /// What guests have besides.
+    pub how: How,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
     /// How long guests are waited for.
@@ -273,7 +278,8 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         cpus: asked.cpus,
         scope: plugin.map(str::to_string),
         disk: has_disk,
-        patience: asked.patience.or(asked.duration + FUSE + AROUND),
+        how: asked.how,
+        patience: asked.patience.or(asked.duration + fuse(experiment.scenario) + AROUND),
     };
     let gave = read(asked, experiment, &store::kept(&guest, asked.fresh)?);
     // What is no result may be one on a host that is less busy.
@@ -290,7 +296,7 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let mut arguments = words(&format!("prove --probe {} --loads {load}", scenario.probe));
     arguments.extend(words(&format!("--cpus {measured} --house-keeping {house_keeping}")));
     // With storms the window is closed after the last of them; the time is only a fuse.
-    let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { FUSE };
+    let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { fuse(scenario) };
     let duration_ms = (asked.duration + fuse).as_millis();
     arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
     arguments.extend(asked.isolate.iter().map(|what| format!("--isolate={what}")));
@@ -300,6 +306,7 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
         house_keeping,
         storms: scenario.storms.clone(),
         order: scenario.order,
+        times: scenario.times,
         at_least_ns: asked.duration.as_nanos() as u64,
         seed: asked.seed,
         witness: asked.witness,
@@ -459,6 +466,7 @@ mod tests {
                 loads: vec![load.into()],
                 witness: false,
                 isolate: Some(isolate.into()),
+                how: How::default(),
                 fresh: false,
                 patience: Patience::default(),
             };

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::guest::storm;
-use crate::job::Order;
+use crate::job::{Order, once};
 use crate::{Error, Result};
 
 /// One experiment.
@@ -27,6 +27,9 @@ pub struct Scenario {
     /// How several storms share the time.
     #[serde(default)]
     pub order: Order,
+    /// How many times as many rounds each storm blows as alone: a storm's own take about 3 s.
+    #[serde(default = "once")]
+    pub times: u64,
 }
 
 fn spin() -> String {
@@ -48,6 +51,7 @@ pub fn all() -> Result<Vec<Scenario>> {
         probe: spin(),
         storms: vec![kind.name.to_string()],
         order: Order::Together,
+        times: 1,
     }));
     Ok(scenarios)
 }

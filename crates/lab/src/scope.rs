@@ -22,6 +22,9 @@ const FUNCTIONS: usize = 40;
 pub struct Excursion {
     /// The CPU.
     pub cpu: u32,
+    /// The window, from 1 on.
+    #[serde(default)]
+    pub window: u64,
     /// Its number in the window; sums have none.
     pub n: u64,
     /// The symbol of the first instruction in the kernel.

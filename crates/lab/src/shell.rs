@@ -7,7 +7,7 @@ use crate::guest::storm;
 use crate::initramfs::Parts;
 use crate::job::{Job, Task};
 use crate::kernel::Kernel;
-use crate::qemu::{Guest, Patience};
+use crate::qemu::{Guest, How, Patience};
 use crate::run::PORT_MODULES;
 use crate::{Result, boot, disk, initramfs, qemu};
 
@@ -32,6 +32,7 @@ pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32, patience: Patience) -> R
         cpus,
         scope: None,
         disk: true,
+        how: How::default(),
         patience,
     };
     qemu::interactive(&guest)

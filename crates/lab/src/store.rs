@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::qemu::{self, Guest, Left};
+use crate::qemu::{self, Guest, How, Left};
 use crate::{Error, Result, frame};
 
 /// The folder of `what` (`kernels`, `symbols`, `guests`) in the user's cache; made if it is not there.
@@ -42,7 +42,9 @@ fn file(guest: &Guest<'_>) -> Result<PathBuf> {
     // The plugin's path is followed by commas and arguments; its bytes count, and so do those of its symbols.
     let files = scope.split(',').map(|part| part.trim_start_matches("symbols="));
     let files = files.filter_map(|file| std::fs::read(file).ok()).collect::<Vec<_>>();
-    let mode = format!("{:?} {} {}", guest.mode, guest.cpus, qemu::version(guest.kernel.architecture)?);
+    let (version, how) = (qemu::version(guest.kernel.architecture)?, guest.how);
+    let how = if how == How::default() { String::new() } else { format!(" {how:?}") };
+    let mode = format!("{:?} {} {version}{how}", guest.mode, guest.cpus);
     let mut parts: Vec<&[u8]> =
         vec![guest.initramfs, guest.boot_line.as_bytes(), guest.kernel.digest.as_bytes(), mode.as_bytes()];
     parts.extend(files.iter().map(Vec::as_slice));

@@ -39,6 +39,7 @@ pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
         cpus: 1,
         scope: None,
         disk: false,
+        how: qemu::How::default(),
         patience,
     };
     let left = qemu::run(&guest)?;

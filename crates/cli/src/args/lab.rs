@@ -112,7 +112,7 @@ pub struct LabShowArgs {
 /// What every guest is made of.
 #[derive(Debug, Clone, Args)]
 pub struct GuestOptions {
-    /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1, or a file
+    /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1, isolator:6.12+debug, or a file
     #[arg(long, value_name = "KERNEL", default_value = "debian-rt")]
     pub kernel: String,
     /// The boot line: none, isolcpus, nohz_full, full, or text with {isolated} and {house_keeping} in it
@@ -150,6 +150,9 @@ pub struct LabRunArgs {
     /// Have the guest's isolator defer what can wait on the isolated CPU, as isolator measure does; the kernel must have it
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
+    /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub nmi: Option<Duration>,
     /// How it is run.
     #[command(flatten)]
     pub how: LabHow,
@@ -167,6 +170,15 @@ pub struct LabProgramArgs {
     /// The time after which the guest is given up [default: 10 min]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
+    /// Have the scope look on between the markers of the program, and write its record to FILE
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub nmi: Option<Duration>,
+    /// Emulate the CPUs by turns, on one host thread: slower, and without QEMU's mistakes about patched text
+    #[arg(long)]
+    pub by_turns: bool,
 }
 
 /// `isolator lab shell`

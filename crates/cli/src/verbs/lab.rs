@@ -136,6 +136,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         seed: args.seed,
         witness: args.witness,
         isolate: args.isolate.clone(),
+        how: qemu::How { nmi_every: args.nmi, by_turns: false },
         fresh: args.how.fresh,
         patience,
     };
@@ -207,6 +208,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
         loads,
         witness: false,
         isolate: baseline.isolate.clone(),
+        how: qemu::How::default(),
         fresh: args.how.fresh,
         patience,
     };
@@ -225,14 +227,19 @@ fn gate(args: &LabGateArgs) -> Outcome {
 fn program(args: &LabProgramArgs) -> Outcome {
     let boot_line = boot::line(&args.guest.boot, args.guest.cpus)?;
     let patience = patience(args.time_limit)?;
-    let ran = ::lab::program::run(
-        &find_kernel(&args.guest, &patience)?,
-        &boot_line,
-        args.guest.cpus,
-        &args.command,
-        &patience,
-    )?;
+    let ran = ::lab::program::run(&::lab::program::Asked {
+        kernel: &find_kernel(&args.guest, &patience)?,
+        boot_line: &boot_line,
+        cpus: args.guest.cpus,
+        command: &args.command,
+        watched: args.record.is_some(),
+        how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns },
+        patience: &patience,
+    })?;
     print(&ran.output)?;
+    if let Some(file) = &args.record {
+        evidence::writer::replace(file, ran.scope.as_bytes())?;
+    }
     if let Some(first) = ran.log.warnings.first() {
         return Err(format!("cannot trust the guest: its kernel complained: {first}").into());
     }

@@ -195,8 +195,8 @@ fn start_measuring(task: &Measure, own: &[String]) -> Result<Child> {
 }
 
 fn order(task: &Measure, storms: Vec<String>) -> Result<String> {
-    let (measured, seed) = (task.measured.clone(), task.seed);
-    Ok(serde_json::to_string(&storm::Order { storms, measured, seed })?)
+    let (measured, seed, times) = (task.measured.clone(), task.seed, task.times);
+    Ok(serde_json::to_string(&storm::Order { storms, measured, seed, times })?)
 }
 
 /// A process with storms.

@@ -49,6 +49,7 @@ fn obey(words: &[&str]) -> Result<()> {
                 storms: names.iter().map(ToString::to_string).collect(),
                 measured: machine::read("/".as_ref()).isolation.isolated,
                 seed: 1,
+                times: 1,
             };
             let mut blowing = Command::new("/proc/self/exe");
             blowing.args([storm::VERB, &serde_json::to_string(&order)?]).stdin(Stdio::piped());

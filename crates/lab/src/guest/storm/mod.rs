@@ -50,6 +50,8 @@ pub struct Order {
     pub measured: CpuSet,
     /// Seed of all that is drawn.
     pub seed: u64,
+    /// How many times as many rounds each blows as its kind says.
+    pub times: u64,
 }
 
 /// What a storm says of itself; the host adds the scenario.
@@ -75,6 +77,8 @@ pub struct Context {
     pub target: u32,
     /// All CPUs that are measured.
     pub measured: CpuSet,
+    /// How many rounds there will be.
+    pub rounds: u64,
     /// What is drawn, for this storm alone: others do not change it.
     pub random: Xoshiro256PlusPlus,
 }

@@ -20,7 +20,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const POSTPONED: Duration = Duration::from_millis(5);
 
 /// Rounds that were not begun this long after the first are left out.
-const LENGTH: Duration = Duration::from_secs(100);
+pub fn length(times: u64) -> Duration {
+    Duration::from_secs(95 + 5 * times)
+}
 
 /// A storm of which a round is not back by then is given up.
 const LOST: Duration = Duration::from_secs(20);
@@ -54,6 +56,7 @@ pub const READY: &str = "ready";
 
 /// Storms that are ready, then those whose rounds are over.
 pub struct Storms {
+    times: u64,
     blowing: Vec<Blowing>,
     unknown: Vec<Did>,
     random: Xoshiro256PlusPlus,
@@ -69,12 +72,12 @@ impl Storms {
                 None => unknown.push(Did::nothing(name, "there is no such storm".into())),
             }
         }
-        Storms { blowing, unknown, random: Xoshiro256PlusPlus::seed_from_u64(order.seed) }
+        Storms { times: order.times, blowing, unknown, random: Xoshiro256PlusPlus::seed_from_u64(order.seed) }
     }
 
     /// Blows all their rounds.
     pub fn blow(&mut self) {
-        turns(&mut self.blowing, &mut self.random);
+        turns(&mut self.blowing, &mut self.random, length(self.times));
     }
 
     /// Has each put back what it changed, and say what it did.
@@ -86,8 +89,8 @@ impl Storms {
 }
 
 /// Lets storms that are due blow a round, in an order drawn from the seed, until all had their rounds or time is over.
-fn turns(blowing: &mut [Blowing], random: &mut Xoshiro256PlusPlus) {
-    let (began, over) = (Instant::now(), Instant::now() + LENGTH);
+fn turns(blowing: &mut [Blowing], random: &mut Xoshiro256PlusPlus, length: Duration) {
+    let (began, over) = (Instant::now(), Instant::now() + length);
     blowing.iter_mut().for_each(|one| (one.began, one.next) = (began, began));
     loop {
         let open = blowing.iter().filter(|one| one.open()).map(|one| one.next).min();
@@ -116,7 +119,8 @@ struct Blowing {
     /// Whether an answer is to come.
     busy: bool,
     failed: Option<String>,
-    /// Rounds that were begun, and those that are over.
+    /// Rounds that there shall be, those that were begun, and those that are over.
+    of: u64,
     begun: u64,
     rounds: u64,
     began: Instant,
@@ -133,6 +137,7 @@ impl Blowing {
         let context = Context {
             target: order.measured.iter().next().unwrap_or(1),
             measured: order.measured.clone(),
+            rounds: kind.rounds * order.times,
             random: Xoshiro256PlusPlus::seed_from_u64(order.seed.wrapping_add(number << 32)),
         };
         std::thread::spawn(move || serve(kind, context, &asked, &answer));
@@ -142,6 +147,7 @@ impl Blowing {
             answers,
             busy: true,
             failed: None,
+            of: kind.rounds * order.times,
             begun: 0,
             rounds: 0,
             began: Instant::now(),
@@ -155,7 +161,7 @@ impl Blowing {
     }
 
     fn open(&self) -> bool {
-        self.failed.is_none() && self.begun < self.kind.rounds
+        self.failed.is_none() && self.begun < self.of
     }
 
     /// Begins a round, where the one before is over; else a little later.
@@ -163,7 +169,7 @@ impl Blowing {
         if self.busy && !self.heard_round(Duration::ZERO) {
             self.next += POSTPONED;
             if self.asked.elapsed() > LOST {
-                let (round, of) = (self.begun, self.kind.rounds);
+                let (round, of) = (self.begun, self.of);
                 self.failed = Some(format!(
                     "given up in its round {round} of {of}, which this kernel had held for {LOST:?}: it may wait for \
                      the isolated CPU's thread, which never sleeps"
@@ -202,7 +208,7 @@ impl Blowing {
             self.busy = true;
             said = self.hear(left());
         }
-        let (name, over, of) = (self.kind.name, self.rounds, self.kind.rounds);
+        let (name, over, of) = (self.kind.name, self.rounds, self.of);
         match (said, &self.failed) {
             (Some(did), _) if over == of => Did { name: name.into(), took_effect: true, did },
             (Some(did), _) => {
@@ -250,7 +256,8 @@ mod tests {
 
     fn did(storms: &[&str]) -> Vec<Did> {
         let storms = storms.iter().map(ToString::to_string).collect();
-        let mut storms = Storms::ready(&Order { storms, measured: [0].into_iter().collect(), seed: 1 });
+        let mut storms =
+            Storms::ready(&Order { storms, measured: [0].into_iter().collect(), seed: 1, times: 1 });
         storms.blow();
         storms.end()
     }

@@ -18,28 +18,26 @@ use crate::guest::storm::{Context, Kind, Storm};
 pub const WAKE_PINNED: Kind = Kind {
     name: "wake-pinned",
     about: "wakes ordinary tasks that are pinned to the isolated CPU",
-    rounds: TASKS as u64,
+    rounds: 20,
     pace: Duration::from_millis(150),
     modules: &[],
     carried: &[],
-    ready: |context| Ok(Box::new(Wakes::ready(context.target)?)),
+    ready: |context| Ok(Box::new(Wakes::ready(context.target, context.rounds)?)),
 };
 
-/// One for each round: a task that was woken and does not get to run cannot be woken again.
-const TASKS: usize = 20;
-
 struct Wakes {
+    /// One for each round: a task that was woken and does not get to run cannot be woken again.
     asleep: Vec<OwnedFd>,
     ran: Arc<AtomicU64>,
 }
 
 impl Wakes {
-    fn ready(target: u32) -> Result<Wakes> {
+    fn ready(target: u32, rounds: u64) -> Result<Wakes> {
         let ran = Arc::new(AtomicU64::new(0));
         let mut cpus = CpuSet::new();
         cpus.set(target as usize);
         let mut asleep = Vec::new();
-        for _ in 0..TASKS {
+        for _ in 0..rounds {
             let alarm = eventfd(0, EventfdFlags::CLOEXEC)?;
             let (at, ran, (tell, told)) = (alarm.try_clone()?, ran.clone(), channel());
             std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
