@@ -8,6 +8,7 @@ pub mod ground_truth;
 pub mod guests;
 pub mod page;
 pub mod peers;
+pub mod proof;
 pub mod published;
 pub mod repeats;
 pub mod scope;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator-bench ISOLATOR [OUTPUT]`: every figure of `docs/performance.md`, in one run. `isolator-bench lab-page` and
-//! `proof-lab`, with the same arguments: a table of `docs/lab.md` each.
+//! `proof-lab`, with the same arguments: a table of `docs/lab.md` each. `proof-kernel`, with parts after them: tables of
+//! `docs/kernel.md`.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{day, ground_truth, guests, page, peers, published, repeats, scope};
+use bench::{day, ground_truth, guests, page, peers, proof, published, repeats, scope};
 use evidence::lab::MatrixDocument;
 use lab::matrix;
 
@@ -30,9 +31,12 @@ fn main() -> Result<()> {
         ["record-a-day", folder] => record_a_day(Path::new(folder)),
         ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
         ["proof-lab", isolator, page] => proof_lab(Path::new(isolator), Path::new(page)),
+        ["proof-kernel", isolator, page, parts @ ..] => {
+            proof::run(Path::new(isolator), Path::new(page), parts)
+        }
         [isolator] => all(Path::new(isolator), None),
         [isolator, output] => all(Path::new(isolator), Some(Path::new(output))),
-        _ => Err("usage: isolator-bench [lab-page|proof-lab] PROGRAM [OUTPUT]".into()),
+        _ => Err("usage: isolator-bench [lab-page|proof-lab|proof-kernel] PROGRAM [OUTPUT] [PART...]".into()),
     }
 }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the hooks cost where nobody owns a CPU: kernel instructions of a system call, a context switch and an
+//! interrupt, with the series and without, as the scope counts them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::process::{Command, Stdio};
+
+use lab::scope::{self, Excursion};
+
+use crate::proof::{Lab, Result, Seen};
+
+/// What each window of the program `cost` holds, in order.
+const WINDOWS: [&str; 3] = ["getpid", "context switch (sched_yield)", "IPI received (membarrier)"];
+
+/// The most that the hooks may add, in percent.
+const ALLOWED: f64 = 1.0;
+
+/// What the scope counts of both kernels.
+pub fn run(lab: &Lab<'_>) -> Result<Seen> {
+    let (ours, twin) = (count(lab, &lab.ours())?, count(lab, &lab.twin())?);
+    let mut seen = Seen {
+        text: format!("On {}, and the same kernel without the series.\n\n", lab.kernel()?),
+        ..Seen::default()
+    };
+    seen.text += "| | counted | without | with | added | |\n|---|--:|--:|--:|--:|--:|\n";
+    for (name, (before, after)) in WINDOWS.iter().zip(twin.iter().zip(&ours)) {
+        let percent = (after.median as f64 / before.median.max(1) as f64 - 1.0) * 100.0;
+        let (counted, added) =
+            (after.counted.min(before.counted), after.median as i64 - before.median as i64);
+        let _ = writeln!(
+            seen.text,
+            "| {name} | {counted} | {} | {} | {added:+} | {percent:+.2} % |",
+            before.median, after.median
+        );
+        if percent > ALLOWED {
+            seen.wrong.push(format!("{name}: {percent:+.2} %"));
+        }
+    }
+    Ok(seen)
+}
+
+/// Ways in of the kind that a window is about.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted {
+    counted: usize,
+    /// Kernel instructions of the middle one.
+    median: u64,
+}
+
+fn count(lab: &Lab<'_>, kernel: &str) -> Result<Vec<Counted>> {
+    let record = lab.scratch.join("record.jsonl");
+    let mut command = Command::new(lab.isolator);
+    command.args(["lab", "program", "--kernel", kernel, "--arch", &lab.architecture.to_string(), "--record"]);
+    command.arg(&record).arg(lab.tests.join("cost"));
+    let output = command.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        let said = [output.stdout, output.stderr].concat();
+        return Err(String::from_utf8_lossy(&said).trim().to_string().into());
+    }
+    windows(&std::fs::read_to_string(&record)?)
+}
+
+/// The ways in of each window by the entry that most of them took.
+fn windows(record: &str) -> Result<Vec<Counted>> {
+    let mut windows = BTreeMap::<u64, BTreeMap<String, Vec<u64>>>::new();
+    for Excursion { window, entry, offset, instructions, .. } in scope::excursions(record) {
+        let entries = windows.entry(window).or_default();
+        entries.entry(scope::name(&entry, offset)).or_default().push(instructions);
+    }
+    let most = |entries: BTreeMap<String, Vec<u64>>| {
+        let mut all = entries.into_values().max_by_key(Vec::len).unwrap_or_default();
+        all.sort_unstable();
+        Counted { counted: all.len(), median: all.get(all.len() / 2).copied().unwrap_or(0) }
+    };
+    let counted = windows.into_values().map(most).collect::<Vec<_>>();
+    match counted.len() == WINDOWS.len() {
+        true => Ok(counted),
+        false => Err(format!("the scope saw {} windows of {}", counted.len(), WINDOWS.len()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_judged_by_the_entry_that_most_took() {
+        let line = |window, entry: &str, instructions| {
+            format!(
+                "{{\"cpu\":1,\"window\":{window},\"n\":1,\"entry\":\"{entry}\",\"offset\":0,\"instructions\":{instructions},\
+                 \"user_before\":1,\"at\":1,\"at_ns\":1,\"path\":[],\"beyond\":0}}\n"
+            )
+        };
+        let record = [
+            line(1, "call", 600),
+            line(1, "timer", 9000),
+            line(1, "call", 620),
+            line(1, "call", 601),
+            line(2, "call", 2000),
+            line(3, "ipi", 700),
+        ]
+        .concat();
+        let counted = windows(&record).unwrap();
+        assert_eq!(counted[0], Counted { counted: 3, median: 601 });
+        assert_eq!((counted[1].median, counted[2].median), (2000, 700));
+        assert!(windows("").is_err());
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel part claims, seen in guests: parts of `make proof-kernel`, a table of `docs/kernel.md` each.
+//!
+//! ```text
+//! part ──► isolator lab run|program … ──► what it printed ──► table between two comments of the page
+//!                                                        └──► what was wrong, which ends with status 1
+//! ```
+//!
+//! A table says what was seen, whether that is good or not: what is wrong is written down as well.
+
+pub mod cost;
+pub mod programs;
+pub mod scenarios;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lab::build;
+use lab::kernel::Architecture;
+
+use crate::guests;
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// What a part runs with.
+#[derive(Debug)]
+pub struct Lab<'a> {
+    /// The program.
+    pub isolator: &'a Path,
+    /// The folder of the kernel part's selftests, compiled.
+    pub tests: PathBuf,
+    /// A folder for what is thrown away.
+    pub scratch: &'a Path,
+    /// The version of Linux whose series is proven, with the fragments of its configuration: `6.12`, `6.12+debug`.
+    pub version: String,
+    /// The guests' architecture.
+    pub architecture: Architecture,
+}
+
+impl Lab<'_> {
+    /// The kernel with the series, as `--kernel` names it.
+    pub fn ours(&self) -> String {
+        format!("isolator:{}", self.version)
+    }
+
+    /// The same kernel without the series.
+    pub fn twin(&self) -> String {
+        format!("unpatched:{}", self.version)
+    }
+
+    /// The kernel with the series, in words: its release, and which state of the series it has.
+    pub fn kernel(&self) -> Result<String> {
+        let (built, _) = build::last(&self.version, self.architecture, false)?
+            .ok_or("no kernel is built; isolator kernel build makes one")?;
+        let series = built.series.get(..12).unwrap_or(&built.series);
+        let with = built.configuration.split_once(' ').map_or(String::new(), |(_, with)| format!(" {with}"));
+        Ok(format!("{} ({}{with}, series {series})", built.release, built.architecture))
+    }
+}
+
+/// What a part has seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// In Markdown.
+    pub text: String,
+    /// What is not as claimed.
+    pub wrong: Vec<String>,
+}
+
+/// A part: its name, and what it runs.
+type Part = (&'static str, fn(&Lab<'_>) -> Result<Seen>);
+
+/// The parts, in the order in which all of them are run.
+pub const PARTS: &[Part] = &[
+    ("cost", cost::run),
+    ("silence", scenarios::silence),
+    ("storms", scenarios::storms),
+    ("mappings", scenarios::mappings),
+    ("uapi", programs::uapi),
+    ("wedge", programs::wedge),
+    ("teardown", programs::teardown),
+    ("fuzz", programs::fuzz),
+    ("memory", programs::memory),
+    ("nmi", programs::nmi),
+];
+
+/// Runs the parts called so, all if none is named, and puts their tables into the page.
+pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let version = std::env::var("VERSION").unwrap_or_else(|_| "6.12".into());
+    let architecture = match std::env::var("GUEST") {
+        Ok(name) => Architecture::named(&name)?,
+        Err(_) => Architecture::of_this_program(),
+    };
+    let tests = selftests(scratch.path(), architecture)?;
+    let lab = Lab { isolator, tests, scratch: scratch.path(), version, architecture };
+    let known = |name: &str| PARTS.iter().find(|(known, _)| *known == name);
+    if let Some(unknown) = names.iter().find(|name| known(name).is_none()) {
+        let names = PARTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        return Err(format!("there is no part '{unknown}'; choose from {names}").into());
+    }
+    let mut wrong = Vec::new();
+    for (name, part) in PARTS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
+        eprintln!("proof-kernel: {name}");
+        let seen = part(&lab)?;
+        print!("{}", seen.text);
+        guests::put(page, &format!("proof-kernel PART={name}"), &seen.text)?;
+        wrong.extend(seen.wrong.into_iter().map(|what| format!("{name}: {what}")));
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not as claimed: {}", wrong.join("; ")).into()),
+    }
+}
+
+/// Compiles the selftests, for the guests' architecture.
+fn selftests(scratch: &Path, architecture: Architecture) -> Result<PathBuf> {
+    let folder = scratch.join("selftests");
+    std::fs::create_dir_all(&folder)?;
+    let mut make = Command::new("make");
+    make.args(["--no-print-directory", "-s", "-C", "kernel/selftests"])
+        .arg(format!("OUTPUT={}", folder.display()));
+    if architecture != Architecture::of_this_program() {
+        make.arg(format!("CROSS_COMPILE={architecture}-linux-gnu-"));
+    }
+    // What a caller's make hands down is not for this one.
+    make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
+    match make.status()?.success() {
+        true => Ok(folder),
+        false => Err("the selftests in kernel/selftests do not compile".into()),
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parts that are a selftest of the kernel part in a guest: what it printed is the table.
+
+use std::process::{Command, Stdio};
+
+use crate::proof::{Lab, Result, Seen};
+
+/// A bound that no run reaches, for tests that are not about the bound.
+const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";
+
+/// A selftest in a guest.
+#[derive(Debug, Clone, Copy)]
+struct Test<'a> {
+    program: &'a str,
+    arguments: &'a str,
+    /// What is added to the boot line `full`.
+    boot: &'a str,
+    cpus: u32,
+    /// More options of `isolator lab program`.
+    options: &'a str,
+}
+
+impl Default for Test<'_> {
+    fn default() -> Self {
+        Test { program: "", arguments: "", boot: "", cpus: 2, options: "" }
+    }
+}
+
+/// What a selftest printed, and what is wrong with it.
+struct Ran {
+    text: String,
+    wrong: Vec<String>,
+}
+
+/// Refusals, and messages.
+pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
+    all(
+        lab,
+        &[
+            Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() },
+            Test { program: "rings", arguments: "--slow 10", ..Test::default() },
+        ],
+    )
+}
+
+/// Nobody hangs.
+pub fn wedge(lab: &Lab<'_>) -> Result<Seen> {
+    all(
+        lab,
+        &[
+            Test { program: "wedge", arguments: "--slow 10", cpus: 3, ..Test::default() },
+            Test { program: "wedge", arguments: "--without-start --slow 1", cpus: 3, ..Test::default() },
+        ],
+    )
+}
+
+/// Ten thousand ends.
+pub fn teardown(lab: &Lab<'_>) -> Result<Seen> {
+    all(lab, &[Test { program: "teardown", arguments: "--rounds 10000 --slow 10", ..Test::default() }])
+}
+
+/// Ten million calls.
+pub fn fuzz(lab: &Lab<'_>) -> Result<Seen> {
+    all(
+        lab,
+        &[Test {
+            program: "fuzz",
+            arguments: "--calls 10000000 --threads 4 --slow 10",
+            options: "--time-limit 5400s",
+            ..Test::default()
+        }],
+    )
+}
+
+/// Nothing stale.
+pub fn memory(lab: &Lab<'_>) -> Result<Seen> {
+    let arguments = "--rounds 2000 --slow 10";
+    all(
+        lab,
+        &[Test {
+            program: "generations",
+            arguments,
+            boot: PATIENT,
+            options: "--by-turns",
+            ..Test::default()
+        }],
+    )
+}
+
+/// The same under NMIs.
+pub fn nmi(lab: &Lab<'_>) -> Result<Seen> {
+    let boot = "apic_extnmi=all";
+    all(
+        lab,
+        &[
+            Test {
+                program: "generations",
+                arguments: "--rounds 400 --slow 10",
+                boot: &format!("{boot} {PATIENT}"),
+                options: "--by-turns --nmi 2ms",
+                ..Test::default()
+            },
+            Test {
+                program: "teardown",
+                arguments: "--rounds 400 --slow 10",
+                boot,
+                options: "--nmi 2ms",
+                ..Test::default()
+            },
+        ],
+    )
+}
+
+/// Runs them one after the other.
+fn all(lab: &Lab<'_>, tests: &[Test<'_>]) -> Result<Seen> {
+    let mut seen = Seen { text: format!("On {}.\n", lab.kernel()?), wrong: Vec::new() };
+    for test in tests {
+        let ran = run(lab, test)?;
+        seen.text += &ran.text;
+        seen.wrong.extend(ran.wrong);
+    }
+    Ok(seen)
+}
+
+fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
+    let boot = match test.boot {
+        "" => "full".to_string(),
+        more => format!("{} {more}", lab::boot::line("full", test.cpus)?),
+    };
+    let mut command = Command::new(lab.isolator);
+    command.args(["lab", "program", "--kernel", &lab.ours(), "--arch", &lab.architecture.to_string()]);
+    command.args(["--boot", &boot, "--cpus", &test.cpus.to_string()]);
+    if !test.options.contains("--time-limit") {
+        command.args(["--time-limit", "3600s"]);
+    }
+    command.args(words(test.options)).arg(lab.tests.join(test.program)).args(words(test.arguments));
+    let output = command.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = match output.status.success() {
+        true => None,
+        false => String::from_utf8_lossy(&output.stderr).lines().last().map(str::to_string),
+    };
+    let name = format!("{} {}", test.program, test.arguments);
+    let more = [test.boot, test.options].join(" ");
+    let how = format!(
+        "{} CPUs{}",
+        test.cpus,
+        if more.trim().is_empty() { String::new() } else { format!(", `{}`", more.trim()) }
+    );
+    Ok(told(name.trim(), &how, &said, complaint.as_deref()))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_whitespace()
+}
+
+/// What a selftest printed (TAP, with its own table in lines that begin with `# `), as the page shows it.
+fn told(name: &str, how: &str, said: &str, complaint: Option<&str>) -> Ran {
+    let is_skip = |line: &&str| line.starts_with("ok ") && line.contains("# SKIP");
+    let passed = said.lines().filter(|line| line.starts_with("ok ")).count();
+    let skipped =
+        said.lines().filter(is_skip).map(|line| line.split_once(" - ").map_or(line, |(_, what)| what));
+    let skipped = skipped.map(|what| what.replace(" # SKIP ", ": ")).collect::<Vec<_>>();
+    let mut wrong =
+        said.lines().filter(|line| line.starts_with("not ok ")).map(str::to_string).collect::<Vec<_>>();
+    let failed = wrong.len();
+    let mut text = format!(
+        "\n`{name}`, {how}: {} passed, {failed} failed, {} skipped",
+        passed - skipped.len(),
+        skipped.len()
+    );
+    match complaint {
+        None => text += "; the guest's log is clean.\n",
+        Some(why) => {
+            text += &format!(". **{why}**\n");
+            wrong.push(format!("{name}: {why}"));
+        }
+    }
+    if !skipped.is_empty() {
+        text += &format!("Skipped: {}.\n", skipped.join("; "));
+    }
+    text += "\n```\n";
+    let table = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("# ").or(line.starts_with("not ok ").then_some(line)));
+    for line in table.filter(|line| !line.contains(" failed of ")) {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text += "```\n";
+    Ran { text, wrong }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_or_was_skipped_is_told_beside_the_table() {
+        let said = "# kind  rounds\n# exit  10\nok 1 - exit\nok 2 - hotplug # SKIP no CPU hotplug\nnot ok 3 - exec\n\
+            1..3\n# 1 failed of 3\n";
+        let ran = told("teardown --rounds 10", "2 CPUs", said, Some("cannot trust it"));
+        assert_eq!(
+            ran.text,
+            "\n`teardown --rounds 10`, 2 CPUs: 1 passed, 1 failed, 1 skipped. **cannot trust it**\n\
+             Skipped: hotplug: no CPU hotplug.\n\n```\nkind  rounds\nexit  10\nnot ok 3 - exec\n```\n"
+        );
+        assert_eq!(ran.wrong, ["not ok 3 - exec", "teardown --rounds 10: cannot trust it"]);
+        let ran = told("exit", "2 CPUs", "ok 1 - exit\n1..1\n", None);
+        assert!(
+            ran.wrong.is_empty()
+                && ran.text.contains("1 passed, 0 failed, 0 skipped; the guest's log is clean.")
+        );
+    }
+}

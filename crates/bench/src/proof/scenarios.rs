@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parts in which storms blow and the scope counts what reaches the isolated CPU.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::process::{Command, Stdio};
+
+use evidence::lab::{LabDocument, LabRow};
+
+use crate::proof::{Lab, Result, Seen};
+
+/// An owner with an address space for itself; kernel mappings are flushed at once, or later.
+const ALONE: &str = "default,exclusive";
+const ALONE_KTLB: &str = "default,exclusive,ktlb";
+
+/// The best boot line, and with a bound beyond any window: woken tasks wait for the owner's end.
+const FULL: &str = "full";
+const BOUND: &str = "sysctl.kernel.isolator_max_defer_ms=3600000";
+
+/// Storms whose work can wait, or is refused, each alone; and then those of which something is delivered.
+const DEFERRABLE: &[&str] = &[
+    "quiet",
+    "static-keys",
+    "tracepoints",
+    "kprobes",
+    "ftrace",
+    "timers",
+    "wake-pinned",
+    "drop-caches",
+    "compaction",
+    "stat-refresh",
+    "rcu-expedited",
+    "mprotect-other",
+    "munmap-other",
+    "fork-other",
+    "membarrier-other",
+    "module-load",
+    "perf-open",
+    "msr",
+    "net-loopback",
+    "disk",
+];
+const DELIVERED: &[&str] = &["vmalloc", "bpf", "clock-settime"];
+
+/// What blows within the owner's process, which therefore has not its address space for itself.
+const OWN: &[&str] = &["membarrier-own", "mprotect-own", "munmap-own", "fork-own", "signals"];
+
+/// One run of the lab.
+struct Run<'a> {
+    kernel: &'a str,
+    boot: &'a str,
+    isolate: Option<&'a str>,
+    scenarios: &'a [&'a str],
+    duration: &'a str,
+}
+
+/// A minute of all deferrable storms.
+pub fn silence(lab: &Lab<'_>) -> Result<Seen> {
+    of_one_scenario(lab, "minute", "60s")
+}
+
+/// Storms that unmap the kernel's own memory.
+pub fn mappings(lab: &Lab<'_>) -> Result<Seen> {
+    let seen = of_one_scenario(lab, "mappings", "10s")?;
+    // Code that becomes data again changes permissions, and that is never deferred.
+    Ok(Seen { wrong: seen.wrong.into_iter().filter(|what| !what.contains("kernel_tlb")).collect(), ..seen })
+}
+
+fn of_one_scenario(lab: &Lab<'_>, scenario: &str, duration: &str) -> Result<Seen> {
+    let patient = format!("{} {BOUND}", lab::boot::line(FULL, 2)?);
+    let ours = lab.ours();
+    let runs = [
+        ("Debian's real-time kernel", "debian-rt", FULL, None),
+        ("ours, not asked", ours.as_str(), FULL, None),
+        ("ours, isolating", ours.as_str(), patient.as_str(), Some(ALONE)),
+        ("the same with `ktlb`", ours.as_str(), patient.as_str(), Some(ALONE_KTLB)),
+    ];
+    let mut seen =
+        Seen { text: format!("On {}; scenario `{scenario}`, seed 1.\n\n", lab.kernel()?), ..Seen::default() };
+    seen.text += "| kernel | window | ways in | kernel instructions | breaches | deferred | refused |\n|---|--:|--:|--:|---|--:|--:|\n";
+    for (name, kernel, boot, isolate) in runs {
+        let (document, complaints) =
+            run(lab, &Run { kernel, boot, isolate, scenarios: &[scenario], duration })?;
+        seen.wrong.extend(complaints.iter().map(|what| format!("{name}: {what}")));
+        for row in &document.rows {
+            let (window, breaches) = (row.seconds_guest, kinds(row, "breach_"));
+            let (deferred, refused) = (sum(row, "defer_"), sum(row, "refused_"));
+            let _ = writeln!(
+                seen.text,
+                "| {name} | {window:.0} s | {} | {} | {breaches} | {deferred} | {refused} |",
+                row.excursions, row.kernel_instructions
+            );
+            if isolate == Some(ALONE_KTLB) && row.excursions > 0 {
+                seen.wrong.push(format!("{name}: {} ways in; breaches: {breaches}", row.excursions));
+            }
+        }
+        told_complaints(&mut seen, name, &complaints);
+    }
+    Ok(seen)
+}
+
+/// Each storm alone.
+pub fn storms(lab: &Lab<'_>) -> Result<Seen> {
+    let patient = format!("{} {BOUND}", lab::boot::line(FULL, 2)?);
+    let alone = [DEFERRABLE, DELIVERED].concat();
+    let (ours, all) = (lab.ours(), [&alone, OWN].concat());
+    let counted = |kernel: &str, boot: &str, isolate, scenarios: &[&str]| {
+        run(lab, &Run { kernel, boot, isolate, scenarios, duration: "5s" })
+    };
+    let (stock, of_stock) = counted("debian-rt", FULL, None, &all)?;
+    let (idle, of_idle) = counted(&ours, FULL, None, &all)?;
+    let (mut isolating, of_alone) = counted(&ours, &patient, Some(ALONE), &alone)?;
+    let (own, of_own) = counted(&ours, FULL, Some("default"), OWN)?;
+    isolating.rows.extend(own.rows);
+    let mut seen =
+        Seen { text: format!("On {}; 5 s and more each, seed 1.\n\n", lab.kernel()?), ..Seen::default() };
+    seen.text += "| storm | Debian's | ours, not asked | isolating | breaches | deferred | refused |\n|---|--:|--:|--:|---|--:|--:|\n";
+    for row in &isolating.rows {
+        let before = |document: &LabDocument| {
+            let found = document.rows.iter().find(|other| other.scenario == row.scenario);
+            found.map_or("-".to_string(), |row| row.excursions.to_string())
+        };
+        let (name, breaches) = (&row.scenario, kinds(row, "breach_"));
+        let (deferred, refused) = (sum(row, "defer_"), sum(row, "refused_"));
+        let _ = writeln!(
+            seen.text,
+            "| {name} | {} | {} | {} | {breaches} | {deferred} | {refused} |",
+            before(&stock),
+            before(&idle),
+            row.excursions
+        );
+        let named = row.breaches().unwrap_or(0);
+        if DEFERRABLE.contains(&name.as_str()) && row.excursions > named {
+            seen.wrong.push(format!("{name}: {} ways in, {named} breaches", row.excursions));
+        }
+    }
+    for (name, complaints) in
+        [("Debian's", of_stock), ("ours, not asked", of_idle), ("isolating", of_alone), ("isolating", of_own)]
+    {
+        told_complaints(&mut seen, name, &complaints);
+        // A stock kernel may well not survive a storm; what is claimed is of ours.
+        if name != "Debian's" {
+            seen.wrong.extend(complaints.iter().map(|what| format!("{name}: {what}")));
+        }
+    }
+    Ok(seen)
+}
+
+fn told_complaints(seen: &mut Seen, name: &str, complaints: &[String]) {
+    for (n, complaint) in complaints.iter().enumerate() {
+        seen.text += if n == 0 { "\n" } else { "" };
+        let _ = writeln!(seen.text, "- {name}: {complaint}");
+    }
+}
+
+/// What was seen, and what makes it no result in words: a storm that took no effect, a kernel that complained.
+fn run(lab: &Lab<'_>, run: &Run<'_>) -> Result<(LabDocument, Vec<String>)> {
+    let mut command = Command::new(lab.isolator);
+    command.args(["lab", "run"]).args(run.scenarios).args(["--kernel", run.kernel, "--boot", run.boot]);
+    command.args(["--arch", &lab.architecture.to_string(), "--duration", run.duration, "--mode", "count"]);
+    command.args(run.isolate.map(|what| format!("--isolate={what}")));
+    let folder = tempfile::tempdir_in(lab.scratch)?;
+    command.args(["--json", "-", "--quiet", "-o"]).arg(folder.path().join("bundle"));
+    let output = command.stdin(Stdio::null()).output()?;
+    let document = serde_json::from_slice::<LabDocument>(&output.stdout).map_err(|_| {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.lines().last().unwrap_or("isolator lab run printed nothing").to_string()
+    })?;
+    let complaints = document.failures();
+    Ok((document, complaints))
+}
+
+fn counters<'a>(row: &'a LabRow, kind: &'a str) -> impl Iterator<Item = (&'a str, u64)> {
+    let counters = row.isolation.as_ref().map(BTreeMap::iter).into_iter().flatten();
+    counters.filter_map(move |(name, count)| Some((name.strip_prefix(kind)?, *count)))
+}
+
+fn sum(row: &LabRow, kind: &str) -> String {
+    match row.isolation {
+        Some(_) => counters(row, kind).map(|(_, count)| count).sum::<u64>().to_string(),
+        None => String::new(),
+    }
+}
+
+/// Each kind that was counted: ``6 `kernel_tlb` ``; 0 where none was.
+fn kinds(row: &LabRow, kind: &str) -> String {
+    let said = counters(row, kind).filter(|(_, count)| *count > 0);
+    let said = said.map(|(name, count)| format!("{count} `{name}`")).collect::<Vec<_>>().join(", ");
+    if said.is_empty() { sum(row, kind) } else { said }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_that_a_part_names_exists() {
+        let names = [DEFERRABLE, DELIVERED, OWN, &["minute", "mappings"]].concat();
+        let names = names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(lab::scenario::named(&names).unwrap().len(), names.len());
+    }
+
+    #[test]
+    fn breaches_are_told_by_their_kind_and_an_unasked_kernel_has_none() {
+        let count = |name: &str, count| (name.to_string(), count);
+        let isolation = [count("breach_bound", 0), count("breach_kernel_tlb", 6), count("defer_sync", 5)];
+        let row = LabRow { isolation: Some(isolation.into_iter().collect()), ..LabRow::default() };
+        assert_eq!((kinds(&row, "breach_"), sum(&row, "defer_")), ("6 `kernel_tlb`".into(), "5".into()));
+        assert_eq!(kinds(&row, "refused_"), "0");
+        assert_eq!(kinds(&LabRow::default(), "breach_"), "");
+    }
+}

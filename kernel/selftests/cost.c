@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * System calls, context switches and interrupts, to be counted from outside.
+ *
+ * Why: the hooks must cost nothing that counts where nobody owns a CPU. A
+ * clock would say that of one machine, and badly; instructions are the same on
+ * each. So this does the same on a kernel with the hooks and on one without,
+ * and an emulator's plugin (lab/scope) counts what the kernel executed between
+ * the markers. On hardware the markers do nothing.
+ *
+ * Three windows on an isolated CPU, which nobody owns:
+ *
+ *	1	getpid()
+ *	2	sched_yield() to another thread of the same priority, and back
+ *	3	interrupts of another CPU (expedited membarrier) while it spins
+ *
+ * --count N of each. It judges nothing: make proof-kernel PART=cost does.
+ */
+#include "selftest.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+
+static int cpu;
+static long count = 2000;
+static long leave, go, sent;
+
+#if defined(__x86_64__)
+#define MARK(code)	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t"	\
+					 ".long 0x49530000 + " #code ::: "memory")
+#else
+#define MARK(code)	__asm__ volatile("movz xzr, #(0x5300 + " #code ")" ::: "memory")
+#endif
+#define BEGIN()		MARK(1)
+#define END()		MARK(2)
+
+static void calls(void)
+{
+	long i;
+
+	for (i = 0; i < 100; i++)
+		syscall(SYS_getpid);
+	BEGIN();
+	for (i = 0; i < count; i++)
+		syscall(SYS_getpid);
+	END();
+}
+
+static void *yield_back(void *unused)
+{
+	pin(cpu);
+	become_fifo(80);
+	while (!__atomic_load_n(&leave, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return unused;
+}
+
+static void switches(void)
+{
+	pthread_t other;
+	long i;
+
+	if (pthread_create(&other, NULL, yield_back, NULL))
+		die("make a thread");
+	/* Lets it come to its loop: it has to move here, and waits meanwhile. */
+	sleep_us(200000);
+	for (i = 0; i < 100; i++)
+		sched_yield();
+	BEGIN();
+	for (i = 0; i < count; i++)
+		sched_yield();
+	END();
+	__atomic_store_n(&leave, 1, __ATOMIC_RELEASE);
+	pthread_join(other, NULL);
+}
+
+static void *interrupt(void *unused)
+{
+	long i;
+
+	pin(HOUSE_CPU);
+	while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
+		relax();
+	for (i = 0; i < count; i++)
+		if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+			die("interrupt by membarrier");
+	__atomic_store_n(&sent, 1, __ATOMIC_RELEASE);
+	return unused;
+}
+
+static void interrupts(void)
+{
+	pthread_t other;
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))
+		die("register for membarrier");
+	if (pthread_create(&other, NULL, interrupt, NULL))
+		die("make a thread");
+	sleep_us(200000);	/* it has to move away from here first */
+	BEGIN();
+	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&sent, __ATOMIC_ACQUIRE))
+		relax();
+	END();
+	pthread_join(other, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	arguments(argc, argv, (const struct argument[]){
+		{ "--count", &count, false }, { } });
+	cpu = isolated_cpu();
+	/* Would cut the spinner off after 950 ms. */
+	write_file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+	pin(cpu);
+	become_fifo(80);
+	calls();
+	switches();
+	interrupts();
+	ok(true, "%ld getpid(), sched_yield() and interrupts", count);
+	return finish();
+}
