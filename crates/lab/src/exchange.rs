@@ -88,6 +88,11 @@ impl Shared {
         Ok(Shared(memfd_create(name, MemfdFlags::CLOEXEC)?.into()))
     }
 
+    /// The file behind another handle.
+    pub fn of(file: File) -> Shared {
+        Shared(file)
+    }
+
     /// Its path in the program that inherited it.
     pub fn path(&self) -> String {
         use std::os::fd::AsRawFd;

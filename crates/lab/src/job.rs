@@ -13,6 +13,9 @@ pub const PROGRAM: &str = "/program";
 /// Name of the port that frames go through.
 pub const PORT: &str = "isolator";
 
+/// A guest's first line, once its program runs.
+pub const BEGIN: &str = "isolator-guest: begin";
+
 /// The last line of a guest that ended in order.
 pub const END: &str = "isolator-guest: end";
 

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use evidence::lab::Mode;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit};
 
-use crate::exchange::Exchange;
-use crate::job::END;
+use crate::exchange::{Exchange, Shared};
+use crate::job::{BEGIN, END};
 use crate::kernel::{Architecture, Kernel};
 use crate::{Error, Result, disk, frame, scope};
 
@@ -140,8 +140,9 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
     command.stdin(if guest.how.nmi_every.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut emulator = start(guest, &files, &mut command)?;
     if let Some((every, monitor)) = guest.how.nmi_every.zip(emulator.stdin.take()) {
+        let console = Shared::of(files.console.output()?);
         // Ends with the emulator, which does not read any more then.
-        std::thread::spawn(move || send_nmis(every, monitor));
+        std::thread::spawn(move || send_nmis(every, &console, monitor));
     }
     let ending = wait(&mut emulator, &guest.patience);
     let (console, frames) = (files.console.text()?, frame::read(&files.frames.bytes()?));
@@ -152,8 +153,15 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
     Err(broken(guest.kernel, &Words { console: &console, said: &said, sent: !frames.is_empty() }, ending))
 }
 
-/// Tells the emulator's monitor to give every CPU an NMI, again and again.
-fn send_nmis(every: Duration, mut monitor: impl Write) {
+/// Tells the emulator's monitor to give every CPU an NMI, again and again, from when the guest's program runs: firmware
+/// and a kernel that begins do not survive one.
+fn send_nmis(every: Duration, console: &Shared, mut monitor: impl Write) {
+    while !console.text().is_ok_and(|text| text.contains(BEGIN)) {
+        if monitor.write_all(b"\n").and_then(|()| monitor.flush()).is_err() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
     while monitor.write_all(b"nmi\n").and_then(|()| monitor.flush()).is_ok() {
         std::thread::sleep(every);
     }

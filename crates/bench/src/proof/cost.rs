@@ -18,11 +18,10 @@ const ALLOWED: f64 = 1.0;
 
 /// What the scope counts of both kernels.
 pub fn run(lab: &Lab<'_>) -> Result<Seen> {
-    let (ours, twin) = (count(lab, &lab.ours())?, count(lab, &lab.twin())?);
-    let mut seen = Seen {
-        text: format!("On {}, and the same kernel without the series.\n\n", lab.kernel()?),
-        ..Seen::default()
-    };
+    let (twin, name) = lab.twin()?;
+    let (ours, twin) = (count(lab, &lab.ours())?, count(lab, &twin)?);
+    let text = format!("On {}, and {name}.\n\n", lab.kernel()?);
+    let mut seen = Seen { text, ..Seen::default() };
     seen.text += "| | counted | without | with | added | |\n|---|--:|--:|--:|--:|--:|\n";
     for (name, (before, after)) in WINDOWS.iter().zip(twin.iter().zip(&ours)) {
         let percent = (after.median as f64 / before.median.max(1) as f64 - 1.0) * 100.0;

@@ -44,9 +44,18 @@ impl Lab<'_> {
         format!("isolator:{}", self.version)
     }
 
-    /// The same kernel without the series.
-    pub fn twin(&self) -> String {
-        format!("unpatched:{}", self.version)
+    /// The same kernel without the series, or where that was not built, with the series compiled out; in words too.
+    pub fn twin(&self) -> Result<(String, &'static str)> {
+        if build::last(&self.version, self.architecture, true)?.is_some() {
+            return Ok((format!("unpatched:{}", self.version), "the same kernel without the series"));
+        }
+        let stock = format!("{}+stock", self.version);
+        match build::last(&stock, self.architecture, false)? {
+            Some(_) => Ok((format!("isolator:{stock}"), "the same kernel with the series compiled out")),
+            None => {
+                Err("no kernel is built to compare with; isolator kernel build --unpatched makes one".into())
+            }
+        }
     }
 
     /// The kernel with the series, in words: its release, and which state of the series it has.

@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 
-use crate::job::{END, JOB, Job, PORT, Task};
+use crate::job::{BEGIN, END, JOB, Job, PORT, Task};
 use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How long a disk may take to come up once its driver is there.
+/// How long a disk or a port may take to come up once its driver is there.
 const PROBING: Duration = Duration::from_secs(10);
 
 /// MODULE_INIT_COMPRESSED_FILE of finit_module(2).
@@ -51,6 +51,7 @@ pub fn main() -> ExitCode {
 
 fn init() -> Result<()> {
     mounts()?;
+    println!("{BEGIN}");
     let job: Job = serde_json::from_slice(&fs::read(JOB)?)?;
     load_modules(&job.modules)?;
     if job.disk {
@@ -126,12 +127,20 @@ fn mount_disk() -> Result<()> {
 }
 
 /// The port whose name is [`PORT`].
+///
+/// The host tells its name after the driver is there, a moment later where the host is busy.
 fn port() -> Result<File> {
-    for entry in fs::read_dir("/sys/class/virtio-ports")? {
-        let entry = entry?;
-        if fs::read_to_string(entry.path().join("name"))?.trim() == PORT {
-            return Ok(OpenOptions::new().write(true).open(PathBuf::from("/dev").join(entry.file_name()))?);
+    let began = Instant::now();
+    while began.elapsed() < PROBING {
+        for entry in fs::read_dir("/sys/class/virtio-ports")? {
+            let entry = entry?;
+            if fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT) {
+                return Ok(OpenOptions::new()
+                    .write(true)
+                    .open(PathBuf::from("/dev").join(entry.file_name()))?);
+            }
         }
+        std::thread::sleep(Duration::from_millis(10));
     }
     Err(format!("this guest has no virtio port named {PORT}").into())
 }
