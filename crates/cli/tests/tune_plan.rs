@@ -138,3 +138,42 @@ fn articles_are_compared_with_the_plan() {
         assert!(text.contains(said), "{said} in {text}");
     }
 }
+
+#[test]
+fn a_plan_is_verified_on_the_machine_that_it_was_made_for() {
+    let root = machine();
+    fs::create_dir_all(root.path().join("etc")).unwrap();
+    fs::write(root.path().join("etc/machine-id"), "0123456789abcdef\n").unwrap();
+    let work = folder();
+    let file = work.path().join("plan.json");
+    let json = plan(root.path(), "--cores 1 --json --quiet").ended(0).stdout;
+    fs::write(&file, &json).unwrap();
+    let verify = |file: &Path| {
+        isolator(
+            work.path(),
+            &["tune", "verify", file.to_str().unwrap(), "--root", root.path().to_str().unwrap()],
+        )
+    };
+    let ran = verify(&file).ended(2);
+    assert!(ran.stdout.contains("NOT       isolcpus = managed_irq,domain,3,7\n"), "{}", ran.stdout);
+    // Put in force what can be in a folder of files.
+    let boot_line =
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()["boot_line"].as_str().unwrap().to_string();
+    fs::write(root.path().join("proc/cmdline"), format!("root=/dev/sda1 {boot_line}\n")).unwrap();
+    fs::write(root.path().join("sys/devices/system/cpu/isolated"), "3,7\n").unwrap();
+    let ran = verify(&file).ended(2);
+    assert!(ran.stdout.contains("in force  isolcpus = managed_irq,domain,3,7\n"), "{}", ran.stdout);
+    // By hand, on another machine, no plan at all.
+    fs::write(&file, json.replacen("\"3,7\"", "\"2,6\"", 1)).unwrap();
+    assert!(verify(&file).line().contains("its digest is not that of its content; plan again"));
+    fs::write(&file, &json).unwrap();
+    fs::write(root.path().join("etc/machine-id"), "fedcba9876543210\n").unwrap();
+    assert!(verify(&file).line().contains("made for another machine (bench); plan on this one"));
+    fs::write(&file, "{}").unwrap();
+    assert!(verify(&file).line().contains("the file is not a plan"));
+    assert!(
+        verify(Path::new("last"))
+            .line()
+            .contains("none was applied here; give the file that tune plan --json wrote")
+    );
+}

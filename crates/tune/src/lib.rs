@@ -6,3 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod plan;
+mod text;
+pub mod verify;

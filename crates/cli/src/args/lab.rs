@@ -115,7 +115,7 @@ pub struct GuestOptions {
     /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1, isolator:6.12+debug, or a file
     #[arg(long, value_name = "KERNEL", default_value = "debian-rt")]
     pub kernel: String,
-    /// The boot line: none, isolcpus, nohz_full, full, or text with {isolated} and {house_keeping} in it
+    /// The boot line: none, isolcpus, nohz_full, full, plan (what isolator tune plans for the guest) or plan:poll, or text with {isolated} and {house_keeping} in it
     #[arg(long, value_name = "LINE", default_value = "full")]
     pub boot: String,
     /// CPUs of a guest; the last one is isolated

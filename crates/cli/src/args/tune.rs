@@ -16,14 +16,18 @@ Examples:
   isolator tune plan --cores 2
   isolator tune plan --profile poll --device eth1 --json plan.json
   isolator tune plan --no-reboot --compare
+  isolator tune verify plan.json
 
-Exit status: 0 done; 1 it could not be done or planned, and one line says why.";
+Exit status: 0 done, or all in force; 1 it could not be done or planned, and one
+line says why; 2 (verify) something is not in force.";
 
 /// `isolator tune …`
 #[derive(Debug, Subcommand)]
 pub enum TuneVerb {
     /// Says what to change, why and at which cost; changes nothing
     Plan(TunePlanArgs),
+    /// Compares a plan with what is configured, running and in effect here
+    Verify(TuneVerifyArgs),
 }
 
 /// What the machine is for.
@@ -85,4 +89,18 @@ pub struct TuneWanted {
     /// Take CPUs though others of their cores are left to the system
     #[arg(long)]
     pub split_siblings: bool,
+}
+
+/// `isolator tune verify`
+#[derive(Debug, Args)]
+pub struct TuneVerifyArgs {
+    /// A plan that tune plan --json wrote, or 'last' for the one applied last
+    #[arg(value_name = "PLAN", default_value = "last")]
+    pub plan: String,
+    /// Look at the machine whose /proc and /sys lie below this folder
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
 }

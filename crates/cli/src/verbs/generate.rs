@@ -17,6 +17,7 @@ use evidence::{Error, Result};
 use lab::build::Built;
 use schemars::{Schema, schema_for};
 use tune::plan::Answer;
+use tune::verify::Verified;
 
 use crate::args::{Cli, GenerateArgs};
 use crate::output::{Exit, Outcome};
@@ -50,6 +51,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
         ("tune-plan", schema_for!(Answer)),
+        ("tune-verify", schema_for!(Verified)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),
         ("why", schema_for!(WhyDocument)),

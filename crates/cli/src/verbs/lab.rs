@@ -22,6 +22,7 @@ use crate::args::{
 };
 use crate::output::{Exit, Outcome, print, tell};
 use crate::session;
+use crate::verbs::tune::guest;
 
 /// `isolator lab list --json`.
 #[derive(Serialize, JsonSchema)]
@@ -119,15 +120,32 @@ fn progress(out: &Output) -> impl Fn(&str) + Sync {
     }
 }
 
+/// The boot line that was asked for, by a name of the lab's, as text, or as a plan for the guest.
+fn boot_line(options: &GuestOptions, kernel: &Kernel) -> Result<String, Box<dyn std::error::Error>> {
+    match guest::profile(&options.boot) {
+        Some(profile) => guest::boot_line(profile, kernel, options.cpus),
+        None => Ok(boot::line(&options.boot, options.cpus)?),
+    }
+}
+
+/// Refuses a name that there is not, before a kernel is fetched for nothing.
+fn check_boot(options: &GuestOptions) -> evidence::Result<()> {
+    if guest::profile(&options.boot).is_none() {
+        boot::line(&options.boot, options.cpus)?;
+    }
+    Ok(())
+}
+
 fn experiment(args: &LabRunArgs) -> Outcome {
     let scenarios = scenario::named(&args.scenarios)?;
     args.isolate.as_deref().map(Mask::named).transpose()?;
+    check_boot(&args.guest)?;
     let patience = patience(args.how.time_limit)?;
     let kernel = find_kernel(&args.guest, &patience)?;
     let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios, &patience)?;
     let asked = run::Asked {
+        boot_line: boot_line(&args.guest, &kernel)?,
         kernel,
-        boot_line: boot::line(&args.guest.boot, args.guest.cpus)?,
         mode,
         mode_reason,
         loads: if args.loads.is_empty() { vec!["idle".to_string()] } else { args.loads.clone() },
@@ -225,11 +243,12 @@ fn gate(args: &LabGateArgs) -> Outcome {
 }
 
 fn program(args: &LabProgramArgs) -> Outcome {
-    let boot_line = boot::line(&args.guest.boot, args.guest.cpus)?;
+    check_boot(&args.guest)?;
     let patience = patience(args.time_limit)?;
+    let kernel = find_kernel(&args.guest, &patience)?;
     let ran = ::lab::program::run(&::lab::program::Asked {
-        kernel: &find_kernel(&args.guest, &patience)?,
-        boot_line: &boot_line,
+        kernel: &kernel,
+        boot_line: &boot_line(&args.guest, &kernel)?,
         cpus: args.guest.cpus,
         command: &args.command,
         watched: args.record.is_some(),
@@ -251,9 +270,9 @@ fn program(args: &LabProgramArgs) -> Outcome {
 }
 
 fn shell(args: &LabShellArgs) -> Outcome {
-    let boot_line = boot::line(&args.guest.boot, args.guest.cpus)?;
+    check_boot(&args.guest)?;
     let patience = patience(None)?;
     let kernel = find_kernel(&args.guest, &patience)?;
-    ::lab::shell::run(&kernel, &boot_line, args.guest.cpus, patience)?;
+    ::lab::shell::run(&kernel, &boot_line(&args.guest, &kernel)?, args.guest.cpus, patience)?;
     Ok(Exit::Held)
 }

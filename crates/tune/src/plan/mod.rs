@@ -17,7 +17,7 @@ pub mod runtime;
 pub mod view;
 
 use machine::Snapshot;
-use machine::snapshot::Device;
+use machine::snapshot::{Device, Preemption};
 
 use choose::Choice;
 use facts::Facts;
@@ -120,13 +120,16 @@ fn about(facts: &Facts, intent: &Intent, choice: &Choice, device: Option<&Device
             "{owner} is active and would write its own values back: stop it, or let it own the machine"
         ));
     }
-    if machine.kernel.preemption != machine::snapshot::Preemption::RealTime
-        && intent.profile == Profile::Periodic
-    {
-        said.push(
-            "the kernel is not PREEMPT_RT: isolation makes peaks rarer, and bounds nothing; a periodic loop wants such a kernel"
-                .to_string(),
-        );
+    if intent.profile == Profile::Periodic {
+        match machine.kernel.preemption {
+            Preemption::RealTime => {}
+            Preemption::Unknown => said.push("whether the kernel is PREEMPT_RT is not known".to_string()),
+            _ => said.push(
+                "the kernel is not PREEMPT_RT: isolation makes peaks rarer, and bounds nothing; a periodic loop wants such a \
+                 kernel"
+                    .to_string(),
+            ),
+        }
     }
     if let Some(device) = device.filter(|device| device.node.is_none() && facts.nodes().len() > 1) {
         said.push(format!("which memory node {} is near to is not known", device.name));

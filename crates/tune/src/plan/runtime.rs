@@ -418,8 +418,8 @@ fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
         steps.skip(
             "governor",
             format!(
-                "the kernel does not set the frequency of cpus {without_governor}: firmware or the host of a virtual \
-                 machine does"
+                "no frequency policy was found for cpus {without_governor}: firmware sets their frequency, or the host of a \
+                 virtual machine"
             ),
         );
     }

@@ -5,14 +5,12 @@ use std::fmt::Write;
 
 use super::articles::Here;
 use super::{Action, Disruption, Kind, Plan};
-
-/// Below this no line is made shorter.
-const NARROWEST: usize = 40;
+use crate::text::wrapped;
 
 /// The plan in lines of at most `width` columns (a word that is longer stays whole); with what the articles would have
 /// set where `articles`.
 pub fn text(plan: &Plan, width: usize, articles: bool) -> String {
-    let mut page = Page { out: String::new(), width: width.max(NARROWEST) };
+    let mut page = Page { out: String::new(), width };
     head(&mut page, plan);
     let (boot, running): (Vec<&Action>, Vec<&Action>) =
         plan.actions.iter().partition(|action| action.disruption == Disruption::Reboot);
@@ -93,8 +91,8 @@ fn section(page: &mut Page, title: &str, actions: &[&Action]) {
         let more = if alike > 1 { format!(", and {} more like it", alike - 1) } else { String::new() };
         let brief = if first.disruption == Disruption::Brief { " (felt for a moment)" } else { "" };
         page.entry("  ", &format!("{}{more}{brief}", what(first)));
-        page.entry("      ", &format!("why:  {}", first.reason));
-        page.entry("      ", &format!("cost: {}", first.cost));
+        page.entry("      why:  ", &first.reason);
+        page.entry("      cost: ", &first.cost);
         rest = &rest[alike..];
     }
 }
@@ -128,36 +126,6 @@ impl Page {
 
     /// `text` in lines that begin below each other after `lead`.
     fn entry(&mut self, lead: &str, text: &str) {
-        let indent = lead.chars().count();
-        // A label such as `why:  ` hangs too.
-        let hang = match text.split_once(": ") {
-            Some((label, rest)) if matches!(label, "why" | "cost") => {
-                indent + label.len() + 2 + (rest.len() - rest.trim_start().len())
-            }
-            _ => indent,
-        };
-        let mut line = lead.to_string();
-        let mut used = indent;
-        let mut fresh = true;
-        let label = &text[..hang - indent];
-        line.push_str(label);
-        used += label.chars().count();
-        for word in text[hang - indent..].split_whitespace() {
-            let length = word.chars().count();
-            if !fresh && used + 1 + length > self.width {
-                let _ = writeln!(self.out, "{}", line.trim_end());
-                line = " ".repeat(hang);
-                used = hang;
-                fresh = true;
-            }
-            if !fresh {
-                line.push(' ');
-                used += 1;
-            }
-            line.extend(word.chars().map(|c| if c.is_control() { '?' } else { c }));
-            used += length;
-            fresh = false;
-        }
-        let _ = writeln!(self.out, "{}", line.trim_end());
+        wrapped(&mut self.out, lead, text, self.width);
     }
 }

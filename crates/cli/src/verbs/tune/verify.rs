@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator tune verify`: whether what a plan asks for is so on this machine.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use ::tune::plan::{MadeFor, Plan, Refusal};
+use ::tune::verify;
+use evidence::Error;
+
+use crate::args::TuneVerifyArgs;
+use crate::output::{Exit, Outcome};
+
+/// Where applied plans are kept, below the root folder.
+const STORE: &str = "var/lib/isolator/tune";
+
+pub fn run(args: &TuneVerifyArgs) -> Outcome {
+    args.out.ready()?;
+    let path = if args.plan == "last" { last(&args.root)? } else { PathBuf::from(&args.plan) };
+    let plan = read(&path)?;
+    let machine = machine::read_whole(&args.root);
+    // Another boot of the same machine is what one verifies after a reboot.
+    if let Some(refusal) = plan.made_for.refuses_machine(&MadeFor::here(&args.root, &machine)) {
+        return Err(refused(&path, refusal).into());
+    }
+    let verified = verify::verify(&plan, &machine);
+    args.out.say(verify::view::text(&verified, args.out.style().width).trim_end());
+    args.out.json(&verified)?;
+    Ok(if verified.in_force { Exit::Held } else { Exit::Exceeded })
+}
+
+/// The plan in the file `path`.
+pub fn read(path: &Path) -> Result<Plan, Error> {
+    let text = fs::read_to_string(path).map_err(|error| Error::io("read the plan", path, &error))?;
+    Plan::read(&text).map_err(|refusal| refused(path, refusal))
+}
+
+/// The copy of the plan that was applied last on the machine below `root`.
+fn last(root: &Path) -> Result<PathBuf, Error> {
+    let folder = root.join(STORE);
+    let none = || {
+        Error::new(
+            "verify",
+            "the last plan",
+            "none was applied here",
+            "give the file that tune plan --json wrote",
+        )
+    };
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(none()),
+        Err(error) => return Err(Error::io("read", &folder, &error)),
+    };
+    let plans = entries.flatten().map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("plan-") && name.ends_with(".json")
+    });
+    plans.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok()).ok_or_else(none)
+}
+
+fn refused(path: &Path, refusal: Refusal) -> Error {
+    Error::new("use the plan", path.display(), refusal.reason, refusal.cure)
+}

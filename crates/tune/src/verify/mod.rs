@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether what a plan asks for is so on a machine: configured, running and in effect told apart.
+//!
+//! *Configured* is what a file says that counts from the next boot on, *running* what the kernel was told, *in effect*
+//! what it does with it. They differ more often than people think: a boot line that was edited and never generated, a
+//! parameter that the kernel does not know, an interrupt that does not move. The strongest that is known decides.
+//!
+//! A pure function of plan and snapshot. Limits: what no file shows is judged by the boot line alone (`skew_tick`); what
+//! may not be read is unknown, and said.
+
+use machine::Snapshot;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Action, Kind, Plan};
+
+mod boot;
+mod moved;
+mod settings;
+pub mod view;
+
+/// Version of the document.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What became of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verified {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The plan's digest.
+    pub plan: String,
+    /// Whether all of it is in force.
+    pub in_force: bool,
+    /// How many actions are in force, are not, or cannot be judged.
+    pub summary: Summary,
+    /// Each action, in the plan's order.
+    pub checks: Vec<Check>,
+}
+
+/// How many actions are what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// In force.
+    pub in_force: u32,
+    /// Not in force.
+    pub not: u32,
+    /// Not to be judged with what could be read.
+    pub unknown: u32,
+}
+
+/// One action and its state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// The action's kind.
+    pub kind: Kind,
+    /// Its target.
+    pub target: String,
+    /// The value that it wants.
+    pub wanted: String,
+    /// What counts from the next boot on.
+    pub configured: Seen,
+    /// What the kernel was told.
+    pub running: Seen,
+    /// What it does.
+    pub effective: Seen,
+    /// All in all.
+    pub result: State,
+    /// Why it is not in force or not known, or what to know of it; may be empty.
+    pub why: String,
+    /// A command that shows it.
+    pub verify: String,
+}
+
+/// All in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is so.
+    InForce,
+    /// It is not so.
+    Not,
+    /// It could not be found out.
+    Unknown,
+}
+
+/// What was seen in one of the three places.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Seen {
+    /// Whether it is as the plan wants; absent where that is not known, or there is no such place.
+    pub agrees: Option<bool>,
+    /// What was seen.
+    pub value: Option<String>,
+    /// Where; absent where there is no such place.
+    pub source: Option<String>,
+}
+
+impl Seen {
+    fn new(agrees: Option<bool>, value: Option<String>, source: &str) -> Self {
+        Seen { agrees, value, source: Some(source.to_string()) }
+    }
+}
+
+/// The three places and a word on them.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    configured: Seen,
+    running: Seen,
+    effective: Seen,
+    why: String,
+}
+
+/// Compares `plan` with `machine`, which was read with its inventory.
+pub fn verify(plan: &Plan, machine: &Snapshot) -> Verified {
+    let checks: Vec<Check> = plan.actions.iter().map(|action| check(plan, action, machine)).collect();
+    let count = |state| checks.iter().filter(|check| check.result == state).count() as u32;
+    let summary =
+        Summary { in_force: count(State::InForce), not: count(State::Not), unknown: count(State::Unknown) };
+    Verified {
+        schema_version: SCHEMA_VERSION,
+        plan: plan.digest.clone(),
+        in_force: summary.not + summary.unknown == 0,
+        summary,
+        checks,
+    }
+}
+
+fn check(plan: &Plan, action: &Action, machine: &Snapshot) -> Check {
+    let places = match action.kind {
+        Kind::BootParameter => boot::places(action, machine),
+        kind if kind.writes_one_file() => settings::places(action, machine),
+        _ => moved::places(plan, action, machine),
+    };
+    let strongest =
+        [&places.effective, &places.running, &places.configured].into_iter().find_map(|seen| seen.agrees);
+    let result = match strongest {
+        Some(true) => State::InForce,
+        Some(false) => State::Not,
+        None => State::Unknown,
+    };
+    Check {
+        kind: action.kind,
+        target: action.target.clone(),
+        wanted: action.value.clone(),
+        configured: places.configured,
+        running: places.running,
+        effective: places.effective,
+        result,
+        why: places.why,
+        verify: action.verify.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was moved or fenced in: interrupts, kernel threads, slices, the partition, rights.
+
+use machine::inventory::{Group, Inventory};
+use machine::{CpuSet, Snapshot};
+
+use super::{Places, Seen};
+use crate::plan::{Action, Kind, Plan, runtime};
+
+/// How many are named; the rest is counted.
+const NAMED: usize = 4;
+
+pub(super) fn places(plan: &Plan, action: &Action, machine: &Snapshot) -> Places {
+    let Some(inventory) = machine.inventory.as_deref() else {
+        return Places { why: "the machine was not read whole".to_string(), ..Places::default() };
+    };
+    let cpus: CpuSet = action.value.parse().unwrap_or_default();
+    match action.kind {
+        Kind::Irqs => interrupts(plan, machine, inventory),
+        Kind::DeviceIrqs => device(action, &cpus, machine, inventory),
+        Kind::KernelThreads => threads(plan, inventory),
+        Kind::IrqBalance => balance(inventory),
+        Kind::Slice => slice(action, &cpus, inventory),
+        Kind::Partition => partition(&cpus, inventory),
+        Kind::Limits => limits(inventory),
+        _ => Places::default(),
+    }
+}
+
+/// At most some names, and how many more.
+fn named(names: &[String]) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+fn interrupts(plan: &Plan, machine: &Snapshot, inventory: &Inventory) -> Places {
+    if inventory.irqs.is_empty() {
+        return Places { why: "no interrupt could be looked at".to_string(), ..Places::default() };
+    }
+    let devices = plan.actions.iter().filter(|action| action.kind == Kind::DeviceIrqs);
+    let devices: Vec<&str> = devices.map(|action| action.target.as_str()).collect();
+    let wanted = machine.devices.iter().filter(|device| devices.contains(&device.name.as_str()));
+    let wanted: Vec<u32> = wanted.flat_map(|device| device.irqs.clone()).collect();
+    let (mut asked, mut fires, mut stuck) = (Vec::new(), Vec::new(), Vec::new());
+    for irq in inventory.irqs.iter().filter(|irq| !irq.actions.is_empty() && !wanted.contains(&irq.number)) {
+        let on = |cpus: &Option<CpuSet>| {
+            cpus.as_ref().map(|cpus| cpus.and(&plan.isolated)).filter(|cpus| !cpus.is_empty())
+        };
+        let name = |cpus: &CpuSet| format!("{} ({}) on {cpus}", irq.number, irq.actions.join("+"));
+        match (on(&irq.effective), on(&irq.affinity)) {
+            (Some(cpus), _) if irq.managed == Some(true) || irq.settable == Some(false) => {
+                stuck.push(name(&cpus))
+            }
+            (Some(cpus), _) => fires.push(name(&cpus)),
+            // Not in effect as yet: it moves when it fires next.
+            (None, Some(cpus)) if irq.effective.is_none() && irq.settable != Some(false) => {
+                asked.push(name(&cpus))
+            }
+            _ => {}
+        }
+    }
+    let why = match () {
+        () if !fires.is_empty() => format!("interrupts that could move are there: {}", named(&fires)),
+        () if !asked.is_empty() => format!("interrupts may go there: {}", named(&asked)),
+        () if !stuck.is_empty() => {
+            format!("these do not move, only a boot without them does it: {}", named(&stuck))
+        }
+        () => String::new(),
+    };
+    Places {
+        running: Seen::new(Some(asked.is_empty()), None, "/proc/irq/*/smp_affinity_list"),
+        effective: Seen::new(
+            Some(fires.is_empty() && asked.is_empty()),
+            None,
+            "/proc/irq/*/effective_affinity_list",
+        ),
+        why,
+        ..Places::default()
+    }
+}
+
+fn device(action: &Action, cpus: &CpuSet, machine: &Snapshot, inventory: &Inventory) -> Places {
+    let Some(device) = machine.devices.iter().find(|device| device.name == action.target) else {
+        let why = "the device is not there".to_string();
+        return Places { effective: Seen::new(Some(false), None, "/sys/class"), why, ..Places::default() };
+    };
+    let of_device = inventory.irqs.iter().filter(|irq| device.irqs.contains(&irq.number));
+    let elsewhere: Vec<String> = of_device
+        .filter_map(|irq| {
+            let now = irq.effective.as_ref().or(irq.affinity.as_ref())?;
+            (!now.without(cpus).is_empty()).then(|| format!("{} on {now}", irq.number))
+        })
+        .collect();
+    let why = if elsewhere.is_empty() { String::new() } else { format!("elsewhere: {}", named(&elsewhere)) };
+    let effective = Seen::new(Some(elsewhere.is_empty()), None, "/proc/irq/*/effective_affinity_list");
+    Places { effective, why, ..Places::default() }
+}
+
+fn threads(plan: &Plan, inventory: &Inventory) -> Places {
+    if !inventory.threads.iter().any(|thread| thread.kernel) {
+        return Places { why: "no kernel thread could be looked at".to_string(), ..Places::default() };
+    }
+    let there = inventory
+        .threads
+        .iter()
+        .filter(|thread| thread.kernel && !thread.bound && !thread.cpus.and(&plan.isolated).is_empty());
+    let there: Vec<String> = there.map(|thread| thread.name.clone()).collect();
+    let why =
+        if there.is_empty() { String::new() } else { format!("these may run there: {}", named(&there)) };
+    Places { effective: Seen::new(Some(there.is_empty()), None, "/proc/*/status"), why, ..Places::default() }
+}
+
+fn balance(inventory: &Inventory) -> Places {
+    if !inventory.services.runs("irqbalance") {
+        let effective = Seen::new(Some(true), Some("not running".to_string()), "services");
+        return Places { effective, ..Places::default() };
+    }
+    let why =
+        "it runs, and what it was told cannot be seen from outside: see its unit's environment".to_string();
+    Places { why, ..Places::default() }
+}
+
+fn group<'i>(inventory: &'i Inventory, path: &str) -> Option<&'i Group> {
+    inventory.services.groups.iter().find(|group| group.path.trim_matches('/') == path.trim_matches('/'))
+}
+
+fn slice(action: &Action, cpus: &CpuSet, inventory: &Inventory) -> Places {
+    let Some(group) = group(inventory, &action.target) else {
+        // A slice without anything in it has no group, and nothing to fence in.
+        return Places {
+            effective: Seen::new(inventory.services.unified.then_some(true), None, "/sys/fs/cgroup"),
+            why: "it has no control group at present".to_string(),
+            ..Places::default()
+        };
+    };
+    let inside = group.effective.as_ref().map(|now| now.without(cpus).is_empty());
+    let value = group.effective.as_ref().map(CpuSet::to_string);
+    let effective =
+        Seen::new(inside, value, &format!("/sys/fs/cgroup/{}/cpuset.cpus.effective", action.target));
+    let why = if inside == Some(false) { "it may still use other CPUs".to_string() } else { String::new() };
+    Places { effective, why, ..Places::default() }
+}
+
+fn partition(cpus: &CpuSet, inventory: &Inventory) -> Places {
+    let path = runtime::PARTITION.trim_start_matches("/sys/fs/cgroup/");
+    let Some(group) = group(inventory, path) else {
+        let why = "there is no such partition".to_string();
+        let effective = Seen::new(Some(false), None, runtime::PARTITION);
+        return Places { effective, why, ..Places::default() };
+    };
+    let state = group.partition.clone().unwrap_or_default();
+    let good = state == "isolated" && group.effective.as_ref().or(group.cpus.as_ref()) == Some(cpus);
+    let why = if good { String::new() } else { format!("its state is '{state}'") };
+    Places { effective: Seen::new(Some(good), Some(state), runtime::PARTITION), why, ..Places::default() }
+}
+
+fn limits(inventory: &Inventory) -> Places {
+    let lines: Vec<&str> = runtime::LIMITS.lines().collect();
+    let has = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        inventory.session.rules.iter().any(|rule| {
+            rule.starts_with(runtime::LIMITS_FILE)
+                && rule.split_whitespace().collect::<Vec<_>>().ends_with(&words)
+        })
+    };
+    let all = lines.iter().all(has);
+    let why = if all {
+        "in force for those who log in from now on".to_string()
+    } else {
+        "the file is not there, or says something else".to_string()
+    };
+    Places { configured: Seen::new(Some(all), None, runtime::LIMITS_FILE), why, ..Places::default() }
+}
