@@ -14,8 +14,8 @@ use tune::plan::{Intent, Profile, Wanted};
 pub struct Topology {
     pub name: String,
     pub arch: String,
-    pub kernel: (u32, u32),
-    pub config: Vec<String>,
+    pub kernel: Option<(u32, u32)>,
+    pub config: Option<Vec<String>>,
     #[serde(default)]
     pub tsc_watchdog_risk: bool,
     pub device_node: Option<u32>,
@@ -26,6 +26,10 @@ pub struct Topology {
     pub cluster: Vec<CpuSet>,
     #[serde(default)]
     pub capacity: BTreeMap<String, CpuSet>,
+    #[serde(default)]
+    pub max_khz: BTreeMap<String, CpuSet>,
+    #[serde(default)]
+    pub offline: CpuSet,
 }
 
 impl Topology {
@@ -37,27 +41,37 @@ impl Topology {
             // As the reader does it: a CPU in several nodes is in none.
             let nodes: Vec<u32> =
                 (0u32..).zip(&self.nodes).filter(|(_, node)| node.contains(id)).map(|(n, _)| n).collect();
-            let capacity = self.capacity.iter().find(|(_, cpus)| cpus.contains(id));
+            let number = |of: &BTreeMap<String, CpuSet>| {
+                of.iter().find(|(_, cpus)| cpus.contains(id)).map(|(value, _)| value.parse::<u64>().unwrap())
+            };
             machine.cpus.push(Cpu {
                 id,
                 online: true,
                 node: if nodes.len() == 1 { Some(nodes[0]) } else { None },
                 siblings: holding(&self.cores, id),
-                last_cache_level: Some(3),
+                last_cache_level: (!self.llc.is_empty()).then_some(3),
                 last_cache_cpus: holding(&self.llc, id),
                 cluster: holding(&self.cluster, id),
-                capacity: capacity.and_then(|(value, _)| value.parse().ok()),
+                capacity: number(&self.capacity).map(|capacity| capacity as u32),
+                max_frequency_khz: number(&self.max_khz),
                 ..Cpu::default()
             });
         }
+        machine.cpus.extend(self.offline.iter().map(|id| Cpu { id, ..Cpu::default() }));
         machine.cpus.sort_by_key(|cpu| cpu.id);
         machine.possible = machine.online();
-        machine.architecture = Some(if self.arch == "x86" { "x86_64" } else { "aarch64" }.to_string());
+        let architecture = match self.arch.as_str() {
+            "x86" => "x86_64",
+            "arm64" => "aarch64",
+            other => other,
+        };
+        machine.architecture = Some(architecture.to_string());
         machine.tsc_watched = (self.arch == "x86").then_some(self.tsc_watchdog_risk);
-        machine.kernel.release = Some(format!("{}.{}.0", self.kernel.0, self.kernel.1));
+        machine.kernel.release = self.kernel.map(|(major, minor)| format!("{major}.{minor}.0"));
         machine.kernel.preemption = Preemption::RealTime;
-        for option in ["NO_HZ_FULL", "RCU_NOCB_CPU", "CPU_ISOLATION"] {
-            let value = if self.config.iter().any(|set| set == option) { "y" } else { "n" };
+        for option in ["NO_HZ_FULL", "RCU_NOCB_CPU", "CPU_ISOLATION"].iter().filter(|_| self.config.is_some())
+        {
+            let value = if self.config.iter().flatten().any(|set| set == option) { "y" } else { "n" };
             machine.kernel.options.insert(option.to_string(), value.to_string());
         }
         if let Some(node) = self.device_node {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plans for captured machines. `vectors/captured.json` has of each what decides a plan: which CPUs share what, as the
+//! trees of hwloc's test suite (tests/hwloc/linux, BSD-3-Clause) say it; their names there are in it. None has a kernel's
+//! configuration, some not even a version: what is unknown is said, and left out where it decides.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Topology, cpus, intent};
+use tune::plan::{MadeFor, Plan, Profile, Refusal, Wanted, plan};
+
+fn topologies() -> BTreeMap<String, Topology> {
+    serde_json::from_str(include_str!("vectors/captured.json")).unwrap()
+}
+
+fn planned(name: &str, profile: Profile, wanted: Wanted) -> Result<Plan, Refusal> {
+    plan(&topologies()[name].snapshot(), &MadeFor::default(), &intent(profile, wanted))
+}
+
+#[test]
+fn every_captured_machine_gets_a_sensible_plan() {
+    assert_eq!(topologies().len(), 9);
+    // Machine, cores, isolated CPUs, the CPUs for real-time threads, a word of why.
+    for (name, cores, isolated, real_time, why) in [
+        // 4 of 128: a whole cluster, not the boot CPU's.
+        ("clusters", 4, "124-127", "124-127", "the whole of a cluster"),
+        ("clusters", 2, "126-127", "126-127", "highest"),
+        // 32 would be a whole node, of which one core stays: the rest is of the next node.
+        ("clusters", 32, "95,97-127", "95,97-127", "highest"),
+        // Whole caches; the siblings of some CPUs are offline.
+        ("offline", 2, "6,10", "6,10", "the whole of a last-level cache"),
+        // Six fast cores of two threads, eight slow of one: fast ones, both threads.
+        ("hybrid", 1, "10-11", "10", "highest"),
+        ("hybrid", 4, "4-11", "4,6,8,10", "highest"),
+        // More than there are fast ones: all of the slow.
+        ("hybrid", 6, "14-19", "14-19", "highest"),
+        ("ppc64", 2, "248-255", "248,252", "highest"),
+        ("eight-nodes", 3, "29-31", "29-31", "highest"),
+        // Each node keeps a core, so four are of two nodes.
+        ("eight-nodes", 4, "27,29-31", "27,29-31", "highest"),
+        ("sparse", 5, "43-47", "43-47", "highest"),
+        // Every node claims every CPU: they are none. Caches tell.
+        ("wrong-numa", 2, "5,7", "5,7", "the whole of a last-level cache"),
+        ("wrong-numa", 4, "4-7", "4-7", "the whole of a last-level cache"),
+        // Ten fast of twenty; one a little faster than the others is no type of its own.
+        ("gb10", 4, "16-19", "16-19", "highest"),
+        ("gb10", 5, "15-19", "15-19", "highest"),
+    ] {
+        for profile in [Profile::Periodic, Profile::Poll, Profile::Vm] {
+            let plan = planned(name, profile, Wanted::Cores(cores))
+                .unwrap_or_else(|why| panic!("{name} {cores}: {why}"));
+            assert_eq!(plan.isolated, cpus(isolated), "{name} {cores}");
+            assert_eq!(plan.real_time, cpus(real_time), "{name} {cores}");
+            assert!(plan.why.contains(why), "{name} {cores}: {}", plan.why);
+            let unknown = plan.skipped.iter().filter(|skipped| skipped.reason.contains("is not known"));
+            let unknown: Vec<&str> = unknown.map(|skipped| skipped.what.as_str()).collect();
+            let expected: &[&str] =
+                if profile == Profile::Periodic { &["rcu_nocbs"] } else { &["nohz_full", "rcu_nocbs"] };
+            assert_eq!(unknown, expected, "{name} {cores}");
+            assert!(plan.warnings.iter().any(|text| text.contains("configuration is not known")), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_a_captured_machine_cannot_give_is_refused() {
+    for (name, wanted, said) in [
+        ("two-threads", Wanted::Cores(1), "one physical core"),
+        ("two-threads", Wanted::Cpus(cpus("1")), "choose from"),
+        ("offline", Wanted::Cpus(cpus("5")), "cpus 5 are offline"),
+        ("offline", Wanted::Cpus(cpus("3")), "cpus 11 share cores"),
+        ("ppc64", Wanted::Cpus(cpus("248-254")), "cpus 255 share cores"),
+        ("hybrid", Wanted::Cores(13), "of one type cannot be isolated"),
+        ("gb10", Wanted::Cores(20), "ask for at most"),
+        ("sparse", Wanted::Cpus(cpus("48")), "cpus 48 do not exist"),
+    ] {
+        let refusal = planned(name, Profile::Periodic, wanted.clone()).unwrap_err();
+        assert!(refusal.to_string().contains(said), "{name} {wanted:?}: {refusal}");
+    }
+}
+
+#[test]
+fn cores_of_several_types_are_never_mixed_unless_named() {
+    for cores in 1..=8 {
+        let Ok(plan) = planned("hybrid", Profile::Periodic, Wanted::Cores(cores)) else { continue };
+        let fast = plan.isolated.without(&cpus("12-19"));
+        assert!(fast.is_empty() || fast == plan.isolated, "{cores}: {}", plan.isolated);
+    }
+    let named = planned("hybrid", Profile::Periodic, Wanted::Cpus(cpus("10-12"))).unwrap();
+    assert!(named.warnings.iter().any(|text| text.contains("of several types")));
+}
