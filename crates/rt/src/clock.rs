@@ -50,6 +50,35 @@ pub fn counter() -> u64 {
     value
 }
 
+/// Whether the processor says that its counter runs at one rate in all power states (CPUID 0x80000007, EDX bit 8), or the
+/// kernel keeps its own time by it. On arm64 the architecture promises it.
+pub fn invariant() -> Result<()> {
+    if processor_promises() || kernel_keeps_time_by_it() {
+        return Ok(());
+    }
+    Err(Error::new(
+        "trust the processor's counter",
+        "neither the processor says that it is invariant, nor does the kernel keep its time by it",
+        "use CLOCK_MONOTONIC, or a machine with an invariant counter",
+    ))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn processor_promises() -> bool {
+    use core::arch::x86_64::__cpuid;
+    __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0
+}
+
+#[cfg(target_arch = "aarch64")]
+fn processor_promises() -> bool {
+    true
+}
+
+fn kernel_keeps_time_by_it() -> bool {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    source.is_ok_and(|source| source.trim() == "tsc")
+}
+
 /// How the counter relates to CLOCK_MONOTONIC: nanoseconds are `ticks * multiplier / 2^32`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
@@ -88,6 +117,11 @@ impl Calibration {
     /// A calibration from a known rate.
     pub fn from_hz(hz: u64) -> Calibration {
         Calibration { hz, multiplier: ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64 }
+    }
+
+    /// What ticks are multiplied by, before 32 bits are dropped.
+    pub fn multiplier(&self) -> u64 {
+        self.multiplier
     }
 
     /// Ticks as nanoseconds.

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::thread;
 
-/// Stack that is touched before the deadline counts; deeper call chains fault once.
-const PREFAULT_BYTES: usize = 128 * 1024;
+/// Stack that is touched where nothing else is asked; deeper call chains fault once.
+pub const STACK_BYTES: usize = 128 * 1024;
 
 /// What a thread asks for.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl Setup {
         } else {
             Err(Error::new("lock memory", "it was not asked", "ask for it"))
         };
-        prefault_stack();
+        prefault_stack(STACK_BYTES);
         if !self.cpus.is_empty() {
             thread::set_affinity(&self.cpus)?;
         }
@@ -64,12 +64,17 @@ pub fn unlock_memory() -> Result<()> {
     munlockall().map_err(|e| Error::os("unlock memory", &e.into(), "report this as a defect"))
 }
 
-/// Touches the stack, so that growing into it later faults no more.
+/// Touches so much of the stack, so that growing into it later faults no more.
 #[inline(never)]
-fn prefault_stack() {
-    let mut stack = [0u8; PREFAULT_BYTES];
-    for page in stack.chunks_mut(4096) {
+pub fn prefault_stack(bytes: usize) {
+    let mut frame = [0u8; 16 * 1024];
+    for page in frame.chunks_mut(4096) {
         page[0] = 1;
     }
-    std::hint::black_box(&mut stack);
+    std::hint::black_box(&mut frame);
+    if bytes > frame.len() {
+        prefault_stack(bytes - frame.len());
+    }
+    // Still needed after the call above: no tail call, which would take the same frame again.
+    std::hint::black_box(&mut frame);
 }

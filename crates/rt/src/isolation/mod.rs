@@ -62,6 +62,11 @@ impl Mask {
         ("exclusive", Mask::EXCLUSIVE),
     ];
 
+    /// The mask of these bits, as in the kernel's header; the kernel refuses those that it does not know.
+    pub const fn from_bits(bits: u32) -> Mask {
+        Mask(bits)
+    }
+
     /// The mask of names with commas between them: `default,ktlb`.
     pub fn named(names: &str) -> Result<Mask> {
         let one = |name: &str| {
@@ -97,6 +102,11 @@ impl Tick {
     pub const RT: Tick = Tick(uapi::TICK_RT);
     /// Verify the time stamp counter.
     pub const TSC_SYNC: Tick = Tick(uapi::TICK_TSC_SYNC);
+
+    /// The tick of these bits, as in the kernel's header; the kernel refuses those that it does not know.
+    pub const fn from_bits(bits: u32) -> Tick {
+        Tick(bits)
+    }
 }
 
 impl BitOr for Tick {
@@ -174,7 +184,7 @@ impl Isolator {
     }
 
     /// A call with its argument by value.
-    fn call(&self, request: u32, argument: u32) -> io::Result<()> {
+    fn call(&self, request: rustix::ioctl::Opcode, argument: u32) -> io::Result<()> {
         let argument = libc::c_ulong::from(argument);
         // SAFETY: these requests take a number and touch no memory of ours.
         let status = unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, argument) };

@@ -106,13 +106,13 @@ pub struct Status {
 }
 
 /// START, with the mask by value.
-pub const IOC_START: u32 = rustix::ioctl::opcode::none(b'I', 0x60);
+pub const IOC_START: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x60);
 /// TICK, with flags by value.
-pub const IOC_TICK: u32 = rustix::ioctl::opcode::none(b'I', 0x61);
+pub const IOC_TICK: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x61);
 /// STOP.
-pub const IOC_STOP: u32 = rustix::ioctl::opcode::none(b'I', 0x62);
+pub const IOC_STOP: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x62);
 /// STATUS, with a [`Status`].
-pub const IOC_STATUS: u32 = rustix::ioctl::opcode::read_write::<Status>(b'I', 0x63);
+pub const IOC_STATUS: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<Status>(b'I', 0x63);
 
 #[cfg(test)]
 mod tests {
@@ -191,12 +191,13 @@ mod tests {
             ("STAT_ROOM", STAT_ROOM as u32),
             ("STAT_MAX", STATS.len() as u32),
             ("REASON_MAX", NAMES.len() as u32),
-            ("IOC_START", IOC_START),
-            ("IOC_TICK", IOC_TICK),
-            ("IOC_STOP", IOC_STOP),
-            ("IOC_STATUS", IOC_STATUS),
         ] {
             is(&format!("ISOLATOR_{name}"), value.into());
+        }
+        for (name, opcode) in
+            [("START", IOC_START), ("TICK", IOC_TICK), ("STOP", IOC_STOP), ("STATUS", IOC_STATUS)]
+        {
+            is(&format!("ISOLATOR_IOC_{name}"), opcode.into());
         }
         is("ISOLATOR_MMAP_OFFSET(5)", mmap_offset(5));
         let expressions = table.iter().map(|(expression, _)| expression.clone()).collect::<Vec<_>>();

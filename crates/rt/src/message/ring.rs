@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring itself: who writes which word, and in what order.
+//!
+//! ```text
+//! line 0      what the ring is       written once
+//! line 1      closed                 the sender's
+//! line 2      credits, closed        the receiver's
+//! line 3...   slots, each: word 0    the sequence number (low half) and the length (high half)
+//!                          words 1.. the message
+//! ```
+//! Message number n lies in slot n modulo slots. The sender writes the message, then its sequence number n + 1 (pair 1):
+//! number and message travel in one line, so that a hop costs one transfer. The receiver copies it, and gives slots back as
+//! *credits*, the number of the first message that it has not taken, a quarter of the ring at a time (pair 2): so the line
+//! with the credits stays in both caches most of the time.
+//!
+//! Each end keeps its own position to itself. What it reads of the other's is checked before it is used: an end that
+//! lies loses messages, and can do nothing else.
+
+use std::sync::Arc;
+
+use super::region::{Ordering, Region, WORDS};
+use super::{Failure, Size};
+
+const HEAD_LINES: usize = 3;
+const IDENTITY: usize = 0;
+const SENDER: usize = 1;
+const RECEIVER: usize = 2;
+
+/// Words of line 0.
+const VERSION: usize = 0;
+const SLOTS: usize = 1;
+const BYTES: usize = 2;
+
+/// Words of lines 1 and 2.
+const CLOSED: usize = 0;
+const CREDITS: usize = 1;
+/// The receiver is about to sleep: low half, as a futex wants it.
+pub const WAITING: usize = 2;
+
+/// "isol" and the layout's version.
+const THIS_VERSION: u64 = 0x6973_6f6c_0000_0001;
+
+/// What both ends know of a ring.
+#[derive(Debug)]
+pub struct Ring {
+    region: Region,
+    slots: u32,
+    bytes: usize,
+}
+
+/// Lines that a slot of so many bytes takes, its word 0 included.
+fn slot_lines(bytes: usize) -> usize {
+    (8 + bytes).div_ceil(64)
+}
+
+impl Ring {
+    /// Lines that a ring of that size takes.
+    pub fn lines(size: Size) -> usize {
+        HEAD_LINES + size.slots as usize * slot_lines(size.bytes)
+    }
+
+    /// Writes down what the ring is, in memory that is all zero.
+    pub fn create(region: Region, size: Size) -> Ring {
+        let identity = &region[IDENTITY].0;
+        identity[SLOTS].store(size.slots.into(), Ordering::Relaxed);
+        identity[BYTES].store(size.bytes as u64, Ordering::Relaxed);
+        identity[VERSION].store(THIS_VERSION, Ordering::Release);
+        Ring { region, slots: size.slots, bytes: size.bytes }
+    }
+
+    /// Reads what the ring is; `Err` says what is wrong with it.
+    pub fn attach(region: Region) -> Result<Ring, &'static str> {
+        if region.len() < HEAD_LINES {
+            return Err("it is too short to be a ring");
+        }
+        let identity = &region[IDENTITY].0;
+        if identity[VERSION].load(Ordering::Acquire) != THIS_VERSION {
+            return Err("it is no ring of this version");
+        }
+        // Once, and never again: the other side could change it.
+        let slots = u32::try_from(identity[SLOTS].load(Ordering::Relaxed)).unwrap_or(0);
+        let bytes = usize::try_from(identity[BYTES].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        let size = Size { slots, bytes };
+        if !size.is_possible() || Ring::lines(size) != region.len() {
+            return Err("its size is not what it says");
+        }
+        Ok(Ring { region, slots, bytes })
+    }
+
+    /// Bytes that a message may have.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where a futex lies: the word that the receiver sets before it sleeps.
+    pub fn waiting(&self) -> &super::region::AtomicU64 {
+        &self.region[RECEIVER].0[WAITING]
+    }
+
+    /// Whether the receiver has closed its end.
+    fn receiver_closed(&self) -> bool {
+        self.region[RECEIVER].0[CLOSED].load(Ordering::Relaxed) != 0
+    }
+
+    fn credits(&self) -> u32 {
+        // Pair 2: what the receiver copied out is copied before the slot is written again.
+        self.region[RECEIVER].0[CREDITS].load(Ordering::Acquire) as u32
+    }
+
+    /// The first line of the slot of message `n`.
+    fn slot(&self, n: u32) -> usize {
+        HEAD_LINES + (n & (self.slots - 1)) as usize * slot_lines(self.bytes)
+    }
+
+    /// The number in a slot, and the length beside it.
+    fn sequence(&self, n: u32) -> (u32, usize) {
+        // Pair 1: the message is not older than its number.
+        let word = self.region[self.slot(n)].0[0].load(Ordering::Acquire);
+        (word as u32, (word >> 32) as usize)
+    }
+
+    fn write(&self, n: u32, message: &[u8]) {
+        let first = self.slot(n);
+        for (at, bytes) in message.chunks(8).enumerate().map(|(word, bytes)| (word + 1, bytes)) {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.region[first + at / WORDS].0[at % WORDS].store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        let word = u64::from(n.wrapping_add(1)) | (message.len() as u64) << 32;
+        // Pair 1: the message before its number.
+        self.region[first].0[0].store(word, Ordering::Release);
+    }
+
+    fn read(&self, n: u32, message: &mut [u8]) {
+        let first = self.slot(n);
+        for (at, bytes) in message.chunks_mut(8).enumerate().map(|(word, bytes)| (word + 1, bytes)) {
+            let word = self.region[first + at / WORDS].0[at % WORDS].load(Ordering::Relaxed).to_ne_bytes();
+            bytes.copy_from_slice(&word[..bytes.len()]);
+        }
+    }
+}
+
+/// The end that posts. One at a time: of a ring that several processes share, [`super::Shared`] sees to it.
+#[derive(Debug)]
+pub struct Posting {
+    ring: Arc<Ring>,
+    /// The number of the next message.
+    next: u32,
+    /// Credits as last read.
+    credits: u32,
+}
+
+impl Posting {
+    /// Takes the sending end up where the last sender left it: behind the newest message that the receiver may still take.
+    pub fn new(ring: Arc<Ring>) -> Posting {
+        let credits = ring.credits();
+        let newest = (0..ring.slots)
+            .map(|n| ring.sequence(n).0)
+            .filter(|number| number.wrapping_sub(credits).wrapping_sub(1) < ring.slots)
+            .max_by_key(|number| number.wrapping_sub(credits));
+        ring.region[SENDER].0[CLOSED].store(0, Ordering::Relaxed);
+        Posting { next: newest.unwrap_or(credits), credits, ring }
+    }
+
+    /// What both ends know.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Posts a message; never waits.
+    #[inline]
+    pub fn post(&mut self, message: &[u8]) -> Result<(), Failure> {
+        if message.len() > self.ring.bytes {
+            return Err(Failure::TooLarge);
+        }
+        if self.ring.receiver_closed() {
+            return Err(Failure::Closed);
+        }
+        if self.next.wrapping_sub(self.credits) >= self.ring.slots {
+            let credits = self.ring.credits();
+            // The receiver may only have taken what was sent.
+            if self.next.wrapping_sub(credits) > self.ring.slots {
+                return Err(Failure::Broken);
+            }
+            self.credits = credits;
+            if self.next.wrapping_sub(credits) == self.ring.slots {
+                return Err(Failure::Full);
+            }
+        }
+        self.ring.write(self.next, message);
+        self.next = self.next.wrapping_add(1);
+        Ok(())
+    }
+}
+
+impl Drop for Posting {
+    fn drop(&mut self) {
+        // After the last message, so that a receiver who sees it closed and looks once more misses none.
+        self.ring.region[SENDER].0[CLOSED].store(1, Ordering::Release);
+    }
+}
+
+/// The end that polls. One at a time.
+#[derive(Debug)]
+pub struct Polling {
+    ring: Arc<Ring>,
+    /// The number of the next message.
+    next: u32,
+    /// Credits as last written.
+    given: u32,
+    /// A message is copied here before anybody looks at it.
+    message: Box<[u8]>,
+}
+
+impl Polling {
+    /// Takes the receiving end up where the last receiver left it. One that was killed may have taken up to a quarter of the
+    /// ring more than it had said: those come again.
+    pub fn new(ring: Arc<Ring>) -> Polling {
+        let next = ring.credits();
+        ring.region[RECEIVER].0[CLOSED].store(0, Ordering::Relaxed);
+        Polling { message: vec![0; ring.bytes].into(), next, given: next, ring }
+    }
+
+    /// What both ends know.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Whether a message waits: one load.
+    #[inline]
+    pub fn waits(&self) -> bool {
+        self.ring.sequence(self.next).0 == self.next.wrapping_add(1)
+    }
+
+    /// Takes the next message, if there is one; never waits.
+    #[inline]
+    pub fn take(&mut self) -> Result<Option<&[u8]>, Failure> {
+        let (mut number, mut length) = self.ring.sequence(self.next);
+        if number != self.next.wrapping_add(1) {
+            if self.ring.region[SENDER].0[CLOSED].load(Ordering::Acquire) == 0 {
+                return Ok(None);
+            }
+            // It may have posted between the two looks.
+            (number, length) = self.ring.sequence(self.next);
+            if number != self.next.wrapping_add(1) {
+                return Err(Failure::Closed);
+            }
+        }
+        if length > self.ring.bytes {
+            return Err(Failure::Broken);
+        }
+        self.ring.read(self.next, &mut self.message[..length]);
+        self.next = self.next.wrapping_add(1);
+        if self.next.wrapping_sub(self.given) >= self.ring.slots / 4 {
+            self.give_back();
+        }
+        Ok(Some(&self.message[..length]))
+    }
+
+    fn give_back(&mut self) {
+        // Pair 2: messages are copied before their slots are given back.
+        self.ring.region[RECEIVER].0[CREDITS].store(self.next.into(), Ordering::Release);
+        self.given = self.next;
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        self.give_back();
+        self.ring.region[RECEIVER].0[CLOSED].store(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+impl Ring {
+    /// As if so many messages had been taken.
+    pub fn pretend_taken(&self, count: u32) {
+        self.region[RECEIVER].0[CREDITS].store(count.into(), Ordering::Relaxed);
+    }
+
+    /// Writes a word where the ring's ends write theirs.
+    pub fn scribble(&self, line: usize, word: usize, value: u64) {
+        self.region[line].0[word].store(value, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A ring that several processes have: a memfd, sealed so that its size cannot change under anybody.
+//!
+//! Each end is a lock on a byte of the file, held through a description that its holder opened itself (`F_OFD_SETLK`, fcntl(2)): so
+//! there is one sender and one receiver, and the kernel gives the lock back when the holder dies, whatever it died of. Limit: a
+//! child that the holder forks, and that does not exec, holds it too.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+
+use super::region::{AtomicU64, Line, Mapping, Region};
+use super::ring::{Polling, Posting, Ring};
+use super::{Receiver, Sender, Size};
+use crate::error::{Error, Result};
+
+/// The futex below is the low half of a word, at its address.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// The byte that is locked by each end.
+const SENDER: i64 = 0;
+const RECEIVER: i64 = 1;
+
+/// The memory of a ring, to be passed to another process.
+#[derive(Debug)]
+pub struct Shared(OwnedFd);
+
+impl Shared {
+    /// Makes a ring. Its ends may be taken here or by whoever gets the descriptor.
+    pub fn create(size: Size) -> Result<Shared> {
+        let size = size.checked()?;
+        let failed = |what: &str, error: io::Error| {
+            Error::os(what, &error, "raise the limit on memory or on open files")
+        };
+        let made = memfd_create("isolator-ring", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+        let memory = made.map_err(|e| failed("make a ring", e.into()))?;
+        let length = Ring::lines(size) * size_of::<Line>();
+        ftruncate(&memory, length as u64).map_err(|e| failed("give a ring its memory", e.into()))?;
+        fcntl_add_seals(&memory, SEALS).map_err(|e| failed("seal a ring", e.into()))?;
+        let shared = Shared(memory);
+        Ring::create(Region::Mapped(shared.map()?), size);
+        Ok(shared)
+    }
+
+    /// Takes the descriptor of a ring that another process made; refuses what is none.
+    pub fn from_fd(memory: OwnedFd) -> Result<Shared> {
+        let seals = fcntl_get_seals(&memory);
+        if !seals.is_ok_and(|seals| seals.contains(SEALS)) {
+            return Err(foreign("it is not sealed memory"));
+        }
+        let shared = Shared(memory);
+        shared.ring()?;
+        Ok(shared)
+    }
+
+    /// The descriptor, to be passed on: by [`Shared::pass`], by inheritance, or by the service manager.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Takes the sending end.
+    pub fn sender(&self) -> Result<Sender> {
+        let held = self.hold(SENDER, "sender")?;
+        Ok(Sender { end: Posting::new(self.ring()?), held: Some(held) })
+    }
+
+    /// Takes the receiving end.
+    pub fn receiver(&self) -> Result<Receiver> {
+        let held = self.hold(RECEIVER, "receiver")?;
+        Ok(Receiver { end: Polling::new(self.ring()?), held: Some(held) })
+    }
+
+    /// Passes the descriptor to the process at the other end of a Unix socket.
+    pub fn pass(&self, to: impl AsFd) -> Result<()> {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [self.fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let sent = sendmsg(to, &[io::IoSlice::new(b"ring")], &mut ancillary, SendFlags::NOSIGNAL);
+        sent.map(drop).map_err(|e| Error::os("pass a ring", &e.into(), "give a connected Unix socket"))
+    }
+
+    /// Takes the descriptor that [`Shared::pass`] sent.
+    pub fn receive(from: impl AsFd) -> Result<Shared> {
+        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut text = [0; 4];
+        let received =
+            recvmsg(from, &mut [io::IoSliceMut::new(&mut text)], &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+        received.map_err(|e| Error::os("receive a ring", &e.into(), "give a connected Unix socket"))?;
+        let rights = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        Shared::from_fd(rights.ok_or_else(|| foreign("no descriptor came with the message"))?)
+    }
+
+    fn ring(&self) -> Result<Arc<Ring>> {
+        Ring::attach(Region::Mapped(self.map()?)).map(Arc::new).map_err(foreign)
+    }
+
+    fn map(&self) -> Result<Mapping> {
+        let failed = |error: &io::Error| {
+            Error::os("map a ring", error, "raise the limits on memory and locked memory")
+        };
+        let length = rustix::fs::fstat(&self.0).map_err(|e| failed(&e.into()))?.st_size as usize;
+        if length == 0 || !length.is_multiple_of(size_of::<Line>()) {
+            return Err(foreign("its size is not a ring's"));
+        }
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, self.0.as_raw_fd(), 0) };
+        let Some(lines) = NonNull::new(at.cast::<Line>()).filter(|_| at != libc::MAP_FAILED) else {
+            return Err(failed(&io::Error::last_os_error()));
+        };
+        // SAFETY: just mapped, page-aligned, of that length; the file is sealed against shrinking (or about to be, and
+        // nobody else has it), and a `Line` is atomics only.
+        Ok(unsafe { Mapping::new(lines, length / size_of::<Line>()) })
+    }
+
+    fn hold(&self, byte: i64, name: &str) -> Result<Held> {
+        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        let failed = |error: &io::Error| Error::os(format!("open a ring's {name}"), error, "mount /proc");
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| failed(&error))?;
+        let held = Held { file, byte };
+        match held.lock(libc::F_OFD_SETLK, byte) {
+            Ok(_) => Ok(held),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+                let why = "some process has it";
+                let taken =
+                    Error::new(format!("be the {name} of a ring"), why, "make a ring for each sender");
+                Err(Error { errno: libc::EBUSY, ..taken })
+            }
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+fn foreign(why: &str) -> Error {
+    Error::new("use a ring", why, "pass a descriptor that this version of the library made")
+}
+
+/// An end that this process holds.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+    byte: i64,
+}
+
+impl Held {
+    /// Whether some process holds the other end; where the kernel does not say, it is taken to.
+    pub fn other_lives(&self) -> bool {
+        let other = SENDER + RECEIVER - self.byte;
+        self.lock(libc::F_OFD_GETLK, other).map_or(true, |found| found != libc::F_UNLCK)
+    }
+
+    /// Sets, or asks for, an exclusive lock on one byte; gives its type as the kernel wrote it.
+    fn lock(&self, how: libc::c_int, byte: i64) -> io::Result<libc::c_int> {
+        // SAFETY: all-zero is a valid flock, which is plain numbers.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as _;
+        lock.l_whence = libc::SEEK_SET as _;
+        lock.l_start = byte as _;
+        lock.l_len = 1;
+        // SAFETY: lock is a live flock that the kernel reads and, to be asked, writes.
+        let status = unsafe { libc::fcntl(self.file.as_raw_fd(), how, &raw mut lock) };
+        if status == 0 { Ok(lock.l_type.into()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Sleeps while the word is 1, and at most so long; may wake for nothing.
+pub fn sleep(word: &AtomicU64, timeout: Duration) {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: the kernel reads the low half of a live, aligned word, and a live timespec.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAIT, 1, &raw const timeout)
+    };
+}
+
+/// Wakes who sleeps there.
+pub fn wake(word: &AtomicU64) {
+    // SAFETY: the address is a live word's; the kernel does not read it.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAKE, 1) };
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring as its users meet it.
+
+use std::collections::VecDeque;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+fn small() -> Size {
+    Size { slots: 4, bytes: 16 }
+}
+
+#[test]
+fn messages_come_in_order_and_a_full_ring_refuses() {
+    let (mut sender, mut receiver) = pair(small()).unwrap();
+    let mut expected = VecDeque::new();
+    let mut next = 0u8;
+    // Through many laps, with the ring as full as it gets.
+    for round in 0..200 {
+        while sender.post(&[next; 3]).is_ok() {
+            expected.push_back(next);
+            next = next.wrapping_add(1);
+        }
+        assert_eq!(sender.post(&[0]), Err(Failure::Full));
+        for _ in 0..=round % 4 {
+            let message = receiver.take().unwrap().map(<[u8]>::to_vec);
+            assert_eq!(message, expected.pop_front().map(|n| vec![n; 3]));
+        }
+    }
+}
+
+#[test]
+fn a_message_of_each_length_arrives_whole_and_a_longer_one_is_refused() {
+    let size = Size { slots: 4, bytes: 200 };
+    let (mut sender, mut receiver) = pair(size).unwrap();
+    for length in 0..=size.bytes {
+        let message = (0..length).map(|n| (n * 7 + length) as u8).collect::<Vec<_>>();
+        sender.post(&message).unwrap();
+        assert_eq!(receiver.take(), Ok(Some(&message[..])));
+    }
+    assert_eq!(sender.post(&[0; 201]), Err(Failure::TooLarge));
+    assert_eq!(receiver.take(), Ok(None));
+}
+
+#[test]
+fn a_closed_end_is_an_error_after_the_last_message() {
+    let (mut sender, mut receiver) = pair(small()).unwrap();
+    sender.post(b"last").unwrap();
+    drop(sender);
+    assert_eq!(receiver.poll(9, |message| assert_eq!(message, b"last")), Ok(1));
+    assert_eq!(receiver.poll(9, |_| unreachable!()), Err(Failure::Closed));
+    let (mut sender, receiver) = pair(small()).unwrap();
+    drop(receiver);
+    assert_eq!(sender.post(b"x"), Err(Failure::Closed));
+}
+
+#[test]
+fn an_impossible_size_names_the_possible_ones() {
+    for size in [Size { slots: 3, bytes: 8 }, Size { slots: 2, bytes: 8 }, Size { slots: 4, bytes: 0 }] {
+        let error = pair(size).unwrap_err().to_string();
+        assert!(error.ends_with("give a power of two from 4 to 1048576, and 1 to 4088 bytes"), "{error}");
+    }
+}
+
+#[test]
+fn two_threads_lose_nothing_and_reorder_nothing() {
+    const MESSAGES: u64 = if cfg!(miri) { 300 } else { 200_000 };
+    let (mut sender, mut receiver) = pair(Size { slots: 16, bytes: 56 }).unwrap();
+    let post = move || {
+        for n in 0..MESSAGES {
+            let mut message = [0; 56];
+            message.chunks_mut(8).for_each(|word| word.copy_from_slice(&n.to_ne_bytes()));
+            while sender.post(&message) == Err(Failure::Full) {
+                thread::yield_now();
+            }
+        }
+    };
+    let posting = thread::spawn(post);
+    let mut expected = 0u64;
+    loop {
+        let polled = receiver.poll(8, |message| {
+            assert!(message.chunks(8).all(|word| word == expected.to_ne_bytes()), "torn, or out of order");
+            expected += 1;
+        });
+        match polled {
+            Ok(0) => thread::yield_now(),
+            Ok(_) => {}
+            Err(failure) => break assert_eq!(failure, Failure::Closed),
+        }
+    }
+    assert_eq!(expected, MESSAGES);
+    posting.join().unwrap();
+}
+
+#[test]
+fn an_inbox_takes_from_its_senders_in_turn() {
+    let mut inbox = Inbox::default();
+    let mut senders = Vec::new();
+    for n in 0..3 {
+        let (sender, receiver) = pair(small()).unwrap();
+        assert_eq!(inbox.add(receiver), n);
+        senders.push(sender);
+    }
+    for _ in 0..2 {
+        senders.iter_mut().enumerate().for_each(|(n, sender)| sender.post(&[n as u8]).unwrap());
+    }
+    let mut from = Vec::new();
+    while inbox.poll(|ring, message| from.push((ring, message[0]))) > 0 {}
+    assert_eq!(from, [(0, 0), (1, 1), (2, 2), (1, 1), (2, 2), (0, 0)]);
+    drop(senders);
+    assert_eq!(inbox.ring(1).unwrap().take(), Err(Failure::Closed));
+}
+
+#[test]
+fn numbers_may_wrap() {
+    let ring = Arc::new(Ring::create(Region::own(Ring::lines(small())), small()));
+    ring.pretend_taken(u32::MAX - 5);
+    let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)), Polling::new(ring));
+    for n in 0..12u8 {
+        sender.post(&[n]).unwrap();
+        assert_eq!(receiver.take(), Ok(Some(&[n][..])));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memfd")]
+fn a_ring_passed_to_another_process_is_the_same_ring() {
+    let (here, there) = UnixStream::pair().unwrap();
+    let shared = Shared::create(small()).unwrap();
+    let mut sender = shared.sender().unwrap();
+    shared.pass(&here).unwrap();
+    let mut receiver = Shared::receive(&there).unwrap().receiver().unwrap();
+    assert!(sender.receiver_lives() && receiver.sender_lives());
+    sender.post(b"hello").unwrap();
+    assert_eq!(receiver.take(), Ok(Some(&b"hello"[..])));
+    let taken = Shared::from_fd(shared.fd().try_clone_to_owned().unwrap()).unwrap().sender().unwrap_err();
+    assert_eq!(
+        taken.to_string(),
+        "cannot be the sender of a ring: some process has it; make a ring for each sender"
+    );
+    drop(receiver);
+    assert!(!sender.receiver_lives());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memfd")]
+fn a_new_end_goes_on_where_the_last_one_stopped() {
+    let shared = Shared::create(small()).unwrap();
+    let mut receiver = shared.receiver().unwrap();
+    for n in 0..50u8 {
+        let mut sender = shared.sender().unwrap();
+        sender.post(&[n]).unwrap();
+        assert_eq!(receiver.take(), Ok(Some(&[n][..])));
+        if n % 7 == 0 {
+            drop(receiver);
+            receiver = shared.receiver().unwrap();
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memfd")]
+fn what_is_no_ring_is_refused() {
+    use std::io::{Seek, Write};
+    use std::os::fd::OwnedFd;
+
+    let refused = |fd: OwnedFd| Shared::from_fd(fd).unwrap_err().to_string();
+    assert!(refused(std::fs::File::open("/dev/null").unwrap().into()).contains("it is not sealed memory"));
+    for (word, value) in [(0, 7u64), (1, 3), (1, 1 << 40), (2, 0), (2, u64::MAX)] {
+        let shared = Shared::create(small()).unwrap();
+        let mut file = std::fs::File::from(shared.fd().try_clone_to_owned().unwrap());
+        file.seek(std::io::SeekFrom::Start(8 * word)).unwrap();
+        file.write_all(&value.to_ne_bytes()).unwrap();
+        let said = refused(file.into());
+        assert!(said.starts_with("cannot use a ring: it"), "{word} {value}: {said}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "futex")]
+fn a_sleeping_receiver_is_woken() {
+    let (mut sender, mut receiver) = pair(small()).unwrap();
+    assert!(!receiver.wait(Duration::from_millis(1)));
+    let posting = thread::spawn(move || {
+        for n in 0..500u32 {
+            while sender.post_and_wake(&n.to_ne_bytes()) == Err(Failure::Full) {
+                thread::yield_now();
+            }
+        }
+        sender
+    });
+    for n in 0..500u32 {
+        while !receiver.wait(Duration::from_secs(60)) {}
+        assert_eq!(receiver.take(), Ok(Some(&n.to_ne_bytes()[..])));
+    }
+    drop(posting.join());
+}
+
+mod hostile {
+    //! The other end may write anything into its lines and its slots.
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_word_of_the_other_end_is_believed(writes in prop::collection::vec((0usize..7, 0usize..8, any::<u64>()), 1..40)) {
+            let ring = Arc::new(Ring::create(Region::own(Ring::lines(small())), small()));
+            let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)), Polling::new(Arc::clone(&ring)));
+            for (line, word, value) in writes {
+                ring.scribble(line, word, value);
+                let _ = sender.post(&[1; 16]);
+                if let Ok(Some(message)) = receiver.take() {
+                    prop_assert!(message.len() <= 16);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rings whose other end is killed at random points and taken up by another process. `KILLS=10000` for more of each (`make
+//! proof-messages`).
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rt::message::{Failure, Receiver, Sender, Shared, Size};
+
+const SIZE: Size = Size { slots: 64, bytes: 56 };
+
+fn kills() -> u64 {
+    std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(100)
+}
+
+/// Starts this program again as one end of a ring that it gets by its standard input.
+fn peer(role: &str, shared: &Shared, generation: u64) -> Child {
+    let (here, there) = UnixStream::pair().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", role, "--ignored", "--quiet"])
+        .env("GENERATION", generation.to_string())
+        .stdin(Stdio::from(OwnedFd::from(there)))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    shared.pass(&here).unwrap();
+    child
+}
+
+fn ring() -> Shared {
+    Shared::receive(std::io::stdin()).unwrap()
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Eight words: the generation, a number, and both of them again, so that a torn message shows.
+fn message(generation: u64, n: u64) -> [u8; 56] {
+    let words = [generation, n, generation, n, generation, n, generation ^ n];
+    let mut bytes = [0; 56];
+    bytes.chunks_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
+    bytes
+}
+
+fn read(bytes: &[u8]) -> (u64, u64) {
+    let word = |at: usize| u64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap());
+    assert_eq!(bytes, message(word(0), word(1)), "a torn message");
+    (word(0), word(1))
+}
+
+#[test]
+#[ignore = "the other end of the tests below"]
+fn sender() {
+    let generation = std::env::var("GENERATION").unwrap().parse().unwrap();
+    let mut sender: Sender = ring().sender().unwrap();
+    for n in 0.. {
+        while sender.post(&message(generation, n)) == Err(Failure::Full) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+#[ignore = "the other end of the tests below"]
+fn receiver() {
+    let mut receiver: Receiver = ring().receiver().unwrap();
+    let mut last = None;
+    loop {
+        let taken = receiver.poll(8, |bytes| {
+            let (_, n) = read(bytes);
+            assert!(last.is_none_or(|last| n == last + 1), "{n} after {last:?}");
+            last = Some(n);
+        });
+        assert!(taken.is_ok(), "{taken:?}");
+    }
+}
+
+/// A small generator, so that the points are the same in each run of a seed (xorshift).
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn a_killed_sender_loses_and_tears_nothing() {
+    let shared = Shared::create(SIZE).unwrap();
+    let mut receiver = shared.receiver().unwrap();
+    let (mut last, mut seed) = (None::<(u64, u64)>, 7);
+    for generation in 0..kills() {
+        let child = peer("sender", &shared, generation);
+        let enough = random(&mut seed) % 300;
+        let (mut taken, mut take) = (0, |receiver: &mut Receiver| {
+            let mut got = 0;
+            let polled = receiver.poll(16, |bytes| {
+                let now = read(bytes);
+                let follows = match last {
+                    Some((before, n)) if before == now.0 => now.1 == n + 1,
+                    Some((before, _)) => now.0 > before && now.1 == 0,
+                    None => now.1 == 0,
+                };
+                assert!(follows, "{now:?} after {last:?}");
+                last = Some(now);
+                got += 1;
+            });
+            assert!(polled.is_ok(), "{polled:?}");
+            got
+        });
+        while taken <= enough {
+            taken += take(&mut receiver);
+        }
+        kill(child);
+        assert!(!receiver.sender_lives(), "a dead sender seems to live");
+        while take(&mut receiver) > 0 {}
+    }
+}
+
+#[test]
+fn a_killed_receiver_blocks_nobody_and_the_next_goes_on() {
+    let shared = Shared::create(SIZE).unwrap();
+    let mut sender = shared.sender().unwrap();
+    let (mut n, mut seed) = (0, 11);
+    for generation in 0..kills() {
+        let mut child = peer("receiver", &shared, generation);
+        let (mut posted, enough) = (0, random(&mut seed) % 300 + u64::from(SIZE.slots));
+        while posted <= enough {
+            match sender.post(&message(generation, n)) {
+                Ok(()) => (n, posted) = (n + 1, posted + 1),
+                Err(failure) => {
+                    assert_eq!(failure, Failure::Full);
+                    assert_eq!(child.try_wait().unwrap(), None, "the receiver found something wrong");
+                }
+            }
+            if posted % 64 == 0 {
+                std::thread::sleep(Duration::from_micros(random(&mut seed) % 50));
+            }
+        }
+        kill(child);
+        assert!(!sender.receiver_lives(), "a dead receiver seems to live");
+    }
+}
