@@ -13,6 +13,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Seven rows of ten seconds: about 90 s with what lies between them.
 PROVE ?= --loads idle,cpu,l2,storage,system,net,ipi --duration 10s --warm-up 1s
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 BIN := $(DESTDIR)$(PREFIX)/bin
 LIB := $(DESTDIR)$(PREFIX)/lib/isolator
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
@@ -29,7 +30,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model lab guest lab-page proof-lab gate kernel proof-kernel bench fuzz docs dist install uninstall clean-root help
+.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab gate kernel proof-kernel bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -47,6 +48,10 @@ test: ## everything that CI checks
 proof-model: ## the kernel part's ordering in every interleaving, and each of its rules broken; a minute or two
 	@tools/bootstrap model
 	@kernel/model/check
+
+proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
+	@tools/bootstrap build
+	@tools/proof-messages
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
 	@tools/bootstrap lab $(GUEST)
@@ -106,13 +111,26 @@ install: | $(SHARE) $(PARTS) ## program, what its lab needs, man pages, completi
 	install -m 644 $(SHARE)/completions/_isolator $(ZSH)
 	install -m 644 $(SHARE)/completions/isolator.fish $(FISH)
 
+lib: ## libisolator for C: header in crates/libisolator/include, libraries in target/release
+	@tools/bootstrap build
+	cargo build --release --locked --package isolator-c
+
+install-lib: lib ## libisolator with its header and pkg-config file
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 644 crates/libisolator/include/isolator.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(TARGET)/release/libisolator.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(TARGET)/release/libisolator.so $(DESTDIR)$(PREFIX)/lib/libisolator.so.0
+	ln -sf libisolator.so.0 $(DESTDIR)$(PREFIX)/lib/libisolator.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/libisolator/isolator.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
+
 $(SHARE):
 	@$(MAKE) build
 
 $(PARTS):
 	@$(MAKE) guest
 
-uninstall: ## what install put there
+uninstall: ## what install and install-lib put there
+	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
 	rm -rf $(LIB)
 	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
 	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * libisolator: real-time set-up, isolation, messages and clock for control programs.
+ *
+ * Functions give 0 or a positive result, or a negative errno; what failed, why and what to do
+ * says isolator_last_error(). Handles belong to the caller: each is made by one function and
+ * ended by another, once. "Safety" tells what a call relies on.
+ *
+ * Made of the library's sources; do not edit.
+ */
+
+#ifndef ISOLATOR_H
+#define ISOLATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ Do not lock memory.
+ */
+#define ISOLATOR_RT_NO_LOCK 1
+
+/*
+ Children of the thread start as ordinary threads.
+ */
+#define ISOLATOR_RT_RESET_ON_FORK 2
+
+/*
+ Policies of struct isolator_rt_config.
+ */
+enum isolator_policy {
+  /*
+   Leave the policy as it is.
+   */
+  ISOLATOR_POLICY_KEEP = 0,
+  /*
+   SCHED_FIFO.
+   */
+  ISOLATOR_POLICY_FIFO = 1,
+  /*
+   SCHED_RR.
+   */
+  ISOLATOR_POLICY_RR = 2,
+  /*
+   SCHED_DEADLINE.
+   */
+  ISOLATOR_POLICY_DEADLINE = 3,
+};
+
+/*
+ The end of a ring that takes. One thread at a time.
+ */
+struct isolator_receiver;
+
+/*
+ A ring's memory, which several processes may have.
+ */
+struct isolator_ring;
+
+/*
+ A set-up, to be undone by isolator_rt_undo().
+ */
+struct isolator_rt;
+
+/*
+ The end of a ring that posts. One thread at a time.
+ */
+struct isolator_sender;
+
+/*
+ An isolation, from isolator_start() to isolator_stop(). It belongs to the thread that started it.
+ */
+struct isolator_session;
+
+/*
+ How the processor's counter (TSC, CNTVCT_EL0) relates to CLOCK_MONOTONIC.
+ */
+struct isolator_clock {
+  /*
+   Ticks in a second.
+   */
+  uint64_t hz;
+  /*
+   Nanoseconds are ticks * multiplier / 2^32.
+   */
+  uint64_t multiplier;
+};
+
+/*
+ How a CPU stands.
+ */
+struct isolator_status {
+  /*
+   The CPU.
+   */
+  uint32_t cpu;
+  /*
+   The owner's thread, where the caller may see it; else 0.
+   */
+  uint32_t owner;
+  /*
+   1 where it is isolated.
+   */
+  uint32_t isolated;
+  /*
+   The longest time that deferred work waits, in milliseconds.
+   */
+  uint32_t max_defer_ms;
+  /*
+   Why the last call of this thread was refused; 0 where it was not. isolator_reason() says it in words.
+   */
+  uint32_t refused;
+  /*
+   Why the last isolation ended.
+   */
+  uint32_t ended;
+};
+
+/*
+ Is told each step of a set-up: its name, 0 or a negative errno, and what was reached or what to do.
+ */
+typedef void (*isolator_rt_report)(const char *step, int result, const char *text, void *data);
+
+/*
+ What a thread asks for. Begin with isolator_rt_defaults().
+ */
+struct isolator_rt_config {
+  /*
+   sizeof(struct isolator_rt_config), so that a newer library understands an older program.
+   */
+  uintptr_t size;
+  /*
+   CPUs to run on.
+   */
+  const uint32_t *cpus;
+  /*
+   How many; 0: wherever the thread may run now.
+   */
+  uintptr_t cpu_count;
+  /*
+   The policy: enum isolator_policy.
+   */
+  uint32_t policy;
+  /*
+   1 to 99, for FIFO and RR.
+   */
+  uint32_t priority;
+  /*
+   For DEADLINE: CPU time of each period.
+   */
+  uint64_t runtime_ns;
+  /*
+   For DEADLINE: when it must be had.
+   */
+  uint64_t deadline_ns;
+  /*
+   For DEADLINE: the period.
+   */
+  uint64_t period_ns;
+  /*
+   Stack to prefault.
+   */
+  uintptr_t stack_bytes;
+  /*
+   Heap to prefault; malloc() keeps it from then on (glibc).
+   */
+  uintptr_t heap_bytes;
+  /*
+   ISOLATOR_RT_*.
+   */
+  uint32_t flags;
+  /*
+   Let CPUs enter no idle state that takes longer to leave, in microseconds, until isolator_rt_undo(); negative: leave it.
+   */
+  int32_t dma_latency_us;
+  /*
+   Told each step; may be NULL.
+   */
+  isolator_rt_report report;
+  /*
+   Handed to it.
+   */
+  void *report_data;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/*
+ Calibrates the counter, which takes some 40 ms; refuses one that is not invariant, or whose rate changes, with -ENOTSUP.
+
+ # Safety
+ `clock` points to a struct that can be written.
+ */
+int isolator_clock_calibrate(struct isolator_clock *clock);
+
+/*
+ The counter, now. No system call.
+ */
+uint64_t isolator_clock_ticks(void);
+
+/*
+ Ticks as nanoseconds.
+
+ # Safety
+ `clock` is one that isolator_clock_calibrate() has filled.
+ */
+uint64_t isolator_clock_ns(const struct isolator_clock *clock, uint64_t ticks);
+
+/*
+ What the last call of this thread that failed has to say: what failed, on what, why, and what to do, in one line. Valid until
+ the next failure of this thread; never NULL.
+ */
+const char *isolator_last_error(void);
+
+/*
+ The version of this library, as "0.1.0".
+ */
+const char *isolator_version(void);
+
+/*
+ The words for a negative result of this library; for more see isolator_last_error(). Never NULL.
+ */
+const char *isolator_strerror(int error);
+
+/*
+ Makes a ring of `slots` messages (a power of two, 4 to 1,048,576) of up to `bytes` bytes (1 to 4,088; up to 56 travel in one cache
+ line).
+
+ # Safety
+ `ring` points to a pointer that can be written; after 0 it is to be given to isolator_ring_free().
+ */
+int isolator_ring_create(uint32_t slots,
+                         uintptr_t bytes,
+                         struct isolator_ring **ring);
+
+/*
+ Takes a ring whose descriptor another process passed; keeps a copy of the descriptor.
+
+ # Safety
+ As isolator_ring_create(); `fd` is open during the call.
+ */
+int isolator_ring_attach(int fd, struct isolator_ring **ring);
+
+/*
+ The ring's descriptor, to be passed to other processes (SCM_RIGHTS); it stays the ring's.
+
+ # Safety
+ `ring` is one that was made or attached and not freed.
+ */
+int isolator_ring_fd(const struct isolator_ring *ring);
+
+/*
+ Frees the handle; ends that were opened live on.
+
+ # Safety
+ As isolator_ring_fd(); afterwards `ring` is no more. NULL is allowed.
+ */
+void isolator_ring_free(struct isolator_ring *ring);
+
+/*
+ Opens the end that posts; -EBUSY where some process has it.
+
+ # Safety
+ As isolator_ring_fd(); `sender` points to a pointer that can be written, and goes to isolator_sender_close().
+ */
+int isolator_sender_open(const struct isolator_ring *ring,
+                         struct isolator_sender **sender);
+
+/*
+ Posts a message. Never waits, no system call. -EAGAIN: the ring is full; -EPIPE: the receiver has closed; -EMSGSIZE; -EPROTO: the
+ receiver wrote nonsense.
+
+ # Safety
+ `sender` is open and no other thread uses it; `message` has `bytes` bytes.
+ */
+int isolator_post(struct isolator_sender *sender,
+                  const void *message,
+                  uintptr_t bytes);
+
+/*
+ As isolator_post(), and wakes a receiver that sleeps in isolator_wait(): a system call then. For CPUs that are not isolated.
+
+ # Safety
+ As isolator_post().
+ */
+int isolator_post_and_wake(struct isolator_sender *sender,
+                           const void *message,
+                           uintptr_t bytes);
+
+/*
+ 1 where some process has the other end, else 0. A system call.
+
+ # Safety
+ `sender` is open.
+ */
+int isolator_receiver_lives(const struct isolator_sender *sender);
+
+/*
+ Closes the end that posts.
+
+ # Safety
+ `sender` is open, and is no more afterwards. NULL is allowed.
+ */
+void isolator_sender_close(struct isolator_sender *sender);
+
+/*
+ Opens the end that takes; -EBUSY where some process has it.
+
+ # Safety
+ As isolator_sender_open().
+ */
+int isolator_receiver_open(const struct isolator_ring *ring, struct isolator_receiver **receiver);
+
+/*
+ Calls `each` with the messages that wait, at most `most`; gives how many. Never waits, no system call. Messages are valid during the
+ call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense.
+
+ # Safety
+ `receiver` is open and no other thread uses it; `each` is a function, takes `data`, and does not close the receiver.
+ */
+int isolator_poll(struct isolator_receiver *receiver,
+                  uint32_t most,
+                  void (*each)(const void *message, uintptr_t bytes, void *data),
+                  void *data);
+
+/*
+ Sleeps until a message waits, or so long; 1 where one waits, else 0. Senders have to use isolator_post_and_wake(). For CPUs that
+ are not isolated.
+
+ # Safety
+ As isolator_poll().
+ */
+int isolator_wait(struct isolator_receiver *receiver,
+                  uint64_t timeout_ns);
+
+/*
+ 1 where some process has the other end, else 0. A system call.
+
+ # Safety
+ `receiver` is open.
+ */
+int isolator_sender_lives(const struct isolator_receiver *receiver);
+
+/*
+ Closes the end that takes.
+
+ # Safety
+ `receiver` is open, and is no more afterwards. NULL is allowed.
+ */
+void isolator_receiver_close(struct isolator_receiver *receiver);
+
+/*
+ Isolates the CPU that the calling thread is pinned to, for this thread.
+
+ `mask` is made of ISOLATOR_MASK_* of <linux/isolator.h>, or 0 for the default: CLOCK | RESCHED | IPI. Gives -ENOSYS where the
+ kernel has no isolator, and what the kernel refuses with otherwise, each reason with its own number (isolator(4)).
+
+ # Safety
+ `session` points to a pointer that can be written; after 0 it is to be given to isolator_stop(), by the same thread.
+ */
+int isolator_start(uint32_t mask,
+                   struct isolator_session **session);
+
+/*
+ Has the deferred work done, and what `flags` add: ISOLATOR_TICK_* of <linux/isolator.h>. A system call.
+
+ # Safety
+ `session` is one of isolator_start() that was not stopped, and this is its thread.
+ */
+int isolator_tick(struct isolator_session *session,
+                  uint32_t flags);
+
+/*
+ 1 where deferred work waits, else 0. One load, which stays in the cache as long as nothing comes; no system call. A loop may look
+ here each time, and tick only then.
+
+ # Safety
+ As isolator_tick(); any thread may ask.
+ */
+int isolator_pending(const struct isolator_session *session);
+
+/*
+ Ends the isolation and the handle. Where the kernel had ended it before, the result is negative and the handle is ended all the same.
+
+ # Safety
+ As isolator_tick(); afterwards `session` is no more.
+ */
+int isolator_stop(struct isolator_session *session);
+
+/*
+ How a CPU stands; the calling thread's where `cpu` is negative.
+
+ # Safety
+ `status` points to a struct that can be written.
+ */
+int isolator_status(int cpu, struct isolator_status *status);
+
+/*
+ The words for a reason of struct isolator_status. Never NULL.
+ */
+const char *isolator_reason(uint32_t reason);
+
+/*
+ Calls `each` with the name and value of every counter of the session's CPU; names are valid during the call.
+
+ # Safety
+ As isolator_tick(); `each` is a function, and takes `data`.
+ */
+int isolator_statistics(const struct isolator_session *session,
+                        void (*each)(const char *name, uint64_t value, void *data),
+                        void *data);
+
+/*
+ Fills a configuration: lock memory, 128 KiB of stack, keep CPUs and policy.
+
+ # Safety
+ `config` points to a struct that can be written.
+ */
+void isolator_rt_defaults(struct isolator_rt_config *config);
+
+/*
+ Sets up the calling thread: memory locked, stack and heap prefaulted, affinity, policy. Every step is reported; the first that fails
+ ends it, and what was done before is undone.
+
+ # Safety
+ `config` is filled, its pointers are valid during the call; `undo` points to a pointer that can be written, or is NULL: then the set-up
+ is for good.
+ */
+int isolator_rt_setup(const struct isolator_rt_config *config,
+                      struct isolator_rt **undo);
+
+/*
+ Undoes a set-up, in reverse order, for the calling thread, which has to be the one that made it.
+
+ # Safety
+ `done` comes from isolator_rt_setup() and is no more afterwards.
+ */
+int isolator_rt_undo(struct isolator_rt *done);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* ISOLATOR_H */

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The processor's counter.
+
+use std::ffi::c_int;
+use std::time::Duration;
+
+use rt::clock::{self, Calibration};
+
+use crate::error::{call, null};
+
+/// Half of the time that a calibration takes.
+const HALF: Duration = Duration::from_millis(20);
+
+/// How the processor's counter (TSC, CNTVCT_EL0) relates to CLOCK_MONOTONIC.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct isolator_clock {
+    /// Ticks in a second.
+    pub hz: u64,
+    /// Nanoseconds are ticks * multiplier / 2^32.
+    pub multiplier: u64,
+}
+
+/// Calibrates the counter, which takes some 40 ms; refuses one that is not invariant, or whose rate changes, with -ENOTSUP.
+///
+/// # Safety
+/// `clock` points to a struct that can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_clock_calibrate(clock: *mut isolator_clock) -> c_int {
+    call(|| {
+        if clock.is_null() {
+            return Err(null("calibrate the counter"));
+        }
+        let unstable = |error| rt::Error { errno: libc::ENOTSUP, ..error };
+        clock::invariant().map_err(unstable)?;
+        let calibration = Calibration::measure(HALF).map_err(unstable)?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { clock.write(isolator_clock { hz: calibration.hz, multiplier: calibration.multiplier() }) };
+        Ok(0)
+    })
+}
+
+/// The counter, now. No system call.
+#[unsafe(no_mangle)]
+pub extern "C" fn isolator_clock_ticks() -> u64 {
+    clock::counter()
+}
+
+/// Ticks as nanoseconds.
+///
+/// # Safety
+/// `clock` is one that isolator_clock_calibrate() has filled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_clock_ns(clock: *const isolator_clock, ticks: u64) -> u64 {
+    // SAFETY: the caller promises that it is one, or NULL.
+    let multiplier = unsafe { clock.as_ref() }.map_or(0, |clock| clock.multiplier);
+    ((u128::from(ticks) * u128::from(multiplier)) >> 32) as u64
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages between an isolated CPU and others.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use rt::Error;
+use rt::message::{Failure, Receiver, Sender, Shared, Size};
+
+use crate::error::{call, null};
+
+/// A ring's memory, which several processes may have.
+pub struct isolator_ring(Shared);
+
+/// The end of a ring that posts. One thread at a time.
+pub struct isolator_sender(Sender);
+
+/// The end of a ring that takes. One thread at a time.
+pub struct isolator_receiver(Receiver);
+
+/// The number alone, for the hot path: no text is made.
+fn number(failed: Failure) -> c_int {
+    match failed {
+        Failure::Full => -libc::EAGAIN,
+        Failure::Closed => -libc::EPIPE,
+        Failure::TooLarge => -libc::EMSGSIZE,
+        Failure::Broken => -libc::EPROTO,
+    }
+}
+
+/// Makes a ring of `slots` messages (a power of two, 4 to 1,048,576) of up to `bytes` bytes (1 to 4,088; up to 56 travel in one cache
+/// line).
+///
+/// # Safety
+/// `ring` points to a pointer that can be written; after 0 it is to be given to isolator_ring_free().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_ring_create(
+    slots: u32,
+    bytes: usize,
+    ring: *mut *mut isolator_ring,
+) -> c_int {
+    call(|| {
+        if ring.is_null() {
+            return Err(null("make a ring"));
+        }
+        let made = Shared::create(Size { slots, bytes })?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { ring.write(Box::into_raw(Box::new(isolator_ring(made)))) };
+        Ok(0)
+    })
+}
+
+/// Takes a ring whose descriptor another process passed; keeps a copy of the descriptor.
+///
+/// # Safety
+/// As isolator_ring_create(); `fd` is open during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_ring_attach(fd: c_int, ring: *mut *mut isolator_ring) -> c_int {
+    call(|| {
+        if ring.is_null() || fd < 0 {
+            return Err(null("use a ring"));
+        }
+        // SAFETY: the caller promises that it is open meanwhile; a number that is not is refused by the kernel.
+        let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+        let own = own.map_err(|error| Error::os("use a ring", &error, "give an open descriptor"))?;
+        let attached = Shared::from_fd(own)?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { ring.write(Box::into_raw(Box::new(isolator_ring(attached)))) };
+        Ok(0)
+    })
+}
+
+/// The ring's descriptor, to be passed to other processes (SCM_RIGHTS); it stays the ring's.
+///
+/// # Safety
+/// `ring` is one that was made or attached and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_ring_fd(ring: *const isolator_ring) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    unsafe { ring.as_ref() }.map_or(-libc::EINVAL, |ring| ring.0.fd().as_raw_fd())
+}
+
+/// Frees the handle; ends that were opened live on.
+///
+/// # Safety
+/// As isolator_ring_fd(); afterwards `ring` is no more. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_ring_free(ring: *mut isolator_ring) {
+    if !ring.is_null() {
+        // SAFETY: made by this library, and the caller gives it back.
+        drop(unsafe { Box::from_raw(ring) });
+    }
+}
+
+/// Opens the end that posts; -EBUSY where some process has it.
+///
+/// # Safety
+/// As isolator_ring_fd(); `sender` points to a pointer that can be written, and goes to isolator_sender_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_sender_open(
+    ring: *const isolator_ring,
+    sender: *mut *mut isolator_sender,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller promises that it is one, or NULL.
+        let ring = unsafe { ring.as_ref() }.filter(|_| !sender.is_null());
+        let opened = ring.ok_or_else(|| null("be the sender of a ring"))?.0.sender()?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { sender.write(Box::into_raw(Box::new(isolator_sender(opened)))) };
+        Ok(0)
+    })
+}
+
+/// Posts a message. Never waits, no system call. -EAGAIN: the ring is full; -EPIPE: the receiver has closed; -EMSGSIZE; -EPROTO: the
+/// receiver wrote nonsense.
+///
+/// # Safety
+/// `sender` is open and no other thread uses it; `message` has `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_post(
+    sender: *mut isolator_sender,
+    message: *const c_void,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    let Some(sender) = (unsafe { sender.as_mut() }) else { return -libc::EINVAL };
+    // SAFETY: the caller promises so many bytes.
+    let Some(message) = (unsafe { slice(message, bytes) }) else { return -libc::EINVAL };
+    sender.0.post(message).map_or_else(number, |()| 0)
+}
+
+/// As isolator_post(), and wakes a receiver that sleeps in isolator_wait(): a system call then. For CPUs that are not isolated.
+///
+/// # Safety
+/// As isolator_post().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_post_and_wake(
+    sender: *mut isolator_sender,
+    message: *const c_void,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    let Some(sender) = (unsafe { sender.as_mut() }) else { return -libc::EINVAL };
+    // SAFETY: the caller promises so many bytes.
+    let Some(message) = (unsafe { slice(message, bytes) }) else { return -libc::EINVAL };
+    sender.0.post_and_wake(message).map_or_else(number, |()| 0)
+}
+
+/// # Safety
+/// `at` has `bytes` bytes for `'a`, or is NULL.
+unsafe fn slice<'a>(at: *const c_void, bytes: usize) -> Option<&'a [u8]> {
+    match (at.is_null(), bytes) {
+        (_, 0) => Some(&[]),
+        (true, _) => None,
+        // SAFETY: what the caller promises.
+        (false, _) => Some(unsafe { std::slice::from_raw_parts(at.cast(), bytes) }),
+    }
+}
+
+/// 1 where some process has the other end, else 0. A system call.
+///
+/// # Safety
+/// `sender` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_receiver_lives(sender: *const isolator_sender) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    unsafe { sender.as_ref() }.is_some_and(|sender| sender.0.receiver_lives()).into()
+}
+
+/// Closes the end that posts.
+///
+/// # Safety
+/// `sender` is open, and is no more afterwards. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_sender_close(sender: *mut isolator_sender) {
+    if !sender.is_null() {
+        // SAFETY: made by this library, and the caller gives it back.
+        drop(unsafe { Box::from_raw(sender) });
+    }
+}
+
+/// Opens the end that takes; -EBUSY where some process has it.
+///
+/// # Safety
+/// As isolator_sender_open().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_receiver_open(
+    ring: *const isolator_ring,
+    receiver: *mut *mut isolator_receiver,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller promises that it is one, or NULL.
+        let ring = unsafe { ring.as_ref() }.filter(|_| !receiver.is_null());
+        let opened = ring.ok_or_else(|| null("be the receiver of a ring"))?.0.receiver()?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { receiver.write(Box::into_raw(Box::new(isolator_receiver(opened)))) };
+        Ok(0)
+    })
+}
+
+/// Calls `each` with the messages that wait, at most `most`; gives how many. Never waits, no system call. Messages are valid during the
+/// call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense.
+///
+/// # Safety
+/// `receiver` is open and no other thread uses it; `each` is a function, takes `data`, and does not close the receiver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_poll(
+    receiver: *mut isolator_receiver,
+    most: u32,
+    each: Option<unsafe extern "C" fn(message: *const c_void, bytes: usize, data: *mut c_void)>,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    let (Some(receiver), Some(each)) = (unsafe { receiver.as_mut() }, each) else { return -libc::EINVAL };
+    let most = most.min(c_int::MAX as u32) as usize;
+    // SAFETY: the caller gives a function that takes these.
+    let polled =
+        receiver.0.poll(most, |message| unsafe { each(message.as_ptr().cast(), message.len(), data) });
+    polled.map_or_else(number, |count| count as c_int)
+}
+
+/// Sleeps until a message waits, or so long; 1 where one waits, else 0. Senders have to use isolator_post_and_wake(). For CPUs that
+/// are not isolated.
+///
+/// # Safety
+/// As isolator_poll().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_wait(receiver: *mut isolator_receiver, timeout_ns: u64) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    unsafe { receiver.as_mut() }
+        .is_some_and(|receiver| receiver.0.wait(Duration::from_nanos(timeout_ns)))
+        .into()
+}
+
+/// 1 where some process has the other end, else 0. A system call.
+///
+/// # Safety
+/// `receiver` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_sender_lives(receiver: *const isolator_receiver) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    unsafe { receiver.as_ref() }.is_some_and(|receiver| receiver.0.sender_lives()).into()
+}
+
+/// Closes the end that takes.
+///
+/// # Safety
+/// `receiver` is open, and is no more afterwards. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_receiver_close(receiver: *mut isolator_receiver) {
+    if !receiver.is_null() {
+        // SAFETY: made by this library, and the caller gives it back.
+        drop(unsafe { Box::from_raw(receiver) });
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The library as C programs meet it: linked, run, and asked for what it refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Compiles a C program against the static library, which lies beside the tests; `None` where there is no compiler.
+fn compile(source: &Path, folder: &Path) -> Option<PathBuf> {
+    let (program, libraries) = (folder.join("program"), std::env::current_exe().unwrap());
+    let library = libraries.parent().unwrap().join("libisolator.a");
+    let output = Command::new("cc")
+        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(here("include"))
+        .args([source, &library])
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .output()
+        .map_err(|error| println!("skipped: no cc here: {error}"))
+        .ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+fn run(program: &Path, args: &[&str]) -> (Output, String) {
+    let output = Command::new(program).args(args).output().unwrap();
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output, said)
+}
+
+#[test]
+fn the_example_runs_and_no_message_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("examples/loop.c"), folder.path()) else { return };
+    let (output, said) = run(&program, &["200"]);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("200 cycles, the latest "), "{said}");
+}
+
+#[test]
+fn the_example_is_clean_under_valgrind() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("examples/loop.c"), folder.path()) else { return };
+    let valgrind = Command::new("valgrind")
+        .args(["-q", "--error-exitcode=9", "--leak-check=full"])
+        .arg(program)
+        .arg("20")
+        .output();
+    match valgrind {
+        Ok(output) => {
+            assert_ne!(output.status.code(), Some(9), "{}", String::from_utf8_lossy(&output.stderr))
+        }
+        Err(error) => println!("skipped: no valgrind here: {error}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_number_and_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("tests/refusals.c"), folder.path()) else { return };
+    let (output, said) = run(&program, &[]);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said, "");
+}

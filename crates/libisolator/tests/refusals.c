@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Every call given what it cannot take: a number, and a line that says what to do. Silent where all is as expected. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <isolator.h>
+
+static int wrong;
+
+static void expect(int line, int got, int expected, const char *text)
+{
+	const char *said = text ? isolator_last_error() : "";
+
+	if (got == expected && (!text || strstr(said, text)))
+		return;
+	printf("line %d: %d, expected %d; '%s', expected '%s'\n", line, got, expected, said, text ? text : "");
+	wrong = 1;
+}
+
+#define EXPECT(call, expected, text) expect(__LINE__, call, expected, text)
+
+int main(void)
+{
+	static const uint64_t word;
+	struct isolator_rt_config config;
+	struct isolator_session *session;
+	struct isolator_sender *sender, *another;
+	struct isolator_receiver *receiver;
+	struct isolator_ring *ring;
+	struct isolator_rt *done;
+	char message[64] = "";
+	int file = open("/dev/null", O_RDWR);
+
+	EXPECT(isolator_ring_create(3, 8, &ring), -EINVAL, "give a power of two");
+	EXPECT(isolator_ring_create(4, 8, NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_ring_attach(file, &ring), -EINVAL, "it is not sealed memory");
+	EXPECT(isolator_ring_attach(-1, &ring), -EINVAL, "cannot use a ring");
+	EXPECT(isolator_ring_attach(987, &ring), -EBADF, "give an open descriptor");
+	EXPECT(isolator_ring_fd(NULL), -EINVAL, NULL);
+
+	EXPECT(isolator_ring_create(4, 8, &ring), 0, NULL);
+	EXPECT(isolator_sender_open(ring, &sender), 0, NULL);
+	EXPECT(isolator_sender_open(ring, &another), -EBUSY, "some process has it; make a ring for each sender");
+	EXPECT(isolator_receiver_lives(sender), 0, NULL);
+	EXPECT(isolator_post(sender, message, 9), -EMSGSIZE, NULL);
+	EXPECT(isolator_post(sender, NULL, 1), -EINVAL, NULL);
+	EXPECT(isolator_post(NULL, message, 1), -EINVAL, NULL);
+	for (int n = 0; n < 4; n++)
+		EXPECT(isolator_post(sender, &word, 8), 0, NULL);
+	EXPECT(isolator_post(sender, &word, 8), -EAGAIN, NULL);
+	EXPECT(isolator_receiver_open(ring, &receiver), 0, NULL);
+	EXPECT(isolator_receiver_lives(sender) && isolator_sender_lives(receiver), 1, NULL);
+	EXPECT(isolator_poll(receiver, 1, NULL, NULL), -EINVAL, NULL);
+	isolator_receiver_close(receiver);
+	EXPECT(isolator_post(sender, &word, 8), -EPIPE, NULL);
+	isolator_sender_close(sender);
+	isolator_ring_free(ring);
+
+	memset(&config, 0, sizeof(config));
+	EXPECT(isolator_rt_setup(NULL, &done), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_rt_setup(&config, &done), -EINVAL, "call isolator_rt_defaults() first");
+	isolator_rt_defaults(&config);
+	config.flags = ISOLATOR_RT_NO_LOCK;
+	config.policy = 9;
+	EXPECT(isolator_rt_setup(&config, &done), -EINVAL, "choose ISOLATOR_POLICY_FIFO");
+	config.policy = ISOLATOR_POLICY_FIFO;
+	config.priority = 100;
+	EXPECT(isolator_rt_setup(&config, &done), -EINVAL, "choose 1 to 98");
+	config.policy = ISOLATOR_POLICY_KEEP;
+	config.heap_bytes = SIZE_MAX / 2;
+	EXPECT(isolator_rt_setup(&config, &done), -ENOMEM, "bytes are asked for");
+	config.heap_bytes = 1 << 20;
+	EXPECT(isolator_rt_setup(&config, &done), 0, NULL);
+	EXPECT(isolator_rt_undo(done), 0, NULL);
+	EXPECT(isolator_rt_undo(NULL), -EINVAL, "a pointer is NULL");
+
+	EXPECT(isolator_clock_calibrate(NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_start(0, NULL), -EINVAL, "a pointer is NULL");
+	if (access("/dev/isolator", F_OK))
+		EXPECT(isolator_start(0, &session), -ENOSYS, "boot a kernel with the isolator");
+	EXPECT(isolator_tick(NULL, 0), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_pending(NULL), 0, NULL);
+	EXPECT(isolator_stop(NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(strcmp(isolator_reason(5), "the thread may run on more than one CPU"), 0, NULL);
+	close(file);
+	return wrong;
+}
