@@ -11,6 +11,7 @@ use machine::CpuSet;
 use crate::values::{cpus, duration};
 
 mod compare;
+mod doctor;
 mod export;
 mod generate;
 mod import;
@@ -25,6 +26,7 @@ mod tune;
 mod why;
 
 pub use self::compare::CompareArgs;
+pub use self::doctor::DoctorArgs;
 pub use self::export::ExportArgs;
 pub use self::generate::GenerateArgs;
 pub use self::import::ImportArgs;
@@ -55,6 +57,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ISOLATO
 
 const FIRST_STEPS: &str = "\
 First steps:
+  isolator doctor                  what on this machine can make a cycle late
   isolator prove                   measures the idle machine for 20 s, as root
   isolator prove --loads idle,cpu  measures it busy as well
   isolator load --list             what it can be busy with
@@ -98,6 +101,9 @@ pub enum Verb {
     /// Runs a command with affinity, policy and priority set up in the right order
     #[command(after_help = run::HELP)]
     Run(RunArgs),
+    /// What on this machine stands between a program and its deadline? Looks, and changes nothing
+    #[command(after_help = doctor::HELP)]
+    Doctor(DoctorArgs),
     /// Plans what to change on a machine for a deadline, does it, checks it and takes it back
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),

@@ -167,6 +167,11 @@ impl Tree {
         Some(mode & 0o222 != 0)
     }
 
+    /// When `path` was last written.
+    pub(crate) fn modified(&self, path: &str) -> Option<std::time::SystemTime> {
+        fs::metadata(self.inside(path).ok()?).ok()?.modified().ok()
+    }
+
     /// Whether `path` is a folder.
     pub(crate) fn is_folder(&self, path: &str) -> bool {
         self.inside(path).is_ok_and(|real| real.is_dir())

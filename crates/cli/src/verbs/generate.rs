@@ -41,6 +41,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
     vec![
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
+        ("doctor", schema_for!(doctor::Report)),
         ("export", schema_for!(WithBuckets)),
         ("kernel", schema_for!(Built)),
         ("lab", schema_for!(LabDocument)),

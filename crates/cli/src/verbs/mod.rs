@@ -2,6 +2,7 @@
 //! One file per verb.
 
 pub mod compare;
+pub mod doctor;
 pub mod export;
 pub mod generate;
 pub mod import;

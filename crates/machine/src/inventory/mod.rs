@@ -20,6 +20,7 @@ mod irqs;
 mod live;
 mod log;
 mod power;
+mod sample;
 mod services;
 mod session;
 mod system;
@@ -29,6 +30,7 @@ pub use devices::{Coalescing, Interface};
 pub use irqs::Irq;
 pub use log::Log;
 pub use power::{CpuPower, DmaLatency, Frequency};
+pub use sample::{CpuSample, Sample, ThreadSample};
 pub use services::{Group, Services};
 pub use session::{Limit, Session};
 pub use system::{Distribution, Installed, RootDevice};
@@ -80,6 +82,9 @@ pub struct Inventory {
     pub cpu_vendor: Option<String>,
     /// The processor's flags that matter here.
     pub cpu_flags: Vec<String>,
+    /// What happened over some seconds; absent where nothing was sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
     /// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers.
     pub clock_resolution_ns: Option<u64>,
 }

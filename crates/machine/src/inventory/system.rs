@@ -49,6 +49,8 @@ pub struct Installed {
     pub image: bool,
     /// Whether there is an initrd of it in /boot.
     pub initrd: bool,
+    /// Whether that initrd is older than the list of its modules; absent: unknown.
+    pub initrd_is_older: Option<bool>,
     /// Whether its modules are there.
     pub modules: bool,
     /// Whether it is configured as a real-time kernel; absent: unknown.
@@ -113,6 +115,7 @@ pub(super) fn kernels(tree: &mut Tree, root: &RootDevice) -> Vec<Installed> {
         Installed {
             image: images.contains(&release),
             initrd: initrds.contains(&release),
+            initrd_is_older: initrd_is_older(tree, &release),
             modules: modules.contains(&release),
             real_time: config.as_deref().map(|text| text.lines().any(|line| line == "CONFIG_PREEMPT_RT=y")),
             root_driver_is_module: config.as_deref().and_then(|text| needs_module(text, root)),
@@ -126,6 +129,12 @@ pub(super) fn kernels(tree: &mut Tree, root: &RootDevice) -> Vec<Installed> {
         .take(32)
         .map(kernel)
         .collect()
+}
+
+fn initrd_is_older(tree: &Tree, release: &str) -> Option<bool> {
+    let names = [format!("boot/initrd.img-{release}"), format!("boot/initramfs-{release}.img")];
+    let made = names.iter().find_map(|name| tree.modified(name))?;
+    Some(made < tree.modified(&format!("lib/modules/{release}/modules.dep"))?)
 }
 
 /// Options of drivers and file systems that a root file system commonly hangs on.

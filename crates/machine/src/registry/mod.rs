@@ -14,6 +14,7 @@ use crate::snapshot::Kernel;
 
 mod boot;
 pub mod known;
+pub mod list;
 mod runtime;
 
 /// A kernel version, `(6, 12)`.

@@ -6,6 +6,7 @@
 
 mod column;
 mod comparison;
+mod doctor;
 mod lab;
 mod why;
 
@@ -21,6 +22,7 @@ use crate::terminal::column::Column;
 use crate::{taints, text};
 
 pub use comparison::comparison;
+pub use doctor::{doctor, explained};
 pub use lab::{gate, lab, matrix};
 pub use why::why;
 

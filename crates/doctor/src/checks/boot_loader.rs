@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the next boot does: loader, entries, initial RAM disks, and who else writes there.
+
+use machine::boot::Loader;
+use machine::inventory::Reading;
+
+use super::{ANYWHERE, Check, MIDDLING, SLIGHT};
+use crate::facts::{Facts, not_captured, some};
+use crate::finding::{Found, Look, State, read_in};
+use crate::obtain;
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "boot-loader-known",
+        question: "Is the boot loader one that we know?",
+        weights: SLIGHT,
+        why: "the boot line stands in another file with each; an edit of the wrong one has no effect",
+        source: "the loaders' own documentation; Isolator's reader of their files",
+        look: loader_known,
+    },
+    Check {
+        id: "boot-cmdline-drift",
+        question: "Does the kernel run with the line that is configured?",
+        weights: MIDDLING,
+        why: "edited but never generated, or generated but not yet booted, a parameter does nothing",
+        source: "redhat-performance/tuned issue 528, seapath/ansible issue 912",
+        look: drift,
+    },
+    Check {
+        id: "boot-default-entry",
+        question: "Does the real-time kernel boot by default?",
+        weights: MIDDLING,
+        why: "a real-time kernel that is installed and not the default is gone after the next boot",
+        source: "the loader's entries, compared with the kernel that runs",
+        look: default_entry,
+    },
+    Check {
+        id: "boot-fallback-entry",
+        question: "Is there a second entry to boot, should the first one fail?",
+        weights: ANYWHERE,
+        why: "a boot line that does not boot bricks a machine without a screen; the second most frequent complaint",
+        source: "edk2-nvidia, L4TLauncher: it shows no menu with TIMEOUT 0 or fewer than two labels; tuned issue 294",
+        look: fallback_entry,
+    },
+    Check {
+        id: "boot-initrd-version",
+        question: "Does every kernel have its initial RAM disk?",
+        weights: ANYWHERE,
+        why: "a kernel whose root driver is a module does not find its root without a disk made for it",
+        source: "Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev): the most frequent failure after a build",
+        look: initrd,
+    },
+    Check {
+        id: "boot-root-driver",
+        question: "Can every kernel reach its root file system?",
+        weights: ANYWHERE,
+        why: "a driver that is neither built in nor in the initial RAM disk ends the boot",
+        source: "Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev): NVMe as a module",
+        look: root_driver,
+    },
+    Check {
+        id: "boot-param-owner",
+        question: "Does one tool alone write the boot line?",
+        weights: MIDDLING,
+        why: "two that do undo each other",
+        source: "redhat-performance/tuned issues 174, 311",
+        look: owner,
+    },
+];
+
+const FILES: &str = "/boot, /etc/default/grub";
+
+fn loader_known(facts: &Facts) -> Look {
+    let boot = &facts.inventory.boot;
+    match boot.loader {
+        Loader::Unknown if facts.inventory.whole && facts.machine.container.is_none() => Ok(Found::warn(
+            read_in(FILES, "no loader's files"),
+            "no boot loader that we know: isolator tune can only print what to do",
+            "set the boot line by hand; isolator tune plan prints it",
+        )),
+        Loader::Unknown => Err(no_loader(facts)),
+        loader => Ok(Found::pass(read_in(boot.seen.join(", "), name(loader)), name(loader))),
+    }
+}
+
+fn name(loader: Loader) -> &'static str {
+    match loader {
+        Loader::GrubDebian => "GRUB as Debian and Ubuntu have it",
+        Loader::GrubBls => "GRUB with Boot Loader Specification entries",
+        Loader::Grub => "GRUB",
+        Loader::L4tExtlinux => "extlinux.conf of Jetson Linux",
+        Loader::Extlinux => "extlinux",
+        Loader::SystemdBoot => "systemd-boot",
+        Loader::UnifiedKernelImage => "a unified kernel image",
+        Loader::RaspberryPi => "the Raspberry Pi's firmware",
+        Loader::UBoot => "U-Boot",
+        Loader::Ostree => "ostree",
+        Loader::Unknown => "unknown",
+    }
+}
+
+/// That no loader's files were there to look at.
+fn no_loader(facts: &Facts) -> Found {
+    if facts.machine.container.is_some() {
+        return Found::unknown(FILES, "a container has none of the host's", "run it on the host");
+    }
+    if facts.inventory.whole {
+        Found::unknown(FILES, "no boot loader that we know", "look at the loader's own files")
+    } else {
+        not_captured(FILES)
+    }
+}
+
+fn drift(facts: &Facts) -> Look {
+    let running = facts.known_command_line()?;
+    let boot = &facts.inventory.boot;
+    let Some(drift) = boot.drift(running) else { return Err(no_loader(facts)) };
+    let file = boot.default_entry().map(|entry| entry.file.clone()).unwrap_or_default();
+    let configured = boot.default_entry().map(|entry| entry.options.clone());
+    let state = State { configured, running: Some(running.to_string()), effective: None };
+    let read = read_in(format!("{file}, /proc/cmdline"), running);
+    let found = if !drift.never_generated.is_empty() {
+        let says = format!("edited, but never generated: {}", some(&drift.never_generated, 4));
+        Found::warn(read, says, "update-grub (grub2-mkconfig, grubby --update-kernel=ALL), then boot")
+    } else if !drift.not_running.is_empty() {
+        Found::warn(
+            read,
+            format!("configured, but not running: {}", some(&drift.not_running, 4)),
+            "systemctl reboot",
+        )
+    } else if !drift.not_configured.is_empty() {
+        let says = format!("running, but not configured: {}", some(&drift.not_configured, 4));
+        Found::warn(read, says, "write it into the boot loader's files, or it is gone with the next boot")
+    } else {
+        Found::pass(read, "the line that runs is the one that is configured")
+    };
+    Ok(found.state(state))
+}
+
+fn default_entry(facts: &Facts) -> Look {
+    let running =
+        facts.machine.kernel.release.as_deref().ok_or_else(|| not_captured("/proc/sys/kernel/osrelease"))?;
+    let installed =
+        facts.inventory.kernels.iter().find(|kernel| kernel.real_time == Some(true) && kernel.image);
+    if let (Some(kernel), false) = (installed, facts.real_time()) {
+        let read = read_in(format!("/boot/vmlinuz-{}, /proc/sys/kernel/osrelease", kernel.release), running);
+        return Ok(Found::warn(
+            read,
+            format!("{} is installed, {running} runs", kernel.release),
+            obtain::command(facts.machine),
+        ));
+    }
+    let boot = &facts.inventory.boot;
+    let Some(kernel) = boot.default_entry().and_then(|entry| entry.kernel.as_deref()) else {
+        return Err(no_loader(facts));
+    };
+    let file = boot.default_entry().map(|entry| entry.file.clone()).unwrap_or_default();
+    let read = read_in(&file, kernel);
+    let versioned = kernel.rsplit('/').next().unwrap_or_default().contains(|c: char| c.is_ascii_digit());
+    Ok(if !versioned || kernel.contains(running) {
+        Found::pass(read, format!("{kernel} is the default"))
+    } else {
+        let fix = "make the running kernel the default: grub-set-default, grubby --set-default, bootctl set-default";
+        Found::warn(read, format!("{running} runs, {kernel} is the default"), fix)
+    })
+}
+
+fn fallback_entry(facts: &Facts) -> Look {
+    let boot = &facts.inventory.boot;
+    if boot.loader == Loader::Unknown {
+        return Err(no_loader(facts));
+    }
+    if boot.loader == Loader::RaspberryPi {
+        return Ok(Found::pass(
+            read_in(boot.seen.join(", "), "tryboot"),
+            "tryboot boots a trial once, and the old one after it",
+        ));
+    }
+    let entries = boot.entries.len();
+    let read = read_in(
+        format!("the entries in {}", boot.folder),
+        format!("{entries} entries, menu {:?} tenths of a second", boot.menu_tenths),
+    );
+    let fix = match boot.loader {
+        Loader::L4tExtlinux | Loader::Extlinux => {
+            "copy the entry as LABEL backup, with a kernel and initrd of its own, and set TIMEOUT 30"
+        }
+        _ => {
+            "keep a second kernel installed (apt install the stock linux-image), and let the menu show for some seconds"
+        }
+    };
+    if entries == 0 {
+        return Err(Found::unknown(
+            format!("the entries in {}", boot.folder),
+            "no entry could be read",
+            crate::facts::AS_ROOT,
+        ));
+    }
+    let shown = boot.menu_tenths != Some(0) || !matches!(boot.loader, Loader::L4tExtlinux | Loader::Extlinux);
+    Ok(match (entries, shown) {
+        (1, _) => {
+            Found::fail(read, "a single entry: what does not boot cannot be mended at the machine", fix)
+        }
+        (_, false) => Found::fail(
+            read,
+            "the menu is not shown (TIMEOUT 0), so that the second entry cannot be chosen",
+            fix,
+        ),
+        _ => Found::pass(read, format!("{entries} entries")),
+    })
+}
+
+/// Kernels that could be booted.
+fn kernels<'a>(facts: &Facts<'a>) -> Result<Vec<&'a machine::inventory::Installed>, Found> {
+    let kernels: Vec<_> = facts.inventory.kernels.iter().filter(|kernel| kernel.image).collect();
+    if kernels.is_empty() {
+        Err(Found::unknown(
+            "/boot/vmlinuz-*",
+            "no kernel's image is there",
+            "look at the boot loader's own partition",
+        ))
+    } else {
+        Ok(kernels)
+    }
+}
+
+fn initrd(facts: &Facts) -> Look {
+    let kernels = kernels(facts)?;
+    let releases = |pick: &dyn Fn(&machine::inventory::Installed) -> bool| -> Vec<String> {
+        kernels.iter().filter(|kernel| pick(kernel)).map(|kernel| kernel.release.clone()).collect()
+    };
+    let missing = releases(&|kernel| !kernel.initrd && kernel.modules);
+    let older = releases(&|kernel| kernel.initrd_is_older == Some(true));
+    let make = |release: &str| format!("update-initramfs -c -k {release}, or dracut -f --kver {release}");
+    Ok(if let Some(first) = missing.first() {
+        let read = read_in("/boot", format!("no initrd of {}", missing.join(", ")));
+        let says = format!("{} has modules, and no initial RAM disk", some(&missing, 3));
+        if kernels
+            .iter()
+            .any(|kernel| kernel.release == *first && kernel.root_driver_is_module == Some(false))
+        {
+            Found::pass(read, format!("{says}; its root driver is built in"))
+        } else {
+            Found::fail(read, says, make(first))
+        }
+    } else if let Some(first) = older.first() {
+        let read = read_in(
+            "/boot, /lib/modules",
+            format!("the initrd of {} is older than its modules", older.join(", ")),
+        );
+        Found::warn(
+            read,
+            format!("the initial RAM disk of {} is older than its modules", some(&older, 3)),
+            make(first),
+        )
+    } else {
+        Found::pass(
+            read_in("/boot", format!("{} kernels", kernels.len())),
+            "each has one, not older than its modules",
+        )
+    })
+}
+
+fn root_driver(facts: &Facts) -> Look {
+    let kernels = kernels(facts)?;
+    let root = &facts.inventory.root_device;
+    let drivers = if root.drivers.is_empty() { "unknown".to_string() } else { root.drivers.join(", ") };
+    let lost: Vec<String> = kernels
+        .iter()
+        .filter(|kernel| kernel.root_driver_is_module == Some(true) && !kernel.initrd)
+        .map(|kernel| kernel.release.clone())
+        .collect();
+    let read = read_in("/boot/config-*, /proc/self/mountinfo", format!("root driver: {drivers}"));
+    if let Some(first) = lost.first() {
+        let fix = format!("update-initramfs -c -k {first}, or build the driver in");
+        return Ok(Found::fail(
+            read,
+            format!("{}: the root driver is a module, and there is no initrd", some(&lost, 3)),
+            fix,
+        ));
+    }
+    if kernels.iter().all(|kernel| kernel.root_driver_is_module.is_none()) {
+        return Err(Found::unknown(
+            "/boot/config-*",
+            format!("what the root file system hangs on ({drivers}) cannot be told"),
+            "lsinitramfs the initrd and look for it",
+        ));
+    }
+    Ok(Found::pass(read, "built in, or there is an initial RAM disk"))
+}
+
+fn owner(facts: &Facts) -> Look {
+    let text = |path: &str| facts.hint(path).unwrap_or_default();
+    let mut owners: Vec<&str> = Vec::new();
+    let tuned = text("/etc/tuned/bootcmdline")
+        .lines()
+        .any(|line| line.starts_with("TUNED_BOOT_CMDLINE=") && line.len() > 22);
+    if facts.inventory.services.runs("tuned") && tuned {
+        owners.push("/etc/tuned/bootcmdline");
+    }
+    if facts.hint("/etc/default/grub.d/60_rt-conf.cfg").is_some() {
+        owners.push("/etc/default/grub.d/60_rt-conf.cfg");
+    }
+    let sources = &facts.inventory.boot.sources;
+    let ours = sources.iter().find(|source| source.file.contains("isolator"));
+    owners.extend(ours.map(|source| source.file.as_str()));
+    let looked = ["/etc/tuned/bootcmdline", "/etc/default/grub.d/60_rt-conf.cfg"];
+    if owners.is_empty()
+        && !looked
+            .iter()
+            .any(|path| matches!(facts.inventory.files.get(*path), Some(Reading::Text(_) | Reading::Absent)))
+    {
+        return Err(not_captured(looked[0]));
+    }
+    Ok(match owners.len() {
+        0 => Found::pass(read_in(looked.join(", "), "none"), "no tool writes there"),
+        1 => Found::pass(read_in(owners[0], "present"), format!("one: {}", owners[0])),
+        _ => Found::warn(
+            read_in(owners.join(", "), "present"),
+            format!("several: {}", owners.join(", ")),
+            "choose one; systemctl disable --now tuned for example",
+        ),
+    })
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clocks.
+
+use super::{Check, GRAVE, MIDDLING};
+use crate::facts::{Facts, not_captured};
+use crate::finding::{Found, Look, Severity, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "clk-source",
+        question: "Is the clock a fast one?",
+        weights: [
+            Some(Severity::High),
+            Some(Severity::High),
+            Some(Severity::High),
+            Some(Severity::High),
+            Some(Severity::Medium),
+        ],
+        why: "reading hpet or acpi_pm takes about a microsecond, one CPU after the other",
+        source: "Linux 6.12, arch/x86/kernel/hpet.c, drivers/clocksource/acpi_pm.c",
+        look: source,
+    },
+    Check {
+        id: "clk-tsc-flags",
+        question: "Is the TSC constant, never stopping, and comparable?",
+        weights: MIDDLING,
+        why: "without these the kernel watches it, twice a second on every CPU in turn, and may drop it",
+        source: "Linux 6.12, arch/x86/kernel/tsc.c (check_system_tsc_reliable), kernel/time/clocksource.c",
+        look: flags,
+    },
+    Check {
+        id: "clk-tsc-unstable",
+        question: "Did the kernel keep its trust in the TSC?",
+        weights: GRAVE,
+        why: "once it calls the TSC unstable, all time comes from a slow clock",
+        source: "Linux 6.12, kernel/time/clocksource.c",
+        look: unstable,
+    },
+];
+
+const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+fn source(facts: &Facts) -> Look {
+    let name = facts.text(CURRENT)?;
+    let read = read_in(CURRENT, name);
+    let guest = facts.machine.hypervisor.is_some();
+    let fix = "find out why the kernel left the TSC (clk-tsc-unstable); tsc=reliable only where it is known to be sound";
+    Ok(match name {
+        "hpet" | "acpi_pm" | "jiffies" | "pit" if !guest => Found::fail(read, format!("{name} is slow"), fix),
+        "hpet" | "acpi_pm" | "jiffies" | "pit" => {
+            Found::warn(read, format!("{name} is slow, and asks the host each time"), fix)
+        }
+        _ if guest && name != "tsc" && facts.x86 => Found::warn(
+            read,
+            format!("{name}, the hypervisor's"),
+            "let the host offer an invariant TSC (-cpu host,+invtsc)",
+        ),
+        _ => Found::pass(read, name),
+    })
+}
+
+fn flags(facts: &Facts) -> Look {
+    if !facts.x86 {
+        return Err(Found::not_applicable("the processor has no TSC"));
+    }
+    let flags = &facts.inventory.cpu_flags;
+    if flags.is_empty() {
+        return Err(not_captured("/proc/cpuinfo"));
+    }
+    let missing: Vec<&str> = ["constant_tsc", "nonstop_tsc", "tsc_adjust"]
+        .into_iter()
+        .filter(|flag| !flags.iter().any(|has| has == flag))
+        .collect();
+    let read = read_in("flags in /proc/cpuinfo", flags.join(" "));
+    let trusted = facts.boot_value("tsc").is_some_and(|value| matches!(value, "reliable" | "nowatchdog"));
+    Ok(if missing.is_empty() {
+        Found::pass(read, "it is")
+    } else if missing == ["tsc_adjust"] && trusted {
+        Found::pass(read, "it is not watched (tsc= on the boot line)")
+    } else if missing == ["tsc_adjust"] {
+        // Both checks keep the one at boot.
+        Found::warn(
+            read,
+            "the kernel watches it, since the processor lacks tsc_adjust",
+            "add tsc=nowatchdog to the boot line",
+        )
+    } else {
+        Found::warn(
+            read,
+            format!("the processor lacks {}", missing.join(", ")),
+            "none; in a guest: -cpu host,+invtsc",
+        )
+    })
+}
+
+fn unstable(facts: &Facts) -> Look {
+    if !facts.x86 {
+        return Err(Found::not_applicable("the processor has no TSC"));
+    }
+    let log = facts.log()?;
+    let source = log.source.as_deref().unwrap_or_default();
+    let patterns = ["Marking TSC unstable", "TSC found unstable", "timekeeping watchdog*unstable"];
+    Ok(match patterns.iter().find_map(|pattern| log.matching(pattern).next()) {
+        Some(line) => Found::fail(
+            read_in(source, line),
+            format!("the kernel says: {line}"),
+            "update the firmware; look for SMIs (fw-smi-count)",
+        ),
+        None => Found::pass(
+            read_in(source, "no such line"),
+            if log.from_boot { "it did" } else { "it did, as far as the log goes back" },
+        ),
+    })
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the firmware does, and hardware threads.
+
+use super::isolation::split_siblings;
+use super::{Check, GRAVE, MIDDLING};
+use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, not_captured};
+use crate::finding::{Found, Look, Severity, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "fw-smi-count",
+        question: "Does the firmware leave the CPUs alone?",
+        weights: GRAVE,
+        why: "a system management interrupt stops every CPU, up to milliseconds, and the kernel does not see it",
+        source: "Intel SDM, MSR_SMI_COUNT (0x34); MinnowBoard issue 99: 1 to 2 ms",
+        look: smi,
+    },
+    Check {
+        id: "fw-smt",
+        question: "Does nothing share the core of a CPU that was set apart?",
+        weights: [
+            Some(Severity::Medium),
+            Some(Severity::High),
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            None,
+        ],
+        why: "a hardware thread beside it takes half of its execution units, whenever it likes",
+        source: "Linux 6.12, Documentation/admin-guide/hw-vuln/l1tf.rst (smt/control)",
+        look: smt,
+    },
+    Check {
+        id: "fw-jetson-ab",
+        question: "Has the board boots left to try?",
+        weights: [Some(Severity::High); 5],
+        why: "a few failed boots use up both slots' retries, and the board stays in recovery until its UEFI is reset",
+        source: "silicondoritos/jetson-rt-stack; edk2-nvidia, L4TLauncher",
+        look: retries,
+    },
+    Check {
+        id: "fw-mce-poll",
+        question: "Are corrected errors not polled for?",
+        weights: MIDDLING,
+        why: "every CPU looks for corrected errors by a timer, each five minutes",
+        source: "Linux 6.12, arch/x86/kernel/cpu/mce/core.c",
+        look: machine_checks,
+    },
+];
+
+fn smi(facts: &Facts) -> Look {
+    if !facts.x86 {
+        return Err(Found::not_applicable("no x86 processor: its firmware has no such interrupt"));
+    }
+    if facts.machine.hypervisor.is_some() {
+        return Err(Found::not_applicable("in a guest they are the host's"));
+    }
+    match facts.inventory.cpu_vendor.as_deref() {
+        Some("GenuineIntel") => {}
+        Some(vendor) => {
+            let fix = "isolator measure hardware, as root: it sees what stops a CPU whatever it is";
+            return Err(Found::unknown("MSR 0x34", format!("{vendor} has no such counter"), fix));
+        }
+        None => return Err(not_captured("/proc/cpuinfo")),
+    }
+    let Some(sample) = &facts.inventory.sample else {
+        return Err(Found::unknown(
+            "/dev/cpu/0/msr",
+            "nothing was sampled",
+            format!("modprobe msr; {BY_SAMPLE}, as root"),
+        ));
+    };
+    let Some(count) = sample.smi else {
+        let why = sample.smi_unread.as_deref().unwrap_or("it could not be read");
+        return Err(Found::unknown("/dev/cpu/0/msr", why, format!("modprobe msr; {AS_ROOT}")));
+    };
+    let rate = sample.per_second(count);
+    let read = read_in(format!("/dev/cpu/0/msr at 0x34 over {} ms", sample.duration_ms), count);
+    let fix = "in the firmware's menu: USB legacy support off, error logging off, fan control by hardware; update it";
+    Ok(match rate {
+        rate if rate >= 1.0 => {
+            Found::fail(read, format!("{rate:.1} system management interrupts a second"), fix)
+        }
+        rate if rate > 0.0 => Found::warn(read, format!("{count} system management interrupts"), fix),
+        _ => Found::pass(read, "none came"),
+    })
+}
+
+fn smt(facts: &Facts) -> Look {
+    let control = "/sys/devices/system/cpu/smt/control";
+    let threads =
+        facts.machine.cpus.iter().map(|cpu| cpu.siblings.and(&facts.online).len()).max().unwrap_or(0);
+    let text = facts.hint(control);
+    if threads == 0 && text.is_none() {
+        return Err(not_captured(control));
+    }
+    let read = read_in(format!("{control}, topology/core_cpus_list"), text.unwrap_or("unknown"));
+    if threads <= 1 {
+        return Ok(Found::pass(read, "one hardware thread to a core"));
+    }
+    let split = split_siblings(facts);
+    Ok(if facts.isolated.is_empty() {
+        Found::warn(
+            read,
+            format!("{threads} hardware threads to a core, and none is set apart"),
+            "nosmt on the boot line, or set whole cores apart: isolator tune plan",
+        )
+    } else if split.is_empty() {
+        Found::pass(read, "siblings are set apart together")
+    } else {
+        Found::fail(
+            read,
+            format!("cpus {split} share cores with those set apart"),
+            "nosmt on the boot line, or set whole cores apart: isolator tune plan",
+        )
+    })
+}
+
+fn retries(facts: &Facts) -> Look {
+    if !facts.jetson() {
+        return Err(Found::not_applicable("no Jetson"));
+    }
+    Err(Found::unknown(
+        "nvbootctrl dump-slots-info",
+        "the retry counts are in the firmware's variables",
+        "nvbootctrl dump-slots-info, as root, before any edit of the boot files",
+    ))
+}
+
+fn machine_checks(facts: &Facts) -> Look {
+    if !facts.x86 {
+        return Err(Found::not_applicable("no x86 processor"));
+    }
+    let folder = "/sys/devices/system/machinecheck/machinecheck0";
+    let interval = facts.text(&format!("{folder}/check_interval"))?;
+    let ignored = facts.text(&format!("{folder}/ignore_ce"))?;
+    let read = read_in(format!("{folder}/check_interval, ignore_ce"), format!("{interval}, {ignored}"));
+    // The file prints seconds in hexadecimal.
+    let off = interval.chars().all(|digit| digit == '0') || ignored == "1";
+    Ok(if off {
+        Found::pass(read, "they are not")
+    } else {
+        Found::warn(
+            read,
+            "they are, on every CPU",
+            format!("echo 1 > {folder}/ignore_ce, at the price of their log"),
+        )
+    })
+}

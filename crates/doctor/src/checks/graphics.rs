@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Graphics drivers.
+
+use super::{Check, MIDDLING};
+use crate::facts::{Facts, not_captured};
+use crate::finding::{Found, Look, read_in};
+
+pub(super) const ALL: &[Check] = &[Check {
+    id: "gpu-nvidia-rt",
+    question: "Is the graphics driver made for this kernel?",
+    weights: MIDDLING,
+    why: "NVIDIA's desktop driver does not support PREEMPT_RT: it holds interrupts off, and sleeps where it may not",
+    source: "NVIDIA/open-gpu-kernel-modules issue 1240, ApolloAuto/apollo issue 14320",
+    look: nvidia,
+}];
+
+fn nvidia(facts: &Facts) -> Look {
+    if facts.inventory.modules.is_empty() && !facts.inventory.whole {
+        return Err(not_captured("/proc/modules"));
+    }
+    let loaded = facts.inventory.has_module("nvidia")
+        || facts.inventory.graphics.iter().any(|driver| driver == "nvidia");
+    let read = read_in("/proc/modules, /sys/class/drm", if loaded { "nvidia" } else { "no nvidia" });
+    Ok(match (loaded, facts.real_time()) {
+        (true, true) if !facts.jetson() => {
+            let fix = "drive the screen by the processor's own graphics, or boot without it: modprobe.blacklist=nvidia";
+            Found::warn(read, "nvidia is loaded on a real-time kernel, which it does not support", fix)
+        }
+        (true, _) => Found::pass(read, "nvidia, on a kernel that it supports"),
+        (false, _) => Found::pass(read, "NVIDIA's is not loaded"),
+    })
+}

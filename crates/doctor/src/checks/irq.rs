@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Interrupts: where they go, who moves them, and their threads.
+
+use machine::CpuSet;
+use machine::inventory::{Irq, Thread};
+
+use super::{APART, APART_LESS, Check, SLIGHT};
+use crate::Profile;
+use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, not_captured, some};
+use crate::finding::{Found, Look, Severity, read_in};
+
+const EFFECTIVE: &str = "/proc/irq/N/effective_affinity_list";
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "irq-default-affinity",
+        question: "Do new interrupts begin elsewhere?",
+        weights: APART_LESS,
+        why: "an interrupt that is requested later begins on a CPU of this mask",
+        source: "Linux 6.12, kernel/irq/irqdesc.c: the boot CPU is always added",
+        look: default_affinity,
+    },
+    Check {
+        id: "irq-on-isolated",
+        question: "Are devices' interrupts delivered elsewhere?",
+        weights: APART,
+        why: "each delivery stops the program on that CPU for microseconds, and its softirq for longer",
+        source: "Linux 6.12, Documentation/core-api/irq/irq-affinity.rst; seapath/ansible issue 865",
+        look: on_isolated,
+    },
+    Check {
+        id: "irq-pending",
+        question: "Did every change of affinity take effect?",
+        weights: SLIGHT,
+        why: "some controllers change it only with the next interrupt; a verification before that is false",
+        source: "Linux 6.12, kernel/irq/migration.c; redhat-performance/tuned pull request 364",
+        look: pending,
+    },
+    Check {
+        id: "irq-managed",
+        question: "Do managed interrupts stay away?",
+        weights: APART_LESS,
+        why: "the kernel alone places the queues of NVMe and the like, and refuses to move them with EIO",
+        source: "Linux 6.12, kernel/irq/cpuhotplug.c, kernel/sched/isolation.c (managed_irq, since 5.6)",
+        look: managed,
+    },
+    Check {
+        id: "irq-balance",
+        question: "Does irqbalance leave the CPUs alone?",
+        weights: APART_LESS,
+        why: "it moves interrupts back; it spares CPUs isolated at boot by itself, but not those of a cgroup partition",
+        source: "Irqbalance/irqbalance issues 19, 90, 156, 356",
+        look: balance,
+    },
+    Check {
+        id: "irq-threaded",
+        question: "Do interrupt handlers run in threads?",
+        weights: [
+            Some(Severity::Low),
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            Some(Severity::Low),
+            None,
+        ],
+        why: "a thread has a priority; a handler outside of one goes before everything",
+        source: "Linux 6.12, kernel/irq/manage.c",
+        look: threaded,
+    },
+    Check {
+        id: "irq-thread-prio",
+        question: "Do the priorities of interrupt threads fit those of programs?",
+        weights: [
+            Some(Severity::Medium),
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            Some(Severity::Low),
+            None,
+        ],
+        why: "a program above the thread of the device that it waits for keeps that thread from running",
+        source: "Linux 6.12, kernel/irq/manage.c (50 for all); rtirq",
+        look: thread_priority,
+    },
+    Check {
+        id: "irq-ipi-rate",
+        question: "Do other CPUs leave them alone?",
+        weights: APART_LESS,
+        why: "a call from another CPU costs one to two microseconds, and what is called as much again",
+        source: "the kernel isolator's paper (UCAS, Phytium): 1.04 to 2.2 us an IPI",
+        look: ipis,
+    },
+];
+
+fn default_affinity(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let path = "/proc/irq/default_smp_affinity";
+    let text = facts.text(path)?;
+    let overlap = facts.machine.isolation.irq_default.and(isolated);
+    let read = read_in(path, text);
+    let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
+    Ok(if overlap.is_empty() {
+        Found::pass(read, "they do")
+    } else {
+        let fix = format!("echo {mask} > {path}; from boot on: irqaffinity={}", facts.housekeeping);
+        Found::warn(read, format!("they may begin on cpus {overlap}"), fix)
+    })
+}
+
+/// Interrupts that a device handles.
+fn devices<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Irq>, Found> {
+    let irqs = &facts.inventory.irqs;
+    if irqs.is_empty() {
+        return Err(not_captured("/proc/irq"));
+    }
+    Ok(irqs.iter().filter(|irq| !irq.actions.is_empty()).collect())
+}
+
+fn named(irq: &Irq) -> String {
+    format!("{} ({})", irq.number, irq.actions.join(","))
+}
+
+fn on_isolated(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let here = |irq: &&&Irq| {
+        irq.managed != Some(true) && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
+    };
+    let all = devices(facts)?;
+    if all.iter().all(|irq| irq.effective.is_none()) {
+        return Err(Found::unknown(EFFECTIVE, "no interrupt shows where it is delivered", AS_ROOT));
+    }
+    let found: Vec<&&Irq> = all.iter().filter(here).collect();
+    let read = read_in(EFFECTIVE, some(&found.iter().map(|irq| named(irq)).collect::<Vec<_>>(), 12));
+    if found.is_empty() {
+        return Ok(Found::pass(read, "they are"));
+    }
+    let first = found[0].number;
+    let fix = format!("echo {} > /proc/irq/{first}/smp_affinity_list, for each", facts.housekeeping);
+    let names: Vec<String> = found.iter().map(|irq| named(irq)).collect();
+    // What a sample saw come decides how grave it is.
+    let busy = facts.inventory.sample.as_ref().and_then(|sample| {
+        let counts = sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu)).flat_map(|cpu| &cpu.devices);
+        counts.map(|(name, count)| (sample.per_second(*count), name)).max_by(|a, b| a.0.total_cmp(&b.0))
+    });
+    Ok(match busy {
+        Some((rate, name)) if rate > 1.0 => {
+            Found::fail(read, format!("{name} comes {rate:.0} times a second"), fix)
+        }
+        _ => Found::warn(read, format!("on cpus {isolated}: {}", some(&names, 4)), fix),
+    })
+}
+
+fn pending(facts: &Facts) -> Look {
+    let late = |irq: &&Irq| match (&irq.affinity, &irq.effective) {
+        (Some(asked), Some(effective)) => !effective.without(asked).is_empty(),
+        _ => false,
+    };
+    let found: Vec<String> = devices(facts)?.into_iter().filter(late).map(named).collect();
+    let read = read_in(format!("{EFFECTIVE}, /proc/irq/N/smp_affinity_list"), some(&found, 8));
+    Ok(if found.is_empty() {
+        Found::pass(read, "each is where it was asked to be")
+    } else {
+        let says = format!("{} are not yet where they were asked to be", some(&found, 3));
+        Found::warn(read, says, "wait for the device's next interrupt, then look again")
+    })
+}
+
+fn managed(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let all = devices(facts)?;
+    if all.iter().all(|irq| irq.managed.is_none()) {
+        let cure = "look as root, on a kernel with CONFIG_GENERIC_IRQ_DEBUGFS";
+        return Err(Found::unknown(
+            "/sys/kernel/debug/irq/irqs",
+            "which interrupts are managed cannot be told",
+            cure,
+        ));
+    }
+    let here = |irq: &&&Irq| {
+        let only_here =
+            irq.affinity.as_ref().is_some_and(|cpus| !cpus.is_empty() && cpus.without(isolated).is_empty());
+        irq.managed == Some(true) && only_here
+    };
+    let found: Vec<String> = all.iter().filter(here).map(|irq| named(irq)).collect();
+    let read = read_in("/sys/kernel/debug/irq/irqs", some(&found, 8));
+    Ok(if found.is_empty() {
+        Found::pass(read, "no managed interrupt is for these CPUs alone")
+    } else {
+        let fix = format!(
+            "add isolcpus=managed_irq,domain,{isolated} to the boot line, and do no input or output there"
+        );
+        Found::warn(read, format!("{} are for cpus {isolated} alone", some(&found, 3)), fix)
+    })
+}
+
+/// The value of a shell variable in the text of a file of settings.
+fn variable<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut values = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
+    values.next_back().map(|value| value.trim().trim_matches(['"', '\'']))
+}
+
+fn balance(facts: &Facts) -> Look {
+    if !facts.inventory.services.runs("irqbalance") {
+        if facts.inventory.threads.is_empty() {
+            return Err(not_captured("/proc/PID/stat"));
+        }
+        return Ok(Found::pass(
+            read_in("/proc, /sys/fs/cgroup/system.slice", "no irqbalance"),
+            "irqbalance does not run",
+        ));
+    }
+    let isolated = facts.isolated()?;
+    let files = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
+    let found = files.iter().find_map(|path| Some((*path, facts.hint(path)?)));
+    let (path, text) = found.unwrap_or((files[0], ""));
+    let fix =
+        format!("set IRQBALANCE_BANNED_CPULIST={isolated} in {path}, then systemctl restart irqbalance");
+    if let Some(list) = variable(text, "IRQBALANCE_BANNED_CPULIST").filter(|list| !list.is_empty()) {
+        let read = read_in(path, format!("IRQBALANCE_BANNED_CPULIST={list}"));
+        return Ok(match list.parse::<CpuSet>() {
+            Ok(banned) if isolated.without(&banned).is_empty() => Found::pass(read, "it spares them"),
+            Ok(banned) => {
+                Found::warn(read, format!("it does not spare cpus {}", isolated.without(&banned)), fix)
+            }
+            Err(why) => Found::warn(read, why.to_string(), fix),
+        });
+    }
+    if let Some(mask) = variable(text, "IRQBALANCE_BANNED_CPUS").filter(|mask| !mask.is_empty()) {
+        let says = "IRQBALANCE_BANNED_CPUS is the old name, which new versions do not read";
+        return Ok(Found::warn(read_in(path, format!("IRQBALANCE_BANNED_CPUS={mask}")), says, fix));
+    }
+    let by_itself = facts.machine.isolation.isolated.or(&facts.machine.isolation.nohz_full);
+    let left = isolated.without(&by_itself);
+    Ok(if left.is_empty() {
+        Found::pass(read_in(path, "no list"), "it spares CPUs that were isolated at boot by itself")
+    } else {
+        Found::warn(
+            read_in(path, "no list"),
+            format!("it knows nothing of the partition with cpus {left}"),
+            fix,
+        )
+    })
+}
+
+fn irq_threads<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Thread>, Found> {
+    Ok(facts.kernel_threads()?.into_iter().filter(|thread| thread.name.starts_with("irq/")).collect())
+}
+
+fn threaded(facts: &Facts) -> Look {
+    if facts.real_time() {
+        return Ok(Found::pass(
+            read_in("/proc/sys/kernel/version", "PREEMPT_RT"),
+            "as on every real-time kernel",
+        ));
+    }
+    facts.known_command_line()?;
+    let asked = facts.boot_value("threadirqs").is_some();
+    let threads = irq_threads(facts).map(|threads| threads.len());
+    let read = read_in(
+        "/proc/cmdline, /proc/PID/stat",
+        format!("threadirqs {}", if asked { "asked for" } else { "absent" }),
+    );
+    Ok(match (asked, threads) {
+        (true, Ok(0)) => Found::warn(
+            read,
+            "threadirqs is asked for, and there is no interrupt thread",
+            "boot a kernel with CONFIG_IRQ_FORCED_THREADING",
+        ),
+        (true, _) => Found::pass(read, "they do (threadirqs)"),
+        (false, _) => Found::warn(
+            read,
+            "they do not, but for drivers that ask for it",
+            "add threadirqs to the boot line, or boot a real-time kernel",
+        ),
+    })
+}
+
+fn thread_priority(facts: &Facts) -> Look {
+    let threads = irq_threads(facts)?;
+    let fifo: Vec<&&Thread> = threads.iter().filter(|thread| thread.priority > 0).collect();
+    let Some(highest) = fifo.iter().map(|thread| thread.priority).max() else {
+        return Err(Found::not_applicable("there are no interrupt threads"));
+    };
+    let programs = facts.real_time_threads()?;
+    let above: Vec<String> = programs
+        .iter()
+        .filter(|thread| thread.priority >= highest)
+        .map(|thread| format!("{} ({}) {}", thread.name, thread.id, thread.priority))
+        .collect();
+    let lowest = fifo.iter().map(|thread| thread.priority).min().unwrap_or(highest);
+    let read = read_in(
+        "/proc/PID/stat",
+        format!("interrupt threads {lowest} to {highest}; above: {}", some(&above, 6)),
+    );
+    Ok(if !above.is_empty() && facts.profile != Profile::Poll {
+        let fix = "chrt -f -p 90 the thread of the device that it waits for, or the program below it";
+        Found::warn(read, format!("not below interrupt threads ({highest}): {}", some(&above, 3)), fix)
+    } else if facts.profile == Profile::Audio && lowest == highest && fifo.len() > 1 {
+        Found::warn(
+            read,
+            format!("all have {highest}: the sound card waits its turn"),
+            "apt install rtirq-init, or chrt -f -p 90 the card's thread",
+        )
+    } else {
+        Found::pass(read, format!("{lowest} to {highest}, programs below"))
+    })
+}
+
+fn ipis(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let Some(sample) = &facts.inventory.sample else {
+        return Err(Found::unknown("/proc/interrupts", "nothing was sampled", BY_SAMPLE));
+    };
+    let counts = sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu));
+    let worst = counts
+        .flat_map(|cpu| {
+            cpu.calls.iter().map(move |(name, count)| (*count, format!("cpu {}: {name} {count}", cpu.cpu)))
+        })
+        .max();
+    let Some((count, name)) = worst else {
+        return Ok(Found::pass(read_in("/proc/interrupts", "none"), "none came"));
+    };
+    let rate = sample.per_second(count);
+    let read = read_in(format!("/proc/interrupts over {} ms", sample.duration_ms), &name);
+    let fix = "isolator why, or perf trace -e ipi:ipi_send_cpu, as root: it names the sender";
+    Ok(match rate {
+        rate if rate >= 100.0 => Found::fail(read, format!("{name}, {rate:.0} a second"), fix),
+        rate if rate >= 1.0 => Found::warn(read, format!("{name}, {rate:.0} a second"), fix),
+        _ => Found::pass(read, name),
+    })
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which CPUs are set apart, and whether the sets fit each other and the machine.
+
+use std::collections::BTreeSet;
+
+use machine::CpuSet;
+use machine::registry::{Takes, list};
+
+use super::{APART, APART_LESS, Check};
+use crate::Profile;
+use crate::facts::{Facts, not_captured};
+use crate::finding::{Found, Look, Severity, State, read_in};
+
+const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const NOHZ: &str = "/sys/devices/system/cpu/nohz_full";
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "iso-present",
+        question: "Are CPUs set apart?",
+        weights: APART,
+        why: "on a shared CPU every other program, interrupt and deferred work can delay the one with a deadline",
+        source: "Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev): 159 to 15 us under GPU load",
+        look: present,
+    },
+    Check {
+        id: "iso-consistent",
+        question: "Do the parameters name the same CPUs?",
+        weights: APART,
+        why: "a CPU that one parameter spares and another does not is not spared; recipes are printed inverted",
+        source: "Linux 6.12, kernel/sched/isolation.c; canonical/rt-conf's sample configuration",
+        look: consistent,
+    },
+    Check {
+        id: "iso-cpus-online",
+        question: "Are the CPUs that were set apart online?",
+        weights: APART,
+        why: "power modes and nosmt take CPUs away, and what is pinned there cannot start",
+        source: "silicondoritos/jetson-rt-stack",
+        look: online,
+    },
+    Check {
+        id: "iso-boot-cpu",
+        question: "Is the boot CPU left to housekeeping?",
+        weights: APART,
+        why: "it keeps the time and gets interrupts whatever is asked",
+        source: "Linux 6.12, kernel/irq/irqdesc.c, kernel/sched/isolation.c; raspberrypi/linux issue 4106",
+        look: boot_cpu,
+    },
+    Check {
+        id: "iso-housekeeping-size",
+        question: "Are there enough CPUs left for everything else?",
+        weights: APART_LESS,
+        why: "starved housekeeping makes RCU stall, which ends on every CPU",
+        source: "openshift/cluster-node-tuning-operator, Performance Profile Creator",
+        look: housekeeping,
+    },
+    Check {
+        id: "iso-smt-siblings",
+        question: "Are whole cores set apart?",
+        weights: APART,
+        why: "a sibling in housekeeping shares execution units and caches with the CPU that was set apart",
+        source: "Linux 6.12, topology/thread_siblings_list; redhat-performance/tuned calc_isolated_cores takes single threads",
+        look: siblings,
+    },
+    Check {
+        id: "iso-nohz-full-fit",
+        question: "Does nohz_full fit the program?",
+        weights: APART_LESS,
+        why: "it makes every entry into the kernel dearer: good for a program that polls, bad for one that sleeps each period",
+        source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst",
+        look: nohz_fit,
+    },
+    Check {
+        id: "iso-timer-migration",
+        question: "Do timers fire where they were started?",
+        weights: APART_LESS,
+        why: "with nohz_full a periodic loop's timer moves to a housekeeping CPU, and each wakeup comes by IPI",
+        source: "Linux 6.12, kernel/time/hrtimer.c; openshift/cluster-node-tuning-operator pull requests 850, 1384, 1534",
+        look: timer_migration,
+    },
+    Check {
+        id: "iso-cpuset-partition",
+        question: "Are the partitions of control groups valid?",
+        weights: [Some(Severity::High); 5],
+        why: "a partition that became invalid isolates nothing, and only its own file says so",
+        source: "Linux 6.12, Documentation/admin-guide/cgroup-v2.rst",
+        look: partitions,
+    },
+];
+
+fn present(facts: &Facts) -> Look {
+    if facts.online.len() == 1 {
+        return Err(Found::not_applicable("the machine has a single CPU"));
+    }
+    if facts.profile == Profile::Audio && facts.isolated.is_empty() {
+        return Err(Found::not_applicable("sound on a desktop needs no CPU of its own"));
+    }
+    match facts.isolated() {
+        Ok(cpus) => Ok(Found::pass(read_in(format!("{ISOLATED}, {NOHZ}"), cpus), format!("cpus {cpus}"))),
+        Err(found) if found.result == crate::Outcome::Unknown => Err(found),
+        Err(_) => Ok(Found::warn(read_in(ISOLATED, ""), "no CPU is set apart", "isolator tune plan")),
+    }
+}
+
+fn consistent(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let mut sets: Vec<(&str, CpuSet)> = Vec::new();
+    if !facts.machine.isolation.isolated.is_empty() {
+        sets.push(("isolated", facts.machine.isolation.isolated.clone()));
+    }
+    if !facts.machine.isolation.nohz_full.is_empty() {
+        sets.push(("nohz_full", facts.machine.isolation.nohz_full.clone()));
+    }
+    if facts.boot_value("rcu_nocbs").is_some_and(|value| !value.is_empty() && value != "all") {
+        sets.extend(facts.boot_cpus("rcu_nocbs").map(|cpus| ("rcu_nocbs", cpus)));
+    }
+    // The boot CPU is in the mask whatever is asked.
+    let default = facts.machine.isolation.irq_default.without(&CpuSet::from_iter([0]));
+    let state = || State {
+        configured: None,
+        running: Some(facts.command_line().to_string()),
+        effective: Some(
+            sets.iter().map(|(name, cpus)| format!("{name} {cpus}")).collect::<Vec<_>>().join("; "),
+        ),
+    };
+    let value = sets.iter().map(|(name, cpus)| format!("{name}={cpus}")).collect::<Vec<_>>().join(" ");
+    let read = read_in(format!("{ISOLATED}, {NOHZ}, /proc/cmdline, /proc/irq/default_smp_affinity"), value);
+    let flags = facts
+        .boot_value("isolcpus")
+        .and_then(|value| list::read(Takes::FlagsAndCpus, value, facts.last_possible()).ok());
+    let tick = flags.as_ref().is_some_and(|listed| listed.flags.iter().any(|flag| flag == "nohz"));
+    let fix = "name the same CPUs in isolcpus, nohz_full and rcu_nocbs, the others in irqaffinity: isolator tune plan";
+    let inverted = sets.iter().find(|(name, cpus)| *name == "rcu_nocbs" && cpus.and(isolated).is_empty());
+    Ok(
+        if let (true, Some(listed)) = (tick, &flags)
+            && !facts.machine.isolation.nohz_full.is_empty()
+            && listed.cpus != facts.machine.isolation.nohz_full
+        {
+            Found::fail(read, "isolcpus=nohz and nohz_full name different CPUs", fix).state(state())
+        } else if facts.boot_value("irqaffinity").is_some() && !default.and(isolated).is_empty() {
+            Found::fail(read, format!("irqaffinity leaves interrupts on cpus {}", default.and(isolated)), fix)
+                .state(state())
+        } else if let Some((_, cpus)) = inverted {
+            Found::fail(
+                read,
+                format!("rcu_nocbs={cpus} names none of the CPUs set apart: it is inverted"),
+                fix,
+            )
+            .state(state())
+        } else if sets.windows(2).any(|pair| pair[0].1 != pair[1].1) {
+            let says =
+                sets.iter().map(|(name, cpus)| format!("{name} {cpus}")).collect::<Vec<_>>().join(", ");
+            Found::warn(read, format!("the sets differ: {says}"), fix).state(state())
+        } else {
+            Found::pass(read, "they do")
+        },
+    )
+}
+
+fn online(facts: &Facts) -> Look {
+    let asked = ["isolcpus", "nohz_full"].into_iter().filter_map(|name| facts.boot_cpus(name));
+    let wanted = asked.fold(facts.isolated.clone(), |all, cpus| all.or(&cpus));
+    if wanted.is_empty() {
+        facts.isolated()?;
+    }
+    let there: CpuSet = facts.machine.cpus.iter().map(|cpu| cpu.id).collect();
+    let missing = wanted.without(&facts.online);
+    let read = read_in("/sys/devices/system/cpu/online", &facts.online);
+    if missing.is_empty() {
+        return Ok(Found::pass(read, format!("cpus {wanted} are online")));
+    }
+    let back = missing.and(&there);
+    let fix = match back.iter().next() {
+        _ if facts.jetson() => {
+            "nvpmodel -m the mode that has all CPUs (see pwr-nvpmodel), then boot".to_string()
+        }
+        Some(cpu) => format!("echo 1 > /sys/devices/system/cpu/cpu{cpu}/online, for each"),
+        None => "name CPUs that there are: isolator tune plan".to_string(),
+    };
+    Ok(Found::fail(read, format!("cpus {missing} are set apart and not online"), fix))
+}
+
+fn boot_cpu(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let read = read_in(ISOLATED, isolated);
+    Ok(if isolated.contains(0) {
+        Found::fail(read, "cpu 0 is set apart", "leave CPU 0 out: isolator tune plan")
+    } else {
+        Found::pass(read, "cpu 0 is not set apart")
+    })
+}
+
+fn housekeeping(facts: &Facts) -> Look {
+    facts.isolated()?;
+    // A core by its package and number; a CPU of which neither is known is one.
+    let core =
+        |id: u32| facts.machine.cpu(id).and_then(|cpu| Some((cpu.package, cpu.core?))).unwrap_or((None, id));
+    let cores = |cpus: &CpuSet| cpus.iter().map(core).collect::<BTreeSet<_>>().len();
+    let (left, all) = (cores(&facts.housekeeping), cores(&facts.online));
+    let node = |id: u32| facts.machine.cpu(id).and_then(|cpu| cpu.node);
+    let nodes = |cpus: &CpuSet| cpus.iter().filter_map(node).collect::<BTreeSet<_>>();
+    let bare: Vec<String> =
+        nodes(&facts.online).difference(&nodes(&facts.housekeeping)).map(|node| node.to_string()).collect();
+    let read = read_in("/sys/devices/system/cpu/online less those set apart", &facts.housekeeping);
+    let fix = "set fewer CPUs apart: isolator tune plan";
+    Ok(match left {
+        0 => Found::fail(read, "no CPU is left for everything else", fix),
+        1 if all > 4 => Found::warn(read, format!("one core of {all} is left for everything else"), fix),
+        _ if !bare.is_empty() => {
+            Found::warn(read, format!("no CPU of node {} is left for everything else", bare.join(", ")), fix)
+        }
+        _ => Found::pass(read, format!("{left} of {all} cores are left for everything else")),
+    })
+}
+
+/// Siblings of CPUs set apart that are in housekeeping.
+pub(super) fn split_siblings(facts: &Facts) -> CpuSet {
+    facts.machine.siblings_of(&facts.isolated).and(&facts.online)
+}
+
+fn siblings(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let split = split_siblings(facts);
+    if isolated.iter().all(|id| facts.machine.cpu(id).is_none_or(|cpu| cpu.siblings.is_empty())) {
+        return Err(not_captured("/sys/devices/system/cpu/cpuN/topology/core_cpus_list"));
+    }
+    let read = read_in("/sys/devices/system/cpu/cpuN/topology/core_cpus_list", &split);
+    Ok(match split.iter().next() {
+        None => Found::pass(read, "no sibling of theirs is in housekeeping"),
+        Some(cpu) => Found::fail(
+            read,
+            format!("cpus {split} share cores with those set apart, and are not"),
+            format!(
+                "set whole cores apart (isolator tune plan), or echo 0 > /sys/devices/system/cpu/cpu{cpu}/online, for each"
+            ),
+        ),
+    })
+}
+
+fn nohz_fit(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let nohz = facts.machine.isolation.nohz_full.and(isolated);
+    let read = read_in(NOHZ, &facts.machine.isolation.nohz_full);
+    Ok(match facts.profile {
+        Profile::Periodic if !nohz.is_empty() => Found::warn(
+            read,
+            format!("cpus {nohz} have no tick, which a loop that sleeps each period pays for"),
+            "take nohz_full= off the boot line; while it stays: sysctl -w kernel.timer_migration=0",
+        ),
+        Profile::Poll if nohz != *isolated => Found::warn(
+            read,
+            format!("cpus {} tick, and interrupt a program that polls", isolated.without(&nohz)),
+            format!("add nohz_full={isolated} to the boot line"),
+        ),
+        _ => Found::pass(read, "it does"),
+    })
+}
+
+fn timer_migration(facts: &Facts) -> Look {
+    let path = "/proc/sys/kernel/timer_migration";
+    let text = facts.text(path)?;
+    let read = read_in(path, text);
+    let nohz = !facts.machine.isolation.nohz_full.is_empty();
+    Ok(match (facts.profile, text) {
+        (Profile::Poll, "0") if nohz => Found::warn(
+            read,
+            "timers of the program's own CPU fire there",
+            "sysctl -w kernel.timer_migration=1",
+        ),
+        (Profile::Poll, _) | (_, "0") => Found::pass(read, "as it should be for this profile"),
+        (_, _) if nohz => Found::fail(
+            read,
+            "with nohz_full each wakeup of a periodic loop comes by IPI from another CPU",
+            "sysctl -w kernel.timer_migration=0",
+        ),
+        _ => Found::pass(read, "without nohz_full timers stay where they were started"),
+    })
+}
+
+fn partitions(facts: &Facts) -> Look {
+    let services = &facts.inventory.services;
+    if !services.unified {
+        if facts.inventory.whole {
+            return Err(Found::not_applicable("no control groups of version 2"));
+        }
+        return Err(not_captured("/sys/fs/cgroup/cgroup.controllers"));
+    }
+    let partitions: Vec<_> = services
+        .groups
+        .iter()
+        .filter(|group| group.partition.as_deref().is_some_and(|word| word != "member"))
+        .collect();
+    let file = |path: &str| format!("/sys/fs/cgroup{path}/cpuset.cpus.partition");
+    let invalid = partitions
+        .iter()
+        .find(|group| group.partition.as_deref().is_some_and(|word| word.contains("invalid")));
+    if let Some(group) = invalid {
+        let text = group.partition.as_deref().unwrap_or_default();
+        let fix = format!("mend what it names, then echo isolated > {}", file(&group.path));
+        return Ok(Found::fail(read_in(file(&group.path), text), format!("{} is {text}", group.path), fix));
+    }
+    if partitions.is_empty() {
+        return Err(Found::not_applicable("no control group is a partition"));
+    }
+    let names: Vec<&str> = partitions.iter().map(|group| group.path.as_str()).collect();
+    Ok(Found::pass(read_in("/sys/fs/cgroup/*/cpuset.cpus.partition", names.join(", ")), "they are"))
+}

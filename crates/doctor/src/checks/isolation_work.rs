@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What still runs on CPUs that are set apart: RCU, deferred work, kernel threads, programs; and what a sample saw.
+
+use std::collections::BTreeMap;
+
+use machine::CpuSet;
+use machine::inventory::{CpuSample, Thread};
+
+use super::{APART, APART_LESS, Check};
+use crate::Profile;
+use crate::facts::{BY_SAMPLE, Facts, some};
+use crate::finding::{Found, Look, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "iso-rcu-offload",
+        question: "Do RCU's callbacks run elsewhere?",
+        weights: APART_LESS,
+        why: "otherwise they run in the softirq, or in rcuc, of the CPU that was set apart",
+        source: "Linux 6.12, kernel/rcu/tree_nocb.h",
+        look: rcu_offload,
+    },
+    Check {
+        id: "iso-rcuo-placement",
+        question: "Are RCU's callback threads elsewhere?",
+        weights: APART_LESS,
+        why: "offloaded callbacks run in threads that may still run on the CPU they were taken from",
+        source: "Linux 6.12, Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
+        look: rcuo_placement,
+    },
+    Check {
+        id: "iso-wq-unbound",
+        question: "Does deferred work stay away?",
+        weights: APART_LESS,
+        why: "unbound workers run wherever their mask lets them",
+        source: "Linux 6.12, kernel/workqueue.c: isolcpus=domain and nohz_full take their CPUs out",
+        look: workqueues,
+    },
+    Check {
+        id: "iso-kthreads",
+        question: "Do kernel threads that can be moved stay away?",
+        weights: APART_LESS,
+        why: "nohz_full= moves them, isolcpus= alone does not before Linux 7.0, and kthread_cpus= is in no kernel",
+        source: "Linux 6.12, kernel/kthread.c; Linux 7.0, kernel/sched/isolation.c",
+        look: kernel_threads,
+    },
+    Check {
+        id: "iso-user-tasks",
+        question: "Do other programs stay away?",
+        weights: APART,
+        why: "whoever may run on an isolated CPU and is told to will, and nothing moves it off again",
+        source: "canonical/real-time-ubuntu-docs; systemd.resource-control(5)",
+        look: programs,
+    },
+    Check {
+        id: "iso-noise-sample",
+        question: "Who interrupted the CPUs just now?",
+        weights: APART,
+        why: "counts tell what settings only promise",
+        source: "/proc/interrupts and /proc/softirqs, twice",
+        look: sample,
+    },
+];
+
+/// The CPUs that have a callback thread: `rcuop/N`, or `rcuos/N` where the kernel is not preemptible.
+fn offloaded(threads: &[&Thread]) -> CpuSet {
+    let number = |thread: &&Thread| {
+        let rest = thread.name.strip_prefix("rcuop/").or_else(|| thread.name.strip_prefix("rcuos/"))?;
+        rest.parse().ok()
+    };
+    threads.iter().filter_map(number).collect()
+}
+
+fn rcu_offload(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let offloaded = offloaded(&facts.kernel_threads()?);
+    let missing = isolated.without(&offloaded);
+    let read = read_in("rcuop/N in /proc/PID/stat", &offloaded);
+    let fix = format!("add rcu_nocbs={isolated} to the boot line; the kernel needs CONFIG_RCU_NOCB_CPU");
+    Ok(if missing.is_empty() {
+        Found::pass(read, "they do")
+    } else {
+        Found::warn(read, format!("those of cpus {missing} run where they came up"), fix)
+    })
+}
+
+fn rcuo_placement(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let threads = facts.kernel_threads()?;
+    let ours: Vec<&&Thread> = threads.iter().filter(|thread| thread.name.starts_with("rcuo")).collect();
+    if ours.is_empty() {
+        return Err(Found::not_applicable("no callbacks are offloaded"));
+    }
+    let here: Vec<String> = ours
+        .iter()
+        .filter(|thread| !thread.cpus.and(isolated).is_empty())
+        .map(|thread| thread.name.clone())
+        .collect();
+    let read = read_in("Cpus_allowed_list in /proc/PID/status", some(&here, 8));
+    Ok(if here.is_empty() {
+        Found::pass(read, "they are")
+    } else {
+        let fix = format!("for p in $(pgrep ^rcuo); do taskset -pc {} $p; done", facts.housekeeping);
+        Found::warn(read, format!("{} may run on cpus {isolated}", some(&here, 4)), fix)
+    })
+}
+
+fn workqueues(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let path = "/sys/devices/virtual/workqueue/cpumask";
+    let text = facts.text(path)?;
+    let Ok(all) = CpuSet::from_mask(text) else {
+        return Err(Found::unknown(path, format!("'{text}' is no mask"), "look at it"));
+    };
+    let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
+    let overlap = all.and(isolated);
+    if !overlap.is_empty() {
+        return Ok(Found::warn(
+            read_in(path, text),
+            format!("unbound work may run on cpus {overlap}"),
+            format!("echo {mask} > {path}"),
+        ));
+    }
+    let own: Vec<String> = facts
+        .inventory
+        .workqueues
+        .iter()
+        .filter(|(_, cpus)| !cpus.and(isolated).is_empty())
+        .map(|(name, _)| name.clone())
+        .collect();
+    // The mask for all limits each queue's own.
+    let says = match own.len() {
+        0 => "it does".to_string(),
+        _ => format!("it does; {} ask for more than they get", some(&own, 3)),
+    };
+    Ok(Found::pass(read_in(path, text), says))
+}
+
+fn kernel_threads(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let threads = facts.kernel_threads()?;
+    // Interrupt threads follow their interrupt, RCU's callback threads have a check of their own.
+    let movable = |thread: &&&Thread| {
+        !thread.bound
+            && !thread.name.starts_with("irq/")
+            && !thread.name.starts_with("rcuo")
+            && !thread.cpus.and(isolated).is_empty()
+    };
+    let here: Vec<String> =
+        threads.iter().filter(movable).map(|thread| format!("{} ({})", thread.name, thread.id)).collect();
+    let read = read_in("Cpus_allowed_list in /proc/PID/status", some(&here, 12));
+    Ok(if here.is_empty() {
+        Found::pass(read, "they do")
+    } else {
+        let says =
+            format!("{} that could be moved may run on cpus {isolated}: {}", here.len(), some(&here, 3));
+        Found::warn(
+            read,
+            says,
+            format!("isolator tune plan --no-reboot, or taskset -pc {} PID for each", facts.housekeeping),
+        )
+    })
+}
+
+fn programs(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    // What may run on isolated CPUs alone was put there.
+    let stray =
+        |thread: &&Thread| !thread.cpus.and(isolated).is_empty() && !thread.cpus.without(isolated).is_empty();
+    let here: Vec<String> = facts
+        .user_threads()?
+        .into_iter()
+        .filter(stray)
+        .map(|thread| format!("{} ({})", thread.name, thread.id))
+        .collect();
+    let read = read_in("Cpus_allowed_list in /proc/PID/status", some(&here, 12));
+    Ok(if here.is_empty() {
+        Found::pass(read, "they do")
+    } else {
+        let fix = format!(
+            "systemctl set-property system.slice AllowedCPUs={0}; and user.slice, init.scope",
+            facts.housekeeping
+        );
+        Found::warn(read, format!("{} may also run on cpus {isolated}: {}", here.len(), some(&here, 3)), fix)
+    })
+}
+
+fn sample(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let Some(sample) = &facts.inventory.sample else {
+        return Err(Found::unknown("/proc/interrupts", "nothing was sampled", BY_SAMPLE));
+    };
+    let ours = || sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu));
+    let lines: Vec<String> =
+        ours().map(|cpu| format!("cpu {}: {}", cpu.cpu, some(&cpu.words(), 6))).collect();
+    let read = read_in(format!("/proc/interrupts over {} ms", sample.duration_ms), lines.join("; "));
+    let named = |pick: fn(&CpuSample) -> &BTreeMap<String, u64>| -> Vec<String> {
+        ours()
+            .flat_map(|cpu| {
+                pick(cpu).iter().map(move |(name, count)| format!("{count} {name} on cpu {}", cpu.cpu))
+            })
+            .collect()
+    };
+    let (devices, nmis) = (named(|cpu| &cpu.devices), named(|cpu| &cpu.nmis));
+    // What a tick of the kernel's fastest configuration would give.
+    let busy_timer = ours().any(|cpu| sample.per_second(cpu.timer) > 1_000.0);
+    Ok(if !devices.is_empty() {
+        Found::warn(read, format!("devices: {}", some(&devices, 3)), "isolator tune plan --no-reboot")
+    } else if !nmis.is_empty() {
+        Found::warn(
+            read,
+            format!("not maskable: {}", some(&nmis, 3)),
+            "sysctl -w kernel.nmi_watchdog=0, and end perf",
+        )
+    } else if busy_timer && facts.profile == Profile::Poll {
+        Found::warn(
+            read,
+            "a timer fires more than a thousand times a second",
+            "isolator why, for who started it",
+        )
+    } else {
+        Found::pass(read, format!("no device; {}", some(&lines, 1)))
+    })
+}

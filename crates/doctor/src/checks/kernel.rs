@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What kernel runs, and what it was built with.
+
+use machine::registry::{Takes, list};
+use machine::snapshot::Preemption;
+
+use super::{APART, Check, GRAVE, MIDDLING, SLIGHT, TOLD, preemption_words};
+use crate::facts::{AS_ROOT, Facts, not_captured, some};
+use crate::finding::{Found, Look, Severity, read_in};
+use crate::{Profile, obtain};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "kernel-preempt-rt",
+        question: "Is this a real-time kernel?",
+        weights: [
+            Some(Severity::High),
+            Some(Severity::Medium),
+            Some(Severity::Medium),
+            Some(Severity::High),
+            Some(Severity::Info),
+        ],
+        why: "a kernel without PREEMPT_RT holds locks and interrupts off for as long as it likes: 10 ms spikes of a stock \
+              kernel under load become less than 0.1 ms",
+        source: "Linux 7.0, Documentation/core-api/real-time/theory.rst; kernel.version, since a name with rt proves nothing",
+        look: preempt_rt,
+    },
+    Check {
+        id: "kernel-preempt-mode",
+        question: "Can the kernel be preempted while it works?",
+        weights: MIDDLING,
+        why: "voluntary or no preemption lets one system call keep every other thread waiting",
+        source: "Linux 6.12, kernel/Kconfig.preempt, kernel/sched/core.c",
+        look: preempt_mode,
+    },
+    Check {
+        id: "kernel-config-readable",
+        question: "Can the kernel's configuration be read?",
+        weights: TOLD,
+        why: "without it this audit cannot tell a parameter that acts from one that the kernel was built without",
+        source: "Linux 6.12, init/Kconfig (IKCONFIG_PROC)",
+        look: config_readable,
+    },
+    Check {
+        id: "kernel-config-nohz-full",
+        question: "Can the tick be stopped?",
+        weights: [
+            Some(Severity::Medium),
+            Some(Severity::High),
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            None,
+        ],
+        why: "a kernel without NO_HZ_FULL ignores nohz_full= and says so only in its log",
+        source: "Linux 6.12, kernel/sched/isolation.c",
+        look: nohz_full,
+    },
+    Check {
+        id: "kernel-config-rcu-nocb",
+        question: "Can RCU's callbacks be taken off a CPU?",
+        weights: [
+            Some(Severity::Medium),
+            Some(Severity::High),
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            None,
+        ],
+        why: "without RCU_NOCB_CPU callbacks run in the softirq, or in rcuc, of the CPU that should be left alone",
+        source: "Linux 6.12, kernel/rcu/Kconfig, kernel/rcu/tree_nocb.h",
+        look: rcu_nocb,
+    },
+    Check {
+        id: "kernel-config-cpu-isolation",
+        question: "Does the kernel know isolcpus=?",
+        weights: APART,
+        why: "without CPU_ISOLATION neither isolcpus= nor nohz_full= is a parameter",
+        source: "Linux 6.12, init/Kconfig",
+        look: cpu_isolation,
+    },
+    Check {
+        id: "kernel-highres",
+        question: "Are timers exact?",
+        weights: GRAVE,
+        why: "without high-resolution timers every wakeup waits for the next tick, 1 to 10 ms",
+        source: "Linux 6.12, kernel/time/hrtimer.c",
+        look: highres,
+    },
+    Check {
+        id: "kernel-debug-options",
+        question: "Is the kernel free of debugging that costs latency?",
+        weights: GRAVE,
+        why: "lock debugging and sanitizers hold interrupts off for hundreds of microseconds",
+        source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
+        look: debug_options,
+    },
+    Check {
+        id: "kernel-lockdown",
+        question: "Does lockdown keep root from debugfs and MSRs?",
+        weights: TOLD,
+        why: "it explains why writes to debugfs (fair server, preempt) and reading MSRs (SMIs) are refused to root",
+        source: "Linux 6.12, security/lockdown, kernel_lockdown(7)",
+        look: lockdown,
+    },
+    Check {
+        id: "kernel-rt-false-name",
+        question: "Does the kernel's name fit what it is?",
+        weights: SLIGHT,
+        why: "a name with rt is a habit; programs and people who trust it are wrong either way",
+        source: "LinuxCNC/linuxcnc issue 3262",
+        look: false_name,
+    },
+];
+
+fn version(facts: &Facts) -> crate::Evidence {
+    read_in("/proc/sys/kernel/version", facts.machine.kernel.version.as_deref().unwrap_or("unknown"))
+}
+
+fn preempt_rt(facts: &Facts) -> Look {
+    let kernel = &facts.machine.kernel;
+    if kernel.version.is_none() && kernel.release.is_none() {
+        return Err(not_captured("/proc/version"));
+    }
+    let server = facts.profile == Profile::Server;
+    let words = preemption_words(kernel.preemption);
+    Ok(match kernel.preemption {
+        Preemption::RealTime if server => Found::warn(
+            version(facts),
+            "a real-time kernel, which costs a server throughput",
+            "boot the distribution's stock kernel",
+        ),
+        Preemption::RealTime => Found::pass(version(facts), "PREEMPT_RT"),
+        Preemption::Unknown => {
+            Found::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
+        }
+        _ if server => Found::pass(version(facts), format!("{words}: right for throughput")),
+        Preemption::Full | Preemption::Dynamic => {
+            Found::warn(version(facts), words, obtain::command(facts.machine))
+        }
+        _ => Found::fail(version(facts), words, obtain::command(facts.machine)),
+    })
+}
+
+fn preempt_mode(facts: &Facts) -> Look {
+    let path = "/sys/kernel/debug/sched/preempt";
+    let fix = if facts.option("PREEMPT_DYNAMIC") == Some(false) {
+        "boot a kernel with CONFIG_PREEMPT or CONFIG_PREEMPT_DYNAMIC".to_string()
+    } else {
+        format!("add preempt=full to the boot line; until then echo full > {path}")
+    };
+    let words = preemption_words(facts.machine.kernel.preemption);
+    Ok(match facts.machine.kernel.preemption {
+        Preemption::RealTime => Found::not_applicable("a real-time kernel is always preemptible"),
+        Preemption::Full => Found::pass(version(facts), words),
+        Preemption::Lazy => Found::warn(version(facts), words, fix),
+        Preemption::Voluntary | Preemption::None => Found::fail(version(facts), words, fix),
+        Preemption::Dynamic => {
+            facts.text_or(path, || not_captured(path))?;
+            Found::unknown(path, "its choice could not be read", AS_ROOT)
+        }
+        Preemption::Unknown => {
+            Found::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
+        }
+    })
+}
+
+fn config_readable(facts: &Facts) -> Look {
+    match &facts.machine.kernel.config_source {
+        Some(source) => Ok(Found::pass(read_in(source, "readable"), format!("read in {source}"))),
+        None if facts.inventory.whole => Ok(Found::warn(
+            read_in(facts.config_source(), "absent"),
+            "no configuration could be read: what depends on it is unknown below",
+            "modprobe configs, or install the kernel's package with its /boot/config",
+        )),
+        None => Err(not_captured(&facts.config_source())),
+    }
+}
+
+/// Whether the boot line asks that a tick stop.
+fn asks_for_no_tick(facts: &Facts) -> bool {
+    let flags = facts
+        .boot_value("isolcpus")
+        .and_then(|value| list::read(Takes::FlagsAndCpus, value, facts.last_possible()).ok());
+    facts.boot_value("nohz_full").is_some()
+        || flags.is_some_and(|listed| listed.flags.iter().any(|flag| flag == "nohz"))
+}
+
+fn nohz_full(facts: &Facts) -> Look {
+    let file = "/sys/devices/system/cpu/nohz_full";
+    let there = match facts.option("NO_HZ_FULL") {
+        Some(built) => built,
+        // The file is there only with the option (drivers/base/cpu.c).
+        None => facts.text_or(file, || Found::not_applicable("")).map(|_| true).or_else(|found| {
+            if found.result == crate::Outcome::NotApplicable {
+                Ok(false)
+            } else {
+                Err(facts.config_unknown())
+            }
+        })?,
+    };
+    let read = facts.option_read("NO_HZ_FULL");
+    let build = "boot a kernel with CONFIG_NO_HZ_FULL, or take nohz_full= off the boot line";
+    Ok(match (there, asks_for_no_tick(facts)) {
+        (true, _) => Found::pass(read, "built with NO_HZ_FULL"),
+        (false, true) => {
+            Found::fail(read, "the boot line asks for it, and the kernel is built without NO_HZ_FULL", build)
+        }
+        (false, false) if facts.profile == Profile::Poll => Found::warn(
+            read,
+            "built without NO_HZ_FULL: a program that polls is interrupted by every tick",
+            build,
+        ),
+        (false, false) => Found::pass(read, "built without NO_HZ_FULL, and nothing asks for it"),
+    })
+}
+
+fn rcu_nocb(facts: &Facts) -> Look {
+    let option = facts.option("RCU_NOCB_CPU");
+    let thread =
+        facts.inventory.threads.iter().any(|thread| thread.kernel && thread.name.starts_with("rcuo"));
+    let asked = facts.boot_value("rcu_nocbs").is_some();
+    let read = facts.option_read("RCU_NOCB_CPU");
+    let build = "boot a kernel with CONFIG_RCU_NOCB_CPU, or take rcu_nocbs= off the boot line";
+    match (option, thread) {
+        (Some(true), _) => Ok(Found::pass(read, "built with RCU_NOCB_CPU")),
+        (None, true) => Ok(Found::pass(read_in("/proc/PID/stat", "rcuo threads"), "callback threads run")),
+        (Some(false), _) if asked => Ok(Found::fail(
+            read,
+            "rcu_nocbs= is asked for, and the kernel is built without RCU_NOCB_CPU",
+            build,
+        )),
+        (Some(false), _) if facts.profile == Profile::Poll => {
+            Ok(Found::warn(read, "built without RCU_NOCB_CPU", build))
+        }
+        (Some(false), _) => Ok(Found::pass(read, "built without RCU_NOCB_CPU, and nothing asks for it")),
+        (None, false) => Err(facts.config_unknown()),
+    }
+}
+
+fn cpu_isolation(facts: &Facts) -> Look {
+    let read = facts.option_read("CPU_ISOLATION");
+    match facts.option("CPU_ISOLATION") {
+        Some(true) => Ok(Found::pass(read, "built with CPU_ISOLATION")),
+        Some(false) => {
+            Ok(Found::fail(read, "built without CPU_ISOLATION", "boot a kernel with CONFIG_CPU_ISOLATION"))
+        }
+        None if !facts.machine.isolation.isolated.is_empty() => {
+            let list = &facts.machine.isolation.isolated;
+            Ok(Found::pass(read_in("/sys/devices/system/cpu/isolated", list), "it isolates"))
+        }
+        None => Err(facts.config_unknown()),
+    }
+}
+
+fn highres(facts: &Facts) -> Look {
+    if let Some(word @ "off") = facts.boot_value("highres").or(facts.boot_value("nohz")) {
+        let name = if facts.boot_value("highres").is_some() { "highres" } else { "nohz" };
+        return Ok(Found::fail(
+            read_in("/proc/cmdline", format!("{name}={word}")),
+            "high-resolution timers are switched off",
+            format!("take {name}={word} off the boot line"),
+        ));
+    }
+    if let Some(resolution) = facts.inventory.clock_resolution_ns {
+        let read = read_in("clock_getres(CLOCK_MONOTONIC)", format!("{resolution} ns"));
+        return Ok(match resolution {
+            1 => Found::pass(read, "timers have a resolution of 1 ns"),
+            _ => Found::fail(
+                read,
+                format!("timers fire every {} us only", resolution / 1_000),
+                "boot a kernel with CONFIG_HIGH_RES_TIMERS, on a clock that allows it",
+            ),
+        });
+    }
+    let timers = "/proc/timer_list";
+    if let Some(text) = facts.hint(timers).filter(|text| !text.is_empty()) {
+        let active =
+            text.lines().any(|line| line.starts_with(".hres_active") && line.trim_end().ends_with('1'));
+        let read = read_in(timers, text.lines().next().unwrap_or_default());
+        return Ok(if active {
+            Found::pass(read, "high-resolution timers are active")
+        } else {
+            Found::fail(
+                read,
+                "high-resolution timers are not active",
+                "boot a kernel with CONFIG_HIGH_RES_TIMERS",
+            )
+        });
+    }
+    match facts.option("HIGH_RES_TIMERS") {
+        Some(false) => Ok(Found::fail(
+            facts.option_read("HIGH_RES_TIMERS"),
+            "built without HIGH_RES_TIMERS",
+            "boot a kernel with CONFIG_HIGH_RES_TIMERS",
+        )),
+        _ => Err(not_captured(timers)),
+    }
+}
+
+/// Options that hold interrupts or locks for long.
+const HEAVY: &[&str] = &[
+    "PROVE_LOCKING",
+    "LOCKDEP",
+    "DEBUG_LOCK_ALLOC",
+    "LOCK_STAT",
+    "KASAN",
+    "KCSAN",
+    "KMSAN",
+    "IRQSOFF_TRACER",
+    "PREEMPT_TRACER",
+];
+/// Options that cost less.
+const LIGHT: &[&str] = &[
+    "DEBUG_PREEMPT",
+    "DEBUG_OBJECTS",
+    "UBSAN_TRAP",
+    "SLUB_DEBUG_ON",
+    "DEBUG_PAGEALLOC",
+    "DEBUG_KMEMLEAK",
+    "FTRACE_STARTUP_TEST",
+];
+
+fn debug_options(facts: &Facts) -> Look {
+    if facts.machine.kernel.options.is_empty() {
+        return Err(facts.config_unknown());
+    }
+    let set = |names: &[&'static str]| -> Vec<&'static str> {
+        names.iter().copied().filter(|name| facts.option(name) == Some(true)).collect()
+    };
+    let (heavy, light) = (set(HEAVY), set(LIGHT));
+    let fix = "boot a kernel that is not built for debugging";
+    let read =
+        |names: &[&str]| read_in(facts.config_source(), format!("CONFIG_{}=y", names.join("=y CONFIG_")));
+    Ok(match (heavy.is_empty(), light.is_empty()) {
+        (false, _) => Found::fail(read(&heavy), format!("built with {}", some(&heavy, 4)), fix),
+        (true, false) => Found::warn(read(&light), format!("built with {}", some(&light, 4)), fix),
+        (true, true) => {
+            Found::pass(read_in(facts.config_source(), "none"), "no debugging option that costs latency")
+        }
+    })
+}
+
+fn lockdown(facts: &Facts) -> Look {
+    let path = "/sys/kernel/security/lockdown";
+    let text = facts.text(path)?;
+    let chosen = bracketed(text).unwrap_or(text);
+    Ok(match chosen {
+        "none" => Found::pass(read_in(path, text), "off"),
+        word => Found::warn(
+            read_in(path, text),
+            format!("lockdown={word}: writes to debugfs and MSRs are refused, also to root"),
+            "switch secure boot off in the firmware, or do without those settings",
+        ),
+    })
+}
+
+fn false_name(facts: &Facts) -> Look {
+    let kernel = &facts.machine.kernel;
+    let release = kernel.release.as_deref().ok_or_else(|| not_captured("/proc/sys/kernel/osrelease"))?;
+    if kernel.preemption == Preemption::Unknown {
+        return Err(Found::unknown(
+            "/proc/sys/kernel/version",
+            "it does not tell the preemption model",
+            AS_ROOT,
+        ));
+    }
+    let words = release.split(|c: char| !c.is_ascii_alphanumeric());
+    let named = words.into_iter().any(|word| {
+        let word = word.to_ascii_lowercase();
+        word == "realtime"
+            || word.strip_prefix("rt").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    let read = read_in("/proc/sys/kernel/osrelease", release);
+    Ok(match (named, facts.real_time()) {
+        (true, false) => {
+            Found::warn(read, "it is called real-time and is none", obtain::command(facts.machine))
+        }
+        (false, true) => {
+            Found::pass(read, "a real-time kernel without rt in its name: some programs will not believe it")
+        }
+        _ => Found::pass(read, "the name fits"),
+    })
+}
+
+/// The word in brackets, `[never]` or `(full)`, that marks a choice.
+pub(super) fn bracketed(text: &str) -> Option<&str> {
+    let rest = text.split_once(['[', '('])?.1;
+    rest.split_once([']', ')']).map(|(word, _)| word)
+}

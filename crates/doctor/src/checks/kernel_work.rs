@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel does of its own: tracing, RCU, groups of real-time threads.
+
+use super::{Check, GRAVE, MIDDLING, SLIGHT};
+use crate::facts::Facts;
+use crate::finding::{Found, Look, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "kernel-tracer-active",
+        question: "Is no tracer left running?",
+        weights: MIDDLING,
+        why: "a forgotten function tracer or event session slows every function of the kernel",
+        source: "Linux 6.12, Documentation/trace/ftrace.rst",
+        look: tracer,
+    },
+    Check {
+        id: "kernel-rt-group-sched",
+        question: "May every control group have real-time threads?",
+        weights: GRAVE,
+        why: "with RT_GROUP_SCHED a group without runtime refuses real-time policies with EPERM, and throttles them",
+        source: "Linux 6.12, Documentation/scheduler/sched-rt-group.rst; moby/moby issues 22380, 38271",
+        look: group_sched,
+    },
+    Check {
+        id: "kernel-rcu-normal",
+        question: "Do grace periods leave the CPUs alone?",
+        weights: MIDDLING,
+        why: "an expedited grace period sends every CPU that is not idle an interrupt, isolated ones too",
+        source: "Linux 6.12, kernel/rcu/update.c, kernel/rcu/tree_exp.h: rcu_normal prevails over rcu_expedited",
+        look: rcu_normal,
+    },
+    Check {
+        id: "kernel-sched-ext",
+        question: "Does the kernel's own scheduler run?",
+        weights: SLIGHT,
+        why: "a scheduler of BPF replaces the fair class and sends interrupts of its own",
+        source: "Linux 6.12, Documentation/scheduler/sched-ext.rst",
+        look: sched_ext,
+    },
+];
+
+fn tracer(facts: &Facts) -> Look {
+    let folder = "/sys/kernel/tracing";
+    let path = format!("{folder}/current_tracer");
+    let mount = || {
+        Found::unknown(
+            &path,
+            "no tracefs is mounted there",
+            format!("mount -t tracefs none {folder}, as root"),
+        )
+    };
+    let current = facts.text_or(&path, mount)?;
+    if current != "nop" {
+        return Ok(Found::warn(
+            read_in(&path, current),
+            format!("the tracer {current} runs"),
+            format!("echo nop > {path}"),
+        ));
+    }
+    for (file, what) in [("set_event", "events are traced"), ("kprobe_events", "kprobes are set")] {
+        let path = format!("{folder}/{file}");
+        if let Some(text) = facts.hint(&path).filter(|text| !text.is_empty()) {
+            let first = text.lines().next().unwrap_or_default();
+            return Ok(Found::warn(read_in(&path, first), what, format!("echo > {path}")));
+        }
+    }
+    Ok(Found::pass(read_in(path, current), "none runs"))
+}
+
+fn group_sched(facts: &Facts) -> Look {
+    let read = facts.option_read("RT_GROUP_SCHED");
+    let fix = if facts.at_least(6, 16) == Some(true) {
+        "add rt_group_sched=0 to the boot line"
+    } else {
+        "boot a kernel without CONFIG_RT_GROUP_SCHED, or give the group cpu.rt_runtime_us (control groups of version 1)"
+    };
+    let limits = &facts.machine.scheduler;
+    match limits.rt_group_scheduling {
+        Some(false) => Ok(Found::pass(read, "real-time runtime is not shared out by group")),
+        Some(true) if facts.machine.cgroup.rt_runtime_us == Some(0) => {
+            let path = facts.machine.cgroup.path.as_deref().unwrap_or("this control group");
+            Ok(Found::fail(
+                read,
+                format!("{path} has no real-time runtime: every real-time policy is refused"),
+                fix,
+            ))
+        }
+        Some(true) => Ok(Found::warn(read, "real-time runtime is shared out by group", fix)),
+        None => Err(facts.config_unknown()),
+    }
+}
+
+fn rcu_normal(facts: &Facts) -> Look {
+    let (normal_file, expedited_file) = ("/sys/kernel/rcu_normal", "/sys/kernel/rcu_expedited");
+    let normal = facts.text(normal_file)?;
+    let expedited = facts.text(expedited_file)?;
+    let fix = format!("echo 1 > {normal_file}; from boot on: rcupdate.rcu_normal_after_boot=1");
+    let read = read_in(format!("{normal_file}, {expedited_file}"), format!("{normal}, {expedited}"));
+    Ok(match (normal, expedited) {
+        ("1", _) => Found::pass(read, "no grace period is expedited"),
+        (_, "0") => Found::warn(read, "grace periods may be expedited", fix),
+        _ => {
+            Found::fail(read, "every grace period is expedited", format!("{fix}; echo 0 > {expedited_file}"))
+        }
+    })
+}
+
+fn sched_ext(facts: &Facts) -> Look {
+    let path = "/sys/kernel/sched_ext/state";
+    let state = facts.text(path)?;
+    Ok(match state {
+        "enabled" => Found::warn(
+            read_in(path, state),
+            "a scheduler of BPF is loaded",
+            "stop its service (systemctl stop scx)",
+        ),
+        _ => Found::pass(read_in(path, state), "no scheduler of BPF"),
+    })
+}

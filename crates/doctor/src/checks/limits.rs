@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the session that asks may do.
+
+use machine::inventory::Limit;
+
+use super::{Check, GRAVE, MIDDLING};
+use crate::Profile;
+use crate::facts::{Facts, not_captured, some};
+use crate::finding::{Found, Look, read_in};
+
+const LIMITS: &str = "/proc/self/limits";
+/// Numbers of capabilities (capabilities(7)).
+const CAP_IPC_LOCK: u32 = 14;
+pub(super) const CAP_SYS_NICE: u32 = 23;
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "lim-rtprio",
+        question: "May this session ask for a real-time priority?",
+        weights: GRAVE,
+        why: "without it a program silently runs with ordinary priority, or does not start",
+        source: "getrlimit(2), limits.conf(5)",
+        look: priority,
+    },
+    Check {
+        id: "lim-memlock",
+        question: "May this session lock its memory?",
+        weights: GRAVE,
+        why: "mlockall fails beyond the limit, and page faults remain",
+        source: "getrlimit(2); 8 MiB by default since Linux 5.16",
+        look: memory,
+    },
+    Check {
+        id: "lim-group",
+        question: "Is the user in the group that has these rights?",
+        weights: MIDDLING,
+        why: "a group that was just added to holds from the next log-in on",
+        source: "limits.conf(5), usermod(8)",
+        look: group,
+    },
+];
+
+/// The highest priority that may be asked for; `None` where nothing bounds it.
+pub(super) fn priority_limit(facts: &Facts) -> Result<Option<u64>, Found> {
+    let session = &facts.inventory.session;
+    if session.capable(CAP_SYS_NICE) == Some(true) {
+        return Ok(None);
+    }
+    match session.limits.get("Max realtime priority") {
+        Some(Limit { soft, .. }) => Ok(*soft),
+        None => Err(not_captured(LIMITS)),
+    }
+}
+
+pub(super) const GRANT: &str = "echo '@realtime - rtprio 95' >> /etc/security/limits.d/95-realtime.conf; \
+    groupadd -f realtime; usermod -aG realtime $USER; log in anew";
+
+fn priority(facts: &Facts) -> Look {
+    let limit = priority_limit(facts)?;
+    let wanted = if facts.profile == Profile::Audio { 95 } else { 80 };
+    Ok(match limit {
+        None => {
+            Found::pass(read_in(format!("{LIMITS}, /proc/self/status"), "CAP_SYS_NICE, or unlimited"), "any")
+        }
+        Some(0) => Found::fail(read_in(LIMITS, "Max realtime priority 0"), "none", GRANT),
+        Some(limit) if limit < wanted => Found::warn(
+            read_in(LIMITS, format!("Max realtime priority {limit}")),
+            format!("up to {limit}"),
+            GRANT,
+        ),
+        Some(limit) => {
+            Found::pass(read_in(LIMITS, format!("Max realtime priority {limit}")), format!("up to {limit}"))
+        }
+    })
+}
+
+fn memory(facts: &Facts) -> Look {
+    let session = &facts.inventory.session;
+    let fix =
+        "echo '@realtime - memlock unlimited' >> /etc/security/limits.d/95-realtime.conf, then log in anew";
+    if session.capable(CAP_IPC_LOCK) == Some(true) {
+        return Ok(Found::pass(read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"), "all of it"));
+    }
+    let limit = session.limits.get("Max locked memory").ok_or_else(|| not_captured(LIMITS))?;
+    Ok(match limit.soft {
+        None => Found::pass(read_in(LIMITS, "Max locked memory unlimited"), "all of it"),
+        Some(bytes) => {
+            let read = read_in(LIMITS, format!("Max locked memory {bytes}"));
+            let says = format!("{} MiB", bytes >> 20);
+            // A small program with its libraries is some 30 MiB.
+            if bytes <= 64 << 20 { Found::fail(read, says, fix) } else { Found::warn(read, says, fix) }
+        }
+    })
+}
+
+fn group(facts: &Facts) -> Look {
+    let session = &facts.inventory.session;
+    let Some(uid) = session.uid else { return Err(not_captured("/proc/self/status")) };
+    if uid == 0 {
+        return Err(Found::not_applicable("root needs no group"));
+    }
+    let named: Vec<&str> = session
+        .rules
+        .iter()
+        .filter_map(|rule| rule.split_once(": @")?.1.split(' ').next())
+        .filter(|name| session.known_groups.contains_key(*name))
+        .collect();
+    let read = read_in("/etc/group, /etc/security/limits.d, /proc/self/status", some(&session.rules, 4));
+    let user = session.user.as_deref().unwrap_or_default();
+    for name in &named {
+        let (id, members) = &session.known_groups[*name];
+        if session.groups.contains(id) {
+            return Ok(Found::pass(read, format!("in {name}")));
+        }
+        if members.iter().any(|member| member == user) {
+            return Ok(Found::warn(
+                read,
+                format!("in {name} by /etc/group, and not in this session"),
+                "log out and in",
+            ));
+        }
+    }
+    if priority_limit(facts)?.is_none_or(|limit| limit > 0) {
+        return Ok(Found::pass(read, "the session has the rights without"));
+    }
+    let fix = match named.first() {
+        Some(name) => format!("usermod -aG {name} {user}, then log in anew"),
+        None => GRANT.to_string(),
+    };
+    Ok(Found::warn(read, if named.is_empty() { "no group has them" } else { "in none that has them" }, fix))
+}

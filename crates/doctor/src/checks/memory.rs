@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel does with memory behind a program's back.
+
+use std::collections::BTreeSet;
+
+use super::kernel::bracketed;
+use super::{Check, MIDDLING, SLIGHT};
+use crate::facts::{Facts, some};
+use crate::finding::{Found, Look, Severity, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "mem-thp",
+        question: "Are huge pages made only where asked for?",
+        weights: MIDDLING,
+        why: "collecting and splitting them moves pages under a running program, with shootdowns to all its CPUs",
+        source: "Linux 6.12, Documentation/admin-guide/mm/transhuge.rst; not there on a real-time kernel (mm/Kconfig)",
+        look: huge_pages,
+    },
+    Check {
+        id: "mem-numa-balancing",
+        question: "Do pages stay where they are?",
+        weights: MIDDLING,
+        why: "balancing unmaps pages to see who uses them: a fault for each, also in locked memory",
+        source: "Linux 6.12, kernel/sched/fair.c; not there on a real-time kernel (init/Kconfig)",
+        look: numa_balancing,
+    },
+    Check {
+        id: "mem-swap",
+        question: "Can real-time programs not be swapped out?",
+        weights: [
+            Some(Severity::Medium),
+            Some(Severity::Medium),
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            None,
+        ],
+        why: "a page in swap, compressed memory too, is a fault from a disk when it is touched",
+        source: "mlockall(2); zram is swap as well",
+        look: swap,
+    },
+    Check {
+        id: "mem-ksm",
+        question: "Are equal pages left alone?",
+        weights: SLIGHT,
+        why: "looking for equal pages costs a thread, merging them a fault and a shootdown at the next write",
+        source: "Linux 6.12, Documentation/admin-guide/mm/ksm.rst",
+        look: merging,
+    },
+];
+
+fn huge_pages(facts: &Facts) -> Look {
+    let path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    let text = facts.text(path)?;
+    let read = read_in(path, text);
+    Ok(match bracketed(text) {
+        Some("always") => Found::warn(
+            read,
+            "made for every program",
+            format!("echo madvise > {path}; from boot on: transparent_hugepage=madvise"),
+        ),
+        Some(word) => Found::pass(read, word),
+        None => Found::unknown(path, format!("'{text}' shows no choice"), "look at it"),
+    })
+}
+
+fn numa_balancing(facts: &Facts) -> Look {
+    let path = "/proc/sys/kernel/numa_balancing";
+    let text = facts.text(path)?;
+    let nodes: BTreeSet<u32> = facts.machine.cpus.iter().filter_map(|cpu| cpu.node).collect();
+    let read = read_in(path, text);
+    Ok(match (text, nodes.len()) {
+        ("0", _) => Found::pass(read, "off"),
+        (_, 0 | 1) => Found::pass(read, "on, with one node: it does nothing"),
+        (_, nodes) => {
+            Found::warn(read, format!("on, with {nodes} nodes"), "sysctl -w kernel.numa_balancing=0")
+        }
+    })
+}
+
+fn swap(facts: &Facts) -> Look {
+    let path = "/proc/swaps";
+    let text = facts.text(path)?;
+    let devices: Vec<String> =
+        text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect();
+    let read = read_in(path, devices.join(", "));
+    if devices.is_empty() {
+        return Ok(Found::pass(read, "there is no swap"));
+    }
+    let threads = facts.real_time_threads()?;
+    let locked = |thread: &&machine::inventory::Thread| {
+        thread.locked_kib.unwrap_or(0) * 10 >= thread.resident_kib.unwrap_or(0) * 9
+    };
+    Ok(if !threads.is_empty() && threads.iter().all(locked) {
+        Found::pass(
+            read,
+            format!("swap on {}, and real-time programs have their memory locked", some(&devices, 2)),
+        )
+    } else {
+        Found::warn(
+            read,
+            format!("swap on {}", some(&devices, 2)),
+            "lock the program's memory (mlockall), or swapoff -a",
+        )
+    })
+}
+
+fn merging(facts: &Facts) -> Look {
+    let path = "/sys/kernel/mm/ksm/run";
+    let text = facts.text(path)?;
+    let read = read_in(path, text);
+    Ok(match text {
+        "1" => Found::warn(read, "equal pages are looked for and merged", format!("echo 2 > {path}")),
+        _ => Found::pass(read, "off"),
+    })
+}

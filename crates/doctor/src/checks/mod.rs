@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The checks: one file per group, one table per file. A check is a question, its weight for each profile, why it matters,
+//! where that is known from, and a pure function over the facts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use machine::snapshot::Preemption;
+
+use crate::facts::Facts;
+use crate::finding::{Finding, Found, Look, Severity};
+use crate::{Outcome, Profile};
+
+mod boot_line;
+mod boot_loader;
+mod clock;
+mod container;
+mod firmware;
+mod graphics;
+mod irq;
+mod isolation;
+mod isolation_work;
+mod kernel;
+mod kernel_work;
+mod limits;
+mod memory;
+mod network;
+mod power;
+mod scheduler;
+mod services;
+mod threads;
+mod virtualization;
+
+/// All checks, group by group.
+pub const ALL: &[&[Check]] = &[
+    kernel::ALL,
+    kernel_work::ALL,
+    boot_line::ALL,
+    boot_loader::ALL,
+    isolation::ALL,
+    isolation_work::ALL,
+    irq::ALL,
+    threads::ALL,
+    scheduler::ALL,
+    memory::ALL,
+    power::ALL,
+    clock::ALL,
+    firmware::ALL,
+    limits::ALL,
+    services::ALL,
+    virtualization::ALL,
+    graphics::ALL,
+    network::ALL,
+    container::ALL,
+];
+
+/// One check.
+pub struct Check {
+    /// Its name; what stands before the first `-` is its group's.
+    pub id: &'static str,
+    /// What it asks.
+    pub question: &'static str,
+    /// How much it weighs for periodic, poll, audio, vm and server; absent: it is not asked.
+    pub weights: [Option<Severity>; 5],
+    /// Why it matters.
+    pub why: &'static str,
+    /// Where that is known from.
+    pub source: &'static str,
+    pub(crate) look: fn(&Facts) -> Look,
+}
+
+/// A group of checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What the kernel is.
+    Kernel,
+    /// Boot line and boot loader.
+    Boot,
+    /// CPUs set apart.
+    Isolation,
+    /// Interrupts.
+    Irq,
+    /// Threads.
+    Threads,
+    /// The scheduler's limits.
+    Scheduler,
+    /// Memory.
+    Memory,
+    /// Idle states and frequencies.
+    Power,
+    /// Clocks.
+    Clock,
+    /// Firmware.
+    Firmware,
+    /// Limits of the session.
+    Limits,
+    /// Services.
+    Services,
+    /// Hypervisors.
+    Virtualization,
+    /// Graphics.
+    Graphics,
+    /// Networks.
+    Network,
+    /// Containers.
+    Container,
+}
+
+/// Groups with the beginnings of their checks' names, in the order in which they are shown.
+pub const GROUPS: &[(Group, &str, &str)] = &[
+    (Group::Kernel, "kernel", "kernel"),
+    (Group::Boot, "boot", "boot"),
+    (Group::Isolation, "isolation", "iso"),
+    (Group::Irq, "irq", "irq"),
+    (Group::Threads, "threads", "thr"),
+    (Group::Scheduler, "scheduler", "sched"),
+    (Group::Memory, "memory", "mem"),
+    (Group::Power, "power", "pwr"),
+    (Group::Clock, "clock", "clk"),
+    (Group::Firmware, "firmware", "fw"),
+    (Group::Limits, "limits", "lim"),
+    (Group::Services, "services", "svc"),
+    (Group::Virtualization, "virtualization", "virt"),
+    (Group::Graphics, "graphics", "gpu"),
+    (Group::Network, "network", "net"),
+    (Group::Container, "container", "ctr"),
+];
+
+impl Group {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        GROUPS.iter().find(|(group, ..)| *group == self).map_or("", |(_, name, _)| name)
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl FromStr for Group {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = GROUPS.iter().find(|(_, name, start)| text == *name || text == *start);
+        found.map(|(group, ..)| *group).ok_or_else(|| {
+            let names = GROUPS.iter().map(|(_, name, _)| *name).collect::<Vec<_>>();
+            format!("it is no group; write one of {}", names.join(", "))
+        })
+    }
+}
+
+use Severity::{High, Info, Low, Medium};
+
+/// It decides everywhere but on a server.
+pub(crate) const GRAVE: [Option<Severity>; 5] = [Some(High), Some(High), Some(High), Some(High), None];
+/// It makes cycles late now and then.
+pub(crate) const MIDDLING: [Option<Severity>; 5] =
+    [Some(Medium), Some(Medium), Some(Medium), Some(Medium), None];
+/// A little.
+pub(crate) const SLIGHT: [Option<Severity>; 5] = [Some(Low), Some(Low), Some(Low), Some(Low), None];
+/// Good to know, on a server too.
+pub(crate) const TOLD: [Option<Severity>; 5] = [Some(Info); 5];
+/// About CPUs that are set apart: sound on a desktop does without.
+pub(crate) const APART: [Option<Severity>; 5] = [Some(High), Some(High), Some(Low), Some(High), None];
+/// As [`APART`], where it disturbs now and then.
+pub(crate) const APART_LESS: [Option<Severity>; 5] =
+    [Some(Medium), Some(High), Some(Low), Some(Medium), None];
+/// Whether the machine boots, or what was configured acts, matters to everybody.
+pub(crate) const ANYWHERE: [Option<Severity>; 5] =
+    [Some(High), Some(High), Some(High), Some(High), Some(Medium)];
+
+impl Check {
+    /// Its group.
+    pub fn group(&self) -> Group {
+        let start = self.id.split('-').next().unwrap_or_default();
+        GROUPS.iter().find(|(_, _, known)| *known == start).map_or(Group::Kernel, |(group, ..)| *group)
+    }
+
+    /// How much it weighs for a profile; absent: it is not asked.
+    pub fn weight(&self, profile: Profile) -> Option<Severity> {
+        self.weights[profile as usize]
+    }
+
+    pub(crate) fn run(&self, facts: &Facts) -> Finding {
+        let weight = self.weight(facts.profile);
+        let found = match weight {
+            Some(_) => (self.look)(facts).unwrap_or_else(|found| found),
+            None => Found::not_applicable(format!("it is no matter to the profile {}", facts.profile)),
+        };
+        let Found { result, says, evidence, state, fix } = found;
+        Finding {
+            id: self.id.to_string(),
+            group: self.group().name().to_string(),
+            result,
+            severity: if matches!(result, Outcome::NotApplicable) {
+                Severity::Info
+            } else {
+                weight.unwrap_or(Info)
+            },
+            says,
+            evidence,
+            state,
+            why: self.why.to_string(),
+            fix,
+            source: self.source.to_string(),
+        }
+    }
+}
+
+/// A preemption model in words.
+pub(crate) fn preemption_words(preemption: Preemption) -> &'static str {
+    match preemption {
+        Preemption::RealTime => "PREEMPT_RT",
+        Preemption::Full => "preemptible, not real-time",
+        Preemption::Lazy => "lazily preemptible, not real-time",
+        Preemption::Voluntary => "voluntary preemption only",
+        Preemption::None => "not preemptible",
+        Preemption::Dynamic => "PREEMPT_DYNAMIC, not real-time",
+        Preemption::Unknown => "preemption unknown",
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Network interfaces.
+
+use super::{APART_LESS, Check, SLIGHT};
+use crate::facts::{Facts, not_captured, some};
+use crate::finding::{Found, Look, Severity, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "net-coalesce",
+        question: "Do interfaces announce packets at once?",
+        weights: [Some(Severity::Low), Some(Severity::Low), None, Some(Severity::Low), None],
+        why: "coalescing holds a packet back for up to rx-usecs; only the port with a deadline need be without",
+        source: "ethtool(8); LinuxCNC's hm2_eth, which warns that some Marvell parts get worse",
+        look: coalescing,
+    },
+    Check {
+        id: "net-irq",
+        question: "Are interrupts of interfaces elsewhere?",
+        weights: APART_LESS,
+        why: "a packet's interrupt and softirq stop the program on that CPU, unless they are that program's own",
+        source: "OpenEtherCATsociety/SOEM issue 330",
+        look: interrupts,
+    },
+    Check {
+        id: "net-rps",
+        question: "Are received packets handled elsewhere?",
+        weights: SLIGHT,
+        why: "receive packet steering hands packets to CPUs by IPI",
+        source: "Linux 6.12, Documentation/networking/scaling.rst",
+        look: steering,
+    },
+];
+
+fn none(facts: &Facts) -> Option<Found> {
+    if !facts.inventory.interfaces.is_empty() {
+        return None;
+    }
+    Some(if facts.inventory.whole {
+        Found::not_applicable("no network interface is a device")
+    } else {
+        not_captured("/sys/class/net")
+    })
+}
+
+fn coalescing(facts: &Facts) -> Look {
+    if let Some(found) = none(facts) {
+        return Err(found);
+    }
+    let up: Vec<_> =
+        facts.inventory.interfaces.iter().filter(|port| port.state.as_deref() == Some("up")).collect();
+    if up.is_empty() {
+        return Err(Found::not_applicable("no network interface that is a device is up"));
+    }
+    let asked: Vec<_> = up.iter().filter_map(|port| Some((port, port.coalescing.as_ref()?))).collect();
+    if asked.is_empty() {
+        return Err(Found::unknown(
+            "ethtool -c",
+            "it is not installed, or the driver does not tell",
+            "apt install ethtool, then look again",
+        ));
+    }
+    let slow: Vec<String> = asked
+        .iter()
+        .filter(|(_, how)| how.adaptive_receive == Some(true) || how.receive_us.is_some_and(|us| us > 0))
+        .map(|(port, how)| match (how.adaptive_receive, how.receive_us) {
+            (Some(true), _) => format!("{} adapts itself", port.name),
+            (_, us) => format!("{} waits up to {} us", port.name, us.unwrap_or(0)),
+        })
+        .collect();
+    let read = read_in("ethtool -c", some(&slow, 8));
+    Ok(match slow.first() {
+        None => Found::pass(read, "they do"),
+        Some(first) => {
+            let name = first.split(' ').next().unwrap_or_default();
+            Found::warn(
+                read,
+                some(&slow, 3),
+                format!("ethtool -C {name} adaptive-rx off rx-usecs 0, for the port with a deadline"),
+            )
+        }
+    })
+}
+
+fn interrupts(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    if let Some(found) = none(facts) {
+        return Err(found);
+    }
+    let names: Vec<&str> = facts.inventory.interfaces.iter().map(|port| port.name.as_str()).collect();
+    let own = |number: u32| {
+        facts.machine.devices.iter().any(|device| device.kind == "network" && device.irqs.contains(&number))
+    };
+    let here: Vec<String> = facts
+        .inventory
+        .irqs
+        .iter()
+        .filter(|irq| {
+            own(irq.number) || irq.actions.iter().any(|action| names.iter().any(|name| belongs(action, name)))
+        })
+        .filter(|irq| irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty()))
+        .map(|irq| format!("{} ({})", irq.number, irq.actions.join(",")))
+        .collect();
+    let read = read_in("/proc/irq/N/effective_affinity_list", some(&here, 8));
+    Ok(if here.is_empty() {
+        Found::pass(read, "they are")
+    } else {
+        let fix = format!(
+            "echo {} > /proc/irq/N/smp_affinity_list, but for the port that the program itself serves",
+            facts.housekeeping
+        );
+        Found::warn(read, format!("on cpus {isolated}: {}", some(&here, 3)), fix)
+    })
+}
+
+/// Whether a handler is an interface's: `eth0`, `eth0-rx-1`, `eth0:tx`; not `eth01`.
+fn belongs(action: &str, interface: &str) -> bool {
+    action
+        .strip_prefix(interface)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '_', '@']))
+}
+
+fn steering(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    if let Some(found) = none(facts) {
+        return Err(found);
+    }
+    let here: Vec<String> = facts
+        .inventory
+        .interfaces
+        .iter()
+        .filter(|port| !port.rps.and(isolated).is_empty())
+        .map(|port| format!("{} to cpus {}", port.name, port.rps.and(isolated)))
+        .collect();
+    let read = read_in("/sys/class/net/IF/queues/rx-N/rps_cpus", some(&here, 8));
+    let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
+    Ok(if here.is_empty() {
+        Found::pass(read, "they are")
+    } else {
+        Found::warn(read, some(&here, 3), format!("echo {mask} > /sys/class/net/IF/queues/rx-N/rps_cpus"))
+    })
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Idle states, frequencies, heat.
+
+use machine::CpuSet;
+use machine::inventory::Frequency;
+
+use super::{Check, GRAVE, MIDDLING, SLIGHT};
+use crate::facts::{AS_ROOT, Facts, not_captured, some};
+use crate::finding::{Found, Look, Severity, read_in};
+
+const POLICIES: &str = "/sys/devices/system/cpu/cpufreq/policyN";
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "pwr-governor",
+        question: "Does the frequency not follow the load?",
+        weights: [
+            Some(Severity::High),
+            Some(Severity::Medium),
+            Some(Severity::High),
+            Some(Severity::High),
+            Some(Severity::Low),
+        ],
+        why: "a CPU that slept is woken at a low frequency: tens of microseconds, up to more than a hundred",
+        source: "Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst; evlproject.org, core/caveat",
+        look: governor,
+    },
+    Check {
+        id: "pwr-freq-pinned",
+        question: "Is the frequency fixed?",
+        weights: SLIGHT,
+        why: "each change of frequency stalls the CPU for a moment, and run times differ with it",
+        source: "Linux 6.12, Documentation/admin-guide/pm/cpufreq.rst",
+        look: pinned,
+    },
+    Check {
+        id: "pwr-cstate-latency",
+        question: "Do idle CPUs wake up fast enough?",
+        weights: [
+            Some(Severity::High),
+            Some(Severity::Low),
+            Some(Severity::High),
+            Some(Severity::Medium),
+            None,
+        ],
+        why: "leaving a deep idle state takes 100 us and more, and comes on top of every wakeup",
+        source: "Linux 6.12, Documentation/admin-guide/pm/cpuidle.rst, drivers/cpuidle/governors/menu.c",
+        look: idle_states,
+    },
+    Check {
+        id: "pwr-pmqos-holder",
+        question: "Is no program's request what keeps latency low?",
+        weights: MIDDLING,
+        why: "cyclictest and others hold a limit of 0 while they measure: latency is good only until they end",
+        source: "jlelli/rt-tests issue 7; Linux 6.12, kernel/power/qos.c",
+        look: holder,
+    },
+    Check {
+        id: "pwr-thermal-throttle",
+        question: "Was no CPU throttled for heat?",
+        weights: GRAVE,
+        why: "throttling makes a program slower by milliseconds, at a moment of its own",
+        source: "Linux 6.12, drivers/thermal/intel/therm_throt.c",
+        look: throttled,
+    },
+    Check {
+        id: "pwr-nvpmodel",
+        question: "Is the board in its power mode with all CPUs?",
+        weights: GRAVE,
+        why: "lower modes take CPUs offline and bound frequencies",
+        source: "NVIDIA Jetson Linux, nvpmodel; which number has all differs by module, its name is MAXN",
+        look: nvpmodel,
+    },
+    Check {
+        id: "pwr-jetson-clocks",
+        question: "Are the board's clocks fixed?",
+        weights: MIDDLING,
+        why: "CPU, GPU and memory clocks follow the load otherwise",
+        source: "NVIDIA Jetson Linux, jetson_clocks; Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev)",
+        look: jetson_clocks,
+    },
+    Check {
+        id: "pwr-driver-off",
+        question: "Are the idle and frequency drivers on?",
+        weights: MIDDLING,
+        why: "without them nothing can hold a latency or a frequency, and idle=poll takes the sibling's units and the turbo",
+        source: "Linux 7.0, Documentation/core-api/real-time/hardware.rst",
+        look: drivers_off,
+    },
+];
+
+/// Frequency policies of the CPUs whose latency counts.
+fn policies<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Frequency>, Found> {
+    let all = &facts.inventory.frequencies;
+    if all.is_empty() {
+        if !facts.inventory.whole {
+            return Err(not_captured(POLICIES));
+        }
+        let who = if facts.machine.hypervisor.is_some() { "the host" } else { "the firmware" };
+        return Err(Found::not_applicable(format!("there is no frequency driver: {who} chooses")));
+    }
+    Ok(all.iter().filter(|policy| !policy.cpus.and(facts.measured()).is_empty()).collect())
+}
+
+/// Whether the driver chooses by itself, its governors being preferences.
+fn by_itself(policy: &Frequency) -> bool {
+    matches!(policy.driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"))
+}
+
+fn fixed(policy: &Frequency) -> bool {
+    policy.min_khz.is_some() && policy.min_khz == policy.max_khz
+}
+
+fn governor(facts: &Facts) -> Look {
+    let policies = policies(facts)?;
+    let named = |list: &[&&Frequency]| -> Vec<String> {
+        list.iter()
+            .map(|policy| {
+                format!("cpus {}: {}", policy.cpus, policy.governor.as_deref().unwrap_or("unknown"))
+            })
+            .collect()
+    };
+    let follows = |policy: &&&Frequency| {
+        matches!(policy.governor.as_deref(), Some("ondemand" | "conservative" | "schedutil" | "interactive"))
+    };
+    let saves = |policy: &&&Frequency| match policy.governor.as_deref() {
+        Some("performance") => false,
+        Some("powersave") => !(by_itself(policy) && fixed(policy)),
+        Some(_) => !fixed(policy),
+        None => true,
+    };
+    let bad: Vec<&&Frequency> = policies.iter().filter(|policy| follows(policy) && !fixed(policy)).collect();
+    let weak: Vec<&&Frequency> = policies.iter().filter(saves).collect();
+    let fix =
+        "for g in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do echo performance > $g; done";
+    let read = |list: &[&&Frequency]| read_in(format!("{POLICIES}/scaling_governor"), some(&named(list), 8));
+    Ok(if !bad.is_empty() {
+        Found::fail(read(&bad), some(&named(&bad), 2), fix)
+    } else if !weak.is_empty() {
+        Found::warn(read(&weak), some(&named(&weak), 2), fix)
+    } else {
+        let all: Vec<&&Frequency> = policies.iter().collect();
+        Found::pass(read(&all), "it does not")
+    })
+}
+
+fn pinned(facts: &Facts) -> Look {
+    let policies = policies(facts)?;
+    let free: Vec<String> = policies
+        .iter()
+        .filter(|policy| !fixed(policy))
+        .map(|policy| {
+            let mhz = |khz: Option<u64>| khz.map_or("?".to_string(), |khz| (khz / 1000).to_string());
+            format!("cpus {}: {} to {} MHz", policy.cpus, mhz(policy.min_khz), mhz(policy.max_khz))
+        })
+        .collect();
+    let read = read_in(format!("{POLICIES}/scaling_min_freq, scaling_max_freq"), some(&free, 8));
+    Ok(if free.is_empty() {
+        Found::pass(read, "it is")
+    } else {
+        let fix = "write scaling_max_freq into scaling_min_freq of each policy, as root";
+        Found::warn(read, some(&free, 2), fix)
+    })
+}
+
+/// An exit latency of at most this is that of C1, or of WFI.
+const SHALLOW_US: u64 = 2;
+
+fn idle_states(facts: &Facts) -> Look {
+    let cpus: Vec<_> = facts.machine.cpus.iter().filter(|cpu| facts.measured().contains(cpu.id)).collect();
+    if cpus.iter().all(|cpu| cpu.idle_states.is_empty()) {
+        if !facts.inventory.whole {
+            return Err(not_captured("/sys/devices/system/cpu/cpuN/cpuidle"));
+        }
+        return Err(Found::not_applicable("there is no idle driver"));
+    }
+    let asked = facts.inventory.dma_latency.limit_us.and_then(|limit| u64::try_from(limit).ok());
+    let bound = |own: Option<u64>| own.into_iter().chain(asked).min().unwrap_or(u64::MAX);
+    let deepest = cpus
+        .iter()
+        .flat_map(|cpu| {
+            let bound = bound(cpu.idle_latency_limit_us);
+            let open =
+                cpu.idle_states.iter().filter(move |state| !state.disabled && state.exit_latency_us <= bound);
+            open.map(move |state| (state.exit_latency_us, state.name.as_str(), cpu.id))
+        })
+        .max();
+    let Some((latency, name, cpu)) = deepest else {
+        return Ok(Found::pass(
+            read_in("/sys/devices/system/cpu/cpuN/cpuidle", "none"),
+            "no idle state is allowed",
+        ));
+    };
+    let read = read_in(
+        format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/stateN/latency, power/pm_qos_resume_latency_us"),
+        format!("{name}: {latency} us"),
+    );
+    let limit = facts.limit_us();
+    let fix = format!(
+        "echo {SHALLOW_US} > /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us, for each measured CPU"
+    );
+    let polls = facts.x86 && cpus.iter().any(|cpu| bound(cpu.idle_latency_limit_us) == 0);
+    Ok(if polls {
+        let says =
+            "no latency at all is allowed, so that idle CPUs poll: heat, and less turbo for their neighbours";
+        Found::warn(read, says, fix)
+    } else if latency <= SHALLOW_US {
+        Found::pass(read, format!("{name}, {latency} us at most"))
+    } else if latency <= limit / 2 {
+        Found::warn(read, format!("{name} takes {latency} us to leave, of a limit of {limit} us"), fix)
+    } else {
+        Found::fail(read, format!("{name} takes {latency} us to leave; the limit is {limit} us"), fix)
+    })
+}
+
+fn holder(facts: &Facts) -> Look {
+    let path = "/dev/cpu_dma_latency";
+    let found = &facts.inventory.dma_latency;
+    let Some(limit) = found.limit_us else {
+        return Err(match &found.unread {
+            Some(why) => Found::unknown(path, why, AS_ROOT),
+            None if facts.inventory.whole => Found::not_applicable(format!("this machine has no {path}")),
+            None => not_captured(path),
+        });
+    };
+    let read = read_in(path, format!("{limit} us; held by {}", some(&found.holders, 4)));
+    let keeper = |name: &String| name.starts_with("tuned") || name.starts_with("isolator");
+    Ok(if limit >= 2_000_000_000 {
+        Found::pass(read_in(path, limit), "no program asks for a limit")
+    } else if !found.holders.is_empty() && found.holders.iter().all(keeper) {
+        Found::pass(read, format!("{limit} us, held by a service"))
+    } else {
+        let who = if found.holders.is_empty() { "a program".to_string() } else { some(&found.holders, 2) };
+        let fix =
+            "hold it in the program that has the deadline, or bound each CPU (pm_qos_resume_latency_us)";
+        Found::warn(read, format!("{who} asks for {limit} us; when it ends, latency is as before"), fix)
+    })
+}
+
+fn throttled(facts: &Facts) -> Look {
+    let path = "/sys/devices/system/cpu/cpuN/thermal_throttle/core_throttle_count";
+    let counts = &facts.inventory.cpu_power;
+    let fix = "better cooling, or a lower scaling_max_freq";
+    if let Some(sample) = &facts.inventory.sample {
+        let hot: CpuSet = sample.cpus.iter().filter(|cpu| cpu.throttled > 0).map(|cpu| cpu.cpu).collect();
+        if !hot.is_empty() {
+            return Ok(Found::fail(
+                read_in(path, &hot),
+                format!("cpus {hot} were throttled during the sample"),
+                fix,
+            ));
+        }
+    }
+    if counts.is_empty() {
+        if !facts.inventory.whole {
+            return Err(not_captured(path));
+        }
+        return Err(Found::not_applicable("the processor does not count it"));
+    }
+    let hot: CpuSet =
+        counts.iter().filter(|cpu| cpu.core_throttled.unwrap_or(0) > 0).map(|cpu| cpu.cpu).collect();
+    Ok(if hot.is_empty() {
+        Found::pass(read_in(path, "0"), "none since boot")
+    } else {
+        Found::warn(read_in(path, &hot), format!("cpus {hot} were, since boot"), fix)
+    })
+}
+
+/// The number and the name of the board's power mode, and the number of the one named MAXN.
+fn power_mode<'a>(facts: &Facts<'a>) -> Result<(u32, Option<&'a str>, Option<u32>), Found> {
+    if !facts.jetson() {
+        return Err(Found::not_applicable("no Jetson"));
+    }
+    let path = "/var/lib/nvpmodel/status";
+    let status = facts.text(path)?;
+    let digits = status
+        .split_once("pmode:")
+        .map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    let Some(mode) = digits.and_then(|digits| digits.parse::<u32>().ok()) else {
+        return Err(Found::unknown(path, format!("'{status}' names no mode"), "nvpmodel -q"));
+    };
+    // "< POWER_MODEL ID=0 NAME=MAXN >"
+    let text = facts.hint("/etc/nvpmodel.conf").unwrap_or_default();
+    let modes = text.lines().filter_map(|line| {
+        let rest = line.trim().strip_prefix("< POWER_MODEL ID=")?;
+        let (id, name) = rest.split_once(" NAME=")?;
+        Some((id.trim().parse::<u32>().ok()?, name.trim_end_matches('>').trim()))
+    });
+    let modes: Vec<(u32, &str)> = modes.collect();
+    let name = modes.iter().find(|(id, _)| *id == mode).map(|(_, name)| *name);
+    Ok((mode, name, modes.iter().filter(|(_, name)| name.starts_with("MAXN")).map(|(id, _)| *id).next_back()))
+}
+
+fn nvpmodel(facts: &Facts) -> Look {
+    let (mode, name, most) = power_mode(facts)?;
+    let offline: CpuSet = facts.machine.cpus.iter().filter(|cpu| !cpu.online).map(|cpu| cpu.id).collect();
+    let words = name.map_or(format!("mode {mode}"), |name| format!("mode {mode}, {name}"));
+    let read = read_in("/var/lib/nvpmodel/status, /etc/nvpmodel.conf", &words);
+    let fix = match most {
+        Some(most) => format!("nvpmodel -m {most}, which may ask for a boot"),
+        None => "nvpmodel -m the mode named MAXN in /etc/nvpmodel.conf".to_string(),
+    };
+    Ok(if !offline.is_empty() {
+        Found::fail(read, format!("{words} takes cpus {offline} offline"), fix)
+    } else if most.is_some_and(|most| most != mode) || (most.is_none() && mode != 0) {
+        Found::warn(read, format!("{words} is not the highest"), fix)
+    } else {
+        Found::pass(read, words)
+    })
+}
+
+fn jetson_clocks(facts: &Facts) -> Look {
+    if !facts.jetson() {
+        return Err(Found::not_applicable("no Jetson"));
+    }
+    let free: Vec<String> =
+        policies(facts)?.iter().filter(|policy| !fixed(policy)).map(|policy| policy.name.clone()).collect();
+    let read = read_in(format!("{POLICIES}/scaling_min_freq, scaling_max_freq"), some(&free, 8));
+    Ok(if free.is_empty() {
+        Found::pass(read, "those of the CPUs are; jetson_clocks --show tells of GPU and memory")
+    } else {
+        Found::warn(
+            read,
+            "they are not",
+            "jetson_clocks --store, then jetson_clocks, from a unit at each boot",
+        )
+    })
+}
+
+fn drivers_off(facts: &Facts) -> Look {
+    let off = |name: &str| {
+        facts.hint(&format!("/sys/module/{name}/parameters/off")).is_some_and(|text| text == "1")
+    };
+    let mut found: Vec<&str> = Vec::new();
+    found.extend(off("cpuidle").then_some("cpuidle.off=1"));
+    found.extend(off("cpufreq").then_some("cpufreq.off=1"));
+    found.extend((facts.boot_value("idle") == Some("poll") && facts.x86).then_some("idle=poll"));
+    found.extend((facts.boot_value("nohlt").is_some() && !facts.x86).then_some("nohlt"));
+    let read = read_in("/sys/module/{cpuidle,cpufreq}/parameters/off, /proc/cmdline", found.join(" "));
+    if found.is_empty() {
+        facts.text("/sys/module/cpuidle/parameters/off")?;
+        return Ok(Found::pass(read, "they are"));
+    }
+    let fix = format!(
+        "take {} off the boot line; bound latency by pm_qos_resume_latency_us instead",
+        found.join(" ")
+    );
+    Ok(Found::warn(read, found.join(" "), fix))
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The scheduler's limits on real-time threads, and its watchdogs.
+
+use machine::CpuSet;
+use machine::inventory::Policy;
+
+use super::{Check, GRAVE, MIDDLING};
+use crate::Profile;
+use crate::facts::{AS_ROOT, Facts, not_captured};
+use crate::finding::{Found, Look, Severity, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "sched-rt-runtime",
+        question: "Does the limit on real-time runtime fit?",
+        weights: MIDDLING,
+        why: "before Linux 6.12 it stops real-time threads for 50 ms of each second once they use up 95 %; since then it \
+              throttles nothing, and -1 switches off the admission test of SCHED_DEADLINE",
+        source: "Linux 6.12, kernel/sched/rt.c, kernel/sched/deadline.c",
+        look: runtime,
+    },
+    Check {
+        id: "sched-rt-throttled-log",
+        question: "Was no real-time thread throttled?",
+        weights: GRAVE,
+        why: "a throttled thread stood still for milliseconds",
+        source: "Linux 6.12, kernel/sched/rt.c, kernel/sched/deadline.c",
+        look: throttled,
+    },
+    Check {
+        id: "sched-fair-server",
+        question: "Does the fair server fit a program that never sleeps?",
+        weights: [Some(Severity::Low), Some(Severity::High), Some(Severity::Low), Some(Severity::High), None],
+        why: "it gives starving ordinary threads up to 50 ms of each second, ahead of SCHED_FIFO, and keeps the tick going",
+        source: "Linux 6.12, kernel/sched/deadline.c; ni/meta-nilrt pull request 864, NVIDIA/NV-Kernels pull request 400",
+        look: fair_server,
+    },
+    Check {
+        id: "sched-softlockup",
+        question: "Does the soft lockup watchdog leave the CPUs alone?",
+        weights: [
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            Some(Severity::Low),
+            Some(Severity::Low),
+            None,
+        ],
+        why: "every few seconds it fires a timer and stops what runs on each of its CPUs",
+        source: "Linux 6.12, kernel/watchdog.c: nohz_full CPUs are left out by itself",
+        look: soft_lockup,
+    },
+    Check {
+        id: "sched-hardlockup",
+        question: "Is the hard lockup watchdog off?",
+        weights: [
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            Some(Severity::Low),
+            Some(Severity::Low),
+            None,
+        ],
+        why: "it takes an interrupt that nothing can mask, from a performance counter, on every CPU",
+        source: "Linux 6.12, kernel/watchdog_perf.c",
+        look: hard_lockup,
+    },
+];
+
+fn runtime(facts: &Facts) -> Look {
+    let path = "/proc/sys/kernel/sched_rt_runtime_us";
+    let limits = &facts.machine.scheduler;
+    let Some(runtime) = limits.rt_runtime_us else {
+        facts.text(path)?;
+        return Err(not_captured(path));
+    };
+    let period = limits.rt_period_us.unwrap_or(1_000_000);
+    let read =
+        read_in(format!("{path}, /proc/sys/kernel/sched_rt_period_us"), format!("{runtime} of {period}"));
+    let deadline =
+        facts.inventory.threads.iter().any(|thread| !thread.kernel && thread.policy == Policy::Deadline);
+    let throttles = match (facts.at_least(6, 12), limits.rt_group_scheduling) {
+        (Some(true), Some(false)) => Some(false),
+        (Some(false), _) | (_, Some(true)) => Some(true),
+        _ => None,
+    };
+    Ok(match (runtime, throttles) {
+        (-1, _) if deadline => Found::warn(
+            read,
+            "no limit: SCHED_DEADLINE admits threads without a test",
+            "sysctl -w kernel.sched_rt_runtime_us=950000",
+        ),
+        (-1, Some(true)) if facts.housekeeping.len() < 2 && !facts.housekeeping.is_empty() => Found::warn(
+            read,
+            "no limit, and a single CPU beside: a loop that spins hangs the machine",
+            "sysctl -w kernel.sched_rt_runtime_us=950000",
+        ),
+        (-1, _) => Found::pass(read, "no limit"),
+        (_, Some(false)) => Found::pass(read, "it throttles nothing on this kernel; see sched-fair-server"),
+        (_, Some(true)) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Found::warn(
+            read,
+            format!("a program that never sleeps is stopped for {} us of each {period}", period - runtime),
+            "sysctl -w kernel.sched_rt_runtime_us=-1, with two CPUs for housekeeping",
+        ),
+        _ => Found::pass(read, "a program that sleeps each period does not reach it"),
+    })
+}
+
+fn throttled(facts: &Facts) -> Look {
+    let log = facts.log()?;
+    let source = log.source.as_deref().unwrap_or_default();
+    let hit = ["RT throttling activated", "DL replenish lagged too much"]
+        .iter()
+        .find_map(|pattern| log.matching(pattern).next());
+    Ok(match hit {
+        Some(line) => Found::fail(
+            read_in(source, line),
+            format!("the kernel says: {line}"),
+            "find the thread that never sleeps: isolator doctor --sample 10s --explain thr-spinner",
+        ),
+        None => Found::pass(
+            read_in(source, "no such line"),
+            if log.from_boot { "none since boot" } else { "none since the log begins" },
+        ),
+    })
+}
+
+fn fair_server(facts: &Facts) -> Look {
+    if facts.at_least(6, 12) == Some(false) {
+        return Err(Found::not_applicable("it came with Linux 6.12"));
+    }
+    let polls = matches!(facts.profile, Profile::Poll | Profile::Vm);
+    let folder = "/sys/kernel/debug/sched/fair_server";
+    let running: CpuSet = facts
+        .machine
+        .cpus
+        .iter()
+        .filter(|cpu| {
+            facts.measured().contains(cpu.id) && cpu.fair_server_runtime_ns.is_some_and(|ns| ns > 0)
+        })
+        .map(|cpu| cpu.id)
+        .collect();
+    if facts.machine.cpus.iter().all(|cpu| cpu.fair_server_runtime_ns.is_none()) {
+        if !polls {
+            return Err(Found::not_applicable("a program that sleeps each period does not meet it"));
+        }
+        facts.text_or(folder, || {
+            Found::unknown(
+                folder,
+                "the kernel does not show it",
+                "mount -t debugfs none /sys/kernel/debug, as root, on a kernel with SCHED_DEBUG",
+            )
+        })?;
+        return Err(Found::unknown(folder, "it shows no CPU", AS_ROOT));
+    }
+    let read = read_in(format!("{folder}/cpuN/runtime"), &running);
+    Ok(if running.is_empty() {
+        Found::pass(read, "off")
+    } else if polls {
+        let fix = format!("echo 0 > {folder}/cpuN/runtime, for each of cpus {running}");
+        Found::warn(read, format!("on for cpus {running}"), fix)
+    } else {
+        Found::pass(read, "on, which a program that sleeps each period does not meet")
+    })
+}
+
+fn soft_lockup(facts: &Facts) -> Look {
+    let (on, mask) = ("/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/watchdog_cpumask");
+    let soft = facts.text(on)?;
+    if soft == "0" || facts.hint("/proc/sys/kernel/watchdog") == Some("0") {
+        return Ok(Found::pass(read_in(on, soft), "off"));
+    }
+    let text = facts.text(mask)?;
+    let Ok(cpus) = text.parse::<CpuSet>() else {
+        return Err(Found::unknown(mask, format!("'{text}' names no CPUs"), "look at it"));
+    };
+    let isolated = facts.isolated()?;
+    let overlap = cpus.and(isolated);
+    Ok(if overlap.is_empty() {
+        Found::pass(read_in(mask, text), format!("it watches cpus {cpus} only"))
+    } else {
+        let fix = format!("sysctl -w kernel.watchdog_cpumask={}", facts.housekeeping);
+        Found::warn(read_in(mask, text), format!("it watches cpus {overlap}"), fix)
+    })
+}
+
+fn hard_lockup(facts: &Facts) -> Look {
+    let path = "/proc/sys/kernel/nmi_watchdog";
+    let text = facts.text(path)?;
+    let read = read_in(path, text);
+    Ok(match text {
+        "0" => Found::pass(read, "off"),
+        _ => Found::warn(read, "on", "sysctl -w kernel.nmi_watchdog=0"),
+    })
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Services that write the settings that this is about.
+
+use super::Check;
+use crate::facts::{Facts, not_captured, some};
+use crate::finding::{Found, Look, Severity, read_in};
+
+pub(super) const ALL: &[Check] = &[Check {
+    id: "svc-tuner-conflict",
+    question: "Does one service alone tune the machine?",
+    weights: [Some(Severity::Medium); 5],
+    why: "two that write the same setting undo each other, at a start or when a plug is pulled",
+    source: "TuneD's documentation; each service's own",
+    look: conflict,
+}];
+
+/// Services that write governors, frequencies, affinities or sysctls.
+const TUNERS: &[&str] = &[
+    "tuned",
+    "power-profiles-daemon",
+    "tlp",
+    "auto-cpufreq",
+    "thermald",
+    "cpupower",
+    "ondemand",
+    "rt-conf",
+    "gamemoded",
+];
+
+fn conflict(facts: &Facts) -> Look {
+    let services = &facts.inventory.services;
+    if services.processes.is_empty() && services.active.is_empty() && services.enabled.is_empty() {
+        return Err(not_captured("/sys/fs/cgroup/system.slice, /etc/systemd/system"));
+    }
+    let there: Vec<String> = TUNERS
+        .iter()
+        .filter(|name| services.runs(name) || services.enabled.contains(**name))
+        .map(|name| match facts.hint("/etc/tuned/active_profile") {
+            Some(profile) if *name == "tuned" => format!("tuned ({profile})"),
+            _ => name.to_string(),
+        })
+        .collect();
+    let read = read_in("/sys/fs/cgroup/system.slice, /etc/systemd/system, /proc", there.join(", "));
+    Ok(match there.len() {
+        0 => Found::pass(read, "none does"),
+        1 => Found::pass(read, there[0].clone()),
+        _ => {
+            let one = there[1].split(' ').next().unwrap_or_default();
+            Found::warn(read, some(&there, 4), format!("keep one: systemctl disable --now {one}"))
+        }
+    })
+}

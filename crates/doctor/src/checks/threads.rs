@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs with a real-time policy: priority, memory, place.
+
+use machine::inventory::{Policy, Thread};
+
+use super::{Check, GRAVE, MIDDLING, TOLD};
+use crate::Profile;
+use crate::facts::{BY_SAMPLE, Facts, some};
+use crate::finding::{Found, Look, Severity, read_in};
+
+const STAT: &str = "/proc/PID/stat";
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "thr-rt-inventory",
+        question: "Which programs have a real-time policy?",
+        weights: TOLD,
+        why: "whatever has one goes before everything else",
+        source: "sched(7)",
+        look: inventory,
+    },
+    Check {
+        id: "thr-prio-99",
+        question: "Does no program have the highest priority?",
+        weights: MIDDLING,
+        why: "99 is above every interrupt thread, softirq thread and RCU's helpers; if it spins, they starve. (Threads of the \
+              stop class, migration/N, show 99 as well and are above it.)",
+        source: "Linux 6.12, kernel/sched/stop_task.c, sched(7)",
+        look: priority_99,
+    },
+    Check {
+        id: "thr-spinner",
+        question: "Do real-time programs let kernel threads in?",
+        weights: [
+            Some(Severity::Low),
+            Some(Severity::High),
+            Some(Severity::Low),
+            Some(Severity::Medium),
+            None,
+        ],
+        why: "a program that never sleeps starves the kernel threads of its CPU, and what waits for them stops everywhere",
+        source: "ni/meta-nilrt pull request 711; stalld",
+        look: spinner,
+    },
+    Check {
+        id: "thr-mlock",
+        question: "Is the memory of real-time programs locked?",
+        weights: [
+            Some(Severity::High),
+            Some(Severity::Medium),
+            Some(Severity::Medium),
+            Some(Severity::Medium),
+            None,
+        ],
+        why: "a page that was never touched, or was taken back, costs tens of microseconds, from a disk milliseconds",
+        source: "mlockall(2); Jetson AGX Orin PREEMPT_RT validation (tech.wimcorp.dev)",
+        look: locked,
+    },
+    Check {
+        id: "thr-faults",
+        question: "Do real-time programs run without page faults?",
+        weights: GRAVE,
+        why: "each is a detour of tens of microseconds, with a disk of milliseconds",
+        source: "proc_pid_stat(5), fields 10 and 12, twice",
+        look: faults,
+    },
+    Check {
+        id: "thr-affinity",
+        question: "Is every real-time thread on one CPU that was set apart?",
+        weights: [Some(Severity::Medium), Some(Severity::High), None, Some(Severity::Medium), None],
+        why: "on several CPUs it migrates; on isolated ones nothing balances it, so that threads pile up on one",
+        source: "Linux 6.12, Documentation/admin-guide/kernel-parameters.txt (isolcpus)",
+        look: affinity,
+    },
+];
+
+fn words(thread: &Thread) -> String {
+    let policy = match thread.policy {
+        Policy::Fifo => "fifo",
+        Policy::RoundRobin => "rr",
+        Policy::Deadline => "deadline",
+        _ => "other",
+    };
+    match thread.policy {
+        Policy::Deadline => format!("{} ({}) {policy}", thread.name, thread.id),
+        _ => format!("{} ({}) {policy} {}", thread.name, thread.id, thread.priority),
+    }
+}
+
+fn all_words(threads: &[&Thread]) -> Vec<String> {
+    threads.iter().map(|thread| words(thread)).collect()
+}
+
+fn inventory(facts: &Facts) -> Look {
+    let threads = facts.real_time_threads()?;
+    let names = all_words(&threads);
+    let read = read_in(STAT, some(&names, 20));
+    Ok(match names.len() {
+        0 => Found::pass(read, "none"),
+        _ => Found::pass(read, format!("{}: {}", names.len(), some(&names, 3))),
+    })
+}
+
+fn priority_99(facts: &Facts) -> Look {
+    let high: Vec<&Thread> = facts
+        .real_time_threads()?
+        .into_iter()
+        .filter(|thread| thread.priority >= 99 && thread.policy != Policy::Deadline)
+        .collect();
+    let names = all_words(&high);
+    let read = read_in(STAT, some(&names, 8));
+    Ok(match high.first() {
+        None => Found::pass(read, "none has it"),
+        Some(first) => {
+            Found::warn(read, some(&names, 3), format!("chrt -f -p 90 {}, and in the program", first.id))
+        }
+    })
+}
+
+fn sampled<'a>(facts: &Facts<'a>) -> Result<&'a machine::inventory::Sample, Found> {
+    facts
+        .inventory
+        .sample
+        .as_ref()
+        .ok_or_else(|| Found::unknown("/proc/PID/task/TID/stat", "nothing was sampled", BY_SAMPLE))
+}
+
+fn spinner(facts: &Facts) -> Look {
+    if facts.real_time_threads()?.is_empty() {
+        return Err(Found::not_applicable("no program has a real-time policy"));
+    }
+    let sample = sampled(facts)?;
+    let spins: Vec<String> = sample
+        .threads
+        .iter()
+        .filter(|thread| thread.busy_percent(sample.duration_ms) > 95.0)
+        .map(|thread| format!("{} ({})", thread.name, thread.id))
+        .collect();
+    let read = read_in(format!("/proc/PID/task/TID/stat over {} ms", sample.duration_ms), some(&spins, 8));
+    let stalled = facts.inventory.log.matching("rcu*stall").next();
+    let fix = "run it at fifo 1, run stalld, or let it sleep for a moment each second";
+    Ok(match (spins.is_empty(), stalled) {
+        (true, _) => Found::pass(read, "they sleep now and then"),
+        (false, Some(line)) => {
+            Found::fail(read, format!("{} never sleeps, and the kernel says: {line}", some(&spins, 2)), fix)
+        }
+        (false, None) => Found::warn(read, format!("{} never sleeps", some(&spins, 3)), fix),
+    })
+}
+
+fn locked(facts: &Facts) -> Look {
+    let threads = facts.real_time_threads()?;
+    let mut processes: Vec<&Thread> = Vec::new();
+    for thread in threads.into_iter().filter(|thread| thread.resident_kib.is_some_and(|kib| kib > 0)) {
+        if !processes.iter().any(|known| known.process == thread.process) {
+            processes.push(thread);
+        }
+    }
+    if processes.is_empty() {
+        return Err(Found::not_applicable("no program has a real-time policy"));
+    }
+    // What is mapped and shared need not count as locked, so a tenth is let pass.
+    let open = |thread: &&&Thread| thread.locked_kib.unwrap_or(0) * 10 < thread.resident_kib.unwrap_or(0) * 9;
+    let names: Vec<String> = processes
+        .iter()
+        .filter(open)
+        .map(|thread| {
+            let (locked, all) = (thread.locked_kib.unwrap_or(0), thread.resident_kib.unwrap_or(0));
+            format!("{} ({}) {locked} of {all} KiB", thread.name, thread.process)
+        })
+        .collect();
+    let read = read_in("VmLck, VmRSS in /proc/PID/status", some(&names, 8));
+    Ok(if names.is_empty() {
+        Found::pass(read, "it is")
+    } else {
+        let fix = "call mlockall(MCL_CURRENT | MCL_FUTURE) before taking the policy, with memlock unlimited";
+        Found::warn(read, format!("it is not: {}", some(&names, 3)), fix)
+    })
+}
+
+fn faults(facts: &Facts) -> Look {
+    if facts.real_time_threads()?.is_empty() {
+        return Err(Found::not_applicable("no program has a real-time policy"));
+    }
+    let sample = sampled(facts)?;
+    let count = |pick: fn(&machine::inventory::ThreadSample) -> u64| -> Vec<String> {
+        let hit = sample.threads.iter().filter(|thread| pick(thread) > 0);
+        hit.map(|thread| format!("{} ({}) {}", thread.name, thread.id, pick(thread))).collect()
+    };
+    let (major, minor) = (count(|thread| thread.major_faults), count(|thread| thread.minor_faults));
+    let source = format!("/proc/PID/task/TID/stat over {} ms", sample.duration_ms);
+    let fix = "lock its memory (mlockall), touch stack and heap beforehand, and do not fork meanwhile";
+    Ok(match (major.is_empty(), minor.is_empty()) {
+        (false, _) => Found::fail(
+            read_in(source, some(&major, 8)),
+            format!("faults from a disk: {}", some(&major, 3)),
+            fix,
+        ),
+        (true, false) => {
+            Found::warn(read_in(source, some(&minor, 8)), format!("page faults: {}", some(&minor, 3)), fix)
+        }
+        _ => Found::pass(read_in(source, "0"), "they do"),
+    })
+}
+
+fn affinity(facts: &Facts) -> Look {
+    let isolated = facts.isolated()?;
+    let threads = facts.real_time_threads()?;
+    if threads.is_empty() {
+        return Err(Found::not_applicable("no program has a real-time policy"));
+    }
+    let free: Vec<String> = threads
+        .iter()
+        .filter(|thread| thread.cpus.len() != 1 || thread.cpus.and(isolated).is_empty())
+        .map(|thread| format!("{} ({}) on {}", thread.name, thread.id, thread.cpus))
+        .collect();
+    let read = read_in("Cpus_allowed_list in /proc/PID/task/TID/status", some(&free, 8));
+    // On a machine that polls, every thread has a CPU of its own; elsewhere a helper may roam.
+    Ok(if free.is_empty() {
+        Found::pass(read, "each has one")
+    } else {
+        let one = isolated.iter().next().unwrap_or(0);
+        let says =
+            if facts.profile == Profile::Poll { "not alone on one" } else { "not on one that was set apart" };
+        Found::warn(
+            read,
+            format!("{says}: {}", some(&free, 3)),
+            format!("taskset -pc {one} TID, for each with a deadline"),
+        )
+    })
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hypervisors below.
+
+use super::{Check, GRAVE};
+use crate::facts::{BY_SAMPLE, Facts};
+use crate::finding::{Found, Look, Severity, read_in};
+
+pub(super) const ALL: &[Check] = &[
+    Check {
+        id: "virt-guest",
+        question: "Is this the machine itself?",
+        weights: [
+            Some(Severity::High),
+            Some(Severity::High),
+            Some(Severity::Medium),
+            Some(Severity::High),
+            Some(Severity::Info),
+        ],
+        why: "a guest is no better than its host: what stops a virtual CPU is not seen from inside",
+        source: "/proc/cpuinfo, DMI, the device tree, paravirtual clocks",
+        look: guest,
+    },
+    Check {
+        id: "virt-steal",
+        question: "Does the host leave the virtual CPUs running?",
+        weights: GRAVE,
+        why: "stolen time is time in which the program did not run, whatever its priority",
+        source: "proc_stat(5), steal, twice; a host may hide it",
+        look: steal,
+    },
+    Check {
+        id: "virt-wsl",
+        question: "Is this not WSL?",
+        weights: GRAVE,
+        why: "its clock jumps, and it stands still for seconds",
+        source: "microsoft/WSL issues 40745, 11790, 10167",
+        look: wsl,
+    },
+];
+
+fn guest(facts: &Facts) -> Look {
+    Ok(match &facts.machine.hypervisor {
+        Some(kind) => Found::warn(
+            read_in("/proc/cpuinfo, /sys/class/dmi/id, clock sources", kind),
+            format!("a guest of a hypervisor ({kind}): its host bounds every result"),
+            "on the host: pin each virtual CPU to a CPU that is set apart (isolator doctor --profile vm there)",
+        ),
+        None if facts.machine.cpu_model.is_none() && !facts.inventory.whole => {
+            return Err(crate::facts::not_captured("/proc/cpuinfo"));
+        }
+        None => Found::pass(
+            read_in("/proc/cpuinfo, /sys/class/dmi/id", "no sign of a hypervisor"),
+            "no hypervisor is seen",
+        ),
+    })
+}
+
+fn steal(facts: &Facts) -> Look {
+    if facts.machine.hypervisor.is_none() {
+        return Err(Found::not_applicable("no hypervisor is seen"));
+    }
+    let Some(sample) = &facts.inventory.sample else {
+        return Err(Found::unknown("/proc/stat", "nothing was sampled", BY_SAMPLE));
+    };
+    let stolen: Vec<_> = sample.cpus.iter().filter(|cpu| cpu.steal_ticks > 0).collect();
+    let Some(worst) = stolen.iter().max_by_key(|cpu| cpu.steal_ticks) else {
+        return Ok(Found::pass(read_in("/proc/stat", "0"), "none was stolen, or the host hides it"));
+    };
+    // A tick of /proc/stat is 10 ms (USER_HZ).
+    let percent = worst.steal_ticks as f64 * 1_000.0 / sample.duration_ms.max(1) as f64;
+    let read = read_in(
+        format!("/proc/stat over {} ms", sample.duration_ms),
+        format!("cpu {}: {} ticks", worst.cpu, worst.steal_ticks),
+    );
+    let fix = "on the host: pin each virtual CPU to a CPU that is set apart, at fifo 1";
+    let says = format!("{percent:.1} % of cpu {} was stolen", worst.cpu);
+    Ok(if percent > 1.0 { Found::fail(read, says, fix) } else { Found::warn(read, says, fix) })
+}
+
+fn wsl(facts: &Facts) -> Look {
+    let release = facts.machine.kernel.release.as_deref().unwrap_or("unknown");
+    let read = read_in("/proc/sys/kernel/osrelease", release);
+    Ok(match facts.machine.hypervisor.as_deref() {
+        Some("wsl") => Found::fail(read, "WSL keeps no deadline", "run Linux on the machine itself"),
+        _ if facts.machine.kernel.release.is_none() => {
+            return Err(crate::facts::not_captured("/proc/sys/kernel/osrelease"));
+        }
+        _ => Found::pass(read, "it is not"),
+    })
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The snapshot as checks want it: what is set apart, what the boot line asks, what a file says or why it does not.
+
+use machine::boot::line;
+use machine::inventory::{Inventory, Reading, Thread};
+use machine::registry::{Setting, Takes, list};
+use machine::snapshot::Preemption;
+use machine::{CpuSet, Snapshot};
+
+use crate::finding::{Evidence, Found, read_in};
+use crate::{Profile, Question, Use};
+
+/// What checks look at.
+pub struct Facts<'a> {
+    pub(crate) machine: &'a Snapshot,
+    pub(crate) inventory: &'a Inventory,
+    pub(crate) profile: Profile,
+    pub(crate) purpose: Option<&'a Use>,
+    /// CPUs that are set apart: outside of the scheduler's domains, in a partition, or without a tick.
+    pub(crate) isolated: CpuSet,
+    /// Whether that could be read.
+    pub(crate) isolation_known: bool,
+    /// CPUs that are online and not set apart.
+    pub(crate) housekeeping: CpuSet,
+    pub(crate) online: CpuSet,
+    pub(crate) x86: bool,
+}
+
+static NOTHING: std::sync::LazyLock<Inventory> = std::sync::LazyLock::new(Inventory::default);
+
+/// What keeps a file from being read, and what would help.
+pub(crate) const AS_ROOT: &str = "run isolator doctor as root";
+pub(crate) const BY_SAMPLE: &str = "isolator doctor --sample 10s";
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(machine: &'a Snapshot, question: &'a Question) -> Self {
+        let inventory = machine.inventory.as_deref().unwrap_or(&NOTHING);
+        let isolated = machine.isolation.set_apart().or(&machine.isolation.nohz_full);
+        let online = machine.online();
+        let file = inventory.files.get("/sys/devices/system/cpu/isolated");
+        Facts {
+            machine,
+            inventory,
+            profile: question.purpose.as_ref().map_or(question.profile, |purpose| purpose.profile),
+            purpose: question.purpose.as_ref(),
+            isolation_known: !isolated.is_empty() || matches!(file, Some(Reading::Text(_) | Reading::Absent)),
+            housekeeping: online.without(&isolated),
+            isolated,
+            online,
+            x86: machine.architecture.as_deref().is_some_and(|name| name == "x86_64" || name.ends_with("86")),
+        }
+    }
+
+    /// What a file says; else why that is not known, or that this machine has no such thing.
+    pub(crate) fn text(&self, path: &str) -> Result<&'a str, Found> {
+        self.text_or(path, || Found::not_applicable(format!("this kernel has no {path}")))
+    }
+
+    /// As [`Facts::text`], with what an absent file means.
+    pub(crate) fn text_or(&self, path: &str, absent: impl FnOnce() -> Found) -> Result<&'a str, Found> {
+        match self.inventory.files.get(path) {
+            Some(Reading::Text(text)) => Ok(text),
+            Some(Reading::Absent) => Err(absent()),
+            Some(Reading::Unreadable { unreadable }) => Err(Found::unknown(path, unreadable, AS_ROOT)),
+            None => Err(not_captured(path)),
+        }
+    }
+
+    /// The text of a file, where there is one.
+    pub(crate) fn hint(&self, path: &str) -> Option<&'a str> {
+        self.inventory.text(path)
+    }
+
+    /// Whether CONFIG_`name` is set; `None` where the configuration could not be read.
+    pub(crate) fn option(&self, name: &str) -> Option<bool> {
+        self.machine.kernel.option(name)
+    }
+
+    /// Where the kernel's configuration is, or would be.
+    pub(crate) fn config_source(&self) -> String {
+        let release = self.machine.kernel.release.as_deref().unwrap_or("RELEASE");
+        let known = self.machine.kernel.config_source.clone();
+        known.unwrap_or_else(|| format!("/proc/config.gz, /boot/config-{release}"))
+    }
+
+    /// Evidence that an option is or is not set.
+    pub(crate) fn option_read(&self, name: &str) -> Evidence {
+        let value = self.machine.kernel.options.get(name).map_or("unknown", String::as_str);
+        read_in(self.config_source(), format!("CONFIG_{name}={value}"))
+    }
+
+    /// What to say where the configuration would decide and could not be read.
+    pub(crate) fn config_unknown(&self) -> Found {
+        let cure = "modprobe configs, or install the kernel's package with its /boot/config";
+        Found::unknown(self.config_source(), "no configuration could be read", cure)
+    }
+
+    /// The boot line that runs.
+    pub(crate) fn command_line(&self) -> &'a str {
+        self.machine.kernel.command_line.as_deref().unwrap_or_default()
+    }
+
+    /// The boot line, or that it is unknown.
+    pub(crate) fn known_command_line(&self) -> Result<&'a str, Found> {
+        self.machine.kernel.command_line.as_deref().ok_or_else(|| not_captured("/proc/cmdline"))
+    }
+
+    /// The value of a boot parameter; empty where it has none.
+    pub(crate) fn boot_value(&self, name: &str) -> Option<&'a str> {
+        line::value(self.command_line(), name)
+    }
+
+    /// The CPUs that a parameter of the boot line names, as far as they can be read.
+    pub(crate) fn boot_cpus(&self, name: &str) -> Option<CpuSet> {
+        let value = self.boot_value(name)?;
+        let takes = machine::registry::boot_parameter(name).map_or(Takes::Cpus, |setting| setting.takes);
+        list::read(takes, value, self.last_possible()).ok().map(|listed| listed.cpus)
+    }
+
+    /// The highest CPU that there could be.
+    pub(crate) fn last_possible(&self) -> u32 {
+        self.machine
+            .possible
+            .iter()
+            .last()
+            .or_else(|| self.machine.cpus.last().map(|cpu| cpu.id))
+            .unwrap_or(0)
+    }
+
+    /// Why a setting cannot act here, as far as is known.
+    pub(crate) fn cannot_act(&self, setting: &Setting) -> Option<machine::registry::CannotAct> {
+        let architecture = self.machine.architecture.as_deref();
+        setting.cannot_act(&self.machine.kernel, architecture, |name| self.option(name))
+    }
+
+    pub(crate) fn real_time(&self) -> bool {
+        self.machine.kernel.preemption == Preemption::RealTime
+    }
+
+    pub(crate) fn at_least(&self, major: u32, minor: u32) -> Option<bool> {
+        self.machine.kernel.at_least(major, minor)
+    }
+
+    /// The CPUs that are set apart and may be looked at; else why there is nothing to look at.
+    pub(crate) fn isolated(&self) -> Result<&CpuSet, Found> {
+        if !self.isolation_known {
+            return Err(not_captured("/sys/devices/system/cpu/isolated"));
+        }
+        if self.isolated.is_empty() {
+            return Err(Found::not_applicable("no CPU is set apart"));
+        }
+        Ok(&self.isolated)
+    }
+
+    /// The CPUs whose latency counts: those set apart, else all that are online.
+    pub(crate) fn measured(&self) -> &CpuSet {
+        if self.isolated.is_empty() { &self.online } else { &self.isolated }
+    }
+
+    /// How long waking up may take, in µs: the limit of the use, else 100 µs, a tenth of a millisecond's period.
+    pub(crate) fn limit_us(&self) -> u64 {
+        self.purpose.map_or(100, |purpose| purpose.limit_ns / 1_000)
+    }
+
+    /// Kernel threads; else that none can be seen.
+    pub(crate) fn kernel_threads(&self) -> Result<Vec<&'a Thread>, Found> {
+        let threads: Vec<&Thread> = self.inventory.threads.iter().filter(|thread| thread.kernel).collect();
+        if threads.is_empty() {
+            let cure = "run it on the host, outside of a container's process namespace";
+            return Err(Found::unknown("/proc/PID/stat", "no kernel thread can be seen", cure));
+        }
+        Ok(threads)
+    }
+
+    /// Threads of programs; else that none was captured.
+    pub(crate) fn user_threads(&self) -> Result<Vec<&'a Thread>, Found> {
+        let threads: Vec<&Thread> = self.inventory.threads.iter().filter(|thread| !thread.kernel).collect();
+        if threads.is_empty() { Err(not_captured("/proc/PID/stat")) } else { Ok(threads) }
+    }
+
+    /// Real-time threads of programs.
+    pub(crate) fn real_time_threads(&self) -> Result<Vec<&'a Thread>, Found> {
+        Ok(self.user_threads()?.into_iter().filter(|thread| thread.is_real_time()).collect())
+    }
+
+    /// The kernel's log, or why it is not known.
+    pub(crate) fn log(&self) -> Result<&'a machine::inventory::Log, Found> {
+        let log = &self.inventory.log;
+        match (&log.source, &log.unread) {
+            (Some(_), _) => Ok(log),
+            (None, Some(why)) => {
+                let (path, why) = why.split_once(": ").unwrap_or(("/dev/kmsg", why));
+                Err(Found::unknown(path, why, format!("{AS_ROOT}, or sysctl -w kernel.dmesg_restrict=0")))
+            }
+            (None, None) => Err(not_captured("/dev/kmsg, /var/log/dmesg")),
+        }
+    }
+
+    /// Whether this is a Jetson.
+    pub(crate) fn jetson(&self) -> bool {
+        let product = self.machine.product.as_deref().unwrap_or_default();
+        self.hint("/etc/nv_tegra_release").is_some() || product.contains("Jetson")
+    }
+}
+
+/// What a captured tree does not hold.
+pub(crate) fn not_captured(path: &str) -> Found {
+    Found::unknown(
+        path,
+        "not in what was captured",
+        "look at the machine itself, or at a snapshot that isolator doctor --save wrote there",
+    )
+}
+
+/// Several names in a line, at most `most`.
+pub(crate) fn some<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a check found.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Outcome {
+    /// As it should be.
+    #[serde(rename = "PASS")]
+    Pass,
+    /// It can make a cycle late.
+    #[serde(rename = "WARN")]
+    Warn,
+    /// It will, or what was configured does not act.
+    #[serde(rename = "FAIL")]
+    Fail,
+    /// It could not be read; the finding says which file, and what would be needed.
+    #[serde(rename = "UNKNOWN")]
+    Unknown,
+    /// This machine, or this profile, cannot have the problem.
+    #[serde(rename = "N/A")]
+    NotApplicable,
+}
+
+impl Outcome {
+    /// Worst first.
+    pub fn rank(self) -> u8 {
+        match self {
+            Outcome::Fail => 0,
+            Outcome::Warn => 1,
+            Outcome::Unknown => 2,
+            Outcome::Pass => 3,
+            Outcome::NotApplicable => 4,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Outcome::Pass => "PASS",
+            Outcome::Warn => "WARN",
+            Outcome::Fail => "FAIL",
+            Outcome::Unknown => "UNKNOWN",
+            Outcome::NotApplicable => "N/A",
+        })
+    }
+}
+
+/// How much a check weighs for a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It decides whether the deadline can hold, or whether the machine boots.
+    High,
+    /// It makes cycles late now and then.
+    Medium,
+    /// A little.
+    Low,
+    /// Good to know.
+    Info,
+}
+
+impl Severity {
+    /// Gravest first.
+    pub fn rank(self) -> u8 {
+        self as u8
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Severity::High => "high",
+            Severity::Medium => "medium",
+            Severity::Low => "low",
+            Severity::Info => "info",
+        })
+    }
+}
+
+/// Where something was read, and what stood there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// The file, or several.
+    pub source: String,
+    /// What it says.
+    pub value: String,
+}
+
+/// What was asked for, what runs, and what took effect.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct State {
+    /// In the files that the next boot reads; absent: not known.
+    pub configured: Option<String>,
+    /// In the boot line that runs.
+    pub running: Option<String>,
+    /// As the kernel shows its effect.
+    pub effective: Option<String>,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// The check's name.
+    pub id: String,
+    /// Its group.
+    pub group: String,
+    /// How it came out.
+    pub result: Outcome,
+    /// How much it weighs for the profile.
+    pub severity: Severity,
+    /// What was found, in a line.
+    pub says: String,
+    /// The value, and where it was read.
+    pub evidence: Evidence,
+    /// Configured, running and effective state, where they can differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// Why it matters.
+    pub why: String,
+    /// What to do about it, a command where one does it; absent where nothing is to be done.
+    pub fix: Option<String>,
+    /// Where that is known from.
+    pub source: String,
+}
+
+/// What a check's function hands back; the rest of the [`Finding`] is the check's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub(crate) result: Outcome,
+    pub(crate) says: String,
+    pub(crate) evidence: Evidence,
+    pub(crate) state: Option<State>,
+    pub(crate) fix: Option<String>,
+}
+
+/// `Err` is a result as well: it lets a check end early where something is unknown or does not apply.
+pub(crate) type Look = Result<Found, Found>;
+
+/// Evidence from `source`.
+pub(crate) fn read_in(source: impl fmt::Display, value: impl fmt::Display) -> Evidence {
+    Evidence { source: source.to_string(), value: value.to_string() }
+}
+
+impl Found {
+    fn new(result: Outcome, evidence: Evidence, says: impl Into<String>) -> Found {
+        Found { result, says: says.into(), evidence, state: None, fix: None }
+    }
+
+    pub(crate) fn pass(evidence: Evidence, says: impl Into<String>) -> Found {
+        Found::new(Outcome::Pass, evidence, says)
+    }
+
+    pub(crate) fn warn(evidence: Evidence, says: impl Into<String>, fix: impl Into<String>) -> Found {
+        Found { fix: Some(fix.into()), ..Found::new(Outcome::Warn, evidence, says) }
+    }
+
+    pub(crate) fn fail(evidence: Evidence, says: impl Into<String>, fix: impl Into<String>) -> Found {
+        Found { fix: Some(fix.into()), ..Found::new(Outcome::Fail, evidence, says) }
+    }
+
+    /// What could not be read, why, and what would help.
+    pub(crate) fn unknown(
+        source: impl fmt::Display,
+        why: impl fmt::Display,
+        fix: impl Into<String>,
+    ) -> Found {
+        let evidence = read_in(&source, "");
+        Found { fix: Some(fix.into()), ..Found::new(Outcome::Unknown, evidence, format!("{source}: {why}")) }
+    }
+
+    pub(crate) fn not_applicable(says: impl Into<String>) -> Found {
+        Found::new(Outcome::NotApplicable, Evidence::default(), says)
+    }
+
+    pub(crate) fn state(self, state: State) -> Found {
+        Found { state: Some(state), ..self }
+    }
+}

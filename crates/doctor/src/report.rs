@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All findings, and what they come to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::Facts;
+use crate::{Finding, Outcome, Profile, Question, Use, obtain};
+
+/// Version of this document.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What the checks said of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// What the machine is for.
+    pub profile: Profile,
+    /// The use that was asked for.
+    #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Use>,
+    /// The machine in a line.
+    pub machine: String,
+    /// What was found, worst first.
+    pub checks: Vec<Finding>,
+    /// How many came out how, and what follows.
+    pub summary: Summary,
+}
+
+/// How many checks came out how.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// As it should be.
+    pub pass: usize,
+    /// Can make a cycle late.
+    pub warn: usize,
+    /// Will, or does not act.
+    pub fail: usize,
+    /// Could not be read.
+    pub unknown: usize,
+    /// Cannot have the problem.
+    pub not_applicable: usize,
+    /// What follows from all of it, a sentence each.
+    pub advice: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(facts: &Facts, question: &Question, checks: Vec<Finding>) -> Report {
+        let count = |result| checks.iter().filter(|finding| finding.result == result).count();
+        let summary = Summary {
+            pass: count(Outcome::Pass),
+            warn: count(Outcome::Warn),
+            fail: count(Outcome::Fail),
+            unknown: count(Outcome::Unknown),
+            not_applicable: count(Outcome::NotApplicable),
+            advice: advice(facts, &checks),
+        };
+        Report {
+            schema_version: SCHEMA_VERSION,
+            profile: facts.profile,
+            purpose: question.purpose.clone(),
+            machine: machine(facts),
+            checks,
+            summary,
+        }
+    }
+}
+
+/// The machine in a line.
+fn machine(facts: &Facts) -> String {
+    let kernel = &facts.machine.kernel;
+    let mut parts = Vec::new();
+    parts.extend(facts.machine.hostname.clone());
+    parts.push(format!("Linux {}", kernel.release.as_deref().unwrap_or("of unknown release")));
+    parts.push(crate::checks::preemption_words(kernel.preemption).to_string());
+    let apart = match (facts.isolation_known, facts.isolated.to_string()) {
+        (false, _) => "isolation unknown".to_string(),
+        (true, list) if list.is_empty() => "none set apart".to_string(),
+        (true, list) => format!("{list} set apart"),
+    };
+    parts.push(format!("{} CPUs, {apart}", facts.online.len()));
+    parts.extend(facts.machine.hypervisor.as_ref().map(|kind| format!("virtual ({kind})")));
+    parts.join(" · ")
+}
+
+fn advice(facts: &Facts, checks: &[Finding]) -> Vec<String> {
+    let mut advice = Vec::new();
+    let failed = |id: &str| checks.iter().any(|finding| finding.id == id && finding.result == Outcome::Fail);
+    if facts.profile == Profile::Server {
+        advice.push(
+            "You do not want a real-time kernel here. It bounds the longest wait by making every lock and interrupt \
+             dearer, so that a machine without deadlines does less in the same time; CPUs set apart would stand idle. \
+             The distribution's stock kernel and TuneD's throughput-performance fit better."
+                .to_string(),
+        );
+        return advice;
+    }
+    if let Some(purpose) = facts.purpose {
+        advice.push(format!(
+            "{} is a period of {} us; a cycle that begins more than {} us late is a miss: isolator prove --period {}us --limit {}us",
+            purpose.asked,
+            purpose.period_ns / 1_000,
+            purpose.limit_ns / 1_000,
+            purpose.period_ns / 1_000,
+            purpose.limit_ns / 1_000
+        ));
+    }
+    if failed("virt-wsl") {
+        advice.push("No setting makes WSL keep a deadline; use Linux on the machine itself.".to_string());
+    } else if !facts.real_time() && facts.machine.kernel.release.is_some() {
+        advice.push(obtain::real_time_kernel(facts.machine));
+    } else if facts.real_time() {
+        advice.extend(obtain::custom_kernel(facts.machine));
+    }
+    if checks.iter().any(|finding| finding.id == "iso-present" && finding.result == Outcome::Warn) {
+        advice.push("isolator tune plan says which CPUs to set apart here, and how.".to_string());
+    }
+    advice
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What happened on each CPU over some seconds: counters, read twice. No privilege is needed but for SMIs.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What happened over some seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Sample {
+    /// How long it took, in ms.
+    pub duration_ms: u64,
+    /// What happened on each CPU.
+    pub cpus: Vec<CpuSample>,
+    /// What each real-time thread of a program did.
+    pub threads: Vec<ThreadSample>,
+    /// System management interrupts.
+    pub smi: Option<u64>,
+    /// Why those could not be counted.
+    pub smi_unread: Option<String>,
+}
+
+/// What happened on one CPU: what came or ran at all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CpuSample {
+    /// The CPU.
+    pub cpu: u32,
+    /// Interrupts of devices (`24 eth0-rx-0`).
+    pub devices: BTreeMap<String, u64>,
+    /// Interrupts that other CPUs sent (`reschedule`, `TLB`).
+    pub calls: BTreeMap<String, u64>,
+    /// Interrupts of the local timer.
+    pub timer: u64,
+    /// Interrupts that cannot be masked, and those of the machine check.
+    pub nmis: BTreeMap<String, u64>,
+    /// Rounds of softirqs.
+    pub softirqs: BTreeMap<String, u64>,
+    /// How often a task was put on it.
+    pub switches: u64,
+    /// Time that the hypervisor took, in ticks of /proc/stat.
+    pub steal_ticks: u64,
+    /// How often it was throttled for heat.
+    pub throttled: u64,
+}
+
+/// What a real-time thread did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ThreadSample {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Time that it ran, in ticks of /proc/stat.
+    pub ran_ticks: u64,
+    /// Page faults without a disk.
+    pub minor_faults: u64,
+    /// Page faults with one.
+    pub major_faults: u64,
+}
+
+impl Sample {
+    /// A count as a rate.
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 * 1_000.0 / self.duration_ms.max(1) as f64
+    }
+}
+
+impl CpuSample {
+    /// In a line, what came most often first.
+    pub fn words(&self) -> Vec<String> {
+        let all = [&self.devices, &self.calls, &self.nmis, &self.softirqs];
+        let mut named: Vec<(u64, String)> =
+            all.iter().flat_map(|counts| counts.iter()).map(|(name, count)| (*count, name.clone())).collect();
+        named.push((self.timer, "timer".to_string()));
+        named.push((self.switches, "switches".to_string()));
+        named.retain(|(count, _)| *count > 0);
+        named.sort_by(|a, b| b.cmp(a));
+        named.into_iter().map(|(count, name)| format!("{count} {name}")).collect()
+    }
+}
+
+impl ThreadSample {
+    /// How much of the time it ran; a tick of /proc/stat is 10 ms (USER_HZ).
+    pub fn busy_percent(&self, duration_ms: u64) -> f64 {
+        self.ran_ticks as f64 * 1_000.0 / duration_ms.max(1) as f64
+    }
+}

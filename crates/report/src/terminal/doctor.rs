@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the doctor found: by group, worst first; what could not be known by what would help; the rest as numbers.
+
+use std::collections::BTreeMap;
+
+use doctor::{Check, Finding, Outcome, Profile, Report};
+
+use super::{Paint, Style, wrapped};
+use crate::text;
+
+/// Everything that was found.
+pub fn doctor(report: &Report, style: Style) -> String {
+    let mut out = String::new();
+    wrapped(
+        &mut out,
+        "",
+        &text::clean(&format!("{} · {}", report.profile, report.machine)),
+        Paint::Plain,
+        style,
+    );
+    let bad: Vec<&Finding> = of(report, &[Outcome::Fail, Outcome::Warn]);
+    // Groups in the order of their worst finding, which is the order in which they come up.
+    let mut groups: Vec<&str> = Vec::new();
+    for finding in &bad {
+        if !groups.contains(&finding.group.as_str()) {
+            groups.push(&finding.group);
+        }
+    }
+    for group in groups {
+        out.push('\n');
+        out.push_str(group);
+        out.push('\n');
+        for finding in bad.iter().filter(|finding| finding.group == group) {
+            let lead = format!("  {:<5} {}: ", finding.result, finding.id);
+            hanging(&mut out, &lead, &finding.says, 8, paint(finding.result), style);
+            if let Some(fix) = &finding.fix {
+                hanging(&mut out, "        fix: ", fix, 13, Paint::Quiet, style);
+            }
+        }
+    }
+    unknown(&mut out, report, style);
+    let passed = of(report, &[Outcome::Pass]);
+    if !passed.is_empty() {
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for finding in passed {
+            match counts.iter_mut().find(|(group, _)| *group == finding.group) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((&finding.group, 1)),
+            }
+        }
+        let counts: Vec<String> = counts.iter().map(|(group, count)| format!("{group} {count}")).collect();
+        out.push('\n');
+        hanging(&mut out, "passed: ", &counts.join(", "), 8, Paint::Good, style);
+    }
+    let sum = &report.summary;
+    let line = format!(
+        "{} fail, {} warn, {} unknown, {} pass, {} not applicable",
+        sum.fail, sum.warn, sum.unknown, sum.pass, sum.not_applicable
+    );
+    let worst = if sum.fail > 0 {
+        Paint::Bad
+    } else if sum.warn > 0 {
+        Paint::Unsure
+    } else {
+        Paint::Good
+    };
+    out.push('\n');
+    wrapped(&mut out, "", &line, worst, style);
+    for sentence in &sum.advice {
+        hanging(&mut out, "→ ", &text::clean(sentence), 2, Paint::Plain, style);
+    }
+    out
+}
+
+/// What could not be known, those with one reason together.
+fn unknown(out: &mut String, report: &Report, style: Style) {
+    let mut by_reason: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for finding in of(report, &[Outcome::Unknown]) {
+        let key = (finding.fix.clone().unwrap_or_default(), finding.says.clone());
+        by_reason.entry(key).or_default().push(&finding.id);
+    }
+    let mut last = String::new();
+    for ((fix, says), ids) in by_reason {
+        if fix != last || last.is_empty() {
+            out.push('\n');
+            hanging(out, "not known; ", &text::clean(&fix), 2, Paint::Unsure, style);
+            last = fix;
+        }
+        hanging(out, &format!("  {}: ", ids.join(", ")), &says, 4, Paint::Quiet, style);
+    }
+}
+
+fn of<'a>(report: &'a Report, results: &[Outcome]) -> Vec<&'a Finding> {
+    report.checks.iter().filter(|finding| results.contains(&finding.result)).collect()
+}
+
+fn paint(result: Outcome) -> Paint {
+    match result {
+        Outcome::Fail => Paint::Bad,
+        Outcome::Warn | Outcome::Unknown => Paint::Unsure,
+        Outcome::Pass => Paint::Good,
+        Outcome::NotApplicable => Paint::Quiet,
+    }
+}
+
+/// `lead` and `text` broken between words, with what follows set in by `indent`.
+fn hanging(out: &mut String, lead: &str, line: &str, indent: usize, paint: Paint, style: Style) {
+    let width = style.width();
+    let line = text::clean(&format!("{lead}{line}"));
+    let begun = line.len() - line.trim_start().len();
+    let mut current = line[..begun].to_string();
+    let mut lines = Vec::new();
+    for word in line[begun..].split(' ').filter(|word| !word.is_empty()) {
+        let blank = current.trim().is_empty();
+        if !blank && current.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut current, format!("{}{word}", " ".repeat(indent))));
+        } else {
+            current.push_str(if blank { "" } else { " " });
+            current.push_str(word);
+        }
+    }
+    lines.push(current);
+    for line in lines {
+        out.push_str(&style.paint(paint, &line));
+        out.push('\n');
+    }
+}
+
+/// All about one check, and how it came out.
+pub fn explained(check: &Check, report: &Report, style: Style) -> String {
+    let mut out = String::new();
+    let mut say = |lead: &str, text: &str, paint: Paint| {
+        if !text.is_empty() {
+            hanging(&mut out, &format!("{lead:<11}"), text, 11, paint, style);
+        }
+    };
+    say("", &format!("{}: {}", check.id, check.question), Paint::Plain);
+    for finding in &report.checks {
+        let severity = if finding.result == Outcome::NotApplicable {
+            String::new()
+        } else {
+            format!(" ({} for {})", finding.severity, report.profile)
+        };
+        say(&finding.result.to_string(), &format!("{}{severity}", finding.says), paint(finding.result));
+        say("read in", &finding.evidence.source, Paint::Plain);
+        say("value", &finding.evidence.value, Paint::Plain);
+        if let Some(state) = &finding.state {
+            say("configured", state.configured.as_deref().unwrap_or("not known"), Paint::Plain);
+            say("running", state.running.as_deref().unwrap_or("not known"), Paint::Plain);
+            say("effective", state.effective.as_deref().unwrap_or("not known"), Paint::Plain);
+        }
+        say("fix", finding.fix.as_deref().unwrap_or_default(), Paint::Plain);
+    }
+    say("why", check.why, Paint::Plain);
+    let weights = Profile::ALL.map(|profile| {
+        format!(
+            "{profile} {}",
+            check.weight(profile).map_or("not asked".to_string(), |weight| weight.to_string())
+        )
+    });
+    say("weight", &weights.join(", "), Paint::Plain);
+    say("source", check.source, Paint::Quiet);
+    out
+}
