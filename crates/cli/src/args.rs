@@ -24,6 +24,7 @@ mod prove;
 mod report;
 mod run;
 mod tune;
+mod watch;
 mod why;
 
 pub use self::compare::CompareArgs;
@@ -42,6 +43,7 @@ pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
 pub use self::tune::{ProfileName, TunePlanArgs, TuneVerb, TuneVerifyArgs, TuneWanted};
+pub use self::watch::WatchArgs;
 pub use self::why::WhyArgs;
 
 /// From a stock Linux machine to a proven deadline.
@@ -84,6 +86,9 @@ pub enum Verb {
     /// What caused the spikes of a bundle, the worst first, and what to do about it
     #[command(after_help = why::HELP)]
     Why(WhyArgs),
+    /// Shows who interrupts the isolated CPUs now, in the terminal, as JSON, or for Prometheus
+    #[command(after_help = watch::HELP)]
+    Watch(WatchArgs),
     /// Sets two runs side by side, if the same was asked of both
     #[command(after_help = compare::HELP)]
     Compare(CompareArgs),

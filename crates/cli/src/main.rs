@@ -7,6 +7,7 @@ mod asked;
 mod causes;
 mod live;
 mod output;
+mod serve;
 mod session;
 mod usage;
 mod values;
@@ -68,6 +69,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Load(args) => verbs::load::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Why(args) => verbs::why::run(&args),
+        Verb::Watch(args) => verbs::watch::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),

@@ -12,6 +12,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use machine::counters::Class;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +126,21 @@ impl Kind {
             Kind::Tick => "tick",
             Kind::Timer => "late timer",
             Kind::Unexplained => "unexplained",
+        }
+    }
+}
+
+impl From<Class> for Kind {
+    /// The kind of cause that a counter is a sign of.
+    fn from(class: Class) -> Kind {
+        match class {
+            Class::Nmi => Kind::Nmi,
+            Class::Irq => Kind::Irq,
+            Class::Ipi => Kind::Ipi,
+            Class::LocalTimer => Kind::Tick,
+            Class::Softirq => Kind::Softirq,
+            Class::Switch => Kind::Thread,
+            Class::Steal => Kind::Steal,
         }
     }
 }

@@ -308,6 +308,8 @@ struct Sum<'a> {
     one: &'a Cause,
     cpus: CpuSet,
     last: usize,
+    /// How likely a suspect is: the collector put the likeliest of each spike first.
+    weight: u64,
 }
 
 fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
@@ -318,7 +320,7 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
         let causes = spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained);
         let causes = causes.map(|cause| (cause, cause.duration_ns.unwrap_or(0), cause.count.unwrap_or(1)));
         let remainder = remainder(spike).filter(|ns| *ns > 0).map(|ns| (&rest, ns, 1));
-        for (cause, ns, count) in causes.chain(remainder) {
+        for (rank, (cause, ns, count)) in (1..).zip(causes.chain(remainder)) {
             let key = (cause.is_suspect(), cause.kind, cause.name.as_str());
             let sum = sums.entry(key).or_insert_with(|| Sum::of(cause));
             let total = &mut sum.total;
@@ -328,6 +330,7 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
             if sum.last != place {
                 sum.last = place;
                 total.spikes += 1;
+                sum.weight += 1_000 / rank;
                 let named = |most: &Named| most.kind == cause.kind && most.name == cause.name;
                 total.mostly += u64::from(!total.suspect && mostly.as_ref().is_some_and(named));
             }
@@ -337,7 +340,7 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
     let mut all: Vec<_> = sums.into_values().collect();
     all.sort_by_key(|sum| {
         let total = &sum.total;
-        (total.suspect, u64::MAX - total.total_ns, u64::MAX - total.spikes, u64::MAX - total.count)
+        (total.suspect, u64::MAX - total.total_ns, u64::MAX - sum.weight, u64::MAX - total.count)
     });
     let advised = |mut sum: Sum| {
         sum.total.advice = advice::on(sum.one, &sum.cpus, manifest);
@@ -359,6 +362,6 @@ impl Sum<'_> {
             suspect: one.is_suspect(),
             advice: None,
         };
-        Sum { total, one, cpus: CpuSet::new(), last: usize::MAX }
+        Sum { total, one, cpus: CpuSet::new(), last: usize::MAX, weight: 0 }
     }
 }

@@ -4,7 +4,7 @@
 //! - [`wakeup`], [`spin`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
 //! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
 //! - [`recorder`]: how a hot loop records and a control thread reads.
-//! - [`explain`]: where spikes get their causes.
+//! - [`explain`]: where spikes get their causes; [`suspects`]: the least of them, for anybody.
 //! - [`row`]: one row, from arming its threads to the finished series.
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod row;
 pub mod samples;
 pub mod spin;
 pub mod steal;
+pub mod suspects;
 pub mod tally;
 pub mod wakeup;
 

@@ -3,7 +3,7 @@
 //!
 //! - [`html`] makes one self-contained page of one or several bundles: Rust computes figures and geometry, the
 //!   templates write the markup and escape every text, so that a load's command line cannot become markup.
-//! - [`terminal`] makes a table for people.
+//! - [`terminal`] makes a table for people; [`prometheus`](prometheus()) metrics of a watch.
 //!
 //! Limits: the page does not grow with the length of a run, only with its rows; where there are more panels
 //! than a page can carry, the worst are drawn and the page says how many are not.
@@ -14,6 +14,7 @@ mod facts;
 mod figures;
 mod html;
 mod lab;
+mod prometheus;
 mod runs;
 mod scale;
 mod taints;
@@ -22,3 +23,4 @@ mod text;
 mod why;
 
 pub use html::html;
+pub use prometheus::{CONTENT_TYPE, prometheus};

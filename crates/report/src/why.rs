@@ -73,7 +73,7 @@ pub(crate) fn detail(cause: &Cause) -> String {
     [detail, sent].into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-fn sent(sender: &Sender, name: &str) -> String {
+pub(crate) fn sent(sender: &Sender, name: &str) -> String {
     let mut words = Vec::new();
     words.extend(sender.cpu.map(|cpu| format!("cpu {cpu}")));
     words.extend(sender.comm.as_ref().map(|comm| format!("`{}`", text::clean(comm))));

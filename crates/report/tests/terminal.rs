@@ -4,9 +4,11 @@
 mod common;
 
 use common::{Plan, lab as of_a_lab};
+use evidence::cause::Kind;
 use evidence::document::ProveDocument;
+use evidence::watch::{Interrupter, WatchDocument};
 use evidence::why::{Question, WhyDocument};
-use report::terminal::{Style, comparison, lab, table, why};
+use report::terminal::{Style, comparison, lab, table, watch, why};
 
 const PLAIN: Style = Style { color: false, width: 120 };
 
@@ -206,4 +208,58 @@ fn a_timeline_fits_its_terminal() {
         }
     }
     assert!(!why_of(PLAIN).contains('\u{1b}'));
+}
+
+fn watched(cpus: std::ops::Range<u32>) -> WatchDocument {
+    let named = [
+        (Kind::Tick, "local timer", 250.0),
+        (Kind::Irq, "45 nvme0q3 and a name that is very long indeed", 12.5),
+    ];
+    let rare = (0..60).map(|n| (Kind::Irq, format!("{n} dev\u{1b}[31m{n}"), 0.0));
+    let all: Vec<_> =
+        named.map(|(kind, name, rate)| (kind, name.to_string(), rate)).into_iter().chain(rare).collect();
+    let of_cpu = |cpu: u32| {
+        let one = move |(kind, name, rate): (Kind, String, f64)| Interrupter {
+            cpu,
+            kind,
+            name,
+            count: rate as u64,
+            per_second: rate * f64::from(cpu),
+            total: 1 + rate as u64 * 1_000,
+        };
+        all.clone().into_iter().map(one).collect::<Vec<_>>()
+    };
+    WatchDocument {
+        schema_version: 1,
+        number: 1,
+        time: "2026-03-01T10:00:00.123Z".into(),
+        interval_ns: 1_000_012_345,
+        cpus: cpus.clone().collect(),
+        isolated: cpus.clone().collect(),
+        sources: cpus.flat_map(of_cpu).collect(),
+        senders: None,
+        could_not_see: vec!["/proc/softirqs cannot be read".into()],
+    }
+}
+
+#[test]
+fn a_watch_fits_its_terminal_and_shows_the_busiest() {
+    for (width, lines) in [(80, 24), (120, 50), (40, 10)] {
+        let text = watch(&watched(2..20), Style { color: false, width }, lines);
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
+        assert!(text.lines().count() <= lines, "{lines}\n{text}");
+        for part in
+            ["isolated cpus 2-19 · the last 1 s", "tick local timer", "rarer source", "cpu 19", "not seen: "]
+        {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+    let two = watch(&watched(2..4), PLAIN, 24);
+    assert!(
+        two.contains("tick local timer") && two.contains("cpu 2") && !two.contains("fewer interrupts"),
+        "{two}"
+    );
+    let quiet = watch(&WatchDocument { sources: Vec::new(), ..watched(2..4) }, PLAIN, 24);
+    assert!(quiet.contains("nothing has interrupted since the watch began"), "{quiet}");
 }

@@ -12,6 +12,7 @@ use evidence::export::WithBuckets;
 use evidence::lab::{GateDocument, LabDocument, MatrixDocument};
 use evidence::manifest::{Manifest, Spike};
 use evidence::verdict::Verdict;
+use evidence::watch::WatchDocument;
 use evidence::why::WhyDocument;
 use evidence::{Error, Result};
 use lab::build::Built;
@@ -55,6 +56,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("tune-verify", schema_for!(Verified)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),
+        ("watch", schema_for!(WatchDocument)),
         ("why", schema_for!(WhyDocument)),
     ]
 }

@@ -14,4 +14,5 @@ pub mod prove;
 pub mod report;
 pub mod run;
 pub mod tune;
+pub mod watch;
 pub mod why;

@@ -8,6 +8,7 @@ mod column;
 mod comparison;
 mod doctor;
 mod lab;
+mod watch;
 mod why;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use crate::{taints, text};
 pub use comparison::comparison;
 pub use doctor::{doctor, explained};
 pub use lab::{gate, lab, matrix};
+pub use watch::watch;
 pub use why::why;
 
 /// How to write for the terminal at hand.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator watch`: its arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use machine::CpuSet;
+
+use super::OUTPUT;
+use crate::values::{cpus, duration};
+
+/// What `--help` adds.
+pub const HELP: &str = "\
+Rates come from the kernel's own counters (/proc/interrupts, /proc/softirqs,
+/proc/schedstat, /proc/stat), which anybody may read, and reading them disturbs no
+other CPU. The local timer is the tick and every other timer of a CPU.
+
+Examples:
+  isolator watch
+  isolator watch --cpus 3 --interval 200ms --count 50 --json > noise.jsonl
+  isolator watch --quiet --prometheus /var/lib/node_exporter/isolator.prom
+  isolator watch --quiet --prometheus 127.0.0.1:9750
+
+Exit status: 0 watched until Ctrl-C, the count, or a reader that has gone; 1 it
+could not be done, and one line says why.";
+
+/// `isolator watch`
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// CPUs to watch [default: the isolated ones, else all]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// Distance of two readings
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", allow_hyphen_values = true)]
+    pub interval: Duration,
+    /// End after this many intervals [default: at Ctrl-C]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub count: Option<u64>,
+    /// Name who sends IPIs to these CPUs: needs root, and traces while it lasts
+    #[arg(long)]
+    pub senders: bool,
+    /// Write a line of JSON an interval to FILE, whose name ends in .json, or to standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = OUTPUT)]
+    pub json: Option<PathBuf>,
+    /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT
+    #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
+    pub prometheus: Option<String>,
+    /// Show nothing on the terminal
+    #[arg(long, short, help_heading = OUTPUT)]
+    pub quiet: bool,
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator watch`: who interrupts the isolated CPUs now, from the kernel's counters.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use evidence::watch::{WatchDocument, Watching};
+use machine::counters::Counters;
+use machine::{CpuSet, Snapshot};
+use measure::control;
+use report::terminal::Style;
+
+use crate::args::WatchArgs;
+use crate::output::{Exit, Outcome, color_allowed, tell, terminal_moves};
+use crate::serve::Served;
+use crate::session::stop_on_signals;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Reading the counters takes a part of this on a wide machine.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// A signal waits no longer than this.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// How wide text is that goes to no terminal.
+const WIDTH: usize = 100;
+
+pub fn run(args: &WatchArgs) -> Outcome {
+    sensible(args)?;
+    let machine = machine::read(Path::new("/"));
+    let isolated = machine.isolation.set_apart();
+    let cpus = watched(args, &machine, &isolated)?;
+    let mut sinks = Sinks::open(args)?;
+    let stop = stop_on_signals()?;
+    let elsewhere = control::house_keeping(&machine, &cpus);
+    if !elsewhere.is_empty() {
+        // Where this fails it only watches from a CPU that it watches too.
+        let _ = control::stay_on(&elsewhere);
+    }
+    let read = || Counters::read(Path::new("/"), &cpus);
+    let first = read();
+    if first.is_empty() {
+        let why = first.unread().first().cloned().unwrap_or_else(|| "there are no counters".to_string());
+        return Err(format!("cannot watch {cpus}: {why}; mount /proc").into());
+    }
+    if args.cpus.is_none() && isolated.and(&cpus).is_empty() && !args.quiet {
+        tell("no CPU is isolated here: watching all; see isolator tune plan");
+    }
+    let mut watching = Watching::from(first, &isolated);
+    let (began, mut last) = (Instant::now(), Instant::now());
+    let mut due = began + args.interval;
+    for _ in 0..args.count.unwrap_or(u64::MAX) {
+        if !slept_until(due, &stop) {
+            break;
+        }
+        let (now, counters) = (Instant::now(), read());
+        let interval_ns = (now - last).as_nanos() as u64;
+        last = now;
+        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        if !sinks.take(&watching.next(counters, time, interval_ns))? {
+            break;
+        }
+        while due <= Instant::now() {
+            due += args.interval;
+        }
+    }
+    Ok(Exit::Held)
+}
+
+fn sensible(args: &WatchArgs) -> Result<()> {
+    if args.interval < SHORTEST {
+        let shortest = humantime::format_duration(SHORTEST);
+        return Err(format!("cannot watch every {:?}: reading the counters takes part of it; give --interval {shortest} or more", args.interval).into());
+    }
+    if args.count == Some(0) {
+        return Err("cannot watch 0 intervals: nothing would be told; give --count 1 or more".into());
+    }
+    if args.senders {
+        let why = "this program counts from /proc alone, which does not tell who sends";
+        return Err(format!(
+            "cannot name senders: {why}; leave --senders out, or see isolator why after a run as root"
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// The CPUs asked for; else the isolated ones, else all.
+fn watched(args: &WatchArgs, machine: &Snapshot, isolated: &CpuSet) -> Result<CpuSet> {
+    let online = machine.online();
+    if let Some(cpus) = &args.cpus {
+        let absent = cpus.without(&online);
+        if !absent.is_empty() {
+            return Err(
+                format!("cannot watch cpu {absent}: not online; choose from {online} with --cpus").into()
+            );
+        }
+        return Ok(cpus.clone());
+    }
+    let isolated = isolated.and(&online);
+    Ok(if isolated.is_empty() { online } else { isolated })
+}
+
+/// Sleeps; false where it was to stop.
+fn slept_until(due: Instant, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::SeqCst) {
+            return false;
+        }
+        match due.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => std::thread::sleep(left.min(SLICE)),
+            _ => return true,
+        }
+    }
+}
+
+/// Where each interval goes.
+struct Sinks {
+    json: Option<Box<dyn Write>>,
+    metrics: Option<Metrics>,
+    screen: Screen,
+}
+
+enum Metrics {
+    File(PathBuf),
+    Served(Served),
+}
+
+enum Screen {
+    Nothing,
+    /// One below the other.
+    Plain,
+    /// Over what was drawn before: so many lines.
+    Drawn(usize),
+}
+
+impl Sinks {
+    fn open(args: &WatchArgs) -> Result<Sinks> {
+        let on_stdout = args.json.as_deref() == Some(Path::new("-"));
+        let json: Option<Box<dyn Write>> = match &args.json {
+            None => None,
+            Some(_) if on_stdout => Some(Box::new(std::io::stdout())),
+            Some(path) => {
+                let file = File::create(path).map_err(|e| evidence::Error::io("write", path, &e))?;
+                Some(Box::new(file))
+            }
+        };
+        let metrics = match &args.prometheus {
+            None => None,
+            Some(text) => Some(match text.parse::<SocketAddr>() {
+                Ok(address) => {
+                    let served = Served::on(address, report::CONTENT_TYPE)?;
+                    tell(&format!("serving http://{}/metrics", served.at()));
+                    Metrics::Served(served)
+                }
+                Err(_) => Metrics::File(folder_of(Path::new(text))?),
+            }),
+        };
+        let screen = match std::io::stdout().is_terminal() && terminal_moves() {
+            _ if args.quiet || on_stdout => Screen::Nothing,
+            true => Screen::Drawn(0),
+            false => Screen::Plain,
+        };
+        Ok(Sinks { json, metrics, screen })
+    }
+
+    /// Hands an interval on; false where nobody reads on.
+    fn take(&mut self, document: &WatchDocument) -> Result<bool> {
+        if let Some(json) = &mut self.json {
+            let line = serde_json::to_string(document)? + "\n";
+            if !read_on(json.write_all(line.as_bytes()).and_then(|()| json.flush()))? {
+                return Ok(false);
+            }
+        }
+        match &self.metrics {
+            None => {}
+            Some(Metrics::Served(served)) => served.set(report::prometheus(document)),
+            Some(Metrics::File(path)) => {
+                evidence::writer::replace(path, report::prometheus(document).as_bytes())?;
+            }
+        }
+        self.screen.show(document)
+    }
+}
+
+impl Screen {
+    fn show(&mut self, document: &WatchDocument) -> Result<bool> {
+        let (columns, lines) = rt::thread::terminal_size(std::io::stdout())
+            .map_or((WIDTH, usize::MAX), |(columns, lines)| (columns.into(), lines.into()));
+        let text = match self {
+            Screen::Nothing => return Ok(true),
+            Screen::Plain => {
+                let style = Style { color: false, width: WIDTH };
+                report::terminal::watch(document, style, usize::MAX) + "\n"
+            }
+            Screen::Drawn(drawn) => {
+                // A line that ends in the last column would take two.
+                let style = Style { color: color_allowed(), width: columns.saturating_sub(1) };
+                let text = report::terminal::watch(document, style, lines.saturating_sub(1));
+                let up = if *drawn > 0 { format!("\r\u{1b}[{drawn}A") } else { String::new() };
+                *drawn = text.lines().count();
+                let text: String = text.lines().map(|line| format!("{line}\u{1b}[K\n")).collect();
+                format!("{up}{text}\u{1b}[J")
+            }
+        };
+        let mut stdout = std::io::stdout().lock();
+        read_on(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    }
+}
+
+/// Whether somebody reads on: a closed pipe is no error.
+fn read_on(written: std::io::Result<()>) -> Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(evidence::Error::io("write", Path::new("standard output"), &error).into()),
+    }
+}
+
+/// `path`, where its folder is there: better said at once than after an interval.
+fn folder_of(path: &Path) -> Result<PathBuf> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) if !folder.is_dir() => {
+            let why = format!("there is no folder {}", folder.display());
+            let cure = "make it, or give ADDRESS:PORT to serve the figures";
+            Err(evidence::Error::new("write", path.display(), why, cure).into())
+        }
+        _ => Ok(path.to_path_buf()),
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator watch`: what it tells of this machine's CPUs, where it tells it, how it ends, and what it refuses.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use common::*;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Short intervals, so that a test takes none.
+const SHORT: [&str; 3] = ["watch", "--interval", "50ms"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&SHORT[..], more].concat()
+}
+
+#[track_caller]
+fn ends(child: &mut Child) -> Option<i32> {
+    let mut status = None;
+    wait_for("the end of watch", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap().code()
+}
+
+#[test]
+fn every_interval_is_a_line_of_json() {
+    let folder = folder();
+    let ran = isolator(folder.path(), &with(&["--cpus", "0", "--count", "3", "--json"])).ended(0);
+    let documents: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<_> = documents.iter().map(|document| document["number"].as_u64().unwrap()).collect();
+    assert_eq!((numbers, ran.stderr.as_str()), (vec![1, 2, 3], ""));
+    let mut totals = 0;
+    for document in &documents {
+        conforms(document, "watch");
+        assert_eq!((&document["cpus"], &document["senders"]), (&Value::from("0"), &Value::Null));
+        let total =
+            document["sources"].as_array().unwrap().iter().map(|one| one["total"].as_u64().unwrap()).sum();
+        assert!(total >= totals, "a total never shrinks");
+        totals = total;
+    }
+    isolator(folder.path(), &with(&["--cpus", "0", "--count", "2", "--json", "w.json", "--quiet"])).ended(0);
+    assert_eq!(fs::read_to_string(folder.path().join("w.json")).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn anybody_may_watch() {
+    if skipped_for_lack_of_root() {
+        return;
+    }
+    let folder = folder();
+    let ran = isolator_as_nobody(folder.path(), &with(&["--cpus", "0", "--count", "1"])).ended(0);
+    assert!(ran.stdout.starts_with("cpu 0") && ran.stdout.contains("the last "), "{ran:#?}");
+}
+
+#[test]
+fn without_isolated_cpus_all_are_watched_and_that_is_said() {
+    let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    if skipped(!isolated.trim().is_empty(), "a CPU is isolated here") {
+        return;
+    }
+    let folder = folder();
+    let ran = isolator(folder.path(), &with(&["--count", "1"])).ended(0);
+    assert_eq!(ran.stderr, "no CPU is isolated here: watching all; see isolator tune plan\n");
+    assert!(ran.stdout.contains("none isolated"), "{ran:#?}");
+}
+
+#[test]
+fn a_scraper_finds_the_figures_in_a_file_that_is_always_whole() {
+    let folder = folder();
+    let args = ["--cpus", "0", "--count", "2", "--quiet", "--prometheus", "isolator.prom"];
+    let ran = isolator(folder.path(), &with(&args)).ended(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+    let text = fs::read_to_string(folder.path().join("isolator.prom")).unwrap();
+    assert!(text.contains("# TYPE isolator_interruptions_total counter\n"), "{text}");
+    assert!(text.ends_with('\n') && text.contains("isolator_watched_cpu_isolated{cpu=\"0\"} "), "{text}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[test]
+fn a_scraper_is_answered_and_a_signal_ends_it() {
+    let folder = folder();
+    let args = with(&["--cpus", "0", "--quiet", "--prometheus", "127.0.0.1:0"]);
+    let mut child = command(folder.path(), &args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().trim_start_matches("serving http://").trim_end_matches("/metrics").to_string();
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let get = || ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    wait_for("the first interval", || get().contains("isolator_watch_interval_seconds "));
+    let answer = get();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{answer}");
+    assert!(ask("GET /etc/passwd HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("\u{1}\u{2}\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(ends(&mut child), Some(0));
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_it() {
+    let folder = folder();
+    let args = with(&["--cpus", "0", "--json"]);
+    let mut child = command(folder.path(), &args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    reader.read_line(&mut String::new()).unwrap();
+    drop(reader);
+    assert_eq!(ends(&mut child), Some(0));
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused_in_one_line() {
+    let folder = folder();
+    let refused = |args: &[&str]| isolator(folder.path(), &[&["watch"], args].concat()).line();
+    let line = refused(&["--cpus", "4095"]);
+    assert!(line.starts_with("cannot watch cpu 4095: not online; choose from 0"), "{line}");
+    let line = refused(&["--interval", "0"]);
+    assert!(line.ends_with("give --interval 10ms or more"), "{line}");
+    let line = refused(&["--count", "0"]);
+    assert!(line.ends_with("give --count 1 or more"), "{line}");
+    let line = refused(&["--count", "-1"]);
+    assert!(line.starts_with("cannot use '-1' for --count: "), "{line}");
+    let line = refused(&["--prometheus", "nowhere/isolator.prom"]);
+    assert!(line.starts_with("cannot write nowhere/isolator.prom: there is no folder nowhere"), "{line}");
+    let line = refused(&["--json", "nowhere/w.json"]);
+    assert!(line.starts_with("cannot write nowhere/w.json: "), "{line}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let line = refused(&["--prometheus", &address]);
+    assert!(line.starts_with(&format!("cannot serve on {address}: address already in use")), "{line}");
+}

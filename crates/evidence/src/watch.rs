@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator watch`: who interrupts CPUs now. Readings of the kernel's counters in, a document an interval out.
+
+use std::collections::BTreeMap;
+
+use machine::CpuSet;
+use machine::counters::{Counters, Source};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{Kind, Sender};
+use crate::manifest::SCHEMA_VERSION;
+
+/// One line of `isolator watch --json`: an interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchDocument {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Which interval it is, from 1.
+    pub number: u64,
+    /// When the interval ended, RFC 3339 in UTC.
+    pub time: String,
+    /// How long it was.
+    pub interval_ns: u64,
+    /// The watched CPUs that are online.
+    pub cpus: CpuSet,
+    /// Those of them that are isolated.
+    pub isolated: CpuSet,
+    /// What interrupted them since the watch began, by CPU and then by how often.
+    pub sources: Vec<Interrupter>,
+    /// Who sent their IPIs in the interval, the most first; absent where senders are not watched.
+    pub senders: Option<Vec<SentRate>>,
+    /// What cannot be read or seen.
+    pub could_not_see: Vec<String>,
+}
+
+/// What interrupts one CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interrupter {
+    /// The CPU.
+    pub cpu: u32,
+    /// The kind of cause.
+    pub kind: Kind,
+    /// Which one: `45 nvme0q3`, `reschedule`, `NET_RX`.
+    pub name: String,
+    /// How often in the interval.
+    pub count: u64,
+    /// The same in a second.
+    pub per_second: f64,
+    /// How often since the watch began.
+    pub total: u64,
+}
+
+/// How often one sender sent IPIs to a CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SentRate {
+    /// The CPU that was interrupted.
+    pub cpu: u32,
+    /// Which IPI.
+    pub name: String,
+    /// Who sent it.
+    pub sender: Sender,
+    /// How often in the interval.
+    pub count: u64,
+    /// The same in a second.
+    pub per_second: f64,
+}
+
+/// A watch over CPUs: what grew since it began.
+#[derive(Debug)]
+pub struct Watching {
+    isolated: CpuSet,
+    last: Counters,
+    totals: BTreeMap<(u32, Source), u64>,
+    number: u64,
+}
+
+impl Watching {
+    /// Begins with a first reading; `isolated` are the machine's isolated CPUs.
+    pub fn from(first: Counters, isolated: &CpuSet) -> Watching {
+        Watching { isolated: isolated.clone(), last: first, totals: BTreeMap::new(), number: 0 }
+    }
+
+    /// What happened since the reading before, `interval_ns` ago.
+    pub fn next(&mut self, now: Counters, time: String, interval_ns: u64) -> WatchDocument {
+        self.number += 1;
+        let mut counts = BTreeMap::new();
+        for one in now.since(&self.last) {
+            counts.insert((one.cpu, one.source), one.count);
+        }
+        for (key, count) in &counts {
+            let total = self.totals.entry(key.clone()).or_default();
+            *total = total.saturating_add(*count);
+        }
+        let seconds = interval_ns.max(1) as f64 / 1e9;
+        let one = |(key, total): (&(u32, Source), &u64)| {
+            let count = counts.get(key).copied().unwrap_or(0);
+            Interrupter {
+                cpu: key.0,
+                kind: key.1.class.into(),
+                name: key.1.name.clone(),
+                count,
+                per_second: count as f64 / seconds,
+                total: *total,
+            }
+        };
+        let mut sources: Vec<_> = self.totals.iter().map(one).collect();
+        sources.sort_by_key(|one| (one.cpu, u64::MAX - one.total));
+        let cpus = now.cpus().clone();
+        let could_not_see = now.unread().to_vec();
+        self.last = now;
+        WatchDocument {
+            schema_version: SCHEMA_VERSION,
+            number: self.number,
+            time,
+            interval_ns,
+            isolated: cpus.and(&self.isolated),
+            cpus,
+            sources,
+            senders: None,
+            could_not_see,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(disk: u64, tick: u64) -> Counters {
+        let text =
+            format!("CPU0 CPU1\n 45: 9 {disk} x 1-edge nvme0q3\nLOC: 9 {tick} Local timer interrupts\n");
+        Counters::parse([&text, "", "", ""], &CpuSet::from_iter([1]))
+    }
+
+    #[test]
+    fn what_came_once_stays_in_sight_with_its_total() {
+        let mut watching = Watching::from(counters(7, 100), &CpuSet::from_iter([1, 5]));
+        let first = watching.next(counters(8, 350), "t".into(), 500_000_000);
+        let second = watching.next(counters(8, 600), "t".into(), 1_000_000_000);
+        let told = |document: &WatchDocument| -> Vec<(String, u64, f64, u64)> {
+            let one = |one: &Interrupter| (one.name.clone(), one.count, one.per_second, one.total);
+            document.sources.iter().map(one).collect()
+        };
+        assert_eq!(told(&first), [("local timer".into(), 250, 500.0, 250), ("45 nvme0q3".into(), 1, 2.0, 1)]);
+        assert_eq!(
+            told(&second),
+            [("local timer".into(), 250, 250.0, 500), ("45 nvme0q3".into(), 0, 0.0, 1)]
+        );
+        assert_eq!(
+            (second.number, second.cpus.to_string(), second.isolated.to_string()),
+            (2, "1".into(), "1".into())
+        );
+    }
+}
