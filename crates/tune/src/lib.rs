@@ -8,6 +8,7 @@
 pub mod boot;
 pub mod change;
 pub mod error;
+pub mod measure;
 pub mod plan;
 pub mod runtime;
 pub mod system;

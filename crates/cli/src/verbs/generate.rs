@@ -17,6 +17,7 @@ use evidence::{Error, Result};
 use lab::build::Built;
 use schemars::{Schema, schema_for};
 use tune::change::{Applied, RolledBack, Status};
+use tune::measure::Measured;
 use tune::plan::Answer;
 use tune::task::{Listed, Set};
 use tune::verify::Verified;
@@ -55,6 +56,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("task-list", schema_for!(Listed)),
         ("task-set", schema_for!(Set)),
         ("tune-apply", schema_for!(Applied)),
+        ("tune-measure", schema_for!(Measured)),
         ("tune-plan", schema_for!(Answer)),
         ("tune-verify", schema_for!(Verified)),
         ("tune-rollback", schema_for!(RolledBack)),

@@ -5,6 +5,7 @@ pub mod apply;
 pub mod confirm;
 pub mod guest;
 mod here;
+mod measure;
 pub mod plan;
 pub mod rollback;
 pub mod status;
@@ -21,5 +22,6 @@ pub fn run(verb: TuneVerb) -> Outcome {
         TuneVerb::Confirm(args) => confirm::run(&args),
         TuneVerb::Status(args) => status::run(&args),
         TuneVerb::Rollback(args) => rollback::run(&args),
+        TuneVerb::Measure(args) => measure::run(&args),
     }
 }
