@@ -23,6 +23,7 @@ mod measure;
 mod prove;
 mod report;
 mod run;
+mod task;
 mod tune;
 mod watch;
 mod why;
@@ -42,7 +43,11 @@ pub use self::measure::MeasureArgs;
 pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
-pub use self::tune::{ProfileName, TunePlanArgs, TuneVerb, TuneVerifyArgs, TuneWanted};
+pub use self::task::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
+pub use self::tune::{
+    ProfileName, TuneApplyArgs, TuneHereArgs, TuneMeasureArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb,
+    TuneVerifyArgs, TuneWanted,
+};
 pub use self::watch::WatchArgs;
 pub use self::why::WhyArgs;
 
@@ -110,6 +115,9 @@ pub enum Verb {
     /// What on this machine stands between a program and its deadline? Looks, and changes nothing
     #[command(after_help = doctor::HELP)]
     Doctor(DoctorArgs),
+    /// Policy, priority and CPUs of any task, its threads and children, and of interrupts' threads
+    #[command(subcommand, after_help = task::HELP)]
+    Task(TaskVerb),
     /// Plans what to change on a machine for a deadline, does it, checks it and takes it back
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),

@@ -77,6 +77,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Kernel(args) => verbs::kernel::run(&args),
         Verb::Run(args) => verbs::run::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
+        Verb::Task(verb) => verbs::task::run(verb),
         Verb::Tune(verb) => verbs::tune::run(verb),
         Verb::Generate(args) => verbs::generate::run(&args),
     }

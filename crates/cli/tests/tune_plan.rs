@@ -177,3 +177,9 @@ fn a_plan_is_verified_on_the_machine_that_it_was_made_for() {
             .contains("none was applied here; give the file that tune plan --json wrote")
     );
 }
+
+#[test]
+fn too_few_rounds_are_refused_before_anything_is_touched() {
+    isolator(folder().path(), &["tune", "measure", "--rounds", "5"])
+        .refused("cannot measure the knobs: 5 rounds give no interval at 95 %; ask for 6 or more");
+}

@@ -5,6 +5,14 @@
 //! that writes reads the previous value first, reads back what it wrote, and can be undone.
 #![forbid(unsafe_code)]
 
+pub mod boot;
+pub mod change;
+pub mod error;
+pub mod measure;
 pub mod plan;
+pub mod runtime;
+pub mod system;
+pub mod task;
 mod text;
+pub mod transaction;
 pub mod verify;

@@ -17,7 +17,10 @@ use evidence::why::WhyDocument;
 use evidence::{Error, Result};
 use lab::build::Built;
 use schemars::{Schema, schema_for};
+use tune::change::{Applied, RolledBack, Status};
+use tune::measure::Measured;
 use tune::plan::Answer;
+use tune::task::{Listed, Set};
 use tune::verify::Verified;
 
 use crate::args::{Cli, GenerateArgs};
@@ -52,8 +55,14 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
+        ("task-list", schema_for!(Listed)),
+        ("task-set", schema_for!(Set)),
+        ("tune-apply", schema_for!(Applied)),
+        ("tune-measure", schema_for!(Measured)),
         ("tune-plan", schema_for!(Answer)),
         ("tune-verify", schema_for!(Verified)),
+        ("tune-rollback", schema_for!(RolledBack)),
+        ("tune-status", schema_for!(Status)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),
         ("watch", schema_for!(WatchDocument)),

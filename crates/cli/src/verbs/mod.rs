@@ -13,6 +13,7 @@ pub mod measure;
 pub mod prove;
 pub mod report;
 pub mod run;
+pub mod task;
 pub mod tune;
 pub mod watch;
 pub mod why;
