@@ -5,6 +5,11 @@
 //! that writes reads the previous value first, reads back what it wrote, and can be undone.
 #![forbid(unsafe_code)]
 
+pub mod boot;
+pub mod error;
 pub mod plan;
+pub mod runtime;
+pub mod system;
 mod text;
+pub mod transaction;
 pub mod verify;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How words come into the boot line, loader by loader.
+//!
+//! [`first`] is what `apply` does: a trial where the loader can boot an entry once and then forget it, and otherwise a
+//! lasting change that leaves another entry to boot untouched. [`lasting`] is what `confirm` does after a trial that
+//! held. Where neither is safe there are instructions, and nothing is changed.
+//!
+//! We write the files of entries ourselves, under the record, rather than call the tools that do (`grubby`,
+//! `grub-reboot`, `grub-set-default`): those write several files one after the other and cannot take it back. A menu
+//! that only a generator can make is printed by that generator, judged, and put in place by us.
+
+use machine::Boot;
+use machine::boot::Loader;
+use machine::boot::line;
+
+mod bls;
+mod extlinux;
+mod grub;
+pub mod guard;
+mod ostree;
+mod pi;
+mod systemd_boot;
+#[cfg(test)]
+mod tests;
+mod uboot;
+
+use crate::error::{Error, Result};
+use crate::system::System;
+use crate::transaction::files::Kept;
+use crate::transaction::{Own, Step};
+
+/// What is to come into the boot line of which machine.
+#[derive(Debug, Clone)]
+pub struct Asked<'a> {
+    /// What boots it.
+    pub boot: &'a Boot,
+    /// The words.
+    pub words: &'a [String],
+    /// The release of the kernel that runs.
+    pub release: Option<&'a str>,
+    /// Whether that kernel is PREEMPT_RT, which switches EFI's variables off.
+    pub real_time: bool,
+}
+
+/// How words come into the boot line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// An entry that is booted once.
+    Trial {
+        /// What to do.
+        steps: Vec<Step>,
+        /// The command that starts it.
+        start: String,
+    },
+    /// Every next boot.
+    Lasting {
+        /// What to do.
+        steps: Vec<Step>,
+        /// What still boots where this does not.
+        fallback: String,
+    },
+    /// What a person has to do.
+    Instructions {
+        /// Why we do not.
+        why: String,
+        /// The steps.
+        lines: Vec<String>,
+    },
+}
+
+/// The id of an entry that is tried.
+pub const TRIAL: &str = "isolator-trial";
+
+/// What `apply` does.
+pub fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    guard::words(asked)?;
+    guard::duplicates(asked)?;
+    guard::bootable(system, asked)?;
+    match asked.boot.loader {
+        Loader::GrubDebian => grub::first(system, asked),
+        Loader::GrubBls => bls::first(system, asked),
+        Loader::L4tExtlinux => extlinux::lasting(system, asked),
+        Loader::SystemdBoot => systemd_boot::first(system, asked),
+        Loader::RaspberryPi => pi::first(system, asked),
+        Loader::UBoot => uboot::lasting(system, asked),
+        Loader::Ostree => ostree::lasting(system, asked),
+        Loader::Grub | Loader::Extlinux | Loader::UnifiedKernelImage | Loader::Unknown => {
+            Ok(by_hand(system, asked))
+        }
+    }
+}
+
+/// What `confirm` does after a trial that held.
+pub fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    guard::words(asked)?;
+    guard::duplicates(asked)?;
+    match asked.boot.loader {
+        Loader::GrubDebian => grub::lasting(system, asked),
+        Loader::GrubBls => bls::lasting(system, asked, true),
+        Loader::SystemdBoot => systemd_boot::lasting(system, asked, true),
+        Loader::RaspberryPi => pi::lasting(system, asked),
+        _ => first(system, asked),
+    }
+}
+
+/// A file that is changed, if it is: what is there is kept.
+fn file(system: &dyn System, path: &str, own: Own, change: impl FnOnce(&str) -> String) -> Result<Step> {
+    let old = Kept::of(system, path)?;
+    let text = change(old.as_ref().map_or("", |kept| kept.text.as_str()));
+    let new = Some(Kept::new(&text, old.as_ref()));
+    Ok(Step::File { path: path.to_string(), old, new, own })
+}
+
+/// Words added to the first line of `text`; what follows stays.
+fn first_line_with(text: &str, words: &[String]) -> String {
+    let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
+    line::with_words(first, words) + rest
+}
+
+fn text(system: &dyn System, path: &str) -> Result<String> {
+    crate::system::text(system, path).map_err(|error| Error::io("read", path, &error))
+}
+
+fn by_hand(system: &mut dyn System, asked: &Asked<'_>) -> Way {
+    let words = asked.words.join(" ");
+    let folder = &asked.boot.folder;
+    let (why, lines) = match asked.boot.loader {
+        Loader::Grub => (
+            "this GRUB reads no drop-in files, and /etc/default/grub belongs to you".to_string(),
+            vec![
+                format!("add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {words}"),
+                format!("run: grub-mkconfig -o {folder}/grub.cfg"),
+            ],
+        ),
+        Loader::Extlinux => {
+            let debian = system.stat("/etc/default/u-boot").is_ok();
+            let mut lines = vec![format!("add to the append line of {folder}/extlinux.conf: {words}")];
+            if debian {
+                lines = vec![
+                    format!("add to U_BOOT_PARAMETERS in /etc/default/u-boot: {words}"),
+                    "run: u-boot-update".to_string(),
+                ];
+            }
+            ("extlinux boots nothing only once, and this file is made by another program".to_string(), lines)
+        }
+        Loader::UnifiedKernelImage => (
+            "the boot line is within a kernel image, which may be signed".to_string(),
+            vec![
+                format!("add to /etc/kernel/cmdline: {words}"),
+                "make the image anew with the tool that made it: ukify, mkinitcpio -P, dracut -f or kernel-install".to_string(),
+            ],
+        ),
+        _ => (
+            "no boot loader that is known was found".to_string(),
+            vec![format!("add to the kernel's boot line: {words}")],
+        ),
+    };
+    let mut lines = lines;
+    lines.push("reboot, then run: isolator tune verify".to_string());
+    Way::Instructions { why, lines }
+}

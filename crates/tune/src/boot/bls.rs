@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! GRUB with an entry per file: Fedora, RHEL and their kin.
+//!
+//! Trial: one more entry, a copy of the default, named as rescue entries are, so that it is never the newest; armed by
+//! `next_entry`. Lasting: the options of every entry but those for repair, or the variable `kernelopts` where entries
+//! use it (RHEL 8); and what the next kernel will get, `/etc/kernel/cmdline` and `/etc/default/grub`.
+
+use machine::boot::bls::EntryFile;
+use machine::boot::grub::Environment;
+use machine::boot::line::with_words;
+
+use super::{Asked, TRIAL, Way, file, first_line_with, grub, text};
+use crate::error::{Error, Result};
+use crate::system::System;
+use crate::transaction::files::Kept;
+use crate::transaction::own::with_block;
+use crate::transaction::{Own, Step};
+
+const ENTRIES: &str = "/boot/loader/entries";
+
+pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    if system.stat("/etc/zipl.conf").is_ok() {
+        let words = asked.words.join(" ");
+        return Ok(Way::Instructions {
+            why: "this machine boots by zipl, which keeps a copy of the entries".into(),
+            lines: vec![
+                format!("run: grubby --update-kernel=ALL --args=\"{words}\" && zipl"),
+                "reboot".into(),
+            ],
+        });
+    }
+    let Some(default) = asked.boot.default_entry() else {
+        return Err(Error::new(
+            "change the boot line",
+            format!("{ENTRIES} has no entry"),
+            "install a kernel",
+        ));
+    };
+    let machine = default.id.split('-').next().filter(|id| id.len() == 32).unwrap_or("isolator");
+    let id = format!("{machine}-0-{TRIAL}");
+    if let Some(arm) = grub::arm(system, &format!("{}/grubenv", asked.boot.folder), &id)? {
+        let mut copy = EntryFile::read(&text(system, &default.file)?);
+        copy.set("title", "Isolator trial");
+        copy.set("version", &format!("0-{TRIAL}"));
+        copy.add_options(asked.words);
+        let entry = file(system, &format!("{ENTRIES}/{id}.conf"), Own::Whole, |_| copy.text())?;
+        return Ok(Way::Trial { steps: vec![entry, arm], start: "reboot".into() });
+    }
+    lasting(system, asked, false)
+}
+
+pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>, tried: bool) -> Result<Way> {
+    let rescue = asked.boot.entries.iter().find(|entry| entry.recovery);
+    if rescue.is_none() && !tried {
+        return Err(Error::new(
+            "change the boot line",
+            "GRUB cannot boot an entry only once here, and there is no rescue entry to fall back to",
+            "install dracut-config-rescue and run: kernel-install add $(uname -r) /lib/modules/$(uname -r)/vmlinuz",
+        ));
+    }
+    let words = asked.words.to_vec();
+    let mut steps = Vec::new();
+    let mut by_variable = false;
+    for entry in asked.boot.entries.iter().filter(|entry| !entry.recovery && !entry.id.ends_with(TRIAL)) {
+        let mut changed = EntryFile::read(&text(system, &entry.file)?);
+        if changed.options().contains("$kernelopts") {
+            by_variable = true;
+            continue;
+        }
+        changed.add_options(&words);
+        let own = Own::Options { words: words.clone() };
+        steps.push(file(system, &entry.file, own, |_| changed.text())?);
+    }
+    if by_variable {
+        let path = format!("{}/grubenv", asked.boot.folder);
+        let old = Kept::of(system, &path)?;
+        let block = old.as_ref().and_then(|old| Environment::read(&old.text));
+        let new = block.and_then(|mut block| {
+            let longer = with_words(block.get("kernelopts")?, &words);
+            block.set("kernelopts", Some(&longer));
+            block.text()
+        });
+        let Some(new) = new else {
+            let why = "it has no kernelopts, or no room for more";
+            return Err(Error::new(format!("change {path}"), why, "run: grub2-mkconfig -o /etc/grub2.cfg"));
+        };
+        let own = Own::VariableWords { name: "kernelopts".into(), words: words.clone() };
+        steps.push(Step::File { new: Some(Kept::new(&new, old.as_ref())), path, old, own });
+    }
+    // What the next kernel gets.
+    if system.stat("/etc/kernel/cmdline").is_ok() {
+        let own = Own::Line { words: words.clone() };
+        steps.push(file(system, "/etc/kernel/cmdline", own, |text| first_line_with(text, &words))?);
+    }
+    if system.stat("/etc/default/grub").is_ok() {
+        let block = format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {}\"", words.join(" "));
+        steps.push(file(system, "/etc/default/grub", Own::Block, |text| with_block(text, &block))?);
+    }
+    let fallback =
+        rescue.map_or("no other entry".to_string(), |entry| format!("the entry '{}'", entry.title));
+    Ok(Way::Lasting { steps, fallback })
+}

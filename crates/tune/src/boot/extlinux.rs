@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! extlinux.conf on NVIDIA Jetson: one more label, a copy of the default with our words; no label that was there
+//! changes. Nothing boots only once here, so the menu must be shown long enough to choose the old one.
+
+use machine::boot::extlinux::{Extlinux, MAX_LABELS};
+use machine::boot::line::with_words;
+
+use super::{Asked, Way, text};
+use crate::error::{Error, Result};
+use crate::system::System;
+use crate::transaction::files::Kept;
+use crate::transaction::{Own, Step};
+
+const LABEL: &str = "isolator";
+/// Tenths of a second for which the menu is shown.
+const MENU: u32 = 30;
+
+pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    let path = format!("{}/extlinux.conf", asked.boot.folder);
+    let refuse = |why: &str, cure: &str| Err(Error::new(format!("add a label to {path}"), why, cure));
+    let mut file = Extlinux::read(&text(system, &path)?);
+    let Some(entry) = asked.boot.default_entry() else {
+        return refuse("it has no label to copy", "restore it");
+    };
+    let labels: Vec<&str> = file.labels().collect();
+    if labels.contains(&LABEL) {
+        return refuse(
+            "it has a label `isolator` already",
+            "remove that label, or run isolator tune rollback",
+        );
+    }
+    if labels.len() >= MAX_LABELS {
+        return refuse("it has ten labels, and the loader reads no more", "remove one that is not needed");
+    }
+    if !entry.options.split_whitespace().any(|word| word.starts_with("root=")) {
+        return refuse("the line of its default label names no root=", "restore it");
+    }
+    let default = entry.id.clone();
+    file.add_copy(&default, LABEL, "Isolator", &with_words(&entry.options, asked.words));
+    file.set_default(LABEL);
+    if file.timeout() < MENU {
+        file.set_timeout(MENU);
+    }
+    let old = Kept::of(system, &path)?;
+    let new = Some(Kept::new(&file.text(), old.as_ref()));
+    let own = Own::Label { name: LABEL.into(), default: Some(default.clone()) };
+    let fallback = format!("the label '{default}', chosen in the menu on the serial or HDMI console");
+    Ok(Way::Lasting { steps: vec![Step::File { path, old, new, own }], fallback })
+}

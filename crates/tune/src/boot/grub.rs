@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! GRUB on Debian and Ubuntu.
+//!
+//! Trial: a copy of the default entry in `custom.cfg`, which the generated menu sources, and `next_entry` in GRUB's
+//! block of variables, which GRUB clears before it boots. Lasting: a drop-in of `/etc/default/grub.d` for
+//! `GRUB_CMDLINE_LINUX_DEFAULT`, which entries for repair do not get, and the menu made anew.
+
+use machine::boot::grub::{self, Environment, MenuEntry};
+use machine::boot::line::with_words;
+
+use super::{Asked, TRIAL, Way, file, guard, text};
+use crate::error::{Error, Result};
+use crate::system::System;
+use crate::transaction::files::Kept;
+use crate::transaction::own::with_block;
+use crate::transaction::{Own, Step};
+
+/// The drop-in; its number lets it come after those that set the line anew, as cloud images do.
+pub(crate) const DROP_IN: &str = "/etc/default/grub.d/99-isolator.cfg";
+
+pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    let folder = &asked.boot.folder;
+    let menu_path = format!("{folder}/grub.cfg");
+    let menu = text(system, &menu_path)?;
+    let entries = grub::menu(&menu, &menu_path);
+    let default = default_of(asked, &entries)?;
+    let once = menu.contains("next_entry") && menu.contains("custom.cfg");
+    let variables = format!("{folder}/grubenv");
+    if let Some(arm) = arm(system, &variables, TRIAL)?.filter(|_| once) {
+        let copy = copy_of(default, asked.words);
+        let custom =
+            file(system, &format!("{folder}/custom.cfg"), Own::Block, |text| with_block(text, &copy))?;
+        return Ok(Way::Trial { steps: vec![custom, arm], start: "reboot".into() });
+    }
+    let Some(fallback) = entries.iter().find(|entry| entry.entry.recovery) else {
+        return Err(Error::new(
+            "change the boot line",
+            "GRUB cannot boot an entry only once here, and the menu has no entry for repair to fall back to",
+            "take GRUB_DISABLE_RECOVERY out of /etc/default/grub and run update-grub",
+        ));
+    };
+    let fallback = format!("the entry '{}'", fallback.entry.title);
+    match lasting(system, asked)? {
+        Way::Lasting { steps, .. } => Ok(Way::Lasting { steps, fallback }),
+        other => Ok(other),
+    }
+}
+
+pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    let menu = format!("{}/grub.cfg", asked.boot.folder);
+    let own = "# Made by `isolator tune`; `isolator tune rollback` takes it away again.\n";
+    let line =
+        format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {}\"\n", asked.words.join(" "));
+    let mut steps = Vec::new();
+    let drop_ins = crate::system::folder(DROP_IN);
+    if system.stat(drop_ins).is_err() {
+        steps.push(Step::Folder { path: drop_ins.into() });
+    }
+    steps.push(file(system, DROP_IN, Own::Whole, |_| format!("{own}{line}"))?);
+    steps.push(Step::Generated {
+        command: vec!["grub-mkconfig".into()],
+        old: Kept::of(system, &menu)?,
+        path: menu,
+        new: None,
+        words: asked.words.to_vec(),
+    });
+    Ok(Way::Lasting { steps, fallback: "the entries for repair".into() })
+}
+
+fn default_of<'a, 'b>(asked: &Asked<'_>, entries: &'a [MenuEntry<'b>]) -> Result<&'a MenuEntry<'b>> {
+    let default = asked.boot.default_entry();
+    let found = entries.iter().find(|entry| default.is_some_and(|default| default.id == entry.entry.id));
+    found.filter(|entry| entry.entry.kernel.is_some()).ok_or_else(|| {
+        Error::new(
+            format!("find the entry that {} boots", asked.boot.folder),
+            "GRUB_DEFAULT names none that boots Linux",
+            "run update-grub, or set GRUB_DEFAULT=0 in /etc/default/grub",
+        )
+    })
+}
+
+/// A copy of an entry under our id, with our words in its line.
+fn copy_of(entry: &MenuEntry<'_>, words: &[String]) -> String {
+    let boots = |statement: &str| {
+        let rest = ["linux16", "linuxefi", "linux"].iter().find_map(|key| statement.strip_prefix(key));
+        rest.is_some_and(|rest| rest.starts_with([' ', '\t']))
+    };
+    let mut copy = String::new();
+    for (number, line) in entry.block.lines().enumerate() {
+        let line = match number {
+            0 => format!("menuentry 'Isolator trial' $menuentry_id_option '{TRIAL}' {{"),
+            _ if boots(line.trim_start()) => with_words(line, words),
+            _ => line.to_string(),
+        };
+        copy.push_str(&line);
+        copy.push('\n');
+    }
+    copy
+}
+
+/// The block of variables with `entry` armed for one boot; none where GRUB could not clear it again.
+pub(super) fn arm(system: &dyn System, path: &str, entry: &str) -> Result<Option<Step>> {
+    let Some(old) = Kept::of(system, path)? else { return Ok(None) };
+    let real = system.real_path(path).unwrap_or_else(|_| path.to_string());
+    let Some(mut block) = Environment::read(&old.text).filter(|_| guard::loader_can_write(system, &real))
+    else {
+        return Ok(None);
+    };
+    if block.get("next_entry").is_some_and(|armed| !armed.is_empty() && armed != entry) {
+        return Err(Error::new(
+            format!("arm an entry in {path}"),
+            "another one is armed for the next boot",
+            "boot that first, or run: grub-editenv - unset next_entry",
+        ));
+    }
+    block.set("next_entry", Some(entry));
+    let own = Own::Variable { name: "next_entry".into(), value: entry.into() };
+    let new = block.text().map(|text| Kept::new(&text, Some(&old)));
+    Ok(new.map(|new| Step::File { path: path.into(), old: Some(old), new: Some(new), own }))
+}

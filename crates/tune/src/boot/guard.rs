@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What must hold before a boot file is touched: words that every loader reads alike, no second owner of a parameter,
+//! a line that fits, and an entry whose kernel, initial RAM disk and root driver are there.
+
+use machine::boot::{Entry, Loader, line};
+
+use super::Asked;
+use crate::error::{Error, Result};
+use crate::system::{self, System, folder};
+
+/// Words that no loader, generator or shell reads in a way of its own.
+pub(super) fn words(asked: &Asked<'_>) -> Result<()> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.,=:+/@%".contains(letter);
+    match asked.words.iter().find(|word| word.is_empty() || !word.chars().all(plain) || word.starts_with('-'))
+    {
+        Some(word) => Err(Error::new(
+            format!("put '{word}' into the boot line"),
+            "boot loaders read such letters in different ways",
+            "set it by hand",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What stands in a line already under a name of ours, and is not ours.
+pub fn foreign<'a>(options: &'a str, words: &[String]) -> Vec<&'a str> {
+    let ours = |name: &str| words.iter().any(|word| line::Word::new(word).is(name));
+    line::kernel_words(options).filter(|word| ours(word.name)).map(|word| word.raw).collect()
+}
+
+/// No parameter of ours stands in the line already, no `root=` stands twice, and the longer line still fits.
+pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
+    let boot = asked.boot;
+    let Some(entry) = boot.default_entry() else { return Ok(()) };
+    let mut found: Vec<String> =
+        foreign(&entry.options, asked.words).iter().map(|raw| format!("{raw} in {}", entry.file)).collect();
+    for source in &boot.sources {
+        let line = source.line.as_deref().unwrap_or_default();
+        let file = &source.file;
+        let place = source.variable.as_ref().map_or(file.clone(), |name| format!("{name} of {file}"));
+        found.extend(foreign(line, asked.words).iter().map(|raw| format!("{raw} in {place}")));
+    }
+    if !found.is_empty() {
+        return Err(Error::new(
+            "add to the boot line",
+            format!("somebody else sets the same: {}", found.join(", ")),
+            "take that out first, or roll back what set it, and plan again",
+        ));
+    }
+    if line::kernel_words(&entry.options).filter(|word| word.is("root")).count() > 1 {
+        return Err(Error::new(
+            format!("copy the entry '{}'", entry.title),
+            format!("root= stands twice in {}", entry.file),
+            "leave one of them",
+        ));
+    }
+    // COMMAND_LINE_SIZE is 2048 on x86 and arm64 and 1024 on arm and riscv; firmware adds up to 256.
+    let long = entry.options.len() + asked.words.iter().map(|word| word.len() + 1).sum::<usize>();
+    let limit = if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) { 2048 } else { 1024 };
+    if long + 256 > limit {
+        return Err(Error::new(
+            "add to the boot line",
+            format!("it would have {long} bytes, and the kernel reads {limit} with those of the firmware"),
+            "take out what is not needed",
+        ));
+    }
+    Ok(())
+}
+
+/// The entry that is copied or changed boots: its kernel and initial RAM disks exist, and the driver of the root
+/// device is in one of them.
+pub(super) fn bootable(system: &dyn System, asked: &Asked<'_>) -> Result<()> {
+    // ostree looks after its deployments; the others name no files that we could find.
+    if matches!(asked.boot.loader, Loader::Ostree | Loader::UBoot | Loader::RaspberryPi) {
+        return Ok(());
+    }
+    let Some(entry) = asked.boot.default_entry() else { return Ok(()) };
+    let what = || format!("use the entry '{}' of {}", entry.title, entry.file);
+    for path in entry.kernel.iter().chain(&entry.initrd).filter(|path| !path.contains(['$', '('])) {
+        if find(system, asked, path).is_none() {
+            let cure = "install that kernel again, or make its initial RAM disk (update-initramfs, dracut)";
+            return Err(Error::new(what(), format!("{path} is not there"), cure));
+        }
+    }
+    let Some(version) = version(entry) else { return Ok(()) };
+    // What runs has found its root.
+    if Some(version.as_str()) == asked.release {
+        return Ok(());
+    }
+    let modules = format!("/lib/modules/{version}");
+    let made = entry.initrd.iter().filter_map(|path| find(system, asked, path));
+    let made = made.filter_map(|path| system.stat(&path).ok()).map(|stat| stat.changed_s).min();
+    match (made, system.stat(&format!("{modules}/modules.dep"))) {
+        (Some(made), Ok(dep)) if made < dep.changed_s => Err(Error::new(
+            what(),
+            format!("its initial RAM disk is older than {modules}"),
+            format!("make it anew: update-initramfs -u -k {version}, or dracut -f --kver {version}"),
+        )),
+        (None, _) => {
+            let built_in = system::text(system, &format!("{modules}/modules.builtin")).unwrap_or_default();
+            match root_driver(system) {
+                Some(driver) if !built_in.contains(&format!("/{driver}.ko")) => Err(Error::new(
+                    what(),
+                    format!(
+                        "it has no initial RAM disk, and {driver}, which drives the root device, is a module"
+                    ),
+                    format!("make one: update-initramfs -c -k {version}"),
+                )),
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a path that a loader names lies on this machine.
+fn find(system: &dyn System, asked: &Asked<'_>, path: &str) -> Option<String> {
+    let partition = asked.boot.folder.trim_end_matches("/loader");
+    let names = [path.to_string(), format!("/boot{path}"), format!("{partition}{path}")];
+    names.into_iter().find(|name| system.stat(name).is_ok())
+}
+
+/// The kernel release that an entry boots, as far as its name says it.
+fn version(entry: &Entry) -> Option<String> {
+    let name = entry.kernel.as_deref()?.rsplit('/').next()?;
+    let version = name.strip_prefix("vmlinuz-").or_else(|| name.strip_prefix("Image-"))?;
+    Some(version.to_string())
+}
+
+/// The module that drives the root device, by its name; none where the kernel does not say.
+fn root_driver(system: &dyn System) -> Option<String> {
+    let mounts = system::text(system, "/proc/self/mountinfo").ok()?;
+    let number = mounts.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        (fields.get(4) == Some(&"/")).then(|| fields.get(2).map(|number| number.to_string())).flatten()
+    })?;
+    let device = system.real_path(&format!("/sys/dev/block/{number}")).ok()?;
+    let mut at = device.as_str();
+    while at.len() > "/sys/devices".len() {
+        if let Ok(module) = system.real_path(&format!("{at}/driver/module")) {
+            return module.rsplit('/').next().map(str::to_string);
+        }
+        at = folder(at);
+    }
+    None
+}
+
+/// Whether the loader can write to the file system that holds `path`: GRUB writes neither through LVM, RAID and
+/// encryption nor to file systems that copy on write. Then a variable for one boot would be one for every boot.
+pub(super) fn loader_can_write(system: &dyn System, path: &str) -> bool {
+    let mounts = system::text(system, "/proc/self/mounts").or_else(|_| system::text(system, "/proc/mounts"));
+    let Ok(mounts) = mounts else { return false };
+    let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    let holds = |mount: &str| mount == "/" || path.strip_prefix(mount).is_some_and(below);
+    let fields =
+        mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|fields| fields.len() > 2);
+    let best = fields.filter(|fields| holds(fields[1])).max_by_key(|fields| fields[1].len());
+    best.is_some_and(|fields| {
+        let mapped = ["/dev/mapper/", "/dev/md", "/dev/dm-"].iter().any(|start| fields[0].starts_with(start));
+        fields[0].starts_with("/dev/")
+            && !mapped
+            && matches!(fields[2], "ext2" | "ext3" | "ext4" | "vfat" | "xfs")
+    })
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ostree: `rpm-ostree kargs` makes a new deployment, and the one that runs stays in the menu.
+
+use super::{Asked, Way};
+use crate::error::{Error, Result};
+use crate::system::System;
+use crate::transaction::Step;
+
+pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    if system.stat("/etc/machine-config-daemon").is_ok() {
+        return Err(Error::new(
+            "change the boot line",
+            "OpenShift's MachineConfig owns it",
+            "set kernelArguments in a MachineConfig or a PerformanceProfile",
+        ));
+    }
+    if system.stat("/usr/bin/rpm-ostree").is_err() {
+        return Ok(Way::Instructions {
+            why: "rpm-ostree is not installed".into(),
+            lines: vec![format!(
+                "add kernel arguments with the tool of this image: {}",
+                asked.words.join(" ")
+            )],
+        });
+    }
+    let kargs = |option: &str| {
+        let head = ["rpm-ostree", "kargs"].map(String::from).into_iter();
+        head.chain(asked.words.iter().map(|word| format!("{option}={word}"))).collect::<Vec<_>>()
+    };
+    let step = Step::Command {
+        run: kargs("--append-if-missing"),
+        undo: kargs("--delete-if-present"),
+        volatile: false,
+        needed: true,
+    };
+    Ok(Way::Lasting { steps: vec![step], fallback: "the deployment that runs now, in the menu".into() })
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Raspberry Pi: `tryboot.txt`, which the firmware reads instead of `config.txt` for one boot when it is asked to.
+
+use machine::boot::pi::{Config, has_more_lines};
+
+use super::{Asked, Way, file, first_line_with, text};
+use crate::error::{Error, Result};
+use crate::system::System;
+use crate::transaction::Own;
+
+const LINE: &str = "cmdline-isolator.txt";
+
+pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    let folder = &asked.boot.folder;
+    let entry = known(system, asked)?;
+    let line = text(system, &entry)?;
+    let mut config = Config::read(&text(system, &format!("{folder}/config.txt"))?);
+    if config.values("os_prefix").next().is_some() || system.stat(&format!("{folder}/tryboot.txt")).is_ok() {
+        return Ok(Way::Instructions {
+            why: "another program tries boots here (os_prefix or tryboot.txt)".into(),
+            lines: vec![
+                format!("add to the one line of {entry}: {}", asked.words.join(" ")),
+                "reboot".into(),
+            ],
+        });
+    }
+    config.add_for_all("cmdline", LINE);
+    let steps = vec![
+        file(system, &format!("{folder}/{LINE}"), Own::Whole, |_| first_line_with(&line, asked.words))?,
+        file(system, &format!("{folder}/tryboot.txt"), Own::Whole, |_| config.text())?,
+    ];
+    Ok(Way::Trial { steps, start: "reboot '0 tryboot'".into() })
+}
+
+pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    let path = known(system, asked)?;
+    let own = Own::Line { words: asked.words.to_vec() };
+    let step = file(system, &path, own, |text| first_line_with(text, asked.words))?;
+    Ok(Way::Lasting { steps: vec![step], fallback: "no other entry".into() })
+}
+
+/// The file of the line, which must be one line with a root.
+fn known(system: &dyn System, asked: &Asked<'_>) -> Result<String> {
+    let Some(entry) = asked.boot.default_entry() else {
+        let folder = &asked.boot.folder;
+        return Err(Error::new(format!("read {folder}/cmdline.txt"), "it cannot be read", "run it as root"));
+    };
+    let refuse =
+        |why: &str| Err(Error::new(format!("change {}", entry.file), why, "write it as one line again"));
+    if has_more_lines(&text(system, &entry.file)?) {
+        return refuse("it has more than one line, and the firmware reads the first alone");
+    }
+    if !entry.options.split_whitespace().any(|word| word.starts_with("root=")) {
+        return refuse("its line names no root=");
+    }
+    Ok(entry.file.clone())
+}

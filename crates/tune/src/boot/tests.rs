@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whole boot trees: the bytes after an apply, apply twice, rollback, somebody else's changes, and a power cut at every
+//! single change.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use machine::Boot;
+use machine::boot::grub;
+
+use super::*;
+use crate::system::memory::{Fault, Lost, Machine};
+use crate::system::{Ran, System};
+use crate::transaction::{self, Became, Outcome, Part, Record, State, Undone, store};
+
+type Files = BTreeMap<String, String>;
+type Boots = (Option<String>, Option<String>);
+
+const WORDS: [&str; 3] = ["isolcpus=managed_irq,domain,2-3", "irqaffinity=0-1", "skew_tick=1"];
+/// Every loader whose files we write.
+const WRITTEN: [&str; 6] = ["debian", "fedora", "rhel8", "l4t", "systemd-boot", "pi"];
+
+fn tree(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot").join(name)
+}
+
+fn words() -> Vec<String> {
+    WORDS.map(String::from).to_vec()
+}
+
+fn asked<'a>(boot: &'a Boot, words: &'a [String]) -> Asked<'a> {
+    Asked { boot, words, release: Some("6.12.9-rt-amd64"), real_time: true }
+}
+
+/// A fixture as a machine, with the kernels that its entries name and a generator like GRUB's.
+fn machine(name: &str) -> (Machine, Boot) {
+    let boot = machine::boot::read(&tree(name));
+    let mut system = Machine::of_folder(&tree(name));
+    for entry in &boot.entries {
+        for path in entry.kernel.iter().chain(&entry.initrd) {
+            let below = if path.starts_with("/boot") { "" } else { boot.folder.trim_end_matches("/loader") };
+            system.put(&format!("{below}{path}"), b"");
+        }
+    }
+    system.put("/proc/self/mounts", b"proc /proc proc rw 0 0\n/dev/sda2 / ext4 rw 0 0\n");
+    system.put("/proc/sys/kernel/random/boot_id", b"first\n");
+    system.answer = Some(grub_mkconfig);
+    system.power_on();
+    (system, boot)
+}
+
+/// What the fixture's generator would print: its menu with the line that the files in place give.
+fn grub_mkconfig(system: &Machine, command: &[String]) -> Ran {
+    assert_eq!(command, ["grub-mkconfig"]);
+    let mut texts = vec![crate::system::text(system, "/etc/default/grub").unwrap()];
+    for name in system.names("/etc/default/grub.d").unwrap_or_default() {
+        texts.push(crate::system::text(system, &format!("/etc/default/grub.d/{name}")).unwrap());
+    }
+    let (line, _, _) = grub::generator(&texts);
+    let menu = std::fs::read_to_string(tree("debian").join("boot/grub/grub.cfg")).unwrap();
+    let menu = menu.replace("ro  quiet", &format!("ro  {}", line.unwrap()));
+    Ran { good: true, output: menu.into_bytes(), complaint: String::new() }
+}
+
+/// The files without our own store.
+fn files(system: &Machine) -> Files {
+    let files = system.files().into_iter().filter(|(path, _)| !path.starts_with("/var/lib/isolator/"));
+    files.map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap())).collect()
+}
+
+fn steps(way: Way) -> Vec<Step> {
+    match way {
+        Way::Trial { steps, .. } | Way::Lasting { steps, .. } => steps,
+        Way::Instructions { why, .. } => panic!("{why}"),
+    }
+}
+
+/// The two changes of a loader: what `apply` does, and what `confirm` does.
+fn records(name: &str) -> Vec<(Machine, Record)> {
+    let words = words();
+    let make = |part| {
+        let (mut system, boot) = machine(name);
+        let asked = asked(&boot, &words);
+        let way = if part == Part::Trial { first(&mut system, &asked) } else { lasting(&mut system, &asked) };
+        let record = Record::new("20260101-000000", part, "digest", "first", &words, steps(way.unwrap()));
+        (system, record)
+    };
+    vec![make(Part::Trial), make(Part::Boot)]
+}
+
+fn changed(before: &Files, after: &Files) -> Vec<(String, String)> {
+    let new = after.iter().filter(|(path, text)| before.get(*path) != Some(text));
+    new.map(|(path, text)| (path.clone(), text.clone())).collect()
+}
+
+#[test]
+fn an_apply_gives_the_bytes_that_are_expected() {
+    let mut seen = String::new();
+    for name in WRITTEN {
+        for (mut system, mut record) in records(name) {
+            let before = files(&system);
+            transaction::apply(&mut system, &mut record).unwrap();
+            let after = files(&system);
+            for (path, text) in changed(&before, &after) {
+                seen += &format!("=== {name} {:?} {path}\n", record.part);
+                seen += &difference(before.get(&path).map_or("", String::as_str), &text);
+            }
+            assert!(before.keys().all(|path| after.contains_key(path)), "{name}: a file is gone");
+        }
+    }
+    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/applied.txt");
+    if std::env::var_os("ISOLATOR_BLESS").is_some() {
+        std::fs::create_dir_all(expected.parent().unwrap()).unwrap();
+        std::fs::write(&expected, &seen).unwrap();
+    }
+    assert_eq!(seen, std::fs::read_to_string(expected).unwrap());
+}
+
+/// The lines that went and those that came; line by line, since we never move any.
+fn difference(old: &str, new: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
+    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let lines =
+        |sign: &str, lines: &[&str]| lines.iter().map(|line| format!("{sign}{line}\n")).collect::<String>();
+    lines("-", &old[head..old.len() - tail]) + &lines("+", &new[head..new.len() - tail])
+}
+
+#[test]
+fn apply_twice_is_apply_once_and_rollback_gives_every_byte_back() {
+    for name in WRITTEN {
+        for (mut system, mut record) in records(name) {
+            let before = files(&system);
+            let mut again = record.clone();
+            transaction::apply(&mut system, &mut record).unwrap();
+            let after = files(&system);
+            assert_ne!(before, after, "{name}");
+            transaction::apply(&mut system, &mut again).unwrap();
+            assert_eq!(files(&system), after, "{name}");
+            assert!(again.steps.iter().all(|done| done.outcome == Outcome::AlreadySo), "{name}: {again:?}");
+            store::write(&mut system, &record).unwrap();
+            let undone = transaction::roll_back(&mut system, &mut record).unwrap();
+            assert_eq!(files(&system), before, "{name}");
+            assert!(undone.iter().all(|undone| undone.became == Became::Restored), "{name}: {undone:?}");
+            assert_eq!(store::read(&system, &record.id).unwrap().state, State::RolledBack);
+        }
+    }
+}
+
+/// The boot tree as the loader sees it: the line of the default entry, and what is armed. The same files boot the same.
+fn boots(system: &Machine, known: &mut BTreeMap<Files, Boots>) -> Boots {
+    let read = || {
+        let folder = tempfile::tempdir().unwrap();
+        system.dump(folder.path());
+        let boot = machine::boot::read(folder.path());
+        let default = boot.default_entry().map(|entry| format!("{} {}", entry.id, entry.options));
+        (default, boot.next)
+    };
+    known.entry(files(system)).or_insert_with(read).clone()
+}
+
+#[test]
+fn power_may_fail_at_every_single_change_of_an_apply_and_of_a_rollback() {
+    let (mut points, mut states) = (0, 0);
+    for name in WRITTEN {
+        for (system, record) in records(name) {
+            let before = files(&system);
+            let mut whole = system.clone();
+            let mut applied = record.clone();
+            transaction::apply(&mut whole, &mut applied).unwrap();
+            let after = files(&whole);
+            let mut cache = BTreeMap::new();
+            let allowed = [boots(&system, &mut cache), boots(&whole, &mut cache)];
+            type Work = fn(&mut Machine, &mut Record) -> Result<()>;
+            let undo: Work = |system, record| transaction::roll_back(system, record).map(drop);
+            for (start, record, work) in [
+                (&system, &record, (|system, record| transaction::apply(system, record)) as Work),
+                (&whole, &applied, undo),
+            ] {
+                let first = start.changes.len();
+                let mut dry = start.clone();
+                work(&mut dry, &mut record.clone()).unwrap();
+                for at in first..dry.changes.len() {
+                    points += 1;
+                    let mut cut = start.clone();
+                    cut.fault = Some((at, Fault::Kill));
+                    assert!(work(&mut cut, &mut record.clone()).is_err());
+                    let killed = cut.clone().revived();
+                    let lost = [Lost::Everything, Lost::Bytes, Lost::Nothing];
+                    for mut left in lost.map(|lost| cut.after_power_cut(lost)).into_iter().chain([killed]) {
+                        states += 1;
+                        let words = format!("{name} {:?}, {}", record.part, dry.changes[at]);
+                        for (path, bytes) in files(&left) {
+                            let old_or_new =
+                                before.get(&path) == Some(&bytes) || after.get(&path) == Some(&bytes);
+                            let beside = path.ends_with(transaction::files::SUFFIX);
+                            assert!(old_or_new || beside, "{words}: {path} is neither");
+                        }
+                        let now = boots(&left, &mut cache);
+                        let known = |part: fn(&Boots) -> &Option<String>| {
+                            allowed.iter().any(|allowed| part(allowed) == part(&now))
+                        };
+                        assert!(
+                            known(|boots| &boots.0) && known(|boots| &boots.1),
+                            "{words}: it boots {now:?}"
+                        );
+                        // What is armed is there to be booted.
+                        if now.1.is_some() {
+                            assert!(
+                                changed(&before, &files(&left)).len() > 1,
+                                "{words}: armed without an entry"
+                            );
+                        }
+                        store::recover(&mut left).unwrap();
+                        let recovered = files(&left);
+                        // Before the first record and after the last, the state is whole as it is.
+                        assert!(
+                            recovered == before || recovered == after,
+                            "{words}: recovery left another state"
+                        );
+                        let live = store::all(&left).unwrap().iter().any(Record::live);
+                        assert_eq!(recovered == after, live, "{words}");
+                    }
+                }
+            }
+        }
+    }
+    println!("power was cut at {points} points; {states} states were as before or as after, and recovered");
+    assert!(points > 200, "{points}");
+}
+
+#[test]
+fn a_medium_that_refuses_any_single_change_leaves_the_old_state_or_the_new() {
+    let (mut points, mut went_on) = (0, 0);
+    for name in WRITTEN {
+        for (system, record) in records(name) {
+            let before = files(&system);
+            let mut dry = system.clone();
+            transaction::apply(&mut dry, &mut record.clone()).unwrap();
+            let after = files(&dry);
+            for at in 0..dry.changes.len() {
+                for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::Other] {
+                    points += 1;
+                    let mut system = system.clone();
+                    system.fault = Some((at, Fault::Refuse(kind)));
+                    match transaction::apply(&mut system, &mut record.clone()) {
+                        Ok(()) => {
+                            went_on += 1;
+                            assert_eq!(files(&system), after, "{name}: {}", dry.changes[at]);
+                        }
+                        Err(error) => {
+                            let line = error.to_string();
+                            assert!(line.starts_with("cannot ") && line.contains("; "), "{line}");
+                            store::recover(&mut system.clone()).unwrap();
+                            assert_eq!(files(&system), before, "{name}: {}", dry.changes[at]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("{points} errors were injected; {went_on} did not matter");
+}
+
+#[test]
+fn rollback_takes_only_our_words_out_of_what_somebody_else_changed() {
+    for (name, path, from, to) in [
+        ("fedora", "/etc/kernel/cmdline", "rhgb quiet", "rhgb nosmt"),
+        ("systemd-boot", "/etc/kernel/cmdline", "ro quiet", "ro quiet nosmt"),
+        ("pi", "/boot/firmware/cmdline.txt", "quiet splash", "splash"),
+        ("l4t", "/boot/extlinux/extlinux.conf", "TIMEOUT 30", "TIMEOUT 90"),
+        ("rhel8", "/boot/grub2/grubenv", "boot_success=0\n#", "boot_success=1\n#"),
+    ] {
+        let (mut system, mut record) = records(name).pop().unwrap();
+        let before = files(&system);
+        transaction::apply(&mut system, &mut record).unwrap();
+        let edited = String::from_utf8(system.read(path).unwrap()).unwrap().replace(from, to);
+        system.put(path, edited.as_bytes());
+        let undone = transaction::roll_back(&mut system, &mut record).unwrap();
+        let of_path = undone.iter().find(|undone| undone.what == path).unwrap();
+        assert_eq!(of_path.became, Became::Stripped, "{name}");
+        let expected = before[path].replace(from, to);
+        assert_eq!(String::from_utf8(system.read(path).unwrap()).unwrap(), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_menu_made_anew_meanwhile_is_made_anew_without_our_words() {
+    let (mut system, mut record) = records("debian").pop().unwrap();
+    transaction::apply(&mut system, &mut record).unwrap();
+    let menu = "/boot/grub/grub.cfg";
+    let newer = String::from_utf8(system.read(menu).unwrap()).unwrap() + "# a newer kernel\n";
+    system.put(menu, newer.as_bytes());
+    let undone = transaction::roll_back(&mut system, &mut record).unwrap();
+    assert!(undone.contains(&Undone { what: menu.into(), became: Became::MadeAnew }), "{undone:?}");
+    assert!(!String::from_utf8(system.read(menu).unwrap()).unwrap().contains("isolcpus"));
+}
+
+#[test]
+fn a_trial_that_was_booted_leaves_nothing_behind() {
+    // GRUB clears the variable and leaves its name.
+    let (mut system, mut record) = records("debian").remove(0);
+    let before = files(&system);
+    transaction::apply(&mut system, &mut record).unwrap();
+    let path = "/boot/grub/grubenv";
+    let mut block =
+        grub::Environment::read(std::str::from_utf8(&system.read(path).unwrap()).unwrap()).unwrap();
+    block.set("next_entry", Some(""));
+    system.put(path, block.text().unwrap().as_bytes());
+    transaction::roll_back(&mut system, &mut record).unwrap();
+    assert_eq!(files(&system), before);
+    // systemd-boot counts the try down in the name.
+    let (mut system, mut record) = records("systemd-boot").remove(0);
+    let before = files(&system);
+    transaction::apply(&mut system, &mut record).unwrap();
+    let name = "/boot/efi/loader/entries/isolator-trial";
+    let bytes = system.read(&format!("{name}+1.conf")).unwrap();
+    system.remove(&format!("{name}+1.conf")).unwrap();
+    system.put(&format!("{name}+0-1.conf"), &bytes);
+    transaction::roll_back(&mut system, &mut record).unwrap();
+    assert_eq!(files(&system), before);
+}
+
+#[test]
+fn a_generator_that_drops_our_words_changes_nothing() {
+    let (mut system, mut record) = records("debian").pop().unwrap();
+    let before = files(&system);
+    system.put("/etc/default/grub.d/99-zz.cfg", b"GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n");
+    let error = transaction::apply(&mut system, &mut record).unwrap_err().to_string();
+    assert!(error.contains("lacks words that /etc/default/grub.d gives it"), "{error}");
+    system.remove("/etc/default/grub.d/99-zz.cfg").unwrap();
+    assert_eq!(files(&system), before);
+}
+
+#[test]
+fn what_cannot_be_tried_needs_a_way_back() {
+    let words = words();
+    let refused =
+        |system: &mut Machine, boot: &Boot| first(system, &asked(boot, &words)).unwrap_err().to_string();
+    // GRUB cannot write to RAID: no trial, and the repair entries are the way back.
+    let (mut system, mut boot) = machine("debian");
+    system.put("/proc/self/mounts", b"/dev/md0 / ext4 rw 0 0\n");
+    let way = first(&mut system, &asked(&boot, &words)).unwrap();
+    assert!(matches!(&way, Way::Lasting { fallback, .. } if fallback.contains("recovery mode")), "{way:?}");
+    // Without those it is refused.
+    let menu = String::from_utf8(system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
+    system.put("/boot/grub/grub.cfg", menu.replace("recovery", "second").replace(" single", "").as_bytes());
+    boot.entries.retain(|entry| !entry.recovery);
+    assert!(refused(&mut system, &boot).contains("no entry for repair to fall back to"));
+    // L4T's label must find a place in the menu, and a root.
+    let (mut system, boot) = machine("l4t");
+    let text = String::from_utf8(system.read("/boot/extlinux/extlinux.conf").unwrap()).unwrap();
+    let more: String = (0..9).map(|n| format!("\nLABEL l{n}\n      LINUX /boot/Image\n")).collect();
+    system.put("/boot/extlinux/extlinux.conf", (text + &more).as_bytes());
+    assert!(refused(&mut system, &boot).contains("ten labels"));
+}
+
+#[test]
+fn refuses_what_would_not_boot_or_has_another_owner() {
+    let words = words();
+    let refused = |system: &mut Machine, boot: &Boot, words: &[String]| {
+        first(system, &asked(boot, words)).unwrap_err().to_string()
+    };
+    let (mut system, mut boot) = machine("debian");
+    system.remove("/boot/initrd.img-6.12.9-rt-amd64").unwrap();
+    let error = refused(&mut system, &boot, &words);
+    assert!(error.contains("/boot/initrd.img-6.12.9-rt-amd64 is not there"), "{error}");
+    let (mut system, _) = machine("debian");
+    boot.entries[0].options += " isolcpus=1";
+    let error = refused(&mut system, &boot, &words);
+    assert!(error.contains("somebody else sets the same: isolcpus=1 in /boot/grub/grub.cfg"), "{error}");
+    boot.entries[0].options = "root=a root=b".into();
+    assert!(refused(&mut system, &boot, &words).contains("root= stands twice"));
+    boot.entries[0].options = "x".repeat(2040);
+    assert!(refused(&mut system, &boot, &words).contains("and the kernel reads"));
+    let error = refused(&mut system, &boot, &["a=$(reboot)".to_string()]);
+    assert_eq!(
+        error,
+        "cannot put 'a=$(reboot)' into the boot line: boot loaders read such letters in different ways; set it by hand"
+    );
+}
+
+#[test]
+fn an_entry_of_another_kernel_needs_a_ram_disk_that_knows_its_modules_or_a_driver_built_in() {
+    let words = words();
+    let (mut system, mut boot) = machine("debian");
+    boot.default = Some(3);
+    boot.entries[3].initrd.clear();
+    system.put("/proc/self/mountinfo", b"22 1 259:2 / / rw shared:1 - ext4 /dev/nvme0n1p2 rw\n");
+    system.put("/sys/dev/block/259:2/driver/module/x", b"");
+    let error = first(&mut system, &asked(&boot, &words));
+    // The link's last name is the module's; in memory there are no links, so the name is `module`.
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("module, which drives the root device, is a module"), "{error}");
+    system.put("/lib/modules/6.1.0-18-amd64/modules.builtin", b"kernel/drivers/nvme/host/module.ko\n");
+    assert!(first(&mut system, &asked(&boot, &words)).is_ok());
+}
+
+#[test]
+fn other_loaders_get_commands_or_instructions_and_no_file_changes() {
+    let words = words();
+    let text = words.join(" ");
+    for (name, expected) in [
+        ("arch", format!("add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {text}")),
+        ("debian-arm", format!("add to U_BOOT_PARAMETERS in /etc/default/u-boot: {text}")),
+        ("uki", format!("add to /etc/kernel/cmdline: {text}")),
+        ("armbian", format!("add to extraargs= in /boot/armbianEnv.txt: {text}")),
+    ] {
+        let (mut system, boot) = machine(name);
+        match first(&mut system, &asked(&boot, &words)).unwrap() {
+            Way::Instructions { lines, .. } => assert_eq!(lines[0], expected, "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert_eq!(system.changes, Vec::<String>::new(), "{name}");
+    }
+    let (mut system, boot) = machine("ostree");
+    system.put("/usr/bin/rpm-ostree", b"");
+    system.answer = None;
+    let mut record = Record::new(
+        "1",
+        Part::Boot,
+        "",
+        "first",
+        &words,
+        steps(first(&mut system, &asked(&boot, &words)).unwrap()),
+    );
+    transaction::apply(&mut system, &mut record).unwrap();
+    transaction::roll_back(&mut system, &mut record).unwrap();
+    let kargs = |option: &str| {
+        format!(
+            "rpm-ostree kargs {}",
+            words.iter().map(|word| format!("{option}={word}")).collect::<Vec<_>>().join(" ")
+        )
+    };
+    let ran: Vec<String> = system.commands.iter().map(|command| command.join(" ")).collect();
+    assert_eq!(ran, [kargs("--append-if-missing"), kargs("--delete-if-present")]);
+}
+
+#[test]
+fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
+    let words = vec!["skew_tick=1".to_string()];
+    let way = |environment: fn(&Machine, &[String]) -> Ran| {
+        let (mut system, boot) = machine("uboot");
+        system.answer = Some(environment);
+        first(&mut system, &asked(&boot, &words)).unwrap()
+    };
+    let good = |_: &Machine, _: &[String]| Ran {
+        good: true,
+        output:
+            b"bootcmd=run x\nbootlimit=3\naltbootcmd=run old\noptargs=quiet\nx=setenv bootargs ${optargs}\n"
+                .to_vec(),
+        complaint: String::new(),
+    };
+    let Way::Lasting { steps, .. } = way(good) else { panic!() };
+    let Step::Command { run, undo, .. } = &steps[0] else { panic!() };
+    assert_eq!(
+        (run[1..].join("|"), undo[1..].join("|")),
+        ("optargs|quiet skew_tick=1".into(), "optargs|quiet".into())
+    );
+    let bad = |_: &Machine, _: &[String]| Ran {
+        good: true,
+        output: b"bootcmd=run x\n".to_vec(),
+        complaint: "Warning: Bad CRC, using default environment".into(),
+    };
+    assert!(matches!(way(bad), Way::Instructions { why, .. } if why.contains("does not match this board")));
+    let alone = |_: &Machine, _: &[String]| Ran {
+        good: true,
+        output: b"bootcmd=run x\noptargs=\nx=${optargs}\n".to_vec(),
+        complaint: String::new(),
+    };
+    assert!(matches!(way(alone), Way::Instructions { why, .. } if why.contains("no altbootcmd")));
+}
+
+#[test]
+fn a_full_medium_is_seen_before_anything_is_written() {
+    let (mut system, mut record) = records("l4t").pop().unwrap();
+    system.free = Some(1000);
+    let error = transaction::apply(&mut system, &mut record).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot write /boot/extlinux/extlinux.conf: /boot/extlinux has 0 KiB left"),
+        "{error}"
+    );
+    assert_eq!(system.changes, Vec::<String>::new());
+}

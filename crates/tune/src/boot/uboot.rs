@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! U-Boot with its environment in flash.
+//!
+//! A wrong `/etc/fw_env.config` lets `fw_setenv` write over something else. So it is called only where the environment
+//! that it reads is valid, has a variable made for more words, and boots something else by itself after failures.
+
+use super::{Asked, Way};
+use crate::error::Result;
+use crate::system::System;
+use crate::transaction::Step;
+
+/// Variables that vendors leave for more words.
+const OPTIONAL: [&str; 3] = ["optargs", "extraargs", "othbootargs"];
+
+pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    let words = asked.words.join(" ");
+    let mut lines: Vec<String> = Vec::new();
+    for source in &asked.boot.sources {
+        if let Some(name) = &source.variable {
+            lines.push(format!("add to {name}= in {}: {words}", source.file));
+        }
+    }
+    if system.stat("/etc/fw_env.config").is_err() {
+        lines.push("reboot, then run: isolator tune verify".into());
+        return Ok(Way::Instructions { why: "U-Boot boots nothing only once here".into(), lines });
+    }
+    match environment(system) {
+        Ok((name, old)) => {
+            let command = |value: &str| vec!["fw_setenv".to_string(), name.clone(), value.to_string()];
+            let longer = machine::boot::line::with_words(&old, asked.words);
+            let step =
+                Step::Command { run: command(&longer), undo: command(&old), volatile: false, needed: true };
+            Ok(Way::Lasting { steps: vec![step], fallback: "altbootcmd, after bootlimit failures".into() })
+        }
+        Err(why) => {
+            lines.push(format!("find the variable from which bootargs is made, and add there: {words}"));
+            lines.push("reboot, then run: isolator tune verify".into());
+            Ok(Way::Instructions { why, lines })
+        }
+    }
+}
+
+/// The variable for more words and its value, where it is safe to write it.
+fn environment(system: &mut dyn System) -> std::result::Result<(String, String), String> {
+    let ran = system.run(&["fw_printenv".to_string()]).map_err(|error| format!("fw_printenv: {error}"))?;
+    if !ran.good || ran.complaint.contains("Bad CRC") {
+        return Err(format!("/etc/fw_env.config does not match this board (fw_printenv: {})", ran.complaint));
+    }
+    let text = String::from_utf8_lossy(&ran.output).into_owned();
+    let get = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    if get("bootcmd").is_none() {
+        return Err("the environment that fw_printenv reads has no bootcmd".into());
+    }
+    if get("bootlimit").is_none() || get("altbootcmd").is_none_or(str::is_empty) {
+        return Err("U-Boot boots nothing else by itself here (no bootlimit, no altbootcmd)".into());
+    }
+    let used = |name: &&str| text.contains(&format!("${{{name}}}"));
+    let Some(name) = OPTIONAL.into_iter().find(used) else {
+        return Err("no variable of this environment is made for more words".into());
+    };
+    Ok((name.to_string(), get(name).unwrap_or_default().to_string()))
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine as what changes it sees it: files, settings of the running kernel, tasks, commands.
+//!
+//! Every call that changes something is one moment at which power may fail or the medium may refuse; the tests let
+//! each of them fail. Paths begin with `/` and are those of the machine, whatever folder it lies in.
+
+use std::io;
+
+use machine::CpuSet;
+
+#[cfg(test)]
+pub(crate) mod memory;
+mod real;
+
+pub use real::Real;
+
+/// What a file is beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Whether it is a folder.
+    pub folder: bool,
+    /// Permission bits.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// When its bytes last changed, in seconds since 1970.
+    pub changed_s: i64,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Whether it ended with status 0.
+    pub good: bool,
+    /// What it printed.
+    pub output: Vec<u8>,
+    /// What it complained about.
+    pub complaint: String,
+}
+
+/// A machine that can be changed.
+pub trait System {
+    /// The bytes of a file.
+    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+    /// The names in a folder, sorted.
+    fn names(&self, path: &str) -> io::Result<Vec<String>>;
+    /// What a file is; links are followed.
+    fn stat(&self, path: &str) -> io::Result<Stat>;
+    /// Where a path leads when its links are followed.
+    fn real_path(&self, path: &str) -> io::Result<String>;
+    /// Bytes that may still be written to the file system of `path`.
+    fn free_bytes(&self, path: &str) -> io::Result<u64>;
+    /// The CPUs that a task may use.
+    fn affinity(&self, task: u32) -> io::Result<CpuSet>;
+
+    /// Makes a file, or writes it anew, with these bytes, permissions and owner.
+    fn write(&mut self, path: &str, bytes: &[u8], stat: Stat) -> io::Result<()>;
+    /// Waits until a file's bytes are on the medium.
+    fn sync(&mut self, path: &str) -> io::Result<()>;
+    /// Gives a file another name, in place of one that has it.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&mut self, path: &str) -> io::Result<()>;
+    /// Waits until a folder's names are on the medium.
+    fn sync_folder(&mut self, path: &str) -> io::Result<()>;
+    /// Makes a folder.
+    fn make_folder(&mut self, path: &str) -> io::Result<()>;
+    /// Removes an empty folder.
+    fn remove_folder(&mut self, path: &str) -> io::Result<()>;
+    /// Writes to a setting of the running kernel, in one call, without making the file.
+    fn set(&mut self, path: &str, text: &str) -> io::Result<()>;
+    /// Lets a task use these CPUs only.
+    fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()>;
+    /// Runs a command to its end.
+    fn run(&mut self, command: &[String]) -> io::Result<Ran>;
+}
+
+/// A file's text; bytes that are no UTF-8 are an error, since we could not write them back.
+pub fn text(system: &dyn System, path: &str) -> io::Result<String> {
+    String::from_utf8(system.read(path)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
+}
+
+/// A file's text without surrounding space; none where it cannot be read.
+pub fn word(system: &dyn System, path: &str) -> Option<String> {
+    let text = text(system, path).ok()?;
+    Some(text.trim_matches(|letter: char| letter == '\0' || letter.is_whitespace()).to_string())
+}
+
+/// The folder of a path.
+pub fn folder(path: &str) -> &str {
+    match path.rfind('/') {
+        Some(0) | None => "/",
+        Some(at) => &path[..at],
+    }
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A machine in memory that counts its changes, fails at one of them, and knows what a power cut would leave.
+//!
+//! A file's bytes and a folder's names reach the medium when they are synced, or at any moment before: a power cut
+//! leaves one of the two, and a name may be there before its bytes are. Settings of the kernel survive a kill and not
+//! a power cut.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use machine::CpuSet;
+
+use super::{Ran, Stat, System, folder};
+
+/// What happens at the change that is to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The process dies: this change and none after it happens.
+    Kill,
+    /// This change is refused; those after it happen.
+    Refuse(ErrorKind),
+}
+
+/// What a power cut leaves of changes that were not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// Neither names nor bytes.
+    Everything,
+    /// The names are there, their bytes are not.
+    Bytes,
+    /// Nothing is lost.
+    Nothing,
+}
+
+#[derive(Debug, Clone)]
+struct Inode {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+    stat: Stat,
+}
+
+type Names = BTreeMap<String, usize>;
+type Answer = fn(&Machine, &[String]) -> Ran;
+
+/// A machine in memory.
+#[derive(Clone, Default)]
+pub struct Machine {
+    inodes: Vec<Inode>,
+    now: Names,
+    durable: Names,
+    folders: BTreeMap<String, bool>,
+    /// Files of the kernel: their text now.
+    pub settings: BTreeMap<String, String>,
+    booted: BTreeMap<String, String>,
+    /// Settings that refuse any write, and with which error.
+    pub refuses: BTreeMap<String, i32>,
+    /// Tasks and the CPUs they may use; none where they refuse another set.
+    pub tasks: BTreeMap<u32, (CpuSet, bool)>,
+    /// Every command that ran.
+    pub commands: Vec<Vec<String>>,
+    /// What commands answer.
+    pub answer: Option<Answer>,
+    /// Every change, in words.
+    pub changes: Vec<String>,
+    /// The change, counted from 0, that fails, and how.
+    pub fault: Option<(usize, Fault)>,
+    /// Bytes left on every medium.
+    pub free: Option<u64>,
+    dead: bool,
+}
+
+const PLAIN: Stat = Stat { folder: false, mode: 0o644, uid: 0, gid: 0, changed_s: 0 };
+
+impl Machine {
+    /// A machine with the files below a real folder; those in `/proc` and `/sys` become settings.
+    pub fn of_folder(root: &Path) -> Machine {
+        let mut machine = Machine::default();
+        machine.load(root, "");
+        machine.power_on();
+        machine
+    }
+
+    fn load(&mut self, root: &Path, below: &str) {
+        self.folders.insert(if below.is_empty() { "/".into() } else { below.to_string() }, true);
+        for entry in std::fs::read_dir(root.join(below.trim_start_matches('/'))).unwrap().flatten() {
+            let path = format!("{below}/{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                self.load(root, &path);
+            } else {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                self.put(&path, &bytes);
+            }
+        }
+    }
+
+    /// Puts a file there, as if it had always been.
+    pub fn put(&mut self, path: &str, bytes: &[u8]) {
+        let mut above = folder(path).to_string();
+        while self.folders.insert(above.clone(), true).is_none() && above != "/" {
+            above = folder(&above).to_string();
+        }
+        if path.starts_with("/proc/") || path.starts_with("/sys/") {
+            self.settings.insert(path.into(), String::from_utf8_lossy(bytes).into_owned());
+            return;
+        }
+        self.inodes.push(Inode { bytes: bytes.to_vec(), synced: bytes.to_vec(), stat: PLAIN });
+        self.now.insert(path.into(), self.inodes.len() - 1);
+        self.durable.insert(path.into(), self.inodes.len() - 1);
+    }
+
+    /// What is set now is what the next boot begins with.
+    pub fn power_on(&mut self) {
+        self.booted = self.settings.clone();
+    }
+
+    /// Every file that outlives a boot.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        self.now.iter().map(|(path, at)| (path.clone(), self.inodes[*at].bytes.clone())).collect()
+    }
+
+    /// The machine after its power was cut and it has booted again.
+    pub fn after_power_cut(&self, lost: Lost) -> Machine {
+        let names = if lost == Lost::Everything { &self.durable } else { &self.now };
+        let mut after = self.clone();
+        for inode in &mut after.inodes {
+            if lost != Lost::Nothing {
+                inode.bytes = inode.synced.clone();
+            }
+            inode.synced = inode.bytes.clone();
+        }
+        after.now = names.clone();
+        after.durable = names.clone();
+        after
+            .folders
+            .retain(|path, durable| *durable || (lost != Lost::Everything && !path.starts_with("/sys/")));
+        after.settings = self.booted.clone();
+        after.revived()
+    }
+
+    /// The machine for the next process, after this one died.
+    pub fn revived(mut self) -> Machine {
+        self.dead = false;
+        self.fault = None;
+        self
+    }
+
+    /// Writes every file below a real folder.
+    pub fn dump(&self, root: &Path) {
+        let settings = self.settings.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes()));
+        for (path, bytes) in self.files().into_iter().chain(settings) {
+            let path = root.join(path.trim_start_matches('/'));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+    }
+
+    /// One more change; an error where this is the one that fails.
+    fn change(&mut self, words: String) -> io::Result<()> {
+        if self.dead {
+            return Err(io::Error::other("the process is dead"));
+        }
+        let number = self.changes.len();
+        self.changes.push(words);
+        match self.fault {
+            Some((at, Fault::Kill)) if at == number => {
+                self.dead = true;
+                Err(io::Error::other("the process is dead"))
+            }
+            Some((at, Fault::Refuse(kind))) if at == number => Err(kind.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn inode(&self, path: &str) -> io::Result<&Inode> {
+        self.now.get(path).map(|at| &self.inodes[*at]).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+impl System for Machine {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        match self.settings.get(path) {
+            Some(text) => Ok(text.clone().into_bytes()),
+            None => Ok(self.inode(path)?.bytes.clone()),
+        }
+    }
+
+    fn names(&self, path: &str) -> io::Result<Vec<String>> {
+        if !self.folders.contains_key(path) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        let all = self.now.keys().chain(self.settings.keys()).chain(self.folders.keys());
+        let below = all.filter_map(|name| name.strip_prefix(path)?.strip_prefix('/'));
+        let mut names: Vec<String> =
+            below.filter_map(|rest| rest.split('/').next()).map(String::from).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn stat(&self, path: &str) -> io::Result<Stat> {
+        if self.folders.contains_key(path) {
+            return Ok(Stat { folder: true, mode: 0o755, ..PLAIN });
+        }
+        if self.settings.contains_key(path) {
+            return Ok(PLAIN);
+        }
+        Ok(self.inode(path)?.stat)
+    }
+
+    fn real_path(&self, path: &str) -> io::Result<String> {
+        self.stat(path).map(|_| path.to_string())
+    }
+
+    fn free_bytes(&self, _: &str) -> io::Result<u64> {
+        Ok(self.free.unwrap_or(1 << 30))
+    }
+
+    fn affinity(&self, task: u32) -> io::Result<CpuSet> {
+        self.tasks.get(&task).map(|(cpus, _)| cpus.clone()).ok_or_else(|| io::Error::from_raw_os_error(3))
+    }
+
+    fn write(&mut self, path: &str, bytes: &[u8], stat: Stat) -> io::Result<()> {
+        self.change(format!("write {path}"))?;
+        if !self.folders.contains_key(folder(path)) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        let inode = Inode { bytes: bytes.to_vec(), synced: Vec::new(), stat };
+        match self.now.get(path) {
+            Some(at) => self.inodes[*at] = Inode { synced: self.inodes[*at].synced.clone(), ..inode },
+            None => {
+                self.inodes.push(inode);
+                self.now.insert(path.into(), self.inodes.len() - 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, path: &str) -> io::Result<()> {
+        self.change(format!("sync {path}"))?;
+        let at = *self.now.get(path).ok_or(ErrorKind::NotFound)?;
+        self.inodes[at].synced = self.inodes[at].bytes.clone();
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.change(format!("rename {from} {to}"))?;
+        let at = self.now.remove(from).ok_or(ErrorKind::NotFound)?;
+        self.now.insert(to.into(), at);
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &str) -> io::Result<()> {
+        self.change(format!("remove {path}"))?;
+        self.now.remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn sync_folder(&mut self, path: &str) -> io::Result<()> {
+        self.change(format!("sync folder {path}"))?;
+        self.durable.retain(|name, _| folder(name) != path);
+        self.durable
+            .extend(self.now.iter().filter(|(name, _)| folder(name) == path).map(|(n, at)| (n.clone(), *at)));
+        for (name, durable) in &mut self.folders {
+            *durable |= folder(name) == path;
+        }
+        Ok(())
+    }
+
+    fn make_folder(&mut self, path: &str) -> io::Result<()> {
+        self.change(format!("make folder {path}"))?;
+        if self.folders.contains_key(path) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        if !self.folders.contains_key(folder(path)) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        self.folders.insert(path.into(), false);
+        if path.starts_with("/sys/fs/cgroup/") {
+            self.settings.insert(format!("{path}/cpuset.cpus"), "\n".into());
+            self.settings.insert(format!("{path}/cpuset.cpus.partition"), "member\n".into());
+        }
+        Ok(())
+    }
+
+    fn remove_folder(&mut self, path: &str) -> io::Result<()> {
+        self.change(format!("remove folder {path}"))?;
+        self.settings.retain(|name, _| !(path.starts_with("/sys/fs/cgroup/") && folder(name) == path));
+        if self.now.keys().any(|name| folder(name) == path) {
+            return Err(ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.folders.remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn set(&mut self, path: &str, text: &str) -> io::Result<()> {
+        self.change(format!("set {path} {text}"))?;
+        if let Some(errno) = self.refuses.get(path) {
+            return Err(io::Error::from_raw_os_error(*errno));
+        }
+        let old = self.settings.get_mut(path).ok_or(ErrorKind::NotFound)?;
+        // A list of choices shows the chosen one in brackets; a cgroup's controllers come and go by their sign.
+        *old = if old.contains('[') {
+            let words = old.split_whitespace().map(|word| word.trim_matches(['[', ']']));
+            words
+                .map(|word| if word == text { format!("[{word}]") } else { word.into() })
+                .collect::<Vec<_>>()
+                .join(" ")
+        } else if let Some(name) = text.strip_prefix('+') {
+            format!("{} {name}", old.trim())
+        } else if let Some(name) = text.strip_prefix('-').filter(|name| name.starts_with(char::is_alphabetic))
+        {
+            old.split_whitespace().filter(|word| *word != name).collect::<Vec<_>>().join(" ")
+        } else {
+            format!("{text}\n")
+        };
+        Ok(())
+    }
+
+    fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()> {
+        self.change(format!("affinity {task} {cpus}"))?;
+        let (now, movable) = self.tasks.get_mut(&task).ok_or_else(|| io::Error::from_raw_os_error(3))?;
+        if !*movable {
+            return Err(io::Error::from_raw_os_error(22));
+        }
+        *now = cpus.clone();
+        Ok(())
+    }
+
+    fn run(&mut self, command: &[String]) -> io::Result<Ran> {
+        self.change(format!("run {}", command.join(" ")))?;
+        self.commands.push(command.to_vec());
+        let good = Ran { good: true, ..Ran::default() };
+        Ok(self.answer.map_or(good, |answer| answer(self, command)))
+    }
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes that are made together, survive a power cut as the old or the new state, and can be undone.
+//!
+//! Before anything changes, a record of every step with the value before it lies in the store. A step whose old and
+//! new value are both known can be undone at any moment: what is there is either of the two, or somebody else's. So a
+//! record that says `applying` or `rolling-back` is all that a later process needs.
+//!
+//! Limits: a command's effects are its own; what it leaves when power fails while it runs is not known here. Files keep
+//! their bytes, bits and owner; other attributes are those that a new file gets in that folder.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use machine::CpuSet;
+
+pub mod files;
+pub(crate) mod own;
+pub(crate) mod step;
+pub mod store;
+
+pub use own::Own;
+
+use crate::error::{Error, Result};
+use crate::system::System;
+use files::Kept;
+
+/// Version of the record.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What was changed together, and what was there before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Its name, which sorts by time.
+    pub id: String,
+    /// What kind of change.
+    pub part: Part,
+    /// How far it is.
+    pub state: State,
+    /// The plan's digest.
+    pub plan: String,
+    /// The boot in which it was made (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// Words of the boot line that are ours.
+    pub words: Vec<String>,
+    /// What starts a trial; absent where the change is in force or comes with any next boot.
+    pub start: Option<String>,
+    /// What it does, in order.
+    pub steps: Vec<Done>,
+}
+
+/// Kinds of record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Settings of the running kernel.
+    Runtime,
+    /// A boot entry that is tried once.
+    Trial,
+    /// The boot line of every next boot.
+    Boot,
+}
+
+/// How far a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Steps are being done, or were when the process or the machine died.
+    Applying,
+    /// All steps are done.
+    Applied,
+    /// Steps are being undone, or were when the process or the machine died.
+    RollingBack,
+    /// All steps are undone.
+    RolledBack,
+}
+
+/// A step and how it went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Done {
+    /// The step.
+    #[serde(flatten)]
+    pub step: Step,
+    /// How it went.
+    pub outcome: Outcome,
+}
+
+/// How a step went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "went", content = "why")]
+pub enum Outcome {
+    /// Not yet known.
+    #[default]
+    Pending,
+    /// Done, and read back.
+    Done,
+    /// It was so already.
+    AlreadySo,
+    /// The kernel refuses it; the others go on.
+    Refused(String),
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum Step {
+    /// A file gets these bytes, or goes.
+    File {
+        /// Its path.
+        path: String,
+        /// What was there; absent where nothing was.
+        old: Option<Kept>,
+        /// What is to be there; absent where nothing is.
+        new: Option<Kept>,
+        /// What in it is ours.
+        own: Own,
+    },
+    /// A file gets what a command prints.
+    Generated {
+        /// Its path.
+        path: String,
+        /// The command.
+        command: Vec<String>,
+        /// What was there.
+        old: Option<Kept>,
+        /// What the command printed.
+        new: Option<Kept>,
+        /// What every ordinary entry in it must have, and no entry for repair.
+        words: Vec<String>,
+    },
+    /// A folder is made.
+    Folder {
+        /// Its path.
+        path: String,
+    },
+    /// A setting of the running kernel.
+    Setting {
+        /// Its file.
+        path: String,
+        /// What it read.
+        old: String,
+        /// What is written.
+        write: String,
+        /// What is written to undo it.
+        undo: String,
+        /// How what is read compares with what was written.
+        compare: Compare,
+        /// Whether a refusal ends the whole change.
+        needed: bool,
+        /// What it is, for people, where the path does not say it.
+        name: Option<String>,
+    },
+    /// The CPUs that a task may use.
+    Affinity {
+        /// Its number.
+        task: u32,
+        /// When it started, in ticks since boot: a number may be given to another.
+        started: u64,
+        /// Its name.
+        name: String,
+        /// The CPUs before.
+        old: CpuSet,
+        /// The CPUs after.
+        new: CpuSet,
+    },
+    /// A command.
+    Command {
+        /// What does it.
+        run: Vec<String>,
+        /// What undoes it; it must do no harm where nothing was done. Empty where nothing is to be done.
+        undo: Vec<String>,
+        /// Whether its effect ends with the boot.
+        volatile: bool,
+        /// Whether its failure ends the whole change.
+        needed: bool,
+    },
+}
+
+/// How a setting's text compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Word by word.
+    Text,
+    /// As a mask of CPUs, whatever its zeros and commas.
+    Mask,
+    /// As a list of CPUs.
+    Cpus,
+    /// As the word in brackets among the choices.
+    Choice,
+    /// As a word that is there (`+word`) or not (`-word`).
+    Member,
+}
+
+/// What became of one step when it was undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Undone {
+    /// A path, or what else it was.
+    pub what: String,
+    /// What became of it.
+    pub became: Became,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "became", content = "why")]
+pub enum Became {
+    /// It is as before, to the byte.
+    Restored,
+    /// It was as before already.
+    Untouched,
+    /// Somebody else changed it meanwhile; only what is ours was taken out.
+    Stripped,
+    /// It was made anew by its generator, since somebody else had.
+    MadeAnew,
+    /// It ended with the boot, or with its process.
+    Gone,
+    /// It stays, and why.
+    Left(String),
+}
+
+impl Step {
+    /// What it changes, for people.
+    pub fn what(&self) -> String {
+        match self {
+            Step::File { path, .. } | Step::Generated { path, .. } | Step::Folder { path } => path.clone(),
+            Step::Setting { path, name, .. } => match name {
+                Some(name) => format!("{path} ({name})"),
+                None => path.clone(),
+            },
+            Step::Affinity { task, name, .. } => format!("thread {task} ({name})"),
+            Step::Command { run, .. } => format!("`{}`", run.join(" ")),
+        }
+    }
+
+    /// Whether its effect ends with the boot.
+    pub fn volatile(&self) -> bool {
+        match self {
+            Step::Setting { .. } | Step::Affinity { .. } => true,
+            Step::Folder { path } => path.starts_with("/sys/") || path.starts_with("/run/"),
+            Step::Command { volatile, .. } => *volatile,
+            Step::File { .. } | Step::Generated { .. } => false,
+        }
+    }
+}
+
+impl Record {
+    /// A record of steps that are still to be done.
+    pub fn new(id: &str, part: Part, plan: &str, boot_id: &str, words: &[String], steps: Vec<Step>) -> Self {
+        Record {
+            schema_version: SCHEMA_VERSION,
+            id: id.to_string(),
+            part,
+            state: State::Applying,
+            plan: plan.to_string(),
+            boot_id: boot_id.to_string(),
+            words: words.to_vec(),
+            start: None,
+            steps: steps.into_iter().map(|step| Done { step, outcome: Outcome::Pending }).collect(),
+        }
+    }
+
+    /// Whether what it did is still to be undone.
+    pub fn live(&self) -> bool {
+        self.state != State::RolledBack
+    }
+}
+
+/// Does every step, or none: where one fails, those before it are undone.
+pub fn apply(system: &mut dyn System, record: &mut Record) -> Result<()> {
+    enough_room(system, record)?;
+    record.state = State::Applying;
+    store::write(system, record)?;
+    let done = all_steps(system, record).and_then(|()| {
+        record.state = State::Applied;
+        store::write(system, record)
+    });
+    let Err(error) = done else { return Ok(()) };
+    match roll_back(system, record) {
+        Ok(undone) if undone.iter().all(|undone| !matches!(undone.became, Became::Left(_))) => Err(error),
+        _ => Err(Error { cure: format!("{}; then run isolator tune rollback", error.cure), ..error }),
+    }
+}
+
+fn all_steps(system: &mut dyn System, record: &mut Record) -> Result<()> {
+    for at in 0..record.steps.len() {
+        if let Step::Generated { .. } = record.steps[at].step {
+            // What it will be must be known before it is there.
+            step::generate(system, &mut record.steps[at].step)?;
+            store::write(system, record)?;
+        }
+        let done = &mut record.steps[at];
+        done.outcome = step::make(system, &done.step)?;
+    }
+    Ok(())
+}
+
+/// Undoes every step, in reverse order; says what became of each.
+pub fn roll_back(system: &mut dyn System, record: &mut Record) -> Result<Vec<Undone>> {
+    record.state = State::RollingBack;
+    store::write(system, record)?;
+    let boot_id = store::boot_id(system);
+    let same_boot = record.boot_id == boot_id;
+    let mut undone = Vec::new();
+    // A generated file comes last: should it have to be made anew, its sources must be back.
+    let generated = |done: &&Done| matches!(done.step, Step::Generated { .. });
+    let order = record.steps.iter().rev().filter(|done| !generated(done));
+    for done in order.chain(record.steps.iter().rev().filter(generated)) {
+        let became = match &done.outcome {
+            Outcome::Refused(_) | Outcome::AlreadySo => Became::Untouched,
+            _ if done.step.volatile() && !same_boot => Became::Gone,
+            _ => step::undo(system, &done.step)?,
+        };
+        undone.push(Undone { what: done.step.what(), became });
+    }
+    record.state = State::RolledBack;
+    store::write(system, record)?;
+    Ok(undone)
+}
+
+/// Room for every file and its copy in the record, before anything is written.
+fn enough_room(system: &dyn System, record: &Record) -> Result<()> {
+    for done in &record.steps {
+        let Step::File { path, new: Some(new), .. } = &done.step else { continue };
+        let folder = files::nearest_folder(system, path);
+        let need = new.text.len() as u64 + (256 << 10);
+        match system.free_bytes(&folder) {
+            Ok(free) if free < need => {
+                let why = format!("{folder} has {} KiB left and {} are needed", free >> 10, need >> 10);
+                return Err(Error::new(format!("write {path}"), why, "free some space there and try again"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
