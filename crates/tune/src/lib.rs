@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod boot;
+pub mod change;
 pub mod error;
 pub mod plan;
 pub mod runtime;

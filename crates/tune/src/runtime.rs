@@ -32,7 +32,6 @@ pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<(Vec<Step>, 
             Kind::DeviceIrqs => made.irqs(&cpus(), Some(&action.target)),
             Kind::IrqBalance => made.irqbalance(action)?,
             Kind::KernelThreads => made.kernel_threads(&cpus()),
-            Kind::ReceiveSteering => made.receive_steering(action),
             Kind::Slice => made.slice(action),
             Kind::Partition => made.partition(&action.target, &cpus()),
             Kind::Limits => made.limits(action)?,
@@ -169,14 +168,6 @@ impl Made<'_> {
             let new = if shared.is_empty() { cpus.clone() } else { shared };
             let Task { id, started, name, .. } = task;
             self.steps.push(Step::Affinity { task: id, started, name, old, new });
-        }
-    }
-
-    fn receive_steering(&mut self, action: &Action) {
-        let folder = format!("/sys/class/net/{}/queues", action.target);
-        let queues = self.system.names(&folder).unwrap_or_default();
-        for queue in queues.iter().filter(|name| name.starts_with("rx-")) {
-            self.setting(&format!("{folder}/{queue}/rps_cpus"), &action.value, Compare::Mask, None);
         }
     }
 

@@ -88,6 +88,11 @@ pub fn word(system: &dyn System, path: &str) -> Option<String> {
     Some(text.trim_matches(|letter: char| letter == '\0' || letter.is_whitespace()).to_string())
 }
 
+/// Whether a file is there.
+pub fn stat_is_file(system: &dyn System, path: &str) -> bool {
+    system.stat(path).is_ok_and(|stat| !stat.folder)
+}
+
 /// The folder of a path.
 pub fn folder(path: &str) -> &str {
     match path.rfind('/') {

@@ -46,7 +46,6 @@ fn machine() -> Machine {
         ("/proc/irq/24/eth1-rx-0/x", ""),
         ("/proc/irq/30/smp_affinity_list", "3"),
         ("/proc/irq/30/nvme0q4/x", ""),
-        ("/sys/class/net/eth1/queues/rx-0/rps_cpus", "00000000"),
         ("/sys/fs/cgroup/cgroup.subtree_control", "memory pids"),
         ("/etc/security/limits.d/README", "none"),
         ("/run/systemd/system/x", ""),
@@ -92,7 +91,6 @@ fn actions() -> Vec<Action> {
         action(Kind::Governor, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance"),
         action(Kind::PmQos, "/sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", "n/a"),
         action(Kind::Memory, "/sys/kernel/mm/transparent_hugepage/enabled", "never"),
-        action(Kind::ReceiveSteering, "eth1", "7"),
         action(Kind::Limits, "/etc/security/limits.d/95-isolator.conf", "@realtime - rtprio 98\n"),
     ]
 }
@@ -132,7 +130,6 @@ fn does_every_action_and_names_what_refuses() {
         ("/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance"),
         ("/sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", "n/a"),
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]"),
-        ("/sys/class/net/eth1/queues/rx-0/rps_cpus", "7"),
         ("/sys/fs/cgroup/cgroup.subtree_control", "memory pids cpuset"),
         ("/sys/fs/cgroup/isolator/cpuset.cpus", "3"),
         ("/sys/fs/cgroup/isolator/cpuset.cpus.partition", "isolated"),

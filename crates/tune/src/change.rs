@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a plan to a changed machine and back: apply, confirm, status, roll back.
+//!
+//! Apply does what can be done at once and arms a trial of the boot line. After the trial boot, confirm looks whether the
+//! line and the isolation are in force, makes them last, and has the settings done again at every boot. What a process
+//! that died left half done is undone before anything else.
+
+use std::path::Path;
+
+use machine::boot::{Boot, line};
+use machine::{CpuSet, Snapshot};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::boot::{self, Asked, TRIAL, Way};
+use crate::error::{Error, Result};
+use crate::plan::{MadeFor, Plan, Refusal, Skipped};
+use crate::system::{self, System};
+use crate::transaction::files::{self, Kept};
+use crate::transaction::step::reads;
+use crate::transaction::{self, Outcome, Own, Part, Record, State, Step, Undone, store};
+
+/// Version of the documents.
+pub const SCHEMA_VERSION: u32 = 1;
+/// The unit that does the settings again at every boot.
+pub const UNIT: &str = "/etc/systemd/system/isolator-tune.service";
+
+/// The machine that is changed.
+pub struct Here<'a> {
+    /// Its files, settings, tasks and commands.
+    pub system: &'a mut dyn System,
+    /// The folder in which it lies.
+    pub root: &'a Path,
+    /// What it is.
+    pub machine: &'a Snapshot,
+    /// A name for the next record: digits that sort by time.
+    pub stamp: String,
+}
+
+/// What of a plan is wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Nothing of the boot line.
+    pub runtime_only: bool,
+    /// Nothing at all: only say what would be done.
+    pub dry_run: bool,
+    /// The unit does it: another boot than that of the plan is as it should be.
+    pub at_boot: bool,
+}
+
+/// What `tune apply` and `tune confirm` did, or would do.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub struct Applied {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// The records that were made.
+    pub records: Vec<String>,
+    /// Each step, and how it went.
+    pub steps: Vec<StepLine>,
+    /// What was not done, and why.
+    pub skipped: Vec<Skipped>,
+    /// What was so already.
+    pub already: Vec<String>,
+    /// How the boot line changes.
+    pub boot: BootChange,
+    /// What was left half done before, and is undone now.
+    pub recovered: Vec<String>,
+    /// What to do next.
+    pub next: Vec<String>,
+}
+
+/// One step for people.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct StepLine {
+    /// What.
+    pub what: String,
+    /// Before.
+    pub before: String,
+    /// After.
+    pub after: String,
+    /// How it went.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// How the boot line changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "way")]
+pub enum BootChange {
+    /// Not at all.
+    #[default]
+    Nothing,
+    /// An entry is booted once.
+    Trial {
+        /// What starts it.
+        start: String,
+    },
+    /// Every next boot.
+    Lasting {
+        /// What still boots where this does not.
+        fallback: String,
+    },
+    /// A person has to do it.
+    Instructions {
+        /// Why.
+        why: String,
+        /// The steps.
+        lines: Vec<String>,
+    },
+}
+
+/// What `tune rollback` did.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RolledBack {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Each record, and what became of its steps.
+    pub records: Vec<RecordUndone>,
+}
+
+/// What became of one record.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RecordUndone {
+    /// Its name.
+    pub id: String,
+    /// What became of each step, in the order in which they were undone.
+    pub undone: Vec<Undone>,
+}
+
+/// What `tune status` says.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Status {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Every record, the oldest first.
+    pub records: Vec<RecordStatus>,
+    /// What to do next.
+    pub next: Vec<String>,
+}
+
+/// One record, and whether it is still in force.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RecordStatus {
+    /// Its name.
+    pub id: String,
+    /// What kind of change.
+    pub part: Part,
+    /// How far it is.
+    pub state: State,
+    /// The plan's digest.
+    pub plan: String,
+    /// Words of the boot line.
+    pub words: Vec<String>,
+    /// How many steps it has.
+    pub steps: usize,
+    /// Steps that are no longer in force: what, and how it is now.
+    pub lost: Vec<String>,
+    /// Steps that were refused, and why.
+    pub refused: Vec<String>,
+}
+
+/// Does a plan.
+pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Applied> {
+    let made_for = MadeFor::here(here.root, here.machine);
+    let refusal = if options.at_boot {
+        plan.made_for.refuses_machine(&made_for)
+    } else {
+        plan.made_for.refuses(&made_for)
+    };
+    if let Some(refusal) = refusal.or(plan.check_unchanged().err()) {
+        return Err(of_refusal("apply the plan", &refusal));
+    }
+    other_owner(here)?;
+    let mut applied =
+        Applied { schema_version: SCHEMA_VERSION, dry_run: options.dry_run, ..Applied::default() };
+    if !options.dry_run {
+        applied.recovered = recovered(here)?;
+    }
+    let boot_id = store::boot_id(here.system);
+    let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::live).collect();
+    if let Some(other) = live.iter().find(|record| record.plan != plan.digest) {
+        return Err(Error::new(
+            "apply the plan",
+            format!("another one is in force (record {})", other.id),
+            "undo that first: isolator tune rollback",
+        ));
+    }
+    let runtime_there = live.iter().any(|record| record.part == Part::Runtime && record.boot_id == boot_id);
+    let boot_there = live.iter().any(|record| record.part != Part::Runtime);
+    // Files of an earlier boot's settings are made anew by this one's.
+    let stale = |record: &&Record| record.part == Part::Runtime && record.boot_id != boot_id;
+    for stale in live.iter().filter(stale).filter(|_| !options.dry_run) {
+        transaction::roll_back(here.system, &mut stale.clone())?;
+    }
+    // Everything that may be refused is asked before anything is done.
+    let (runtime, skipped) = if runtime_there {
+        (Vec::new(), Vec::new())
+    } else {
+        crate::runtime::steps(here.system, &plan.actions)?
+    };
+    applied.skipped = skipped;
+    if runtime_there {
+        applied.already.push("the settings of this plan".into());
+    }
+    let mut words: Vec<String> = line::words(&plan.boot_line).map(|word| word.raw.to_string()).collect();
+    let mut way = None;
+    if boot_there && !words.is_empty() {
+        applied.already.push("the boot line of this plan".into());
+    } else if !(options.runtime_only || options.at_boot || words.is_empty()) {
+        let boot = machine::boot::read(here.root);
+        words = left_to_do(&boot, words, &mut applied.already);
+        if !words.is_empty() {
+            way = Some(boot::first(here.system, &asked(here.machine, &boot, &words))?);
+        }
+    }
+    if options.dry_run {
+        applied.steps.extend(runtime.iter().map(|step| line_of(step, Outcome::Pending)));
+        if let Some(way) = way {
+            let steps = describe(way, &mut applied);
+            applied.steps.extend(steps.iter().map(|step| line_of(step, Outcome::Pending)));
+        }
+        return Ok(applied);
+    }
+    keep_plan(here, plan)?;
+    let mut done = Vec::new();
+    if !runtime.is_empty() {
+        let id = format!("{}-runtime", here.stamp);
+        let mut record = Record::new(&id, Part::Runtime, &plan.digest, &boot_id, &[], runtime);
+        transaction::apply(here.system, &mut record)?;
+        done.push(record);
+    }
+    if let Some(way) = way {
+        let start = if let Way::Trial { start, .. } = &way { Some(start.clone()) } else { None };
+        let part = if start.is_some() { Part::Trial } else { Part::Boot };
+        let name = if start.is_some() { "trial" } else { "boot" };
+        let steps = describe(way, &mut applied);
+        if !steps.is_empty() {
+            let id = format!("{}-{name}", here.stamp);
+            let mut record = Record::new(&id, part, &plan.digest, &boot_id, &words, steps);
+            record.start = start;
+            if let Err(error) = transaction::apply(here.system, &mut record) {
+                for record in done.iter_mut().rev() {
+                    transaction::roll_back(here.system, record)?;
+                }
+                return Err(error);
+            }
+            done.push(record);
+        }
+    } else if !options.at_boot && applied.already.is_empty() {
+        applied.next.push("isolator tune confirm: have the settings done again at every boot".into());
+    }
+    finish(&mut applied, &done);
+    Ok(applied)
+}
+
+/// Makes a trial that held last, and has the settings done again at every boot; `program` is what the unit runs.
+pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
+    let mut applied = Applied { schema_version: SCHEMA_VERSION, ..Applied::default() };
+    applied.recovered = recovered(here)?;
+    let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::live).collect();
+    let Some(first) = live.first() else {
+        return Err(Error::new("confirm", "no plan is applied", "apply one first: isolator tune apply PLAN"));
+    };
+    if system::stat_is_file(here.system, UNIT) && live.iter().any(|record| touches(record, UNIT)) {
+        applied.already.push("this plan is confirmed".into());
+        return Ok(applied);
+    }
+    let digest = first.plan.clone();
+    let plan = kept_plan(here, &digest)?;
+    let boot_id = store::boot_id(here.system);
+    let changed = live.iter().rev().find(|record| record.part != Part::Runtime);
+    let mut steps = Vec::new();
+    let mut words = Vec::new();
+    if let Some(record) = changed {
+        in_force(here, record, &boot_id)?;
+        if record.part == Part::Trial {
+            words = record.words.clone();
+            let mut boot = machine::boot::read(here.root);
+            without_trial(&mut boot);
+            let way = boot::lasting(here.system, &asked(here.machine, &boot, &words))?;
+            steps = describe(way, &mut applied);
+        }
+    }
+    steps.extend(unit(here, program, &digest, &mut applied)?);
+    let id = format!("{}-kept", here.stamp);
+    let mut record = Record::new(&id, Part::Boot, &digest, &boot_id, &words, steps);
+    transaction::apply(here.system, &mut record)?;
+    // The trial has done its work; the line that lasts is in place.
+    for mut trial in live.into_iter().filter(|record| record.part == Part::Trial) {
+        transaction::roll_back(here.system, &mut trial)?;
+    }
+    if !plan.actions.iter().all(|action| action.kind == crate::plan::Kind::BootParameter) {
+        applied.next.push(
+            "systemctl start isolator-tune.service: do the settings now, without another reboot".into(),
+        );
+    }
+    finish(&mut applied, &[record]);
+    Ok(applied)
+}
+
+/// Undoes one record, or all that are in force, the newest first.
+pub fn roll_back(here: &mut Here<'_>, id: Option<&str>) -> Result<RolledBack> {
+    let mut records = match id {
+        Some(id) => vec![store::read(here.system, id)?],
+        None => store::all(here.system)?,
+    };
+    records.retain(Record::live);
+    let mut undone = Vec::new();
+    for record in records.iter_mut().rev() {
+        let became = transaction::roll_back(here.system, record)?;
+        undone.push(RecordUndone { id: record.id.clone(), undone: became });
+    }
+    Ok(RolledBack { schema_version: SCHEMA_VERSION, records: undone })
+}
+
+/// Every record, and what of it is still in force.
+pub fn status(here: &mut Here<'_>) -> Result<Status> {
+    let boot_id = store::boot_id(here.system);
+    let mut status = Status { schema_version: SCHEMA_VERSION, records: Vec::new(), next: Vec::new() };
+    for record in store::all(here.system)? {
+        let same_boot = record.boot_id == boot_id;
+        let mut lost = Vec::new();
+        let mut refused = Vec::new();
+        for done in &record.steps {
+            match &done.outcome {
+                Outcome::Refused(why) => refused.push(format!("{}: {why}", done.step.what())),
+                Outcome::Done if record.state == State::Applied && (same_boot || !done.step.volatile()) => {
+                    lost.extend(now_otherwise(here.system, &done.step));
+                }
+                Outcome::Done if record.state == State::Applied => {
+                    lost.push(format!("{}: it ended with the boot", done.step.what()));
+                }
+                _ => {}
+            }
+        }
+        match (record.state, record.part) {
+            (State::Applying | State::RollingBack, _) => {
+                status.next.push(format!("isolator tune rollback: {} was interrupted", record.id));
+            }
+            (State::Applied, Part::Trial) if same_boot => {
+                let start = record.start.as_deref().unwrap_or("reboot");
+                status.next.push(format!("{start}: boots the trial once; then isolator tune confirm"));
+            }
+            (State::Applied, Part::Trial) => {
+                status.next.push("isolator tune confirm: makes what was tried last".into());
+            }
+            _ => {}
+        }
+        status.records.push(RecordStatus {
+            id: record.id,
+            part: record.part,
+            state: record.state,
+            plan: record.plan,
+            words: record.words,
+            steps: record.steps.len(),
+            lost,
+            refused,
+        });
+    }
+    Ok(status)
+}
+
+fn of_refusal(what: &str, refusal: &Refusal) -> Error {
+    Error::new(what, &refusal.reason, &refusal.cure)
+}
+
+/// Another program that writes the same settings back.
+fn other_owner(here: &Here<'_>) -> Result<()> {
+    let tuned = here.system.stat("/run/tuned/tuned.pid").is_ok()
+        || here.machine.services.iter().any(|name| name == "TuneD");
+    if tuned {
+        let profile = system::word(here.system, "/etc/tuned/active_profile").unwrap_or_default();
+        return Err(Error::new(
+            "apply the plan",
+            format!("TuneD is active (profile '{profile}') and would write its own values back"),
+            "stop it: systemctl disable --now tuned",
+        ));
+    }
+    Ok(())
+}
+
+fn recovered(here: &mut Here<'_>) -> Result<Vec<String>> {
+    let recovered = store::recover(here.system)?;
+    Ok(recovered.into_iter().map(|(record, _)| record.id).collect())
+}
+
+/// The words that the default entry does not have yet.
+fn left_to_do(boot: &Boot, words: Vec<String>, already: &mut Vec<String>) -> Vec<String> {
+    let options = boot.default_entry().map(|entry| entry.options.clone()).unwrap_or_default();
+    let there = |word: &String| line::kernel_words(&options).any(|other| other.raw == *word);
+    let (there, left): (Vec<String>, Vec<String>) = words.into_iter().partition(there);
+    already.extend(there.into_iter().map(|word| format!("{word} in the boot line, set by somebody else")));
+    left
+}
+
+fn asked<'a>(machine: &'a Snapshot, boot: &'a Boot, words: &'a [String]) -> Asked<'a> {
+    Asked {
+        boot,
+        words,
+        release: machine.kernel.release.as_deref(),
+        real_time: machine.kernel.preemption == machine::snapshot::Preemption::RealTime,
+    }
+}
+
+fn describe(way: Way, applied: &mut Applied) -> Vec<Step> {
+    match way {
+        Way::Trial { steps, start } => {
+            applied.next.push(format!("{start}: boots the trial once; every later boot is as before"));
+            applied.next.push("isolator tune confirm: after that boot, makes it last".into());
+            applied.boot = BootChange::Trial { start };
+            steps
+        }
+        Way::Lasting { steps, fallback } => {
+            applied.boot = BootChange::Lasting { fallback };
+            steps
+        }
+        Way::Instructions { why, lines } => {
+            applied.next.extend(lines.clone());
+            applied.boot = BootChange::Instructions { why, lines };
+            Vec::new()
+        }
+    }
+}
+
+fn finish(applied: &mut Applied, records: &[Record]) {
+    for record in records {
+        applied.records.push(record.id.clone());
+        applied.steps.extend(record.steps.iter().map(|done| line_of(&done.step, done.outcome.clone())));
+        if record.part == Part::Boot && record.id.ends_with("-boot") {
+            applied.next.push("reboot, then isolator tune confirm".into());
+        }
+    }
+}
+
+fn line_of(step: &Step, outcome: Outcome) -> StepLine {
+    let size = |kept: &Option<Kept>| {
+        kept.as_ref().map_or("absent".into(), |kept| format!("{} bytes", kept.text.len()))
+    };
+    let (before, after) = match step {
+        Step::File { old, new, .. } => (size(old), size(new)),
+        Step::Generated { old, command, .. } => (size(old), format!("what `{}` prints", command.join(" "))),
+        Step::Folder { .. } => ("absent".into(), "there".into()),
+        Step::Setting { old, write, .. } => (old.trim().to_string(), write.clone()),
+        Step::Affinity { old, new, .. } => (format!("CPUs {old}"), format!("CPUs {new}")),
+        Step::Command { .. } => (String::new(), "run".into()),
+    };
+    StepLine { what: step.what(), before, after, outcome }
+}
+
+fn plan_path(digest: &str) -> String {
+    format!("{}/plan-{}.json", store::FOLDER, digest.get(..16).unwrap_or(digest))
+}
+
+fn keep_plan(here: &mut Here<'_>, plan: &Plan) -> Result<()> {
+    files::make_folders(here.system, store::FOLDER)?;
+    let text = serde_json::to_string_pretty(plan)
+        .map_err(|error| Error::new("keep the plan", error, "report this"))?;
+    files::replace(here.system, &plan_path(&plan.digest), Some(&Kept::new(&(text + "\n"), None)))
+}
+
+fn kept_plan(here: &Here<'_>, digest: &str) -> Result<Plan> {
+    let path = plan_path(digest);
+    let text = system::text(here.system, &path).map_err(|error| Error::io("read", &path, &error))?;
+    Plan::read(&text).map_err(|refusal| of_refusal(&format!("read {path}"), &refusal))
+}
+
+fn touches(record: &Record, path: &str) -> bool {
+    record.steps.iter().any(|done| matches!(&done.step, Step::File { path: own, .. } if own == path))
+}
+
+/// The boot that runs is one of the record's line, and the kernel took it.
+fn in_force(here: &Here<'_>, record: &Record, boot_id: &str) -> Result<()> {
+    let refuse = |why: String, cure: &str| Err(Error::new("confirm the boot line", why, cure));
+    if record.boot_id == boot_id {
+        let start = record.start.as_deref().unwrap_or("reboot");
+        return refuse("it has not been booted yet".into(), &format!("run: {start}"));
+    }
+    let running = here.machine.kernel.command_line.clone().unwrap_or_default();
+    let lacks = |raw: &&String| !line::kernel_words(&running).any(|word| word.raw == **raw);
+    let missing: Vec<&str> = record.words.iter().filter(lacks).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return refuse(
+            format!("this boot runs without {}: the trial was not booted, or it failed", missing.join(" ")),
+            "try again by isolator tune rollback and apply, or look at the boot's log",
+        );
+    }
+    let list = record.words.iter().find_map(|word| word.strip_prefix("isolcpus="));
+    let flags = |part: &&str| part.starts_with(|first: char| first.is_ascii_alphabetic());
+    let list = list.map(|list| list.split(',').filter(|part| !flags(part)).collect::<Vec<_>>().join(","));
+    if let Some(wanted) = list.and_then(|list| list.parse::<CpuSet>().ok()) {
+        let missing = wanted.without(&here.machine.isolation.isolated);
+        if !missing.is_empty() {
+            return refuse(
+                format!("the kernel did not isolate CPU {missing}"),
+                "look for isolcpus in the kernel's log (dmesg)",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The entries as they are without the trial.
+fn without_trial(boot: &mut Boot) {
+    let default = boot.default_entry().map(|entry| entry.id.clone());
+    boot.entries.retain(|entry| !entry.id.ends_with(TRIAL));
+    let place = boot.entries.iter().position(|entry| Some(&entry.id) == default.as_ref());
+    boot.default = place.or((!boot.entries.is_empty()).then_some(0));
+}
+
+/// The unit that does the settings again at every boot.
+fn unit(here: &mut Here<'_>, program: &str, digest: &str, applied: &mut Applied) -> Result<Vec<Step>> {
+    if here.system.stat("/run/systemd/system").is_err() {
+        applied.skipped.push(Skipped {
+            what: "settings at every boot".into(),
+            reason: format!(
+                "no systemd runs here; have `{program} tune apply --at-boot {}` run at boot",
+                plan_path(digest)
+            ),
+        });
+        return Ok(Vec::new());
+    }
+    let plan = plan_path(digest);
+    let text = format!(
+        "# Made by `isolator tune confirm`; `isolator tune rollback` takes it away again.\n[Unit]\n\
+         Description=Isolator: the settings of the confirmed plan\nAfter=systemd-udev-trigger.service irqbalance.service\n\
+         ConditionPathExists={plan}\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+         ExecStart={program} tune apply --at-boot {plan}\n\n[Install]\nWantedBy=multi-user.target\n"
+    );
+    let old = Kept::of(here.system, UNIT)?;
+    let new = Some(Kept::new(&text, old.as_ref()));
+    let systemctl = |rest: &[&str]| -> Vec<String> {
+        ["systemctl"].iter().chain(rest).map(ToString::to_string).collect()
+    };
+    let command = |run, undo| Step::Command { run, undo, volatile: false, needed: true };
+    Ok(vec![
+        command(Vec::new(), systemctl(&["daemon-reload"])),
+        Step::File { path: UNIT.into(), old, new, own: Own::Whole },
+        command(systemctl(&["daemon-reload"]), Vec::new()),
+        command(
+            systemctl(&["enable", "isolator-tune.service"]),
+            systemctl(&["disable", "isolator-tune.service"]),
+        ),
+    ])
+}
+
+/// How a step's effect reads now, where it is not in force any more.
+fn now_otherwise(system: &dyn System, step: &Step) -> Option<String> {
+    match step {
+        Step::File { path, new, .. } | Step::Generated { path, new, .. } => {
+            let now = Kept::of(system, path).ok()?;
+            let same = now.map(|kept| kept.sha256) == new.as_ref().map(|kept| kept.sha256.clone());
+            (!same).then(|| format!("{path}: changed since"))
+        }
+        Step::Setting { path, write, compare, .. } => {
+            let now = system::text(system, path).unwrap_or_default();
+            (!reads(&now, write, *compare)).then(|| format!("{path}: it is {} now", now.trim()))
+        }
+        Step::Affinity { task, started, new, name, .. } => {
+            let alive = crate::transaction::step::started_at(system, *task) == Some(*started);
+            let now = system.affinity(*task).ok()?;
+            (alive && now != *new).then(|| format!("thread {task} ({name}): CPUs {now} now"))
+        }
+        Step::Folder { path } => system.stat(path).is_err().then(|| format!("{path}: gone")),
+        Step::Command { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

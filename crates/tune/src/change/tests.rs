@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan's whole life on a Debian machine in memory: apply, trial boot, confirm, the next boots, roll back; and each
+//! refusal with its cure.
+
+use std::path::PathBuf;
+
+use machine::snapshot::{Cpu, Preemption};
+use tempfile::TempDir;
+
+use super::*;
+use crate::plan::{Intent, Profile, Wanted};
+use crate::system::Ran;
+use crate::system::memory::Machine;
+use crate::transaction::Became;
+
+fn debian() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot/debian")
+}
+
+/// A machine, and the folder in which what reads files finds them.
+struct World {
+    system: Machine,
+    folder: TempDir,
+    facts: Snapshot,
+    stamps: u32,
+}
+
+impl World {
+    fn new() -> World {
+        let mut system = Machine::of_folder(&debian());
+        for kernel in ["vmlinuz-6.12.9-rt-amd64", "initrd.img-6.12.9-rt-amd64"] {
+            system.put(&format!("/boot/{kernel}"), b"");
+        }
+        for (path, text) in [
+            ("/proc/self/mounts", "/dev/sda2 / ext4 rw 0 0"),
+            ("/proc/sys/kernel/random/boot_id", "first"),
+            ("/etc/machine-id", "0123456789abcdef0123456789abcdef"),
+            ("/proc/irq/default_smp_affinity", "f"),
+            ("/proc/irq/9/smp_affinity_list", "0-3"),
+            ("/run/systemd/system/x", ""),
+            ("/etc/systemd/system/x", ""),
+            ("/etc/security/limits.d/x", ""),
+        ] {
+            system.put(path, format!("{text}\n").as_bytes());
+        }
+        system.answer = Some(|system, command| {
+            let output = if command[0] == "grub-mkconfig" { mkconfig(system) } else { String::new() };
+            Ran { good: true, output: output.into_bytes(), complaint: String::new() }
+        });
+        system.power_on();
+        let cpu = |id| Cpu { id, online: true, siblings: [id].into_iter().collect(), ..Cpu::default() };
+        let mut facts = Snapshot { cpus: (0..4).map(cpu).collect(), ..Snapshot::default() };
+        facts.possible = (0..4).collect();
+        facts.architecture = Some("x86_64".into());
+        facts.kernel.release = Some("6.12.9-rt-amd64".into());
+        facts.kernel.preemption = Preemption::RealTime;
+        facts.kernel.command_line = Some("root=UUID=1 ro quiet".into());
+        facts.hostname = Some("robot".into());
+        World { system, folder: tempfile::tempdir().unwrap(), facts, stamps: 0 }
+    }
+
+    fn here(&mut self) -> Here<'_> {
+        std::fs::remove_dir_all(self.folder.path()).unwrap();
+        std::fs::create_dir(self.folder.path()).unwrap();
+        self.system.dump(self.folder.path());
+        self.stamps += 1;
+        Here {
+            system: &mut self.system,
+            root: self.folder.path(),
+            machine: &self.facts,
+            stamp: format!("20260101-00000{}", self.stamps),
+        }
+    }
+
+    fn plan(&mut self, no_reboot: bool) -> Plan {
+        let here = self.here();
+        let intent = Intent {
+            profile: Profile::Periodic,
+            cpus: Wanted::Cores(1),
+            device: None,
+            no_reboot,
+            split_siblings: false,
+            nosmt: false,
+        };
+        crate::plan::plan(here.machine, &MadeFor::here(here.root, here.machine), &intent).unwrap()
+    }
+
+    fn reboot(&mut self, id: &str, line: &str) {
+        self.system = self.system.after_power_cut(crate::system::memory::Lost::Everything);
+        self.system.put("/proc/sys/kernel/random/boot_id", id.as_bytes());
+        self.facts.kernel.command_line = Some(line.into());
+        let isolated = line::value(line, "isolcpus").and_then(|list| list.rsplit(',').next()?.parse().ok());
+        self.facts.isolation.isolated = isolated.unwrap_or_default();
+    }
+
+    fn files(&self) -> Vec<(String, String)> {
+        let files = self.system.files().into_iter();
+        let files = files.filter(|(path, _)| !path.starts_with("/var/lib/isolator/"));
+        files.map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap())).collect()
+    }
+}
+
+fn mkconfig(system: &Machine) -> String {
+    let mut texts = vec![system::text(system, "/etc/default/grub").unwrap()];
+    for name in system.names("/etc/default/grub.d").unwrap() {
+        texts.push(system::text(system, &format!("/etc/default/grub.d/{name}")).unwrap());
+    }
+    let (line, _, _) = machine::boot::grub::generator(&texts);
+    let menu = std::fs::read_to_string(debian().join("boot/grub/grub.cfg")).unwrap();
+    menu.replace("ro  quiet", &format!("ro  {}", line.unwrap()))
+}
+
+#[test]
+fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
+    let mut world = World::new();
+    let before = world.files();
+    let plan = world.plan(false);
+    assert!(plan.boot_line.starts_with("isolcpus=managed_irq,domain,3"), "{}", plan.boot_line);
+    let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    assert_eq!(applied.boot, BootChange::Trial { start: "reboot".into() });
+    assert_eq!(applied.records, ["20260101-000002-runtime", "20260101-000002-trial"]);
+    assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-2\n");
+    // Once is enough.
+    let again = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    assert_eq!(again.records, Vec::<String>::new());
+    assert_eq!(again.already, ["the settings of this plan", "the boot line of this plan"]);
+    // Not before it was booted.
+    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    assert_eq!(error, "cannot confirm the boot line: it has not been booted yet; run: reboot");
+    // A boot of the old entry, since the trial failed.
+    world.reboot("second", "root=UUID=1 ro quiet");
+    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    assert!(error.contains("this boot runs without isolcpus=managed_irq,domain,3"), "{error}");
+    // The trial.
+    world.reboot("third", &format!("root=UUID=1 ro quiet {}", plan.boot_line));
+    assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-3\n");
+    let status_now = status(&mut world.here()).unwrap();
+    assert!(status_now.next[0].starts_with("isolator tune confirm"), "{status_now:?}");
+    let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    assert_eq!(confirmed.boot, BootChange::Lasting { fallback: "the entries for repair".into() });
+    let text =
+        |path: &str| world.system.files().get(path).map(|bytes| String::from_utf8(bytes.clone()).unwrap());
+    assert!(text("/boot/grub/grub.cfg").unwrap().contains("ro  quiet isolcpus=managed_irq,domain,3"));
+    assert!(!text("/boot/grub/custom.cfg").unwrap_or_default().contains("isolator-trial"));
+    assert!(!text("/boot/grub/grubenv").unwrap().contains("isolator-trial"));
+    let unit = text(UNIT).unwrap();
+    assert!(
+        unit.contains("ExecStart=/usr/bin/isolator tune apply --at-boot /var/lib/isolator/tune/plan-"),
+        "{unit}"
+    );
+    let again = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    assert_eq!(again.already, ["this plan is confirmed"]);
+    // The next boot does the settings again.
+    world.reboot("fourth", &format!("root=UUID=1 ro quiet {}", plan.boot_line));
+    let at_boot = Options { at_boot: true, ..Options::default() };
+    let applied = apply(&mut world.here(), &plan, at_boot).unwrap();
+    assert_eq!(applied.records.len(), 1, "{applied:?}");
+    assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-2\n");
+    // And all of it ends.
+    let undone = roll_back(&mut world.here(), None).unwrap();
+    let left = undone.records.iter().flat_map(|record| &record.undone);
+    assert!(!left.clone().any(|undone| matches!(undone.became, Became::Left(_))), "{undone:?}");
+    assert_eq!(world.files(), before);
+    assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-3\n");
+    assert!(
+        world
+            .system
+            .commands
+            .contains(&["systemctl", "disable", "isolator-tune.service"].map(String::from).to_vec())
+    );
+    assert_eq!(roll_back(&mut world.here(), None).unwrap().records.len(), 0);
+}
+
+#[test]
+fn a_dry_run_says_everything_and_does_nothing() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    let dry = Options { dry_run: true, ..Options::default() };
+    let applied = apply(&mut world.here(), &plan, dry).unwrap();
+    let what: Vec<&str> = applied.steps.iter().map(|step| step.what.as_str()).collect();
+    assert!(
+        what.contains(&"/proc/irq/9/smp_affinity_list") && what.contains(&"/boot/grub/custom.cfg"),
+        "{what:?}"
+    );
+    assert_eq!(world.system.changes, Vec::<String>::new());
+}
+
+#[test]
+fn refuses_a_plan_of_another_machine_another_boot_or_another_hand() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    let refused = |world: &mut World, plan: &Plan| {
+        let error = apply(&mut world.here(), plan, Options::default()).unwrap_err().to_string();
+        assert_eq!(world.system.changes, Vec::<String>::new(), "{error}");
+        error
+    };
+    let mut edited = plan.clone();
+    edited.boot_line += " mitigations=off";
+    assert!(refused(&mut world, &edited).contains("its digest is not that of its content"));
+    world.system.put("/etc/machine-id", b"ffffffffffffffffffffffffffffffff\n");
+    assert_eq!(
+        refused(&mut world, &plan),
+        "cannot apply the plan: the plan was made for another machine (robot); plan on this one"
+    );
+    let mut world = World::new();
+    world.system.put("/proc/sys/kernel/random/boot_id", b"later\n");
+    assert!(refused(&mut world, &plan).ends_with("; plan again"));
+    let mut world = World::new();
+    world.system.put("/run/tuned/tuned.pid", b"1\n");
+    world.system.put("/etc/tuned/active_profile", b"realtime\n");
+    assert_eq!(
+        refused(&mut world, &plan),
+        "cannot apply the plan: TuneD is active (profile 'realtime') and would write its own values back; stop it: \
+         systemctl disable --now tuned"
+    );
+}
+
+#[test]
+fn a_second_plan_waits_for_the_end_of_the_first() {
+    let mut world = World::new();
+    let first = world.plan(false);
+    let second = world.plan(true);
+    apply(&mut world.here(), &first, Options::default()).unwrap();
+    let error = apply(&mut world.here(), &second, Options::default()).unwrap_err().to_string();
+    assert!(error.contains("another one is in force (record 20260101-000003-runtime)"), "{error}");
+    roll_back(&mut world.here(), None).unwrap();
+    apply(&mut world.here(), &second, Options::default()).unwrap();
+}
+
+#[test]
+fn words_that_somebody_else_set_alike_are_shown_and_not_ours() {
+    let mut world = World::new();
+    let menu = String::from_utf8(world.system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
+    world.system.put("/boot/grub/grub.cfg", menu.replace("ro  quiet", "ro  quiet skew_tick=1").as_bytes());
+    let plan = world.plan(false);
+    assert!(plan.boot_line.contains("skew_tick=1"), "{}", plan.boot_line);
+    let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    assert_eq!(applied.already, ["skew_tick=1 in the boot line, set by somebody else"]);
+    let custom = String::from_utf8(world.system.read("/boot/grub/custom.cfg").unwrap()).unwrap();
+    assert_eq!(custom.matches("skew_tick=1").count(), 1, "{custom}");
+}
+
+#[test]
+fn an_interrupted_apply_is_undone_before_the_next() {
+    use crate::system::memory::Fault;
+    let mut world = World::new();
+    let before = world.files();
+    let plan = world.plan(false);
+    let mut whole = world.system.clone();
+    std::mem::swap(&mut whole, &mut world.system);
+    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    let points = world.system.changes.len();
+    for at in (0..points).step_by(7) {
+        world.system = whole.clone();
+        world.system.fault = Some((at, Fault::Kill));
+        assert!(apply(&mut world.here(), &plan, Options::default()).is_err());
+        world.system = world.system.clone().revived();
+        apply(&mut world.here(), &plan, Options::default()).unwrap();
+        roll_back(&mut world.here(), None).unwrap();
+        assert_eq!(world.files(), before, "after a kill at change {at}");
+    }
+}
