@@ -38,7 +38,10 @@ pub use self::measure::MeasureArgs;
 pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
-pub use self::tune::{ProfileName, TunePlanArgs, TuneVerb, TuneVerifyArgs, TuneWanted};
+pub use self::tune::{
+    ProfileName, TuneApplyArgs, TuneHereArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb,
+    TuneVerifyArgs, TuneWanted,
+};
 pub use self::why::WhyArgs;
 
 /// From a stock Linux machine to a proven deadline.

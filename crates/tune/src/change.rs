@@ -226,7 +226,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     keep_plan(here, plan)?;
     let mut done = Vec::new();
     if !runtime.is_empty() {
-        let id = format!("{}-runtime", here.stamp);
+        let id = fresh_id(here, "runtime");
         let mut record = Record::new(&id, Part::Runtime, &plan.digest, &boot_id, &[], runtime);
         transaction::apply(here.system, &mut record)?;
         done.push(record);
@@ -237,7 +237,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         let name = if start.is_some() { "trial" } else { "boot" };
         let steps = describe(way, &mut applied);
         if !steps.is_empty() {
-            let id = format!("{}-{name}", here.stamp);
+            let id = fresh_id(here, name);
             let mut record = Record::new(&id, part, &plan.digest, &boot_id, &words, steps);
             record.start = start;
             if let Err(error) = transaction::apply(here.system, &mut record) {
@@ -284,7 +284,7 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
         }
     }
     steps.extend(unit(here, program, &digest, &mut applied)?);
-    let id = format!("{}-kept", here.stamp);
+    let id = fresh_id(here, "kept");
     let mut record = Record::new(&id, Part::Boot, &digest, &boot_id, &words, steps);
     transaction::apply(here.system, &mut record)?;
     // The trial has done its work; the line that lasts is in place.
@@ -362,6 +362,14 @@ pub fn status(here: &mut Here<'_>) -> Result<Status> {
     Ok(status)
 }
 
+/// A name that no record has: two may be made within a second.
+fn fresh_id(here: &Here<'_>, name: &str) -> String {
+    let taken = |id: &String| store::read(here.system, id).is_ok();
+    let more = (2..).map(|number| format!("{}-{name}-{number}", here.stamp));
+    let first = format!("{}-{name}", here.stamp);
+    std::iter::once(first.clone()).chain(more).find(|id| !taken(id)).unwrap_or(first)
+}
+
 fn of_refusal(what: &str, refusal: &Refusal) -> Error {
     Error::new(what, &refusal.reason, &refusal.cure)
 }
@@ -428,7 +436,7 @@ fn finish(applied: &mut Applied, records: &[Record]) {
     for record in records {
         applied.records.push(record.id.clone());
         applied.steps.extend(record.steps.iter().map(|done| line_of(&done.step, done.outcome.clone())));
-        if record.part == Part::Boot && record.id.ends_with("-boot") {
+        if record.part == Part::Boot && !record.id.contains("-kept") {
             applied.next.push("reboot, then isolator tune confirm".into());
         }
     }
@@ -569,3 +577,4 @@ fn now_otherwise(system: &dyn System, step: &Step) -> Option<String> {
 
 #[cfg(test)]
 mod tests;
+pub mod view;

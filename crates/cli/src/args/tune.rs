@@ -17,6 +17,8 @@ Examples:
   isolator tune plan --profile poll --device eth1 --json plan.json
   isolator tune plan --no-reboot --compare
   isolator tune verify plan.json
+  isolator tune apply plan.json --dry-run
+  isolator tune rollback
 
 Exit status: 0 done, or all in force; 1 it could not be done or planned, and one
 line says why; 2 (verify) something is not in force.";
@@ -28,6 +30,14 @@ pub enum TuneVerb {
     Plan(TunePlanArgs),
     /// Compares a plan with what is configured, running and in effect here
     Verify(TuneVerifyArgs),
+    /// Does what a plan says: settings at once, the boot line as a trial that is booted once
+    Apply(TuneApplyArgs),
+    /// After the trial boot: makes the line last, and has the settings done again at every boot
+    Confirm(TuneHereArgs),
+    /// What is in force, and what to do next
+    Status(TuneHereArgs),
+    /// Gives back what was there before
+    Rollback(TuneRollbackArgs),
 }
 
 /// What the machine is for.
@@ -98,6 +108,48 @@ pub struct TuneVerifyArgs {
     #[arg(value_name = "PLAN", default_value = "last")]
     pub plan: String,
     /// Look at the machine whose /proc and /sys lie below this folder
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator tune apply`
+#[derive(Debug, Args)]
+pub struct TuneApplyArgs {
+    /// The plan, as tune plan --json wrote it
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// Leave the boot line as it is
+    #[arg(long)]
+    pub runtime_only: bool,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// For the unit that confirm makes: the plan may be of an earlier boot
+    #[arg(long, hide = true)]
+    pub at_boot: bool,
+    /// Where the machine is, and where results go.
+    #[command(flatten)]
+    pub here: TuneHereArgs,
+}
+
+/// `isolator tune rollback`
+#[derive(Debug, Args)]
+pub struct TuneRollbackArgs {
+    /// The record to undo [default: all that are in force]
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// Where the machine is, and where results go.
+    #[command(flatten)]
+    pub here: TuneHereArgs,
+}
+
+/// Where the machine is, and where results go.
+#[derive(Debug, Args)]
+pub struct TuneHereArgs {
+    /// The machine whose files lie below this folder; no command runs for it
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Where results go.

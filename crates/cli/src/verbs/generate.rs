@@ -16,6 +16,7 @@ use evidence::why::WhyDocument;
 use evidence::{Error, Result};
 use lab::build::Built;
 use schemars::{Schema, schema_for};
+use tune::change::{Applied, RolledBack, Status};
 use tune::plan::Answer;
 use tune::verify::Verified;
 
@@ -50,8 +51,11 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
+        ("tune-apply", schema_for!(Applied)),
         ("tune-plan", schema_for!(Answer)),
         ("tune-verify", schema_for!(Verified)),
+        ("tune-rollback", schema_for!(RolledBack)),
+        ("tune-status", schema_for!(Status)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),
         ("why", schema_for!(WhyDocument)),

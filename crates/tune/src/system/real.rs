@@ -25,9 +25,19 @@ impl Real {
         Ok(Real { root: root.canonicalize()? })
     }
 
+    /// Whether this process may change the machine that runs; below another folder the files' bits decide.
+    pub fn may_change(&self) -> bool {
+        !self.live() || rustix::process::geteuid().is_root()
+    }
+
     /// Whether this is the machine that runs.
     pub fn live(&self) -> bool {
         self.root == Path::new("/")
+    }
+
+    /// Tasks that a captured tree names are not those that run here.
+    fn only_live(&self) -> io::Result<()> {
+        if self.live() { Ok(()) } else { Err(io::Error::other("its tasks do not run here")) }
     }
 
     /// The path as this process sees it; what exists of it may not lead out of the root by a link.
@@ -90,6 +100,7 @@ impl System for Real {
     }
 
     fn affinity(&self, task: u32) -> io::Result<CpuSet> {
+        self.only_live()?;
         let mask = rustix::thread::sched_getaffinity(Some(pid(task)?))?;
         let limit = u32::try_from(Mask::MAX_CPU).unwrap_or(u32::MAX);
         Ok((0..limit).filter(|cpu| mask.is_set(*cpu as usize)).collect())
@@ -142,6 +153,7 @@ impl System for Real {
     }
 
     fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()> {
+        self.only_live()?;
         let mut mask = Mask::new();
         for cpu in cpus.iter() {
             let cpu = cpu as usize;

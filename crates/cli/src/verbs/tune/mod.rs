@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune`: changes a machine for a deadline, and changes it back. One file per verb of it.
 
+pub mod apply;
+pub mod confirm;
 pub mod guest;
+mod here;
 pub mod plan;
+pub mod rollback;
+pub mod status;
 mod verify;
 
 use crate::args::TuneVerb;
@@ -12,5 +17,9 @@ pub fn run(verb: TuneVerb) -> Outcome {
     match verb {
         TuneVerb::Plan(args) => plan::run(&args),
         TuneVerb::Verify(args) => verify::run(&args),
+        TuneVerb::Apply(args) => apply::run(&args),
+        TuneVerb::Confirm(args) => confirm::run(&args),
+        TuneVerb::Status(args) => status::run(&args),
+        TuneVerb::Rollback(args) => rollback::run(&args),
     }
 }

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator tune confirm`: what was tried and holds becomes lasting.
+
+use ::tune::change::{self, view};
+
+use super::here::Machine;
+use crate::args::TuneHereArgs;
+use crate::output::{Exit, Outcome};
+
+pub fn run(args: &TuneHereArgs) -> Outcome {
+    args.out.ready()?;
+    let mut machine = Machine::open(&args.root, "confirm", true)?;
+    let program = std::env::current_exe()?;
+    let done = change::confirm(&mut machine.here(&args.root), &program.display().to_string())?;
+    args.out.json(&done)?;
+    args.out.say(view::applied(&done).trim_end());
+    Ok(Exit::Held)
+}

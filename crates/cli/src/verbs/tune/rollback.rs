@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator tune rollback`: gives back what was there before.
+
+use ::tune::change::{self, view};
+
+use super::here::Machine;
+use crate::args::TuneRollbackArgs;
+use crate::output::{Exit, Outcome};
+
+pub fn run(args: &TuneRollbackArgs) -> Outcome {
+    args.here.out.ready()?;
+    let mut machine = Machine::open(&args.here.root, "roll back", true)?;
+    let undone = change::roll_back(&mut machine.here(&args.here.root), args.id.as_deref())?;
+    args.here.out.json(&undone)?;
+    args.here.out.say(view::rolled_back(&undone).trim_end());
+    Ok(Exit::Held)
+}

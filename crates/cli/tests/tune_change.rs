@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator tune apply`, `status`, `confirm` and `rollback` on the files of a Debian machine below a folder.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::*;
+use tempfile::TempDir;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot")
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to)
+        } else {
+            fs::copy(entry.path(), to).map(drop).unwrap()
+        }
+    }
+}
+
+/// A machine of four CPUs with the boot files of `name`.
+fn machine(name: &str) -> TempDir {
+    let root = folder();
+    copy(&fixtures().join(name), root.path());
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    for list in ["present", "online", "possible"] {
+        write(&format!("sys/devices/system/cpu/{list}"), "0-3\n");
+    }
+    for cpu in 0..4 {
+        write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"), &format!("{cpu}\n"));
+    }
+    write("boot/vmlinuz-6.12.9-rt-amd64", "");
+    write("boot/initrd.img-6.12.9-rt-amd64", "");
+    write("proc/sys/kernel/osrelease", "6.12.9-rt-amd64\n");
+    write("proc/sys/kernel/hostname", "robot\n");
+    write("proc/sys/kernel/random/boot_id", "11111111-2222-4333-8444-555555555555\n");
+    write("proc/self/mounts", "/dev/sda2 / ext4 rw 0 0\n");
+    write("proc/irq/default_smp_affinity", "f\n");
+    write("proc/irq/9/smp_affinity_list", "0-3\n");
+    write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
+    root
+}
+
+fn files(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else if !entry.path().starts_with(root.join("var/lib/isolator")) {
+                found.insert(entry.path(), fs::read_to_string(entry.path()).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn tune(root: &Path, args: &str) -> Ran {
+    let mut all = vec!["tune"];
+    all.extend(args.split(' '));
+    all.extend(["--root", root.to_str().unwrap()]);
+    isolator(root, &all)
+}
+
+/// Plans for one core, into a file of the folder.
+fn plan(root: &Path) {
+    tune(root, "plan --cores 1 --quiet --json plan.json").ended(0);
+}
+
+#[test]
+fn a_machine_is_changed_and_comes_back_to_the_byte() {
+    let root = machine("debian");
+    let root = root.path();
+    plan(root);
+    let before = files(root);
+    let dry = tune(root, "apply plan.json --dry-run").ended(0).stdout;
+    assert!(dry.contains("would change /boot/grub/custom.cfg: absent -> "), "{dry}");
+    assert_eq!(files(root), before);
+
+    let applied = tune(root, "apply plan.json").ended(0).stdout;
+    assert!(applied.contains("boot line: an entry that is booted once\n"), "{applied}");
+    assert!(
+        applied.contains("next: reboot: boots the trial once; every later boot is as before\n"),
+        "{applied}"
+    );
+    let custom = fs::read_to_string(root.join("boot/grub/custom.cfg")).unwrap();
+    assert!(custom.contains(" ro  quiet isolcpus=managed_irq,domain,3 irqaffinity=0-2"), "{custom}");
+    assert_eq!(fs::read_to_string(root.join("proc/irq/9/smp_affinity_list")).unwrap().trim(), "0-2");
+
+    let after = files(root);
+    let again = tune(root, "apply plan.json").ended(0).stdout;
+    assert_eq!(again, "already so: the settings of this plan\nalready so: the boot line of this plan\n");
+    assert_eq!(files(root), after);
+    let status = tune(root, "status --json --quiet").ended(0).json();
+    assert_eq!(status["records"].as_array().unwrap().len(), 2);
+    assert_eq!(status["records"][1]["part"], "trial");
+    tune(root, "confirm").refused("cannot confirm the boot line: it has not been booted yet; run: reboot");
+
+    let undone = tune(root, "rollback").ended(0).stdout;
+    assert!(undone.contains("-trial: 2 restored\n"), "{undone}");
+    let trimmed = |files: BTreeMap<PathBuf, String>| -> BTreeMap<PathBuf, String> {
+        // A setting's file here is a plain one, which keeps the kernel's line end or not.
+        files
+            .into_iter()
+            .map(|(path, text)| {
+                (path.clone(), if path.starts_with(root.join("proc")) { text.trim().into() } else { text })
+            })
+            .collect()
+    };
+    assert_eq!(trimmed(files(root)), trimmed(before));
+    assert_eq!(tune(root, "rollback").ended(0).stdout, "nothing is in force that could be undone\n");
+}
+
+#[test]
+fn each_bad_input_is_one_line_with_its_cure() {
+    let debian = machine("debian");
+    let root = debian.path();
+    plan(root);
+    let text = fs::read_to_string(root.join("plan.json")).unwrap();
+    let with = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
+
+    with("edited.json", &text.replace("skew_tick=1", "skew_tick=1 mitigations=off"));
+    tune(root, "apply edited.json").refused(
+        "cannot apply edited.json: the plan was changed after it was made: its digest is not that of its content; plan \
+         again, with other options where another result is wanted",
+    );
+    with("none.json", "hello");
+    assert!(tune(root, "apply none.json").line().starts_with("cannot apply none.json: the file is not JSON"));
+    assert!(
+        tune(root, "apply absent.json")
+            .line()
+            .starts_with("cannot read absent.json: no such file or directory")
+    );
+    tune(root, "rollback 20200101-000000-boot").refused(
+        "cannot find 20200101-000000-boot: /var/lib/isolator/tune has no such record; `isolator tune status` lists what \
+         there is",
+    );
+    tune(root, "confirm")
+        .refused("cannot confirm: no plan is applied; apply one first: isolator tune apply PLAN");
+
+    with("proc/sys/kernel/random/boot_id", "99999999-2222-4333-8444-555555555555\n");
+    assert!(
+        tune(root, "apply plan.json").line().ends_with("what it decided by may have changed; plan again")
+    );
+    with("etc/machine-id", "ffffffffffffffffffffffffffffffff\n");
+    assert!(
+        tune(root, "apply plan.json")
+            .line()
+            .contains("the plan was made for another machine (robot); plan on this one")
+    );
+    let before = files(root);
+    let other = machine("debian");
+    let root = other.path();
+    plan(root);
+    fs::create_dir_all(root.join("run/tuned")).unwrap();
+    fs::write(root.join("run/tuned/tuned.pid"), "1\n").unwrap();
+    assert!(tune(root, "apply plan.json").line().ends_with("stop it: systemctl disable --now tuned"));
+    assert_eq!(files(debian.path()), before);
+}
+
+#[test]
+fn who_is_not_root_may_look_and_not_change() {
+    if skipped_for_lack_of_root() {
+        return;
+    }
+    let root = machine("debian");
+    plan(root.path());
+    isolator_as_nobody(root.path(), &["tune", "apply", "plan.json", "--dry-run", "--root", "."]).ended(0);
+    isolator_as_nobody(root.path(), &["tune", "rollback"])
+        .refused("cannot roll back: only root may change the machine; run it by sudo");
+}
+
+#[test]
+fn a_boot_folder_that_cannot_be_written_or_is_full_leaves_everything_as_it_was() {
+    if skipped_for_lack_of_mounts() {
+        return;
+    }
+    let read_only = "mount --bind boot boot && mount -o remount,ro,bind boot";
+    let full = "mkdir new && mount -t tmpfs -o size=64k none new && cp -r boot/grub new && mount --move new boot && \
+                touch boot/vmlinuz-6.12.9-rt-amd64 boot/initrd.img-6.12.9-rt-amd64";
+    for (mount, expected) in [
+        (
+            read_only,
+            "cannot write /boot/grub/custom.cfg: read-only file system; make it writable, \
+             `mount -o remount,rw /boot`, and try again",
+        ),
+        (full, "cannot write /boot/grub/custom.cfg: /boot/grub has "),
+    ] {
+        let root = machine("debian");
+        plan(root.path());
+        let before = files(root.path());
+        let line =
+            in_namespace(root.path(), &format!("{mount} && $ISOLATOR tune apply plan.json --root .")).line();
+        assert!(line.starts_with(expected), "{line}");
+        let mut after = files(root.path());
+        after.retain(|path, _| !path.starts_with(root.path().join("new")));
+        let irq = root.path().join("proc/irq/9/smp_affinity_list");
+        assert_eq!(fs::read_to_string(irq).unwrap().trim(), "0-3");
+        for (path, text) in before.iter().filter(|(path, _)| !path.starts_with(root.path().join("proc"))) {
+            assert_eq!(after.get(path), Some(text), "{}", path.display());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was done, undone, and is in force, for people.
+
+use std::fmt::Write as _;
+
+use super::{Applied, BootChange, RolledBack, Status};
+use crate::transaction::{Became, Outcome, Part, State};
+
+/// What apply or confirm did.
+pub fn applied(applied: &Applied) -> String {
+    let mut text = String::new();
+    for id in &applied.recovered {
+        let _ = writeln!(text, "undone first, since it was interrupted: {id}");
+    }
+    for what in &applied.already {
+        let _ = writeln!(text, "already so: {what}");
+    }
+    let would = if applied.dry_run { "would " } else { "" };
+    let shown = |outcome: &Outcome| matches!(outcome, Outcome::Done | Outcome::Pending);
+    for step in applied.steps.iter().filter(|step| shown(&step.outcome)) {
+        let change = if step.before.is_empty() {
+            String::new()
+        } else {
+            format!(": {} -> {}", step.before, step.after)
+        };
+        let _ = writeln!(text, "  {would}change {}{change}", step.what);
+    }
+    let so = applied.steps.iter().filter(|step| step.outcome == Outcome::AlreadySo).count();
+    if so > 0 {
+        let _ = writeln!(text, "  {so} more were so already");
+    }
+    let refused = applied.steps.iter().filter_map(|step| match &step.outcome {
+        Outcome::Refused(why) => Some((step, why)),
+        _ => None,
+    });
+    for (step, why) in refused {
+        let _ = writeln!(text, "  refused {}: {why}", step.what);
+    }
+    for skipped in &applied.skipped {
+        let _ = writeln!(text, "  skipped {}: {}", skipped.what, skipped.reason);
+    }
+    match &applied.boot {
+        BootChange::Nothing => {}
+        BootChange::Trial { .. } => text.push_str("boot line: an entry that is booted once\n"),
+        BootChange::Lasting { fallback } => {
+            let _ = writeln!(text, "boot line: every next boot; what still boots without it: {fallback}");
+        }
+        BootChange::Instructions { why, .. } => {
+            let _ = writeln!(text, "boot line: not changed, since {why}");
+        }
+    }
+    if !applied.records.is_empty() {
+        let _ = writeln!(text, "recorded as {}", applied.records.join(", "));
+    }
+    next(&mut text, &applied.next);
+    text
+}
+
+/// What rollback did.
+pub fn rolled_back(rolled_back: &RolledBack) -> String {
+    let mut text = String::new();
+    if rolled_back.records.is_empty() {
+        text.push_str("nothing is in force that could be undone\n");
+    }
+    for record in &rolled_back.records {
+        let count =
+            |became: &dyn Fn(&Became) -> bool| record.undone.iter().filter(|u| became(&u.became)).count();
+        let restored = count(&|became| *became == Became::Restored);
+        let gone = count(&|became| *became == Became::Gone);
+        let _ = write!(text, "{}: {restored} restored", record.id);
+        if gone > 0 {
+            let _ = write!(text, ", {gone} ended by themselves");
+        }
+        text.push('\n');
+        for undone in &record.undone {
+            let said = match &undone.became {
+                Became::Stripped => "somebody else changed it too; only what is ours was taken out",
+                Became::MadeAnew => "somebody else made it anew; it was made anew without our words",
+                Became::Left(why) => why,
+                Became::Restored | Became::Untouched | Became::Gone => continue,
+            };
+            let _ = writeln!(text, "  {}: {said}", undone.what);
+        }
+    }
+    text
+}
+
+/// What is in force.
+pub fn status(status: &Status) -> String {
+    let mut text = String::new();
+    if status.records.is_empty() {
+        text.push_str("no plan was ever applied here\n");
+    }
+    for record in &status.records {
+        let part = match record.part {
+            Part::Runtime => "settings",
+            Part::Trial => "boot line, tried once",
+            Part::Boot => "boot line and unit",
+        };
+        let state = match record.state {
+            State::Applying => "interrupted while it was done",
+            State::Applied => "in force",
+            State::RollingBack => "interrupted while it was undone",
+            State::RolledBack => "undone",
+        };
+        let _ = writeln!(text, "{}  {part}: {state}, {} steps", record.id, record.steps);
+        if record.state == State::RolledBack {
+            continue;
+        }
+        for lost in &record.lost {
+            let _ = writeln!(text, "  no longer: {lost}");
+        }
+        for refused in &record.refused {
+            let _ = writeln!(text, "  refused: {refused}");
+        }
+    }
+    next(&mut text, &status.next);
+    text
+}
+
+fn next(text: &mut String, next: &[String]) {
+    for (number, line) in next.iter().enumerate() {
+        let head = if number == 0 { "next: " } else { "      " };
+        let _ = writeln!(text, "{head}{line}");
+    }
+}
