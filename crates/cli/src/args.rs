@@ -21,6 +21,7 @@ mod measure;
 mod prove;
 mod report;
 mod run;
+mod task;
 mod tune;
 mod why;
 
@@ -38,6 +39,7 @@ pub use self::measure::MeasureArgs;
 pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
+pub use self::task::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
 pub use self::tune::{
     ProfileName, TuneApplyArgs, TuneHereArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb,
     TuneVerifyArgs, TuneWanted,
@@ -101,6 +103,9 @@ pub enum Verb {
     /// Runs a command with affinity, policy and priority set up in the right order
     #[command(after_help = run::HELP)]
     Run(RunArgs),
+    /// Policy, priority and CPUs of any task, its threads and children, and of interrupts' threads
+    #[command(subcommand, after_help = task::HELP)]
+    Task(TaskVerb),
     /// Plans what to change on a machine for a deadline, does it, checks it and takes it back
     #[command(subcommand, after_help = tune::HELP)]
     Tune(TuneVerb),

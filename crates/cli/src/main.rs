@@ -73,6 +73,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Lab(args) => verbs::lab::run(args),
         Verb::Kernel(args) => verbs::kernel::run(&args),
         Verb::Run(args) => verbs::run::run(&args),
+        Verb::Task(verb) => verbs::task::run(verb),
         Verb::Tune(verb) => verbs::tune::run(verb),
         Verb::Generate(args) => verbs::generate::run(&args),
     }

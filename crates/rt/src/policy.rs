@@ -99,6 +99,12 @@ impl Policy {
 
     /// Sets the policy of the calling thread; with `reset_on_fork` its children start as ordinary ones.
     pub fn apply(&self, reset_on_fork: bool) -> Result<()> {
+        self.apply_to(0, reset_on_fork)
+    }
+
+    /// As [`Policy::apply`], for the thread of this number; 0 is the calling one.
+    pub fn apply_to(&self, thread: u32, reset_on_fork: bool) -> Result<()> {
+        let thread = thread as libc::pid_t;
         let status = match *self {
             Policy::Deadline { runtime_ns, deadline_ns, period_ns } => {
                 let attr = SchedAttr {
@@ -111,14 +117,14 @@ impl Policy {
                     ..SchedAttr::default()
                 };
                 // SAFETY: attr is a live, fully initialised struct sched_attr whose size field says its length;
-                // the kernel only reads it. 0 stands for the calling thread.
-                unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }
+                // the kernel only reads it.
+                unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attr, 0) }
             }
             _ => {
                 let policy = self.number() | if reset_on_fork { libc::SCHED_RESET_ON_FORK } else { 0 };
                 let priority = self.priority().unwrap_or(0) as libc::c_int;
                 // SAFETY: the kernel's struct sched_param is one int, which is live and only read.
-                unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) }
+                unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const priority) }
             }
         };
         if status == 0 {

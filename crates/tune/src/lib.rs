@@ -11,6 +11,7 @@ pub mod error;
 pub mod plan;
 pub mod runtime;
 pub mod system;
+pub mod task;
 mod text;
 pub mod transaction;
 pub mod verify;

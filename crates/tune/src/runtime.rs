@@ -216,7 +216,8 @@ impl Made<'_> {
         let new = Some(Kept::new(&action.value, old.as_ref()));
         let folder = system::folder(&action.target).to_string();
         if self.system.stat(&folder).is_err() {
-            return Ok(self.skip(&action.target, "no PAM here reads such files"));
+            self.skip(&action.target, "no PAM here reads such files");
+            return Ok(());
         }
         self.steps.push(Step::File { path: action.target.clone(), old, new, own: Own::Whole });
         Ok(())

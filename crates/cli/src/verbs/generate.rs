@@ -19,6 +19,7 @@ use schemars::{Schema, schema_for};
 use tune::change::{Applied, RolledBack, Status};
 use tune::plan::Answer;
 use tune::verify::Verified;
+use tune::task::{Listed, Set};
 
 use crate::args::{Cli, GenerateArgs};
 use crate::output::{Exit, Outcome};
@@ -51,6 +52,8 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
+        ("task-list", schema_for!(Listed)),
+        ("task-set", schema_for!(Set)),
         ("tune-apply", schema_for!(Applied)),
         ("tune-plan", schema_for!(Answer)),
         ("tune-verify", schema_for!(Verified)),

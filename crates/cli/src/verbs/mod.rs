@@ -12,5 +12,6 @@ pub mod measure;
 pub mod prove;
 pub mod report;
 pub mod run;
+pub mod task;
 pub mod tune;
 pub mod why;

@@ -100,8 +100,11 @@ fn record(system: &mut Machine) -> Record {
     Record::new("20260101-000000", Part::Runtime, "digest", "first", &[], steps)
 }
 
+/// Settings by path, tasks, and the paths of files.
+type State = (BTreeMap<String, Vec<String>>, BTreeMap<u32, (CpuSet, bool)>, Vec<String>);
+
 /// Everything that could have changed, without the store and the order of what a folder of cgroups holds.
-fn state(system: &Machine) -> (BTreeMap<String, Vec<String>>, BTreeMap<u32, (CpuSet, bool)>, Vec<String>) {
+fn state(system: &Machine) -> State {
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, text) in &system.settings {
         settings.insert(path.clone(), text.split_whitespace().map(String::from).collect());

@@ -172,7 +172,7 @@ impl System for Real {
         let Some((program, rest)) = command.split_first() else { return Ok(Ran::default()) };
         let done = Command::new(program).args(rest).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").output()?;
         let complaint = String::from_utf8_lossy(&done.stderr);
-        let complaint = complaint.lines().map(str::trim).filter(|line| !line.is_empty()).next_back();
+        let complaint = complaint.lines().map(str::trim).rfind(|line| !line.is_empty());
         Ok(Ran {
             good: done.status.success(),
             output: done.stdout,

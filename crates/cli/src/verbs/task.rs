@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator task`: policy, priority and CPUs of tasks.
+
+use std::path::Path;
+
+use ::tune::error::Error;
+use ::tune::system::Real;
+use ::tune::task::{self, Listed, SCHEMA_VERSION, Wanted, view};
+use rt::policy::Policy;
+
+use crate::args::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
+use crate::output::{Exit, Outcome};
+
+pub fn run(verb: TaskVerb) -> Outcome {
+    match verb {
+        TaskVerb::List(args) => list(&args),
+        TaskVerb::Show(args) => show(&args),
+        TaskVerb::Set(args) => set(&args),
+    }
+}
+
+fn list(args: &TaskListArgs) -> Outcome {
+    args.out.ready()?;
+    let mut tasks = task::all(&open(&args.root)?, args.threads);
+    tasks.retain(|task| {
+        let real_time = matches!(task.policy.as_str(), "fifo" | "rr" | "deadline");
+        let here = args
+            .cpus
+            .as_ref()
+            .is_none_or(|wanted| task.cpus.as_ref().is_some_and(|cpus| !cpus.and(wanted).is_empty()));
+        (real_time || !args.real_time) && (task.kernel || !args.kernel) && here
+    });
+    args.out.say(view::table(&tasks).trim_end());
+    args.out.json(&Listed { schema_version: SCHEMA_VERSION, tasks })?;
+    Ok(Exit::Held)
+}
+
+fn show(args: &TaskShowArgs) -> Outcome {
+    args.out.ready()?;
+    let which = &args.which;
+    let tasks = task::find(&open(&args.root)?, &which.task, which.threads, which.children)?;
+    args.out.say(view::table(&tasks).trim_end());
+    args.out.json(&Listed { schema_version: SCHEMA_VERSION, tasks })?;
+    Ok(Exit::Held)
+}
+
+fn set(args: &TaskSetArgs) -> Outcome {
+    args.out.ready()?;
+    let mut system = open(Path::new("/"))?;
+    let policy = args.policy.as_deref().map(|name| policy(name, args)).transpose()?;
+    let which = &args.which;
+    let tasks = task::find(&system, &which.task, which.threads, which.children)?;
+    let wanted = Wanted { policy, cpus: args.cpus.clone(), force: args.force };
+    let set = task::set(&mut system, tasks, &wanted)?;
+    args.out.say(view::set(&set).trim_end());
+    args.out.json(&set)?;
+    Ok(Exit::Held)
+}
+
+fn policy(name: &str, args: &TaskSetArgs) -> Result<Policy, Box<dyn std::error::Error>> {
+    let times = match &args.deadline {
+        None if name == "deadline" => {
+            let cure = "give it by --deadline 200:1000:1000, in microseconds";
+            return Err(Error::new("set a deadline policy", "its runtime is not given", cure).into());
+        }
+        None => (0, 0, 0),
+        Some(text) => {
+            let numbers: Vec<u64> = text.split(':').filter_map(|number| number.parse().ok()).collect();
+            match numbers[..] {
+                [runtime, deadline, period] => (runtime * 1000, deadline * 1000, period * 1000),
+                _ => {
+                    let what = format!("read the deadline '{text}'");
+                    let cure = "write runtime, deadline and period in microseconds, 200:1000:1000";
+                    return Err(Error::new(what, "it is not three numbers", cure).into());
+                }
+            }
+        }
+    };
+    Ok(Policy::named(name, u32::try_from(args.priority).unwrap_or(0), times)?)
+}
+
+fn open(root: &Path) -> Result<Real, Error> {
+    Real::new(root).map_err(|error| Error::io("open", &root.display().to_string(), &error))
+}
