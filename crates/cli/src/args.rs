@@ -41,8 +41,8 @@ pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
 pub use self::task::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
 pub use self::tune::{
-    ProfileName, TuneApplyArgs, TuneHereArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb,
-    TuneVerifyArgs, TuneWanted,
+    ProfileName, TuneApplyArgs, TuneHereArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb, TuneVerifyArgs,
+    TuneWanted,
 };
 pub use self::why::WhyArgs;
 

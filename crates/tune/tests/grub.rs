@@ -110,7 +110,7 @@ fn inside_the_line_lasts() {
     let text = menu();
     let entries = grub::menu(&text, "grub.cfg");
     let linux: Vec<_> = entries.iter().filter(|entry| entry.entry.kernel.is_some()).collect();
-    let (repair, ordinary): (Vec<_>, Vec<_>) = linux.iter().partition(|entry| entry.entry.recovery);
+    let (repair, ordinary): (Vec<_>, Vec<_>) = linux.into_iter().partition(|entry| entry.entry.recovery);
     assert_eq!((repair.len(), ordinary.len()), (2, 3), "{text}");
     let has = |options: &str| {
         words.iter().filter(|own| kernel_words(options).any(|word| word.raw == **own)).count()

@@ -18,8 +18,8 @@ use lab::build::Built;
 use schemars::{Schema, schema_for};
 use tune::change::{Applied, RolledBack, Status};
 use tune::plan::Answer;
-use tune::verify::Verified;
 use tune::task::{Listed, Set};
+use tune::verify::Verified;
 
 use crate::args::{Cli, GenerateArgs};
 use crate::output::{Exit, Outcome};
