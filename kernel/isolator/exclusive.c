@@ -62,7 +62,7 @@ enum isolator_reason isolator_exclusive(void)
 
 	if (atomic_read(&mm->mm_users) != 1)
 		return ISOLATOR_MM_SHARED;
-	if (test_bit(MMF_VM_MERGE_ANY, &mm->flags))
+	if (mm_flags_test(MMF_VM_MERGE_ANY, mm))
 		return ISOLATOR_MM_MERGEABLE;
 	/* What is mapped from now on: MCL_FUTURE */
 	if (!(mm->def_flags & VM_LOCKED))

@@ -19,6 +19,8 @@
 #include <linux/spinlock.h>
 #include <linux/task_work.h>
 
+#include "compat.h"
+
 struct file;
 struct vm_area_struct;
 

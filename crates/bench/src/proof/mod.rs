@@ -36,6 +36,8 @@ pub struct Lab<'a> {
     pub version: String,
     /// The guests' architecture.
     pub architecture: Architecture,
+    /// By how much rounds and calls are divided, for who has less time: the tables say how many there were.
+    pub share: u64,
 }
 
 impl Lab<'_> {
@@ -102,8 +104,9 @@ pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
         Ok(name) => Architecture::named(&name)?,
         Err(_) => Architecture::of_this_program(),
     };
+    let share = std::env::var("SHARE").map_or(Ok(1), |text| text.parse())?;
     let tests = selftests(scratch.path(), architecture)?;
-    let lab = Lab { isolator, tests, scratch: scratch.path(), version, architecture };
+    let lab = Lab { isolator, tests, scratch: scratch.path(), version, architecture, share };
     let known = |name: &str| PARTS.iter().find(|(known, _)| *known == name);
     if let Some(unknown) = names.iter().find(|name| known(name).is_none()) {
         let names = PARTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");

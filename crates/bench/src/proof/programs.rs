@@ -8,6 +8,9 @@ use crate::proof::{Lab, Result, Seen};
 /// A bound that no run reaches, for tests that are not about the bound.
 const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";
 
+/// Hours rather than minutes.
+const LONG: &str = "--time-limit 20000s";
+
 /// A selftest in a guest.
 #[derive(Debug, Clone, Copy)]
 struct Test<'a> {
@@ -56,25 +59,19 @@ pub fn wedge(lab: &Lab<'_>) -> Result<Seen> {
 
 /// Ten thousand ends.
 pub fn teardown(lab: &Lab<'_>) -> Result<Seen> {
-    all(lab, &[Test { program: "teardown", arguments: "--rounds 10000 --slow 10", ..Test::default() }])
+    let arguments = format!("--rounds {} --slow 10", 10_000 / lab.share);
+    all(lab, &[Test { program: "teardown", arguments: &arguments, options: LONG, ..Test::default() }])
 }
 
 /// Ten million calls.
 pub fn fuzz(lab: &Lab<'_>) -> Result<Seen> {
-    all(
-        lab,
-        &[Test {
-            program: "fuzz",
-            arguments: "--calls 10000000 --threads 4 --slow 10",
-            options: "--time-limit 5400s",
-            ..Test::default()
-        }],
-    )
+    let arguments = format!("--calls {} --threads 4 --slow 10", 10_000_000 / lab.share);
+    all(lab, &[Test { program: "fuzz", arguments: &arguments, options: LONG, ..Test::default() }])
 }
 
 /// Nothing stale.
 pub fn memory(lab: &Lab<'_>) -> Result<Seen> {
-    let arguments = "--rounds 2000 --slow 10";
+    let arguments = &format!("--rounds {} --slow 10", 2000 / lab.share);
     all(
         lab,
         &[Test {

@@ -239,7 +239,9 @@ impl Request {
         let (base, mut ours) = match &asked.configuration {
             Configuration::Lab => {
                 let own = fragment(&format!("lab-{}", make::arch(asked.architecture)));
-                (Config::default(), fragment("lab").over(own))
+                // What a version does not know any more.
+                let version = fragment(&format!("lab-{}", asked.version));
+                (Config::default(), fragment("lab").over(own).over(version))
             }
             Configuration::Debian => {
                 let image = kernel::find(
