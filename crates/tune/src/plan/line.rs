@@ -4,6 +4,8 @@
 //! What can be done while the machine runs is not on it (R5). A function of facts and intent, never of the present
 //! boot line (R11): tokens there that are not ours are shown beside ours and left alone.
 
+use machine::registry;
+
 use super::choose::{Choice, refuse};
 use super::facts::Facts;
 use super::{Action, Disruption, Intent, Kind, Profile, Refusal, Skipped};
@@ -28,14 +30,13 @@ pub const NEVER: &[(&str, &str)] = &[
     ("clocksource", "the kernel takes the best that it trusts"),
 ];
 
-/// One token with its reason, source and cost.
+/// One token and why this profile wants it; source, cost and effective state are the table's.
 struct Token {
     name: &'static str,
     value: String,
     reason: &'static str,
-    source: &'static str,
-    cost: &'static str,
-    verify: &'static str,
+    /// A command that shows it, where no file does.
+    verify: Option<&'static str>,
 }
 
 /// The tokens in order, and what is left out because this kernel cannot.
@@ -57,9 +58,7 @@ pub(super) fn line(
             name: "nosmt",
             value: String::new(),
             reason: "asked for: one hardware thread per core, so that nothing shares a core",
-            source: "catalogue of checks, rule R10; kernel-parameters.txt",
-            cost: "every core, also the housekeeping ones, loses its second thread",
-            verify: "cat /sys/devices/system/cpu/smt/control",
+            verify: None,
         });
     }
     if intent.no_reboot {
@@ -69,6 +68,17 @@ pub(super) fn line(
         }));
         return Ok(Vec::new());
     }
+    // The table has the last word on what this kernel takes.
+    let machine = facts.machine;
+    tokens.retain(|token| {
+        let known = registry::boot_parameter(token.name);
+        let why = known.and_then(|known| {
+            known.cannot_act(&machine.kernel, machine.architecture.as_deref(), |option| facts.option(option))
+        });
+        let Some(why) = why else { return true };
+        skipped.push(Skipped { what: token.name.to_string(), reason: why.to_string() });
+        false
+    });
     let actions: Vec<Action> = tokens.into_iter().map(action).collect();
     fits(facts, &actions)?;
     Ok(actions)
@@ -109,17 +119,13 @@ fn isolation(
         name: "isolcpus",
         value: format!("{flags}{isolated}"),
         reason: "the scheduler moves nothing there by itself, and interrupts that drivers manage stay away where they can",
-        source: "Linux, kernel/sched/isolation.c; kernel-parameters.txt",
-        cost: "these CPUs do only what is pinned to them, one thread each; nothing balances between them",
-        verify: "cat /sys/devices/system/cpu/isolated",
+        verify: None,
     });
     tokens.push(Token {
         name: "irqaffinity",
         value: housekeeping.to_string(),
         reason: "interrupts of devices begin their life on housekeeping CPUs",
-        source: "Linux, kernel/irq/irqdesc.c",
-        cost: "housekeeping CPUs serve all devices",
-        verify: "cat /proc/irq/default_smp_affinity",
+        verify: None,
     });
     if matches!(intent.profile, Profile::Poll | Profile::Vm) {
         match facts.option("NO_HZ_FULL") {
@@ -128,9 +134,7 @@ fn isolation(
                     name: "nohz_full",
                     value: isolated.to_string(),
                     reason: "a loop that never sleeps keeps its CPU without the scheduler's tick",
-                    source: "Linux, Documentation/timers/no_hz.rst; Documentation/admin-guide/cpu-isolation.rst",
-                    cost: "each system call on these CPUs takes longer; periodic loops would lose by it",
-                    verify: "cat /sys/devices/system/cpu/nohz_full",
+                    verify: None,
                 });
                 // The parameter is new in 6.12.
                 if facts.machine.kernel.at_least(6, 12) == Some(true) {
@@ -138,9 +142,7 @@ fn isolation(
                         name: "rcutree.nohz_full_patience_delay",
                         value: "1000".to_string(),
                         reason: "RCU waits a second before it disturbs a CPU that does not report by itself",
-                        source: "Linux 6.12, kernel/rcu/tree_plugin.h",
-                        cost: "memory that RCU frees may stay longer",
-                        verify: "cat /sys/module/rcutree/parameters/nohz_full_patience_delay",
+                        verify: None,
                     });
                 }
             }
@@ -153,9 +155,7 @@ fn isolation(
                 name: "rcu_nocbs",
                 value: isolated.to_string(),
                 reason: "RCU's callbacks run in threads that housekeeping CPUs can run",
-                source: "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
-                cost: "a little more work for housekeeping CPUs",
-                verify: "ps -e -o comm= | grep '^rcuo'",
+                verify: Some("ps -e -o comm= | grep '^rcuo'"),
             });
             let housekeeping_cores =
                 facts.cores.iter().filter(|core| !core.cpus.and(housekeeping).is_empty());
@@ -164,9 +164,7 @@ fn isolation(
                     name: "rcu_nocb_poll",
                     value: String::new(),
                     reason: "those threads look for work by themselves, so that isolated CPUs need not wake them",
-                    source: "Linux, kernel-parameters.txt; the article on LinuxCNC's latency",
-                    cost: "housekeeping CPUs wake up for it all the time",
-                    verify: "ps -e -o comm= | grep '^rcuog'",
+                    verify: Some("ps -e -o comm= | grep '^rcuog'"),
                 });
             }
         }
@@ -176,18 +174,14 @@ fn isolation(
         name: "skew_tick",
         value: "1".to_string(),
         reason: "the CPUs' ticks come one after the other and do not wait for each other's locks",
-        source: "Linux, kernel-parameters.txt; kernel/time/tick-sched.c",
-        cost: "a little power: the package wakes up more often",
-        verify: "grep -w skew_tick=1 /proc/cmdline",
+        verify: None,
     });
     if facts.machine.tsc_watched == Some(true) {
         tokens.push(Token {
             name: "tsc",
             value: "nowatchdog".to_string(),
             reason: "twice a second a timer on one CPU after the other compares the TSC with a slow clock",
-            source: "Linux, kernel/time/clocksource.c, arch/x86/kernel/tsc.c",
-            cost: "a TSC that goes wrong is no longer noticed",
-            verify: "grep -w tsc=nowatchdog /proc/cmdline",
+            verify: None,
         });
     }
     Ok(())
@@ -202,9 +196,7 @@ fn forced_threads(facts: &Facts, skipped: &mut Vec<Skipped>, tokens: &mut Vec<To
         name: "threadirqs",
         value: String::new(),
         reason: "interrupts are served by threads, over which a sound server can have priority",
-        source: "Linux, kernel-parameters.txt",
-        cost: "a little throughput of busy devices",
-        verify: "ps -e -o comm= | grep '^irq/'",
+        verify: Some("ps -e -o comm= | grep '^irq/'"),
     });
 }
 
@@ -228,15 +220,22 @@ fn action(token: Token) -> Action {
     if !token.value.is_empty() {
         word = format!("{word}={}", token.value);
     }
+    let known = registry::boot_parameter(token.name);
+    let shown = known.and_then(|known| known.effective.first()).map(|file| format!("cat {file}"));
+    let verify = token.verify.map(str::to_string).or(shown);
     Action {
         kind: Kind::BootParameter,
         target: token.name.to_string(),
         value: token.value,
         reason: token.reason.to_string(),
-        source: token.source.to_string(),
-        cost: token.cost.to_string(),
+        source: known.map_or("", |known| known.source).to_string(),
+        cost: known
+            .map(|known| known.cost)
+            .filter(|cost| !cost.is_empty())
+            .unwrap_or("none known")
+            .to_string(),
         disruption: Disruption::Reboot,
-        verify: token.verify.to_string(),
+        verify: verify.unwrap_or_else(|| format!("grep -w {word} /proc/cmdline")),
         undo: format!("take {word} off the boot line and boot again"),
     }
 }

@@ -5,6 +5,7 @@
 //! depends on what there is to be set; what is not there is said.
 
 use machine::CpuSet;
+use machine::registry::{self, Setting};
 use machine::snapshot::{Device, IdleState};
 
 use super::choose::Choice;
@@ -25,20 +26,14 @@ struct Steps<'a> {
     skipped: &'a mut Vec<Skipped>,
 }
 
-/// Why, who says so, what it costs.
+/// Why, who says so, what it costs: of what is no single file of the table.
 struct Because(&'static str, &'static str, &'static str);
 
 impl Steps<'_> {
     /// Writes `value` to the file `path`.
-    fn write(
-        &mut self,
-        kind: Kind,
-        path: &str,
-        value: impl Into<String>,
-        disruption: Disruption,
-        why: Because,
-    ) {
+    fn write(&mut self, kind: Kind, path: &str, value: impl Into<String>, disruption: Disruption, why: &str) {
         let value = value.into();
+        let known = of_table(path);
         let before = match self.facts.machine.settings.get(path) {
             Some(before) => bracketed(before).to_string(),
             None => "BEFORE".to_string(),
@@ -47,9 +42,13 @@ impl Steps<'_> {
             kind,
             target: path.to_string(),
             value,
-            reason: why.0.to_string(),
-            source: why.1.to_string(),
-            cost: why.2.to_string(),
+            reason: why.to_string(),
+            source: known.map_or("", |known| known.source).to_string(),
+            cost: known
+                .map(|known| known.cost)
+                .filter(|cost| !cost.is_empty())
+                .unwrap_or("none known")
+                .to_string(),
             disruption,
             verify: format!("cat {path}"),
             undo: format!("echo {before} > {path}"),
@@ -57,7 +56,7 @@ impl Steps<'_> {
     }
 
     /// As [`Steps::write`], where the machine has the file.
-    fn write_if_there(&mut self, kind: Kind, path: &str, value: impl Into<String>, why: Because) {
+    fn write_if_there(&mut self, kind: Kind, path: &str, value: impl Into<String>, why: &str) {
         if self.has(path) {
             self.write(kind, path, value, Disruption::None, why);
         }
@@ -84,6 +83,21 @@ impl Steps<'_> {
             undo: commands.1,
         });
     }
+}
+
+/// The table's entry for a file: a sysctl by its name, a file of one CPU by that of them all.
+fn of_table(path: &str) -> Option<&'static Setting> {
+    if let Some(name) = path.strip_prefix("/proc/sys/") {
+        return registry::runtime_setting(&name.replace('/', "."));
+    }
+    let number = |part: &str| {
+        let digits = part.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let start = &part[..part.len() - digits.len()];
+        let numbered =
+            matches!(start, "cpu" | "machinecheck") && !digits.is_empty() && digits.parse::<u32>().is_ok();
+        if numbered { format!("{start}N") } else { part.to_string() }
+    };
+    registry::runtime_setting(&path.split('/').map(number).collect::<Vec<_>>().join("/"))
 }
 
 /// The word in brackets where a file shows a choice, `always [madvise] never`.
@@ -178,11 +192,7 @@ fn interrupts(steps: &mut Steps, choice: &Choice) {
         path,
         mask,
         Disruption::None,
-        Because(
-            "interrupts that are set up later begin on housekeeping CPUs",
-            "Linux, Documentation/core-api/irq/irq-affinity.rst",
-            "none",
-        ),
+        "interrupts that are set up later begin on housekeeping CPUs",
     );
     steps.other(
         Kind::Irqs,
@@ -274,11 +284,6 @@ fn kernel_work(steps: &mut Steps, choice: &Choice) {
         ),
     ] {
         if steps.has(path) {
-            let why = Because(
-                why,
-                "Linux, Documentation/core-api/workqueue.rst",
-                "work waits for fewer CPUs; on a busy machine the change itself was seen to stop traffic for a moment",
-            );
             steps.write(Kind::Workqueues, path, mask.clone(), Disruption::Brief, why);
         }
     }
@@ -287,23 +292,15 @@ fn kernel_work(steps: &mut Steps, choice: &Choice) {
 fn timers(steps: &mut Steps, intent: &Intent, choice: &Choice) {
     let path = "/proc/sys/kernel/timer_migration";
     let tick_may_stop = !steps.facts.machine.isolation.nohz_full.and(&choice.isolated).is_empty();
-    let source = "Linux, kernel/time/timer.c; catalogue of checks, rule R9";
     match intent.profile {
-        Profile::Poll => steps.write_if_there(
-            Kind::Sysctl,
-            path,
-            "1",
-            Because("timers that others start leave the polling CPUs", source, "none: it is the default"),
-        ),
+        Profile::Poll => {
+            steps.write_if_there(Kind::Sysctl, path, "1", "timers that others start leave the polling CPUs")
+        }
         Profile::Periodic if tick_may_stop => steps.write_if_there(
             Kind::Sysctl,
             path,
             "0",
-            Because(
-                "with nohz_full the loop's own timer would fire on another CPU and wake it by an interrupt",
-                source,
-                "idle CPUs wake up for timers of their own",
-            ),
+            "with nohz_full the loop's own timer would fire on another CPU and wake it by an interrupt",
         ),
         _ => {}
     }
@@ -311,31 +308,19 @@ fn timers(steps: &mut Steps, intent: &Intent, choice: &Choice) {
         Kind::Sysctl,
         "/proc/sys/kernel/watchdog_cpumask",
         choice.housekeeping.to_string(),
-        Because(
-            "the lockup detector's timer and thread stay off the isolated CPUs",
-            "Linux, Documentation/admin-guide/lockup-watchdogs.rst",
-            "a lockup there is not noticed",
-        ),
+        "the lockup detector's timer and thread stay off the isolated CPUs",
     );
     steps.write_if_there(
         Kind::Sysctl,
         "/proc/sys/kernel/nmi_watchdog",
         "0",
-        Because(
-            "its counter raises an NMI on every CPU, which nothing can mask",
-            "Linux, Documentation/admin-guide/sysctl/kernel.rst",
-            "hard lockups are not noticed",
-        ),
+        "its counter raises an NMI on every CPU, which nothing can mask",
     );
     steps.write_if_there(
         Kind::MachineCheck,
         "/sys/devices/system/machinecheck/machinecheck0/check_interval",
         "0",
-        Because(
-            "the search for corrected hardware errors interrupts every CPU, each five minutes by default",
-            "Linux, Documentation/arch/x86/x86_64/machinecheck.rst",
-            "corrected errors are noticed later, or not",
-        ),
+        "the search for corrected hardware errors interrupts every CPU, each five minutes by default",
     );
 }
 
@@ -358,11 +343,7 @@ fn fair_server(steps: &mut Steps, intent: &Intent, choice: &Choice) {
             &format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"),
             "0",
             Disruption::None,
-            Because(
-                "the kernel would run waiting ordinary tasks ahead of a loop that never sleeps, and start the tick for it",
-                "Linux 6.12, kernel/sched/deadline.c; NV-Kernels issue 400",
-                "ordinary tasks on that CPU may starve, kernel threads bound to it among them",
-            ),
+            "the kernel would run waiting ordinary tasks ahead of a loop that never sleeps, and start the tick for it",
         );
     }
 }
@@ -394,11 +375,7 @@ fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
             &format!("{folder}/scaling_governor"),
             "performance",
             Disruption::None,
-            Because(
-                "a CPU that must first speed up is late",
-                "Linux, Documentation/admin-guide/pm/cpufreq.rst; Documentation/core-api/real-time",
-                "power and heat",
-            ),
+            "a CPU that must first speed up is late",
         );
         if let (Some(highest), false) = (cpu.max_frequency_khz, everywhere) {
             steps.write(
@@ -406,11 +383,7 @@ fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
                 &format!("{folder}/scaling_min_freq"),
                 highest.to_string(),
                 Disruption::None,
-                Because(
-                    "its frequency does not change: a change stops some processors for microseconds",
-                    "Linux, Documentation/admin-guide/pm/cpufreq.rst",
-                    "power and heat; a processor that gets too hot slows down all the same",
-                ),
+                "its frequency does not change: a change stops some processors for microseconds",
             );
         }
     }
@@ -447,11 +420,7 @@ fn idle_states(steps: &mut Steps, intent: &Intent, cpus: CpuSet) {
             &format!("/sys/devices/system/cpu/cpu{id}/power/pm_qos_resume_latency_us"),
             limit.to_string(),
             Disruption::None,
-            Because(
-                "deeper idle states take longer to leave than the loop has; the shallowest stays, since polling heats",
-                "Linux, Documentation/admin-guide/pm/cpuidle.rst",
-                "power and heat, and less turbo for the other cores",
-            ),
+            "deeper idle states take longer to leave than the loop has; the shallowest stays, since polling heats",
         );
     }
     if !without.is_empty() {
@@ -465,52 +434,22 @@ fn memory(steps: &mut Steps) {
             Kind::Memory,
             "/sys/kernel/mm/transparent_hugepage/enabled",
             "madvise",
-            Because(
-                "pages are not joined behind programs' backs, which makes other CPUs forget translations",
-                "Linux, Documentation/admin-guide/mm/transhuge.rst",
-                "programs that did not ask for huge pages lose them",
-            ),
+            "pages are not joined behind programs' backs, which makes other CPUs forget translations",
         ),
         (
             Kind::Memory,
             "/sys/kernel/mm/ksm/run",
             "0",
-            Because(
-                "pages that are alike are not merged, which interrupts the CPUs that use them",
-                "Linux, Documentation/admin-guide/mm/ksm.rst",
-                "memory, where virtual machines are alike",
-            ),
+            "pages that are alike are not merged, which interrupts the CPUs that use them",
         ),
-        (
-            Kind::Sysctl,
-            "/proc/sys/kernel/numa_balancing",
-            "0",
-            Because(
-                "pages are not unmapped to see who uses them",
-                "Linux, Documentation/admin-guide/sysctl/kernel.rst",
-                "programs that wander between nodes keep their memory where it is",
-            ),
-        ),
+        (Kind::Sysctl, "/proc/sys/kernel/numa_balancing", "0", "pages are not unmapped to see who uses them"),
         (
             Kind::Sysctl,
             "/proc/sys/vm/compaction_proactiveness",
             "0",
-            Because(
-                "memory is not moved about in the background",
-                "Linux, Documentation/admin-guide/sysctl/vm.rst",
-                "huge pages are found later",
-            ),
+            "memory is not moved about in the background",
         ),
-        (
-            Kind::Sysctl,
-            "/proc/sys/vm/swappiness",
-            "10",
-            Because(
-                "programs are paged out later",
-                "Linux, Documentation/admin-guide/sysctl/vm.rst",
-                "less memory for files that are read again",
-            ),
-        ),
+        (Kind::Sysctl, "/proc/sys/vm/swappiness", "10", "programs are paged out later"),
     ] {
         steps.write_if_there(kind, path, value, why);
     }
