@@ -359,6 +359,7 @@ fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
     let machine = steps.facts.machine;
     let mut done = CpuSet::new();
     let mut without_governor = CpuSet::new();
+    let mut lowest = Vec::new();
     for id in cpus.iter() {
         let Some(cpu) = machine.cpu(id) else { continue };
         if cpu.governor.is_none() {
@@ -378,14 +379,17 @@ fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
             "a CPU that must first speed up is late",
         );
         if let (Some(highest), false) = (cpu.max_frequency_khz, everywhere) {
-            steps.write(
-                Kind::Frequency,
-                &format!("{folder}/scaling_min_freq"),
-                highest.to_string(),
-                Disruption::None,
-                "its frequency does not change: a change stops some processors for microseconds",
-            );
+            lowest.push((format!("{folder}/scaling_min_freq"), highest));
         }
+    }
+    for (path, highest) in lowest {
+        steps.write(
+            Kind::Frequency,
+            &path,
+            highest.to_string(),
+            Disruption::None,
+            "its frequency does not change: a change stops some processors for microseconds",
+        );
     }
     if !without_governor.is_empty() {
         steps.skip(
