@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The collector: what the kernel does on measured CPUs, and who sends them interrupts, into a ring for each of them.
+ *
+ * A ring overwrites its oldest events; nobody reads it but after a spike. Only raw tracepoints are used. Their arguments
+ * are numbers to the verifier, which refuses to follow them: every foreign pointer goes through bpf_probe_read_kernel(),
+ * which takes a wrong one, NULL included, as an answer of zeroes. (A pointer that BTF has a type for may be followed
+ * directly, and some tracepoints hand out NULL all the same.)
+ *
+ * Beside each kind stand its words; src/bpf/ring.rs reads them.
+ */
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define CORE __attribute__((preserve_access_index))
+
+#define __uint(name, value) int(*name)[value]
+#define __type(name, value) typeof(value) *name
+
+enum { MAP_ARRAY = 2 };
+
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*bpf_get_current_comm)(void *to, u32 size) = (void *)16;
+static long (*bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
+static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+
+/* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
+struct task_struct {
+	int pid;
+	int prio;
+	int wake_cpu;
+	u32 flags;
+	char comm[16];
+} CORE;
+
+struct work_struct {
+	void *func;
+} CORE;
+
+struct hrtimer {
+	void *function;
+} CORE;
+
+#define READ(to, pointer, type, field)                                     \
+	({                                                                 \
+		const type *from_ = (const type *)(pointer);               \
+		bpf_probe_read_kernel(&(to), sizeof(to), &from_->field);   \
+	})
+
+/* What a raw tracepoint is given: its arguments as they are. */
+struct arguments {
+	u64 of[8];
+};
+
+enum {
+	CPUS = 1024,
+	SLOTS = 64,
+	OWN = 4,
+	TIMERS = 2,
+	CHUNK_EVENTS = 256,
+	CHUNKS = 128,
+};
+
+struct event {
+	u64 at_ns;
+	u64 number; /* from 1 */
+	u16 kind;
+	u16 cpu;
+	u32 pid;
+	u64 word[5];
+};
+
+struct chunk {
+	struct event events[CHUNK_EVENTS];
+};
+
+/* How far a ring is written; in a cache line of its own. */
+struct slot {
+	u64 written;
+	u64 unused[7];
+};
+
+/*
+ * The measuring threads of a CPU; and what a quiet cycle meets again and again, so that it need not be read again: where
+ * these threads and the idle one lie, and the functions of the timers that fired last.
+ */
+struct own {
+	u32 threads[OWN];
+	u64 tasks[OWN];
+	u64 idle;
+	u64 timers[TIMERS];
+	u64 functions[TIMERS];
+};
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, SLOTS);
+	__type(key, u32);
+	__type(value, struct slot);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, SLOTS);
+	__type(key, u32);
+	__type(value, struct own);
+} owns SEC(".maps");
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, CHUNKS); /* times the CPUs that are measured */
+	__type(key, u32);
+	__type(value, struct chunk);
+} ring SEC(".maps");
+
+/* For each CPU the number of its slot plus one, 0 where it is not measured; and the other way. */
+const volatile u8 slot_of[CPUS] = {};
+const volatile u16 cpu_of[SLOTS] = {};
+const volatile u32 slots_used = 0;
+
+enum kind {
+	IRQ_ENTER = 1,	/* number */
+	IRQ_EXIT,	/* number */
+	VECTOR_ENTER,	/* which of enum vector */
+	VECTOR_EXIT,	/* which */
+	SOFTIRQ_ENTER,	/* number */
+	SOFTIRQ_EXIT,	/* number */
+	CALL_ENTER,	/* function, csd */
+	CALL_EXIT,	/* function, csd */
+	NMI,		/* handler, length in ns */
+	SWITCH,		/* pid | prio << 32, flags, -, comm: of the thread that comes */
+	WAKING,		/* pid | prio << 32, flags, -, comm: of the waker */
+	WORK_ENTER,	/* function */
+	WORK_EXIT,	/* function */
+	TIMER,		/* function */
+	FAULT,		/* address, error code */
+	SYSCALL_ENTER,	/* number */
+	SYSCALL_EXIT,	/* number */
+	IDLE,		/* state */
+	FREQUENCY,	/* kHz */
+	TICK_KEPT,	/* dependency */
+	MIGRATE,	/* pid, CPU */
+	SENT_CALL,	/* csd, function, call site, comm */
+	SENT,		/* callback, -, call site, comm */
+	STACK,		/* five callers; twice after what was sent */
+	IPI_ENTER,	/* -, -, -, reason: arm64's */
+	IPI_EXIT,	/* -, -, -, reason */
+};
+
+enum vector {
+	LOCAL_TIMER,
+	RESCHEDULE,
+	CALL_FUNCTION,
+	CALL_FUNCTION_SINGLE,
+	IRQ_WORK,
+	PLATFORM_IPI,
+	THERMAL,
+	THRESHOLD,
+	DEFERRED_ERROR,
+	ERROR,
+	SPURIOUS,
+};
+
+/* The slot of a CPU; SLOTS where it is not measured. */
+INLINE u32 slot(u32 cpu)
+{
+	u32 number = slot_of[cpu & (CPUS - 1)];
+
+	return number && number <= SLOTS ? number - 1 : SLOTS;
+}
+
+/* A new event in a slot's ring; interrupts nest, so its place is claimed in one step. */
+INLINE struct event *add_at(u32 at, u16 kind, u64 at_ns)
+{
+	struct slot *slot;
+	struct chunk *chunk;
+	struct event *event;
+	u64 number;
+	u32 key;
+
+	if (at >= SLOTS)
+		return 0;
+	slot = bpf_map_lookup_elem(&slots, &at);
+	if (!slot)
+		return 0;
+	number = __sync_fetch_and_add(&slot->written, 1);
+	key = at * CHUNKS + ((number / CHUNK_EVENTS) & (CHUNKS - 1));
+	chunk = bpf_map_lookup_elem(&ring, &key);
+	if (!chunk)
+		return 0;
+	event = &chunk->events[number & (CHUNK_EVENTS - 1)];
+	event->at_ns = at_ns;
+	event->number = number + 1;
+	event->kind = kind;
+	return event;
+}
+
+/* An event of this CPU, where it is measured. */
+INLINE struct event *add(u16 kind)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u32 at = slot(cpu);
+	struct event *event;
+
+	if (at == SLOTS)
+		return 0;
+	event = add_at(at, kind, bpf_ktime_get_ns());
+	if (event)
+		event->cpu = cpu;
+	return event;
+}
+
+INLINE int note(u16 kind, u64 first, u64 second)
+{
+	struct event *event = add(kind);
+
+	if (event) {
+		event->word[0] = first;
+		event->word[1] = second;
+	}
+	return 0;
+}
+
+INLINE struct own *own_of(u32 at)
+{
+	return at < SLOTS ? bpf_map_lookup_elem(&owns, &at) : 0;
+}
+
+/* Its place among the measuring threads; OWN where it is none. */
+INLINE u32 place_of(struct own *own, u32 pid)
+{
+	u32 place = OWN;
+
+#pragma unroll
+	for (int n = 0; n < OWN; n++)
+		if (pid && own->threads[n] == pid)
+			place = n;
+	return place;
+}
+
+INLINE int is_own(u32 at, u32 pid)
+{
+	struct own *own = own_of(at);
+
+	return own && place_of(own, pid) < OWN;
+}
+
+/* Whether a thread is a measuring one that has been met before: its number, 0 where it is not. */
+INLINE u32 met(struct own *own, u64 task)
+{
+	u32 pid = 0;
+
+#pragma unroll
+	for (int n = 0; n < OWN; n++)
+		if (own->tasks[n] == task)
+			pid = own->threads[n];
+	return pid;
+}
+
+/* Whether the measuring thread of this CPU is what runs. */
+INLINE int runs_own(void)
+{
+	return is_own(slot(bpf_get_smp_processor_id()), (u32)bpf_get_current_pid_tgid());
+}
+
+#define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
+
+ON(irq_handler_entry) { return note(IRQ_ENTER, given->of[0], 0); }
+ON(irq_handler_exit) { return note(IRQ_EXIT, given->of[0], 0); }
+ON(softirq_entry) { return note(SOFTIRQ_ENTER, given->of[0], 0); }
+ON(softirq_exit) { return note(SOFTIRQ_EXIT, given->of[0], 0); }
+
+#define VECTOR(name, which) \
+	ON(name##_entry) { return note(VECTOR_ENTER, which, 0); } \
+	ON(name##_exit) { return note(VECTOR_EXIT, which, 0); }
+
+VECTOR(local_timer, LOCAL_TIMER)
+VECTOR(reschedule, RESCHEDULE)
+VECTOR(call_function, CALL_FUNCTION)
+VECTOR(call_function_single, CALL_FUNCTION_SINGLE)
+VECTOR(irq_work, IRQ_WORK)
+VECTOR(x86_platform_ipi, PLATFORM_IPI)
+VECTOR(thermal_apic, THERMAL)
+VECTOR(threshold_apic, THRESHOLD)
+VECTOR(deferred_error_apic, DEFERRED_ERROR)
+VECTOR(error_apic, ERROR)
+VECTOR(spurious_apic, SPURIOUS)
+
+INLINE int arm_ipi(u16 kind, u64 reason)
+{
+	struct event *event = add(kind);
+
+	if (event)
+		bpf_probe_read_kernel_str(&event->word[3], 16, (void *)reason);
+	return 0;
+}
+
+ON(ipi_entry) { return arm_ipi(IPI_ENTER, given->of[0]); }
+ON(ipi_exit) { return arm_ipi(IPI_EXIT, given->of[0]); }
+
+ON(csd_function_entry) { return note(CALL_ENTER, given->of[0], given->of[1]); }
+ON(csd_function_exit) { return note(CALL_EXIT, given->of[0], given->of[1]); }
+ON(nmi_handler) { return note(NMI, given->of[0], given->of[1]); }
+
+/* The measuring threads and the idle one need no name. */
+ON(sched_switch)
+{
+	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu);
+	u64 next = given->of[2];
+	u32 left = bpf_get_current_pid_tgid(), pid, place;
+	struct own *own = own_of(at);
+	struct event *event;
+	u32 prio = 0, flags = 0;
+
+	if (!own)
+		return 0;
+	if (!left) {
+		own->idle = given->of[1];
+	} else {
+		place = place_of(own, left);
+		if (place < OWN)
+			own->tasks[place] = given->of[1];
+	}
+	event = add_at(at, SWITCH, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	event->cpu = cpu;
+	event->pid = left;
+	event->word[1] = 0;
+	event->word[3] = 0;
+	pid = next == own->idle ? 0 : met(own, next);
+	event->word[0] = pid;
+	if (pid || next == own->idle)
+		return 0;
+	READ(pid, next, struct task_struct, pid);
+	READ(prio, next, struct task_struct, prio);
+	READ(flags, next, struct task_struct, flags);
+	event->word[0] = pid | (u64)prio << 32;
+	event->word[1] = flags;
+	bpf_probe_read_kernel(&event->word[3], 16, &((const struct task_struct *)next)->comm);
+	return 0;
+}
+
+/* Into the ring of the CPU that the woken thread last ran on. */
+ON(sched_waking)
+{
+	const void *woken = (const void *)given->of[0];
+	struct own *own = own_of(slot(bpf_get_smp_processor_id()));
+	struct event *event;
+	u32 pid = 0, prio = 0, flags = 0, at;
+	int target = -1;
+
+	if (own && met(own, given->of[0]))
+		return 0;
+	READ(target, woken, struct task_struct, wake_cpu);
+	at = slot(target);
+	if (at == SLOTS)
+		return 0;
+	READ(pid, woken, struct task_struct, pid);
+	if (is_own(at, pid))
+		return 0;
+	event = add_at(at, WAKING, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	READ(prio, woken, struct task_struct, prio);
+	READ(flags, woken, struct task_struct, flags);
+	event->cpu = bpf_get_smp_processor_id();
+	event->pid = bpf_get_current_pid_tgid();
+	event->word[0] = pid | (u64)prio << 32;
+	event->word[1] = flags;
+	bpf_get_current_comm(&event->word[3], 16);
+	return 0;
+}
+
+ON(sched_migrate_task)
+{
+	u32 cpu = given->of[1], pid = 0, at = slot(cpu);
+	struct event *event;
+
+	if (at == SLOTS)
+		return 0;
+	event = add_at(at, MIGRATE, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	READ(pid, given->of[0], struct task_struct, pid);
+	event->cpu = bpf_get_smp_processor_id();
+	event->word[0] = pid;
+	event->word[1] = cpu;
+	return 0;
+}
+
+ON(workqueue_execute_start)
+{
+	struct event *event = add(WORK_ENTER);
+	u64 function = 0;
+
+	if (!event)
+		return 0;
+	READ(function, given->of[0], struct work_struct, func);
+	event->word[0] = function;
+	return 0;
+}
+
+ON(workqueue_execute_end) { return note(WORK_EXIT, given->of[1], 0); }
+
+/* A timer that lies where one of the last two lay is taken for the same: each CPU's tick, and the one it measures. */
+ON(hrtimer_expire_entry)
+{
+	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu);
+	struct own *own = own_of(at);
+	u64 timer = given->of[0], function = 0;
+	struct event *event;
+
+	if (!own)
+		return 0;
+	if (timer == own->timers[0]) {
+		function = own->functions[0];
+	} else if (timer == own->timers[1]) {
+		function = own->functions[1];
+	} else {
+		READ(function, timer, struct hrtimer, function);
+		own->timers[1] = own->timers[0];
+		own->functions[1] = own->functions[0];
+		own->timers[0] = timer;
+		own->functions[0] = function;
+	}
+	event = add_at(at, TIMER, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	event->cpu = cpu;
+	event->word[0] = function;
+	return 0;
+}
+
+ON(page_fault_user) { return runs_own() ? note(FAULT, given->of[0], given->of[2]) : 0; }
+ON(page_fault_kernel) { return runs_own() ? note(FAULT, given->of[0], given->of[2]) : 0; }
+ON(sys_enter) { return runs_own() ? note(SYSCALL_ENTER, given->of[1], 0) : 0; }
+ON(sys_exit) { return runs_own() ? note(SYSCALL_EXIT, 0, given->of[1]) : 0; }
+
+/* The end of an idle state is the beginning of something else. */
+ON(cpu_idle) { return (u32)given->of[0] == (u32)-1 ? 0 : note(IDLE, (u32)given->of[0], 0); }
+
+ON(cpu_frequency)
+{
+	u32 cpu = given->of[1];
+	struct event *event = add_at(slot(cpu), FREQUENCY, bpf_ktime_get_ns());
+
+	if (event) {
+		event->cpu = cpu;
+		event->word[0] = given->of[0];
+	}
+	return 0;
+}
+
+ON(tick_stop) { return (int)given->of[0] ? 0 : note(TICK_KEPT, given->of[1], 0); }
+
+INLINE void fill_sent(struct event *event, u64 first, u64 second, u64 call_site)
+{
+	event->cpu = bpf_get_smp_processor_id();
+	event->pid = bpf_get_current_pid_tgid();
+	event->word[0] = first;
+	event->word[1] = second;
+	event->word[2] = call_site;
+	bpf_get_current_comm(&event->word[3], 16);
+}
+
+/* Who called: two events of five functions each, at the same time and of the same CPU. */
+INLINE void add_stack(void *given, u32 at, u64 at_ns)
+{
+	u64 callers[10] = {};
+	struct event *event;
+
+	/* Without the one that calls this program. */
+	bpf_get_stack(given, callers, sizeof(callers), 1);
+	for (int part = 0; part < 2; part++) {
+		event = add_at(at, STACK, at_ns);
+		if (!event)
+			return;
+		event->cpu = bpf_get_smp_processor_id();
+		event->pid = part;
+#pragma unroll
+		for (int n = 0; n < 5; n++)
+			event->word[n] = part ? callers[n + 5] : callers[n];
+	}
+}
+
+ON(csd_queue_cpu)
+{
+	u32 at = slot(given->of[0]);
+	u64 at_ns;
+	struct event *event;
+
+	if (at == SLOTS)
+		return 0;
+	at_ns = bpf_ktime_get_ns();
+	event = add_at(at, SENT_CALL, at_ns);
+	if (!event)
+		return 0;
+	fill_sent(event, given->of[3], given->of[2], given->of[1]);
+	add_stack(given, at, at_ns);
+	return 0;
+}
+
+ON(ipi_send_cpu)
+{
+	u32 at = slot(given->of[0]);
+	u64 at_ns;
+	struct event *event;
+
+	if (at == SLOTS)
+		return 0;
+	at_ns = bpf_ktime_get_ns();
+	event = add_at(at, SENT, at_ns);
+	if (!event)
+		return 0;
+	fill_sent(event, given->of[2], 0, given->of[1]);
+	add_stack(given, at, at_ns);
+	return 0;
+}
+
+ON(ipi_send_cpumask)
+{
+	for (u32 at = 0; at < SLOTS; at++) {
+		struct event *event;
+		u64 word = 0;
+		u32 cpu;
+
+		if (at >= slots_used)
+			break;
+		cpu = cpu_of[at] & (CPUS - 1);
+		bpf_probe_read_kernel(&word, sizeof(word), (const u64 *)given->of[0] + cpu / 64);
+		if (!(word >> (cpu % 64) & 1))
+			continue;
+		event = add_at(at, SENT, bpf_ktime_get_ns());
+		if (event)
+			fill_sent(event, given->of[2], 0, given->of[1]);
+	}
+	return 0;
+}
+
+/* MIT or GPL: the kernel lends its helpers to programs under a licence like its own. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

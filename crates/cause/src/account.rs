@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The accounting: from events to what took a CPU in a window, to the nanosecond.
+//!
+//! Every moment of the window belongs to one thing only: the innermost one that ran. Hard interrupts stand on a pile of
+//! their own, above whatever thread runs; softirqs, workers' functions and system calls belong to their thread and wait
+//! where it waits (on PREEMPT_RT softirqs can be preempted). What ran while the measured thread itself had the CPU, and
+//! nothing above it, is not explained.
+//!
+//! Pure: the same events and window give the same spans. Events that are missing make spans wrong, never sums.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::event::{Event, Sent, Task, Thing, Vector, What};
+
+/// Events before the window that are looked at, to know what ran when it began.
+const BEFORE: usize = 4096;
+
+/// Requests of other CPUs that may wait to be served.
+const REQUESTS: usize = 256;
+
+/// What had the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// The measured thread itself.
+    Own,
+    /// Nobody knows.
+    Unknown,
+    /// The idle thread, in that state where known.
+    Idle(Option<u32>),
+    /// Another thread.
+    Thread(Task),
+    /// An interrupt or what is like one.
+    Thing(Thing),
+    /// An NMI's handler.
+    Nmi(u64),
+    /// A page fault of the measured thread, at that address.
+    Fault(u64),
+}
+
+/// Who woke a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Woken {
+    /// What ran on the same CPU.
+    Here(Holder),
+    /// A thread on another CPU.
+    There(u32, Task),
+}
+
+/// Something that had the CPU, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// What.
+    pub holder: Holder,
+    /// Its first moment within the window.
+    pub begin_ns: u64,
+    /// Its time within the window, without what interrupted it.
+    pub ns: u64,
+    /// Functions of timers that it called.
+    pub timers: Vec<u64>,
+    /// Who sent it.
+    pub sent: Option<Sent>,
+    /// Who woke it.
+    pub woken: Option<Woken>,
+}
+
+/// Something that happened in the window and took no time that could be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Point {
+    /// The measured thread was moved to a CPU.
+    Migrated(u32),
+    /// The frequency changed.
+    Frequency(u64),
+}
+
+/// A window accounted for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    /// What had the CPU, in the order of their beginning; each has some time.
+    pub spans: Vec<Span>,
+    /// What happened besides, with its time.
+    pub points: Vec<(u64, Point)>,
+    /// Why the tick was last not stopped.
+    pub tick_kept: Option<u64>,
+    /// The part of the window in which nothing known but the measured thread had the CPU.
+    pub unexplained_ns: u64,
+    /// Whether the events reach back to the window's beginning.
+    pub is_whole: bool,
+}
+
+/// Accounts for `window` of one CPU. `events` are in the order of time and may begin long before; `own` are the
+/// measured threads of that CPU.
+pub fn account(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Account {
+    let first_in = events.partition_point(|event| event.at_ns < window.start);
+    let events = &events[first_in.saturating_sub(BEFORE)..];
+    let mut book = Book::new(cpu, window.clone(), own, events);
+    for event in events {
+        if event.at_ns >= window.end {
+            break;
+        }
+        book.take(event);
+    }
+    book.close(events.first().is_some_and(|first| first.at_ns <= window.start))
+}
+
+struct Book<'a> {
+    cpu: u32,
+    window: Range<u64>,
+    own: &'a [u32],
+    spans: Vec<Span>,
+    /// The thread that has the CPU, and its span.
+    current: Option<u32>,
+    base: usize,
+    /// Spans of hard interrupts, innermost last; and of what runs within each thread.
+    hard: Vec<usize>,
+    within: HashMap<u32, Vec<usize>>,
+    last_ns: u64,
+    woken: HashMap<u32, Woken>,
+    requests: Vec<Sent>,
+    points: Vec<(u64, Point)>,
+    tick_kept: Option<u64>,
+}
+
+impl<'a> Book<'a> {
+    fn new(cpu: u32, window: Range<u64>, own: &'a [u32], events: &[Event]) -> Book<'a> {
+        // Who left first was there before.
+        let first = events.iter().find_map(|event| match &event.what {
+            What::Switch { from, .. } => Some(*from),
+            _ => None,
+        });
+        let mut book = Book {
+            cpu,
+            window,
+            own,
+            spans: Vec::new(),
+            current: first,
+            base: 0,
+            hard: Vec::new(),
+            within: HashMap::new(),
+            last_ns: 0,
+            woken: HashMap::new(),
+            requests: Vec::new(),
+            points: Vec::new(),
+            tick_kept: None,
+        };
+        let holder = match first {
+            Some(0) => Holder::Idle(None),
+            Some(pid) if own.contains(&pid) => Holder::Own,
+            Some(pid) => Holder::Thread(Task { pid, ..Task::default() }),
+            None => Holder::Unknown,
+        };
+        book.base = book.span(holder);
+        book
+    }
+
+    fn span(&mut self, holder: Holder) -> usize {
+        self.spans.push(Span { holder, begin_ns: 0, ns: 0, timers: Vec::new(), sent: None, woken: None });
+        self.spans.len() - 1
+    }
+
+    fn within_current(&mut self) -> &mut Vec<usize> {
+        self.within.entry(self.current.unwrap_or(0)).or_default()
+    }
+
+    /// The innermost.
+    fn top(&self) -> usize {
+        let within = || self.within.get(&self.current.unwrap_or(0))?.last();
+        *self.hard.last().or_else(within).unwrap_or(&self.base)
+    }
+
+    /// The part of `from..to` that lies in the window.
+    fn inside(&self, from_ns: u64, to_ns: u64) -> Range<u64> {
+        let from = from_ns.clamp(self.window.start, self.window.end);
+        from..to_ns.clamp(from, self.window.end)
+    }
+
+    /// Gives the time up to `to_ns` to the innermost.
+    fn advance(&mut self, to_ns: u64) {
+        let inside = self.inside(self.last_ns, to_ns);
+        let top = self.top();
+        self.give(top, inside);
+        self.last_ns = self.last_ns.max(to_ns);
+    }
+
+    fn give(&mut self, span: usize, time: Range<u64>) {
+        let span = &mut self.spans[span];
+        if time.is_empty() {
+            return;
+        }
+        if span.ns == 0 {
+            span.begin_ns = time.start;
+        }
+        span.ns += time.end - time.start;
+    }
+
+    fn take(&mut self, event: &Event) {
+        self.advance(event.at_ns);
+        let here = event.cpu == self.cpu;
+        match &event.what {
+            What::Enter(thing) => self.enter(*thing),
+            What::Exit(thing) => self.exit(*thing),
+            What::Nmi { handler, took_ns } => self.nmi(*handler, event.at_ns, *took_ns),
+            What::Switch { to, .. } => self.switch(to),
+            What::Waking { woken, waker } => {
+                let by = match here {
+                    true => Woken::Here(self.spans[self.top()].holder.clone()),
+                    false => Woken::There(event.cpu, waker.clone()),
+                };
+                self.woken.insert(*woken, by);
+            }
+            What::Timer(function) => {
+                let top = self.timer_holder();
+                self.spans[top].timers.push(*function);
+            }
+            What::Fault(address) => self.fault(*address, event.at_ns),
+            What::Idle(state) => {
+                if self.current.is_none_or(|pid| pid == 0) {
+                    self.current = Some(0);
+                    self.base = self.span(Holder::Idle(Some(*state)));
+                }
+            }
+            What::Frequency { khz } => self.point(event.at_ns, Point::Frequency(*khz)),
+            What::Migrate { pid, to } if self.own.contains(pid) => {
+                self.point(event.at_ns, Point::Migrated(*to));
+            }
+            What::Migrate { .. } => {}
+            What::TickKept(dependency) => self.tick_kept = Some(*dependency),
+            What::Sent(sent) => {
+                if self.requests.len() == REQUESTS {
+                    self.requests.remove(0);
+                }
+                self.requests.push(sent.clone());
+            }
+        }
+    }
+
+    /// What calls a timer's function: a softirq or an interrupt. Where neither was told of, the timer's interrupt has
+    /// just begun: a collector that must be cheap leaves that out.
+    fn timer_holder(&mut self) -> usize {
+        let top = self.top();
+        let is_thing = matches!(
+            self.spans[top].holder,
+            Holder::Thing(Thing::Irq(_) | Thing::Vector(_) | Thing::Softirq(_))
+        );
+        if !is_thing {
+            self.enter(Thing::Vector(Vector::LocalTimer));
+        }
+        self.top()
+    }
+
+    fn point(&mut self, at_ns: u64, point: Point) {
+        if self.window.contains(&at_ns) {
+            self.points.push((at_ns, point));
+        }
+    }
+
+    fn enter(&mut self, thing: Thing) {
+        let span = self.span(Holder::Thing(thing));
+        self.spans[span].sent = self.sender(thing);
+        if let Thing::Syscall(_) = thing {
+            // Whoever calls has left its page fault.
+            self.leave_faults();
+        }
+        if thing.is_hard() { self.hard.push(span) } else { self.within_current().push(span) }
+    }
+
+    /// Takes the request that `thing` serves off the list.
+    fn sender(&mut self, thing: Thing) -> Option<Sent> {
+        let serves = |sent: &Sent| match thing {
+            Thing::Call { request, .. } => sent.request == Some(request),
+            Thing::Vector(Vector::Reschedule) => sent.request.is_none() && sent.function == 0,
+            _ => false,
+        };
+        let place = self.requests.iter().rposition(serves)?;
+        let sent = self.requests.remove(place);
+        if let Thing::Vector(_) = thing {
+            // One interrupt serves all that asked for it before.
+            self.requests.retain(|sent| !serves(sent));
+        }
+        Some(sent)
+    }
+
+    fn exit(&mut self, thing: Thing) {
+        let ends = |spans: &[Span], span: &usize| match spans[*span].holder {
+            Holder::Thing(mine) => mine.is_ended_by(thing),
+            _ => false,
+        };
+        let current = self.current.unwrap_or(0);
+        let pile = match thing.is_hard() {
+            true => &mut self.hard,
+            false => self.within.entry(current).or_default(),
+        };
+        let Some(place) = pile.iter().rposition(|span| ends(&self.spans, span)) else { return };
+        let span = pile[place];
+        pile.truncate(place);
+        if thing == Thing::Vector(Vector::CallFunction) && !self.calls(span) {
+            // It served a request of another kind: a thread to wake.
+            let place = self.requests.iter().rposition(|sent| sent.request.is_some());
+            self.spans[span].sent = place.map(|place| self.requests.remove(place));
+        }
+    }
+
+    /// Whether an interrupt for calls called a function.
+    fn calls(&self, vector: usize) -> bool {
+        let is_call = |span: &Span| matches!(span.holder, Holder::Thing(Thing::Call { .. }));
+        self.spans.get(vector + 1).is_some_and(is_call)
+    }
+
+    /// Its length is known only at its end, and nothing else was said meanwhile.
+    fn nmi(&mut self, handler: u64, at_ns: u64, took_ns: u64) {
+        let inside = self.inside(at_ns.saturating_sub(took_ns), at_ns);
+        let top = self.top();
+        let taken = (inside.end - inside.start).min(self.spans[top].ns);
+        self.spans[top].ns -= taken;
+        let span = self.span(Holder::Nmi(handler));
+        self.give(span, inside.end - taken..inside.end);
+    }
+
+    fn switch(&mut self, to: &Task) {
+        self.hard.clear();
+        self.current = Some(to.pid);
+        let holder = match to.pid {
+            0 => Holder::Idle(None),
+            pid if self.own.contains(&pid) => Holder::Own,
+            _ => Holder::Thread(to.clone()),
+        };
+        self.base = self.span(holder);
+        self.spans[self.base].woken = self.woken.remove(&to.pid);
+    }
+
+    /// Its end is not told; it lasts until the thread shows that it goes on. One before the window is over: its thread
+    /// has set its timer, or looked at the clock, since then.
+    fn fault(&mut self, address: u64, at_ns: u64) {
+        self.leave_faults();
+        if at_ns >= self.window.start {
+            let span = self.span(Holder::Fault(address));
+            self.within_current().push(span);
+        }
+    }
+
+    fn leave_faults(&mut self) {
+        let current = self.current.unwrap_or(0);
+        if let Some(pile) = self.within.get_mut(&current) {
+            pile.retain(|span| !matches!(self.spans[*span].holder, Holder::Fault(_)));
+        }
+    }
+
+    fn close(mut self, is_whole: bool) -> Account {
+        self.advance(self.window.end);
+        self.join_calls();
+        let unknown = |span: &Span| matches!(span.holder, Holder::Own | Holder::Unknown);
+        let unexplained_ns = self.spans.iter().filter(|span| unknown(span)).map(|span| span.ns).sum();
+        let mut spans = self.spans;
+        spans.retain(|span| span.ns > 0 && !unknown(span));
+        spans.sort_by_key(|span| span.begin_ns);
+        Account { spans, points: self.points, tick_kept: self.tick_kept, unexplained_ns, is_whole }
+    }
+
+    /// The interrupt that calls functions is theirs: its own time goes to the first of them.
+    fn join_calls(&mut self) {
+        for vector in 0..self.spans.len() {
+            let Span { begin_ns, ns, .. } = self.spans[vector];
+            let is_vector = self.spans[vector].holder == Holder::Thing(Thing::Vector(Vector::CallFunction));
+            if is_vector && ns > 0 && self.calls(vector) {
+                let call = &mut self.spans[vector + 1];
+                call.begin_ns = if call.ns == 0 { begin_ns } else { begin_ns.min(call.begin_ns) };
+                call.ns += ns;
+                self.spans[vector].ns = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The BPF collector: `bpf/collector.bpf.c`, loaded into the kernel for as long as this value lives.
+//!
+//! Memory: 2 MiB in the kernel for each watched CPU, and nothing that grows. The programs go with the file descriptors
+//! that hold them, whatever ends this process.
+
+mod ring;
+
+use std::collections::BTreeMap;
+
+use aya::maps::{Array, MapData};
+use aya::programs::RawTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader};
+use machine::CpuSet;
+
+use crate::error::{Error, Result};
+use crate::event::Event;
+
+pub use ring::{CHUNK_WORDS, CHUNKS};
+
+/// The kernel part, of this very build; empty where it was built without clang.
+static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/collector.o")).len()]> =
+    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/collector.o")));
+
+/// What reads an ELF file wants it where a structure may lie.
+#[repr(align(16))]
+struct Aligned<T>(T);
+
+/// As in the C part.
+const CPUS: usize = 1024;
+const SLOTS: usize = 64;
+const OWN: usize = 4;
+const OWN_WORDS: usize = OWN / 2 + OWN + 1 + 4;
+
+/// A tracepoint, and what is not seen without it; nothing where it is the other architecture's, or of no weight.
+struct Tap {
+    name: &'static str,
+    without: &'static str,
+}
+
+const fn tap(name: &'static str, without: &'static str) -> Tap {
+    Tap { name, without }
+}
+
+/// Those that every run is watched with.
+const TAPS: &[Tap] = &[
+    tap("irq_handler_entry", "interrupts of devices"),
+    tap("irq_handler_exit", "interrupts of devices"),
+    tap("softirq_entry", "softirqs"),
+    tap("softirq_exit", "softirqs"),
+    tap("csd_function_entry", "the functions that IPIs call"),
+    tap("csd_function_exit", "the functions that IPIs call"),
+    tap("csd_queue_cpu", "who sends IPIs that call functions"),
+    tap("ipi_send_cpu", "who sends other IPIs"),
+    tap("ipi_send_cpumask", "who sends IPIs to several CPUs"),
+    tap("nmi_handler", "NMIs"),
+    tap("sched_switch", "threads"),
+    tap("sched_waking", "who wakes threads"),
+    tap("sched_migrate_task", "migrations"),
+    tap("workqueue_execute_start", "functions of workqueues"),
+    tap("workqueue_execute_end", "functions of workqueues"),
+    tap("hrtimer_expire_entry", "whose timers fire"),
+    tap("cpu_idle", "idle states"),
+    tap("cpu_frequency", "frequency changes"),
+];
+
+/// Of x86 alone.
+const X86_TAPS: &[Tap] = &[
+    tap("local_timer_exit", "the tick and other timers"),
+    tap("reschedule_entry", "IPIs that reschedule"),
+    tap("reschedule_exit", "IPIs that reschedule"),
+    tap("call_function_entry", "IPIs that call functions"),
+    tap("call_function_exit", "IPIs that call functions"),
+    tap("call_function_single_entry", "IPIs that call functions"),
+    tap("call_function_single_exit", "IPIs that call functions"),
+    tap("irq_work_entry", "irq work"),
+    tap("irq_work_exit", "irq work"),
+    tap("x86_platform_ipi_entry", ""),
+    tap("x86_platform_ipi_exit", ""),
+    tap("thermal_apic_entry", ""),
+    tap("thermal_apic_exit", ""),
+    tap("threshold_apic_entry", ""),
+    tap("threshold_apic_exit", ""),
+    tap("deferred_error_apic_entry", ""),
+    tap("deferred_error_apic_exit", ""),
+    tap("error_apic_entry", ""),
+    tap("error_apic_exit", ""),
+    tap("spurious_apic_entry", ""),
+    tap("spurious_apic_exit", ""),
+    tap("page_fault_user", "page faults of the measured thread"),
+    tap("page_fault_kernel", "page faults of the measured thread"),
+];
+
+/// Of arm64 alone.
+const ARM_TAPS: &[Tap] = &[tap("ipi_entry", "IPIs"), tap("ipi_exit", "IPIs")];
+
+/// Watched only where the measured loop makes no system call and does not sleep: they would be slower by it. Otherwise
+/// a timer's interrupt begins for us where it calls the first function.
+const BUSY_TAPS: &[Tap] = &[
+    tap("local_timer_entry", ""),
+    tap("tick_stop", "what keeps the tick"),
+    tap("sys_enter", "system calls of the measured thread"),
+    tap("sys_exit", "system calls of the measured thread"),
+];
+
+/// The collector, at work.
+pub struct Bpf {
+    /// Its programs; gone when this is dropped.
+    _programs: Ebpf,
+    ring: Array<MapData, [u64; CHUNK_WORDS]>,
+    slots: Array<MapData, [u64; 8]>,
+    owns: Array<MapData, [u64; OWN_WORDS]>,
+    slot_of: BTreeMap<u32, u32>,
+    could_not_see: Vec<String>,
+}
+
+impl std::fmt::Debug for Bpf {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Bpf").field("slot_of", &self.slot_of).finish_non_exhaustive()
+    }
+}
+
+/// Whether this program has the kernel part in it.
+pub fn is_built_in() -> bool {
+    !OBJECT.0.is_empty()
+}
+
+impl Bpf {
+    /// Starts to watch `cpus`; `busy` says that the measured threads never sleep, so that more can be watched at no cost.
+    pub fn start(cpus: &CpuSet, busy: bool) -> Result<Bpf> {
+        let cannot = |why: String, cure: &str| Error::new("watch with bpf", why, cure);
+        if !is_built_in() {
+            let cure = "install clang and build again, or use --causes tracefs";
+            return Err(cannot("this program was built without clang".into(), cure));
+        }
+        let watched = cpus.iter().collect::<Vec<_>>();
+        if watched.len() > SLOTS || watched.iter().any(|cpu| *cpu as usize >= CPUS) {
+            let why = format!("at most {SLOTS} CPUs below {CPUS} can be watched, and {cpus} are more");
+            return Err(cannot(why, "measure fewer at once"));
+        }
+        let btf = Btf::from_sys_fs().map_err(|error| {
+            cannot(format!("this kernel does not describe itself (BTF): {}", whole(&error)), OTHERS)
+        })?;
+        let (mut slot_of, mut cpu_of) = ([0u8; CPUS], [0u16; SLOTS]);
+        for (slot, cpu) in watched.iter().enumerate() {
+            slot_of[*cpu as usize] = slot as u8 + 1;
+            cpu_of[slot] = *cpu as u16;
+        }
+        let used = watched.len() as u32;
+        let mut programs = EbpfLoader::new()
+            .btf(Some(&btf))
+            .override_global("slot_of", slot_of.as_slice(), true)
+            .override_global("cpu_of", cpu_of.as_slice(), true)
+            .override_global("slots_used", &used, true)
+            .map_max_entries("ring", used * CHUNKS)
+            .load(&OBJECT.0)
+            .map_err(|error| cannot(format!("the kernel refused its maps: {}", whole(&error)), ROOT))?;
+        let map = |programs: &mut Ebpf, name| {
+            let map =
+                programs.take_map(name).ok_or_else(|| cannot(format!("it has no map {name}"), REPORT))?;
+            Ok::<_, Error>(map)
+        };
+        let ring = Array::try_from(map(&mut programs, "ring")?);
+        let slots = Array::try_from(map(&mut programs, "slots")?);
+        let owns = Array::try_from(map(&mut programs, "owns")?);
+        let odd = |error: aya::maps::MapError| {
+            cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT)
+        };
+        let mut bpf = Bpf {
+            ring: ring.map_err(odd)?,
+            slots: slots.map_err(odd)?,
+            owns: owns.map_err(odd)?,
+            _programs: programs,
+            slot_of: watched.iter().copied().zip(0..).collect(),
+            could_not_see: Vec::new(),
+        };
+        let of_here = if cfg!(target_arch = "aarch64") { ARM_TAPS } else { X86_TAPS };
+        let busy_taps = if busy { BUSY_TAPS } else { &[] };
+        for tap in TAPS.iter().chain(of_here).chain(busy_taps) {
+            bpf.attach(tap)?;
+        }
+        if !busy {
+            let left_out = "system calls of the measured thread, and what keeps the tick: that would cost each of its cycles";
+            bpf.could_not_see.push(left_out.into());
+        }
+        Ok(bpf)
+    }
+
+    fn attach(&mut self, tap: &Tap) -> Result<()> {
+        let program: Option<&mut RawTracePoint> =
+            self._programs.program_mut(tap.name).and_then(|program| program.try_into().ok());
+        let Some(program) = program else {
+            return Err(Error::new("watch with bpf", format!("it has no program {}", tap.name), REPORT));
+        };
+        // A kernel that refuses the first one refuses all; one that lacks a tracepoint lacks just that.
+        let attached = program.load().and_then(|()| program.attach(tap.name).map(drop));
+        match attached {
+            Ok(()) => Ok(()),
+            Err(error) if tap.name == "irq_handler_entry" => Err(Error::new(
+                "watch with bpf",
+                format!("the kernel refused a program: {}", whole(&error)),
+                ROOT,
+            )),
+            Err(error) => {
+                let line = format!("{}: {} ({})", tap.without, "this kernel does not tell", whole(&error));
+                let said = |seen: &String| seen.starts_with(&format!("{}:", tap.without));
+                if !tap.without.is_empty() && !self.could_not_see.iter().any(said) {
+                    self.could_not_see.push(line);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Says which threads measure on a CPU.
+    pub fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
+        let Some(slot) = self.slot_of.get(&cpu) else { return Ok(()) };
+        let mut own = [0; OWN_WORDS];
+        for (place, thread) in threads.iter().take(OWN).enumerate() {
+            own[place / 2] |= u64::from(*thread) << (place % 2 * 32);
+        }
+        self.owns.set(*slot, own, 0).map_err(|error| unread(&error))
+    }
+
+    /// The events of a CPU that its ring holds, in the order of time, and how many were overwritten since it began.
+    pub fn events(&self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+        let Some(slot) = self.slot_of.get(&cpu) else { return Ok((Vec::new(), 0)) };
+        let written = || Ok::<_, Error>(self.slots.get(slot, 0).map_err(|error| unread(&error))?[0]);
+        let until = written()?;
+        let mut words = Vec::with_capacity(CHUNKS as usize);
+        for chunk in 0..CHUNKS {
+            words.push(Box::new(self.ring.get(&(slot * CHUNKS + chunk), 0).map_err(|error| unread(&error))?));
+        }
+        // What was being written over meanwhile cannot be trusted.
+        let overwritten = written()?.saturating_sub(ring::EVENTS);
+        Ok((ring::read(&words, overwritten..until), overwritten))
+    }
+
+    /// What it could not see, in sentences.
+    pub fn could_not_see(&self) -> &[String] {
+        &self.could_not_see
+    }
+}
+
+const OTHERS: &str = "use --causes tracefs or counters, or a kernel with CONFIG_DEBUG_INFO_BTF";
+const ROOT: &str = "run as root, or use --causes counters";
+const REPORT: &str = "report this as a defect";
+
+fn unread(error: &aya::maps::MapError) -> Error {
+    Error::new("read what bpf collected", whole(error), REPORT)
+}
+
+/// An error with its causes, in one line.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    // The verifier tells its whole way; what it refused is said last.
+    let told = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("processed "));
+    let told = told.collect::<Vec<_>>();
+    match told[..] {
+        [] => String::new(),
+        [only] => only.to_string(),
+        [first, .., last] => format!("{first} … {last}"),
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring of `collector.bpf.c`, read: its numbers are those of `enum kind` and `enum vector` there.
+
+use std::ops::Range;
+
+use crate::event::{Event, Sent, Task, Thing, Vector, What};
+
+/// Events in a chunk, and chunks in a ring.
+const CHUNK_EVENTS: u64 = 256;
+/// Chunks of one CPU.
+pub const CHUNKS: u32 = 128;
+/// Events of one CPU.
+pub const EVENTS: u64 = CHUNK_EVENTS * CHUNKS as u64;
+/// An event in words of 64 bits.
+const WORDS: usize = 8;
+/// A chunk likewise.
+pub const CHUNK_WORDS: usize = CHUNK_EVENTS as usize * WORDS;
+
+/// PF_KTHREAD of the kernel.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+const SENT_CALL: u64 = 22;
+const SENT: u64 = 23;
+const STACK: u64 = 24;
+
+/// The events whose numbers (from 0) are in `valid`, in the order of time.
+pub fn read(chunks: &[Box<[u64; CHUNK_WORDS]>], valid: Range<u64>) -> Vec<Event> {
+    let mut raw = Vec::with_capacity((valid.end - valid.start) as usize);
+    for number in valid {
+        let place = number % EVENTS;
+        let Some(chunk) = chunks.get((place / CHUNK_EVENTS) as usize) else { break };
+        let at = (place % CHUNK_EVENTS) as usize * WORDS;
+        let words: [u64; WORDS] = std::array::from_fn(|word| chunk[at + word]);
+        // One that was claimed and is not written yet still has the number of the one before it.
+        if words[1] == number + 1 {
+            raw.push(words);
+        }
+    }
+    raw.sort_by_key(|words| (words[0], words[1]));
+    events(&raw)
+}
+
+/// Stacks belong to what was sent at the same time by the same CPU.
+fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
+    let mut events: Vec<Event> = Vec::with_capacity(raw.len());
+    for words in raw {
+        let (at_ns, cpu) = (words[0], cpu(words));
+        if kind(words) == STACK {
+            let mut last = events.iter_mut().rev().take(8);
+            let sent = last.find(|event| {
+                event.at_ns == at_ns && event.cpu == cpu && matches!(event.what, What::Sent(_))
+            });
+            if let Some(Event { what: What::Sent(sent), .. }) = sent {
+                sent.stack.extend(words[3..].iter().filter(|address| **address != 0));
+            }
+        } else if let Some(what) = what(words) {
+            events.push(Event { at_ns, cpu, what });
+        }
+    }
+    events
+}
+
+fn kind(words: &[u64; WORDS]) -> u64 {
+    words[2] & 0xffff
+}
+
+fn cpu(words: &[u64; WORDS]) -> u32 {
+    (words[2] >> 16 & 0xffff) as u32
+}
+
+fn pid(words: &[u64; WORDS]) -> u32 {
+    (words[2] >> 32) as u32
+}
+
+fn what(words: &[u64; WORDS]) -> Option<What> {
+    let [first, second, third] = [words[3], words[4], words[5]];
+    let number = first as u32;
+    Some(match kind(words) {
+        1 => What::Enter(Thing::Irq(number)),
+        2 => What::Exit(Thing::Irq(number)),
+        3 => What::Enter(Thing::Vector(vector(first))),
+        4 => What::Exit(Thing::Vector(vector(first))),
+        5 => What::Enter(Thing::Softirq(number)),
+        6 => What::Exit(Thing::Softirq(number)),
+        7 => What::Enter(Thing::Call { function: first, request: second }),
+        8 => What::Exit(Thing::Call { function: first, request: second }),
+        9 => What::Nmi { handler: first, took_ns: second },
+        10 => What::Switch { from: pid(words), to: task(words) },
+        11 => {
+            let waker = Task { pid: pid(words), comm: text(words), ..Task::default() };
+            What::Waking { woken: number, waker }
+        }
+        12 => What::Enter(Thing::Work(first)),
+        13 => What::Exit(Thing::Work(first)),
+        14 => What::Timer(first),
+        15 => What::Fault(first),
+        16 => What::Enter(Thing::Syscall(first)),
+        17 => What::Exit(Thing::Syscall(first)),
+        18 => What::Idle(number),
+        19 => What::Frequency { khz: first },
+        20 => What::TickKept(first),
+        21 => What::Migrate { pid: number, to: second as u32 },
+        SENT_CALL => What::Sent(sent(words, Some(first), second, third)),
+        SENT => What::Sent(sent(words, None, first, third)),
+        25 => What::Enter(Thing::Vector(arm_vector(&text(words)))),
+        26 => What::Exit(Thing::Vector(arm_vector(&text(words)))),
+        _ => return None,
+    })
+}
+
+fn vector(which: u64) -> Vector {
+    match which {
+        0 => Vector::LocalTimer,
+        1 => Vector::Reschedule,
+        2 | 3 => Vector::CallFunction,
+        4 => Vector::IrqWork,
+        5 => Vector::PlatformIpi,
+        6 => Vector::Thermal,
+        7 => Vector::Threshold,
+        8 => Vector::DeferredError,
+        9 => Vector::Error,
+        10 => Vector::Spurious,
+        _ => Vector::Other,
+    }
+}
+
+/// arm64's reasons, of which 15 letters are at hand.
+fn arm_vector(reason: &str) -> Vector {
+    match reason {
+        reason if reason.starts_with("Rescheduling") => Vector::Reschedule,
+        reason if reason.starts_with("Function call") => Vector::CallFunction,
+        reason if reason.starts_with("IRQ work") => Vector::IrqWork,
+        _ => Vector::Other,
+    }
+}
+
+fn task(words: &[u64; WORDS]) -> Task {
+    let pid = words[3] as u32;
+    let comm = text(words);
+    let known = !comm.is_empty();
+    Task {
+        pid,
+        comm,
+        prio: known.then_some((words[3] >> 32) as i32),
+        kernel: known.then_some(words[4] & KERNEL_THREAD != 0),
+    }
+}
+
+fn sent(words: &[u64; WORDS], request: Option<u64>, function: u64, call_site: u64) -> Sent {
+    let by = Task { pid: pid(words), comm: text(words), ..Task::default() };
+    Sent { by, cpu: cpu(words), request, function, stack: vec![call_site] }
+}
+
+/// The last two words as a name.
+fn text(words: &[u64; WORDS]) -> String {
+    let bytes = words[6..].iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0);
+    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(number: u64, at_ns: u64, kind: u64, cpu: u64, pid: u64, words: [u64; 5]) -> [u64; WORDS] {
+        let mut raw = [at_ns, number + 1, kind | cpu << 16 | pid << 32, 0, 0, 0, 0, 0];
+        raw[3..].copy_from_slice(&words);
+        raw
+    }
+
+    fn chunks(raw: &[[u64; WORDS]]) -> Vec<Box<[u64; CHUNK_WORDS]>> {
+        let mut chunks = vec![Box::new([0; CHUNK_WORDS]); CHUNKS as usize];
+        for words in raw {
+            let place = (words[1] - 1) % EVENTS;
+            let at = (place % CHUNK_EVENTS) as usize * WORDS;
+            chunks[(place / CHUNK_EVENTS) as usize][at..at + WORDS].copy_from_slice(words);
+        }
+        chunks
+    }
+
+    #[test]
+    fn kinds_have_the_numbers_that_the_c_part_gives_them() {
+        let source = include_str!("../../bpf/collector.bpf.c");
+        let kinds = source.split_once("enum kind {").unwrap().1.split_once("};").unwrap().0;
+        let names = kinds.lines().filter_map(|line| line.trim().split([',', ' ']).next());
+        let names = names.filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        let number = |name: &str| names.iter().position(|one| *one == name).unwrap() as u64 + 1;
+        assert_eq!((number("SENT_CALL"), number("SENT"), number("STACK")), (SENT_CALL, SENT, STACK));
+        let story = [
+            ("IRQ_ENTER", What::Enter(Thing::Irq(0))),
+            ("SOFTIRQ_EXIT", What::Exit(Thing::Softirq(0))),
+            ("NMI", What::Nmi { handler: 0, took_ns: 0 }),
+            ("WORK_EXIT", What::Exit(Thing::Work(0))),
+            ("TIMER", What::Timer(0)),
+            ("FAULT", What::Fault(0)),
+            ("SYSCALL_EXIT", What::Exit(Thing::Syscall(0))),
+            ("IDLE", What::Idle(0)),
+            ("TICK_KEPT", What::TickKept(0)),
+            ("MIGRATE", What::Migrate { pid: 0, to: 0 }),
+            ("IPI_EXIT", What::Exit(Thing::Vector(Vector::Other))),
+        ];
+        for (name, expected) in story {
+            assert_eq!(what(&raw(0, 0, number(name), 0, 0, [0; 5])), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_events_that_are_whole_and_not_overwritten_are_read_in_the_order_of_time() {
+        let first = EVENTS - 1;
+        let raw = [
+            raw(first, 200, 18, 3, 0, [1, 0, 0, 0, 0]),
+            raw(first + 1, 150, 18, 3, 0, [2, 0, 0, 0, 0]),
+            raw(first + 3, 300, 18, 3, 0, [4, 0, 0, 0, 0]),
+        ];
+        let found = read(&chunks(&raw), first..first + 4);
+        let states = found.iter().map(|event| (event.at_ns, &event.what)).collect::<Vec<_>>();
+        assert_eq!(states, [(150, &What::Idle(2)), (200, &What::Idle(1)), (300, &What::Idle(4))]);
+        assert_eq!(read(&chunks(&raw), first + 1..first + 3).len(), 1);
+    }
+
+    #[test]
+    fn callers_belong_to_what_was_sent() {
+        let comm = u64::from_le_bytes(*b"dd\0\0\0\0\0\0");
+        let raw = [
+            raw(0, 100, SENT_CALL, 1, 42, [0xc5d, 0xf, 0xca11, comm, 0]),
+            raw(1, 100, STACK, 1, 0, [1, 2, 3, 4, 5]),
+            raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
+        ];
+        let found = read(&chunks(&raw), 0..3);
+        let [Event { cpu: 1, what: What::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((sent.by.pid, sent.by.comm.as_str(), sent.request), (42, "dd", Some(0xc5d)));
+        assert_eq!(sent.stack, [0xca11, 1, 2, 3, 4, 5, 6]);
+    }
+}

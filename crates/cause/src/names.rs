@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What numbers and addresses are called on this machine, read once when a collector starts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The kernel's names for softirqs, in their order.
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// Functions that pass on what others ask for: who asked is above them.
+const PASSING_ON: [&str; 24] = [
+    "smp_call_function",
+    "__smp_call_",
+    "on_each_cpu",
+    "generic_exec_single",
+    "generic_smp_call",
+    "arch_send_call",
+    "arch_smp_send",
+    "send_call_function",
+    "native_send_call",
+    "native_smp_send",
+    "smp_send_reschedule",
+    "native_flush_tlb",
+    "flush_tlb_multi",
+    "text_poke_sync",
+    "smp_text_poke_sync",
+    "bpf_",
+    "__bpf_",
+    "__traceiter_",
+    "perf_trace_",
+    "trace_event_",
+    "resched_curr",
+    "__resched_curr",
+    "ttwu_",
+    "__ttwu_",
+];
+
+/// Names of one machine.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// Functions by address: their names lie in `text`.
+    functions: Vec<(u64, usize, usize)>,
+    text: String,
+    irqs: BTreeMap<u32, String>,
+    idle_states: Vec<String>,
+}
+
+impl Names {
+    /// Those of the machine below `root`; what cannot be read stays a number.
+    pub fn read(root: &Path) -> Names {
+        let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+        let mut names = Names { irqs: irqs(&text("proc/interrupts")), ..Names::default() };
+        names.take_functions(text("proc/kallsyms"));
+        for state in 0.. {
+            let path = format!("sys/devices/system/cpu/cpu0/cpuidle/state{state}/name");
+            match text(&path).trim() {
+                "" => break,
+                name => names.idle_states.push(name.to_string()),
+            }
+        }
+        names
+    }
+
+    /// Takes the functions of `/proc/kallsyms`; without privileges all its addresses are 0.
+    fn take_functions(&mut self, text: String) {
+        let mut at = 0;
+        for line in text.split_inclusive('\n') {
+            let mut words = line.split_ascii_whitespace();
+            if let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) =
+                (words.next(), words.next(), words.next())
+                && let Ok(address @ 1..) = u64::from_str_radix(address, 16)
+                && let Some(place) = line.find(name)
+            {
+                self.functions.push((address, at + place, name.len()));
+            }
+            at += line.len();
+        }
+        self.functions.sort_by_key(|(address, ..)| *address);
+        self.text = text;
+    }
+
+    /// Whether functions have names here.
+    pub fn knows_functions(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
+    /// The function that holds an address, where known.
+    pub fn function(&self, address: u64) -> Option<&str> {
+        let place = self.functions.partition_point(|(begin, ..)| *begin <= address).checked_sub(1)?;
+        let (_, at, length) = self.functions[place];
+        self.text.get(at..at + length)
+    }
+
+    /// Likewise, or the address in hexadecimal.
+    pub fn function_or_address(&self, address: u64) -> String {
+        self.function(address).map_or_else(|| format!("{address:#x}"), str::to_string)
+    }
+
+    /// The function that asked for something: of the callers the first that does not merely pass it on.
+    pub fn asker(&self, stack: &[u64]) -> Option<String> {
+        // An address in a stack is where its function goes on after a call.
+        let names = || stack.iter().filter_map(|address| self.function(address.checked_sub(1)?));
+        let asks = |name: &&str| !PASSING_ON.iter().any(|start| name.starts_with(start));
+        names().find(asks).or_else(|| names().next_back()).map(str::to_string)
+    }
+
+    /// `45 nvme0q3`.
+    pub fn irq(&self, number: u32) -> String {
+        match self.irqs.get(&number) {
+            Some(name) => format!("{number} {name}"),
+            None => number.to_string(),
+        }
+    }
+
+    /// The name that the kernel gives a device's interrupt, without its number.
+    pub fn irq_device(&self, number: u32) -> Option<&str> {
+        self.irqs.get(&number).map(String::as_str)
+    }
+
+    /// `NET_RX`.
+    pub fn softirq(&self, number: u32) -> String {
+        SOFTIRQS.get(number as usize).map_or_else(|| number.to_string(), |name| name.to_string())
+    }
+
+    /// `C6`.
+    pub fn idle_state(&self, state: Option<u32>) -> String {
+        let named = |state: u32| self.idle_states.get(state as usize).cloned();
+        match state {
+            Some(state) => named(state).unwrap_or_else(|| format!("state {state}")),
+            None => "idle".to_string(),
+        }
+    }
+}
+
+/// The devices' names in `/proc/interrupts`: after the counts come chip, line and, last, the devices.
+fn irqs(text: &str) -> BTreeMap<u32, String> {
+    let mut lines = text.lines();
+    let cpus = lines.next().unwrap_or_default().split_whitespace().count();
+    let irq = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let rest = rest.split_whitespace().skip(cpus).collect::<Vec<_>>();
+        // ` IR-PCI-MSIX-0000:01:00.0   3-edge      nvme0q3`: a chip of one or two words, a line with its trigger.
+        let line = rest.iter().position(|word| word.contains("edge") || word.contains("evel"));
+        let from = line.map_or(rest.len().min(2), |place| place + 1);
+        let name = rest[from..].join(" ");
+        Some((number.trim().parse().ok()?, name)).filter(|(_, name): &(u32, String)| !name.is_empty())
+    };
+    lines.filter_map(irq).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        let mut names = Names::default();
+        let symbols = "ffffffff81000100 T smp_call_function_many_cond\n\
+            ffffffff81000000 t text_poke_bp_batch\n\
+            ffffffff81000200 d some_data\n\
+            ffffffff81000300 T on_each_cpu_cond_mask\t[module]\n";
+        names.take_functions(symbols.to_string());
+        names
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_function_before_it() {
+        let names = names();
+        assert_eq!(names.function(0xffff_ffff_8100_0042), Some("text_poke_bp_batch"));
+        assert_eq!(names.function(0xffff_ffff_8100_0210), Some("smp_call_function_many_cond"));
+        assert_eq!(names.function(0x1000), None);
+        assert_eq!(names.function_or_address(0x1000), "0x1000");
+    }
+
+    #[test]
+    fn who_merely_passes_a_request_on_did_not_ask_for_it() {
+        let stack = [0xffff_ffff_8100_0110, 0xffff_ffff_8100_0320, 0xffff_ffff_8100_0042];
+        assert_eq!(names().asker(&stack).as_deref(), Some("text_poke_bp_batch"));
+        assert_eq!(names().asker(&stack[..2]).as_deref(), Some("on_each_cpu_cond_mask"));
+        assert_eq!(names().asker(&[]), None);
+    }
+
+    #[test]
+    fn functions_without_addresses_have_no_names() {
+        let mut names = Names::default();
+        names.take_functions("0000000000000000 T schedule\n".to_string());
+        assert!(!names.knows_functions());
+    }
+
+    #[test]
+    fn interrupts_are_called_after_their_devices() {
+        let text = "           CPU0       CPU1\n  \
+             4:        105          0   IO-APIC   4-edge      ttyS0\n \
+            45:          1       2222  IR-PCI-MSIX-0000:01:00.0    3-edge      nvme0q3\n \
+            18:          0          1     GICv2 139 Level     eth0, eth1\n\
+            LOC:    1234    1234   Local timer interrupts\n";
+        let named = irqs(text);
+        assert_eq!(named[&45], "nvme0q3");
+        assert_eq!((named[&4].as_str(), named[&18].as_str(), named.len()), ("ttyS0", "eth0, eth1", 3));
+    }
+}

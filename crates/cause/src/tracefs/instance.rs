@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tracing instance of our own, which goes with its value; and what is left of processes that were killed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// How our instances' names begin: `isolator-PID-STARTED-WHAT`.
+const OURS: &str = "isolator-";
+
+const WHAT: &str = "watch with tracefs";
+
+/// An instance.
+#[derive(Debug)]
+pub struct Instance {
+    folder: PathBuf,
+    /// `trace_pipe_raw` of each CPU.
+    pipes: Vec<(u32, File)>,
+}
+
+impl Instance {
+    /// Makes one of that name below `tracing`.
+    pub fn make(tracing: &Path, name: &str) -> Result<Instance> {
+        let own = std::process::id();
+        let started = started(own).unwrap_or(0);
+        let folder = tracing.join("instances").join(format!("{OURS}{own}-{started}-{name}"));
+        let refused = |error: std::io::Error| {
+            let cure = "run as root, or use --causes counters";
+            Error::new(WHAT, format!("{}: {error}", folder.display()), cure)
+        };
+        fs::create_dir(&folder).map_err(refused)?;
+        let mut instance = Instance { folder: folder.clone(), pipes: Vec::new() };
+        for entry in fs::read_dir(folder.join("per_cpu")).map_err(refused)?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(cpu) = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else { continue };
+            let mut open = OpenOptions::new();
+            open.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+            instance.pipes.push((cpu, open.open(entry.path().join("trace_pipe_raw")).map_err(refused)?));
+        }
+        Ok(instance)
+    }
+
+    /// Writes to one of its files.
+    pub fn write(&self, file: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(file);
+        fs::write(&path, text).map_err(|error| {
+            Error::new(WHAT, format!("{}: {error}", path.display()), "use --causes counters")
+        })
+    }
+
+    /// Reads one of its files.
+    pub fn read(&self, file: &str) -> std::io::Result<String> {
+        fs::read_to_string(self.folder.join(file))
+    }
+
+    /// The CPUs that it has buffers for.
+    pub fn cpus(&self) -> Vec<u32> {
+        self.pipes.iter().map(|(cpu, _)| *cpu).collect()
+    }
+
+    /// Takes what it recorded of a CPU, page by page.
+    pub fn take(&mut self, cpu: u32) -> Result<Vec<Vec<u8>>> {
+        let Some((_, pipe)) = self.pipes.iter_mut().find(|(of, _)| *of == cpu) else { return Ok(Vec::new()) };
+        let (mut pages, mut page) = (Vec::new(), vec![0; rustix::param::page_size()]);
+        loop {
+            match pipe.read(&mut page) {
+                Ok(0) => return Ok(pages),
+                Ok(length) => pages.push(page[..length].to_vec()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(pages),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let why = format!("{}: {error}", self.folder.display());
+                    return Err(Error::new("read what tracefs collected", why, "report this as a defect"));
+                }
+            }
+        }
+    }
+
+    /// Events of a CPU that were overwritten before they were read.
+    pub fn overwritten(&self, cpu: u32) -> u64 {
+        let stats = self.read(&format!("per_cpu/cpu{cpu}/stats")).unwrap_or_default();
+        let overrun = stats.lines().find_map(|line| line.strip_prefix("overrun:"));
+        overrun.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.pipes.clear();
+        // What cannot be removed now is removed by the next start.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Removes instances whose process is gone.
+pub fn remove_leftovers(tracing: &Path) {
+    for entry in fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_leftover(&name, started) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Whether an instance of that name is ours, and of no process that lives: a number is used again, but not with the same
+/// time.
+fn is_leftover(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
+    let Some(rest) = name.strip_prefix(OURS) else { return false };
+    let mut parts = rest.splitn(3, '-');
+    let pid = parts.next().and_then(|pid| pid.parse::<u32>().ok());
+    let since = parts.next().and_then(|since| since.parse::<u64>().ok());
+    match (pid, since) {
+        (Some(pid), Some(since)) => started(pid) != Some(since),
+        _ => false,
+    }
+}
+
+/// When a process was started, in the kernel's ticks since boot.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_instances_of_dead_processes_are_left_over() {
+        let started = |pid| (pid == 7).then_some(100);
+        assert!(!is_leftover("isolator-7-100-here", started));
+        assert!(is_leftover("isolator-7-99-here", started), "another process has that number now");
+        assert!(is_leftover("isolator-8-100-sent", started));
+        assert!(!is_leftover("isolator-lab", started));
+        assert!(!is_leftover("somebody-8-100-here", started));
+    }
+
+    #[test]
+    fn this_process_has_been_started() {
+        assert!(started(std::process::id()).is_some());
+    }
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tracefs collector: the kernel's own trace events, in two instances of ours. One records what happens on the
+//! watched CPUs, the other what all CPUs send to them. Foreign sessions are not touched.
+//!
+//! Each watched CPU has a buffer of 2 MiB that overwrites its oldest page; it is read, and so emptied, only after a spike.
+//! Instances outlive a process that is killed: their names tell whose they are, and a later start removes those whose
+//! process is gone.
+
+mod instance;
+mod page;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use machine::CpuSet;
+
+use crate::error::{Error, Result};
+use crate::event::{Event, Sent, Task, Thing, Vector, What};
+use instance::Instance;
+use page::Format;
+
+pub use instance::remove_leftovers;
+
+/// Events of one CPU that are kept of what was read.
+const KEPT: usize = 32_768;
+
+/// Events of the watched CPUs, and what is not seen without them; nothing where that is of no weight, or another
+/// architecture's.
+const HERE: &[(&str, &str)] = &[
+    ("irq/irq_handler_entry", "interrupts of devices"),
+    ("irq/irq_handler_exit", "interrupts of devices"),
+    ("irq/softirq_entry", "softirqs"),
+    ("irq/softirq_exit", "softirqs"),
+    ("csd/csd_function_entry", "the functions that IPIs call"),
+    ("csd/csd_function_exit", "the functions that IPIs call"),
+    ("nmi/nmi_handler", "NMIs"),
+    ("sched/sched_switch", "threads"),
+    ("sched/sched_migrate_task", "migrations"),
+    ("workqueue/workqueue_execute_start", "functions of workqueues"),
+    ("workqueue/workqueue_execute_end", "functions of workqueues"),
+    ("timer/hrtimer_expire_entry", "whose timers fire"),
+    ("timer/tick_stop", "what keeps the tick"),
+    ("power/cpu_idle", "idle states"),
+    ("power/cpu_frequency", "frequency changes"),
+    ("irq_vectors/local_timer_entry", VECTORS),
+    ("irq_vectors/local_timer_exit", VECTORS),
+    ("irq_vectors/reschedule_entry", VECTORS),
+    ("irq_vectors/reschedule_exit", VECTORS),
+    ("irq_vectors/call_function_entry", VECTORS),
+    ("irq_vectors/call_function_exit", VECTORS),
+    ("irq_vectors/call_function_single_entry", VECTORS),
+    ("irq_vectors/call_function_single_exit", VECTORS),
+    ("irq_vectors/irq_work_entry", VECTORS),
+    ("irq_vectors/irq_work_exit", VECTORS),
+    ("irq_vectors/thermal_apic_entry", ""),
+    ("irq_vectors/thermal_apic_exit", ""),
+    ("irq_vectors/threshold_apic_entry", ""),
+    ("irq_vectors/threshold_apic_exit", ""),
+    ("irq_vectors/deferred_error_apic_entry", ""),
+    ("irq_vectors/deferred_error_apic_exit", ""),
+    ("irq_vectors/error_apic_entry", ""),
+    ("irq_vectors/error_apic_exit", ""),
+    ("irq_vectors/spurious_apic_entry", ""),
+    ("irq_vectors/spurious_apic_exit", ""),
+    ("exceptions/page_fault_user", FAULTS),
+    ("exceptions/page_fault_kernel", FAULTS),
+];
+
+const VECTORS: &str = if cfg!(target_arch = "x86_64") { "timers and IPIs" } else { "" };
+const FAULTS: &str = if cfg!(target_arch = "x86_64") { "page faults of the measured thread" } else { "" };
+
+/// Only where the measured loop makes no system call of its own.
+const BUSY: &[(&str, &str)] = &[
+    ("raw_syscalls/sys_enter", "system calls of the measured thread"),
+    ("raw_syscalls/sys_exit", "system calls of the measured thread"),
+];
+
+/// Events of all CPUs, and the field that names the CPU they are meant for.
+const SENT: &[(&str, &str, &str)] = &[
+    ("csd/csd_queue_cpu", "cpu", "who sends IPIs that call functions"),
+    ("ipi/ipi_send_cpu", "cpu", "who sends other IPIs"),
+    ("sched/sched_waking", "target_cpu", "who wakes threads"),
+];
+
+/// The number of the event that a `stacktrace` trigger leaves (TRACE_STACK).
+const STACK: u16 = 4;
+
+/// The collector, at work.
+#[derive(Debug)]
+pub struct Tracefs {
+    here: Instance,
+    sent: Instance,
+    formats: HashMap<u16, (String, Format)>,
+    stack: Format,
+    cpus: CpuSet,
+    own: BTreeMap<u32, Vec<u32>>,
+    read: BTreeMap<u32, VecDeque<Event>>,
+    tasks: HashMap<u32, (String, bool)>,
+    could_not_see: Vec<String>,
+}
+
+impl Tracefs {
+    /// Starts to watch `cpus`; `busy` says that the measured threads never sleep, so that their system calls can be watched.
+    pub fn start(root: &Path, cpus: &CpuSet, busy: bool) -> Result<Tracefs> {
+        let tracing = folder(root)?;
+        remove_leftovers(&tracing);
+        let here = Instance::make(&tracing, "here")?;
+        let sent = Instance::make(&tracing, "sent")?;
+        let mut tracefs = Tracefs {
+            formats: HashMap::new(),
+            stack: Format::default(),
+            cpus: cpus.clone(),
+            own: BTreeMap::new(),
+            read: cpus.iter().map(|cpu| (cpu, VecDeque::new())).collect(),
+            tasks: HashMap::new(),
+            could_not_see: Vec::new(),
+            here,
+            sent,
+        };
+        for instance in [&tracefs.here, &tracefs.sent] {
+            instance.write("trace_clock", "mono")?;
+            instance.write("buffer_size_kb", "2048")?;
+        }
+        tracefs.here.write("tracing_cpumask", &mask(cpus))?;
+        if let Ok(text) = fs::read_to_string(tracing.join("events/ftrace/kernel_stack/format")) {
+            tracefs.stack = Format::parse(&text).unwrap_or_default();
+        }
+        let busy = if busy { BUSY } else { &[] };
+        for (event, without) in HERE.iter().chain(busy) {
+            tracefs.enable(false, event, None, without);
+        }
+        for (event, field, without) in SENT {
+            let filter = cpus.iter().map(|cpu| format!("{field}=={cpu}")).collect::<Vec<_>>().join("||");
+            tracefs.enable(true, event, Some(&filter), without);
+            if *event != "sched/sched_waking" {
+                // Where this is refused, only the immediate caller is told.
+                let _ = tracefs.sent.write(&format!("events/{event}/trigger"), "stacktrace");
+            }
+        }
+        if tracefs.formats.is_empty() {
+            let why = "this kernel has none of the events";
+            return Err(Error::new("watch with tracefs", why, "use --causes counters"));
+        }
+        Ok(tracefs)
+    }
+
+    fn enable(&mut self, is_sent: bool, event: &str, filter: Option<&str>, without: &str) {
+        let instance = if is_sent { &self.sent } else { &self.here };
+        let at = format!("events/{event}");
+        let format = instance.read(&format!("{at}/format")).ok().and_then(|text| Format::parse(&text));
+        let enabled = format.and_then(|format| {
+            if let Some(filter) = filter {
+                instance.write(&format!("{at}/filter"), filter).ok()?;
+            }
+            instance.write(&format!("{at}/enable"), "1").ok()?;
+            Some(format)
+        });
+        match enabled {
+            Some(format) => {
+                let name = event.rsplit('/').next().unwrap_or(event).to_string();
+                self.formats.insert(format.id, (name, format));
+            }
+            None if without.is_empty() => {}
+            None => {
+                let line = format!("{without}: this kernel does not tell");
+                if !self.could_not_see.contains(&line) {
+                    self.could_not_see.push(line);
+                }
+            }
+        }
+    }
+
+    /// Says which threads measure on a CPU.
+    pub fn own(&mut self, cpu: u32, threads: &[u32]) {
+        self.own.insert(cpu, threads.to_vec());
+    }
+
+    /// The events of a CPU that are at hand, in the order of time, and how many were overwritten since it began.
+    pub fn events(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+        self.take()?;
+        let lost = self.here.overwritten(cpu);
+        Ok((self.read.get(&cpu).map(|events| events.iter().cloned().collect()).unwrap_or_default(), lost))
+    }
+
+    /// Takes what both instances hold.
+    fn take(&mut self) -> Result<()> {
+        for cpu in self.cpus.clone().iter() {
+            for page in self.here.take(cpu)? {
+                let mut last = None;
+                for raw in page::events(&page) {
+                    self.keep(cpu, cpu, raw, &mut last);
+                }
+            }
+        }
+        for sender in self.sent.cpus() {
+            for page in self.sent.take(sender)? {
+                let mut last = None;
+                for raw in page::events(&page) {
+                    self.keep_sent(sender, raw, &mut last);
+                }
+            }
+        }
+        for events in self.read.values_mut() {
+            events.make_contiguous().sort_by_key(|event| event.at_ns);
+            let beyond = events.len().saturating_sub(KEPT);
+            events.drain(..beyond);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, of: u32, cpu: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
+        let Some(id) = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]])) else { return };
+        if id == STACK {
+            // Of what this CPU sent at last.
+            if let Some((of, at_ns)) = *last
+                && let Some(events) = self.read.get_mut(&of)
+                && let Some(Event { what: What::Sent(sent), .. }) =
+                    events.iter_mut().rev().find(|event| event.at_ns == at_ns && event.cpu == cpu)
+            {
+                sent.stack
+                    .extend(self.stack.words(raw.data, "caller").iter().filter(|word| **word > 1 << 32));
+            }
+            return;
+        }
+        let Some(what) = self.what(of, cpu, id, raw.data) else { return };
+        *last = matches!(what, What::Sent(_)).then_some((of, raw.at_ns));
+        if let Some(events) = self.read.get_mut(&of) {
+            events.push_back(Event { at_ns: raw.at_ns, cpu, what });
+        }
+    }
+
+    fn keep_sent(&mut self, sender: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
+        let id = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]]));
+        let Some(id) = id else { return };
+        let to = self.formats.get(&id).and_then(|(name, format)| {
+            let field = SENT.iter().find(|(event, ..)| event.ends_with(name.as_str()))?.1;
+            Some(format.number(raw.data, field)? as u32)
+        });
+        match to {
+            Some(to) => self.keep(to, sender, raw, last),
+            None if id == STACK => self.keep(sender, sender, raw, last),
+            None => {}
+        }
+    }
+
+    fn what(&mut self, cpu: u32, cpu_of_sender: u32, id: u16, data: &[u8]) -> Option<What> {
+        let (name, format) = self.formats.get(&id)?.clone();
+        let number = |field| format.number(data, field);
+        let small = |field| number(field).map(|number| number as u32);
+        let pid = small("common_pid")?;
+        let is_own = || self.own.get(&cpu).is_some_and(|own| own.contains(&pid));
+        Some(match name.as_str() {
+            "irq_handler_entry" => What::Enter(Thing::Irq(small("irq")?)),
+            "irq_handler_exit" => What::Exit(Thing::Irq(small("irq")?)),
+            "softirq_entry" => What::Enter(Thing::Softirq(small("vec")?)),
+            "softirq_exit" => What::Exit(Thing::Softirq(small("vec")?)),
+            "csd_function_entry" => What::Enter(call(number("func")?, number("csd")?)),
+            "csd_function_exit" => What::Exit(call(number("func")?, number("csd")?)),
+            "nmi_handler" => What::Nmi { handler: number("handler")?, took_ns: number("delta_ns")? },
+            "sched_switch" => {
+                let next = small("next_pid")?;
+                let comm = format.text(data, "next_comm")?;
+                let (prio, kernel) = (number("next_prio")? as u32 as i32, self.task(next).1);
+                let comm = if next == 0 { String::new() } else { comm };
+                let to = Task { pid: next, comm, prio: Some(prio), kernel: Some(kernel) };
+                What::Switch { from: small("prev_pid")?, to }
+            }
+            "sched_waking" => {
+                let comm = self.task(pid).0;
+                What::Waking { woken: small("pid")?, waker: Task { pid, comm, ..Task::default() } }
+            }
+            "sched_migrate_task" => What::Migrate { pid: small("pid")?, to: small("dest_cpu")? },
+            "workqueue_execute_start" => What::Enter(Thing::Work(number("function")?)),
+            "workqueue_execute_end" => What::Exit(Thing::Work(0)),
+            "hrtimer_expire_entry" => What::Timer(number("function")?),
+            "tick_stop" if small("success")? == 0 => What::TickKept(number("dependency")?),
+            "cpu_idle" if small("state")? != u32::MAX => What::Idle(small("state")?),
+            "cpu_frequency" => What::Frequency { khz: number("state")? },
+            "page_fault_user" | "page_fault_kernel" if is_own() => What::Fault(number("address")?),
+            "sys_enter" if is_own() => What::Enter(Thing::Syscall(number("id")?)),
+            "sys_exit" if is_own() => What::Exit(Thing::Syscall(0)),
+            "csd_queue_cpu" => What::Sent(self.sender(
+                cpu_of_sender,
+                pid,
+                Some(number("csd")?),
+                number("func")?,
+                number("callsite")?,
+            )),
+            "ipi_send_cpu" => {
+                What::Sent(self.sender(cpu_of_sender, pid, None, number("callback")?, number("callsite")?))
+            }
+            name => {
+                let (vector, is_entry) = match name.strip_suffix("_entry") {
+                    Some(vector) => (vector, true),
+                    None => (name.strip_suffix("_exit")?, false),
+                };
+                let thing = Thing::Vector(self::vector(vector)?);
+                if is_entry { What::Enter(thing) } else { What::Exit(thing) }
+            }
+        })
+    }
+
+    fn sender(&mut self, cpu: u32, pid: u32, request: Option<u64>, function: u64, call_site: u64) -> Sent {
+        let comm = self.task(pid).0;
+        let by = Task { pid, comm, ..Task::default() };
+        Sent { by, cpu, request, function, stack: vec![call_site] }
+    }
+
+    /// A thread's name, and whether it is the kernel's: events do not tell. One that has gone has none.
+    fn task(&mut self, pid: u32) -> (String, bool) {
+        let read = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let (name, rest) =
+                stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).unwrap_or_default();
+            let flags = rest.split_whitespace().nth(6).and_then(|flags| flags.parse::<u32>().ok());
+            (name.to_string(), flags.is_some_and(|flags| flags & 0x0020_0000 != 0))
+        };
+        self.tasks.entry(pid).or_insert_with(read).clone()
+    }
+
+    /// What it could not see, in sentences.
+    pub fn could_not_see(&self) -> &[String] {
+        &self.could_not_see
+    }
+}
+
+/// CPUs as `tracing_cpumask` takes them: words of 32 bits, the highest first.
+fn mask(cpus: &CpuSet) -> String {
+    let words = cpus.iter().last().unwrap_or(0) / 32;
+    let word = |word: u32| {
+        let bits = cpus.iter().filter(|cpu| cpu / 32 == word).fold(0u32, |bits, cpu| bits | 1 << (cpu % 32));
+        format!("{bits:08x}")
+    };
+    (0..=words).rev().map(word).collect::<Vec<_>>().join(",")
+}
+
+fn call(function: u64, request: u64) -> Thing {
+    Thing::Call { function, request }
+}
+
+fn vector(name: &str) -> Option<Vector> {
+    Some(match name {
+        "local_timer" => Vector::LocalTimer,
+        "reschedule" => Vector::Reschedule,
+        "call_function" | "call_function_single" => Vector::CallFunction,
+        "irq_work" => Vector::IrqWork,
+        "thermal_apic" => Vector::Thermal,
+        "threshold_apic" => Vector::Threshold,
+        "deferred_error_apic" => Vector::DeferredError,
+        "error_apic" => Vector::Error,
+        "spurious_apic" => Vector::Spurious,
+        _ => return None,
+    })
+}
+
+/// Where tracefs is mounted.
+fn folder(root: &Path) -> Result<PathBuf> {
+    let at = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|path| root.join(path));
+    let found = at.into_iter().find(|folder| folder.join("instances").is_dir());
+    found.ok_or_else(|| {
+        let why = "no tracefs is mounted, or this user may not read it";
+        let cure = "run as root, and mount it with: mount -t tracefs tracefs /sys/kernel/tracing";
+        Error::new("watch with tracefs", why, cure)
+    })
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A watch over measured CPUs: starts the collector that a machine allows, and explains spikes with it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use evidence::cause::{Causes, Choice, Collector, OnSibling};
+use evidence::manifest::Spike;
+use machine::{CpuSet, Snapshot};
+
+use crate::account::account;
+use crate::bpf::Bpf;
+use crate::error::Result;
+use crate::event::Event;
+use crate::names::Names;
+use crate::tracefs::Tracefs;
+use crate::{policy, words};
+
+/// What collects events.
+#[derive(Debug)]
+enum Source {
+    Bpf(Box<Bpf>),
+    Tracefs(Box<Tracefs>),
+}
+
+impl Source {
+    fn events(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+        match self {
+            Source::Bpf(bpf) => bpf.events(cpu),
+            Source::Tracefs(tracefs) => tracefs.events(cpu),
+        }
+    }
+}
+
+/// What is watched.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The measured CPUs.
+    pub cpus: CpuSet,
+    /// Whether the measured threads never sleep: then their system calls are watched too, which costs them nothing.
+    pub busy: bool,
+}
+
+/// A collector at work, and what it has seen.
+#[derive(Debug)]
+pub struct Watch {
+    source: Source,
+    names: Names,
+    siblings: BTreeMap<u32, CpuSet>,
+    own: BTreeMap<u32, Vec<u32>>,
+    /// What the rings held when they were last looked at.
+    seen: BTreeMap<u32, (Vec<Event>, u64)>,
+    could_not_see: Vec<String>,
+    lost_events: u64,
+    overwritten: BTreeMap<u32, u64>,
+}
+
+/// What came of asking for a watch.
+#[derive(Debug)]
+pub enum Started {
+    /// It watches.
+    Watching(Box<Watch>),
+    /// Nothing here can collect events; the counters may.
+    Counters {
+        /// Why, in sentences.
+        because: Vec<String>,
+    },
+}
+
+impl Watch {
+    /// Starts the collector that was asked for, or with `auto` the best that this machine allows.
+    pub fn start(choice: Choice, asked: &Asked, machine: &Snapshot) -> Result<Started> {
+        let root = Path::new("/");
+        let mut because = Vec::new();
+        if matches!(choice, Choice::Auto | Choice::Bpf) {
+            let allowed = policy::bpf(root, choice == Choice::Bpf);
+            match allowed
+                .and_then(|()| policy::may_load())
+                .and_then(|()| Bpf::start(&watched(asked, machine), asked.busy))
+            {
+                Ok(bpf) => {
+                    return Ok(Started::Watching(Box::new(Watch::over(
+                        Source::Bpf(Box::new(bpf)),
+                        asked,
+                        machine,
+                    ))));
+                }
+                Err(error) if choice == Choice::Bpf => return Err(error),
+                Err(error) => because.push(format!("no events by bpf: {}", error.why())),
+            }
+        }
+        if matches!(choice, Choice::Auto | Choice::Tracefs) {
+            let allowed = policy::tracefs(root, choice == Choice::Tracefs);
+            let started = allowed.and_then(|()| Tracefs::start(root, &watched(asked, machine), asked.busy));
+            match started {
+                Ok(tracefs) => {
+                    return Ok(Started::Watching(Box::new(Watch::over(
+                        Source::Tracefs(Box::new(tracefs)),
+                        asked,
+                        machine,
+                    ))));
+                }
+                Err(error) if choice == Choice::Tracefs => return Err(error),
+                Err(error) => because.push(format!("no events by tracefs: {}", error.why())),
+            }
+        }
+        Ok(Started::Counters { because })
+    }
+
+    fn over(source: Source, asked: &Asked, machine: &Snapshot) -> Watch {
+        let names = Names::read(Path::new("/"));
+        let could_not_see = match &source {
+            Source::Bpf(bpf) => bpf.could_not_see().to_vec(),
+            Source::Tracefs(tracefs) => tracefs.could_not_see().to_vec(),
+        };
+        let mut watch = Watch {
+            source,
+            names,
+            siblings: siblings(asked, machine),
+            own: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            could_not_see,
+            lost_events: 0,
+            overwritten: BTreeMap::new(),
+        };
+        if !watch.names.knows_functions() {
+            let line = "names of the kernel's functions: /proc/kallsyms shows no addresses; set kernel.kptr_restrict to 0 or 1";
+            watch.could_not_see.push(line.into());
+        }
+        watch
+    }
+
+    /// Which one collects.
+    pub fn collector(&self) -> Collector {
+        match self.source {
+            Source::Bpf(_) => Collector::Bpf,
+            Source::Tracefs(_) => Collector::Tracefs,
+        }
+    }
+
+    /// Says which threads measure, by their CPU.
+    pub fn armed(&mut self, threads: &[(u32, u32)]) -> Result<()> {
+        self.own.clear();
+        for (cpu, thread) in threads {
+            self.own.entry(*cpu).or_default().push(*thread);
+        }
+        for (cpu, threads) in &self.own {
+            match &mut self.source {
+                Source::Bpf(bpf) => bpf.own(*cpu, threads)?,
+                Source::Tracefs(tracefs) => tracefs.own(*cpu, threads),
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what the rings held: the next spike looks again.
+    pub fn look_again(&mut self) {
+        self.seen.clear();
+    }
+
+    /// Fills in what happened in a spike, and on the siblings of its CPU.
+    pub fn explain(&mut self, spike: &mut Spike) -> Result<()> {
+        let cpu = spike.key.cpu;
+        let window = spike.monotonic_ns..spike.monotonic_ns + spike.latency_ns;
+        self.look(cpu)?;
+        let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let (events, overwritten) = &self.seen[&cpu];
+        let told = account(cpu, events, window.clone(), own);
+        spike.causes = words::causes(&told, window.start, &self.names);
+        spike.unexplained_ns = Some(told.unexplained_ns);
+        if !told.is_whole && *overwritten > 0 {
+            // At the most as many: what the ring lost since the last time that it was short.
+            let before = self.overwritten.insert(cpu, *overwritten).unwrap_or(0);
+            self.lost_events += overwritten.saturating_sub(before);
+        }
+        for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
+            self.look(sibling)?;
+            let own = self.own.get(&sibling).map_or(&[][..], Vec::as_slice);
+            let told = account(sibling, &self.seen[&sibling].0, window.clone(), own);
+            let causes = words::causes(&told, window.start, &self.names);
+            spike.siblings.extend(causes.into_iter().map(|cause| OnSibling { cpu: sibling, cause }));
+        }
+        Ok(())
+    }
+
+    /// The events of a watched CPU that are at hand, in the order of time.
+    pub fn events(&mut self, cpu: u32) -> Result<Vec<Event>> {
+        Ok(self.source.events(cpu)?.0)
+    }
+
+    fn look(&mut self, cpu: u32) -> Result<()> {
+        if !self.seen.contains_key(&cpu) {
+            let events = self.source.events(cpu)?;
+            self.seen.insert(cpu, events);
+        }
+        Ok(())
+    }
+
+    /// How causes were collected so far.
+    pub fn told(&self) -> Causes {
+        Causes {
+            collector: self.collector(),
+            could_not_see: self.could_not_see.clone(),
+            lost_events: self.lost_events,
+        }
+    }
+}
+
+/// Each measured CPU's siblings.
+fn siblings(asked: &Asked, machine: &Snapshot) -> BTreeMap<u32, CpuSet> {
+    let of = |cpu: u32| {
+        let one: CpuSet = [cpu].into_iter().collect();
+        (cpu, machine.siblings_of(&one).without(&one).and(&machine.online()))
+    };
+    asked.cpus.iter().map(of).collect()
+}
+
+/// The measured CPUs and their siblings.
+fn watched(asked: &Asked, machine: &Snapshot) -> CpuSet {
+    let siblings = siblings(asked, machine);
+    asked.cpus.iter().chain(siblings.values().flat_map(|set| set.iter().collect::<Vec<_>>())).collect()
+}

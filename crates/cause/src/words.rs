@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From an account to causes: numbers become names, spans what a user reads.
+
+use evidence::cause::{Cause, Kind, Sender};
+
+use crate::account::{Account, Holder, Point, Span, Woken};
+use crate::event::{Sent, Task, Thing, Vector};
+use crate::names::Names;
+
+/// A spike with more causes than this has those of one name joined.
+const LISTED: usize = 48;
+
+/// Functions of the scheduler's tick.
+const TICK: [&str; 3] = ["tick_nohz_handler", "tick_sched_timer", "tick_handle_periodic"];
+
+/// What keeps a tick, by the kernel's bits.
+const TICK_DEPENDENCIES: [&str; 6] =
+    ["POSIX timer", "perf events", "scheduler", "unstable clock", "RCU", "expedited RCU"];
+
+/// The causes of an account whose window began at `from_ns`, in the order of their beginning.
+pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
+    let told = |span: &Span| {
+        let (kind, name) = kind_and_name(span, names);
+        let mut cause = Cause::timed(kind, name, span.begin_ns - from_ns, span.ns);
+        cause.detail = detail(kind, span, account, names);
+        cause.sender =
+            (kind == Kind::Ipi).then(|| span.sent.as_ref().map(|sent| sender(sent, names))).flatten();
+        cause
+    };
+    let point = |(at_ns, point): &(u64, Point)| {
+        let (kind, name) = match point {
+            Point::Migrated(cpu) => (Kind::Migration, format!("to cpu {cpu}")),
+            Point::Frequency(khz) => (Kind::Frequency, format!("{} MHz", khz / 1000)),
+        };
+        Cause::timed(kind, name, at_ns - from_ns, 0)
+    };
+    let mut causes =
+        account.spans.iter().map(told).chain(account.points.iter().map(point)).collect::<Vec<_>>();
+    causes.sort_by_key(|cause| cause.begin_ns);
+    if causes.len() > LISTED { joined(causes) } else { causes }
+}
+
+/// Causes of one kind, name and sender as one, which begins where the first of them did.
+fn joined(causes: Vec<Cause>) -> Vec<Cause> {
+    let mut joined: Vec<(Cause, u64)> = Vec::new();
+    for cause in causes {
+        let same = |(other, _): &&mut (Cause, u64)| {
+            (other.kind, &other.name, &other.sender) == (cause.kind, &cause.name, &cause.sender)
+        };
+        match joined.iter_mut().find(same) {
+            Some((first, times)) => {
+                first.duration_ns = Some(first.duration_ns.unwrap_or(0) + cause.duration_ns.unwrap_or(0));
+                *times += 1;
+            }
+            None => joined.push((cause, 1)),
+        }
+    }
+    let told = |(mut cause, times): (Cause, u64)| {
+        if times > 1 {
+            let detail = cause.detail.take().map_or(String::new(), |detail| format!("{detail}, "));
+            cause.detail = Some(format!("{detail}{times} times"));
+        }
+        cause
+    };
+    joined.into_iter().map(told).collect()
+}
+
+fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
+    match &span.holder {
+        Holder::Own | Holder::Unknown => (Kind::Unexplained, "unexplained".to_string()),
+        Holder::Idle(state) => (Kind::IdleExit, names.idle_state(*state)),
+        Holder::Thread(task) => thread(task),
+        Holder::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
+        Holder::Fault(_) => (Kind::Fault, "page fault".to_string()),
+        Holder::Thing(thing) => match thing {
+            Thing::Irq(number)
+                if names.irq_device(*number).is_some_and(|name| name.contains("arch_timer")) =>
+            {
+                timer(span, names)
+            }
+            Thing::Irq(number) => (Kind::Irq, names.irq(*number)),
+            Thing::Vector(Vector::LocalTimer) => timer(span, names),
+            Thing::Vector(vector) => self::vector(*vector, span, names),
+            Thing::Call { function, .. } => {
+                (Kind::Ipi, format!("call function {}", names.function_or_address(*function)))
+            }
+            Thing::Softirq(number) => (Kind::Softirq, names.softirq(*number)),
+            Thing::Work(function) => (Kind::Workqueue, names.function_or_address(*function)),
+            Thing::Syscall(number) => (Kind::Syscall, syscall(*number)),
+        },
+    }
+}
+
+/// The CPU's own timer: the tick, or a timer of somebody.
+fn timer(span: &Span, names: &Names) -> (Kind, String) {
+    let functions = || span.timers.iter().filter_map(|address| names.function(*address));
+    if functions().any(|name| TICK.contains(&name)) {
+        return (Kind::Tick, "tick".to_string());
+    }
+    (Kind::Timer, functions().next().unwrap_or("local timer").to_string())
+}
+
+fn vector(vector: Vector, span: &Span, names: &Names) -> (Kind, String) {
+    let asked = span.sent.as_ref().filter(|sent| sent.function != 0);
+    match vector {
+        Vector::CallFunction => match asked {
+            Some(sent) => (Kind::Ipi, format!("call function {}", names.function_or_address(sent.function))),
+            None => (Kind::Ipi, "call function".to_string()),
+        },
+        Vector::Reschedule => (Kind::Ipi, "reschedule".to_string()),
+        Vector::IrqWork => (Kind::Ipi, "irq work".to_string()),
+        Vector::PlatformIpi => (Kind::Irq, "platform".to_string()),
+        Vector::Thermal => (Kind::Irq, "thermal".to_string()),
+        Vector::Threshold => (Kind::Irq, "machine check threshold".to_string()),
+        Vector::DeferredError => (Kind::Irq, "deferred error".to_string()),
+        Vector::Error => (Kind::Irq, "interrupt controller error".to_string()),
+        Vector::Spurious => (Kind::Irq, "spurious".to_string()),
+        Vector::LocalTimer | Vector::Other => (Kind::Irq, "other vector".to_string()),
+    }
+}
+
+fn thread(task: &Task) -> (Kind, String) {
+    let name = if task.comm.is_empty() { format!("thread {}", task.pid) } else { task.comm.clone() };
+    let kind = match task.kernel {
+        Some(true) if name.starts_with("irq/") => Kind::IrqThread,
+        Some(true) => Kind::Kthread,
+        _ => Kind::Thread,
+    };
+    (kind, name)
+}
+
+fn syscall(number: u64) -> String {
+    let known = syscalls::Sysno::new(usize::try_from(number).unwrap_or(usize::MAX));
+    known.map_or_else(|| format!("system call {number}"), |known| known.name().to_string())
+}
+
+fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<String> {
+    let mut words = Vec::new();
+    if let Holder::Thread(task) = &span.holder {
+        match task.prio {
+            Some(..0) => words.push("deadline".to_string()),
+            Some(prio @ 0..99) => words.push(format!("real-time priority {}", 99 - prio)),
+            _ => {}
+        }
+        if kind == Kind::Thread {
+            words.push(format!("pid {}", task.pid));
+        }
+    }
+    words.extend(span.woken.as_ref().map(|woken| woken_by(woken, names)));
+    if let Holder::Fault(address) = span.holder {
+        words.push(format!("at {address:#x}"));
+    }
+    if kind == Kind::Tick
+        && let Some(bits) = account.tick_kept
+    {
+        let kept = TICK_DEPENDENCIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
+        words.extend(kept.map(|(_, name)| format!("kept by {name}")));
+    }
+    if matches!(span.holder, Holder::Thing(Thing::Softirq(_))) {
+        words.extend(span.timers.first().and_then(|timer| names.function(*timer)).map(str::to_string));
+    }
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn woken_by(woken: &Woken, names: &Names) -> String {
+    match woken {
+        Woken::There(cpu, task) => format!("woken by cpu {cpu} `{}` (pid {})", task.comm, task.pid),
+        Woken::Here(holder) => {
+            let span = Span {
+                holder: holder.clone(),
+                begin_ns: 0,
+                ns: 0,
+                timers: Vec::new(),
+                sent: None,
+                woken: None,
+            };
+            match kind_and_name(&span, names) {
+                (Kind::Unexplained, _) => "woken by the measured thread".to_string(),
+                (Kind::IdleExit, _) => "woken from idle".to_string(),
+                (kind, name) => format!("woken by {} {name}", kind.words()),
+            }
+        }
+    }
+}
+
+/// Who sent for a CPU.
+fn sender(sent: &Sent, names: &Names) -> Sender {
+    let function = match sent.function {
+        0 => None,
+        address => Some(names.function_or_address(address)),
+    };
+    Sender {
+        cpu: Some(sent.cpu),
+        pid: Some(sent.by.pid),
+        comm: Some(sent.by.comm.clone()).filter(|comm| !comm.is_empty()),
+        function,
+        call_site: names.asker(&sent.stack),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(holder: Holder, begin_ns: u64, ns: u64) -> Span {
+        Span { holder, begin_ns, ns, timers: Vec::new(), sent: None, woken: None }
+    }
+
+    fn account(spans: Vec<Span>) -> Account {
+        Account { spans, ..Account::default() }
+    }
+
+    fn told(account: &Account) -> Vec<String> {
+        let text = |cause: Cause| {
+            let detail = cause.detail.map_or(String::new(), |detail| format!(" ({detail})"));
+            format!("{} {}{detail}", cause.kind.name(), cause.name)
+        };
+        causes(account, 1_000, &Names::default()).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn threads_are_told_apart_by_whose_they_are() {
+        let thread = |comm: &str, prio, kernel| {
+            let task = Task { pid: 7, comm: comm.into(), prio: Some(prio), kernel: Some(kernel) };
+            span(Holder::Thread(task), 1_000, 5)
+        };
+        let mut woken = thread("irq/45-nvme0q3", 49, true);
+        woken.woken = Some(Woken::Here(Holder::Thing(Thing::Irq(45))));
+        let account = account(vec![
+            woken,
+            thread("kworker/3:1H", 100, true),
+            thread("hog", 0, false),
+            thread("dl", -1, false),
+        ]);
+        assert_eq!(
+            told(&account),
+            [
+                "irq_thread irq/45-nvme0q3 (real-time priority 50, woken by irq 45)",
+                "kthread kworker/3:1H",
+                "thread hog (real-time priority 99, pid 7)",
+                "thread dl (deadline, pid 7)",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_ipi_tells_its_function_and_who_sent_it() {
+        let by = Task { pid: 42, comm: "echo".into(), ..Task::default() };
+        let mut call = span(Holder::Thing(Thing::Call { function: 0xf0, request: 1 }), 1_010, 30);
+        call.sent = Some(Sent { by, cpu: 0, request: Some(1), function: 0xf0, stack: Vec::new() });
+        let causes = causes(&account(vec![call]), 1_000, &Names::default());
+        let sender = causes[0].sender.as_ref().unwrap();
+        assert_eq!((causes[0].name.as_str(), causes[0].begin_ns), ("call function 0xf0", Some(10)));
+        assert_eq!((sender.cpu, sender.pid, sender.comm.as_deref()), (Some(0), Some(42), Some("echo")));
+    }
+
+    #[test]
+    fn many_causes_of_one_name_become_one() {
+        let softirqs =
+            (0..200).map(|n| span(Holder::Thing(Thing::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
+        let account = account(softirqs.collect());
+        assert_eq!(told(&account), ["softirq NET_TX (100 times)", "softirq NET_RX (100 times)"]);
+        let causes = causes(&account, 1_000, &Names::default());
+        assert_eq!(causes.iter().filter_map(|cause| cause.duration_ns).sum::<u64>(), 200);
+    }
+
+    #[test]
+    fn a_system_call_has_its_name() {
+        let write = if cfg!(target_arch = "aarch64") { 64 } else { 1 };
+        let account = account(vec![span(Holder::Thing(Thing::Syscall(write)), 1_000, 5)]);
+        assert_eq!(told(&account), ["syscall write"]);
+    }
+}

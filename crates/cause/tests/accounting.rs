@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Accounts of windows: small stories with one right answer, and sums that hold whatever the events are.
+
+use std::ops::Range;
+
+use cause::account::{Account, Holder, Point, Woken, account};
+use cause::event::{Event, Sent, Task, Thing, Vector, What};
+use proptest::prelude::*;
+
+const CPU: u32 = 3;
+const OWN: u32 = 100;
+const TIMER: Thing = Thing::Vector(Vector::LocalTimer);
+const CALL_VECTOR: Thing = Thing::Vector(Vector::CallFunction);
+
+fn task(pid: u32) -> Task {
+    Task { pid, comm: format!("task-{pid}"), prio: Some(120), kernel: Some(false) }
+}
+
+fn at(at_ns: u64, what: What) -> Event {
+    Event { at_ns, cpu: CPU, what }
+}
+
+fn switch(at_ns: u64, from: u32, to: u32) -> Event {
+    at(at_ns, What::Switch { from, to: task(to) })
+}
+
+fn enter(at_ns: u64, thing: Thing) -> Event {
+    at(at_ns, What::Enter(thing))
+}
+
+fn exit(at_ns: u64, thing: Thing) -> Event {
+    at(at_ns, What::Exit(thing))
+}
+
+fn told(events: &[Event], window: Range<u64>) -> Account {
+    account(CPU, events, window, &[OWN])
+}
+
+/// Who had the CPU, from when, for how long.
+fn spans(account: &Account) -> Vec<(Holder, u64, u64)> {
+    account.spans.iter().map(|span| (span.holder.clone(), span.begin_ns, span.ns)).collect()
+}
+
+#[test]
+fn a_thread_woken_by_an_interrupt_holds_the_cpu_until_the_measured_one_runs() {
+    let irq = Thing::Irq(45);
+    let events = [
+        switch(50, OWN, 0),
+        at(60, What::Idle(2)),
+        enter(1_000, irq),
+        at(1_100, What::Waking { woken: 7, waker: Task::default() }),
+        exit(1_300, irq),
+        switch(1_400, 0, 7),
+        enter(2_000, TIMER),
+        at(2_050, What::Waking { woken: OWN, waker: Task::default() }),
+        exit(2_100, TIMER),
+        switch(9_000, 7, OWN),
+    ];
+    let account = told(&events, 500..9_200);
+    assert_eq!(
+        spans(&account),
+        [
+            (Holder::Idle(Some(2)), 500, 600),
+            (Holder::Thing(irq), 1_000, 300),
+            (Holder::Thread(task(7)), 1_400, 7_500),
+            (Holder::Thing(TIMER), 2_000, 100),
+        ]
+    );
+    assert_eq!(account.unexplained_ns, 200);
+    assert_eq!(account.spans[2].woken, Some(Woken::Here(Holder::Thing(irq))));
+    assert!(account.is_whole);
+}
+
+#[test]
+fn what_interrupts_an_interrupt_is_not_counted_twice() {
+    let softirq = Thing::Softirq(3);
+    let events = [
+        switch(0, 0, OWN),
+        enter(100, softirq),
+        enter(200, TIMER),
+        at(290, What::Nmi { handler: 9, took_ns: 50 }),
+        exit(300, TIMER),
+        exit(500, softirq),
+    ];
+    let account = told(&events, 50..600);
+    assert_eq!(
+        spans(&account),
+        [(Holder::Thing(softirq), 100, 300), (Holder::Thing(TIMER), 200, 50), (Holder::Nmi(9), 240, 50),]
+    );
+    assert_eq!(account.unexplained_ns, 150);
+}
+
+#[test]
+fn an_ipi_has_the_sender_whose_request_it_served() {
+    let sent =
+        |pid, request| Sent { by: task(pid), cpu: 0, request: Some(request), function: 0xf, stack: vec![1] };
+    let call = Thing::Call { function: 0xf, request: 0xc2 };
+    let events = [
+        switch(0, 0, OWN),
+        Event { at_ns: 90, cpu: 0, what: What::Sent(sent(11, 0xc1)) },
+        Event { at_ns: 95, cpu: 0, what: What::Sent(sent(12, 0xc2)) },
+        enter(100, CALL_VECTOR),
+        enter(110, call),
+        exit(140, call),
+        exit(150, CALL_VECTOR),
+    ];
+    let account = told(&events, 50..200);
+    assert_eq!(spans(&account), [(Holder::Thing(call), 100, 50)]);
+    assert_eq!(account.spans[0].sent.as_ref().map(|sent| sent.by.pid), Some(12));
+}
+
+#[test]
+fn an_interrupt_that_called_nothing_served_the_last_request() {
+    let wake = Sent { by: task(5), cpu: 1, request: Some(0xaa), function: 0xbb, stack: Vec::new() };
+    let events = [
+        switch(0, 0, OWN),
+        Event { at_ns: 90, cpu: 1, what: What::Sent(wake.clone()) },
+        enter(100, CALL_VECTOR),
+        exit(150, CALL_VECTOR),
+    ];
+    let account = told(&events, 50..200);
+    assert_eq!((account.spans.len(), account.spans[0].sent.as_ref()), (1, Some(&wake)));
+}
+
+#[test]
+fn one_reschedule_serves_all_who_asked_for_it() {
+    let asks = |at_ns, pid| {
+        let sent = Sent { by: task(pid), cpu: 0, ..Sent::default() };
+        Event { at_ns, cpu: 0, what: What::Sent(sent) }
+    };
+    let vector = Thing::Vector(Vector::Reschedule);
+    let events = [
+        switch(0, 0, OWN),
+        asks(10, 8),
+        asks(20, 9),
+        enter(100, vector),
+        exit(110, vector),
+        enter(150, vector),
+        exit(160, vector),
+    ];
+    let sender = |span: usize| told(&events, 50..200).spans[span].sent.as_ref().map(|sent| sent.by.pid);
+    assert_eq!((sender(0), sender(1)), (Some(9), None));
+}
+
+#[test]
+fn softirqs_wait_where_their_thread_waits() {
+    let softirq = Thing::Softirq(1);
+    let events = [
+        switch(0, OWN, 20),
+        enter(100, softirq),
+        switch(200, 20, 30),
+        switch(300, 30, 20),
+        exit(400, softirq),
+        switch(500, 20, OWN),
+    ];
+    let account = told(&events, 0..600);
+    assert_eq!(
+        spans(&account),
+        [
+            (Holder::Thread(task(20)), 0, 100),
+            (Holder::Thing(softirq), 100, 200),
+            (Holder::Thread(task(30)), 200, 100),
+            (Holder::Thread(task(20)), 400, 100),
+        ]
+    );
+}
+
+#[test]
+fn a_page_fault_lasts_until_its_thread_goes_on() {
+    let syscall = Thing::Syscall(1);
+    let events = [
+        switch(0, 0, OWN),
+        at(10, What::Fault(0xbad)),
+        at(100, What::Fault(0x1000)),
+        at(300, What::Fault(0x2000)),
+        enter(400, syscall),
+        exit(450, syscall),
+    ];
+    let account = told(&events, 50..500);
+    assert_eq!(
+        spans(&account),
+        [
+            (Holder::Fault(0x1000), 100, 200),
+            (Holder::Fault(0x2000), 300, 100),
+            (Holder::Thing(syscall), 400, 50),
+        ]
+    );
+    assert_eq!(account.unexplained_ns, 100, "one from before the window is over");
+}
+
+#[test]
+fn what_took_no_time_is_told_besides() {
+    let events = [
+        at(10, What::Frequency { khz: 800_000 }),
+        at(100, What::Frequency { khz: 3_000_000 }),
+        at(110, What::Migrate { pid: OWN, to: 3 }),
+        at(120, What::Migrate { pid: 55, to: 3 }),
+        at(130, What::TickKept(4)),
+    ];
+    let account = told(&events, 50..200);
+    assert_eq!(account.points, [(100, Point::Frequency(3_000_000)), (110, Point::Migrated(3))]);
+    assert_eq!((account.tick_kept, account.unexplained_ns), (Some(4), 150));
+}
+
+#[test]
+fn a_ring_that_does_not_reach_back_is_said() {
+    assert!(!told(&[switch(100, 0, OWN)], 50..200).is_whole);
+    assert!(!told(&[], 50..200).is_whole);
+    assert_eq!(told(&[], 50..200).unexplained_ns, 150);
+}
+
+fn things() -> impl Strategy<Value = Thing> {
+    prop_oneof![
+        (0..3u32).prop_map(Thing::Irq),
+        Just(TIMER),
+        Just(CALL_VECTOR),
+        Just(Thing::Vector(Vector::Reschedule)),
+        (0..2u64).prop_map(|request| Thing::Call { function: 5, request }),
+        (0..3u32).prop_map(Thing::Softirq),
+        (0..2u64).prop_map(Thing::Work),
+        Just(Thing::Syscall(1)),
+    ]
+}
+
+fn whats() -> impl Strategy<Value = What> {
+    prop_oneof![
+        4 => things().prop_map(What::Enter),
+        4 => things().prop_map(What::Exit),
+        3 => (0..4u32, prop_oneof![Just(OWN), 0..4u32])
+            .prop_map(|(from, to)| What::Switch { from, to: task(to) }),
+        1 => (0..3_000u64).prop_map(|took_ns| What::Nmi { handler: 1, took_ns }),
+        1 => (0..3u32).prop_map(What::Idle),
+        1 => (0..9u64).prop_map(What::Fault),
+        1 => (0..2u64).prop_map(What::Timer),
+        1 => (0..4u32).prop_map(|woken| What::Waking { woken, waker: task(9) }),
+        1 => (0..2u64).prop_map(|request| What::Sent(Sent { request: Some(request), ..Sent::default() })),
+    ]
+}
+
+fn story() -> impl Strategy<Value = Vec<Event>> {
+    let event = (0..1_000u64, 0..2u32, whats());
+    proptest::collection::vec(event, 0..200).prop_map(|steps| {
+        let mut now = 0;
+        let event = |(step, cpu, what): (u64, u32, What)| {
+            now += step;
+            Event { at_ns: now, cpu: CPU - cpu, what }
+        };
+        steps.into_iter().map(event).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn durations_and_the_remainder_are_the_window(events in story(), begin in 0..80_000u64, length in 0..80_000u64) {
+        let window = begin..begin + length;
+        let account = told(&events, window.clone());
+        let explained = account.spans.iter().map(|span| span.ns).sum::<u64>();
+        prop_assert_eq!(explained + account.unexplained_ns, length);
+        for span in &account.spans {
+            prop_assert!(window.contains(&span.begin_ns), "{:?}", span);
+            prop_assert!(span.begin_ns + span.ns <= window.end, "{:?}", span);
+        }
+        prop_assert!(account.spans.is_sorted_by_key(|span| span.begin_ns));
+        prop_assert!(account.points.iter().all(|(at_ns, _)| window.contains(at_ns)));
+    }
+
+    #[test]
+    fn what_came_after_the_window_changes_nothing(events in story(), begin in 0..40_000u64, length in 0..40_000u64) {
+        let window = begin..begin + length;
+        let before = events.iter().take_while(|event| event.at_ns < window.end).cloned().collect::<Vec<_>>();
+        prop_assert_eq!(told(&events, window.clone()), told(&before, window));
+    }
+}
