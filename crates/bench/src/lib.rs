@@ -3,6 +3,7 @@
 //! says little.
 #![forbid(unsafe_code)]
 
+pub mod causes;
 pub mod day;
 pub mod ground_truth;
 pub mod guests;

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{day, ground_truth, guests, page, peers, proof, published, repeats, scope};
+use bench::{causes, day, ground_truth, guests, page, peers, proof, published, repeats, scope};
 use evidence::lab::MatrixDocument;
 use lab::matrix;
 
@@ -24,6 +24,9 @@ const DAY_S: u64 = 86_400;
 const TRUTH_S: u64 = 15;
 const TRUTH_RUNS: u64 = 2;
 
+/// Interruptions of each kind that are made on purpose in a guest.
+const ROUNDS: usize = 220;
+
 fn main() -> Result<()> {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -33,6 +36,10 @@ fn main() -> Result<()> {
         ["proof-lab", isolator, page] => proof_lab(Path::new(isolator), Path::new(page)),
         ["proof-kernel", isolator, page, parts @ ..] => {
             proof::run(Path::new(isolator), Path::new(page), parts)
+        }
+        ["causes-guest", collector, only @ ..] => causes::in_guest(collector, ROUNDS, only),
+        ["proof-causes", isolator, guest, page] => {
+            causes::page(Path::new(isolator), Path::new(guest), Path::new(page))
         }
         [isolator] => all(Path::new(isolator), None),
         [isolator, output] => all(Path::new(isolator), Some(Path::new(output))),

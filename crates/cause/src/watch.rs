@@ -24,10 +24,11 @@ enum Source {
 }
 
 impl Source {
-    fn events(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+    /// New events of a CPU, and how many were overwritten before they could be read.
+    fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
         match self {
-            Source::Bpf(bpf) => bpf.events(cpu),
-            Source::Tracefs(tracefs) => tracefs.events(cpu),
+            Source::Bpf(bpf) => bpf.take(cpu),
+            Source::Tracefs(tracefs) => tracefs.take(cpu),
         }
     }
 }
@@ -48,12 +49,24 @@ pub struct Watch {
     names: Names,
     siblings: BTreeMap<u32, CpuSet>,
     own: BTreeMap<u32, Vec<u32>>,
-    /// What the rings held when they were last looked at.
-    seen: BTreeMap<u32, (Vec<Event>, u64)>,
+    /// What was read of each CPU, the latest of it.
+    seen: BTreeMap<u32, Seen>,
     could_not_see: Vec<String>,
     lost_events: u64,
-    overwritten: BTreeMap<u32, u64>,
 }
+
+/// What was read of a CPU.
+#[derive(Debug, Default)]
+struct Seen {
+    events: Vec<Event>,
+    /// Whether it is to be read again before the next spike is explained.
+    is_old: bool,
+    /// Events that were overwritten unread, and not counted as lost yet.
+    overwritten: u64,
+}
+
+/// Events of one CPU that are kept.
+const KEPT: usize = 32_768;
 
 /// What came of asking for a watch.
 #[derive(Debug)]
@@ -121,7 +134,6 @@ impl Watch {
             seen: BTreeMap::new(),
             could_not_see,
             lost_events: 0,
-            overwritten: BTreeMap::new(),
         };
         if !watch.names.knows_functions() {
             let line = "names of the kernel's functions: /proc/kallsyms shows no addresses; set kernel.kptr_restrict to 0 or 1";
@@ -155,7 +167,7 @@ impl Watch {
 
     /// Forgets what the rings held: the next spike looks again.
     pub fn look_again(&mut self) {
-        self.seen.clear();
+        self.seen.values_mut().for_each(|seen| seen.is_old = true);
     }
 
     /// Fills in what happened in a spike, and on the siblings of its CPU.
@@ -164,35 +176,45 @@ impl Watch {
         let window = spike.monotonic_ns..spike.monotonic_ns + spike.latency_ns;
         self.look(cpu)?;
         let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
-        let (events, overwritten) = &self.seen[&cpu];
-        let told = account(cpu, events, window.clone(), own);
+        let Some(seen) = self.seen.get_mut(&cpu) else { return Ok(()) };
+        let told = account(cpu, &seen.events, window.clone(), own);
         spike.causes = words::causes(&told, window.start, &self.names);
         spike.unexplained_ns = Some(told.unexplained_ns);
-        if !told.is_whole && *overwritten > 0 {
-            // At the most as many: what the ring lost since the last time that it was short.
-            let before = self.overwritten.insert(cpu, *overwritten).unwrap_or(0);
-            self.lost_events += overwritten.saturating_sub(before);
+        if !told.is_whole {
+            // At the most as many of this spike's.
+            self.lost_events += std::mem::take(&mut seen.overwritten);
         }
         for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
             self.look(sibling)?;
             let own = self.own.get(&sibling).map_or(&[][..], Vec::as_slice);
-            let told = account(sibling, &self.seen[&sibling].0, window.clone(), own);
+            let told = account(sibling, &self.seen[&sibling].events, window.clone(), own);
             let causes = words::causes(&told, window.start, &self.names);
             spike.siblings.extend(causes.into_iter().map(|cause| OnSibling { cpu: sibling, cause }));
         }
         Ok(())
     }
 
-    /// The events of a watched CPU that are at hand, in the order of time.
-    pub fn events(&mut self, cpu: u32) -> Result<Vec<Event>> {
-        Ok(self.source.events(cpu)?.0)
+    /// The events of a watched CPU since this was last asked, in the order of time; for those who explain nothing.
+    pub fn take(&mut self, cpu: u32) -> Result<Vec<Event>> {
+        Ok(self.source.take(cpu)?.0)
     }
 
     fn look(&mut self, cpu: u32) -> Result<()> {
-        if !self.seen.contains_key(&cpu) {
-            let events = self.source.events(cpu)?;
-            self.seen.insert(cpu, events);
+        if self.seen.get(&cpu).is_some_and(|seen| !seen.is_old) {
+            return Ok(());
         }
+        let (new, overwritten) = self.source.take(cpu)?;
+        let seen = self.seen.entry(cpu).or_default();
+        if overwritten > 0 {
+            // What came before the hole says nothing of what comes after it.
+            seen.events.clear();
+            seen.overwritten += overwritten;
+        }
+        seen.events.extend(new);
+        seen.events.sort_by_key(|event| event.at_ns);
+        let beyond = seen.events.len().saturating_sub(KEPT);
+        seen.events.drain(..beyond);
+        seen.is_old = false;
         Ok(())
     }
 

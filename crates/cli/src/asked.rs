@@ -60,6 +60,7 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
     asked.claim.get_or_insert(DEFAULT_CLAIM);
     over(&mut asked.dma_latency_us, &options.dma_latency);
     over(&mut asked.isolate, &options.isolate);
+    over(&mut asked.causes, &options.causes);
     if !options.accept.is_empty() {
         asked.accept = options.accept.clone();
     }

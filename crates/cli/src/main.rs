@@ -4,6 +4,7 @@
 
 mod args;
 mod asked;
+mod causes;
 mod live;
 mod output;
 mod session;

@@ -12,7 +12,6 @@ use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, Verdict, limit, taint};
 use load::{Load, Placement, Running};
 use machine::Snapshot;
-use measure::explain::NoCauses;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
 use measure::{control, hardware};
@@ -22,6 +21,7 @@ use rt::power::DmaLatency;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::asked;
+use crate::causes::Explainer;
 use crate::live::Live;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -41,6 +41,7 @@ struct Session<'a> {
     stop: Arc<AtomicBool>,
     live: Live,
     last: Option<Progress>,
+    explainer: Explainer,
 }
 
 /// Measures what is asked into a new bundle in `folder`, and reads it back. An error before the first row leaves
@@ -71,9 +72,13 @@ pub fn run(
         DmaLatency::request(latency_us)
     });
     let dma_latency = dma_latency.transpose()?;
-    let manifest = manifest(asked, &machine, &findings);
+    let mut explainer = Explainer::start(asked, &machine)?;
+    let mut manifest = manifest(asked, &machine, &findings);
+    manifest.notes.extend(explainer.notes());
+    manifest.causes = explainer.told();
     let bundle = BundleWriter::create(folder, &manifest)?;
-    let mut session = Session { asked, machine: &machine, manifest, bundle, stop, live, last: None };
+    let mut session =
+        Session { asked, machine: &machine, manifest, bundle, stop, live, last: None, explainer };
     let outcome = loads.iter().try_for_each(|load| session.under(load));
     drop(dma_latency);
     session.live.ended(session.last.as_ref());
@@ -252,8 +257,8 @@ impl Session<'_> {
             lock_memory: true,
             isolate: self.asked.isolate.as_deref().map(Mask::named).transpose()?,
         };
-        let (live, last) = (&mut self.live, &mut self.last);
-        row.measure(&mut self.bundle, &mut self.manifest, &self.stop, &mut NoCauses, &mut |progress| {
+        let (live, last, explainer) = (&mut self.live, &mut self.last, &mut self.explainer);
+        row.measure(&mut self.bundle, &mut self.manifest, &self.stop, explainer, &mut |progress| {
             live.progress(progress);
             *last = Some(progress.clone());
         })?;
@@ -275,6 +280,8 @@ impl Session<'_> {
         let whole = outcome.is_ok() && !self.stopped();
         self.manifest.state = if whole { State::Finished } else { State::Interrupted };
         self.manifest.ended_at = Some(now());
+        self.manifest.causes = self.explainer.told().or(self.manifest.causes.take());
+        self.manifest.notes.extend(self.explainer.notes());
         if let Err(error) = outcome {
             self.manifest.notes.push(format!("the run ended early: {error}"));
         }

@@ -71,8 +71,8 @@ pub struct Measure {
     pub at_least_ns: u64,
     /// Seed of all that is drawn.
     pub seed: u64,
-    /// Whether the guest's own tracing shall watch the measured CPUs.
-    pub witness: bool,
+    /// The collector in the guest that shall watch the measured CPUs too.
+    pub witness: Option<String>,
     /// What the isolator is asked to defer where the owner shall have its memory for itself; then a process of a single
     /// thread spins on the first measured CPU, and the arguments are not used.
     #[serde(default)]

@@ -141,6 +141,7 @@ pub fn run(
             witness: false,
             isolate: step.isolate.clone(),
             how: How::default(),
+            causes: run::NO_CAUSES.into(),
             fresh: choice.fresh,
             patience: choice.patience.clone(),
         };

@@ -56,12 +56,14 @@ pub struct Asked {
     pub mode_reason: String,
     /// Loads on the housekeeping CPUs, one guest after the other; `idle` is none.
     pub loads: Vec<String>,
-    /// Whether the guest's own tracing is compared with the scope.
+    /// Whether the guest's own collector is compared with the scope.
     pub witness: bool,
     /// What the guest's isolator is asked to defer, as [`rt::isolation::Mask::named`] reads it.
     pub isolate: Option<String>,
     /// What guests have besides.
     pub how: How,
+    /// What collects the causes of spikes in guests, as `--causes` names it; it costs the measured CPU instructions.
+    pub causes: String,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
     /// How long guests are waited for.
@@ -70,6 +72,9 @@ pub struct Asked {
 
 /// A machine without a load.
 pub const IDLE: &str = "idle";
+
+/// Guests are measured without collectors, where none is asked for.
+pub const NO_CAUSES: &str = "off";
 
 /// Programs that loads are made with.
 const LOAD_PROGRAMS: &[&str] = &["stress-ng", "fio"];
@@ -299,6 +304,7 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { fuse(scenario) };
     let duration_ms = (asked.duration + fuse).as_millis();
     arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
+    arguments.push(format!("--causes={}", asked.causes));
     arguments.extend(asked.isolate.iter().map(|what| format!("--isolate={what}")));
     Measure {
         arguments,
@@ -309,9 +315,14 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
         times: scenario.times,
         at_least_ns: asked.duration.as_nanos() as u64,
         seed: asked.seed,
-        witness: asked.witness,
+        witness: asked.witness.then(|| witness(&asked.causes).to_string()),
         alone: asked.isolate.clone().filter(|names| is_exclusive(names)),
     }
+}
+
+/// The witness is the collector that explains spikes; where none does, the best that the kernel allows.
+fn witness(causes: &str) -> &str {
+    if causes == NO_CAUSES { "auto" } else { causes }
 }
 
 /// Whether the owner shall have its memory for itself.
@@ -406,7 +417,9 @@ fn means(mode: Mode, scenario: &str, bundle: &mut Bundle) {
         Mode::Count => {
             bundle.manifest.rows.clear();
             bundle.rows.clear();
-            bundle.spikes.clear();
+            if bundle.manifest.causes.is_none() {
+                bundle.spikes.clear();
+            }
             bundle
                 .manifest
                 .notes
@@ -467,6 +480,7 @@ mod tests {
                 witness: false,
                 isolate: Some(isolate.into()),
                 how: How::default(),
+                causes: NO_CAUSES.into(),
                 fresh: false,
                 patience: Patience::default(),
             };

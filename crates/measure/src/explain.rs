@@ -6,8 +6,10 @@ use evidence::manifest::Spike;
 
 /// Somebody who knows what took a CPU.
 pub trait Explain {
-    /// A row begins on the measured CPUs.
-    fn begin(&mut self) {}
+    /// A row begins: each of these threads measures on that CPU, (CPU, thread).
+    fn begin(&mut self, threads: &[(u32, u32)]) {
+        let _ = threads;
+    }
 
     /// Called four times a second while a row is measured, before its spikes are taken.
     fn look(&mut self) {}

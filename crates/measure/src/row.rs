@@ -184,7 +184,8 @@ impl Row {
             // Threads that are armed already end by themselves.
             shared.stop.store(true, Ordering::SeqCst);
         })?;
-        explain.begin();
+        let thread = |lane: &Armed| Some((lane.lane.key.cpu, lane.granted.thread?));
+        explain.begin(&armed.iter().filter_map(thread).collect::<Vec<_>>());
         let steal = Steal::now();
         let start_ns = monotonic_ns() + LEAD_NS + self.warm_up_ns;
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));

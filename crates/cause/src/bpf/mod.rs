@@ -111,6 +111,8 @@ pub struct Bpf {
     slots: Array<MapData, [u64; 8]>,
     owns: Array<MapData, [u64; OWN_WORDS]>,
     slot_of: BTreeMap<u32, u32>,
+    /// How far each CPU's ring is read.
+    read: BTreeMap<u32, u64>,
     could_not_see: Vec<String>,
 }
 
@@ -172,6 +174,7 @@ impl Bpf {
             owns: owns.map_err(odd)?,
             _programs: programs,
             slot_of: watched.iter().copied().zip(0..).collect(),
+            read: BTreeMap::new(),
             could_not_see: Vec::new(),
         };
         let of_here = if cfg!(target_arch = "aarch64") { ARM_TAPS } else { X86_TAPS };
@@ -222,18 +225,27 @@ impl Bpf {
         self.owns.set(*slot, own, 0).map_err(|error| unread(&error))
     }
 
-    /// The events of a CPU that its ring holds, in the order of time, and how many were overwritten since it began.
-    pub fn events(&self, cpu: u32) -> Result<(Vec<Event>, u64)> {
-        let Some(slot) = self.slot_of.get(&cpu) else { return Ok((Vec::new(), 0)) };
-        let written = || Ok::<_, Error>(self.slots.get(slot, 0).map_err(|error| unread(&error))?[0]);
-        let until = written()?;
-        let mut words = Vec::with_capacity(CHUNKS as usize);
-        for chunk in 0..CHUNKS {
-            words.push(Box::new(self.ring.get(&(slot * CHUNKS + chunk), 0).map_err(|error| unread(&error))?));
+    /// The events of a CPU since this was last asked, in the order of time, and how many were overwritten unread.
+    pub fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+        let Some(slot) = self.slot_of.get(&cpu).copied() else { return Ok((Vec::new(), 0)) };
+        let read = self.read.get(&cpu).copied().unwrap_or(0);
+        let until = self.written(slot)?;
+        let from = read.max(until.saturating_sub(ring::EVENTS));
+        let mut chunks = BTreeMap::new();
+        for number in (from / ring::CHUNK_EVENTS)..until.div_ceil(ring::CHUNK_EVENTS) {
+            let place = (number % u64::from(CHUNKS)) as u32;
+            let chunk = self.ring.get(&(slot * CHUNKS + place), 0).map_err(|error| unread(&error))?;
+            chunks.insert(place, Box::new(chunk));
         }
         // What was being written over meanwhile cannot be trusted.
-        let overwritten = written()?.saturating_sub(ring::EVENTS);
-        Ok((ring::read(&words, overwritten..until), overwritten))
+        let from = from.max(self.written(slot)?.saturating_sub(ring::EVENTS));
+        let (events, next) = ring::read(&chunks, from..until);
+        self.read.insert(cpu, next);
+        Ok((events, from.saturating_sub(read)))
+    }
+
+    fn written(&self, slot: u32) -> Result<u64> {
+        Ok(self.slots.get(&slot, 0).map_err(|error| unread(&error))?[0])
     }
 
     /// What it could not see, in sentences.

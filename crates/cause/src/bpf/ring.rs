@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ring of `collector.bpf.c`, read: its numbers are those of `enum kind` and `enum vector` there.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::event::{Event, Sent, Task, Thing, Vector, What};
 
 /// Events in a chunk, and chunks in a ring.
-const CHUNK_EVENTS: u64 = 256;
+pub const CHUNK_EVENTS: u64 = 256;
 /// Chunks of one CPU.
 pub const CHUNKS: u32 = 128;
 /// Events of one CPU.
@@ -23,21 +24,29 @@ const SENT_CALL: u64 = 22;
 const SENT: u64 = 23;
 const STACK: u64 = 24;
 
-/// The events whose numbers (from 0) are in `valid`, in the order of time.
-pub fn read(chunks: &[Box<[u64; CHUNK_WORDS]>], valid: Range<u64>) -> Vec<Event> {
-    let mut raw = Vec::with_capacity((valid.end - valid.start) as usize);
-    for number in valid {
+/// An interrupted program may write this many places later than it claimed.
+const OPEN: u64 = 16;
+
+/// The events whose numbers (from 0) are in `valid`, in the order of time, and the number to go on with: the first of the
+/// last few that is not written yet.
+pub fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (Vec<Event>, u64) {
+    let mut raw = Vec::with_capacity((valid.end - valid.start.min(valid.end)) as usize);
+    let mut next = valid.end;
+    for number in valid.clone() {
         let place = number % EVENTS;
-        let Some(chunk) = chunks.get((place / CHUNK_EVENTS) as usize) else { break };
+        let Some(chunk) = chunks.get(&((place / CHUNK_EVENTS) as u32)) else { continue };
         let at = (place % CHUNK_EVENTS) as usize * WORDS;
         let words: [u64; WORDS] = std::array::from_fn(|word| chunk[at + word]);
         // One that was claimed and is not written yet still has the number of the one before it.
         if words[1] == number + 1 {
             raw.push(words);
+        } else if number + OPEN >= valid.end {
+            next = number;
+            break;
         }
     }
     raw.sort_by_key(|words| (words[0], words[1]));
-    events(&raw)
+    (events(&raw), next)
 }
 
 /// Stacks belong to what was sent at the same time by the same CPU.
@@ -167,12 +176,14 @@ mod tests {
         raw
     }
 
-    fn chunks(raw: &[[u64; WORDS]]) -> Vec<Box<[u64; CHUNK_WORDS]>> {
-        let mut chunks = vec![Box::new([0; CHUNK_WORDS]); CHUNKS as usize];
+    fn chunks(raw: &[[u64; WORDS]]) -> BTreeMap<u32, Box<[u64; CHUNK_WORDS]>> {
+        let mut chunks = BTreeMap::new();
         for words in raw {
             let place = (words[1] - 1) % EVENTS;
             let at = (place % CHUNK_EVENTS) as usize * WORDS;
-            chunks[(place / CHUNK_EVENTS) as usize][at..at + WORDS].copy_from_slice(words);
+            let chunk =
+                chunks.entry((place / CHUNK_EVENTS) as u32).or_insert_with(|| Box::new([0; CHUNK_WORDS]));
+            chunk[at..at + WORDS].copy_from_slice(words);
         }
         chunks
     }
@@ -211,10 +222,14 @@ mod tests {
             raw(first + 1, 150, 18, 3, 0, [2, 0, 0, 0, 0]),
             raw(first + 3, 300, 18, 3, 0, [4, 0, 0, 0, 0]),
         ];
-        let found = read(&chunks(&raw), first..first + 4);
+        // The third one is claimed and not written yet: the next reading begins with it.
+        let (found, next) = read(&chunks(&raw), first..first + 4);
         let states = found.iter().map(|event| (event.at_ns, &event.what)).collect::<Vec<_>>();
-        assert_eq!(states, [(150, &What::Idle(2)), (200, &What::Idle(1)), (300, &What::Idle(4))]);
-        assert_eq!(read(&chunks(&raw), first + 1..first + 3).len(), 1);
+        assert_eq!((states, next), (vec![(150, &What::Idle(2)), (200, &What::Idle(1))], first + 2));
+        let (found, next) = read(&chunks(&raw), first + 3..first + 4);
+        assert_eq!((found.len(), next), (1, first + 4));
+        let (found, next) = read(&chunks(&raw), first..first + 2 + OPEN + 1);
+        assert_eq!((found.len(), next), (3, first + 4), "one that stays open is given up");
     }
 
     #[test]
@@ -225,7 +240,7 @@ mod tests {
             raw(1, 100, STACK, 1, 0, [1, 2, 3, 4, 5]),
             raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
         ];
-        let found = read(&chunks(&raw), 0..3);
+        let (found, _) = read(&chunks(&raw), 0..3);
         let [Event { cpu: 1, what: What::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
         assert_eq!((sent.by.pid, sent.by.comm.as_str(), sent.request), (42, "dd", Some(0xc5d)));
         assert_eq!(sent.stack, [0xca11, 1, 2, 3, 4, 5, 6]);

@@ -9,7 +9,7 @@
 mod instance;
 mod page;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,6 @@ use instance::Instance;
 use page::Format;
 
 pub use instance::remove_leftovers;
-
-/// Events of one CPU that are kept of what was read.
-const KEPT: usize = 32_768;
 
 /// Events of the watched CPUs, and what is not seen without them; nothing where that is of no weight, or another
 /// architecture's.
@@ -95,7 +92,8 @@ pub struct Tracefs {
     stack: Format,
     cpus: CpuSet,
     own: BTreeMap<u32, Vec<u32>>,
-    read: BTreeMap<u32, VecDeque<Event>>,
+    read: BTreeMap<u32, Vec<Event>>,
+    overwritten: BTreeMap<u32, u64>,
     tasks: HashMap<u32, (String, bool)>,
     could_not_see: Vec<String>,
 }
@@ -112,7 +110,8 @@ impl Tracefs {
             stack: Format::default(),
             cpus: cpus.clone(),
             own: BTreeMap::new(),
-            read: cpus.iter().map(|cpu| (cpu, VecDeque::new())).collect(),
+            read: cpus.iter().map(|cpu| (cpu, Vec::new())).collect(),
+            overwritten: BTreeMap::new(),
             tasks: HashMap::new(),
             could_not_see: Vec::new(),
             here,
@@ -176,15 +175,18 @@ impl Tracefs {
         self.own.insert(cpu, threads.to_vec());
     }
 
-    /// The events of a CPU that are at hand, in the order of time, and how many were overwritten since it began.
-    pub fn events(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
-        self.take()?;
-        let lost = self.here.overwritten(cpu);
-        Ok((self.read.get(&cpu).map(|events| events.iter().cloned().collect()).unwrap_or_default(), lost))
+    /// The events of a CPU since this was last asked, in the order of time, and how many were overwritten unread.
+    pub fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+        self.take_all()?;
+        let overwritten = self.here.overwritten(cpu);
+        let before = self.overwritten.insert(cpu, overwritten).unwrap_or(0);
+        let mut events = self.read.insert(cpu, Vec::new()).unwrap_or_default();
+        events.sort_by_key(|event| event.at_ns);
+        Ok((events, overwritten.saturating_sub(before)))
     }
 
     /// Takes what both instances hold.
-    fn take(&mut self) -> Result<()> {
+    fn take_all(&mut self) -> Result<()> {
         for cpu in self.cpus.clone().iter() {
             for page in self.here.take(cpu)? {
                 let mut last = None;
@@ -200,11 +202,6 @@ impl Tracefs {
                     self.keep_sent(sender, raw, &mut last);
                 }
             }
-        }
-        for events in self.read.values_mut() {
-            events.make_contiguous().sort_by_key(|event| event.at_ns);
-            let beyond = events.len().saturating_sub(KEPT);
-            events.drain(..beyond);
         }
         Ok(())
     }
@@ -226,7 +223,7 @@ impl Tracefs {
         let Some(what) = self.what(of, cpu, id, raw.data) else { return };
         *last = matches!(what, What::Sent(_)).then_some((of, raw.at_ns));
         if let Some(events) = self.read.get_mut(&of) {
-            events.push_back(Event { at_ns: raw.at_ns, cpu, what });
+            events.push(Event { at_ns: raw.at_ns, cpu, what });
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use evidence::cause::Choice;
 
 use super::{OUTPUT, Output};
 use crate::values::duration;
@@ -153,6 +154,9 @@ pub struct LabRunArgs {
     /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub nmi: Option<Duration>,
+    /// What collects the causes of spikes in the guest: off, bpf, tracefs, counters
+    #[arg(long, value_name = "HOW", default_value_t = Choice::Off)]
+    pub causes: Choice,
     /// How it is run.
     #[command(flatten)]
     pub how: LabHow,

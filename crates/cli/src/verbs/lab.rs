@@ -155,6 +155,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         witness: args.witness,
         isolate: args.isolate.clone(),
         how: qemu::How { nmi_every: args.nmi, by_turns: false },
+        causes: args.causes.to_string(),
         fresh: args.how.fresh,
         patience,
     };
@@ -227,6 +228,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
         witness: false,
         isolate: baseline.isolate.clone(),
         how: qemu::How::default(),
+        causes: run::NO_CAUSES.into(),
         fresh: args.how.fresh,
         patience,
     };

@@ -33,7 +33,11 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     stay_on_house_keeping(task)?;
     // A thread that never sleeps is what the lab is for; the kernel's fuse would cut it off after 950 ms.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")?;
-    let witness = task.witness.then(|| trace::Witness::start(&task.measured)).transpose()?;
+    let witness = task
+        .witness
+        .as_deref()
+        .map(|collector| trace::Witness::start(&task.measured, collector))
+        .transpose()?;
     let (own, others): (Vec<_>, Vec<_>) =
         task.storms.iter().cloned().partition(|name| storm::kind(name).is_some_and(storm::Kind::is_own));
     let mut storms = ready_storms(task, &others)?;

@@ -1,46 +1,91 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest as a witness: the kernel's own tracepoints of interrupts and system calls on the measured CPUs, in a
-//! tracing instance of its own.
+//! The guest as a witness: what our own collector names of the measured CPUs, from before the window until after it. A
+//! ring forgets, so it is read over and over, by a thread on housekeeping CPUs.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+use cause::{Started, Watch};
 use machine::CpuSet;
 
 use crate::guest::Result;
 
-const TRACING: &str = "/sys/kernel/tracing";
+/// How often the rings are read; it takes time from the storms, which share the housekeeping CPUs.
+const READ_EVERY: Duration = Duration::from_millis(250);
 
-/// Events that begin an excursion; those that this kernel lacks are left out.
-const EVENTS: &[&str] = &["irq_vectors/*_entry", "irq/irq_handler_entry", "raw_syscalls/sys_enter"];
-
-/// Tracing under way.
+/// A collector under way.
 pub struct Witness {
-    folder: PathBuf,
-    cpus: CpuSet,
+    stop: Arc<AtomicBool>,
+    records: JoinHandle<cause::Result<Vec<(u32, String)>>>,
 }
 
 impl Witness {
-    pub fn start(cpus: &CpuSet) -> Result<Witness> {
-        let folder = Path::new(TRACING).join("instances/isolator-lab");
-        fs::create_dir_all(&folder)?;
-        for event in EVENTS {
-            let (group, name) = event.split_once('/').unwrap_or((event, "*"));
-            let Ok(entries) = fs::read_dir(folder.join("events").join(group)) else { continue };
-            for entry in entries.flatten() {
-                let found = entry.file_name().to_string_lossy().into_owned();
-                if found == name || name.strip_prefix('*').is_some_and(|end| found.ends_with(end)) {
-                    fs::write(entry.path().join("enable"), "1")?;
+    /// Starts the collector of that name.
+    pub fn start(cpus: &CpuSet, collector: &str) -> Result<Witness> {
+        let asked = cause::Asked { cpus: cpus.clone(), busy: true };
+        let watch = match Watch::start(collector.parse()?, &asked, &machine::read(Path::new("/")))? {
+            Started::Watching(watch) => watch,
+            Started::Counters { because } => {
+                return Err(format!("cannot be a witness: {}", because.join("; ")).into());
+            }
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let (told, cpus) = (Arc::clone(&stop), cpus.clone());
+        let records = std::thread::spawn(move || record(*watch, &cpus, &told));
+        Ok(Witness { stop, records })
+    }
+
+    /// What it named of each CPU, a line each in the order of time.
+    pub fn stop(self) -> Result<Vec<(u32, String)>> {
+        self.stop.store(true, Ordering::SeqCst);
+        Ok(self.records.join().map_err(|_| "the witness panicked")??)
+    }
+}
+
+fn record(mut watch: Watch, cpus: &CpuSet, stop: &AtomicBool) -> cause::Result<Vec<(u32, String)>> {
+    let mut records = cpus.iter().map(|cpu| (cpu, String::new())).collect::<BTreeMap<_, _>>();
+    let mut armed = false;
+    loop {
+        let over = stop.load(Ordering::SeqCst);
+        if !armed {
+            let own = measuring();
+            armed = !own.is_empty();
+            watch.armed(&own)?;
+        }
+        for (cpu, text) in &mut records {
+            for event in watch.take(*cpu)?.iter().filter(|event| event.cpu == *cpu) {
+                if let Some(name) = event.what.excursion() {
+                    let _ = writeln!(text, "{} {name}", event.at_ns);
                 }
             }
         }
-        Ok(Witness { folder, cpus: cpus.clone() })
+        if over {
+            return Ok(records.into_iter().collect());
+        }
+        std::thread::sleep(READ_EVERY);
     }
+}
 
-    /// What each CPU recorded, as tracefs prints it.
-    pub fn stop(self) -> Result<Vec<(u32, String)>> {
-        fs::write(self.folder.join("tracing_on"), "0")?;
-        let read = |cpu| Ok((cpu, fs::read_to_string(self.folder.join(format!("per_cpu/cpu{cpu}/trace")))?));
-        self.cpus.iter().map(read).collect()
+/// The measuring threads, which are called after probe and CPU.
+fn measuring() -> Vec<(u32, u32)> {
+    let names =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = Vec::new();
+    for process in names(Path::new("/proc")) {
+        for thread in names(&process.join("task")) {
+            let comm = fs::read_to_string(thread.join("comm")).unwrap_or_default();
+            let cpu =
+                ["wakeup-", "spin-"].iter().find_map(|probe| comm.trim().strip_prefix(probe)?.parse().ok());
+            let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
+            found.extend(cpu.zip(number));
+        }
     }
+    found.sort_unstable();
+    found
 }

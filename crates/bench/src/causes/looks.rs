@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loop that is interrupted, and the two threads around it: who interrupts, and who asks the collector.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use cause::{Started, Watch};
+use evidence::cause::Choice;
+use evidence::manifest::{RowKey, Spike};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rt::clock::{monotonic_ns, timespec};
+use rt::setup::Setup;
+use rt::{Policy, thread};
+
+use super::source::{Make, Repeat, Source};
+use super::{Outcome, Round};
+
+/// The watched CPU of a guest of two.
+pub const CPU: u32 = 1;
+
+/// The collector is asked this often.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// A gap as the loop saw it.
+type Gap = (u64, u64);
+
+/// Makes rounds of one source under a loop, and judges what the collector says of its gaps.
+pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Outcome, Box<dyn Error>> {
+    let machine = machine::read(Path::new("/"));
+    let asked = cause::Asked { cpus: [CPU].into_iter().collect(), busy: true };
+    let Started::Watching(mut watch) = Watch::start(choice, &asked, &machine)? else {
+        return Err("this guest has no collector of events".into());
+    };
+    let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
+    let (send, gaps) = channel();
+    thread::set_affinity(&[0])?;
+    let (made, spikes) = std::thread::scope(|scope| {
+        let looks = scope.spawn(|| look(source, rounds, &over, &own, &send));
+        while own.load(Ordering::SeqCst) == 0 && !looks.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let armed = watch.armed(&[(CPU, own.load(Ordering::SeqCst))]);
+        let made = match &source.make {
+            Make::Inside(_) => None,
+            Make::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
+        };
+        let spikes = armed.and_then(|()| explained(&mut watch, &gaps, &over));
+        // Also where the collector failed: the loop has no other end.
+        over.store(true, Ordering::SeqCst);
+        let inside = looks.join().map_err(|_| "the loop panicked")?;
+        let made = made.map(|made| made.join().map_err(|_| "the source panicked"));
+        let made = match made {
+            Some(made) => made?,
+            None => inside,
+        };
+        Ok::<_, Box<dyn Error>>((made, spikes?))
+    })?;
+    Ok(match made {
+        Ok(rounds) => Outcome::of(source, &rounds, &spikes),
+        Err(why) => Outcome { skipped: Some(why), ..Outcome::of(source, &[], &spikes) },
+    })
+}
+
+/// Explains gaps while they come in.
+fn explained(watch: &mut Watch, gaps: &Receiver<Gap>, over: &AtomicBool) -> cause::Result<Vec<Spike>> {
+    let mut spikes = Vec::new();
+    loop {
+        let was_over = over.load(Ordering::SeqCst);
+        watch.look_again();
+        while let Ok((from_ns, to_ns)) = gaps.try_recv() {
+            let mut spike = spike(from_ns, to_ns);
+            watch.explain(&mut spike)?;
+            spikes.push(spike);
+        }
+        if was_over {
+            return Ok(spikes);
+        }
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+fn spike(from_ns: u64, to_ns: u64) -> Spike {
+    Spike {
+        key: RowKey { probe: "loop".into(), load: "idle".into(), cpu: CPU, period_ns: None },
+        at_ns: 0,
+        monotonic_ns: from_ns,
+        wall_time: None,
+        latency_ns: to_ns - from_ns,
+        missed: 0,
+        causes: Vec::new(),
+        unexplained_ns: None,
+        siblings: Vec::new(),
+    }
+}
+
+/// Looks at the clock until it is over; a source inside of it interrupts it here.
+fn look(
+    source: &Source,
+    rounds: usize,
+    over: &AtomicBool,
+    own: &AtomicU32,
+    send: &Sender<Gap>,
+) -> Result<Vec<Round>, String> {
+    let policy = if source.is_other { Policy::Other } else { Policy::Fifo(80) };
+    let set_up = Setup { cpus: vec![CPU], policy, lock_memory: false }.apply();
+    own.store(thread::id(), Ordering::SeqCst);
+    set_up.map_err(|error| error.to_string())?;
+    let mut random = SmallRng::seed_from_u64(7);
+    let mut inside = match &source.make {
+        Make::Inside(ready) => Some(ready()?),
+        Make::Beside(_) => None,
+    };
+    let mut made = Vec::new();
+    let mut next_ns = monotonic_ns() + START_NS;
+    let mut last_ns = monotonic_ns();
+    // What the loop itself does with a gap is in none.
+    while !over.load(Ordering::Relaxed) {
+        if let Some(inside) = &mut inside
+            && last_ns >= next_ns
+        {
+            if made.len() == rounds {
+                over.store(true, Ordering::SeqCst);
+            }
+            let from_ns = monotonic_ns();
+            inside()?;
+            let to_ns = monotonic_ns();
+            made.push(Round { from_ns, to_ns, by: 0 });
+            let _ = send.send((from_ns, to_ns));
+            next_ns = to_ns + pause_ns(&mut random);
+            last_ns = monotonic_ns();
+        }
+        let now_ns = black_box(monotonic_ns());
+        if now_ns - last_ns > THRESHOLD_NS {
+            // Its receiver stays until this thread has ended.
+            let _ = send.send((last_ns, now_ns));
+            last_ns = monotonic_ns();
+        } else {
+            last_ns = now_ns;
+        }
+    }
+    Ok(made)
+}
+
+/// Gaps above this are explained. In an emulator an interrupt takes tens of microseconds.
+const THRESHOLD_NS: u64 = 3_000;
+
+const START_NS: u64 = 300_000_000;
+
+fn pause_ns(random: &mut SmallRng) -> u64 {
+    1_000 * random.random_range(6_000..16_000u64)
+}
+
+/// Makes rounds at random times, on another CPU.
+fn beside(
+    make: fn(Repeat<'_>) -> Result<(), String>,
+    rounds: usize,
+    over: &AtomicBool,
+) -> Result<Vec<Round>, String> {
+    let mut random = SmallRng::seed_from_u64(11);
+    let mut made = Vec::new();
+    let outcome = make(&mut |round| {
+        let mut next_ns = monotonic_ns() + START_NS;
+        for _ in 0..rounds {
+            while monotonic_ns() < next_ns {
+                let _ = rustix::thread::clock_nanosleep_absolute(
+                    rustix::time::ClockId::Monotonic,
+                    &timespec(next_ns),
+                );
+            }
+            let from_ns = monotonic_ns();
+            round()?;
+            let to_ns = monotonic_ns();
+            made.push(Round { from_ns, to_ns, by: thread::id() });
+            next_ns = monotonic_ns() + pause_ns(&mut random);
+        }
+        Ok(())
+    });
+    std::thread::sleep(ASK_EVERY);
+    over.store(true, Ordering::SeqCst);
+    outcome.map(|()| made)
+}
