@@ -6,6 +6,8 @@
 //! cannot be known stays empty, and a file that is there but cannot be read or understood is named in
 //! [`Snapshot::unread`]. A file that is plainly absent is not: most machines lack most of them.
 //!
+//! [`counters`]: how often each CPU was interrupted, read again and again.
+//!
 //! Limits: one moment, file by file, not an atomic picture; no privilege is asked for; nothing is written.
 #![forbid(unsafe_code)]
 
@@ -14,6 +16,7 @@ use std::path::Path;
 pub mod boot;
 mod cgroup;
 mod config;
+pub mod counters;
 pub mod cpuset;
 mod devices;
 mod identity;
