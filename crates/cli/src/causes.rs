@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a run's spikes get their causes: the collector that was asked for, else the best that is allowed here.
 
+use std::path::Path;
+
 use cause::{Started, Watch};
 use evidence::cause::{Causes, Choice};
 use evidence::manifest::{Asked, Spike};
-use machine::Snapshot;
+use machine::{CpuSet, Snapshot};
 use measure::explain::Explain;
+use measure::suspects::Suspects;
 
 /// The collector of a run, or none.
 #[derive(Debug, Default)]
 pub struct Explainer {
-    watch: Option<Box<Watch>>,
+    source: Source,
+    cpus: CpuSet,
     /// What a reader of the evidence should know.
     notes: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+enum Source {
+    #[default]
+    Nothing,
+    Events(Box<Watch>),
+    Counters(Box<Suspects>),
 }
 
 impl Explainer {
@@ -23,13 +35,14 @@ impl Explainer {
             return Ok(Explainer::default());
         }
         let busy = !asked.probes.iter().any(|probe| probe == "wakeup");
-        Ok(match Watch::start(choice, &cause::Asked { cpus: asked.cpus.clone(), busy }, machine)? {
-            Started::Watching(watch) => Explainer { watch: Some(watch), notes: Vec::new() },
-            Started::Counters { because } => {
-                let note = |why| format!("spikes have no causes with times: {why}");
-                Explainer { watch: None, notes: because.into_iter().map(note).collect() }
-            }
-        })
+        let cpus = asked.cpus.clone();
+        let (source, because) =
+            match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), busy }, machine)? {
+                Started::Watching(watch) => (Source::Events(watch), Vec::new()),
+                Started::Counters { because } => (counters(&cpus), because),
+            };
+        let note = |why| format!("spikes have suspects instead of causes with times: {why}");
+        Ok(Explainer { source, cpus, notes: because.into_iter().map(note).collect() })
     }
 
     /// What was noticed since this was last asked.
@@ -39,32 +52,48 @@ impl Explainer {
 
     /// How causes were collected; nothing where they were not.
     pub fn told(&self) -> Option<Causes> {
-        self.watch.as_ref().map(|watch| watch.told())
+        match &self.source {
+            Source::Nothing => None,
+            Source::Events(watch) => Some(watch.told()),
+            Source::Counters(suspects) => Some(suspects.told()),
+        }
     }
 
-    /// A collector that fails is done with; the run goes on.
-    fn fails(&mut self, error: &cause::Error) {
-        self.notes.push(format!("spikes from here on have no causes: {error}"));
-        self.watch = None;
+    /// Lets the watch do something; one that fails is done with, and the run goes on with the counters.
+    fn with(&mut self, act: impl FnOnce(&mut Watch) -> cause::Result<()>) {
+        if let Source::Events(watch) = &mut self.source
+            && let Err(error) = act(watch)
+        {
+            self.notes.push(format!("spikes have suspects instead of causes from here on: {error}"));
+            self.source = counters(&self.cpus);
+        }
     }
+}
+
+fn counters(cpus: &CpuSet) -> Source {
+    Source::Counters(Box::new(Suspects::on(Path::new("/"), cpus)))
 }
 
 impl Explain for Explainer {
     fn begin(&mut self, threads: &[(u32, u32)]) {
-        if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.armed(threads)) {
-            self.fails(&error);
+        self.with(|watch| watch.armed(threads));
+        if let Source::Counters(suspects) = &mut self.source {
+            suspects.begin(threads);
         }
     }
 
     fn look(&mut self) {
-        if let Some(watch) = &mut self.watch {
-            watch.look_again();
+        match &mut self.source {
+            Source::Nothing => {}
+            Source::Events(watch) => watch.look_again(),
+            Source::Counters(suspects) => suspects.look(),
         }
     }
 
     fn explain(&mut self, spike: &mut Spike) {
-        if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.explain(spike)) {
-            self.fails(&error);
+        self.with(|watch| watch.explain(spike));
+        if let Source::Counters(suspects) = &mut self.source {
+            suspects.explain(spike);
         }
     }
 }
