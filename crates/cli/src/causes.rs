@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a run's spikes get their causes: the collector that was asked for, else the best that is allowed here.
+//! Where a run's spikes get their causes: the collector that was asked for, else the best that is allowed here, and
+//! suspects where none is.
+
+use std::path::Path;
 
 use cause::{Started, Watch};
 use evidence::cause::{Causes, Choice};
 use evidence::manifest::{Asked, Spike};
 use machine::Snapshot;
 use measure::explain::Explain;
+use measure::suspects::Suspects;
 
 /// The collector of a run, or none.
 #[derive(Debug, Default)]
 pub struct Explainer {
     watch: Option<Box<Watch>>,
+    suspects: Option<Suspects>,
     /// What a reader of the evidence should know.
     notes: Vec<String>,
 }
@@ -24,10 +29,11 @@ impl Explainer {
         }
         let busy = !asked.probes.iter().any(|probe| probe == "wakeup");
         Ok(match Watch::start(choice, &cause::Asked { cpus: asked.cpus.clone(), busy }, machine)? {
-            Started::Watching(watch) => Explainer { watch: Some(watch), notes: Vec::new() },
+            Started::Watching(watch) => Explainer { watch: Some(watch), ..Explainer::default() },
             Started::Counters { because } => {
                 let note = |why| format!("spikes have no causes with times: {why}");
-                Explainer { watch: None, notes: because.into_iter().map(note).collect() }
+                let suspects = Some(Suspects::on(Path::new("/"), &asked.cpus));
+                Explainer { suspects, notes: because.into_iter().map(note).collect(), ..Explainer::default() }
             }
         })
     }
@@ -39,7 +45,8 @@ impl Explainer {
 
     /// How causes were collected; nothing where they were not.
     pub fn told(&self) -> Option<Causes> {
-        self.watch.as_ref().map(|watch| watch.told())
+        let watch = self.watch.as_ref().map(|watch| watch.told());
+        watch.or_else(|| self.suspects.as_ref().map(Suspects::told))
     }
 
     /// A collector that fails is done with; the run goes on.
@@ -54,17 +61,26 @@ impl Explain for Explainer {
         if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.armed(threads)) {
             self.fails(&error);
         }
+        if let Some(suspects) = &mut self.suspects {
+            suspects.begin(threads);
+        }
     }
 
     fn look(&mut self) {
         if let Some(watch) = &mut self.watch {
             watch.look_again();
         }
+        if let Some(suspects) = &mut self.suspects {
+            suspects.look();
+        }
     }
 
     fn explain(&mut self, spike: &mut Spike) {
         if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.explain(spike)) {
             self.fails(&error);
+        }
+        if let Some(suspects) = &mut self.suspects {
+            suspects.explain(spike);
         }
     }
 }
