@@ -152,3 +152,28 @@ fn what_is_no_bundle_is_refused_in_one_line() {
     let lacks = isolator(folder.path(), &["why"]).line();
     assert_eq!(lacks, "isolator why lacks <BUNDLE>; see isolator why --help");
 }
+
+#[test]
+fn counters_name_suspects_without_times_for_anybody() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    bundle(folder.path(), "b", &["--causes", "counters", "--threshold", "1us", "--quiet"]);
+    let ran = isolator(folder.path(), &["why", "b", "--json"]).ended(0);
+    let document = ran.json();
+    conforms(&document, "why");
+    assert_eq!(document["collector"], "counters");
+    assert!(ran.stderr.contains("not seen: times: counters name"), "{ran:#?}");
+    let spikes = document["spikes"].as_array().unwrap();
+    assert!(!spikes.is_empty(), "nothing wakes within 1 us: {document:#}");
+    let causes = || spikes.iter().flat_map(|spike| spike["causes"].as_array().unwrap());
+    assert!(causes().all(|cause| cause["duration_ns"].is_null() && cause["count"].as_u64() > Some(0)));
+    assert!(spikes.iter().all(|spike| spike["unexplained_ns"].is_null()), "suspects explain nothing");
+    if fs::read_to_string("/proc/interrupts").is_ok_and(|text| text.contains("CPU0")) {
+        assert!(causes().next().is_some(), "{document:#}");
+    }
+    bundle(folder.path(), "off", &["--causes", "off", "--threshold", "1us", "--quiet"]);
+    let off = isolator(folder.path(), &["why", "off", "--json", "--quiet"]).ended(0).json();
+    assert_eq!((&off["collector"], &off["by_cause"]), (&Value::Null, &json!([])));
+}
