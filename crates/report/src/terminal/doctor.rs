@@ -107,7 +107,7 @@ fn unknown(out: &mut String, report: &Report, style: Style) {
             hanging(out, "not known; ", &text::clean(&fix), 2, Paint::Unsure, style);
             last = fix;
         }
-        hanging(out, &format!("  {}: ", ids.join(", ")), &says, 4, Paint::Quiet, style);
+        hanging(out, "  ", &format!("{}: {says}", ids.join(", ")), 4, Paint::Quiet, style);
     }
 }
 
