@@ -65,6 +65,8 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
             truth.push((probe, ground_truth::run(probe, 1, TRUTH_S, seed)?));
         }
     }
+    say("audits");
+    let audit_s = peers::audit(isolator, 11)?;
     say("a guest with and without the scope, in turns");
     let scope = scope::slow_down();
     let text = page::page(&page::Figures {
@@ -75,6 +77,7 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
         oslat_ns: oslat,
         day,
         truth,
+        audit_s,
         scope,
     });
     print!("{text}");

@@ -186,3 +186,17 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
+
+/// Seconds of a whole audit of this machine, the median of `runs`.
+pub fn audit(isolator: &Path, runs: usize) -> Result<f64> {
+    let mut seconds = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let began = std::time::Instant::now();
+        let status = Command::new(isolator).args(["doctor", "--quiet"]).status()?;
+        if !status.success() {
+            return Err("isolator doctor failed".into());
+        }
+        seconds.push(began.elapsed().as_secs_f64());
+    }
+    Ok(median(seconds))
+}

@@ -70,8 +70,9 @@ fn a_fault_is_no_failure() {
     let folder = folder();
     let root = made_up(folder.path());
     let ran = isolator(folder.path(), &["doctor", "--root", &root]).ended(0);
+    let words = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        ran.stdout.contains("FAIL  boot-cpulist-range: isolcpus=3-4: cpu 4 is beyond the last one, 3"),
+        words.contains("FAIL boot-cpulist-range: isolcpus=3-4: cpu 4 is beyond the last one, 3;"),
         "{ran:#?}"
     );
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 100), "{ran:#?}");
@@ -104,6 +105,21 @@ fn explains_one_check_and_looks_at_one_group() {
         isolator(folder.path(), &["doctor", "--root", &root, "--only", "memory", "--json=-", "-q"]).ended(0);
     let checks = only.json()["checks"].as_array().unwrap().clone();
     assert!(!checks.is_empty() && checks.iter().all(|check| check["group"] == "memory"), "{checks:#?}");
+}
+
+#[test]
+fn a_sample_says_who_came_to_which_cpu_and_is_kept() {
+    let folder = folder();
+    let ran = isolator(folder.path(), &["doctor", "--sample", "300ms", "--save", "machine.json"]).ended(0);
+    assert!(ran.stdout.contains("who came to which CPU\n  cpu "), "{ran:#?}");
+    let document =
+        isolator(folder.path(), &["doctor", "--snapshot", "machine.json", "--json=-", "-q"]).ended(0).json();
+    conforms(&document);
+    let sample = &document["sample"];
+    assert!(sample["duration_ms"].as_u64().unwrap() >= 300, "{sample:#}");
+    // Some CPU did something in that time.
+    let cpus = sample["cpus"].as_array().unwrap();
+    assert!(cpus.iter().any(|cpu| cpu["timer"] != 0 || cpu["switches"] != 0), "{sample:#}");
 }
 
 #[test]

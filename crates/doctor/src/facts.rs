@@ -30,6 +30,7 @@ static NOTHING: std::sync::LazyLock<Inventory> = std::sync::LazyLock::new(Invent
 
 /// What keeps a file from being read, and what would help.
 pub(crate) const AS_ROOT: &str = "run isolator doctor as root";
+pub(crate) const ON_HOST: &str = "run isolator doctor on the host";
 pub(crate) const BY_SAMPLE: &str = "isolator doctor --sample 10s";
 
 impl<'a> Facts<'a> {
@@ -181,6 +182,16 @@ impl<'a> Facts<'a> {
     /// Real-time threads of programs.
     pub(crate) fn real_time_threads(&self) -> Result<Vec<&'a Thread>, Found> {
         Ok(self.user_threads()?.into_iter().filter(|thread| thread.is_real_time()).collect())
+    }
+
+    /// That the host around a container cannot be seen, so that nothing found says nothing.
+    pub(crate) fn unseen_host(&self, source: &str) -> Result<(), Found> {
+        match &self.machine.container {
+            Some(kind) => {
+                Err(Found::unknown(source, format!("a container ({kind}) does not see the host's"), ON_HOST))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The kernel's log, or why it is not known.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All findings, and what they come to.
 
+use machine::CpuSet;
+use machine::inventory::Sample;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,11 @@ pub struct Report {
     pub checks: Vec<Finding>,
     /// How many came out how, and what follows.
     pub summary: Summary,
+    /// What happened on each CPU meanwhile, where it was sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
+    /// The CPUs whose latency counts: those set apart, else all that are online.
+    pub measured: CpuSet,
 }
 
 /// How many checks came out how.
@@ -63,6 +70,8 @@ impl Report {
             machine: machine(facts),
             checks,
             summary,
+            sample: facts.inventory.sample.clone(),
+            measured: facts.measured().clone(),
         }
     }
 }

@@ -134,7 +134,7 @@ fn every_capture_survives_json() {
         assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), machine);
         seen += 1;
     }
-    assert_eq!(seen, 6);
+    assert_eq!(seen, 9);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use machine::Snapshot;
 use crate::args::DoctorArgs;
 use crate::output::{Exit, Outcome};
 
+/// Shortest sample: less is no rate.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// Longest sample: counters of the kernel wrap around.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Longest snapshot that is read.
@@ -77,11 +79,18 @@ fn look(args: &DoctorArgs) -> Result<Snapshot, Box<dyn std::error::Error>> {
         )
         .into());
     }
-    let Some(time) = args.sample else { return Ok(machine::read_whole(&args.root)) };
-    if time > LONGEST || time < Duration::from_millis(100) {
+    let time = args.sample.unwrap_or_default();
+    if args.sample.is_some() && !(SHORTEST..=LONGEST).contains(&time) {
         return Err("cannot sample for that long; give 100ms to 24h".into());
     }
-    Err("cannot sample yet; leave --sample out".into())
+    let mut machine = machine::read_whole(&args.root);
+    if args.sample.is_some() {
+        let sample = machine::inventory::sample(&machine, time);
+        if let Some(inventory) = &mut machine.inventory {
+            inventory.sample = Some(sample);
+        }
+    }
+    Ok(machine)
 }
 
 /// A snapshot from a file, as `--save` writes it.

@@ -312,6 +312,9 @@ fn owner(facts: &Facts) -> Look {
     {
         return Err(not_captured(looked[0]));
     }
+    if owners.is_empty() {
+        facts.unseen_host(looked[0])?;
+    }
     Ok(match owners.len() {
         0 => Found::pass(read_in(looked.join(", "), "none"), "no tool writes there"),
         1 => Found::pass(read_in(owners[0], "present"), format!("one: {}", owners[0])),

@@ -202,6 +202,7 @@ fn balance(facts: &Facts) -> Look {
         if facts.inventory.threads.is_empty() {
             return Err(not_captured("/proc/PID/stat"));
         }
+        facts.unseen_host("/proc/PID/stat")?;
         return Ok(Found::pass(
             read_in("/proc, /sys/fs/cgroup/system.slice", "no irqbalance"),
             "irqbalance does not run",

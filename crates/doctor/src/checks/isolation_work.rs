@@ -174,6 +174,9 @@ fn programs(facts: &Facts) -> Look {
         .map(|thread| format!("{} ({})", thread.name, thread.id))
         .collect();
     let read = read_in("Cpus_allowed_list in /proc/PID/status", some(&here, 12));
+    if here.is_empty() {
+        facts.unseen_host("/proc/PID/status")?;
+    }
     Ok(if here.is_empty() {
         Found::pass(read, "they do")
     } else {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Idle states, frequencies, heat.
 
+use std::collections::BTreeMap;
+
 use machine::CpuSet;
 use machine::inventory::Frequency;
 
@@ -111,14 +113,21 @@ fn fixed(policy: &Frequency) -> bool {
     policy.min_khz.is_some() && policy.min_khz == policy.max_khz
 }
 
+/// CPUs of which the same is said, in one word each: `cpus 0-19: powersave`.
+fn together(said: impl Iterator<Item = (String, CpuSet)>) -> Vec<String> {
+    let mut by_word: BTreeMap<String, CpuSet> = BTreeMap::new();
+    for (word, cpus) in said {
+        let known = by_word.entry(word).or_default();
+        *known = known.or(&cpus);
+    }
+    by_word.into_iter().map(|(word, cpus)| format!("cpus {cpus}: {word}")).collect()
+}
+
 fn governor(facts: &Facts) -> Look {
     let policies = policies(facts)?;
-    let named = |list: &[&&Frequency]| -> Vec<String> {
-        list.iter()
-            .map(|policy| {
-                format!("cpus {}: {}", policy.cpus, policy.governor.as_deref().unwrap_or("unknown"))
-            })
-            .collect()
+    let named = |list: &[&&Frequency]| {
+        let word = |policy: &&&Frequency| policy.governor.clone().unwrap_or("unknown".to_string());
+        together(list.iter().map(|policy| (word(policy), policy.cpus.clone())))
     };
     let follows = |policy: &&&Frequency| {
         matches!(policy.governor.as_deref(), Some("ondemand" | "conservative" | "schedutil" | "interactive"))
@@ -146,14 +155,10 @@ fn governor(facts: &Facts) -> Look {
 
 fn pinned(facts: &Facts) -> Look {
     let policies = policies(facts)?;
-    let free: Vec<String> = policies
-        .iter()
-        .filter(|policy| !fixed(policy))
-        .map(|policy| {
-            let mhz = |khz: Option<u64>| khz.map_or("?".to_string(), |khz| (khz / 1000).to_string());
-            format!("cpus {}: {} to {} MHz", policy.cpus, mhz(policy.min_khz), mhz(policy.max_khz))
-        })
-        .collect();
+    let mhz = |khz: Option<u64>| khz.map_or("?".to_string(), |khz| (khz / 1000).to_string());
+    let range = |policy: &Frequency| format!("{} to {} MHz", mhz(policy.min_khz), mhz(policy.max_khz));
+    let free = policies.iter().filter(|policy| !fixed(policy));
+    let free = together(free.map(|policy| (range(policy), policy.cpus.clone())));
     let read = read_in(format!("{POLICIES}/scaling_min_freq, scaling_max_freq"), some(&free, 8));
     Ok(if free.is_empty() {
         Found::pass(read, "it is")

@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ThreadSample;
 use crate::CpuSet;
 use crate::tree::Tree;
 
@@ -177,6 +178,20 @@ fn from_stat(stat: &str) -> Option<Thread> {
         priority: field(40).unwrap_or(0),
         policy: Policy::of(field(41).unwrap_or(0)),
         ..Thread::default()
+    })
+}
+
+/// What a thread did so far: time and page faults.
+pub(super) fn counts(stat: &str) -> Option<ThreadSample> {
+    let (head, tail) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = tail.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(ThreadSample {
+        name: head.split_once('(')?.1.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
+        minor_faults: field(10)?,
+        major_faults: field(12)?,
+        ran_ticks: field(14)?.saturating_add(field(15)?),
+        ..ThreadSample::default()
     })
 }
 

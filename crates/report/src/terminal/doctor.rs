@@ -39,6 +39,7 @@ pub fn doctor(report: &Report, style: Style) -> String {
         }
     }
     unknown(&mut out, report, style);
+    sampled(&mut out, report, style);
     let passed = of(report, &[Outcome::Pass]);
     if !passed.is_empty() {
         let mut counts: Vec<(&str, usize)> = Vec::new();
@@ -72,6 +73,26 @@ pub fn doctor(report: &Report, style: Style) -> String {
     out
 }
 
+/// Most CPUs of which a sample is shown; the JSON has all.
+const CPUS: usize = 16;
+
+/// Who interrupted which CPU.
+fn sampled(out: &mut String, report: &Report, style: Style) {
+    let Some(sample) = &report.sample else { return };
+    out.push('\n');
+    let seconds = text::time(sample.duration_ms as f64 * 1e6);
+    wrapped(out, "", &format!("in {seconds}, who came to which CPU"), Paint::Plain, style);
+    let ours: Vec<_> = sample.cpus.iter().filter(|cpu| report.measured.contains(cpu.cpu)).collect();
+    for cpu in ours.iter().take(CPUS) {
+        let words = cpu.words();
+        let words = if words.is_empty() { "nobody".to_string() } else { words.join(", ") };
+        hanging(out, &format!("  cpu {}: ", cpu.cpu), &words, 4, Paint::Plain, style);
+    }
+    if ours.len() > CPUS {
+        wrapped(out, "", &format!("  and {} more CPUs", ours.len() - CPUS), Paint::Quiet, style);
+    }
+}
+
 /// What could not be known, those with one reason together.
 fn unknown(out: &mut String, report: &Report, style: Style) {
     let mut by_reason: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
@@ -86,7 +107,7 @@ fn unknown(out: &mut String, report: &Report, style: Style) {
             hanging(out, "not known; ", &text::clean(&fix), 2, Paint::Unsure, style);
             last = fix;
         }
-        hanging(out, &format!("  {}: ", ids.join(", ")), &says, 4, Paint::Quiet, style);
+        hanging(out, "  ", &format!("{}: {says}", ids.join(", ")), 4, Paint::Quiet, style);
     }
 }
 
@@ -106,18 +127,18 @@ fn paint(result: Outcome) -> Paint {
 /// `lead` and `text` broken between words, with what follows set in by `indent`.
 fn hanging(out: &mut String, lead: &str, line: &str, indent: usize, paint: Paint, style: Style) {
     let width = style.width();
-    let line = text::clean(&format!("{lead}{line}"));
-    let begun = line.len() - line.trim_start().len();
-    let mut current = line[..begun].to_string();
-    let mut lines = Vec::new();
-    for word in line[begun..].split(' ').filter(|word| !word.is_empty()) {
-        let blank = current.trim().is_empty();
-        if !blank && current.chars().count() + 1 + word.chars().count() > width {
+    let (mut lines, mut current) = (Vec::new(), text::clean(lead));
+    let mut begun = false;
+    for word in text::clean(line).split(' ').filter(|word| !word.is_empty()) {
+        if begun && current.chars().count() + 1 + word.chars().count() > width {
             lines.push(std::mem::replace(&mut current, format!("{}{word}", " ".repeat(indent))));
         } else {
-            current.push_str(if blank { "" } else { " " });
+            if begun {
+                current.push(' ');
+            }
             current.push_str(word);
         }
+        begun = true;
     }
     lines.push(current);
     for line in lines {
