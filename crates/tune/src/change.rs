@@ -565,13 +565,13 @@ fn now_otherwise(system: &dyn System, step: &Step) -> Option<String> {
             let now = system::text(system, path).unwrap_or_default();
             (!reads(&now, write, *compare)).then(|| format!("{path}: it is {} now", now.trim()))
         }
-        Step::Affinity { task, started, new, name, .. } => {
+        Step::Affinity { task, started, old, new, name } if old != new => {
             let alive = crate::transaction::step::started_at(system, *task) == Some(*started);
             let now = system.affinity(*task).ok()?;
             (alive && now != *new).then(|| format!("thread {task} ({name}): CPUs {now} now"))
         }
         Step::Folder { path } => system.stat(path).is_err().then(|| format!("{path}: gone")),
-        Step::Command { .. } => None,
+        Step::Affinity { .. } | Step::Command { .. } => None,
     }
 }
 

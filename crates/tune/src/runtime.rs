@@ -188,6 +188,15 @@ impl Made<'_> {
     }
 
     fn partition(&mut self, folder: &str, cpus: &CpuSet) {
+        // Making and ending a partition lets the kernel widen the CPUs of interrupts' threads; undone after it, in
+        // reverse order, they get theirs back.
+        for task in
+            tasks(self.system).into_iter().filter(|task| task.parent == 2 && task.name.starts_with("irq/"))
+        {
+            let Ok(cpus) = self.system.affinity(task.id) else { continue };
+            let Task { id, started, name, .. } = task;
+            self.steps.push(Step::Affinity { task: id, started, name, old: cpus.clone(), new: cpus });
+        }
         let root = system::folder(folder).to_string();
         let control = format!("{root}/cgroup.subtree_control");
         let setting = |path: String, old: &str, write: &str, compare, needed| Step::Setting {

@@ -207,6 +207,8 @@ fn in_a_guest() {
         let flags = rustix::mount::MountFlags::empty();
         rustix::mount::mount("cgroup2", GROUP, "cgroup2", flags, None::<&std::ffi::CStr>).unwrap();
     }
+    // A guest's console is its standard output.
+    std::panic::set_hook(Box::new(|panic| println!("{panic}")));
     assert!(partitions(), "this kernel has no cpuset controller");
     comes_back();
     comes_back_after_a_kill("in_a_guest");

@@ -55,8 +55,9 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
             if started_at(system, *task) != Some(*started) {
                 return Ok(Outcome::Refused("it has ended".into()));
             }
+            // Kept as it is, and given back where another step lets the kernel change it.
             if old == new {
-                return Ok(Outcome::AlreadySo);
+                return Ok(Outcome::Done);
             }
             Ok(match system.set_affinity(*task, new) {
                 Ok(()) => Outcome::Done,
@@ -202,7 +203,9 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
             }
             Ok(match system.affinity(*task) {
                 Ok(now) if now == *old => Became::Untouched,
-                Ok(now) if now != *new => Became::Left(format!("somebody else gave it CPUs {now} since")),
+                Ok(now) if now != *new && old != new => {
+                    Became::Left(format!("somebody else gave it CPUs {now} since"))
+                }
                 Ok(_) => match system.set_affinity(*task, old) {
                     Ok(()) => Became::Restored,
                     Err(error) => Became::Left(reason(&error)),
