@@ -71,8 +71,10 @@ fn explained(watch: &mut Watch, gaps: &Receiver<Gap>, over: &AtomicBool) -> caus
     let mut spikes = Vec::new();
     loop {
         let was_over = over.load(Ordering::SeqCst);
+        // Those that have ended by now: gaps that come meanwhile want another look at the rings.
+        let ended = gaps.try_iter().collect::<Vec<_>>();
         watch.look_again();
-        while let Ok((from_ns, to_ns)) = gaps.try_recv() {
+        for (from_ns, to_ns) in ended {
             let mut spike = spike(from_ns, to_ns);
             watch.explain(&mut spike)?;
             spikes.push(spike);
@@ -147,7 +149,7 @@ fn look(
 }
 
 /// Gaps above this are explained. In an emulator an interrupt takes tens of microseconds.
-const THRESHOLD_NS: u64 = 3_000;
+const THRESHOLD_NS: u64 = 10_000;
 
 const START_NS: u64 = 300_000_000;
 
