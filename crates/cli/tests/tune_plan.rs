@@ -30,7 +30,10 @@ fn machine() -> TempDir {
     write("proc/sys/kernel/osrelease", "6.12.1\n");
     write("proc/sys/kernel/hostname", "bench\n");
     write("proc/cmdline", "root=/dev/sda1 idle=poll\n");
-    write("boot/config-6.12.1", "CONFIG_SMP=y\nCONFIG_CPU_ISOLATION=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_NO_HZ_FULL=y\n");
+    write(
+        "boot/config-6.12.1",
+        "CONFIG_SMP=y\nCONFIG_CPU_ISOLATION=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_NO_HZ_FULL=y\n",
+    );
     root
 }
 
