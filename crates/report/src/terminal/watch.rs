@@ -117,10 +117,12 @@ fn table(
         left.push(text::plural(sources_left, "rarer source"));
     }
     if cpus_left > 0 {
-        left.push(format!("{} with fewer interrupts", text::plural(cpus_left, "cpu")));
+        let why = if shown.is_empty() { "not shown" } else { "with fewer interrupts" };
+        left.push(format!("{} {why}", text::plural(cpus_left, "cpu")));
     }
     if !left.is_empty() {
-        out.push_str(&style.paint(Paint::Quiet, &format!("and {}", left.join(", "))));
+        let line = text::short(&format!("and {}", left.join(", ")), style.width());
+        out.push_str(&style.paint(Paint::Quiet, &line));
         out.push('\n');
     }
 }
