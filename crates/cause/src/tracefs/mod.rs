@@ -121,7 +121,7 @@ impl Tracefs {
             instance.write("trace_clock", "mono")?;
             instance.write("buffer_size_kb", "2048")?;
         }
-        tracefs.here.write("tracing_cpumask", &mask(cpus))?;
+        tracefs.here.write("tracing_cpumask", &cpus.to_mask(0))?;
         if let Ok(text) = fs::read_to_string(tracing.join("events/ftrace/kernel_stack/format")) {
             tracefs.stack = Format::parse(&text).unwrap_or_default();
         }
@@ -320,16 +320,6 @@ impl Tracefs {
     pub fn could_not_see(&self) -> &[String] {
         &self.could_not_see
     }
-}
-
-/// CPUs as `tracing_cpumask` takes them: words of 32 bits, the highest first.
-fn mask(cpus: &CpuSet) -> String {
-    let words = cpus.iter().last().unwrap_or(0) / 32;
-    let word = |word: u32| {
-        let bits = cpus.iter().filter(|cpu| cpu / 32 == word).fold(0u32, |bits, cpu| bits | 1 << (cpu % 32));
-        format!("{bits:08x}")
-    };
-    (0..=words).rev().map(word).collect::<Vec<_>>().join(",")
 }
 
 fn call(function: u64, request: u64) -> Thing {
