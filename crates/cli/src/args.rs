@@ -45,8 +45,8 @@ pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
 pub use self::task::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
 pub use self::tune::{
-    ProfileName, TuneApplyArgs, TuneHereArgs, TuneMeasureArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb,
-    TuneVerifyArgs, TuneWanted,
+    TuneApplyArgs, TuneHereArgs, TuneMeasureArgs, TunePlanArgs, TuneRollbackArgs, TuneVerb, TuneVerifyArgs,
+    TuneWanted,
 };
 pub use self::watch::WatchArgs;
 pub use self::why::WhyArgs;

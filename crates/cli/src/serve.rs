@@ -28,9 +28,7 @@ impl Served {
     /// Serves on `address`, in a thread of its own.
     pub fn on(address: SocketAddr, content_type: &'static str) -> Result<Served> {
         let cannot = |error: std::io::Error| {
-            let why = error.to_string();
-            let why = why.split(" (os error").next().unwrap_or_default().to_lowercase();
-            Error::new("serve on", address, why, "choose another address and port")
+            Error::new("serve on", address, machine::reason(&error), "choose another address and port")
         };
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let at = listener.local_addr().map_err(cannot)?;

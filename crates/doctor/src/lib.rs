@@ -20,7 +20,8 @@ mod report;
 pub use checks::{ALL, Check, Group};
 pub use facts::Facts;
 pub use finding::{Evidence, Finding, Outcome, Severity, State};
-pub use profile::{Profile, Use};
+pub use machine::Profile;
+pub use profile::Use;
 pub use report::{Report, Summary};
 
 use machine::Snapshot;

@@ -1,60 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine is for, and what a use asks of it.
+//! What a use asks of a machine.
 
-use std::fmt;
 use std::str::FromStr;
 
+use machine::Profile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// What a machine is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Profile {
-    /// A program that sleeps until each period begins: control loops, EtherCAT.
-    #[default]
-    Periodic,
-    /// A program that never sleeps: packets, trading, radio.
-    Poll,
-    /// Sound: buffers of some milliseconds, on a desktop.
-    Audio,
-    /// A host whose guests have deadlines.
-    Vm,
-    /// Throughput: no deadline at all.
-    Server,
-}
-
-impl Profile {
-    /// All of them.
-    pub const ALL: [Profile; 5] =
-        [Profile::Periodic, Profile::Poll, Profile::Audio, Profile::Vm, Profile::Server];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Profile::Periodic => "periodic",
-            Profile::Poll => "poll",
-            Profile::Audio => "audio",
-            Profile::Vm => "vm",
-            Profile::Server => "server",
-        }
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
-    }
-}
-
-impl FromStr for Profile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Profile::ALL.into_iter().find(|profile| profile.name() == text);
-        found.ok_or_else(|| "it is no profile; write periodic, poll, audio, vm or server".to_string())
-    }
-}
 
 /// A use, and what it asks: `audio:64@48000` or `control:1kHz`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -148,13 +99,5 @@ mod tests {
             let error = wrong.parse::<Use>().unwrap_err();
             assert!(error.ends_with(CURE), "{wrong}: {error}");
         }
-    }
-
-    #[test]
-    fn profiles_have_names() {
-        for profile in Profile::ALL {
-            assert_eq!(profile.to_string().parse(), Ok(profile));
-        }
-        assert!("desktop".parse::<Profile>().is_err());
     }
 }

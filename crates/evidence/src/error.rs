@@ -39,8 +39,6 @@ impl Error {
             NotADirectory | IsADirectory | AlreadyExists => "choose another path",
             _ => "check the medium and try again",
         };
-        let why = error.to_string();
-        let why = why.split(" (os error").next().unwrap_or(&why).to_lowercase();
-        Error::new(what, path.display(), why, cure)
+        Error::new(what, path.display(), machine::reason(error), cure)
     }
 }

@@ -104,13 +104,7 @@ pub fn find(
 fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
     let image = fs::canonicalize(asked).map_err(|e| {
         let cure = "name a kernel image, or debian-rt, debian, isolator, debian-rt:6.1";
-        let why = e.to_string();
-        Error::new(
-            "use the kernel",
-            asked,
-            why.split(" (os error").next().unwrap_or(&why).to_lowercase(),
-            cure,
-        )
+        Error::new("use the kernel", asked, machine::reason(&e), cure)
     })?;
     let refuse =
         |why| Error::new("use the kernel", asked, why, format!("give a kernel image of {architecture}"));

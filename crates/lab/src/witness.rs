@@ -3,14 +3,17 @@
 //! as many as possible agree. Nothing else joins them: the guest's clock and the emulator's are not one.
 //!
 //! The guest traces for longer than the window lasts, so what it names before the first and after the last agreement
-//! does not count against it.
+//! does not count against it: of all alignments of the same names the one that spans the least of its record is taken.
+
+use std::collections::BTreeMap;
 
 use evidence::lab::Witness;
+use similar::{Algorithm, DiffOp};
 
 use crate::scope::{self, Excursion};
 
-/// No longer lists are aligned, since that takes memory by the square; what is beyond is counted and said.
-const LONGEST: usize = 4000;
+/// No longer lists are aligned, since that takes time by the square; what is beyond is counted and said.
+const LONGEST: usize = 20_000;
 
 /// How many differences are told.
 const TOLD: usize = 5;
@@ -94,61 +97,52 @@ fn served(excursion: Excursion) -> Vec<String> {
     served
 }
 
-/// The longest common subsequence of two lists, as pairs of places in order. Of several, one that spans as little as
-/// possible of the first list: the guest traces from before the window until after it.
+/// As many names as two lists have in common in one order, as pairs of places. The guest traces from before the window
+/// until after it, so these names are then looked for where they span the least of its list.
 fn tightest(named: &[String], seen: &[String]) -> Vec<(usize, usize)> {
-    let lengths = Lengths::of(named, seen);
-    let most = lengths.after(0, 0);
-    let begins = (0..named.len()).take_while(|n| lengths.after(*n, 0) == most);
-    let aligned =
-        begins.filter(|n| named.get(*n) == seen.first() || *n == 0).map(|n| lengths.align(named, seen, n));
-    let span = |pairs: &Vec<(usize, usize)>| match (pairs.first(), pairs.last()) {
-        (Some((first, _)), Some((last, _))) => last - first,
-        _ => 0,
+    let mut numbers = BTreeMap::new();
+    let mut numbered = |list: &[String]| {
+        let number = |name: &String| {
+            let next = numbers.len();
+            *numbers.entry(name.clone()).or_insert(next)
+        };
+        list.iter().map(number).collect::<Vec<_>>()
     };
-    aligned.min_by_key(span).unwrap_or_default()
+    let (named, seen) = (numbered(named), numbered(seen));
+    let mut common = Vec::new();
+    for part in similar::capture_diff_slices(Algorithm::Myers, &named, &seen) {
+        if let DiffOp::Equal { new_index, len, .. } = part {
+            common.extend(new_index..new_index + len);
+        }
+    }
+    let wanted = common.iter().map(|n| seen[*n]).collect::<Vec<_>>();
+    shortest(&named, &wanted).into_iter().zip(common).collect()
 }
 
-/// How long the longest common subsequence is of what is left of two lists, from any two places on.
-struct Lengths {
-    width: usize,
-    table: Vec<u16>,
-}
-
-impl Lengths {
-    fn of(a: &[String], b: &[String]) -> Lengths {
-        let width = b.len() + 1;
-        let mut table = vec![0; (a.len() + 1) * width];
-        for i in (0..a.len()).rev() {
-            for j in (0..b.len()).rev() {
-                table[i * width + j] = if a[i] == b[j] {
-                    table[(i + 1) * width + j + 1] + 1
-                } else {
-                    table[(i + 1) * width + j].max(table[i * width + j + 1])
-                };
+/// Where all of `wanted` lie in order in the shortest stretch of a list; empty where they do not.
+fn shortest(list: &[usize], wanted: &[usize]) -> Vec<usize> {
+    let (mut best, mut from) = (Vec::new(), 0);
+    let Some(last) = wanted.len().checked_sub(1) else { return best };
+    loop {
+        // The first end from here on, and then the last begin for that end.
+        let mut wants = wanted.iter().peekable();
+        let Some(end) = (from..list.len())
+            .find(|n| wants.next_if(|want| **want == list[*n]).is_some() && wants.len() == 0)
+        else {
+            return best;
+        };
+        let (mut places, mut place) = (vec![end; wanted.len()], end);
+        for n in (0..last).rev() {
+            place -= 1;
+            while list[place] != wanted[n] {
+                place -= 1;
             }
+            places[n] = place;
         }
-        Lengths { width, table }
-    }
-
-    fn after(&self, i: usize, j: usize) -> u16 {
-        self.table[i * self.width + j]
-    }
-
-    /// The pairs from place `i` of the first list on.
-    fn align(&self, a: &[String], b: &[String], mut i: usize) -> Vec<(usize, usize)> {
-        let (mut j, mut pairs) = (0, Vec::new());
-        while i < a.len() && j < b.len() {
-            if a[i] == b[j] {
-                pairs.push((i, j));
-                (i, j) = (i + 1, j + 1);
-            } else if self.after(i + 1, j) >= self.after(i, j + 1) {
-                i += 1;
-            } else {
-                j += 1;
-            }
+        if best.is_empty() || end - places[0] < best[last] - best[0] {
+            best.clone_from(&places);
         }
-        pairs
+        from = places[0] + 1;
     }
 }
 
@@ -191,6 +185,14 @@ mod tests {
         assert_eq!((witness.seen, witness.named, witness.matched), (3, 3, 3));
         let silent = compare("x", 1, &after, "");
         assert_eq!((silent.seen, silent.named, silent.recall, silent.precision), (0, 0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn names_are_looked_for_where_they_span_the_least() {
+        assert_eq!(shortest(&[1, 2, 9, 1, 9, 9, 2, 1, 2, 3], &[1, 2]), [0, 1]);
+        assert_eq!(shortest(&[1, 9, 1, 9, 3, 2, 3, 1], &[1, 2, 3]), [2, 5, 6]);
+        assert_eq!(shortest(&[1, 2], &[2, 1]), [0; 0]);
+        assert_eq!(shortest(&[1], &[]), [0; 0]);
     }
 
     #[test]

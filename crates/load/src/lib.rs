@@ -126,6 +126,5 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 
 /// What the system says of a failure, in lower case and without its number.
 pub(crate) fn why(error: impl Into<std::io::Error>) -> String {
-    let text = error.into().to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    machine::reason(&error.into())
 }

@@ -24,6 +24,7 @@ pub mod inventory;
 mod kernel;
 mod layout;
 mod power;
+mod profile;
 pub mod registry;
 mod scheduler;
 mod settings;
@@ -34,6 +35,7 @@ mod virtualisation;
 
 pub use boot::Boot;
 pub use cpuset::CpuSet;
+pub use profile::Profile;
 pub use snapshot::Snapshot;
 
 use tree::Tree;
@@ -54,6 +56,11 @@ pub fn read_whole(root: &Path) -> Snapshot {
     machine.inventory = Some(Box::new(inventory::read(&mut tree, &machine)));
     machine.unread = tree.unread();
     machine
+}
+
+/// What the system says of a failure, in lower case and without its number.
+pub fn reason(error: &std::io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 fn basics(tree: &mut Tree) -> Snapshot {

@@ -14,6 +14,7 @@ use std::str::FromStr;
 
 use crate::CpuSet;
 use crate::inventory::Reading;
+use crate::reason;
 
 /// Longest text that is read; `/proc/cpuinfo` of some thousand CPUs is longer, its head is enough.
 const TEXT_LIMIT: u64 = 1 << 20;
@@ -242,11 +243,6 @@ impl Tree {
 
 fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// The error in words, without its number.
-fn reason(error: &io::Error) -> String {
-    error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 /// Text without surrounding space; the device tree ends its strings with a NUL.

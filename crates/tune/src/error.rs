@@ -40,12 +40,6 @@ impl Error {
             ErrorKind::NotFound => "check that it exists".to_string(),
             _ => "look at the kernel's log and try again".to_string(),
         };
-        Error::new(format!("{what} {path}"), reason(error), cure)
+        Error::new(format!("{what} {path}"), machine::reason(error), cure)
     }
-}
-
-/// The reason of an error in the words of the C library, without its number.
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }

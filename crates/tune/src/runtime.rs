@@ -55,7 +55,7 @@ impl Made<'_> {
     fn setting(&mut self, path: &str, write: &str, compare: Compare, name: Option<String>) {
         let old = match system::text(self.system, path) {
             Ok(old) => old.trim().to_string(),
-            Err(error) => return self.skip(path, &crate::error::reason(&error)),
+            Err(error) => return self.skip(path, &machine::reason(&error)),
         };
         let undo = if compare == Compare::Choice { chosen(&old).to_string() } else { old.clone() };
         self.steps.push(Step::Setting {

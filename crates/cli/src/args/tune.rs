@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use machine::Profile;
 
 use super::{OUTPUT, Output};
 use crate::values::duration;
@@ -45,21 +46,6 @@ pub enum TuneVerb {
     Measure(TuneMeasureArgs),
 }
 
-/// What the machine is for.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ProfileName {
-    /// A loop that sleeps until its next period: control, motion, EtherCAT
-    Periodic,
-    /// A loop that never sleeps: packet polling, trading
-    Poll,
-    /// Sound, with a desktop around it
-    Audio,
-    /// Virtual CPUs that are pinned
-    Vm,
-    /// Throughput, no deadline
-    Server,
-}
-
 /// `isolator tune plan`
 #[derive(Debug, Args)]
 pub struct TunePlanArgs {
@@ -83,9 +69,9 @@ pub struct TunePlanArgs {
 /// What is wanted of a machine.
 #[derive(Debug, Args)]
 pub struct TuneWanted {
-    /// What the machine is for
-    #[arg(long, value_enum, value_name = "NAME", default_value = "periodic")]
-    pub profile: ProfileName,
+    /// What the machine is for: periodic, poll, audio, vm or server
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub profile: Profile,
     /// Isolate this many physical cores [default: 1; for audio none]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub cores: Option<String>,

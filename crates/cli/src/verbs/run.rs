@@ -47,7 +47,6 @@ pub fn run(args: &RunArgs) -> Outcome {
     policy.apply(args.reset_on_fork)?;
     say(&format!("runs with {policy}"));
     let error = Command::new(&args.command[0]).args(&args.command[1..]).exec();
-    let why = error.to_string();
-    let why = why.split(" (os error").next().unwrap_or_default().to_lowercase();
+    let why = machine::reason(&error);
     Err(format!("cannot run {}: {why}; check the command after --", args.command[0].display()).into())
 }

@@ -71,11 +71,7 @@ pub(super) fn read(tree: &mut Tree) -> Log {
                 return Log { source: Some(path.into()), from_boot: first == Some(0), ..log };
             }
             Ok(()) => {}
-            Err(error) => {
-                let reason = error.to_string();
-                let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
-                log.unread = Some(format!("{path}: {reason}"));
-            }
+            Err(error) => log.unread = Some(format!("{path}: {}", crate::reason(&error))),
         }
     }
     let path = "var/log/dmesg";

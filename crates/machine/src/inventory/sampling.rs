@@ -68,9 +68,7 @@ fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> Reading {
 }
 
 fn smi_count() -> Result<u64, String> {
-    let words = |error: std::io::Error| {
-        error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
-    };
+    let words = |error| crate::reason(&error);
     let mut bytes = [0; 8];
     let file = File::open("/dev/cpu/0/msr").map_err(words)?;
     file.read_exact_at(&mut bytes, SMI_COUNT).map_err(words)?;

@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use machine::CpuSet;
 use rustix::fs::OFlags;
 
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -81,7 +82,7 @@ impl Hwlat {
         })?;
         let mut tracer = Hwlat { instance, pipe: None, watch };
         write(&tracer.file("tracing_on"), "0")?;
-        write(&tracer.file("tracing_cpumask"), &mask(cpus))?;
+        write(&tracer.file("tracing_cpumask"), &cpus.iter().copied().collect::<CpuSet>().to_mask(0))?;
         fs::write(tracer.file("current_tracer"), "hwlat").map_err(|error| match error.kind() {
             ErrorKind::ResourceBusy => "somebody else uses the hwlat tracer now".to_string(),
             kind => format!("the hwlat tracer does not start ({kind})"),
@@ -170,14 +171,6 @@ fn gap(line: &str) -> Option<Gap> {
     Some(Gap { cpu, length_ns: length_us.saturating_mul(1000), wall: UNIX_EPOCH.checked_add(since_epoch)? })
 }
 
-/// CPUs as the kernel's mask: hexadecimal words of 32 bits, the highest first.
-fn mask(cpus: &[u32]) -> String {
-    let words = cpus.iter().max().map_or(1, |cpu| cpu / 32 + 1);
-    let word =
-        |n: u32| cpus.iter().filter(|cpu| *cpu / 32 == n).fold(0u32, |word, cpu| word | 1 << (cpu % 32));
-    (0..words).rev().map(|n| format!("{:x}", word(n))).collect::<Vec<_>>().join(",")
-}
-
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|e| format!("{} cannot be read ({})", path.display(), e.kind()))
 }
@@ -243,12 +236,5 @@ mod tests {
         assert!(why.starts_with("hwlat_detector/mode is none"), "{why}");
         assert!(watch("[per-cpu]", "0", "1000000", 1).is_err());
         assert!(watch("[per-cpu]", "500000", "18446744073709551615", 1).is_err());
-    }
-
-    #[test]
-    fn a_mask_has_the_highest_cpus_first() {
-        assert_eq!(mask(&[0, 1]), "3");
-        assert_eq!(mask(&[1, 33, 35]), "a,2");
-        assert_eq!(mask(&[]), "0");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the user wants of a machine.
 
-use machine::CpuSet;
+use machine::{CpuSet, Profile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,34 +33,4 @@ pub enum Wanted {
     Cores(u32),
     /// These CPUs, all hardware threads of a core together.
     Cpus(CpuSet),
-}
-
-/// What the machine is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Profile {
-    /// A loop that sleeps until its next period: control, motion, EtherCAT.
-    #[default]
-    Periodic,
-    /// A loop that never sleeps: packet polling, trading.
-    Poll,
-    /// Sound: many short periods, a desktop around it.
-    Audio,
-    /// Virtual CPUs that are pinned.
-    Vm,
-    /// Throughput for many; no deadline.
-    Server,
-}
-
-impl Profile {
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Profile::Periodic => "periodic",
-            Profile::Poll => "poll",
-            Profile::Audio => "audio",
-            Profile::Vm => "vm",
-            Profile::Server => "server",
-        }
-    }
 }

@@ -24,7 +24,8 @@ use facts::Facts;
 
 pub use articles::{Article, Here, Theirs};
 pub use document::{Action, Answer, Disruption, Kind, MadeFor, Plan, Refusal, SCHEMA_VERSION, Skipped};
-pub use intent::{Intent, Profile, Wanted};
+pub use intent::{Intent, Wanted};
+pub use machine::Profile;
 
 /// What to change on `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be changed.
 pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<Plan, Refusal> {

@@ -9,7 +9,7 @@ use machine::boot::line::kernel_words;
 
 use super::files::{self, Kept};
 use super::{Became, Compare, Outcome, Own, Step};
-use crate::error::{Error, Result, reason};
+use crate::error::{Error, Result};
 use crate::system::{self, System};
 
 /// Does a step; a refusal that does not matter is an outcome, one that does is an error.
@@ -64,7 +64,7 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
                 Err(error) if error.raw_os_error() == Some(libc_einval()) => {
                     Outcome::Refused("the kernel binds it to its CPU".into())
                 }
-                Err(error) => Outcome::Refused(reason(&error)),
+                Err(error) => Outcome::Refused(machine::reason(&error)),
             })
         }
         Step::Command { run, .. } if run.is_empty() => Ok(Outcome::Done),
@@ -72,7 +72,7 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
             let why = match system.run(run) {
                 Ok(ran) if ran.good => return Ok(Outcome::Done),
                 Ok(ran) => ran.complaint,
-                Err(error) => reason(&error),
+                Err(error) => machine::reason(&error),
             };
             if *needed {
                 let what = format!("run `{}`", run.join(" "));
@@ -108,7 +108,7 @@ fn generated(
     let ran = match system.run(command) {
         Ok(ran) if ran.good => ran,
         Ok(ran) => return fail(&ran.complaint, by_hand),
-        Err(error) => return fail(&reason(&error), by_hand),
+        Err(error) => return fail(&machine::reason(&error), by_hand),
     };
     let Ok(menu) = String::from_utf8(ran.output) else { return fail("it printed no text", by_hand) };
     let entries = grub::menu(&menu, path);
@@ -182,7 +182,7 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
                 Err(error) => return Err(Error::io("remove", path, &error)),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Became::Untouched,
-            Err(error) => Became::Left(reason(&error)),
+            Err(error) => Became::Left(machine::reason(&error)),
         }),
         Step::Setting { path, old, write, undo, compare, .. } => {
             let Ok(now) = system::text(system, path) else { return Ok(Became::Gone) };
@@ -208,7 +208,7 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
                 }
                 Ok(_) => match system.set_affinity(*task, old) {
                     Ok(()) => Became::Restored,
-                    Err(error) => Became::Left(reason(&error)),
+                    Err(error) => Became::Left(machine::reason(&error)),
                 },
                 Err(_) => Became::Gone,
             })
@@ -220,7 +220,9 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
             Ok(match system.run(undo) {
                 Ok(ran) if ran.good => Became::Restored,
                 Ok(ran) => Became::Left(format!("`{}` failed: {}", undo.join(" "), ran.complaint)),
-                Err(error) => Became::Left(format!("`{}` failed: {}", undo.join(" "), reason(&error))),
+                Err(error) => {
+                    Became::Left(format!("`{}` failed: {}", undo.join(" "), machine::reason(&error)))
+                }
             })
         }
     }
@@ -279,7 +281,7 @@ fn set(
     let why = |error: io::Error| match error.raw_os_error() {
         Some(1) => "the kernel lets nobody move it".to_string(),
         Some(5) => "the kernel manages it itself".to_string(),
-        _ => reason(&error),
+        _ => machine::reason(&error),
     };
     let now = system::text(system, path).map_err(why)?;
     if reads(&now, text, compare) {

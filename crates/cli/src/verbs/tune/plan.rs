@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use ::tune::plan::{Answer, Intent, MadeFor, Profile, Refusal, SCHEMA_VERSION, Wanted, list, plan, view};
+use ::tune::plan::{Answer, Intent, MadeFor, Refusal, SCHEMA_VERSION, Wanted, list, plan, view};
 use evidence::Error;
 use machine::Snapshot;
 
-use crate::args::{ProfileName, TunePlanArgs, TuneWanted};
+use crate::args::{TunePlanArgs, TuneWanted};
 use crate::output::{Exit, Outcome};
 
 pub fn run(args: &TunePlanArgs) -> Outcome {
@@ -62,23 +62,13 @@ pub fn intent(wanted: &TuneWanted) -> Result<Intent, Refusal> {
         (None, None) => Wanted::Default,
     };
     Ok(Intent {
-        profile: profile(wanted.profile),
+        profile: wanted.profile,
         cpus,
         device: wanted.device.clone(),
         no_reboot: wanted.no_reboot,
         split_siblings: wanted.split_siblings,
         nosmt: wanted.nosmt,
     })
-}
-
-fn profile(name: ProfileName) -> Profile {
-    match name {
-        ProfileName::Periodic => Profile::Periodic,
-        ProfileName::Poll => Profile::Poll,
-        ProfileName::Audio => Profile::Audio,
-        ProfileName::Vm => Profile::Vm,
-        ProfileName::Server => Profile::Server,
-    }
 }
 
 /// The snapshot in a file: alone, or as the `machine` of a bundle's manifest.
