@@ -13,7 +13,7 @@ use evidence::{Bundle, Row};
 use crate::guest::storm;
 use crate::guest::storm::runner::length;
 use crate::initramfs::Parts;
-use crate::job::{BUNDLE, END, Job, Measure, Task};
+use crate::job::{BEGIN, BUNDLE, END, Job, Measure, Task};
 use crate::kernel::{Architecture, Kernel};
 use crate::qemu::{Guest, How, Left, Patience};
 use crate::scenario::Scenario;
@@ -362,7 +362,7 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
         let said = left
             .console
             .lines()
-            .find(|line| line.starts_with("isolator") && *line != END)
+            .find(|line| line.starts_with("isolator") && ![BEGIN, END].contains(line))
             .unwrap_or("it did not say why");
         return Err(Error::new("run the scenario", name, said, "try it with isolator lab shell"));
     };
