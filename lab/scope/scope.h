@@ -14,7 +14,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-enum { PATH_FUNCTIONS = 64, SUMMARY_ENTRIES = 128, WATCHES = 8, ERROR_BYTES = 256 };
+enum { PATH_FUNCTIONS = 256, SUMMARY_ENTRIES = 128, WATCHES = 8, ERROR_BYTES = 256 };
 enum { MARK_BEGIN = 1, MARK_END = 2, MARK_NOTE = 3, MARK_LAST = 255 };
 
 enum target { TARGET_X86_64, TARGET_AARCH64 };

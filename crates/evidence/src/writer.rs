@@ -24,6 +24,15 @@ const COMPRESS_ABOVE: usize = 256 * 1024;
 /// Spikes listed for one series; the rest are only counted.
 pub const SPIKES_LISTED: u64 = 10_000;
 
+/// Refuses a folder that holds a bundle already.
+pub fn may_write(folder: &Path) -> Result<()> {
+    if folder.join("manifest.json").exists() {
+        let cure = "choose another folder with -o";
+        return Err(Error::new("write a bundle to", folder.display(), "it holds one already", cure));
+    }
+    Ok(())
+}
+
 /// A bundle that is being written.
 #[derive(Debug)]
 pub struct BundleWriter {
@@ -36,14 +45,7 @@ pub struct BundleWriter {
 impl BundleWriter {
     /// Makes the folder, which must not hold a bundle yet, and writes the manifest into it.
     pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self> {
-        if folder.join("manifest.json").exists() {
-            return Err(Error::new(
-                "write a bundle to",
-                folder.display(),
-                "it holds one already",
-                "choose another folder with -o",
-            ));
-        }
+        may_write(folder)?;
         let made = !folder.exists();
         let series = folder.join("series");
         fs::create_dir_all(&series).map_err(|e| Error::io("make the folder", folder, &e))?;

@@ -128,7 +128,7 @@ pub fn run(
         let scenarios = scenario::named(&step.scenarios)?;
         let kernel = kernel::find(&step.kernel, choice.architecture, &choice.patience, &|text| say(text))?;
         let mode = step.mode.as_deref().or(Some("count"));
-        let (mode, mode_reason) = mode::choose(mode, &kernel, &scenarios, &choice.patience)?;
+        let (mode, mode_reason) = mode::choose(mode, &kernel, &scenarios, false, &choice.patience)?;
         let asked = Asked {
             kernel,
             boot_line: boot::line(&step.boot, CPUS)?,

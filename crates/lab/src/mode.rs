@@ -14,12 +14,13 @@ use crate::{Error, Result, symbols};
 /// How long a guest on the processor may take to answer; it takes two seconds.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// The mode asked for, or the one that fits: counts for what never enters the kernel by itself or is stormed upon;
-/// latencies for a machine at rest whose thread sleeps, real ones where guests run on the processor.
+/// The mode asked for, or the one that fits: counts for what never enters the kernel by itself, is stormed upon, or is
+/// compared with a witness; latencies for a machine at rest whose thread sleeps, real ones where guests run on the processor.
 pub fn choose(
     asked: Option<&str>,
     kernel: &Kernel,
     scenarios: &[Scenario],
+    witness: bool,
     patience: &Patience,
 ) -> Result<(Mode, String)> {
     let because = |mode: Mode, why: String| (mode, format!("{}; {why}", meaning(mode)));
@@ -33,6 +34,9 @@ pub fn choose(
         Some(other) => {
             let cure = "choose count, virtual or real";
             Err(Error::new("use the mode", format!("'{other}'"), "there is none of that name", cure))
+        }
+        None if witness => {
+            Ok(because(Mode::Count, "chosen, since a witness is compared with the scope".into()))
         }
         None if scenarios.iter().any(|one| one.probe != "wakeup" || !one.storms.is_empty()) => {
             Ok(because(Mode::Count, "chosen, since interruptions are the question".into()))

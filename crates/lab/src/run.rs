@@ -148,7 +148,12 @@ pub fn run(
         let why = "in instruction-count time CPUs take turns on one host thread, so a busy housekeeping CPU would show as gaps of the isolated one";
         return Err(Error::new("run in virtual mode", &stormy.label, why, "use --mode count for storms"));
     }
+    if asked.witness && asked.mode != Mode::Count {
+        let why = format!("there is no scope in the mode {}", asked.mode.name());
+        return Err(Error::new("compare the guest's own tracing", "with the scope", why, "use --mode count"));
+    }
     can_be_alone(asked, &experiments)?;
+    evidence::writer::may_write(folder)?;
     let emulator = qemu::version(asked.kernel.architecture)?;
     let plugin = match asked.mode {
         Mode::Count => {

@@ -137,12 +137,14 @@ fn check_boot(options: &GuestOptions) -> evidence::Result<()> {
 }
 
 fn experiment(args: &LabRunArgs) -> Outcome {
+    args.how.out.ready()?;
     let scenarios = scenario::named(&args.scenarios)?;
     args.isolate.as_deref().map(Mask::named).transpose()?;
     check_boot(&args.guest)?;
     let patience = patience(args.how.time_limit)?;
     let kernel = find_kernel(&args.guest, &patience)?;
-    let (mode, mode_reason) = mode::choose(args.mode.as_deref(), &kernel, &scenarios, &patience)?;
+    let (mode, mode_reason) =
+        mode::choose(args.mode.as_deref(), &kernel, &scenarios, args.witness, &patience)?;
     let asked = run::Asked {
         boot_line: boot_line(&args.guest, &kernel)?,
         kernel,
@@ -215,7 +217,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
     qemu::version(architecture)?;
     let patience = patience(args.how.time_limit)?;
     let kernel = kernel::find(kernel, architecture, &patience, &progress(&args.how.out))?;
-    let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios, &patience)?;
+    let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios, false, &patience)?;
     let asked = run::Asked {
         kernel,
         boot_line: baseline.boot_line.clone(),
