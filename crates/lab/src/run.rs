@@ -89,7 +89,8 @@ pub fn complaint(document: &LabDocument) -> Option<String> {
     let failures = document.failures();
     let (first, more) = failures.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
-    let cure = "see lab.json of the bundle, and run it on another kernel or without that storm";
+    let cure =
+        "see lab.json and kernel-*.log of the bundle, and run it on another kernel or without that storm";
     Some(format!("cannot use what was counted: {first}{more}; {cure}"))
 }
 
@@ -122,6 +123,8 @@ struct Gave {
     storms: Vec<StormDid>,
     load: Option<LoadDid>,
     log: GuestLog,
+    /// Where the kernel complained: its log, and the file for it.
+    complained: Option<(String, String)>,
     witness: Vec<Witness>,
     bundle: Bundle,
 }
@@ -185,7 +188,9 @@ pub fn run(
         witness: Vec::new(),
     };
     let mut bundle: Option<Bundle> = None;
+    let mut complained = Vec::new();
     for result in results {
+        complained.extend(result.complained);
         document.rows.extend(result.rows);
         document.storms.extend(result.storms);
         document.loads.extend(result.load);
@@ -204,6 +209,9 @@ pub fn run(
         .ok_or_else(|| Error::new("run", "the lab", "no scenario was given", "see isolator lab list"))?;
     bundle.lab = Some(document.clone());
     evidence::import::write(&bundle, folder)?;
+    for (file, text) in complained {
+        evidence::writer::replace(&folder.join(file), text.as_bytes())?;
+    }
     document.bundle = folder.display().to_string();
     Ok(document)
 }
@@ -389,7 +397,10 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
     });
     let storms = storms.collect::<Vec<_>>();
     let kernel_log = frame("kernel-log").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let mut log = log::judge(kernel_log.as_deref().unwrap_or(&left.console));
+    let kernel_log = kernel_log.as_deref().unwrap_or(&left.console);
+    let mut log = log::judge(kernel_log);
+    let complained = (log.verdict == LogVerdict::Bad)
+        .then(|| (format!("kernel-{}.log", name.replace(' ', "-")), kernel_log.to_string()));
     log.warnings.iter_mut().for_each(|line| *line = format!("{name}: {line}"));
     let witness = left.frames.iter().filter_map(|(frame, bytes)| {
         let cpu = frame.strip_prefix("witness-")?.parse().ok()?;
@@ -404,7 +415,7 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
         bundle.manifest.notes.retain(|note| note != ENDED_EARLY);
         bundle.manifest.asked.duration_ns = Some(asked.duration.as_nanos() as u64);
     }
-    Ok(Gave { rows, storms, load, log, witness, bundle })
+    Ok(Gave { rows, storms, load, log, complained, witness, bundle })
 }
 
 /// What the load says in a guest's bundle that it did: one that did nothing taints it.
