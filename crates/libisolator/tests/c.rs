@@ -38,7 +38,7 @@ fn the_example_runs_and_no_message_is_lost() {
     let Some(program) = compile(&here("examples/loop.c"), folder.path()) else { return };
     let (output, said) = run(&program, &["200"]);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("200 cycles, the latest "), "{said}");
+    assert!(said.contains("200 cycles, the last due at "), "{said}");
 }
 
 #[test]

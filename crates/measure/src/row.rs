@@ -31,7 +31,7 @@ use crate::steal::Steal;
 use crate::wakeup::{self, Cycles, Timer};
 
 /// How often the control thread looks after the rows.
-const DRAIN_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const DRAIN_EVERY: Duration = Duration::from_millis(250);
 
 /// Time for the threads to reach their first sleep.
 const LEAD_NS: u64 = 20_000_000;
@@ -96,6 +96,14 @@ pub struct Row {
     pub lock_memory: bool,
     /// What each thread has its CPU's isolator defer while it measures.
     pub isolate: Option<Mask>,
+}
+
+/// How soon a glow halves in a row that lasts so long.
+pub(crate) fn half_life_s(duration_ns: u64) -> f64 {
+    match duration_ns {
+        ..ENDLESS_NS => duration_ns as f64 / 1e9 / HALF_LIVES,
+        _ => ENDLESS_HALF_LIFE_S,
+    }
 }
 
 /// How a lane stands, for a live display.
@@ -221,10 +229,7 @@ impl Row {
         bundle: &BundleWriter,
         manifest: &mut Manifest,
     ) -> Result<Vec<Armed>> {
-        let half_life_s = match self.duration_ns {
-            ..ENDLESS_NS => self.duration_ns as f64 / 1e9 / HALF_LIVES,
-            _ => ENDLESS_HALF_LIFE_S,
-        };
+        let half_life_s = half_life_s(self.duration_ns);
         let (mut armed, mut refusal) = (Vec::new(), None);
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
@@ -442,7 +447,7 @@ pub(crate) fn entry_of(lane: &Lane, granted: &Granted) -> RowEntry {
 const LARGEST_DRIFT: f64 = 1e-3;
 
 /// What disturbed one series, as the measuring thread and the kernel saw it.
-fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
+pub(crate) fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
     let taint = |code, reason: String, cure: &str| Taint {
         load: Some(key.load.clone()),
         cpu: Some(key.cpu),

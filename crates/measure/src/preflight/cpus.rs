@@ -14,7 +14,7 @@ const DEEP_IDLE_US: u64 = 10;
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(siblings(machine, request));
-    if request.measures("wakeup") {
+    if request.is_periodic() {
         findings.extend(idle(machine, request));
     }
     findings.extend(governor(machine, request));
