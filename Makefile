@@ -114,10 +114,11 @@ install: | $(SHARE) $(PARTS) ## program, what its lab needs, man pages, completi
 lib: ## libisolator for C: header in crates/libisolator/include, libraries in target/release
 	@tools/bootstrap build
 	cargo build --release --locked --package isolator-c
+	crates/libisolator/link $(TARGET)/release/libisolator.a $(TARGET)/release/libisolator.so
 
 install-lib: lib ## libisolator with its header and pkg-config file
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m 644 crates/libisolator/include/isolator.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 crates/libisolator/include/isolator.h crates/libisolator/include/isolator.hpp $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(TARGET)/release/libisolator.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(TARGET)/release/libisolator.so $(DESTDIR)$(PREFIX)/lib/libisolator.so.0
 	ln -sf libisolator.so.0 $(DESTDIR)$(PREFIX)/lib/libisolator.so
@@ -130,7 +131,7 @@ $(PARTS):
 	@$(MAKE) guest
 
 uninstall: ## what install and install-lib put there
-	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
+	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/include/isolator.hpp $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
 	rm -rf $(LIB)
 	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
 	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library as C programs meet it: linked, run, and asked for what it refuses.
+//! The library as C and C++ programs meet it: linked, run, and asked for what it refuses.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,18 +8,22 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Compiles a C program against the static library, which lies beside the tests; `None` where there is no compiler.
+/// Compiles a program in C or C++ against the static library, which lies beside the tests; `None` where there is no compiler.
 fn compile(source: &Path, folder: &Path) -> Option<PathBuf> {
     let (program, libraries) = (folder.join("program"), std::env::current_exe().unwrap());
     let library = libraries.parent().unwrap().join("libisolator.a");
-    let output = Command::new("cc")
-        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I"])
+    let cpp = source.extension().is_some_and(|extension| extension == "cpp");
+    let (compiler, dialect) =
+        if cpp { ("c++", ["-std=c++17", "-pedantic"]) } else { ("cc", ["-std=c11", "-D_GNU_SOURCE"]) };
+    let output = Command::new(compiler)
+        .args(dialect)
+        .args(["-Wall", "-Wextra", "-Werror", "-I"])
         .arg(here("include"))
         .args([source, &library])
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program)
         .output()
-        .map_err(|error| println!("skipped: no cc here: {error}"))
+        .map_err(|error| println!("skipped: no {compiler} here: {error}"))
         .ok()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(program)
@@ -65,4 +69,33 @@ fn what_cannot_be_is_refused_with_a_number_and_a_line() {
     let (output, said) = run(&program, &[]);
     assert!(output.status.success(), "{said}");
     assert_eq!(said, "");
+}
+
+#[test]
+fn the_update_loop_in_cpp_reaches_its_position() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("examples/update.cpp"), folder.path()) else { return };
+    let (output, said) = run(&program, &["2000"]);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("at 1\n"), "{said}");
+}
+
+#[test]
+fn each_cpp_guard_holds_and_lets_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("tests/guards.cpp"), folder.path()) else { return };
+    let (output, said) = run(&program, &[]);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said, "");
+}
+
+#[test]
+fn a_loop_takes_no_page_fault_after_its_set_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("tests/faults.c"), folder.path()) else { return };
+    let (output, said) = run(&program, &[]);
+    match output.status.code() {
+        Some(77) => println!("skipped: {said}"),
+        status => assert_eq!((status, said.as_str()), (Some(0), "0 page faults\n")),
+    }
 }
