@@ -1,32 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The library as C and C++ programs meet it: linked, run, and asked for what it refuses.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+use common::{archive, here, output};
 
-/// Compiles a program in C or C++ against the static library, which lies beside the tests; `None` where there is no compiler.
+/// Compiles a program in C or C++ against the static library; `None` where there is no compiler.
 fn compile(source: &Path, folder: &Path) -> Option<PathBuf> {
-    let (program, libraries) = (folder.join("program"), std::env::current_exe().unwrap());
-    let library = libraries.parent().unwrap().join("libisolator.a");
+    let program = folder.join("program");
     let cpp = source.extension().is_some_and(|extension| extension == "cpp");
     let (compiler, dialect) =
         if cpp { ("c++", ["-std=c++17", "-pedantic"]) } else { ("cc", ["-std=c11", "-D_GNU_SOURCE"]) };
-    let output = Command::new(compiler)
-        .args(dialect)
-        .args(["-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(here("include"))
-        .args([source, &library])
-        .args(["-lpthread", "-ldl", "-lm", "-o"])
-        .arg(&program)
-        .output()
-        .map_err(|error| println!("skipped: no {compiler} here: {error}"))
-        .ok()?;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(program)
+    let mut compile = Command::new(compiler);
+    compile.args(dialect).args(["-Wall", "-Wextra", "-Werror", "-I"]).arg(here("include"));
+    compile.args([source, &archive()]).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+    output(&mut compile).map(|_| program)
 }
 
 fn run(program: &Path, args: &[&str]) -> (Output, String) {

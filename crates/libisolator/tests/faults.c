@@ -2,6 +2,7 @@
 /* A loop that calls everything a loop may call, and its page faults after the set-up; 77 where memory cannot be locked. */
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 #include <sys/resource.h>
 
 #include <isolator.h>
@@ -26,6 +27,7 @@ int main(void)
 	struct isolator_monitor *monitor;
 	struct isolator_sender *sender;
 	struct isolator_ring *ring;
+	struct timespec now;
 	uint64_t sum = 0;
 	long before;
 	int result;
@@ -47,6 +49,7 @@ int main(void)
 		if (isolator_post(sender, message, sizeof(message)) || isolator_poll(receiver, 9, each, &sum) != 1)
 			return puts("a message was lost"), 1;
 		isolator_monitor_mark(monitor);
+		clock_gettime(CLOCK_MONOTONIC, &now);
 		isolator_pending(NULL);
 		isolator_monitor_end(monitor);
 	}

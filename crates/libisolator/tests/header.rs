@@ -2,14 +2,12 @@
 //! The interface: the header is what the sources say, and one that compilers take; the shared library shows what the header names and
 //! nothing else. `UPDATE=1 cargo test -p isolator-c --test header` writes header and symbol map anew: what the change of an ABI shows in.
 
+mod common;
+
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+use common::{here, output, shared};
 
 /// Compares a committed file with what it should be, or writes it.
 #[track_caller]
@@ -60,24 +58,8 @@ fn the_symbol_map_names_its_functions() {
 #[test]
 fn the_shared_library_shows_its_functions_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    let (tests, library) = (std::env::current_exe().unwrap(), folder.path().join("libisolator.so.0"));
-    let output = |program: &str, args: &[&OsStr]| {
-        let output = match Command::new(program).args(args).output() {
-            Ok(output) => output,
-            Err(error) => {
-                println!("skipped: no {program} here: {error}");
-                return None;
-            }
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Some(String::from_utf8(output.stdout).unwrap())
-    };
-    let archive = tests.with_file_name("libisolator.a");
-    let link = here("link");
-    if output(link.to_str().unwrap(), &[archive.as_os_str(), library.as_os_str()]).is_none() {
-        return;
-    }
-    let Some(shown) = output("readelf", &["--dyn-syms".as_ref(), "-dW".as_ref(), library.as_os_str()]) else {
+    let Some(library) = shared(folder.path()) else { return };
+    let Some(shown) = output(Command::new("readelf").args(["--dyn-syms", "-dW"]).arg(library)) else {
         return;
     };
     assert!(shown.contains("Library soname: [libisolator.so.0]"), "{shown}");
@@ -104,18 +86,8 @@ fn compilers_take_it_without_a_warning() {
             "#include <isolator.h>\nint main(void) { return isolator_version() == 0; }\n",
         )
         .unwrap();
-        let compile = Command::new(compiler)
-            .args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"])
-            .arg(here("include"))
-            .arg(&source)
-            .output();
-        let output = match compile {
-            Ok(output) => output,
-            Err(error) => {
-                println!("skipped: no {compiler} here: {error}");
-                continue;
-            }
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut compile = Command::new(compiler);
+        compile.args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"]);
+        output(compile.arg(here("include")).arg(&source));
     }
 }
