@@ -3,22 +3,10 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{archive, here, output};
-
-/// Compiles a program in C or C++ against the static library; `None` where there is no compiler.
-fn compile(source: &Path, folder: &Path) -> Option<PathBuf> {
-    let program = folder.join("program");
-    let cpp = source.extension().is_some_and(|extension| extension == "cpp");
-    let (compiler, dialect) =
-        if cpp { ("c++", ["-std=c++17", "-pedantic"]) } else { ("cc", ["-std=c11", "-D_GNU_SOURCE"]) };
-    let mut compile = Command::new(compiler);
-    compile.args(dialect).args(["-Wall", "-Wextra", "-Werror", "-I"]).arg(here("include"));
-    compile.args([source, &archive()]).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
-    output(&mut compile).map(|_| program)
-}
+use common::{compile, here};
 
 fn run(program: &Path, args: &[&str]) -> (Output, String) {
     let output = Command::new(program).args(args).output().unwrap();

@@ -44,3 +44,15 @@ pub fn shared(folder: &Path) -> Option<PathBuf> {
     let library = folder.join("libisolator.so.0");
     output(Command::new(here("link")).arg(archive()).arg(&library)).map(|_| library)
 }
+
+/// Compiles a program in C or C++ against the static library; `None` where there is no compiler.
+pub fn compile(source: &Path, folder: &Path) -> Option<PathBuf> {
+    let program = folder.join("program");
+    let cpp = source.extension().is_some_and(|extension| extension == "cpp");
+    let (compiler, dialect) =
+        if cpp { ("c++", ["-std=c++17", "-pedantic"]) } else { ("cc", ["-std=c11", "-D_GNU_SOURCE"]) };
+    let mut compile = Command::new(compiler);
+    compile.args(dialect).args(["-Wall", "-Wextra", "-Werror", "-I"]).arg(here("include"));
+    compile.args([source, &archive()]).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+    output(&mut compile).map(|_| program)
+}
