@@ -15,6 +15,7 @@ mod clock;
 mod error;
 mod message;
 mod monitor;
+mod preload;
 mod session;
 mod setup;
 

@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{compile, here};
+use common::{compile, here, shared};
 
 fn run(program: &Path, args: &[&str]) -> (Output, String) {
     let output = Command::new(program).args(args).output().unwrap();
@@ -76,5 +76,29 @@ fn a_loop_takes_no_page_fault_after_its_set_up() {
     match output.status.code() {
         Some(77) => println!("skipped: {said}"),
         status => assert_eq!((status, said.as_str()), (Some(0), "0 page faults\n")),
+    }
+}
+
+#[test]
+fn a_preloaded_session_that_is_refused_ends_the_program_and_without_the_variable_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = shared(folder.path()) else { return };
+    let shell = |names: Option<&str>, script: &str| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", script])
+            .env("LD_PRELOAD", &library)
+            .envs(names.map(|names| ("ISOLATOR_SESSION", names)));
+        let output = shell.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(shell(None, "exit 7"), (Some(7), String::new()));
+    let (status, said) = shell(Some("everything"), "exit 7");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.starts_with("isolator: cannot isolate with 'everything'"), "{said}");
+    if !Path::new("/dev/isolator").exists() {
+        let (status, said) = shell(Some("default"), "exit 7");
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("boot a kernel with the isolator"), "{said}");
     }
 }
