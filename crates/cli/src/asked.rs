@@ -111,7 +111,7 @@ pub fn lanes(
     machine: &Snapshot,
 ) -> std::result::Result<Vec<Lane>, Box<dyn std::error::Error>> {
     let mut periods = match probe {
-        "wakeup" | LOOP => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
+        "wakeup" | "toggle" | LOOP => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
         _ => vec![None],
     };
     periods.sort_unstable();

@@ -247,6 +247,7 @@ impl Session<'_> {
                 return Ok(());
             }
             ("wakeup", _) => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
+            ("toggle", _) => Probe::Toggle { clock: Calibration::measure(Duration::from_millis(50))? },
             ("spin", _) => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
             _ => {
                 let (live, last) = (&mut self.live, &mut self.last);

@@ -77,7 +77,7 @@ pub const ENDED_EARLY: &str = "the run was ended before its time";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asked {
-    /// Probes: `wakeup`, `spin`, `hardware`; or `loop`, a program's own.
+    /// Probes: `wakeup`, `spin`, `toggle`, `hardware`; or `loop`, a program's own.
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
@@ -133,7 +133,7 @@ impl RowKey {
     /// interruptions, whose number says nothing of how often something was due.
     pub fn is_cyclic(&self) -> bool {
         let probe = self.probe.as_str();
-        matches!(probe, "wakeup" | "loop" | "execution")
+        matches!(probe, "wakeup" | "toggle" | "loop" | "execution")
             || probe.starts_with("timerlat-")
             || probe.starts_with("mark-")
     }

@@ -130,12 +130,17 @@ impl Request<'_> {
 
     /// Whether what it measures has a period.
     fn is_periodic(&self) -> bool {
-        self.measures("wakeup") || self.measures(LOOP)
+        self.measures("wakeup") || self.measures("toggle") || self.measures(LOOP)
+    }
+
+    /// Whether a measuring thread never leaves its CPU by itself.
+    fn never_sleeps(&self) -> bool {
+        self.measures("spin") || self.measures("toggle")
     }
 
     /// The hardware probe is a tracer of the kernel, a loop is another program's; only the others are threads of ours.
     fn measures_with_threads(&self) -> bool {
-        self.measures("wakeup") || self.measures("spin")
+        self.measures("wakeup") || self.never_sleeps()
     }
 
     fn policy(&self) -> &str {
@@ -152,9 +157,9 @@ impl Request<'_> {
         matches!(self.policy(), "other" | "batch" | "idle")
     }
 
-    /// For what takes the CPU from a thread that never sleeps: the spin probe, not a wakeup every period.
+    /// For what takes the CPU from a thread that never sleeps: the spin and toggle probes, not a wakeup every period.
     fn taint_where_spinning(&self) -> Effect {
-        if self.measures("spin") { Effect::Taint } else { Effect::Note }
+        if self.never_sleeps() { Effect::Taint } else { Effect::Note }
     }
 }
 

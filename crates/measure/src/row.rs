@@ -28,6 +28,7 @@ use crate::recorder::Recorder;
 use crate::samples::Samples;
 use crate::spin::{self, ShortGaps, Spell};
 use crate::steal::Steal;
+use crate::toggle::{self, Channel};
 use crate::wakeup::{self, Cycles, Timer};
 
 /// How often the control thread looks after the rows.
@@ -46,7 +47,7 @@ pub const ENDLESS_NS: u64 = u64::MAX / 4;
 const ENDLESS_HALF_LIFE_S: f64 = 60.0;
 
 /// The probes by name: those of [`Probe`] and [`crate::hardware`].
-pub const PROBES: [&str; 3] = ["wakeup", "spin", "hardware"];
+pub const PROBES: [&str; 4] = ["wakeup", "spin", "toggle", "hardware"];
 
 /// What the threads of a row do.
 #[derive(Debug, Clone)]
@@ -58,6 +59,11 @@ pub enum Probe {
     },
     /// Read the processor's counter without pause.
     Spin {
+        /// The counter's rate.
+        clock: Calibration,
+    },
+    /// Store to a channel each period, by the processor's counter.
+    Toggle {
         /// The counter's rate.
         clock: Calibration,
     },
@@ -218,7 +224,7 @@ impl Row {
     fn clock(&self) -> Option<Calibration> {
         match &self.probe {
             Probe::Wakeup { .. } => None,
-            Probe::Spin { clock } => Some(*clock),
+            Probe::Spin { clock } | Probe::Toggle { clock } => Some(*clock),
         }
     }
 
@@ -234,7 +240,7 @@ impl Row {
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
             let (pen, drain) = match &self.probe {
-                Probe::Wakeup { .. } => {
+                Probe::Wakeup { .. } | Probe::Toggle { .. } => {
                     let (samples, drain) = Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s)?;
                     (Pen::Wakeups(samples), drain)
                 }
@@ -382,7 +388,12 @@ impl Body {
             Pen::Wakeups(mut samples) => {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-                wakeup::run(&cycles, &timer, &mut samples, stop);
+                match &self.row.probe {
+                    Probe::Toggle { clock } => {
+                        toggle::run(&cycles, clock, &Channel::default(), &mut samples, stop)
+                    }
+                    _ => wakeup::run(&cycles, &timer, &mut samples, stop),
+                }
                 let isolation = isolation();
                 Ended { page_faults: thread::page_faults() - before, drift: None, isolation }
             }
@@ -407,7 +418,7 @@ impl Body {
         };
         let timer = match &self.row.probe {
             Probe::Wakeup { timer } => Timer::named(timer)?,
-            Probe::Spin { .. } => Timer::Nanosleep,
+            Probe::Spin { .. } | Probe::Toggle { .. } => Timer::Nanosleep,
         };
         let granted = setup.apply()?;
         // Last: the kernel looks at affinity, policy and memory.

@@ -72,7 +72,10 @@ fn lengths(request: &Request) -> Vec<Finding> {
     if asked.loops == Some(0) {
         findings.push(refuse("loops", "0 loops measure nothing".into(), "give --loops such as 100000"));
     }
-    let others = asked.probes.iter().find(|probe| *probe != "wakeup" && PROBES.contains(&probe.as_str()));
+    let others = asked
+        .probes
+        .iter()
+        .find(|probe| !["wakeup", "toggle"].contains(&probe.as_str()) && PROBES.contains(&probe.as_str()));
     if let (Some(_), None, Some(probe)) = (asked.loops, asked.duration_ns, others) {
         let reason = format!("the {probe} probe has no cycles, so --loops does not end it");
         findings.push(refuse("loops", reason, "give --duration as well"));
@@ -209,14 +212,9 @@ fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 /// What the deadline policy does to a probe: its thread has a budget, and often more CPUs than the measured one.
 fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if request.measures("spin") {
+    if request.never_sleeps() {
         let reason = "SCHED_DEADLINE stops a thread that never sleeps as soon as its runtime is used up";
-        findings.push(Finding::new(
-            Taint,
-            taint::DEADLINE_RUNTIME,
-            reason,
-            "measure spin with --policy fifo",
-        ));
+        findings.push(Finding::new(Taint, taint::DEADLINE_RUNTIME, reason, "measure with --policy fifo"));
     }
     let roaming = on_measured(machine, request, |cpu| {
         Some(machine.deadline_cpus(cpu.id)).filter(|allowed| *allowed != CpuSet::from_iter([cpu.id]))
