@@ -17,6 +17,8 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 BIN := $(DESTDIR)$(PREFIX)/bin
 LIB := $(DESTDIR)$(PREFIX)/lib/isolator
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+PYTHON := $(DESTDIR)$(PREFIX)/lib/python3/dist-packages
+MAN3 := $(DESTDIR)$(PREFIX)/share/man/man3
 BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -114,10 +116,13 @@ install: | $(SHARE) $(PARTS) ## program, what its lab needs, man pages, completi
 lib: ## libisolator for C: header in crates/libisolator/include, libraries in target/release
 	@tools/bootstrap build
 	cargo build --release --locked --package isolator-c
+	crates/libisolator/link $(TARGET)/release/libisolator.a $(TARGET)/release/libisolator.so
 
-install-lib: lib ## libisolator with its header and pkg-config file
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m 644 crates/libisolator/include/isolator.h $(DESTDIR)$(PREFIX)/include
+install-lib: lib | $(SHARE) ## libisolator with its headers, pkg-config file, man pages and Python module
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(MAN3) $(PYTHON)
+	install -m 644 $(SHARE)/man/isolator_*.3 $(MAN3)
+	install -m 644 crates/libisolator/include/isolator.h crates/libisolator/include/isolator.hpp $(DESTDIR)$(PREFIX)/include
+	install -m 644 crates/libisolator/python/isolator.py $(PYTHON)
 	install -m 644 $(TARGET)/release/libisolator.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(TARGET)/release/libisolator.so $(DESTDIR)$(PREFIX)/lib/libisolator.so.0
 	ln -sf libisolator.so.0 $(DESTDIR)$(PREFIX)/lib/libisolator.so
@@ -130,8 +135,9 @@ $(PARTS):
 	@$(MAKE) guest
 
 uninstall: ## what install and install-lib put there
-	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
+	rm -f $(DESTDIR)$(PREFIX)/include/isolator.h $(DESTDIR)$(PREFIX)/include/isolator.hpp $(DESTDIR)$(PREFIX)/lib/libisolator.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
 	rm -rf $(LIB)
+	rm -f $(MAN3)/isolator_*.3 $(PYTHON)/isolator.py
 	rm -f $(BIN)/isolator $(MAN)/isolator.1 $(MAN)/isolator-*.1
 	rm -f $(BASH)/isolator $(ZSH)/_isolator $(FISH)/isolator.fish
 

@@ -20,6 +20,7 @@ mod kernel;
 mod lab;
 mod load;
 mod measure;
+mod monitor;
 mod prove;
 mod report;
 mod run;
@@ -40,6 +41,7 @@ pub use self::lab::{
 };
 pub use self::load::LoadArgs;
 pub use self::measure::MeasureArgs;
+pub use self::monitor::MonitorArgs;
 pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;
@@ -82,6 +84,9 @@ pub enum Verb {
     /// Runs one probe with a live line, and writes the same evidence
     #[command(after_help = measure::HELP)]
     Measure(MeasureArgs),
+    /// How late a program's own loop wakes and how long it takes, by what the program records; the same evidence
+    #[command(after_help = monitor::HELP)]
+    Monitor(MonitorArgs),
     /// Runs loads alone, or lists them
     #[command(after_help = load::HELP)]
     Load(LoadArgs),

@@ -10,6 +10,7 @@ use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{Error, Result};
 use machine::{CpuSet, Snapshot};
 use measure::control;
+use measure::monitor::LOOP;
 use measure::row::Lane;
 use rt::Policy;
 use serde::Deserialize;
@@ -110,7 +111,7 @@ pub fn lanes(
     machine: &Snapshot,
 ) -> std::result::Result<Vec<Lane>, Box<dyn std::error::Error>> {
     let mut periods = match probe {
-        "wakeup" => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
+        "wakeup" | "toggle" | LOOP => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
         _ => vec![None],
     };
     periods.sort_unstable();

@@ -8,6 +8,7 @@ use evidence::cause::{Causes, Choice};
 use evidence::manifest::{Asked, Spike};
 use machine::{CpuSet, Snapshot};
 use measure::explain::Explain;
+use measure::monitor::LOOP;
 use measure::suspects::Suspects;
 
 /// The collector of a run, or none.
@@ -34,7 +35,7 @@ impl Explainer {
         if choice == Choice::Off {
             return Ok(Explainer::default());
         }
-        let busy = !asked.probes.iter().any(|probe| probe == "wakeup");
+        let busy = !asked.probes.iter().any(|probe| probe == "wakeup" || probe == LOOP);
         let cpus = asked.cpus.clone();
         let (source, because) =
             match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), busy }, machine)? {

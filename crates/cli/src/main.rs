@@ -66,6 +66,7 @@ fn run(verb: Verb) -> Outcome {
     match verb {
         Verb::Prove(args) => verbs::prove::run(args),
         Verb::Measure(args) => verbs::measure::run(args),
+        Verb::Monitor(args) => verbs::monitor::run(&args),
         Verb::Load(args) => verbs::load::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Why(args) => verbs::why::run(&args),

@@ -12,6 +12,7 @@ use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, Verdict, limit, taint};
 use load::{Load, Placement, Running};
 use machine::Snapshot;
+use measure::monitor::{Attached, LOOP};
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
 use measure::{control, hardware};
@@ -42,17 +43,22 @@ struct Session<'a> {
     live: Live,
     last: Option<Progress>,
     explainer: Explainer,
+    attached: Option<Attached>,
 }
 
-/// Measures what is asked into a new bundle in `folder`, and reads it back. An error before the first row leaves
+/// Measures what is asked, the loop `attached` where that is the probe, into a new bundle in `folder`, and reads it back. An error before the first row leaves
 /// nothing behind.
 pub fn run(
     asked: &Asked,
     machine: Snapshot,
+    attached: Option<Attached>,
     folder: &Path,
     live: Live,
     announce: &dyn Fn(&str),
 ) -> Result<Bundle> {
+    if attached.is_none() && asked.probes.iter().any(|probe| probe == LOOP) {
+        return Err("cannot measure a loop: no program was named that has one; use isolator monitor".into());
+    }
     let loads = loads(asked)?;
     let findings = look(asked, &machine)?;
     control::stay_on(&asked.house_keeping)?;
@@ -78,7 +84,7 @@ pub fn run(
     manifest.causes = explainer.told();
     let bundle = BundleWriter::create(folder, &manifest)?;
     let mut session =
-        Session { asked, machine: &machine, manifest, bundle, stop, live, last: None, explainer };
+        Session { asked, machine: &machine, manifest, bundle, stop, live, last: None, explainer, attached };
     let outcome = loads.iter().try_for_each(|load| session.under(load));
     drop(dma_latency);
     session.live.ended(session.last.as_ref());
@@ -218,9 +224,31 @@ impl Session<'_> {
         let lanes = asked::lanes(self.asked, probe, load, self.machine)?;
         let duration_ns = self.asked.duration_ns.unwrap_or(ENDLESS_NS);
         let first = self.manifest.rows.len();
-        let kind = match probe {
-            "wakeup" => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
-            "spin" => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
+        let kind = match (probe, &mut self.attached) {
+            (LOOP, Some(attached)) => {
+                let (live, last, explainer) = (&mut self.live, &mut self.last, &mut self.explainer);
+                let loops = self.asked.loops.unwrap_or(u64::MAX);
+                let mut observe = |progress: &Progress| {
+                    live.progress(progress);
+                    *last = Some(progress.clone());
+                };
+                let (bundle, manifest) = (&mut self.bundle, &mut self.manifest);
+                attached.measure(
+                    &lanes[0],
+                    duration_ns,
+                    loops,
+                    bundle,
+                    manifest,
+                    &self.stop,
+                    explainer,
+                    &mut observe,
+                )?;
+                self.live.row_ended(&figures(&self.manifest, first, self.last.as_ref()));
+                return Ok(());
+            }
+            ("wakeup", _) => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
+            ("toggle", _) => Probe::Toggle { clock: Calibration::measure(Duration::from_millis(50))? },
+            ("spin", _) => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
             _ => {
                 let (live, last) = (&mut self.live, &mut self.last);
                 let measured = hardware::measure(

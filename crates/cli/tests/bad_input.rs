@@ -21,7 +21,7 @@ fn a_command_line_that_cannot_be_read_is_refused() {
     refuses(&[
         (
             "proof",
-            "there is no verb 'proof'; choose from prove, measure, load, report, why, watch, compare, import, export, lab, kernel, run, doctor, task, tune; see isolator --help",
+            "there is no verb 'proof'; choose from prove, measure, monitor, load, report, why, watch, compare, import, export, lab, kernel, run, doctor, task, tune; see isolator --help",
         ),
         ("prove --foo", "isolator prove takes no '--foo'; see isolator prove --help"),
         (
@@ -62,9 +62,9 @@ fn a_run_of_which_too_little_is_known_is_refused() {
     refuses(&[
         ("prove --loads idle,cpuu", &load),
         ("load cpuu", &load),
-        ("prove --probe foo", "there is no probe 'foo'; choose from wakeup, spin, hardware"),
-        ("prove --probe wakeup,foo", "there is no probe 'foo'; choose from wakeup, spin, hardware"),
-        ("measure foo", "there is no probe 'foo'; choose from wakeup, spin, hardware"),
+        ("prove --probe foo", "there is no probe 'foo'; choose from wakeup, spin, toggle, hardware"),
+        ("prove --probe wakeup,foo", "there is no probe 'foo'; choose from wakeup, spin, toggle, hardware"),
+        ("measure foo", "there is no probe 'foo'; choose from wakeup, spin, toggle, hardware"),
         (
             "prove --policy fif",
             "there is no policy 'fif'; choose from fifo, rr, deadline, other, batch, idle",

@@ -112,3 +112,26 @@ fn each_step_is_said_where_that_is_asked() {
         [format!("isolator: runs on cpus {cpus}"), "isolator: runs with SCHED_OTHER".to_string()]
     );
 }
+
+#[test]
+fn a_session_that_cannot_be_is_refused_before_the_command_runs() {
+    let refused = |isolate: &str, command: &str| {
+        run(&["--isolate=".to_string() + isolate, "--".into(), command.into()].each_ref().map(String::as_str))
+            .line()
+    };
+    let unknown = refused("everything", "true");
+    assert!(unknown.contains("choose from default, clock, resched, ipi, ktlb, exclusive"), "{unknown}");
+    let absent = refused("default", "no-such-program");
+    assert_eq!(
+        absent,
+        "cannot isolate no-such-program: no such file or directory; check the command after --"
+    );
+    let known = [
+        "libisolator.so is not beside this one; make lib, or make install-lib",
+        "boot a kernel with the isolator",
+    ];
+    if !std::path::Path::new("/dev/isolator").exists() {
+        let nothing = refused("default", "true");
+        assert!(known.iter().any(|known| nothing.contains(known)), "{nothing}");
+    }
+}

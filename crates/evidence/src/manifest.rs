@@ -77,7 +77,7 @@ pub const ENDED_EARLY: &str = "the run was ended before its time";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asked {
-    /// Probes: `wakeup`, `spin`, `hardware`.
+    /// Probes: `wakeup`, `spin`, `toggle`, `hardware`; or `loop`, a program's own.
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
@@ -132,7 +132,10 @@ impl RowKey {
     /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps and
     /// interruptions, whose number says nothing of how often something was due.
     pub fn is_cyclic(&self) -> bool {
-        self.probe == "wakeup" || self.probe.starts_with("timerlat-")
+        let probe = self.probe.as_str();
+        matches!(probe, "wakeup" | "toggle" | "loop" | "execution")
+            || probe.starts_with("timerlat-")
+            || probe.starts_with("mark-")
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libisolator: real-time set-up, isolation, messages and clock for control programs.
+ * libisolator: real-time set-up, isolation, messages, a monitor and clock for control programs.
  *
  * Functions give 0 or a positive result, or a negative errno; what failed, why and what to do
  * says isolator_last_error(). Handles belong to the caller: each is made by one function and
@@ -48,6 +48,16 @@ enum isolator_policy {
 };
 
 /*
+ What records a loop. One thread at a time.
+ */
+struct isolator_monitor;
+
+/*
+ What reads the loop of another program. One thread at a time.
+ */
+struct isolator_reader;
+
+/*
  The end of a ring that takes. One thread at a time.
  */
 struct isolator_receiver;
@@ -84,6 +94,32 @@ struct isolator_clock {
    Nanoseconds are ticks * multiplier / 2^32.
    */
   uint64_t multiplier;
+};
+
+/*
+ A cycle of a loop. Times are nanoseconds of CLOCK_MONOTONIC.
+ */
+struct isolator_cycle {
+  /*
+   Its number; the loop's first is 1.
+   */
+  uint64_t number;
+  /*
+   When it was due.
+   */
+  uint64_t due_ns;
+  /*
+   When it began: wakeup latency is the difference.
+   */
+  uint64_t began_ns;
+  /*
+   When its work was done: execution time is the difference.
+   */
+  uint64_t ended_ns;
+  /*
+   When it came by its marks; 0: it did not.
+   */
+  uint64_t marks_ns[3];
 };
 
 /*
@@ -350,6 +386,117 @@ int isolator_sender_lives(const struct isolator_receiver *receiver);
  `receiver` is open, and is no more afterwards. NULL is allowed.
  */
 void isolator_receiver_close(struct isolator_receiver *receiver);
+
+/*
+ Makes a monitor of the loop called `name` (1 to 32 letters, digits, '-', '_' and '.') that comes every `period_ns` (1 us to 1 h).
+ Whoever may look into this process reads it: `isolator monitor PID` makes evidence of it, isolator_reader_attach() hands it over.
+
+ # Safety
+ `name` is a string; `monitor` points to a pointer that can be written; after 0 it is to be given to isolator_monitor_close().
+ */
+int isolator_monitor_create(const char *name,
+                            uint64_t period_ns,
+                            struct isolator_monitor **monitor);
+
+/*
+ A cycle begins that was due at `due_ns` of CLOCK_MONOTONIC; a loop that does not know gives 0, and the cycle counts as due one period
+ after the one before began. Never waits; no system call, but for one in the first cycle, which asks whose loop it is.
+
+ # Safety
+ `monitor` is one that was made and not closed, and no other thread uses it.
+ */
+void isolator_monitor_begin(struct isolator_monitor *monitor,
+                            uint64_t due_ns);
+
+/*
+ A point within the cycle, the next of three; further ones are not recorded. Never waits, no system call.
+
+ # Safety
+ As isolator_monitor_begin().
+ */
+void isolator_monitor_mark(struct isolator_monitor *monitor);
+
+/*
+ The cycle's work is done. Never waits, no system call: where nobody reads the cycle is dropped, and a reader that comes later says
+ how many were. A cycle that never ends counts as lost, an end without a begin not at all.
+
+ # Safety
+ As isolator_monitor_begin().
+ */
+void isolator_monitor_end(struct isolator_monitor *monitor);
+
+/*
+ The descriptor of the monitor's memory, to be passed to a reader that may not look into this process (SCM_RIGHTS); it stays the
+ monitor's.
+
+ # Safety
+ As isolator_monitor_begin().
+ */
+int isolator_monitor_fd(const struct isolator_monitor *monitor);
+
+/*
+ Closes the monitor.
+
+ # Safety
+ `monitor` is one that was made, and is no more afterwards. NULL is allowed.
+ */
+void isolator_monitor_close(struct isolator_monitor *monitor);
+
+/*
+ Attaches to the loop `name` of a process; NULL where it has but one. What came until now is thrown away. -ENOENT: there is no such
+ loop; -EBUSY: some process reads it already.
+
+ # Safety
+ `name` is a string or NULL; `reader` points to a pointer that can be written; after 0 it is to be given to isolator_reader_close().
+ */
+int isolator_reader_attach(uint32_t process,
+                           const char *name,
+                           struct isolator_reader **reader);
+
+/*
+ As isolator_reader_attach(), by a descriptor that isolator_monitor_fd() gave, here or in another process; it stays the caller's.
+
+ # Safety
+ As isolator_reader_attach(); `fd` is open during the call.
+ */
+int isolator_reader_attach_fd(int fd,
+                              struct isolator_reader **reader);
+
+/*
+ Calls `each` with the cycles that have come; gives how many. Never waits. -EPIPE: the loop has ended, and all has been read; -EPROTO:
+ its program wrote nonsense.
+
+ # Safety
+ `reader` is attached and no other thread uses it; `each` is a function, takes `data`, and does not close the reader.
+ */
+int isolator_reader_poll(struct isolator_reader *reader,
+                         void (*each)(const struct isolator_cycle *cycle, void *data),
+                         void *data);
+
+/*
+ Cycles that were lost since the reader was attached: those that never ended, and those that found no room since nobody read for
+ some seconds.
+
+ # Safety
+ As isolator_reader_poll().
+ */
+uint64_t isolator_reader_lost(const struct isolator_reader *reader);
+
+/*
+ The period that the loop was made with.
+
+ # Safety
+ As isolator_reader_poll().
+ */
+uint64_t isolator_reader_period_ns(const struct isolator_reader *reader);
+
+/*
+ Closes the reader; the loop goes on, and another may read it.
+
+ # Safety
+ `reader` is one that was attached, and is no more afterwards. NULL is allowed.
+ */
+void isolator_reader_close(struct isolator_reader *reader);
 
 /*
  Isolates the CPU that the calling thread is pinned to, for this thread.

@@ -14,11 +14,14 @@
 mod clock;
 mod error;
 mod message;
+mod monitor;
+mod preload;
 mod session;
 mod setup;
 
 pub use clock::*;
 pub use error::*;
 pub use message::*;
+pub use monitor::*;
 pub use session::*;
 pub use setup::*;

@@ -22,6 +22,12 @@ static void expect(int line, int got, int expected, const char *text)
 
 #define EXPECT(call, expected, text) expect(__LINE__, call, expected, text)
 
+static void cycle(const struct isolator_cycle *cycle, void *data)
+{
+	(void)cycle;
+	(void)data;
+}
+
 int main(void)
 {
 	static const uint64_t word;
@@ -29,6 +35,8 @@ int main(void)
 	struct isolator_session *session;
 	struct isolator_sender *sender, *another;
 	struct isolator_receiver *receiver;
+	struct isolator_monitor *monitor, *other;
+	struct isolator_reader *reader, *another_reader;
 	struct isolator_ring *ring;
 	struct isolator_rt *done;
 	char message[64] = "";
@@ -76,6 +84,34 @@ int main(void)
 	EXPECT(isolator_rt_setup(&config, &done), 0, NULL);
 	EXPECT(isolator_rt_undo(done), 0, NULL);
 	EXPECT(isolator_rt_undo(NULL), -EINVAL, "a pointer is NULL");
+
+	EXPECT(isolator_monitor_create("a b", 1000000, &monitor), -EINVAL, "give 1 to 32 letters, digits, '-', '_' and '.'");
+	EXPECT(isolator_monitor_create(NULL, 1000000, &monitor), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_monitor_create("a", 999, &monitor), -EINVAL, "give one from 1 us to 1 h");
+	EXPECT(isolator_monitor_fd(NULL), -EINVAL, NULL);
+	isolator_monitor_begin(NULL, 0);
+	isolator_monitor_mark(NULL);
+	isolator_monitor_end(NULL);
+	EXPECT(isolator_reader_attach(getpid(), NULL, &reader), -ENOENT, "it has no monitored loop; have it link libisolator");
+	EXPECT(isolator_reader_attach(getpid(), NULL, NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_reader_attach_fd(file, &reader), -EINVAL, "it is not sealed memory");
+	EXPECT(isolator_reader_attach_fd(-1, &reader), -EINVAL, "cannot read a loop");
+	EXPECT(isolator_monitor_create("a", 1000000, &monitor), 0, NULL);
+	EXPECT(isolator_monitor_create("b", 1000000, &other), 0, NULL);
+	EXPECT(isolator_reader_attach(getpid(), NULL, &reader), -EINVAL, "it has several such loops; name one of a, b");
+	EXPECT(isolator_reader_attach(getpid(), "c", &reader), -ENOENT, "it has no loop 'c'; name one of a, b");
+	EXPECT(isolator_reader_attach(getpid(), "b", &reader), 0, NULL);
+	EXPECT(isolator_reader_attach_fd(isolator_monitor_fd(other), &another_reader), -EBUSY, "some process reads it already");
+	EXPECT(isolator_reader_poll(reader, NULL, NULL), -EINVAL, "a pointer is NULL");
+	isolator_monitor_end(other);
+	EXPECT(isolator_reader_poll(reader, cycle, NULL), 0, NULL);
+	isolator_monitor_begin(other, UINT64_MAX);
+	isolator_monitor_end(other);
+	EXPECT(isolator_reader_poll(reader, cycle, NULL), -EPROTO, "give begin the time of CLOCK_MONOTONIC");
+	isolator_monitor_close(other);
+	EXPECT(isolator_reader_poll(reader, cycle, NULL), -EPIPE, "it has ended");
+	isolator_reader_close(reader);
+	isolator_monitor_close(monitor);
 
 	EXPECT(isolator_clock_calibrate(NULL), -EINVAL, "a pointer is NULL");
 	EXPECT(isolator_start(0, NULL), -EINVAL, "a pointer is NULL");

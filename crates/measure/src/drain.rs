@@ -47,6 +47,8 @@ enum Source {
     Wakeups { arrivals: Arrivals, recorder: Recorder, ran_ns: Option<u64> },
     /// The spin loop records long gaps itself; short ones are counted by ticks.
     Gaps { short: ShortGaps, clock: Calibration },
+    /// Somebody else records.
+    Told,
 }
 
 impl Source {
@@ -89,6 +91,17 @@ impl Drain {
         let short = ShortGaps::default();
         let source = Source::Gaps { short: short.clone(), clock };
         Ok((recorder, short, Drain::new(key, live, source, bundle, half_life_s)?))
+    }
+
+    /// Begins a series of which the caller records every sample; `recorder.start()` is its to call too.
+    pub fn told(
+        key: &RowKey,
+        threshold_ns: u64,
+        bundle: &BundleWriter,
+        half_life_s: f64,
+    ) -> Result<(Recorder, Drain)> {
+        let (recorder, live) = recorder(threshold_ns);
+        Ok((recorder, Drain::new(key, live, Source::Told, bundle, half_life_s)?))
     }
 
     fn new(
@@ -134,7 +147,7 @@ impl Drain {
         let counts = Arc::clone(&self.live.counts);
         let (jitter, cells) = (counts.jitter(), counts.cells.totals());
         match &self.source {
-            Source::Wakeups { .. } => {
+            Source::Wakeups { .. } | Source::Told => {
                 self.writer.advance(&seconds, Totals { latency: counts.latency.totals(), jitter, cells })?;
             }
             Source::Gaps { short, clock } => {
@@ -160,7 +173,7 @@ impl Drain {
     pub fn lost(&self) -> u64 {
         match &self.source {
             Source::Wakeups { arrivals, .. } => arrivals.lost(),
-            Source::Gaps { .. } => 0,
+            Source::Gaps { .. } | Source::Told => 0,
         }
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes, and the control of a run.
 //!
-//! - [`wakeup`], [`spin`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
+//! - [`wakeup`], [`spin`], [`toggle`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
+//! - [`monitor`]: no probe of ours but a program's own loop, read from its memory.
 //! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
 //! - [`recorder`]: how a hot loop records and a control thread reads.
 //! - [`explain`]: where spikes get their causes; [`suspects`]: the least of them, for anybody.
@@ -13,6 +14,7 @@ pub mod drain;
 pub mod error;
 pub mod explain;
 pub mod hardware;
+pub mod monitor;
 pub mod preflight;
 pub mod privilege;
 pub mod recorder;
@@ -22,6 +24,7 @@ pub mod spin;
 pub mod steal;
 pub mod suspects;
 pub mod tally;
+pub mod toggle;
 pub mod wakeup;
 
 pub use error::{Error, Result};

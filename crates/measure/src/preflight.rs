@@ -24,6 +24,8 @@ use evidence::manifest::Asked;
 use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
+use crate::monitor::LOOP;
+
 mod asked;
 mod cpus;
 mod kernel;
@@ -89,6 +91,9 @@ pub fn preflight(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = asked::check(machine, request);
     if request.measures_with_threads() {
         findings.extend(kernel::check(machine, request));
+    }
+    if request.measures_with_threads() || request.measures(LOOP) {
+        findings.extend(kernel::of_threads(machine, request));
         findings.extend(cpus::check(machine, request));
     }
     findings.extend(kernel::surroundings(machine));
@@ -123,9 +128,19 @@ impl Request<'_> {
         self.asked.probes.iter().any(|asked| asked == probe)
     }
 
-    /// The hardware probe is a tracer of the kernel; only the others are threads of ours.
+    /// Whether what it measures has a period.
+    fn is_periodic(&self) -> bool {
+        self.measures("wakeup") || self.measures("toggle") || self.measures(LOOP)
+    }
+
+    /// Whether a measuring thread never leaves its CPU by itself.
+    fn never_sleeps(&self) -> bool {
+        self.measures("spin") || self.measures("toggle")
+    }
+
+    /// The hardware probe is a tracer of the kernel, a loop is another program's; only the others are threads of ours.
     fn measures_with_threads(&self) -> bool {
-        self.measures("wakeup") || self.measures("spin")
+        self.measures("wakeup") || self.never_sleeps()
     }
 
     fn policy(&self) -> &str {
@@ -142,9 +157,9 @@ impl Request<'_> {
         matches!(self.policy(), "other" | "batch" | "idle")
     }
 
-    /// For what takes the CPU from a thread that never sleeps: the spin probe, not a wakeup every period.
+    /// For what takes the CPU from a thread that never sleeps: the spin and toggle probes, not a wakeup every period.
     fn taint_where_spinning(&self) -> Effect {
-        if self.measures("spin") { Effect::Taint } else { Effect::Note }
+        if self.never_sleeps() { Effect::Taint } else { Effect::Note }
     }
 }
 

@@ -164,11 +164,29 @@ impl Recorder {
             None => (&self.counts.early, period_ns - interval_ns),
         };
         side.bump(index(jitter_ns));
-        self.counts.cells.bump(self.column * LEVELS + (bucket >> LEVEL_SHIFT));
-        self.column = if self.column + 1 == SWEEP_COLUMNS { 0 } else { self.column + 1 };
+        self.sweep(bucket);
         if latency_ns > self.threshold_ns || missed > 0 {
             self.spike(due_ns, latency_ns, missed);
         }
+    }
+
+    /// Records what a cycle took from `began_ns` on, one for each cycle.
+    pub fn span(&mut self, began_ns: u64, length_ns: u64) {
+        if began_ns >= self.second_end_ns {
+            self.roll(began_ns);
+        }
+        let bucket = self.sample(length_ns);
+        self.sweep(bucket);
+        if length_ns > self.threshold_ns {
+            self.spike(began_ns, length_ns, 0);
+        }
+    }
+
+    /// Lights the persistence picture's next column.
+    #[inline(always)]
+    fn sweep(&mut self, bucket: usize) {
+        self.counts.cells.bump(self.column * LEVELS + (bucket >> LEVEL_SHIFT));
+        self.column = if self.column + 1 == SWEEP_COLUMNS { 0 } else { self.column + 1 };
     }
 
     /// Records a gap of the spin loop that opened at `opened_ns`; `column` is its place in the sweep.

@@ -28,10 +28,11 @@ use crate::recorder::Recorder;
 use crate::samples::Samples;
 use crate::spin::{self, ShortGaps, Spell};
 use crate::steal::Steal;
+use crate::toggle::{self, Channel};
 use crate::wakeup::{self, Cycles, Timer};
 
 /// How often the control thread looks after the rows.
-const DRAIN_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const DRAIN_EVERY: Duration = Duration::from_millis(250);
 
 /// Time for the threads to reach their first sleep.
 const LEAD_NS: u64 = 20_000_000;
@@ -46,7 +47,7 @@ pub const ENDLESS_NS: u64 = u64::MAX / 4;
 const ENDLESS_HALF_LIFE_S: f64 = 60.0;
 
 /// The probes by name: those of [`Probe`] and [`crate::hardware`].
-pub const PROBES: [&str; 3] = ["wakeup", "spin", "hardware"];
+pub const PROBES: [&str; 4] = ["wakeup", "spin", "toggle", "hardware"];
 
 /// What the threads of a row do.
 #[derive(Debug, Clone)]
@@ -58,6 +59,11 @@ pub enum Probe {
     },
     /// Read the processor's counter without pause.
     Spin {
+        /// The counter's rate.
+        clock: Calibration,
+    },
+    /// Store to a channel each period, by the processor's counter.
+    Toggle {
         /// The counter's rate.
         clock: Calibration,
     },
@@ -96,6 +102,14 @@ pub struct Row {
     pub lock_memory: bool,
     /// What each thread has its CPU's isolator defer while it measures.
     pub isolate: Option<Mask>,
+}
+
+/// How soon a glow halves in a row that lasts so long.
+pub(crate) fn half_life_s(duration_ns: u64) -> f64 {
+    match duration_ns {
+        ..ENDLESS_NS => duration_ns as f64 / 1e9 / HALF_LIVES,
+        _ => ENDLESS_HALF_LIFE_S,
+    }
 }
 
 /// How a lane stands, for a live display.
@@ -210,7 +224,7 @@ impl Row {
     fn clock(&self) -> Option<Calibration> {
         match &self.probe {
             Probe::Wakeup { .. } => None,
-            Probe::Spin { clock } => Some(*clock),
+            Probe::Spin { clock } | Probe::Toggle { clock } => Some(*clock),
         }
     }
 
@@ -221,15 +235,12 @@ impl Row {
         bundle: &BundleWriter,
         manifest: &mut Manifest,
     ) -> Result<Vec<Armed>> {
-        let half_life_s = match self.duration_ns {
-            ..ENDLESS_NS => self.duration_ns as f64 / 1e9 / HALF_LIVES,
-            _ => ENDLESS_HALF_LIFE_S,
-        };
+        let half_life_s = half_life_s(self.duration_ns);
         let (mut armed, mut refusal) = (Vec::new(), None);
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
             let (pen, drain) = match &self.probe {
-                Probe::Wakeup { .. } => {
+                Probe::Wakeup { .. } | Probe::Toggle { .. } => {
                     let (samples, drain) = Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s)?;
                     (Pen::Wakeups(samples), drain)
                 }
@@ -377,7 +388,12 @@ impl Body {
             Pen::Wakeups(mut samples) => {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-                wakeup::run(&cycles, &timer, &mut samples, stop);
+                match &self.row.probe {
+                    Probe::Toggle { clock } => {
+                        toggle::run(&cycles, clock, &Channel::default(), &mut samples, stop)
+                    }
+                    _ => wakeup::run(&cycles, &timer, &mut samples, stop),
+                }
                 let isolation = isolation();
                 Ended { page_faults: thread::page_faults() - before, drift: None, isolation }
             }
@@ -402,7 +418,7 @@ impl Body {
         };
         let timer = match &self.row.probe {
             Probe::Wakeup { timer } => Timer::named(timer)?,
-            Probe::Spin { .. } => Timer::Nanosleep,
+            Probe::Spin { .. } | Probe::Toggle { .. } => Timer::Nanosleep,
         };
         let granted = setup.apply()?;
         // Last: the kernel looks at affinity, policy and memory.
@@ -442,7 +458,7 @@ pub(crate) fn entry_of(lane: &Lane, granted: &Granted) -> RowEntry {
 const LARGEST_DRIFT: f64 = 1e-3;
 
 /// What disturbed one series, as the measuring thread and the kernel saw it.
-fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
+pub(crate) fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
     let taint = |code, reason: String, cure: &str| Taint {
         load: Some(key.load.clone()),
         cpu: Some(key.cpu),

@@ -7,6 +7,7 @@
 //! - [`heap`]: memory that never goes back to the kernel while threads of this process must not be interrupted.
 //! - [`isolation`]: a CPU for one thread, where the kernel has the isolator.
 //! - [`message`]: messages between an isolated CPU and others, without interrupts.
+//! - [`monitor`]: a program's own loop, cycle by cycle, for another process to read.
 //! - [`power`]: a request to leave idle states quickly, held while it lives.
 //! - [`scope`]: markers that the lab's oscilloscope sees, at no cost.
 //! - [`thread`]: what the kernel says of the calling thread.
@@ -18,6 +19,7 @@ pub mod error;
 pub mod heap;
 pub mod isolation;
 pub mod message;
+pub mod monitor;
 pub mod policy;
 pub mod power;
 pub mod scope;

@@ -54,6 +54,8 @@ impl Setup {
 
 /// Locks all present and future pages of this process.
 pub fn lock_memory() -> Result<()> {
+    // The vDSO's data is no memory that can be locked: the first reading of the clock faults it in.
+    crate::clock::monotonic_ns();
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|e| {
         Error::os("lock memory", &e.into(), "run as root, grant CAP_IPC_LOCK, or raise RLIMIT_MEMLOCK (a 'memlock' line in /etc/security/limits.d)")
     })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rings whose other end is killed at random points and taken up by another process. `KILLS=10000` for more of each (`make
+//! Rings and monitored loops whose other end is killed at random points and taken up by another process. `KILLS=10000` for more of each (`make
 //! proof-messages`).
 
 use std::os::fd::OwnedFd;
@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rt::message::{Failure, Receiver, Sender, Shared, Size};
+use rt::monitor::{Monitor, Reader, Standing, choose};
 
 const SIZE: Size = Size { slots: 64, bytes: 56 };
 
@@ -143,4 +144,60 @@ fn a_killed_receiver_blocks_nobody_and_the_next_goes_on() {
         kill(child);
         assert!(!sender.receiver_lives(), "a dead receiver seems to live");
     }
+}
+
+#[test]
+#[ignore = "the other end of the tests below"]
+fn reader() {
+    let parent = std::os::unix::process::parent_id();
+    let mut reader = Reader::open(&choose(parent, Some("killed")).unwrap()).unwrap();
+    reader.start().unwrap();
+    let mut last = None;
+    loop {
+        let polled = reader.poll(|cycle| {
+            assert!(last.is_none_or(|last| cycle.number > last), "{} after {last:?}", cycle.number);
+            last = Some(cycle.number);
+        });
+        assert_eq!(polled, Ok(Standing::Goes));
+    }
+}
+
+#[test]
+fn a_killed_reader_disturbs_no_loop_and_the_next_counts_what_it_loses() {
+    let mut monitor = Monitor::create("killed", Duration::from_millis(10)).unwrap();
+    let (mut cycles, mut seed) = (0, 13);
+    for _ in 0..kills() {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "reader", "--ignored", "--quiet"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        for n in 0..random(&mut seed) % 5000 {
+            monitor.begin(0);
+            monitor.end();
+            cycles += 1;
+            if n % 64 == 0 {
+                assert_eq!(child.try_wait().unwrap(), None, "the reader found something wrong");
+                std::thread::sleep(Duration::from_micros(random(&mut seed) % 100));
+            }
+        }
+        kill(child);
+    }
+    let mut reader = Reader::open(&choose(std::process::id(), Some("killed")).unwrap()).unwrap();
+    reader.start().unwrap();
+    let (mut seen, mut first, mut last) = (0, None, 0);
+    for n in 0..5_000 {
+        monitor.begin(0);
+        monitor.end();
+        if n > 4_000 {
+            let polled = reader.poll(|cycle| {
+                (first, last, seen) = (first.or(Some(cycle.number)), cycle.number, seen + 1);
+            });
+            assert_eq!(polled, Ok(Standing::Goes));
+        }
+    }
+    let first = first.unwrap();
+    assert_eq!((first, last), (cycles + 1, cycles + 5_000));
+    assert_eq!(seen + reader.lost(), last - first + 1);
+    assert!(reader.lost() > 0, "more cycles than the ring holds, and none lost");
 }

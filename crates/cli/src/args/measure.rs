@@ -11,6 +11,7 @@ Examples:
   isolator measure wakeup                    as cyclictest -m -p 80 -i 1000
   isolator measure wakeup --period 25us,1ms  a base and a servo thread a CPU
   isolator measure spin --threshold 2us      as oslat -T 2
+  isolator measure toggle --period 100us     an edge each period, by the processor's counter
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
@@ -18,7 +19,7 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// The probe: wakeup, spin or hardware
+    /// The probe: wakeup, spin, toggle or hardware
     pub probe: String,
     /// What to measure and how.
     #[command(flatten)]

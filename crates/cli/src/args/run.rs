@@ -15,8 +15,13 @@ The order is: limit on locked memory, idle states, affinity, policy; then the
 command takes this program's place, and its exit status is the command's. What
 must not be paged out has to be locked by the command itself (mlockall).
 
+With --isolate the command needs no change, but must be dynamically linked,
+without setuid or capabilities of its own; libisolator starts the session in its
+main thread, before main. Where the kernel refuses, the command does not run.
+
 Examples:
   isolator run --cpus 3 -- ./controller
+  isolator run --cpus 3 --isolate -- ./controller
   isolator run --cpus 2-3 --policy rr --priority 40 -- ./controller --fast
   isolator run --policy deadline --runtime 200us --period 1ms -- ./controller";
 
@@ -47,6 +52,10 @@ pub struct RunArgs {
     /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while the command runs
     #[arg(long, value_name = "US", allow_negative_numbers = true)]
     pub dma_latency: Option<u32>,
+    /// Have the kernel's isolator defer what can wait while the command's main thread runs: clock, resched, ipi, ktlb, or with
+    /// exclusive only where nobody else can change its memory [default: clock, resched, ipi]
+    #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
+    pub isolate: Option<String>,
     /// Say each step on standard error
     #[arg(long, short)]
     pub verbose: bool,

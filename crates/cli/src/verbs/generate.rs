@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator generate`: schemas, man pages and completions, from the same types as everything else.
 
+mod library;
+
 use std::fs;
 use std::path::Path;
 
@@ -32,6 +34,9 @@ pub fn run(args: &GenerateArgs) -> Outcome {
     schemas(&folder(&args.folder, "schema")?)?;
     let man = folder(&args.folder, "man")?;
     clap_mangen::generate_to(Cli::command(), &man).map_err(|e| Error::io("write", &man, &e))?;
+    for (name, page) in library::pages(library::HEADER) {
+        evidence::writer::replace(&man.join(name), page.as_bytes())?;
+    }
     let completions = folder(&args.folder, "completions")?;
     for shell in Shell::value_variants() {
         clap_complete::generate_to(*shell, &mut Cli::command(), "isolator", &completions)

@@ -10,6 +10,7 @@ pub mod kernel;
 pub mod lab;
 pub mod load;
 pub mod measure;
+pub mod monitor;
 pub mod prove;
 pub mod report;
 pub mod run;

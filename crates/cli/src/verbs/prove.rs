@@ -5,6 +5,8 @@ use std::path::Path;
 
 use evidence::document::ProveDocument;
 use evidence::manifest::Asked;
+use machine::Snapshot;
+use measure::monitor::Attached;
 
 use crate::args::{Output, ProveArgs, RunOptions};
 use crate::live::{Live, View};
@@ -40,10 +42,22 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     out.ready()?;
     let machine = machine::read(Path::new("/"));
     let asked = asked::complete(asked, options, &machine);
-    let folder = options.output.clone().unwrap_or_else(session::default_folder);
-    let live = Live::new(if out.quiet { View::Nothing } else { view }, &asked);
+    result(&asked, machine, None, options.output.as_deref(), out, view)
+}
+
+/// As [`measure`], once everything is known.
+pub fn result(
+    asked: &Asked,
+    machine: Snapshot,
+    attached: Option<Attached>,
+    folder: Option<&Path>,
+    out: &Output,
+    view: View,
+) -> Outcome {
+    let folder = folder.map_or_else(session::default_folder, Path::to_path_buf);
+    let live = Live::new(if out.quiet { View::Nothing } else { view }, asked);
     let announce = |text: &str| out.say(&format!("isolator: {text}"));
-    let bundle = session::run(&asked, machine, &folder, live, &announce)?;
+    let bundle = session::run(asked, machine, attached, &folder, live, &announce)?;
     let document = ProveDocument::of(&bundle);
     let report = session::finish(&bundle);
     // What was measured is told even where no more can be written.

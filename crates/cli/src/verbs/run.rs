@@ -4,6 +4,8 @@
 //! Locked memory does not survive execve(2): the command must lock its own, for which the limit is raised where
 //! that is allowed.
 
+mod isolate;
+
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -23,6 +25,14 @@ pub fn run(args: &RunArgs) -> Outcome {
     let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let period_ns = ns(args.period);
     let deadline = (ns(args.runtime), args.deadline.map_or(period_ns, ns), period_ns);
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]);
+    if let Some(names) = &args.isolate {
+        isolate::prepare(&mut command, &args.command[0], names)?;
+        say(
+            "the command's main thread starts a session with the kernel's isolator; its threads and children do not",
+        );
+    }
     let policy = Policy::named(&args.policy, args.priority, deadline)?;
     match thread::raise_memory_lock_limit() {
         Ok(()) => say("the command may lock all its memory; it must do so itself (mlockall)"),
@@ -46,7 +56,7 @@ pub fn run(args: &RunArgs) -> Outcome {
     }
     policy.apply(args.reset_on_fork)?;
     say(&format!("runs with {policy}"));
-    let error = Command::new(&args.command[0]).args(&args.command[1..]).exec();
+    let error = command.exec();
     let why = machine::reason(&error);
     Err(format!("cannot run {}: {why}; check the command after --", args.command[0].display()).into())
 }

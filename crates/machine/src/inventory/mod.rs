@@ -36,7 +36,7 @@ pub use sampling::sample;
 pub use services::{Group, Services};
 pub use session::{Limit, Session};
 pub use system::{Distribution, Installed, RootDevice};
-pub use threads::{Policy, Thread};
+pub use threads::{Policy, Thread, live_thread};
 
 /// What an audit and a plan need beyond the rest of the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

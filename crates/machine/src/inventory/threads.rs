@@ -4,6 +4,8 @@
 //! From `/proc/PID/stat` and `status`. In a container's process namespace there are no kernel threads to be seen. Ordinary
 //! threads of one process with the same affinity are one entry, since a machine may have tens of thousands.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +100,19 @@ impl Policy {
         }
     }
 
+    /// Its name, as `sched(7)` has it in small letters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Other => "other",
+            Policy::Fifo => "fifo",
+            Policy::RoundRobin => "rr",
+            Policy::Batch => "batch",
+            Policy::Idle => "idle",
+            Policy::Deadline => "deadline",
+            Policy::Ext => "ext",
+        }
+    }
+
     /// Whether it goes before every ordinary task.
     pub fn is_real_time(self) -> bool {
         matches!(self, Policy::Fifo | Policy::RoundRobin | Policy::Deadline)
@@ -109,6 +124,11 @@ impl Thread {
     pub fn is_real_time(&self) -> bool {
         self.policy.is_real_time()
     }
+}
+
+/// The live thread of that number, whatever its process; `None` where there is none.
+pub fn live_thread(id: u32) -> Option<Thread> {
+    thread(&Tree::new(Path::new("/")), &format!("proc/{id}"), id, id)
 }
 
 pub(super) fn read(tree: &mut Tree) -> Vec<Thread> {

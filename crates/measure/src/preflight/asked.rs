@@ -6,19 +6,23 @@ use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Refuse, Taint};
 use super::{Finding, Request, name, on_measured, us};
+use crate::monitor::LOOP;
 use crate::row::PROBES;
 use crate::wakeup::TIMERS;
 
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = unknown(request);
     findings.extend(lengths(request));
-    if request.measures("wakeup") {
+    if request.is_periodic() {
         findings.extend(periods(request));
     }
     findings.extend(cpus(machine, request));
     if request.measures_with_threads() {
         findings.extend(policy(machine, request));
         findings.extend(memory(machine, request));
+    } else if request.measures(LOOP) && request.is_ordinary() {
+        let reason = "the loop has no real-time policy: every ordinary task may delay it";
+        findings.push(Finding::new(Taint, taint::NOT_REAL_TIME_POLICY, reason, "give its thread SCHED_FIFO"));
     }
     findings
 }
@@ -32,7 +36,8 @@ fn unknown(request: &Request) -> Vec<Finding> {
             Finding::new(Refuse, "unknown-name", format!("there is no {what} '{name}'"), cure)
         })
     };
-    let probes = asked.probes.iter().filter_map(|name| named("probe", &PROBES, name));
+    let probes =
+        asked.probes.iter().filter(|name| *name != LOOP).filter_map(|name| named("probe", &PROBES, name));
     let policy = asked.policy.iter().filter_map(|name| named("policy", &rt::policy::NAMES, name));
     let timer = asked.timer.iter().filter_map(|name| named("timer", &TIMERS, name));
     let accepted = asked.accept.iter().filter(|code| !taint::CODES.contains(&code.as_str())).map(|code| {
@@ -67,7 +72,10 @@ fn lengths(request: &Request) -> Vec<Finding> {
     if asked.loops == Some(0) {
         findings.push(refuse("loops", "0 loops measure nothing".into(), "give --loops such as 100000"));
     }
-    let others = asked.probes.iter().find(|probe| *probe != "wakeup" && PROBES.contains(&probe.as_str()));
+    let others = asked
+        .probes
+        .iter()
+        .find(|probe| !["wakeup", "toggle"].contains(&probe.as_str()) && PROBES.contains(&probe.as_str()));
     if let (Some(_), None, Some(probe)) = (asked.loops, asked.duration_ns, others) {
         let reason = format!("the {probe} probe has no cycles, so --loops does not end it");
         findings.push(refuse("loops", reason, "give --duration as well"));
@@ -147,7 +155,7 @@ fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     // An empty set is what a reader makes of a file without content: no kernel confines to no CPU.
     let allowed = machine.cgroup.cpus.as_ref().filter(|cpus| !cpus.is_empty()).unwrap_or(&online);
     let outside = measured.and(&online).without(allowed);
-    if !outside.is_empty() {
+    if !outside.is_empty() && !request.measures(LOOP) {
         let group = machine.cgroup.path.as_deref().unwrap_or("of this process");
         let reason = format!("the cgroup {group} may use cpus {allowed} only, not {}", name(&outside));
         let cure =
@@ -204,14 +212,9 @@ fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 /// What the deadline policy does to a probe: its thread has a budget, and often more CPUs than the measured one.
 fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if request.measures("spin") {
+    if request.never_sleeps() {
         let reason = "SCHED_DEADLINE stops a thread that never sleeps as soon as its runtime is used up";
-        findings.push(Finding::new(
-            Taint,
-            taint::DEADLINE_RUNTIME,
-            reason,
-            "measure spin with --policy fifo",
-        ));
+        findings.push(Finding::new(Taint, taint::DEADLINE_RUNTIME, reason, "measure with --policy fifo"));
     }
     let roaming = on_measured(machine, request, |cpu| {
         Some(machine.deadline_cpus(cpu.id)).filter(|allowed| *allowed != CpuSet::from_iter([cpu.id]))

@@ -6,6 +6,8 @@ use machine::snapshot::{Cpu, IdleState};
 use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Taint};
+use crate::monitor::LOOP;
+
 use super::{Finding, Request, name, on_measured, us};
 
 /// An idle state that takes longer to leave is worth saying; shallow ones (C1, WFI) take a few microseconds.
@@ -14,7 +16,7 @@ const DEEP_IDLE_US: u64 = 10;
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(siblings(machine, request));
-    if request.measures("wakeup") {
+    if request.measures("wakeup") || request.measures(LOOP) {
         findings.extend(idle(machine, request));
     }
     findings.extend(governor(machine, request));

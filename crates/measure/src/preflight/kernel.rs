@@ -13,13 +13,17 @@ const GOOD_CLOCKS: &[&str] = &["tsc", "arch_sys_counter", "riscv_clocksource", "
 /// Clocks that user space reads by itself too, but that a hypervisor keeps and may correct.
 const GUEST_CLOCKS: &[&str] = &["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
 
+/// What this process' cgroup does to threads that it starts.
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    group(machine, request).into_iter().chain(quota(machine, request)).collect()
+}
+
+/// What concerns a measured thread that another program started as well: that has a cgroup of its own.
+pub(super) fn of_threads(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(real_time(machine));
     findings.extend(throttling(machine, request));
     findings.extend(fair_server(machine, request));
-    findings.extend(group(machine, request));
-    findings.extend(quota(machine, request));
     findings.extend(irq_threads(machine, request));
     findings.extend(clock(machine));
     findings

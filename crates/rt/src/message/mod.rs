@@ -26,9 +26,8 @@ use std::sync::Arc;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-#[cfg(not(loom))]
-use region::Ordering;
 use region::Region;
+pub(crate) use region::{AtomicU64, Ordering};
 use ring::{Polling, Posting, Ring};
 #[cfg(not(loom))]
 pub use shared::Shared;
@@ -141,6 +140,17 @@ impl Sender {
         self.end.ring().bytes()
     }
 
+    /// Whether nothing can be posted now.
+    #[cfg(test)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.end.is_full()
+    }
+
+    /// One of five words that stand beside the ring, for who made it to say what travels in it.
+    pub(crate) fn note(&self, number: usize) -> &AtomicU64 {
+        self.end.ring().note(number)
+    }
+
     /// Whether some process holds the other end. Always so within one process. A system call.
     #[cfg(not(loom))]
     pub fn receiver_lives(&self) -> bool {
@@ -181,6 +191,11 @@ impl Receiver {
     #[inline]
     pub fn waits(&self) -> bool {
         self.end.waits()
+    }
+
+    /// The words of [`Sender::note`]: written by another process, perhaps with ill will.
+    pub(crate) fn note(&self, number: usize) -> &AtomicU64 {
+        self.end.ring().note(number)
     }
 
     /// Sleeps until a message waits, or `timeout` has passed; says which. Senders have to post with [`Sender::post_and_wake`].

@@ -2,7 +2,7 @@
 //! The ring itself: who writes which word, and in what order.
 //!
 //! ```text
-//! line 0      what the ring is       written once
+//! line 0      what the ring is       written once; from word 3 on the maker's notes
 //! line 1      closed                 the sender's
 //! line 2      credits, closed        the receiver's
 //! line 3...   slots, each: word 0    the sequence number (low half) and the length (high half)
@@ -30,6 +30,7 @@ const RECEIVER: usize = 2;
 const VERSION: usize = 0;
 const SLOTS: usize = 1;
 const BYTES: usize = 2;
+const NOTES: usize = 3;
 
 /// Words of lines 1 and 2.
 const CLOSED: usize = 0;
@@ -90,6 +91,11 @@ impl Ring {
     /// Bytes that a message may have.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// One of the five words in which who made the ring says what travels in it.
+    pub fn note(&self, number: usize) -> &super::region::AtomicU64 {
+        &self.region[IDENTITY].0[NOTES + number]
     }
 
     /// Where a futex lies: the word that the receiver sets before it sleeps.
@@ -281,5 +287,13 @@ impl Ring {
     /// Writes a word where the ring's ends write theirs.
     pub fn scribble(&self, line: usize, word: usize, value: u64) {
         self.region[line].0[word].store(value, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Posting {
+    /// Whether the receiver has given back no slot.
+    pub fn is_full(&self) -> bool {
+        self.next.wrapping_sub(self.ring.credits()) >= self.ring.slots
     }
 }

@@ -35,11 +35,16 @@ pub struct Shared(OwnedFd);
 impl Shared {
     /// Makes a ring. Its ends may be taken here or by whoever gets the descriptor.
     pub fn create(size: Size) -> Result<Shared> {
+        Shared::named(size, "isolator-ring")
+    }
+
+    /// As [`Shared::create`]; `name` is what `/proc/PID/fd` shows of it.
+    pub(crate) fn named(size: Size, name: &str) -> Result<Shared> {
         let size = size.checked()?;
         let failed = |what: &str, error: io::Error| {
             Error::os(what, &error, "raise the limit on memory or on open files")
         };
-        let made = memfd_create("isolator-ring", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+        let made = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
         let memory = made.map_err(|e| failed("make a ring", e.into()))?;
         let length = Ring::lines(size) * size_of::<Line>();
         ftruncate(&memory, length as u64).map_err(|e| failed("give a ring its memory", e.into()))?;

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator monitor`: the loop of another program, from outside. The program is this test, whose loop is a thread.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use common::{folder, isolator, read};
+use rt::clock::monotonic_ns;
+use rt::monitor::Monitor;
+use serde_json::Value;
+
+const PERIOD_NS: u64 = 2_000_000;
+
+/// A loop with a mark in each cycle and one cycle in a hundred that never ends.
+struct Looping(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Looping {
+    fn start(name: &str, cycles: u64) -> Looping {
+        let mut monitor = Monitor::create(name, Duration::from_nanos(PERIOD_NS)).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut due_ns = monotonic_ns();
+            for cycle in 1..=cycles {
+                due_ns += PERIOD_NS;
+                std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())));
+                monitor.begin(due_ns);
+                monitor.mark();
+                if cycle % 100 != 0 {
+                    monitor.end();
+                }
+                if flag.load(Relaxed) {
+                    break;
+                }
+            }
+        });
+        Looping(stop, Some(thread))
+    }
+}
+
+impl Drop for Looping {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+        self.1.take().map(JoinHandle::join);
+    }
+}
+
+fn me(name: &str) -> String {
+    format!("{}:{name}", std::process::id())
+}
+
+fn rows(document: &Value) -> Vec<(String, u64)> {
+    let rows = document["rows"].as_array().unwrap().iter();
+    rows.map(|row| (row["probe"].as_str().unwrap().to_string(), row["count"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn a_loop_becomes_evidence_and_what_was_lost_is_said() {
+    let folder = folder();
+    let _looping = Looping::start("evident", u64::MAX);
+    let ran =
+        isolator(folder.path(), &["monitor", &me("evident"), "--loops", "400", "--json", "-o", "bundle"])
+            .judged();
+    let document = ran.json();
+    let counts = ["loop", "execution", "mark-1"].map(|probe| (probe.to_string(), 400));
+    assert_eq!(rows(&document), counts);
+    let codes =
+        document["taints"].as_array().unwrap().iter().map(|taint| taint["code"].clone()).collect::<Vec<_>>();
+    assert!(codes.contains(&"samples-lost".into()), "{codes:?}");
+    let manifest = read(&folder.path().join("bundle/manifest.json"));
+    assert_eq!(manifest["asked"]["probes"], serde_json::json!(["loop"]));
+    assert_eq!(manifest["rows"][0]["granted"]["policy"], "other");
+    // The loop's row is judged by the limit, the others by the period.
+    let limits =
+        manifest["rows"].as_array().unwrap().iter().map(|row| row["limit_ns"].clone()).collect::<Vec<_>>();
+    assert_eq!(limits, [PERIOD_NS / 10, PERIOD_NS, PERIOD_NS]);
+    isolator(folder.path(), &["report", "bundle", "--json"]).judged();
+}
+
+#[test]
+fn a_loop_that_ends_ends_the_run_in_order() {
+    let folder = folder();
+    let _looping = Looping::start("brief", 600);
+    let document = isolator(folder.path(), &["monitor", &me("brief"), "--json"]).judged().json();
+    assert!(document["notes"].to_string().contains("closed its loop's monitor"), "{}", document["notes"]);
+}
+
+#[test]
+fn what_cannot_be_monitored_names_the_cure() {
+    let folder = folder();
+    let refused = |program: &str, line: &str| isolator(folder.path(), &["monitor", program]).refused(line);
+    let parent = std::os::unix::process::parent_id();
+    refused(
+        &parent.to_string(),
+        &format!(
+            "cannot monitor process {parent}: it has no monitored loop; have it link libisolator and call isolator_monitor_create()"
+        ),
+    );
+    refused(
+        "4294967295",
+        "cannot look for loops of process 4294967295: no such file or directory; give a process that runs, and be its user or root",
+    );
+    refused(
+        "/dev/null",
+        "cannot use a ring: it is not sealed memory; pass a descriptor that this version of the library made",
+    );
+    let _looping = Looping::start("other", u64::MAX);
+    let line = isolator(folder.path(), &["monitor", &me("none")]).line();
+    assert!(line.contains("it has no loop 'none'; name one of "), "{line}");
+    isolator(folder.path(), &["prove", "--probe", "loop"])
+        .refused("cannot measure a loop: no program was named that has one; use isolator monitor");
+}

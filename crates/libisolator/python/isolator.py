@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""libisolator from Python, to supervise and to read; a loop with a deadline is written in another language.
+
+Declarations come from isolator.h itself, through cffi (package python3-cffi): nothing is compiled. The header is looked for beside this
+file, in the source tree and in ../include of a prefix; the library by the system, or by its path in the variable LIBISOLATOR.
+
+    with isolator.Reader(pid) as reader:
+        for cycle in reader.poll():
+            print(cycle.number, cycle.latency_ns, cycle.execution_ns)
+"""
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from cffi import FFI
+
+__all__ = ["Cycle", "Ended", "Error", "Reader", "Status", "status", "version"]
+
+
+def _header() -> str:
+    here = Path(__file__).resolve().parent
+    places = [here, here.parent / "include"] + [folder / "include" for folder in here.parents]
+    for place in places:
+        if (place / "isolator.h").is_file():
+            return (place / "isolator.h").read_text(encoding="utf-8")
+    raise ImportError("cannot use libisolator: isolator.h is neither beside isolator.py nor in a prefix; run make install-lib")
+
+
+def _declarations(header: str) -> str:
+    """What cffi takes of the header: no comments, no conditions, no includes, no linkage."""
+    header = re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)
+    header = re.sub(r"#ifdef __cplusplus.*?#endif", "", header, flags=re.S)
+    return re.sub(r"^#(?!define \w+ \d).*$", "", header, flags=re.M)
+
+
+_ffi = FFI()
+_ffi.cdef(_declarations(_header()))
+try:
+    _lib = _ffi.dlopen(os.environ.get("LIBISOLATOR", "libisolator.so.0"))
+except OSError as error:
+    raise ImportError(f"cannot load libisolator: {error}; run make install-lib, or give its path in LIBISOLATOR") from error
+
+
+class Error(OSError):
+    """A call that failed: errno, and what failed, on what, why and what to do."""
+
+
+class Ended(Exception):
+    """The loop has ended, and all of it was read."""
+
+
+def _text(string) -> str:
+    return _ffi.string(string).decode("utf-8", "replace")
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        raise Error(-result, _text(_lib.isolator_last_error()))
+    return result
+
+
+def version() -> str:
+    """The library's version."""
+    return _text(_lib.isolator_version())
+
+
+class Status(NamedTuple):
+    """How a CPU stands."""
+
+    cpu: int
+    owner: Optional[int]  #: the owner's thread, where the caller may see it
+    isolated: bool
+    max_defer_ms: int  #: the longest time that deferred work waits
+    ended: Optional[str]  #: why the last isolation ended
+
+
+def status(cpu: int) -> Status:
+    """How `cpu` stands; raises Error with ENOSYS where the kernel has no isolator."""
+    found = _ffi.new("struct isolator_status *")
+    _checked(_lib.isolator_status(cpu, found))
+    ended = _text(_lib.isolator_reason(found.ended)) if found.ended else None
+    return Status(found.cpu, found.owner or None, bool(found.isolated), found.max_defer_ms, ended)
+
+
+class Cycle(NamedTuple):
+    """A cycle of a loop; times are nanoseconds of CLOCK_MONOTONIC (time.monotonic_ns)."""
+
+    number: int
+    due_ns: int
+    began_ns: int
+    ended_ns: int
+    marks_ns: tuple  #: as many as the cycle had
+
+    @property
+    def latency_ns(self) -> int:
+        """How late it began."""
+        return max(self.began_ns - self.due_ns, 0)
+
+    @property
+    def execution_ns(self) -> int:
+        """How long it took."""
+        return self.ended_ns - self.began_ns
+
+
+class Reader:
+    """Reads the loop of a process; one reader at a time. Closed at the end of a with statement, or by close()."""
+
+    def __init__(self, process: int, name: Optional[str] = None):
+        handle = _ffi.new("struct isolator_reader **")
+        wanted = _ffi.NULL if name is None else _ffi.new("char[]", name.encode())
+        _checked(_lib.isolator_reader_attach(process, wanted, handle))
+        self._handle = _ffi.gc(handle[0], _lib.isolator_reader_close)
+        self._cycles: list = []
+        self._each = _ffi.callback("void(const struct isolator_cycle *, void *)", self._take)
+
+    def _take(self, cycle, _data) -> None:
+        marks = tuple(at for at in cycle.marks_ns if at)
+        self._cycles.append(Cycle(cycle.number, cycle.due_ns, cycle.began_ns, cycle.ended_ns, marks))
+
+    def poll(self) -> list:
+        """The cycles that have come; never waits. Raises Ended once the loop has ended."""
+        self._cycles = []
+        result = _lib.isolator_reader_poll(self._open(), self._each, _ffi.NULL)
+        if result == -errno.EPIPE:
+            raise Ended(_text(_lib.isolator_last_error()))
+        _checked(result)
+        return self._cycles
+
+    @property
+    def lost(self) -> int:
+        """Cycles that were lost since the reader was attached."""
+        return _lib.isolator_reader_lost(self._open())
+
+    @property
+    def period_ns(self) -> int:
+        """The period that the loop was made with."""
+        return _lib.isolator_reader_period_ns(self._open())
+
+    def close(self) -> None:
+        """Lets another read the loop."""
+        if self._handle is not None:
+            _ffi.release(self._handle)
+            self._handle = None
+
+    def _open(self):
+        if self._handle is None:
+            raise ValueError("the reader is closed; attach a new one")
+        return self._handle
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_what) -> None:
+        self.close()

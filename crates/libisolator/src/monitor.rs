@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program's own loop, recorded for another process to read.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use rt::Error;
+use rt::monitor::{Cycle, MARKS, Monitor, Reader, Standing, choose};
+
+use crate::error::{call, failure, null};
+
+/// What records a loop. One thread at a time.
+pub struct isolator_monitor(Monitor);
+
+/// Makes a monitor of the loop called `name` (1 to 32 letters, digits, '-', '_' and '.') that comes every `period_ns` (1 us to 1 h).
+/// Whoever may look into this process reads it: `isolator monitor PID` makes evidence of it, isolator_reader_attach() hands it over.
+///
+/// # Safety
+/// `name` is a string; `monitor` points to a pointer that can be written; after 0 it is to be given to isolator_monitor_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_monitor_create(
+    name: *const c_char,
+    period_ns: u64,
+    monitor: *mut *mut isolator_monitor,
+) -> c_int {
+    call(|| {
+        if name.is_null() || monitor.is_null() {
+            return Err(null("monitor a loop"));
+        }
+        // SAFETY: the caller promises a string.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        let made = Monitor::create(&name, Duration::from_nanos(period_ns))?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { monitor.write(Box::into_raw(Box::new(isolator_monitor(made)))) };
+        Ok(0)
+    })
+}
+
+/// A cycle begins that was due at `due_ns` of CLOCK_MONOTONIC; a loop that does not know gives 0, and the cycle counts as due one period
+/// after the one before began. Never waits; no system call, but for one in the first cycle, which asks whose loop it is.
+///
+/// # Safety
+/// `monitor` is one that was made and not closed, and no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_monitor_begin(monitor: *mut isolator_monitor, due_ns: u64) {
+    // SAFETY: the caller promises that it is one, or NULL.
+    if let Some(monitor) = unsafe { monitor.as_mut() } {
+        monitor.0.begin(due_ns);
+    }
+}
+
+/// A point within the cycle, the next of three; further ones are not recorded. Never waits, no system call.
+///
+/// # Safety
+/// As isolator_monitor_begin().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_monitor_mark(monitor: *mut isolator_monitor) {
+    // SAFETY: the caller promises that it is one, or NULL.
+    if let Some(monitor) = unsafe { monitor.as_mut() } {
+        monitor.0.mark();
+    }
+}
+
+/// The cycle's work is done. Never waits, no system call: where nobody reads the cycle is dropped, and a reader that comes later says
+/// how many were. A cycle that never ends counts as lost, an end without a begin not at all.
+///
+/// # Safety
+/// As isolator_monitor_begin().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_monitor_end(monitor: *mut isolator_monitor) {
+    // SAFETY: the caller promises that it is one, or NULL.
+    if let Some(monitor) = unsafe { monitor.as_mut() } {
+        monitor.0.end();
+    }
+}
+
+/// The descriptor of the monitor's memory, to be passed to a reader that may not look into this process (SCM_RIGHTS); it stays the
+/// monitor's.
+///
+/// # Safety
+/// As isolator_monitor_begin().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_monitor_fd(monitor: *const isolator_monitor) -> c_int {
+    // SAFETY: the caller promises that it is one, or NULL.
+    let shared = unsafe { monitor.as_ref() }.and_then(|monitor| monitor.0.shared());
+    shared.map_or(-libc::EINVAL, |shared| shared.fd().as_raw_fd())
+}
+
+/// Closes the monitor.
+///
+/// # Safety
+/// `monitor` is one that was made, and is no more afterwards. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_monitor_close(monitor: *mut isolator_monitor) {
+    if !monitor.is_null() {
+        // SAFETY: made by this library, and the caller gives it back.
+        drop(unsafe { Box::from_raw(monitor) });
+    }
+}
+
+const _: () = assert!(MARKS == 3, "the header says three");
+
+/// What reads the loop of another program. One thread at a time.
+pub struct isolator_reader(Reader);
+
+/// A cycle of a loop. Times are nanoseconds of CLOCK_MONOTONIC.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct isolator_cycle {
+    /// Its number; the loop's first is 1.
+    pub number: u64,
+    /// When it was due.
+    pub due_ns: u64,
+    /// When it began: wakeup latency is the difference.
+    pub began_ns: u64,
+    /// When its work was done: execution time is the difference.
+    pub ended_ns: u64,
+    /// When it came by its marks; 0: it did not.
+    pub marks_ns: [u64; 3],
+}
+
+/// Attaches to the loop `name` of a process; NULL where it has but one. What came until now is thrown away. -ENOENT: there is no such
+/// loop; -EBUSY: some process reads it already.
+///
+/// # Safety
+/// `name` is a string or NULL; `reader` points to a pointer that can be written; after 0 it is to be given to isolator_reader_close().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_reader_attach(
+    process: u32,
+    name: *const c_char,
+    reader: *mut *mut isolator_reader,
+) -> c_int {
+    call(|| {
+        if reader.is_null() {
+            return Err(null("read a loop"));
+        }
+        // SAFETY: the caller promises a string, or NULL.
+        let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy());
+        let mut attached = Reader::open(&choose(process, name.as_deref())?)?;
+        attached.start()?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { reader.write(Box::into_raw(Box::new(isolator_reader(attached)))) };
+        Ok(0)
+    })
+}
+
+/// As isolator_reader_attach(), by a descriptor that isolator_monitor_fd() gave, here or in another process; it stays the caller's.
+///
+/// # Safety
+/// As isolator_reader_attach(); `fd` is open during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_reader_attach_fd(fd: c_int, reader: *mut *mut isolator_reader) -> c_int {
+    call(|| {
+        if reader.is_null() || fd < 0 {
+            return Err(null("read a loop"));
+        }
+        let mut attached = Reader::open(Path::new(&format!("/proc/self/fd/{fd}")))?;
+        attached.start()?;
+        // SAFETY: the caller promises that it can be written.
+        unsafe { reader.write(Box::into_raw(Box::new(isolator_reader(attached)))) };
+        Ok(0)
+    })
+}
+
+/// Calls `each` with the cycles that have come; gives how many. Never waits. -EPIPE: the loop has ended, and all has been read; -EPROTO:
+/// its program wrote nonsense.
+///
+/// # Safety
+/// `reader` is attached and no other thread uses it; `each` is a function, takes `data`, and does not close the reader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_reader_poll(
+    reader: *mut isolator_reader,
+    each: Option<unsafe extern "C" fn(cycle: *const isolator_cycle, data: *mut c_void)>,
+    data: *mut c_void,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller promises that it is one, or NULL.
+        let reader = unsafe { reader.as_mut() };
+        let (Some(reader), Some(each)) = (reader, each) else { return Err(null("read a loop")) };
+        let mut count = 0;
+        let standing = reader.0.poll(|cycle| {
+            let marks_ns = cycle.marks_ns.map(|at_ns| at_ns.unwrap_or(0));
+            let Cycle { number, due_ns, began_ns, ended_ns, .. } = *cycle;
+            let cycle = isolator_cycle { number, due_ns, began_ns, ended_ns, marks_ns };
+            count += 1;
+            // SAFETY: the caller promises a function that takes both.
+            unsafe { each(&raw const cycle, data) }
+        });
+        match standing.map_err(|error| Error { errno: libc::EPROTO, ..error })? {
+            Standing::Closed | Standing::Gone if count == 0 => {
+                Err(failure(libc::EPIPE, "read a loop", "it has ended", "attach to another"))
+            }
+            _ => Ok(count),
+        }
+    })
+}
+
+/// Cycles that were lost since the reader was attached: those that never ended, and those that found no room since nobody read for
+/// some seconds.
+///
+/// # Safety
+/// As isolator_reader_poll().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_reader_lost(reader: *const isolator_reader) -> u64 {
+    // SAFETY: the caller promises that it is one, or NULL.
+    unsafe { reader.as_ref() }.map_or(0, |reader| reader.0.lost())
+}
+
+/// The period that the loop was made with.
+///
+/// # Safety
+/// As isolator_reader_poll().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_reader_period_ns(reader: *const isolator_reader) -> u64 {
+    // SAFETY: the caller promises that it is one, or NULL.
+    unsafe { reader.as_ref() }.map_or(0, |reader| reader.0.period_ns())
+}
+
+/// Closes the reader; the loop goes on, and another may read it.
+///
+/// # Safety
+/// `reader` is one that was attached, and is no more afterwards. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isolator_reader_close(reader: *mut isolator_reader) {
+    if !reader.is_null() {
+        // SAFETY: made by this library, and the caller gives it back.
+        drop(unsafe { Box::from_raw(reader) });
+    }
+}

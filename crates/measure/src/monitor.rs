@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program's own loop: what [`rt::monitor`] hands over, cycle by cycle, becomes the same series as a probe's.
+//!
+//! ```text
+//! due ────► begin ──► mark… ──► end        loop       due → begin: wakeup latency; begin → begin: jitter
+//!           └─────────┘                    mark-N     begin → mark
+//!           └───────────────────┘          execution  begin → end
+//! ```
+//! A period that the loop skipped is missed: the dues say so. A cycle that is lost on the way is no sample, and taints the row.
+//! What a cycle takes is judged by the period: it ends before the next is due, or is late.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use evidence::manifest::{Granted, Manifest, RowKey, State};
+use evidence::writer::BundleWriter;
+use machine::inventory::{Thread, live_thread};
+use rt::clock::monotonic_ns;
+use rt::monitor::{Cycle, MARKS, Reader, Standing};
+
+use crate::drain::{Drain, Start};
+use crate::error::Result;
+use crate::explain::Explain;
+use crate::recorder::Recorder;
+use crate::row::{DRAIN_EVERY, ENDLESS_NS, Lane, LaneProgress, Progress, entry_of, half_life_s, taints};
+use crate::steal::Steal;
+
+/// The probe's name.
+pub const LOOP: &str = "loop";
+
+/// How long to wait for a loop's first cycle at a time.
+const FIRST_CYCLE: Duration = Duration::from_millis(10);
+
+/// A loop that another program runs.
+#[derive(Debug)]
+pub struct Attached {
+    reader: Reader,
+    /// Its thread, as the kernel described it when it was attached.
+    pub thread: Thread,
+}
+
+impl Attached {
+    /// Waits for the loop's first cycle, by which its thread is known; `None` where `stop` was set before.
+    pub fn wait(reader: Reader, stop: &AtomicBool) -> Result<Option<Attached>> {
+        let gone = || {
+            let cure = "start it again, and attach while it runs";
+            rt::Error::new("attach to the loop", "its thread is not there", cure)
+        };
+        let mut reader = reader;
+        while !stop.load(Ordering::SeqCst) {
+            if let Some(thread) = reader.thread() {
+                let thread = live_thread(thread).ok_or_else(gone)?;
+                return Ok(Some(Attached { reader, thread }));
+            }
+            if reader.poll(|_| ())? != Standing::Goes {
+                return Err(gone().into());
+            }
+            std::thread::sleep(FIRST_CYCLE);
+        }
+        Ok(None)
+    }
+
+    /// The loop's period.
+    pub fn period_ns(&self) -> u64 {
+        self.reader.period_ns()
+    }
+
+    fn granted(&self) -> Granted {
+        let thread = &self.thread;
+        Granted {
+            policy: Some(thread.policy.name().to_string()),
+            priority: Some(thread.priority).filter(|priority| *priority > 0),
+            affinity: Some(thread.cpus.clone()),
+            memory_locked: thread.locked_kib.map(|kib| kib > 0),
+            thread: Some(thread.id),
+            ..Granted::default()
+        }
+    }
+
+    /// Measures the loop for so long, or until `stop` is set or the loop ends; says which of the two in words. `lane` is the
+    /// loop's own row: the others are made of it as they come up.
+    #[allow(clippy::too_many_arguments, reason = "a row's, as the other probes take them")]
+    pub fn measure(
+        &mut self,
+        lane: &Lane,
+        duration_ns: u64,
+        loops: u64,
+        bundle: &mut BundleWriter,
+        manifest: &mut Manifest,
+        stop: &AtomicBool,
+        explain: &mut dyn Explain,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<()> {
+        self.reader.start()?;
+        let now_ns = monotonic_ns();
+        let end_ns = now_ns.saturating_add(duration_ns);
+        let start = Start { monotonic_ns: now_ns, wall: SystemTime::now(), end_ns, loops };
+        let mut row = Row {
+            lane,
+            granted: self.granted(),
+            start,
+            half_life_s: half_life_s(duration_ns),
+            series: Vec::new(),
+        };
+        row.series(LOOP, bundle, manifest)?;
+        bundle.manifest(manifest)?;
+        explain.begin(&[(lane.key.cpu, self.thread.id)]);
+        let (steal, mut last, mut left) = (Steal::now(), None, loops);
+        let standing = loop {
+            let over = stop.load(Ordering::SeqCst) || monotonic_ns() >= end_ns;
+            explain.look();
+            let mut cycles = Vec::new();
+            let standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
+            cycles.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= cycles.len() as u64;
+            for cycle in &cycles {
+                row.record(cycle, last.replace(*cycle).as_ref(), bundle, manifest)?;
+            }
+            let over = over || left == 0 || standing != Standing::Goes;
+            row.carry(over, bundle, explain)?;
+            observe(&row.progress(duration_ns));
+            if over {
+                break standing;
+            }
+            std::thread::sleep(DRAIN_EVERY);
+        };
+        match standing {
+            Standing::Goes => {}
+            Standing::Closed => {
+                manifest.notes.push("the program closed its loop's monitor, which ended the row".into())
+            }
+            Standing::Gone => manifest.notes.push("the loop's program ended, and the row with it".into()),
+        }
+        let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
+        row.finish(state, Steal::now().since(&steal, lane.key.cpu), self.reader.lost(), manifest)?;
+        bundle.manifest(manifest)?;
+        Ok(())
+    }
+}
+
+/// A row under way: what is said of the loop, and a series for each way to measure a cycle.
+struct Row<'a> {
+    lane: &'a Lane,
+    granted: Granted,
+    start: Start,
+    half_life_s: f64,
+    series: Vec<Series>,
+}
+
+struct Series {
+    lane: Lane,
+    entry: usize,
+    recorder: Recorder,
+    drain: Drain,
+}
+
+impl Row<'_> {
+    /// The recorder of a series, which begins if it has not yet.
+    fn series(
+        &mut self,
+        probe: &str,
+        bundle: &BundleWriter,
+        manifest: &mut Manifest,
+    ) -> Result<&mut Recorder> {
+        let known = self.series.iter().position(|series| series.lane.key.probe == probe);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let mut lane = Lane {
+                    key: RowKey { probe: probe.into(), ..self.lane.key.clone() },
+                    ..self.lane.clone()
+                };
+                if probe != LOOP {
+                    lane.limit_ns = lane.key.period_ns;
+                    lane.threshold_ns = lane.limit_ns.unwrap_or(u64::MAX);
+                }
+                let (mut recorder, mut drain) =
+                    Drain::told(&lane.key, lane.threshold_ns, bundle, self.half_life_s)?;
+                recorder.start(self.start.monotonic_ns);
+                drain.start(self.start);
+                let entry = manifest.rows.len();
+                manifest.rows.push(entry_of(&lane, &self.granted));
+                self.series.push(Series { lane, entry, recorder, drain });
+                self.series.len() - 1
+            }
+        };
+        Ok(&mut self.series[place].recorder)
+    }
+
+    fn record(
+        &mut self,
+        cycle: &Cycle,
+        last: Option<&Cycle>,
+        bundle: &BundleWriter,
+        manifest: &mut Manifest,
+    ) -> Result<()> {
+        let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
+        let missed = last.map_or(0, |last| missed(last, cycle, period_ns));
+        // After a lost cycle nobody knows when the one before ran.
+        let ran_ns = last
+            .filter(|last| last.number + 1 == cycle.number)
+            .map_or(cycle.due_ns.saturating_sub(period_ns), |last| last.began_ns);
+        let interval_ns = cycle.began_ns.saturating_sub(ran_ns);
+        self.series(LOOP, bundle, manifest)?.wakeup(
+            cycle.due_ns,
+            cycle.began_ns,
+            interval_ns,
+            period_ns,
+            missed,
+        );
+        let took_ns = cycle.ended_ns - cycle.began_ns;
+        self.series("execution", bundle, manifest)?.span(cycle.began_ns, took_ns);
+        for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
+            if let Some(at_ns) = at_ns {
+                let took_ns = at_ns.saturating_sub(cycle.began_ns);
+                self.series(&format!("mark-{n}"), bundle, manifest)?.span(cycle.began_ns, took_ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn carry(&mut self, over: bool, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
+        for Series { recorder, drain, .. } in &mut self.series {
+            if over {
+                recorder.finish();
+                drain.carry_last(bundle, explain)?;
+            } else {
+                drain.carry(bundle, explain)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self, duration_ns: u64) -> Progress {
+        let lane = |series: &Series| LaneProgress {
+            key: series.lane.key.clone(),
+            thread: self.granted.thread.unwrap_or(0),
+            priority: self.granted.priority.unwrap_or(0),
+            so_far: series.drain.so_far(),
+            last_ns: series.drain.last_ns(),
+        };
+        Progress {
+            elapsed: Duration::from_nanos(monotonic_ns().saturating_sub(self.start.monotonic_ns)),
+            length: (duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(duration_ns)),
+            lanes: self.series.iter().map(lane).collect(),
+        }
+    }
+
+    fn finish(self, state: State, steal_ns: Option<u64>, lost: u64, manifest: &mut Manifest) -> Result<()> {
+        for (n, series) in self.series.into_iter().enumerate() {
+            let entry = &mut manifest.rows[series.entry];
+            entry.state = state;
+            entry.granted.steal_ns = steal_ns;
+            (entry.spikes, entry.spikes_not_listed) = series.drain.spikes();
+            // Said once, of the loop itself.
+            if n == 0 {
+                manifest.taints.extend(taints(&series.lane.key, &entry.granted, None, lost));
+            }
+            series.drain.finish()?;
+        }
+        Ok(())
+    }
+}
+
+/// Periods that the loop skipped between two cycles: those that went by less those that it ran, seen or lost.
+fn missed(last: &Cycle, cycle: &Cycle, period_ns: u64) -> u64 {
+    let went_by = cycle.due_ns.saturating_sub(last.due_ns).saturating_add(period_ns / 2) / period_ns;
+    went_by.saturating_sub(cycle.number - last.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_that_the_loop_skipped_are_missed_and_cycles_lost_on_the_way_are_not() {
+        let at = |number, due_ns| Cycle {
+            number,
+            due_ns,
+            began_ns: due_ns,
+            ended_ns: due_ns,
+            marks_ns: [None; MARKS],
+        };
+        let missed = |number, due_ns| missed(&at(7, 7_000), &at(number, due_ns), 1_000);
+        assert_eq!(
+            [missed(8, 8_000), missed(8, 8_400), missed(8, 11_000), missed(10, 10_000), missed(9, 6_000)],
+            [0, 0, 3, 0, 0]
+        );
+    }
+}

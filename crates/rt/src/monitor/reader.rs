@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The other end: cycles as nanoseconds of CLOCK_MONOTONIC, what was lost, and a loop that is not believed.
+//!
+//! Ticks become nanoseconds by what both clocks said at the last look and at this one: a straight line between two moments that lie
+//! close together, so that neither a calibration nor a clock that is steered adds an error that grows.
+
+use super::{
+    BEGAN, CLOCK, Clock, DUE, ENDED, FIRST_MARK, KIND, MARKS, NUMBER, PERIOD_NS, PERIODS_NS, THREAD,
+};
+use super::{THIS_KIND, WORDS};
+use crate::clock::{monotonic_ns, paired};
+use crate::error::{Error, Result};
+use crate::message::{Failure, Ordering, Receiver};
+
+/// A cycle that was due longer ago, or is due later, was given another clock's time.
+const FAR_NS: u64 = 3_600_000_000_000;
+
+/// A counter may differ that much between CPUs.
+const APART_NS: u64 = 100_000;
+
+/// A cycle, all times on CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// Its number; the loop's first is 1.
+    pub number: u64,
+    /// When it was due.
+    pub due_ns: u64,
+    /// When it began.
+    pub began_ns: u64,
+    /// When its work was done.
+    pub ended_ns: u64,
+    /// When it came by its marks.
+    pub marks_ns: [Option<u64>; MARKS],
+}
+
+/// How the loop stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// More may come.
+    Goes,
+    /// It was closed in order.
+    Closed,
+    /// Its process is gone.
+    Gone,
+}
+
+/// The end that reads. It may come and go as it likes.
+#[derive(Debug)]
+pub struct Reader {
+    receiver: Receiver,
+    clock: Clock,
+    period_ns: u64,
+    /// Both clocks at the last look.
+    anchor: (u64, u64),
+    /// The last cycle; unknown before the first.
+    last: Option<Cycle>,
+    lost: u64,
+}
+
+impl Reader {
+    /// Reads what `receiver`'s other end posts, if that is a loop.
+    pub(super) fn on(receiver: Receiver) -> Result<Reader> {
+        let refuse = |why: &str| Err(Error::new("read a loop", why, "give one that this version monitors"));
+        // Pairs with the release in `Monitor::on`.
+        if receiver.note(KIND).load(Ordering::Acquire) != THIS_KIND {
+            return refuse("the ring holds something else");
+        }
+        // Each once, and never again: the other side could change it.
+        let period_ns = receiver.note(PERIOD_NS).load(Ordering::Relaxed);
+        let clock = receiver.note(CLOCK).load(Ordering::Relaxed);
+        let clock = [Clock::Counter, Clock::Monotonic].into_iter().find(|known| *known as u64 == clock);
+        match clock {
+            Some(clock) if PERIODS_NS.contains(&period_ns) => {
+                Ok(Reader { receiver, clock, period_ns, anchor: look(clock), last: None, lost: 0 })
+            }
+            _ => refuse("what it says of itself cannot be"),
+        }
+    }
+
+    /// The period that the loop was made with.
+    pub fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
+    /// The loop's thread; unknown before its first cycle.
+    pub fn thread(&self) -> Option<u32> {
+        let thread = self.receiver.note(THREAD).load(Ordering::Relaxed);
+        u32::try_from(thread).ok().filter(|thread| *thread > 0)
+    }
+
+    /// Cycles that were lost since [`Reader::start`].
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Throws away what has come until now, and what was lost of it.
+    pub fn start(&mut self) -> Result<()> {
+        // As many as the ring may hold; a loop without a pause would come again and again.
+        for _ in 0..*super::SLOTS.end() {
+            match self.receiver.take() {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(Failure::Closed) => break,
+                Err(failure) => return Err(broken(&failure.to_string())),
+            }
+        }
+        (self.anchor, self.last, self.lost) = (look(self.clock), None, 0);
+        Ok(())
+    }
+
+    /// Hands over the cycles that have come, and says how the loop stands. An error where it wrote what cannot be.
+    pub fn poll(&mut self, mut each: impl FnMut(&Cycle)) -> Result<Standing> {
+        // Before the last look into the ring, so that what it posted before its end is not missed.
+        let lives = self.lives();
+        let now = look(self.clock);
+        let line = Line::between(self.anchor, now);
+        for _ in 0..*super::SLOTS.end() {
+            match self.receiver.take() {
+                Ok(Some(message)) => {
+                    let words = words(message).ok_or_else(|| broken("a cycle has another length"))?;
+                    let before = self.last.map_or(words[NUMBER].saturating_sub(1), |last| last.number);
+                    let lost = words[NUMBER].checked_sub(before).and_then(|step| step.checked_sub(1));
+                    let lost = lost.ok_or_else(|| broken("its cycles go back"))?;
+                    let due_ns = self.last.filter(|_| lost == 0).map(|last| last.began_ns + self.period_ns);
+                    let cycle = cycle(&words, due_ns, &line)?;
+                    self.lost = self.lost.saturating_add(lost);
+                    self.last = Some(cycle);
+                    each(&cycle);
+                }
+                Ok(None) => break,
+                Err(Failure::Closed) => return Ok(Standing::Closed),
+                Err(failure) => return Err(broken(&failure.to_string())),
+            }
+        }
+        self.anchor = now;
+        Ok(if lives { Standing::Goes } else { Standing::Gone })
+    }
+
+    #[cfg(not(loom))]
+    fn lives(&self) -> bool {
+        self.receiver.sender_lives()
+    }
+
+    #[cfg(loom)]
+    fn lives(&self) -> bool {
+        true
+    }
+}
+
+/// Both clocks, now: nanoseconds of CLOCK_MONOTONIC and the loop's own.
+fn look(clock: Clock) -> (u64, u64) {
+    match clock {
+        Clock::Counter => paired(),
+        Clock::Monotonic => {
+            let now = monotonic_ns();
+            (now, now)
+        }
+    }
+}
+
+/// The way from ticks to nanoseconds between two looks, and a little beyond either.
+struct Line {
+    to: (u64, u64),
+    /// Nanoseconds of a tick.
+    rate: f64,
+}
+
+impl Line {
+    fn between(from: (u64, u64), to: (u64, u64)) -> Line {
+        // Where the loop's clock is CLOCK_MONOTONIC both are the same, and between a look and itself there is no line.
+        let ticks = to.1.saturating_sub(from.1);
+        let rate = if ticks == 0 { 1.0 } else { to.0.saturating_sub(from.0) as f64 / ticks as f64 };
+        Line { to, rate }
+    }
+
+    fn ns(&self, ticks: u64) -> u64 {
+        let ns = |ticks: u64| (ticks as f64 * self.rate) as u64;
+        match self.to.1.checked_sub(ticks) {
+            Some(before) => self.to.0.saturating_sub(ns(before)),
+            None => self.to.0.saturating_add(ns(ticks - self.to.1)),
+        }
+    }
+}
+
+fn words(message: &[u8]) -> Option<[u64; WORDS]> {
+    let mut words = [0; WORDS];
+    (message.len() == 8 * WORDS).then(|| {
+        for (word, bytes) in words.iter_mut().zip(message.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        }
+        words
+    })
+}
+
+/// A cycle of its words, if they can be: nothing that another process wrote is used before that. Where it does not say when it was
+/// due, that is `due_ns`, or when it began.
+fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, line: &Line) -> Result<Cycle> {
+    let number = words[NUMBER];
+    let [began_ns, ended_ns] = [BEGAN, ENDED].map(|word| line.ns(words[word]));
+    let marks_ns =
+        std::array::from_fn(|n| Some(words[FIRST_MARK + n]).filter(|at| *at > 0).map(|at| line.ns(at)));
+    // It may have been posted after the look that ends the line.
+    let latest_ns = monotonic_ns().saturating_add(APART_NS);
+    let in_order = |at_ns: u64| began_ns <= at_ns.saturating_add(APART_NS) && at_ns <= latest_ns;
+    if number == 0
+        || number == u64::MAX
+        || !in_order(ended_ns)
+        || !marks_ns.iter().flatten().all(|at_ns| in_order(*at_ns))
+    {
+        return Err(broken("its times cannot be"));
+    }
+    let due_ns = if words[DUE] == 0 { due_ns.unwrap_or(began_ns) } else { words[DUE] };
+    if due_ns.abs_diff(began_ns) > FAR_NS {
+        let what = format!("use cycle {number} of the loop");
+        let why = format!("it began {} s from when it was due", due_ns.abs_diff(began_ns) / 1_000_000_000);
+        return Err(Error::new(
+            what,
+            why,
+            "give begin the time of CLOCK_MONOTONIC at which the cycle was due, or 0",
+        ));
+    }
+    Ok(Cycle { number, due_ns, began_ns, ended_ns: ended_ns.max(began_ns), marks_ns })
+}
+
+fn broken(why: &str) -> Error {
+    Error::new(
+        "read the loop any further",
+        why,
+        "start the program again, and see what writes into its memory",
+    )
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The monitor as its users meet it.
+
+use super::*;
+use crate::clock::monotonic_ns;
+
+/// Miri takes its time: a short ring is enough for it.
+const PERIOD: Duration = Duration::from_millis(if cfg!(miri) { 100 } else { 1 });
+
+/// A monitor that is told the time, and its reader; the times are of CLOCK_MONOTONIC, and past.
+fn told() -> (Monitor, Reader, u64) {
+    let (sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
+    let monitor = Monitor::on(sender, PERIOD, Clock::Monotonic);
+    let mut reader = Reader::on(receiver).unwrap();
+    reader.start().unwrap();
+    (monitor, reader, monotonic_ns() - 1_000_000_000)
+}
+
+fn poll(reader: &mut Reader) -> (Vec<Cycle>, Standing) {
+    let mut cycles = Vec::new();
+    let standing = reader.poll(|cycle| cycles.push(*cycle)).unwrap();
+    (cycles, standing)
+}
+
+#[test]
+fn a_cycle_arrives_with_its_times_and_marks() {
+    let (mut monitor, mut reader, start) = told();
+    monitor.begin_at(start, start + 30);
+    (1..=5).for_each(|n| monitor.mark_at(start + 30 + n));
+    monitor.end_at(start + 90);
+    monitor.begin_at(start + 1_000_000, start + 1_000_010);
+    monitor.end_at(start + 1_000_020);
+    drop(monitor);
+    let (cycles, standing) = poll(&mut reader);
+    let first = Cycle {
+        number: 1,
+        due_ns: start,
+        began_ns: start + 30,
+        ended_ns: start + 90,
+        marks_ns: [1, 2, 3].map(|n| Some(start + 30 + n)),
+    };
+    let second = Cycle {
+        number: 2,
+        due_ns: start + 1_000_000,
+        began_ns: start + 1_000_010,
+        ended_ns: start + 1_000_020,
+        marks_ns: [None; MARKS],
+    };
+    assert_eq!((cycles, standing, reader.lost()), (vec![first, second], Standing::Closed, 0));
+}
+
+#[test]
+fn what_a_reader_did_not_fetch_in_time_is_counted() {
+    let (mut monitor, mut reader, start) = told();
+    let slots = u64::from(size(PERIOD).unwrap().slots);
+    for n in 0..slots + 7 {
+        monitor.begin_at(start + n, start + n);
+        monitor.end_at(start + n);
+    }
+    assert_eq!((poll(&mut reader).0.len() as u64, reader.lost()), (slots, 0));
+    monitor.begin_at(start, start);
+    monitor.end_at(start);
+    assert_eq!((poll(&mut reader).0[0].number, reader.lost()), (slots + 8, 7));
+}
+
+#[test]
+fn a_cycle_that_never_ends_is_lost_and_a_new_start_forgets_it() {
+    let (mut monitor, mut reader, start) = told();
+    monitor.end_at(start);
+    for ends in [2, 0, 0, 1] {
+        monitor.begin_at(start, start);
+        (0..ends).for_each(|_| monitor.end_at(start));
+    }
+    assert_eq!((poll(&mut reader).0.len(), reader.lost()), (2, 2));
+    reader.start().unwrap();
+    assert_eq!((poll(&mut reader), reader.lost()), ((vec![], Standing::Goes), 0));
+}
+
+#[test]
+fn a_cycle_that_does_not_know_is_due_a_period_after_the_one_before_began() {
+    let (mut monitor, mut reader, start) = told();
+    let period_ns = PERIOD.as_nanos() as u64;
+    for began in [start, start + period_ns + 500] {
+        monitor.begin_at(0, began);
+        monitor.end_at(began);
+    }
+    let (cycles, _) = poll(&mut reader);
+    assert_eq!([cycles[0].due_ns, cycles[1].due_ns], [start, start + period_ns]);
+}
+
+#[test]
+fn a_time_of_another_clock_and_an_impossible_period_name_the_cure() {
+    let (mut monitor, mut reader, start) = told();
+    monitor.begin_at(start + 10 * 3_600_000_000_000, start);
+    monitor.end_at(start);
+    let error = reader.poll(|_| ()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cannot use cycle 1 of the loop: it began 36000 s from when it was due; give begin the time of CLOCK_MONOTONIC \
+         at which the cycle was due, or 0"
+    );
+    for period in [Duration::ZERO, Duration::from_nanos(999), Duration::from_secs(3601), Duration::MAX] {
+        let error = Monitor::pair(period).unwrap_err().to_string();
+        assert!(error.ends_with("no loop has such a period; give one from 1 us to 1 h"), "{error}");
+    }
+}
+
+#[test]
+fn times_by_the_real_clocks_are_in_order() {
+    const CYCLES: usize = if cfg!(miri) { 3 } else { 200 };
+    let (mut monitor, mut reader) = Monitor::pair(PERIOD).unwrap();
+    reader.start().unwrap();
+    let mut last_ns = monotonic_ns();
+    for _ in 0..CYCLES {
+        monitor.begin(monotonic_ns());
+        monitor.mark();
+        monitor.end();
+    }
+    let (cycles, standing) = poll(&mut reader);
+    assert_eq!((cycles.len(), standing), (CYCLES, Standing::Goes));
+    for cycle in cycles {
+        let mark_ns = cycle.marks_ns[0].unwrap();
+        assert!(cycle.began_ns <= mark_ns && mark_ns <= cycle.ended_ns, "{cycle:?}");
+        assert!(
+            cycle.due_ns >= last_ns && cycle.ended_ns <= monotonic_ns() + 100_000,
+            "{cycle:?} after {last_ns}"
+        );
+        last_ns = cycle.due_ns;
+    }
+}
+
+#[test]
+fn a_reader_beside_the_loop_sees_or_counts_each_cycle() {
+    const CYCLES: u64 = if cfg!(miri) { 100 } else { 100_000 };
+    let (mut monitor, mut reader) = Monitor::pair(Duration::from_secs(1)).unwrap();
+    let looping = std::thread::spawn(move || {
+        (0..CYCLES).for_each(|_| {
+            monitor.begin(0);
+            monitor.end();
+        });
+        // The last one tells how many were lost before it: it has to get through.
+        while monitor.sender.is_full() {
+            std::thread::yield_now();
+        }
+        monitor.begin(0);
+        monitor.end();
+    });
+    let (mut seen, mut last) = (0, 0);
+    while last < CYCLES + 1
+        && reader.poll(|cycle| (seen, last) = (seen + 1, cycle.number)).unwrap() == Standing::Goes
+    {
+        std::thread::yield_now();
+    }
+    looping.join().unwrap();
+    assert_eq!((seen + reader.lost(), last), (CYCLES + 1, CYCLES + 1));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memfd")]
+fn a_loop_is_found_by_its_process_and_has_one_reader() {
+    let mut monitor = Monitor::create("servo", PERIOD).unwrap();
+    let here = || find(std::process::id()).unwrap().into_iter().filter(|found| found.name == "servo");
+    let found = here().collect::<Vec<_>>();
+    assert_eq!(found.len(), 1, "{found:?}");
+    let mut reader = Reader::open(&found[0].path).unwrap();
+    assert_eq!((reader.period_ns(), reader.thread()), (1_000_000, None));
+    let taken = Reader::open(&found[0].path).unwrap_err();
+    assert!(taken.to_string().ends_with("some process reads it already; end that one first"), "{taken}");
+    reader.start().unwrap();
+    monitor.begin(0);
+    monitor.end();
+    assert_eq!((poll(&mut reader).0.len(), reader.thread()), (1, Some(crate::thread::id())));
+    drop(reader);
+    Reader::open(&found[0].path).unwrap();
+    drop(monitor);
+    assert_eq!(here().count(), 0, "a closed monitor leaves its loop behind");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memfd")]
+fn what_is_no_loop_is_refused() {
+    for name in ["", "a b", "a/b", "ä", "x (deleted)", &"x".repeat(33)] {
+        let error = Monitor::create(name, PERIOD).unwrap_err().to_string();
+        assert!(error.ends_with("give 1 to 32 letters, digits, '-', '_' and '.'"), "{error}");
+    }
+    let ring = Shared::create(Size::default()).unwrap();
+    let error = Reader::on(ring.receiver().unwrap()).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read a loop: the ring holds something else;"), "{error}");
+    let error = Reader::open(std::path::Path::new("/dev/null")).unwrap_err().to_string();
+    assert!(error.contains("it is not sealed memory"), "{error}");
+    let error = choose(std::process::id(), Some("none of that name")).unwrap_err().to_string();
+    assert!(error.contains("it has no"), "{error}");
+    let error = find(u32::MAX).unwrap_err().to_string();
+    assert!(error.contains("give a process that runs"), "{error}");
+}
+
+mod hostile {
+    //! A loop whose process writes anything: notes, numbers, times, lengths.
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_word_of_the_loop_is_believed(
+            cycles in prop::collection::vec((any::<u64>(), prop::collection::vec(any::<i64>(), WORDS), 0usize..9), 1..40)
+        ) {
+            let (mut sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
+            sender.note(KIND).store(THIS_KIND, Ordering::Relaxed);
+            sender.note(PERIOD_NS).store(1_000_000, Ordering::Relaxed);
+            sender.note(CLOCK).store(Clock::Monotonic as u64, Ordering::Relaxed);
+            let mut reader = Reader::on(receiver).unwrap();
+            for (step, words, cut) in cycles {
+                let now_ns = monotonic_ns();
+                // Near enough to now that some get through.
+                let near = |word: &i64| now_ns.wrapping_add_signed(word >> (word & 63));
+                let number = step >> (step & 63);
+                let words = [number].into_iter().chain(words.iter().map(near));
+                let message = words.flat_map(u64::to_ne_bytes).collect::<Vec<_>>();
+                let _ = sender.post(&message[..8 * WORDS - if cut == 8 { 1 } else { 0 }]);
+                let polled = reader.poll(|cycle| {
+                    assert!(cycle.began_ns <= cycle.ended_ns && cycle.ended_ns <= monotonic_ns() + 200_000, "{cycle:?}");
+                    assert!(cycle.due_ns.abs_diff(cycle.began_ns) <= 3_600_000_000_000, "{cycle:?}");
+                });
+                prop_assert!(polled.is_err() || reader.lost() <= number);
+            }
+        }
+
+        #[test]
+        fn no_note_of_the_loop_is_believed(period_ns in any::<u64>(), clock in 0u64..4, thread in any::<u64>()) {
+            let (sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
+            for (note, word) in [(PERIOD_NS, period_ns), (CLOCK, clock), (THREAD, thread), (KIND, THIS_KIND)] {
+                sender.note(note).store(word, Ordering::Relaxed);
+            }
+            let possible = PERIODS_NS.contains(&period_ns) && (1..=2).contains(&clock);
+            // A counter is no business of Miri's.
+            if !(cfg!(miri) && clock == 1) {
+                prop_assert_eq!(Reader::on(receiver).is_ok(), possible);
+            }
+        }
+    }
+}
