@@ -4,17 +4,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evidence::cause::{Causes, Choice, Collector, OnSibling};
+use evidence::cause::{self, Causes, Choice, Collector, OnSibling};
 use evidence::manifest::Spike;
+use evidence::watch::SentRate;
 use machine::{CpuSet, Snapshot};
 
 use crate::account::account;
 use crate::bpf::Bpf;
+use crate::calibrate::{Windows, calibrated};
+use crate::edges::Edges;
 use crate::error::Result;
 use crate::event::Event;
 use crate::names::Names;
 use crate::tracefs::Tracefs;
-use crate::{policy, words};
+use crate::unseen::Unseen;
+use crate::{policy, senders, words};
 
 /// What collects events.
 #[derive(Debug)]
@@ -38,17 +42,39 @@ impl Source {
 pub struct Asked {
     /// The measured CPUs.
     pub cpus: CpuSet,
-    /// Whether the measured threads never sleep: then their system calls are watched too, which costs them nothing.
-    pub busy: bool,
+    /// How much of what happens there.
+    pub depth: Depth,
+}
+
+/// How much is watched: what is not costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Who sends IPIs to the CPUs, and nothing that happens on them.
+    Senders,
+    /// What interrupts threads that sleep; what each of their own cycles would pay for is left out.
+    Sleeping,
+    /// What interrupts threads that never sleep: their system calls too, of which they make none.
+    Busy,
+}
+
+impl Depth {
+    /// The deepest that costs a probe nothing in each of its cycles.
+    pub fn of(sleeps: bool) -> Depth {
+        if sleeps { Depth::Sleeping } else { Depth::Busy }
+    }
 }
 
 /// A collector at work, and what it has seen.
 #[derive(Debug)]
 pub struct Watch {
     source: Source,
+    unseen: Unseen,
     names: Names,
     siblings: BTreeMap<u32, CpuSet>,
     own: BTreeMap<u32, Vec<u32>>,
+    /// What entry and exit take on each CPU, as last measured; and the longest of all rows.
+    edges: BTreeMap<u32, Edges>,
+    longest: BTreeMap<u32, Edges>,
     /// What was read of each CPU, the latest of it.
     seen: BTreeMap<u32, Seen>,
     could_not_see: Vec<String>,
@@ -89,7 +115,7 @@ impl Watch {
             let allowed = policy::bpf(root, choice == Choice::Bpf);
             match allowed
                 .and_then(|()| policy::may_load())
-                .and_then(|()| Bpf::start(&watched(asked, machine), asked.busy))
+                .and_then(|()| Bpf::start(&watched(asked, machine), asked.depth))
             {
                 Ok(bpf) => {
                     return Ok(Started::Watching(Box::new(Watch::over(
@@ -104,7 +130,7 @@ impl Watch {
         }
         if matches!(choice, Choice::Auto | Choice::Tracefs) {
             let allowed = policy::tracefs(root, choice == Choice::Tracefs);
-            let started = allowed.and_then(|()| Tracefs::start(root, &watched(asked, machine), asked.busy));
+            let started = allowed.and_then(|()| Tracefs::start(root, &watched(asked, machine), asked.depth));
             match started {
                 Ok(tracefs) => {
                     return Ok(Started::Watching(Box::new(Watch::over(
@@ -128,9 +154,12 @@ impl Watch {
         };
         let mut watch = Watch {
             source,
+            unseen: Unseen::of(Path::new("/"), machine.hypervisor.is_some()),
             names,
             siblings: siblings(asked, machine),
             own: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            longest: BTreeMap::new(),
             seen: BTreeMap::new(),
             could_not_see,
             lost_events: 0,
@@ -150,6 +179,33 @@ impl Watch {
         }
     }
 
+    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its caller runs
+    /// elsewhere, and whatever measures on them sleeps.
+    pub fn calibrate(&mut self, cpus: &CpuSet) -> Result<()> {
+        for cpu in cpus.iter() {
+            let edges = match Windows::on(cpu, |thread| self.armed(&[(cpu, thread)]))? {
+                Ok(windows) => {
+                    self.look_again();
+                    self.look(cpu)?;
+                    let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
+                    calibrated(cpu, events, &windows)
+                }
+                Err(why) => Err(why),
+            };
+            let edges = edges.unwrap_or_else(|why| {
+                let line = format!("entry and exit of interruptions on cpu {cpu}: {why}");
+                if !self.could_not_see.contains(&line) {
+                    self.could_not_see.push(line);
+                }
+                Edges::default()
+            });
+            self.edges.insert(cpu, edges);
+            let longest = self.longest.entry(cpu).or_default();
+            *longest = longest.longer(&edges);
+        }
+        Ok(())
+    }
+
     /// Says which threads measure, by their CPU.
     pub fn armed(&mut self, threads: &[(u32, u32)]) -> Result<()> {
         self.own.clear();
@@ -162,11 +218,13 @@ impl Watch {
                 Source::Tracefs(tracefs) => tracefs.own(*cpu, threads),
             }
         }
+        self.unseen.begin(self.own.keys().copied().collect());
         Ok(())
     }
 
     /// Forgets what the rings held: the next spike looks again.
     pub fn look_again(&mut self) {
+        self.unseen.look();
         self.seen.values_mut().for_each(|seen| seen.is_old = true);
     }
 
@@ -177,9 +235,14 @@ impl Watch {
         self.look(cpu)?;
         let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
         let Some(seen) = self.seen.get_mut(&cpu) else { return Ok(()) };
-        let told = account(cpu, &seen.events, window.clone(), own);
+        let edges = self.edges.get(&cpu).copied().unwrap_or_default();
+        let told = account(cpu, &seen.events, window.clone(), own, &edges);
         spike.causes = words::causes(&told, window.start, &self.names);
-        spike.unexplained_ns = Some(told.unexplained_ns);
+        let unseen = self.unseen.explain(cpu, &window, &told.longest_unexplained);
+        let explained: u64 = unseen.iter().filter_map(|cause| cause.duration_ns).sum();
+        spike.unexplained_ns = Some(told.unexplained_ns - explained);
+        spike.causes.extend(unseen);
+        spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
         if !told.is_whole {
             // At the most as many of this spike's.
             self.lost_events += std::mem::take(&mut seen.overwritten);
@@ -187,11 +250,19 @@ impl Watch {
         for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
             self.look(sibling)?;
             let own = self.own.get(&sibling).map_or(&[][..], Vec::as_slice);
-            let told = account(sibling, &self.seen[&sibling].events, window.clone(), own);
+            let edges = Edges::default();
+            let told = account(sibling, &self.seen[&sibling].events, window.clone(), own, &edges);
             let causes = words::causes(&told, window.start, &self.names);
             spike.siblings.extend(causes.into_iter().map(|cause| OnSibling { cpu: sibling, cause }));
         }
         Ok(())
+    }
+
+    /// Who sent IPIs to a watched CPU in the `interval_ns` since this was last asked, the most first, and how many events
+    /// were overwritten unread.
+    pub fn senders(&mut self, cpu: u32, interval_ns: u64) -> Result<(Vec<SentRate>, u64)> {
+        let (events, overwritten) = self.source.take(cpu)?;
+        Ok((senders::rates(cpu, &events, &self.names, interval_ns), overwritten))
     }
 
     /// The events of a watched CPU since this was last asked, in the order of time; for those who explain nothing.
@@ -224,8 +295,14 @@ impl Watch {
             collector: self.collector(),
             could_not_see: self.could_not_see.clone(),
             lost_events: self.lost_events,
+            edges: self.longest.iter().map(|(cpu, edges)| edges_of(*cpu, edges)).collect(),
         }
     }
+}
+
+fn edges_of(cpu: u32, edges: &Edges) -> cause::Edges {
+    let Edges { entry_ns, exit_ns, return_ns } = *edges;
+    cause::Edges { cpu, entry_ns, exit_ns, return_ns }
 }
 
 /// Each measured CPU's siblings.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cause::{Started, Watch};
+use cause::{Depth, Started, Watch};
 use evidence::cause::{Causes, Choice};
 use evidence::manifest::{Asked, Spike};
 use machine::{CpuSet, Snapshot};
@@ -34,10 +34,10 @@ impl Explainer {
         if choice == Choice::Off {
             return Ok(Explainer::default());
         }
-        let busy = !asked.probes.iter().any(|probe| probe == "wakeup");
+        let depth = Depth::of(asked.probes.iter().any(|probe| probe == "wakeup"));
         let cpus = asked.cpus.clone();
         let (source, because) =
-            match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), busy }, machine)? {
+            match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), depth }, machine)? {
                 Started::Watching(watch) => (Source::Events(watch), Vec::new()),
                 Started::Counters { because } => (counters(&cpus), because),
             };
@@ -76,6 +76,8 @@ fn counters(cpus: &CpuSet) -> Source {
 
 impl Explain for Explainer {
     fn begin(&mut self, threads: &[(u32, u32)]) {
+        let cpus = threads.iter().map(|(cpu, _)| *cpu).collect();
+        self.with(|watch| watch.calibrate(&cpus));
         self.with(|watch| watch.armed(threads));
         if let Source::Counters(suspects) = &mut self.source {
             suspects.begin(threads);
