@@ -130,7 +130,10 @@ pub fn around(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Op
 fn booked<'a>(cpu: u32, events: &[Event], window: Range<u64>, own: &'a [u32]) -> (Book<'a>, bool) {
     let first_in = events.partition_point(|event| event.at_ns < window.start);
     let events = &events[first_in.saturating_sub(BEFORE)..];
-    let mut book = Book::new(cpu, window.clone(), own, events);
+    let mut book = Book::new(cpu, window.clone(), own);
+    if let Some(first) = events.first() {
+        book.begin(first.at_ns, events);
+    }
     for event in events {
         if event.at_ns >= window.end {
             break;
@@ -162,19 +165,14 @@ struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    fn new(cpu: u32, window: Range<u64>, own: &'a [u32], events: &[Event]) -> Book<'a> {
-        // Who left first was there before.
-        let first = events.iter().find_map(|event| match &event.what {
-            What::Switch { from, .. } => Some(*from),
-            _ => None,
-        });
+    fn new(cpu: u32, window: Range<u64>, own: &'a [u32]) -> Book<'a> {
         let mut book = Book {
             cpu,
             window,
             own,
             spans: Vec::new(),
             log: Vec::new(),
-            current: first,
+            current: None,
             base: 0,
             hard: Vec::new(),
             within: HashMap::new(),
@@ -184,14 +182,25 @@ impl<'a> Book<'a> {
             points: Vec::new(),
             tick_kept: None,
         };
-        let holder = match first {
-            Some(0) => Holder::Idle(None),
-            Some(pid) if own.contains(&pid) => Holder::Own,
-            Some(pid) => Holder::Thread(Task { pid, ..Task::default() }),
-            None => Holder::Unknown,
-        };
-        book.base = book.span(holder);
+        book.base = book.span(Holder::Unknown);
         book
+    }
+
+    /// Comes to the first event. Nobody knows who ran before that, in a window that is longer than the ring; after it who
+    /// leaves first was there.
+    fn begin(&mut self, at_ns: u64, events: &[Event]) {
+        self.advance(at_ns);
+        self.current = events.iter().find_map(|event| match &event.what {
+            What::Switch { from, .. } => Some(*from),
+            _ => None,
+        });
+        let holder = match self.current {
+            Some(0) => Holder::Idle(None),
+            Some(pid) if self.own.contains(&pid) => Holder::Own,
+            Some(pid) => Holder::Thread(Task { pid, ..Task::default() }),
+            None => return,
+        };
+        self.base = self.span(holder);
     }
 
     fn span(&mut self, holder: Holder) -> usize {

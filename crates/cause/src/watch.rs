@@ -25,6 +25,9 @@ use crate::{policy, senders, words};
 enum Source {
     Bpf(Box<Bpf>),
     Tracefs(Box<Tracefs>),
+    /// What a test tells, one look after the other.
+    #[cfg(test)]
+    Told(std::collections::VecDeque<(Vec<Event>, u64)>),
 }
 
 impl Source {
@@ -33,6 +36,8 @@ impl Source {
         match self {
             Source::Bpf(bpf) => bpf.take(cpu),
             Source::Tracefs(tracefs) => tracefs.take(cpu),
+            #[cfg(test)]
+            Source::Told(looks) => Ok(looks.pop_front().unwrap_or_default()),
         }
     }
 }
@@ -151,6 +156,8 @@ impl Watch {
         let could_not_see = match &source {
             Source::Bpf(bpf) => bpf.could_not_see().to_vec(),
             Source::Tracefs(tracefs) => tracefs.could_not_see().to_vec(),
+            #[cfg(test)]
+            Source::Told(_) => Vec::new(),
         };
         let mut watch = Watch {
             source,
@@ -176,6 +183,8 @@ impl Watch {
         match self.source {
             Source::Bpf(_) => Collector::Bpf,
             Source::Tracefs(_) => Collector::Tracefs,
+            #[cfg(test)]
+            Source::Told(_) => Collector::Bpf,
         }
     }
 
@@ -216,6 +225,8 @@ impl Watch {
             match &mut self.source {
                 Source::Bpf(bpf) => bpf.own(*cpu, threads)?,
                 Source::Tracefs(tracefs) => tracefs.own(*cpu, threads),
+                #[cfg(test)]
+                Source::Told(_) => {}
             }
         }
         self.unseen.begin(self.own.keys().copied().collect());
@@ -318,4 +329,101 @@ fn siblings(asked: &Asked, machine: &Snapshot) -> BTreeMap<u32, CpuSet> {
 fn watched(asked: &Asked, machine: &Snapshot) -> CpuSet {
     let siblings = siblings(asked, machine);
     asked.cpus.iter().chain(siblings.values().flat_map(|set| set.iter().collect::<Vec<_>>())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Task, Thing, Vector, What};
+    use evidence::cause::Kind;
+    use evidence::manifest::RowKey;
+
+    const TIMER: Thing = Thing::Vector(Vector::LocalTimer);
+
+    fn at(at_ns: u64, what: What) -> Event {
+        Event { at_ns, cpu: 1, what }
+    }
+
+    /// A thread measures from the first event on, and a timer interrupts it for 2 us.
+    fn story(from_ns: u64) -> Vec<Event> {
+        let to = Task { pid: 7, ..Task::default() };
+        vec![
+            at(from_ns, What::Switch { from: 0, to }),
+            at(from_ns + 10_000, What::Enter(TIMER)),
+            at(from_ns + 12_000, What::Exit(TIMER)),
+        ]
+    }
+
+    fn watch(looks: impl IntoIterator<Item = (Vec<Event>, u64)>) -> Watch {
+        let asked = Asked { cpus: CpuSet::from_iter([1]), depth: Depth::Busy };
+        let mut watch = Watch::over(Source::Told(looks.into_iter().collect()), &asked, &Snapshot::default());
+        watch.armed(&[(1, 7)]).unwrap();
+        watch
+    }
+
+    fn explained(watch: &mut Watch, from_ns: u64, length_ns: u64) -> Spike {
+        let mut spike = Spike {
+            key: RowKey { probe: "spin".into(), load: "idle".into(), cpu: 1, period_ns: None },
+            at_ns: 0,
+            monotonic_ns: from_ns,
+            wall_time: None,
+            latency_ns: length_ns,
+            missed: 0,
+            causes: Vec::new(),
+            unexplained_ns: None,
+            siblings: Vec::new(),
+        };
+        watch.look_again();
+        watch.explain(&mut spike).unwrap();
+        spike
+    }
+
+    fn told(spike: &Spike) -> (Vec<(Kind, Option<u64>)>, Option<u64>) {
+        let causes = spike.causes.iter().map(|cause| (cause.kind, cause.duration_ns));
+        (causes.collect(), spike.unexplained_ns)
+    }
+
+    #[test]
+    fn a_spike_has_what_the_ring_tells_of_it() {
+        let mut watch = watch([(story(1_000), 0)]);
+        let spike = explained(&mut watch, 10_500, 3_000);
+        assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(1_000)));
+        assert_eq!(watch.told().lost_events, 0);
+    }
+
+    #[test]
+    fn events_that_were_overwritten_are_counted_where_a_spike_misses_them() {
+        let mut watch = watch([(story(1_000), 0), (story(2_000_000), 500), (Vec::new(), 0)]);
+        explained(&mut watch, 10_500, 3_000);
+        // All that this spike needs has come after the hole.
+        let whole = explained(&mut watch, 2_009_500, 3_000);
+        assert_eq!((told(&whole).1, watch.told().lost_events), (Some(1_000), 0));
+        let cut = explained(&mut watch, 1_999_000, 5_000);
+        assert_eq!((told(&cut), watch.told().lost_events), ((Vec::new(), Some(5_000)), 500));
+        explained(&mut watch, 1_999_000, 5_000);
+        assert_eq!(watch.told().lost_events, 500, "once");
+    }
+
+    #[test]
+    fn of_a_spike_longer_than_the_ring_the_beginning_stays_unexplained() {
+        let mut watch = watch([(story(5_000_000), 9)]);
+        let spike = explained(&mut watch, 1_000_000, 4_013_000);
+        assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(4_011_000)));
+        assert_eq!(watch.told().lost_events, 9);
+    }
+
+    #[test]
+    fn entry_and_exit_that_cannot_be_measured_are_said_and_given_to_nobody() {
+        let mut watch = watch([(Vec::new(), 0), (story(1_000), 0)]);
+        // No machine of a test has so many.
+        watch.calibrate(&CpuSet::from_iter([1023])).unwrap();
+        let told_of = watch.told();
+        assert!(
+            told_of
+                .could_not_see
+                .iter()
+                .any(|line| line.starts_with("entry and exit of interruptions on cpu 1023: "))
+        );
+        assert_eq!(told_of.edges, [cause::Edges { cpu: 1023, ..cause::Edges::default() }]);
+    }
 }

@@ -313,6 +313,16 @@ fn a_calibration_measures_what_lies_around_one_interruption() {
     assert_eq!(around(120..190), None, "it began before");
 }
 
+#[test]
+fn before_the_first_event_of_a_ring_that_is_too_short_nobody_is_held_to_have_run() {
+    let events = [switch(1_000, 7, OWN), enter(1_100, TIMER), exit(1_150, TIMER)];
+    let account = told_with_edges(&events, 200..1_160);
+    // Thread 7 may have come a moment before.
+    assert_eq!(spans(&account), [(Holder::Return, 1_000, 72), (Holder::Thing(TIMER), 1_072, 88)]);
+    assert_eq!((account.unexplained_ns, account.longest_unexplained), (800, 200..1_000));
+    assert!(!account.is_whole);
+}
+
 fn things() -> impl Strategy<Value = Thing> {
     prop_oneof![
         (0..3u32).prop_map(Thing::Irq),

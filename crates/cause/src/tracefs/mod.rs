@@ -363,3 +363,27 @@ fn folder(root: &Path) -> Result<PathBuf> {
         Error::new("watch with tracefs", why, cure)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_tracefs_is_told_how_to_get_one() {
+        let root = tempfile::tempdir().unwrap();
+        let error = Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy).unwrap_err();
+        assert!(error.to_string().starts_with("cannot watch with tracefs: no tracefs is mounted"), "{error}");
+        assert!(error.to_string().contains("mount -t tracefs"), "{error}");
+    }
+
+    #[test]
+    fn a_tracefs_that_makes_no_instance_is_refused_and_nothing_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        let instances = root.path().join("sys/kernel/tracing/instances");
+        fs::create_dir_all(&instances).unwrap();
+        // A folder of a test has no buffers in it.
+        let error = Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy).unwrap_err();
+        assert!(error.to_string().ends_with("run as root, or use --causes counters"), "{error}");
+        assert_eq!(fs::read_dir(&instances).unwrap().count(), 0);
+    }
+}
