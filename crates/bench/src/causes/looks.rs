@@ -36,6 +36,7 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
     let Started::Watching(mut watch) = Watch::start(choice, &asked, &machine)? else {
         return Err("this guest has no collector of events".into());
     };
+    let another = source.is_watched_twice.then(|| Watch::start(choice, &asked, &machine)).transpose()?;
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
     let (send, gaps) = channel();
     thread::set_affinity(&[0])?;
@@ -62,6 +63,7 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
         };
         Ok::<_, Box<dyn Error>>((made, spikes?))
     })?;
+    drop(another);
     Ok(match made {
         Ok(rounds) => Outcome::of(source, &rounds, &spikes),
         Err(why) => Outcome { skipped: Some(why), ..Outcome::of(source, &[], &spikes) },
