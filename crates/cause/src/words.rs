@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an account to causes: numbers become names, spans what a user reads.
 
-use evidence::cause::{Cause, Kind, Sender};
+use evidence::cause::{Cause, Kind, RETURN, Sender};
 
 use crate::account::{Account, Holder, Point, Span, Woken};
 use crate::event::{Sent, Task, Thing, Vector};
@@ -78,7 +78,7 @@ fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
         Holder::Thread(task) => thread(task),
         Holder::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
         Holder::Fault(_) => (Kind::Fault, "page fault".to_string()),
-        Holder::Return => (Kind::Syscall, "return to the program".to_string()),
+        Holder::Return => (Kind::Syscall, RETURN.to_string()),
         Holder::Thing(thing) => match thing {
             Thing::Irq(number)
                 if names.irq_device(*number).is_some_and(|name| name.contains("arch_timer")) =>

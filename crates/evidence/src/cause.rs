@@ -146,6 +146,9 @@ impl From<Class> for Kind {
     }
 }
 
+/// What the measured thread's way from the switch to its program is called, a cause of kind [`Kind::Syscall`].
+pub const RETURN: &str = "return to the program";
+
 /// One thing that took the CPU during a spike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {

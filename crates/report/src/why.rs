@@ -71,7 +71,9 @@ pub(crate) fn summed(sum: &ByCause) -> String {
 pub(crate) fn detail(cause: &Cause) -> String {
     let detail = cause.detail.as_deref().map(text::clean);
     let sent = cause.sender.as_ref().map(|sender| sent(sender, &cause.name));
-    let worth = |ns: &u64| ns.saturating_mul(10) >= cause.duration_ns.unwrap_or(0);
+    // What is nothing else says so by its name.
+    let took = cause.duration_ns.unwrap_or(0);
+    let worth = |ns: &u64| ns.saturating_mul(10) >= took && *ns < took;
     let edges =
         cause.entry_exit_ns.filter(worth).map(|ns| format!("with {} us of entry and exit", tenth(ns)));
     [detail, sent, edges].into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")

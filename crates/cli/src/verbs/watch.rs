@@ -99,7 +99,11 @@ impl Senders {
     fn over(cpus: &CpuSet, machine: &Snapshot) -> Result<Senders> {
         let asked = cause::Asked { cpus: cpus.clone(), depth: Depth::Senders };
         match Watch::start(Choice::Auto, &asked, machine)? {
-            Started::Watching(watch) => Ok(Senders(watch)),
+            Started::Watching(mut watch) => {
+                // What its own start sent is not told.
+                cpus.iter().try_for_each(|cpu| watch.senders(cpu, 1).map(drop))?;
+                Ok(Senders(watch))
+            }
             Started::Counters { because } => {
                 let why = because.join("; ");
                 Err(format!("cannot name senders: {why}; leave --senders out to see rates alone").into())
