@@ -19,11 +19,16 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use syscalls::Sysno;
+
 use crate::edges::{Beside, Edges, divide};
 use crate::event::{Event, Sent, Task, Thing, Vector, What};
 
 /// Events before the window that are looked at, to know what ran when it began.
 const BEFORE: usize = 4096;
+
+/// System calls that no event ends: their thread is gone, and what comes after it has nothing to do with it.
+const ENDS: [u64; 2] = [Sysno::exit as u64, Sysno::exit_group as u64];
 
 /// Requests of other CPUs that may wait to be served.
 const REQUESTS: usize = 256;
@@ -313,6 +318,11 @@ impl<'a> Book<'a> {
     }
 
     fn enter(&mut self, thing: Thing) {
+        if let Thing::Syscall(number) = thing
+            && ENDS.contains(&number)
+        {
+            return;
+        }
         let span = self.span(Holder::Thing(thing));
         self.spans[span].sent = self.sender(thing);
         if let Thing::Syscall(_) = thing {

@@ -314,6 +314,13 @@ fn a_calibration_measures_what_lies_around_one_interruption() {
 }
 
 #[test]
+fn a_thread_that_ended_holds_nothing_afterwards() {
+    let exit_call = Thing::Syscall(syscalls::Sysno::exit as u64);
+    let account = told(&[switch(0, 0, OWN), enter(10, exit_call)], 50..200);
+    assert_eq!((account.spans.len(), account.unexplained_ns), (0, 150));
+}
+
+#[test]
 fn before_the_first_event_of_a_ring_that_is_too_short_nobody_is_held_to_have_run() {
     let events = [switch(1_000, 7, OWN), enter(1_100, TIMER), exit(1_150, TIMER)];
     let account = told_with_edges(&events, 200..1_160);
