@@ -32,7 +32,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab gate kernel proof-kernel bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab gate kernel proof-kernel proof-causes bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -89,6 +89,13 @@ proof-kernel: kernel guest ## what docs/kernel.md claims, seen in guests, its ta
 	@$(ISOLATOR) kernel build $(KERNEL) --unpatched
 	cargo build --release --locked --package isolator-bench
 	GUEST=$(GUEST) $(TARGET)/release/isolator-bench proof-kernel $(ISOLATOR) docs/kernel.md $(PART)
+
+# PART: debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs; SHARE=10 does a tenth.
+proof-causes: build guest ## interruptions made on purpose in guests: are they named, and their senders? into docs/why.md; an hour, PART= for less
+	@tools/bootstrap lab $(GUEST)
+	cargo build --release --locked --package isolator-bench
+	cargo build --release --locked --package isolator-bench --target $(MUSL)
+	$(TARGET)/release/isolator-bench proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-bench docs/why.md $(PART)
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
 	@tools/bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator-bench ISOLATOR [OUTPUT]`: every figure of `docs/performance.md`, in one run. `isolator-bench lab-page` and
 //! `proof-lab`, with the same arguments: a table of `docs/lab.md` each. `proof-kernel`, with parts after them: tables of
-//! `docs/kernel.md`.
+//! `docs/kernel.md`. `proof-causes`, with this program for guests before the page and parts after it: of `docs/why.md`.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -24,9 +24,6 @@ const DAY_S: u64 = 86_400;
 const TRUTH_S: u64 = 15;
 const TRUTH_RUNS: u64 = 2;
 
-/// Interruptions of each kind that are made on purpose in a guest.
-const ROUNDS: usize = 220;
-
 fn main() -> Result<()> {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -37,9 +34,9 @@ fn main() -> Result<()> {
         ["proof-kernel", isolator, page, parts @ ..] => {
             proof::run(Path::new(isolator), Path::new(page), parts)
         }
-        ["causes-guest", collector, only @ ..] => causes::in_guest(collector, ROUNDS, only),
-        ["proof-causes", isolator, guest, page] => {
-            causes::page(Path::new(isolator), Path::new(guest), Path::new(page))
+        ["causes-guest", collector, rounds, only @ ..] => causes::in_guest(collector, rounds.parse()?, only),
+        ["proof-causes", isolator, guest, page, parts @ ..] => {
+            causes::run(Path::new(isolator), Path::new(guest), Path::new(page), parts)
         }
         [isolator] => all(Path::new(isolator), None),
         [isolator, output] => all(Path::new(isolator), Some(Path::new(output))),

@@ -3,18 +3,32 @@
 //!
 //! Every moment of the window belongs to one thing only: the innermost one that ran. Hard interrupts stand on a pile of
 //! their own, above whatever thread runs; softirqs, workers' functions and system calls belong to their thread and wait
-//! where it waits (on PREEMPT_RT softirqs can be preempted). What ran while the measured thread itself had the CPU, and
-//! nothing above it, is not explained.
+//! where it waits (on PREEMPT_RT softirqs can be preempted).
 //!
+//! A stretch in which the measured thread itself had the CPU, and nothing above it, is the way into the kernel and back,
+//! since its program did not run. What borders on it gets its edge of it ([`crate::edges`]), as long as such code takes
+//! on this machine; the rest is not explained. So it is from where a thread that slept has the CPU to where its program
+//! runs: that is its own return from the kernel.
+//!
+//! ```text
+//! a gap      own | ipi .. ipi | own            a wakeup   idle | timer | idle | switch | own
+//!            entry             exit                       due                         return
+//! ```
 //! Pure: the same events and window give the same spans. Events that are missing make spans wrong, never sums.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
+use syscalls::Sysno;
+
+use crate::edges::{Beside, Edges, divide};
 use crate::event::{Event, Sent, Task, Thing, Vector, What};
 
 /// Events before the window that are looked at, to know what ran when it began.
 const BEFORE: usize = 4096;
+
+/// System calls that no event ends: their thread is gone, and what comes after it has nothing to do with it.
+const ENDS: [u64; 2] = [Sysno::exit as u64, Sysno::exit_group as u64];
 
 /// Requests of other CPUs that may wait to be served.
 const REQUESTS: usize = 256;
@@ -36,6 +50,8 @@ pub enum Holder {
     Nmi(u64),
     /// A page fault of the measured thread, at that address.
     Fault(u64),
+    /// The measured thread, which did not run before in the window, on the way from the switch to its program.
+    Return,
 }
 
 /// Who woke a thread.
@@ -54,14 +70,27 @@ pub struct Span {
     pub holder: Holder,
     /// Its first moment within the window.
     pub begin_ns: u64,
-    /// Its time within the window, without what interrupted it.
+    /// Its time within the window, without what interrupted it, with its entry and exit.
     pub ns: u64,
+    /// The part of it that is entry and exit.
+    pub edges_ns: u64,
     /// Functions of timers that it called.
     pub timers: Vec<u64>,
     /// Who sent it.
     pub sent: Option<Sent>,
     /// Who woke it.
     pub woken: Option<Woken>,
+}
+
+impl Span {
+    /// One that had no time yet.
+    pub fn of(holder: Holder) -> Span {
+        Span { holder, begin_ns: 0, ns: 0, edges_ns: 0, timers: Vec::new(), sent: None, woken: None }
+    }
+
+    fn is_explained(&self) -> bool {
+        !matches!(self.holder, Holder::Own | Holder::Unknown)
+    }
 }
 
 /// Something that happened in the window and took no time that could be told.
@@ -82,25 +111,42 @@ pub struct Account {
     pub points: Vec<(u64, Point)>,
     /// Why the tick was last not stopped.
     pub tick_kept: Option<u64>,
-    /// The part of the window in which nothing known but the measured thread had the CPU.
+    /// The part of the window in which nothing known had the CPU.
     pub unexplained_ns: u64,
+    /// The longest stretch of that; empty where there is none.
+    pub longest_unexplained: Range<u64>,
     /// Whether the events reach back to the window's beginning.
     pub is_whole: bool,
 }
 
 /// Accounts for `window` of one CPU. `events` are in the order of time and may begin long before; `own` are the
-/// measured threads of that CPU.
-pub fn account(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Account {
+/// measured threads of that CPU, `edges` what entry and exit take there.
+pub fn account(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32], edges: &Edges) -> Account {
+    let (book, is_whole) = booked(cpu, events, window, own);
+    book.close(edges, is_whole)
+}
+
+/// How long the measured thread had the CPU before and after what took it in a window, where that was one interruption
+/// in one piece or (the first is `None`) where it slept before: what a calibration measures.
+pub fn around(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Option<(Option<u64>, u64)> {
+    booked(cpu, events, window, own).0.around()
+}
+
+fn booked<'a>(cpu: u32, events: &[Event], window: Range<u64>, own: &'a [u32]) -> (Book<'a>, bool) {
     let first_in = events.partition_point(|event| event.at_ns < window.start);
     let events = &events[first_in.saturating_sub(BEFORE)..];
-    let mut book = Book::new(cpu, window.clone(), own, events);
+    let mut book = Book::new(cpu, window.clone(), own);
+    if let Some(first) = events.first() {
+        book.begin(first.at_ns, events);
+    }
     for event in events {
         if event.at_ns >= window.end {
             break;
         }
         book.take(event);
     }
-    book.close(events.first().is_some_and(|first| first.at_ns <= window.start))
+    book.advance(window.end);
+    (book, events.first().is_some_and(|first| first.at_ns <= window.start))
 }
 
 struct Book<'a> {
@@ -108,6 +154,8 @@ struct Book<'a> {
     window: Range<u64>,
     own: &'a [u32],
     spans: Vec<Span>,
+    /// Who had the CPU within the window, in the order of time; what begins is there even where it took none.
+    log: Vec<(usize, Range<u64>)>,
     /// The thread that has the CPU, and its span.
     current: Option<u32>,
     base: usize,
@@ -122,18 +170,14 @@ struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    fn new(cpu: u32, window: Range<u64>, own: &'a [u32], events: &[Event]) -> Book<'a> {
-        // Who left first was there before.
-        let first = events.iter().find_map(|event| match &event.what {
-            What::Switch { from, .. } => Some(*from),
-            _ => None,
-        });
+    fn new(cpu: u32, window: Range<u64>, own: &'a [u32]) -> Book<'a> {
         let mut book = Book {
             cpu,
             window,
             own,
             spans: Vec::new(),
-            current: first,
+            log: Vec::new(),
+            current: None,
             base: 0,
             hard: Vec::new(),
             within: HashMap::new(),
@@ -143,18 +187,29 @@ impl<'a> Book<'a> {
             points: Vec::new(),
             tick_kept: None,
         };
-        let holder = match first {
-            Some(0) => Holder::Idle(None),
-            Some(pid) if own.contains(&pid) => Holder::Own,
-            Some(pid) => Holder::Thread(Task { pid, ..Task::default() }),
-            None => Holder::Unknown,
-        };
-        book.base = book.span(holder);
+        book.base = book.span(Holder::Unknown);
         book
     }
 
+    /// Comes to the first event. Nobody knows who ran before that, in a window that is longer than the ring; after it who
+    /// leaves first was there.
+    fn begin(&mut self, at_ns: u64, events: &[Event]) {
+        self.advance(at_ns);
+        self.current = events.iter().find_map(|event| match &event.what {
+            What::Switch { from, .. } => Some(*from),
+            _ => None,
+        });
+        let holder = match self.current {
+            Some(0) => Holder::Idle(None),
+            Some(pid) if self.own.contains(&pid) => Holder::Own,
+            Some(pid) => Holder::Thread(Task { pid, ..Task::default() }),
+            None => return,
+        };
+        self.base = self.span(holder);
+    }
+
     fn span(&mut self, holder: Holder) -> usize {
-        self.spans.push(Span { holder, begin_ns: 0, ns: 0, timers: Vec::new(), sent: None, woken: None });
+        self.spans.push(Span::of(holder));
         self.spans.len() - 1
     }
 
@@ -177,20 +232,28 @@ impl<'a> Book<'a> {
     /// Gives the time up to `to_ns` to the innermost.
     fn advance(&mut self, to_ns: u64) {
         let inside = self.inside(self.last_ns, to_ns);
-        let top = self.top();
-        self.give(top, inside);
+        if !inside.is_empty() {
+            let top = self.top();
+            self.give(top, &inside);
+            self.log.push((top, inside));
+        }
         self.last_ns = self.last_ns.max(to_ns);
     }
 
-    fn give(&mut self, span: usize, time: Range<u64>) {
+    fn give(&mut self, span: usize, time: &Range<u64>) {
         let span = &mut self.spans[span];
         if time.is_empty() {
             return;
         }
-        if span.ns == 0 {
-            span.begin_ns = time.start;
-        }
+        span.begin_ns = if span.ns == 0 { time.start } else { span.begin_ns.min(time.start) };
         span.ns += time.end - time.start;
+    }
+
+    /// Notes that something began, which may end at once.
+    fn begins(&mut self, span: usize) {
+        if (self.window.start..self.window.end).contains(&self.last_ns) {
+            self.log.push((span, self.last_ns..self.last_ns));
+        }
     }
 
     fn take(&mut self, event: &Event) {
@@ -255,13 +318,23 @@ impl<'a> Book<'a> {
     }
 
     fn enter(&mut self, thing: Thing) {
+        if let Thing::Syscall(number) = thing
+            && ENDS.contains(&number)
+        {
+            return;
+        }
         let span = self.span(Holder::Thing(thing));
         self.spans[span].sent = self.sender(thing);
         if let Thing::Syscall(_) = thing {
             // Whoever calls has left its page fault.
             self.leave_faults();
         }
-        if thing.is_hard() { self.hard.push(span) } else { self.within_current().push(span) }
+        if thing.is_hard() {
+            self.hard.push(span)
+        } else {
+            self.within_current().push(span)
+        }
+        self.begins(span);
     }
 
     /// Takes the request that `thing` serves off the list.
@@ -309,11 +382,16 @@ impl<'a> Book<'a> {
     /// Its length is known only at its end, and nothing else was said meanwhile.
     fn nmi(&mut self, handler: u64, at_ns: u64, took_ns: u64) {
         let inside = self.inside(at_ns.saturating_sub(took_ns), at_ns);
-        let top = self.top();
-        let taken = (inside.end - inside.start).min(self.spans[top].ns);
-        self.spans[top].ns -= taken;
         let span = self.span(Holder::Nmi(handler));
-        self.give(span, inside.end - taken..inside.end);
+        let Some((top, last)) = self.log.last_mut().filter(|(_, last)| last.end == inside.end) else {
+            return;
+        };
+        let taken = (inside.end - inside.start).min(last.end - last.start);
+        last.end -= taken;
+        self.spans[*top].ns -= taken;
+        let taken = last.end..inside.end;
+        self.give(span, &taken);
+        self.log.push((span, taken));
     }
 
     fn switch(&mut self, to: &Task) {
@@ -325,7 +403,14 @@ impl<'a> Book<'a> {
             _ => Holder::Thread(to.clone()),
         };
         self.base = self.span(holder);
-        self.spans[self.base].woken = self.woken.remove(&to.pid);
+        let woken = self.woken.remove(&to.pid);
+        let begins = match self.spans[self.base].holder {
+            Holder::Own if self.log.iter().any(|(span, _)| self.spans[*span].holder == Holder::Own) => return,
+            Holder::Own => self.span(Holder::Return),
+            _ => self.base,
+        };
+        self.spans[begins].woken = woken;
+        self.begins(begins);
     }
 
     /// Its end is not told; it lasts until the thread shows that it goes on. One before the window is over: its thread
@@ -335,6 +420,7 @@ impl<'a> Book<'a> {
         if at_ns >= self.window.start {
             let span = self.span(Holder::Fault(address));
             self.within_current().push(span);
+            self.begins(span);
         }
     }
 
@@ -345,26 +431,91 @@ impl<'a> Book<'a> {
         }
     }
 
-    fn close(mut self, is_whole: bool) -> Account {
-        self.advance(self.window.end);
+    /// Stretches of the measured thread, and what lies before and after each of them.
+    fn stretches(&self) -> Vec<(Range<u64>, Option<usize>, Option<usize>)> {
+        let mut stretches: Vec<(Range<u64>, Option<usize>, Option<usize>)> = Vec::new();
+        let (mut before, mut is_open) = (None, false);
+        for (span, time) in &self.log {
+            match (self.spans[*span].holder == Holder::Own, is_open, stretches.last_mut()) {
+                (true, true, Some((stretch, ..))) => stretch.end = time.end,
+                (true, ..) => {
+                    stretches.push((time.clone(), before, None));
+                    is_open = true;
+                }
+                (false, true, Some((_, _, after))) => (*after, is_open) = (Some(*span), false),
+                (false, ..) => {}
+            }
+            if !is_open {
+                before = Some(*span);
+            }
+        }
+        stretches
+    }
+
+    /// Gives what borders on the measured thread's stretches its edges, and tells the longest stretch that is left.
+    fn give_edges(&mut self, edges: &Edges) -> Range<u64> {
+        let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].holder == Holder::Unknown);
+        let mut left: Vec<Range<u64>> = unknown.map(|(_, time)| time.clone()).collect();
+        for (stretch, before, after) in self.stretches() {
+            let explained = |span: &usize| self.spans[*span].is_explained();
+            let before = before.filter(explained).map(|span| {
+                let at_most_ns = match self.spans[span].holder {
+                    Holder::Return | Holder::Thread(_) | Holder::Idle(_) => edges.return_ns,
+                    _ => edges.exit_ns,
+                };
+                Beside { span, at_most_ns }
+            });
+            let after = after.filter(explained).map(|span| Beside { span, at_most_ns: edges.entry_ns });
+            let mut rest = stretch.clone();
+            for (span, part) in divide(&stretch, before, after) {
+                self.give(span, &part);
+                self.spans[span].edges_ns += part.end - part.start;
+                if part.start == rest.start { rest.start = part.end } else { rest.end = part.start }
+            }
+            left.push(rest);
+        }
+        left.into_iter().max_by_key(|time| time.end - time.start).unwrap_or_default()
+    }
+
+    fn around(&self) -> Option<(Option<u64>, u64)> {
+        let long = |stretch: &Range<u64>| stretch.end - stretch.start;
+        match &self.stretches()[..] {
+            [(entry, None, Some(_)), (exit, Some(_), None)] => Some((Some(long(entry)), long(exit))),
+            [(exit, Some(before), None)] if self.spans[*before].holder == Holder::Return => {
+                Some((None, long(exit)))
+            }
+            _ => None,
+        }
+    }
+
+    fn close(mut self, edges: &Edges, is_whole: bool) -> Account {
+        let longest_unexplained = self.give_edges(edges);
         self.join_calls();
-        let unknown = |span: &Span| matches!(span.holder, Holder::Own | Holder::Unknown);
-        let unexplained_ns = self.spans.iter().filter(|span| unknown(span)).map(|span| span.ns).sum();
         let mut spans = self.spans;
-        spans.retain(|span| span.ns > 0 && !unknown(span));
+        spans.retain(|span| span.ns > 0 && span.is_explained());
         spans.sort_by_key(|span| span.begin_ns);
-        Account { spans, points: self.points, tick_kept: self.tick_kept, unexplained_ns, is_whole }
+        let explained: u64 = spans.iter().map(|span| span.ns).sum();
+        let unexplained_ns = self.window.end.saturating_sub(self.window.start).saturating_sub(explained);
+        Account {
+            spans,
+            points: self.points,
+            tick_kept: self.tick_kept,
+            unexplained_ns,
+            longest_unexplained,
+            is_whole,
+        }
     }
 
     /// The interrupt that calls functions is theirs: its own time goes to the first of them.
     fn join_calls(&mut self) {
         for vector in 0..self.spans.len() {
-            let Span { begin_ns, ns, .. } = self.spans[vector];
+            let Span { begin_ns, ns, edges_ns, .. } = self.spans[vector];
             let is_vector = self.spans[vector].holder == Holder::Thing(Thing::Vector(Vector::CallFunction));
             if is_vector && ns > 0 && self.calls(vector) {
                 let call = &mut self.spans[vector + 1];
                 call.begin_ns = if call.ns == 0 { begin_ns } else { begin_ns.min(call.begin_ns) };
                 call.ns += ns;
+                call.edges_ns += edges_ns;
                 self.spans[vector].ns = 0;
             }
         }

@@ -12,13 +12,17 @@
 
 pub mod account;
 pub mod bpf;
+pub mod calibrate;
+pub mod edges;
 pub mod error;
 pub mod event;
 pub mod names;
 pub mod policy;
+mod senders;
 pub mod tracefs;
+mod unseen;
 pub mod watch;
 mod words;
 
 pub use error::{Error, Result};
-pub use watch::{Asked, Started, Watch};
+pub use watch::{Asked, Depth, Started, Watch};

@@ -4,23 +4,30 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evidence::cause::{Causes, Choice, Collector, OnSibling};
+use evidence::cause::{self, Causes, Choice, Collector, OnSibling};
 use evidence::manifest::Spike;
+use evidence::watch::SentRate;
 use machine::{CpuSet, Snapshot};
 
 use crate::account::account;
 use crate::bpf::Bpf;
+use crate::calibrate::{Windows, calibrated};
+use crate::edges::Edges;
 use crate::error::Result;
 use crate::event::Event;
 use crate::names::Names;
 use crate::tracefs::Tracefs;
-use crate::{policy, words};
+use crate::unseen::Unseen;
+use crate::{policy, senders, words};
 
 /// What collects events.
 #[derive(Debug)]
 enum Source {
     Bpf(Box<Bpf>),
     Tracefs(Box<Tracefs>),
+    /// What a test tells, one look after the other.
+    #[cfg(test)]
+    Told(std::collections::VecDeque<(Vec<Event>, u64)>),
 }
 
 impl Source {
@@ -29,6 +36,8 @@ impl Source {
         match self {
             Source::Bpf(bpf) => bpf.take(cpu),
             Source::Tracefs(tracefs) => tracefs.take(cpu),
+            #[cfg(test)]
+            Source::Told(looks) => Ok(looks.pop_front().unwrap_or_default()),
         }
     }
 }
@@ -38,17 +47,39 @@ impl Source {
 pub struct Asked {
     /// The measured CPUs.
     pub cpus: CpuSet,
-    /// Whether the measured threads never sleep: then their system calls are watched too, which costs them nothing.
-    pub busy: bool,
+    /// How much of what happens there.
+    pub depth: Depth,
+}
+
+/// How much is watched: what is not costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Who sends IPIs to the CPUs, and nothing that happens on them.
+    Senders,
+    /// What interrupts threads that sleep; what each of their own cycles would pay for is left out.
+    Sleeping,
+    /// What interrupts threads that never sleep: their system calls too, of which they make none.
+    Busy,
+}
+
+impl Depth {
+    /// The deepest that costs a probe nothing in each of its cycles.
+    pub fn of(sleeps: bool) -> Depth {
+        if sleeps { Depth::Sleeping } else { Depth::Busy }
+    }
 }
 
 /// A collector at work, and what it has seen.
 #[derive(Debug)]
 pub struct Watch {
     source: Source,
+    unseen: Unseen,
     names: Names,
     siblings: BTreeMap<u32, CpuSet>,
     own: BTreeMap<u32, Vec<u32>>,
+    /// What entry and exit take on each CPU, as last measured; and the longest of all rows.
+    edges: BTreeMap<u32, Edges>,
+    longest: BTreeMap<u32, Edges>,
     /// What was read of each CPU, the latest of it.
     seen: BTreeMap<u32, Seen>,
     could_not_see: Vec<String>,
@@ -89,7 +120,7 @@ impl Watch {
             let allowed = policy::bpf(root, choice == Choice::Bpf);
             match allowed
                 .and_then(|()| policy::may_load())
-                .and_then(|()| Bpf::start(&watched(asked, machine), asked.busy))
+                .and_then(|()| Bpf::start(&watched(asked, machine), asked.depth))
             {
                 Ok(bpf) => {
                     return Ok(Started::Watching(Box::new(Watch::over(
@@ -104,7 +135,7 @@ impl Watch {
         }
         if matches!(choice, Choice::Auto | Choice::Tracefs) {
             let allowed = policy::tracefs(root, choice == Choice::Tracefs);
-            let started = allowed.and_then(|()| Tracefs::start(root, &watched(asked, machine), asked.busy));
+            let started = allowed.and_then(|()| Tracefs::start(root, &watched(asked, machine), asked.depth));
             match started {
                 Ok(tracefs) => {
                     return Ok(Started::Watching(Box::new(Watch::over(
@@ -125,12 +156,17 @@ impl Watch {
         let could_not_see = match &source {
             Source::Bpf(bpf) => bpf.could_not_see().to_vec(),
             Source::Tracefs(tracefs) => tracefs.could_not_see().to_vec(),
+            #[cfg(test)]
+            Source::Told(_) => Vec::new(),
         };
         let mut watch = Watch {
             source,
+            unseen: Unseen::of(Path::new("/"), machine.hypervisor.is_some()),
             names,
             siblings: siblings(asked, machine),
             own: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            longest: BTreeMap::new(),
             seen: BTreeMap::new(),
             could_not_see,
             lost_events: 0,
@@ -147,7 +183,36 @@ impl Watch {
         match self.source {
             Source::Bpf(_) => Collector::Bpf,
             Source::Tracefs(_) => Collector::Tracefs,
+            #[cfg(test)]
+            Source::Told(_) => Collector::Bpf,
         }
+    }
+
+    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its caller runs
+    /// elsewhere, and whatever measures on them sleeps.
+    pub fn calibrate(&mut self, cpus: &CpuSet) -> Result<()> {
+        for cpu in cpus.iter() {
+            let edges = match Windows::on(cpu, |thread| self.armed(&[(cpu, thread)]))? {
+                Ok(windows) => {
+                    self.look_again();
+                    self.look(cpu)?;
+                    let events = self.seen.get(&cpu).map_or(&[][..], |seen| &seen.events);
+                    calibrated(cpu, events, &windows)
+                }
+                Err(why) => Err(why),
+            };
+            let edges = edges.unwrap_or_else(|why| {
+                let line = format!("entry and exit of interruptions on cpu {cpu}: {why}");
+                if !self.could_not_see.contains(&line) {
+                    self.could_not_see.push(line);
+                }
+                Edges::default()
+            });
+            self.edges.insert(cpu, edges);
+            let longest = self.longest.entry(cpu).or_default();
+            *longest = longest.longer(&edges);
+        }
+        Ok(())
     }
 
     /// Says which threads measure, by their CPU.
@@ -160,13 +225,17 @@ impl Watch {
             match &mut self.source {
                 Source::Bpf(bpf) => bpf.own(*cpu, threads)?,
                 Source::Tracefs(tracefs) => tracefs.own(*cpu, threads),
+                #[cfg(test)]
+                Source::Told(_) => {}
             }
         }
+        self.unseen.begin(self.own.keys().copied().collect());
         Ok(())
     }
 
     /// Forgets what the rings held: the next spike looks again.
     pub fn look_again(&mut self) {
+        self.unseen.look();
         self.seen.values_mut().for_each(|seen| seen.is_old = true);
     }
 
@@ -177,9 +246,14 @@ impl Watch {
         self.look(cpu)?;
         let own = self.own.get(&cpu).map_or(&[][..], Vec::as_slice);
         let Some(seen) = self.seen.get_mut(&cpu) else { return Ok(()) };
-        let told = account(cpu, &seen.events, window.clone(), own);
+        let edges = self.edges.get(&cpu).copied().unwrap_or_default();
+        let told = account(cpu, &seen.events, window.clone(), own, &edges);
         spike.causes = words::causes(&told, window.start, &self.names);
-        spike.unexplained_ns = Some(told.unexplained_ns);
+        let unseen = self.unseen.explain(cpu, &window, &told.longest_unexplained);
+        let explained: u64 = unseen.iter().filter_map(|cause| cause.duration_ns).sum();
+        spike.unexplained_ns = Some(told.unexplained_ns - explained);
+        spike.causes.extend(unseen);
+        spike.causes.sort_by_key(|cause| cause.begin_ns.unwrap_or(u64::MAX));
         if !told.is_whole {
             // At the most as many of this spike's.
             self.lost_events += std::mem::take(&mut seen.overwritten);
@@ -187,11 +261,19 @@ impl Watch {
         for sibling in self.siblings.get(&cpu).cloned().unwrap_or_default().iter() {
             self.look(sibling)?;
             let own = self.own.get(&sibling).map_or(&[][..], Vec::as_slice);
-            let told = account(sibling, &self.seen[&sibling].events, window.clone(), own);
+            let edges = Edges::default();
+            let told = account(sibling, &self.seen[&sibling].events, window.clone(), own, &edges);
             let causes = words::causes(&told, window.start, &self.names);
             spike.siblings.extend(causes.into_iter().map(|cause| OnSibling { cpu: sibling, cause }));
         }
         Ok(())
+    }
+
+    /// Who sent IPIs to a watched CPU in the `interval_ns` since this was last asked, the most first, and how many events
+    /// were overwritten unread.
+    pub fn senders(&mut self, cpu: u32, interval_ns: u64) -> Result<(Vec<SentRate>, u64)> {
+        let (events, overwritten) = self.source.take(cpu)?;
+        Ok((senders::rates(cpu, &events, &self.names, interval_ns), overwritten))
     }
 
     /// The events of a watched CPU since this was last asked, in the order of time; for those who explain nothing.
@@ -224,8 +306,14 @@ impl Watch {
             collector: self.collector(),
             could_not_see: self.could_not_see.clone(),
             lost_events: self.lost_events,
+            edges: self.longest.iter().map(|(cpu, edges)| edges_of(*cpu, edges)).collect(),
         }
     }
+}
+
+fn edges_of(cpu: u32, edges: &Edges) -> cause::Edges {
+    let Edges { entry_ns, exit_ns, return_ns } = *edges;
+    cause::Edges { cpu, entry_ns, exit_ns, return_ns }
 }
 
 /// Each measured CPU's siblings.
@@ -241,4 +329,101 @@ fn siblings(asked: &Asked, machine: &Snapshot) -> BTreeMap<u32, CpuSet> {
 fn watched(asked: &Asked, machine: &Snapshot) -> CpuSet {
     let siblings = siblings(asked, machine);
     asked.cpus.iter().chain(siblings.values().flat_map(|set| set.iter().collect::<Vec<_>>())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Task, Thing, Vector, What};
+    use evidence::cause::Kind;
+    use evidence::manifest::RowKey;
+
+    const TIMER: Thing = Thing::Vector(Vector::LocalTimer);
+
+    fn at(at_ns: u64, what: What) -> Event {
+        Event { at_ns, cpu: 1, what }
+    }
+
+    /// A thread measures from the first event on, and a timer interrupts it for 2 us.
+    fn story(from_ns: u64) -> Vec<Event> {
+        let to = Task { pid: 7, ..Task::default() };
+        vec![
+            at(from_ns, What::Switch { from: 0, to }),
+            at(from_ns + 10_000, What::Enter(TIMER)),
+            at(from_ns + 12_000, What::Exit(TIMER)),
+        ]
+    }
+
+    fn watch(looks: impl IntoIterator<Item = (Vec<Event>, u64)>) -> Watch {
+        let asked = Asked { cpus: CpuSet::from_iter([1]), depth: Depth::Busy };
+        let mut watch = Watch::over(Source::Told(looks.into_iter().collect()), &asked, &Snapshot::default());
+        watch.armed(&[(1, 7)]).unwrap();
+        watch
+    }
+
+    fn explained(watch: &mut Watch, from_ns: u64, length_ns: u64) -> Spike {
+        let mut spike = Spike {
+            key: RowKey { probe: "spin".into(), load: "idle".into(), cpu: 1, period_ns: None },
+            at_ns: 0,
+            monotonic_ns: from_ns,
+            wall_time: None,
+            latency_ns: length_ns,
+            missed: 0,
+            causes: Vec::new(),
+            unexplained_ns: None,
+            siblings: Vec::new(),
+        };
+        watch.look_again();
+        watch.explain(&mut spike).unwrap();
+        spike
+    }
+
+    fn told(spike: &Spike) -> (Vec<(Kind, Option<u64>)>, Option<u64>) {
+        let causes = spike.causes.iter().map(|cause| (cause.kind, cause.duration_ns));
+        (causes.collect(), spike.unexplained_ns)
+    }
+
+    #[test]
+    fn a_spike_has_what_the_ring_tells_of_it() {
+        let mut watch = watch([(story(1_000), 0)]);
+        let spike = explained(&mut watch, 10_500, 3_000);
+        assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(1_000)));
+        assert_eq!(watch.told().lost_events, 0);
+    }
+
+    #[test]
+    fn events_that_were_overwritten_are_counted_where_a_spike_misses_them() {
+        let mut watch = watch([(story(1_000), 0), (story(2_000_000), 500), (Vec::new(), 0)]);
+        explained(&mut watch, 10_500, 3_000);
+        // All that this spike needs has come after the hole.
+        let whole = explained(&mut watch, 2_009_500, 3_000);
+        assert_eq!((told(&whole).1, watch.told().lost_events), (Some(1_000), 0));
+        let cut = explained(&mut watch, 1_999_000, 5_000);
+        assert_eq!((told(&cut), watch.told().lost_events), ((Vec::new(), Some(5_000)), 500));
+        explained(&mut watch, 1_999_000, 5_000);
+        assert_eq!(watch.told().lost_events, 500, "once");
+    }
+
+    #[test]
+    fn of_a_spike_longer_than_the_ring_the_beginning_stays_unexplained() {
+        let mut watch = watch([(story(5_000_000), 9)]);
+        let spike = explained(&mut watch, 1_000_000, 4_013_000);
+        assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(4_011_000)));
+        assert_eq!(watch.told().lost_events, 9);
+    }
+
+    #[test]
+    fn entry_and_exit_that_cannot_be_measured_are_said_and_given_to_nobody() {
+        let mut watch = watch([(Vec::new(), 0), (story(1_000), 0)]);
+        // No machine of a test has so many.
+        watch.calibrate(&CpuSet::from_iter([1023])).unwrap();
+        let told_of = watch.told();
+        assert!(
+            told_of
+                .could_not_see
+                .iter()
+                .any(|line| line.starts_with("entry and exit of interruptions on cpu 1023: "))
+        );
+        assert_eq!(told_of.edges, [cause::Edges { cpu: 1023, ..cause::Edges::default() }]);
+    }
 }

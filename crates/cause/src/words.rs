@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an account to causes: numbers become names, spans what a user reads.
 
-use evidence::cause::{Cause, Kind, Sender};
+use evidence::cause::{Cause, Kind, RETURN, Sender};
 
 use crate::account::{Account, Holder, Point, Span, Woken};
 use crate::event::{Sent, Task, Thing, Vector};
@@ -22,6 +22,7 @@ pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
     let told = |span: &Span| {
         let (kind, name) = kind_and_name(span, names);
         let mut cause = Cause::timed(kind, name, span.begin_ns - from_ns, span.ns);
+        cause.entry_exit_ns = Some(span.edges_ns).filter(|ns| *ns > 0);
         cause.detail = detail(kind, span, account, names);
         cause.sender =
             (kind == Kind::Ipi).then(|| span.sent.as_ref().map(|sent| sender(sent, names))).flatten();
@@ -49,7 +50,12 @@ fn joined(causes: Vec<Cause>) -> Vec<Cause> {
         };
         match joined.iter_mut().find(same) {
             Some((first, times)) => {
-                first.duration_ns = Some(first.duration_ns.unwrap_or(0) + cause.duration_ns.unwrap_or(0));
+                let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+                    (None, None) => None,
+                    _ => Some(one.unwrap_or(0) + other.unwrap_or(0)),
+                };
+                first.duration_ns = sum(first.duration_ns, cause.duration_ns);
+                first.entry_exit_ns = sum(first.entry_exit_ns, cause.entry_exit_ns);
                 *times += 1;
             }
             None => joined.push((cause, 1)),
@@ -72,6 +78,7 @@ fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
         Holder::Thread(task) => thread(task),
         Holder::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
         Holder::Fault(_) => (Kind::Fault, "page fault".to_string()),
+        Holder::Return => (Kind::Syscall, RETURN.to_string()),
         Holder::Thing(thing) => match thing {
             Thing::Irq(number)
                 if names.irq_device(*number).is_some_and(|name| name.contains("arch_timer")) =>
@@ -166,14 +173,7 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
     match woken {
         Woken::There(cpu, task) => format!("woken by cpu {cpu} `{}` (pid {})", task.comm, task.pid),
         Woken::Here(holder) => {
-            let span = Span {
-                holder: holder.clone(),
-                begin_ns: 0,
-                ns: 0,
-                timers: Vec::new(),
-                sent: None,
-                woken: None,
-            };
+            let span = Span::of(holder.clone());
             match kind_and_name(&span, names) {
                 (Kind::Unexplained, _) => "woken by the measured thread".to_string(),
                 (Kind::IdleExit, _) => "woken from idle".to_string(),
@@ -184,7 +184,7 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
 }
 
 /// Who sent for a CPU.
-fn sender(sent: &Sent, names: &Names) -> Sender {
+pub(crate) fn sender(sent: &Sent, names: &Names) -> Sender {
     let function = match sent.function {
         0 => None,
         address => Some(names.function_or_address(address)),
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn span(holder: Holder, begin_ns: u64, ns: u64) -> Span {
-        Span { holder, begin_ns, ns, timers: Vec::new(), sent: None, woken: None }
+        Span { begin_ns, ns, ..Span::of(holder) }
     }
 
     fn account(spans: Vec<Span>) -> Account {

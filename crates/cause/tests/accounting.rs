@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use cause::account::{Account, Holder, Point, Woken, account};
+use cause::edges::Edges;
 use cause::event::{Event, Sent, Task, Thing, Vector, What};
 use proptest::prelude::*;
 
@@ -32,8 +33,20 @@ fn exit(at_ns: u64, thing: Thing) -> Event {
     at(at_ns, What::Exit(thing))
 }
 
+/// Without a calibration.
 fn told(events: &[Event], window: Range<u64>) -> Account {
-    account(CPU, events, window, &[OWN])
+    account(CPU, events, window, &[OWN], &Edges::default())
+}
+
+const EDGES: Edges = Edges { entry_ns: 30, exit_ns: 50, return_ns: 80 };
+
+fn told_with_edges(events: &[Event], window: Range<u64>) -> Account {
+    account(CPU, events, window, &[OWN], &EDGES)
+}
+
+/// How much of each is entry and exit.
+fn edges(account: &Account) -> Vec<u64> {
+    account.spans.iter().map(|span| span.edges_ns).collect()
 }
 
 /// Who had the CPU, from when, for how long.
@@ -209,6 +222,114 @@ fn a_ring_that_does_not_reach_back_is_said() {
     assert_eq!(told(&[], 50..200).unexplained_ns, 150);
 }
 
+#[test]
+fn a_gap_with_one_interruption_is_its_entry_and_exit_and_no_more_than_these() {
+    let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
+    let short = told_with_edges(&events, 80..150);
+    assert_eq!(spans(&short), [(Holder::Thing(TIMER), 80, 70)]);
+    assert_eq!((edges(&short), short.unexplained_ns), (vec![60], 0));
+    // The firmware, or a hypervisor, had the rest.
+    let long = told_with_edges(&events, 50..1_000);
+    assert_eq!(spans(&long), [(Holder::Thing(TIMER), 70, 90)]);
+    assert_eq!((edges(&long), long.unexplained_ns), (vec![80], 860));
+}
+
+#[test]
+fn a_gap_in_which_nothing_was_told_of_stays_unexplained() {
+    let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
+    let account = told_with_edges(&events, 500..520);
+    assert_eq!((account.spans.len(), account.unexplained_ns), (0, 20));
+}
+
+#[test]
+fn between_two_interruptions_each_has_its_edge() {
+    let irq = Thing::Irq(9);
+    let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER), enter(150, irq), exit(160, irq)];
+    // 40 ns are less than an exit and an entry: 25 and 15.
+    let account = told_with_edges(&events, 90..170);
+    assert_eq!(spans(&account), [(Holder::Thing(TIMER), 90, 45), (Holder::Thing(irq), 135, 35)]);
+    assert_eq!((edges(&account), account.unexplained_ns), (vec![35, 25], 0));
+}
+
+#[test]
+fn a_sleeper_returns_from_the_kernel_after_the_switch_to_it() {
+    let events = [
+        switch(50, OWN, 0),
+        enter(1_000, TIMER),
+        exit(1_100, TIMER),
+        at(1_150, What::Waking { woken: OWN, waker: Task::default() }),
+        switch(1_200, 0, OWN),
+    ];
+    let account = told_with_edges(&events, 900..1_260);
+    assert_eq!(
+        spans(&account),
+        [(Holder::Idle(None), 900, 200), (Holder::Thing(TIMER), 1_000, 100), (Holder::Return, 1_200, 60)]
+    );
+    assert_eq!(account.unexplained_ns, 0);
+    assert!(account.spans[2].woken.is_some());
+    let late = told_with_edges(&events, 900..1_500);
+    assert_eq!((edges(&late), late.unexplained_ns), (vec![0, 0, 80], 220));
+}
+
+#[test]
+fn a_thread_that_took_the_cpu_has_both_switches() {
+    let events = [switch(0, 0, OWN), switch(100, OWN, 7), switch(500, 7, OWN)];
+    let account = told_with_edges(&events, 80..550);
+    assert_eq!(spans(&account), [(Holder::Thread(task(7)), 80, 470)]);
+    assert_eq!((edges(&account), account.unexplained_ns), (vec![70], 0));
+}
+
+#[test]
+fn edges_of_a_call_are_those_of_the_interrupt_that_called_it() {
+    let call = Thing::Call { function: 0xf, request: 0xc2 };
+    let events = [
+        switch(0, 0, OWN),
+        enter(100, CALL_VECTOR),
+        enter(110, call),
+        exit(140, call),
+        exit(150, CALL_VECTOR),
+    ];
+    let account = told_with_edges(&events, 80..190);
+    assert_eq!(spans(&account), [(Holder::Thing(call), 80, 110)]);
+    assert_eq!((edges(&account), account.unexplained_ns), (vec![60], 0));
+}
+
+#[test]
+fn a_calibration_measures_what_lies_around_one_interruption() {
+    let events = [
+        switch(0, 0, OWN),
+        enter(100, CALL_VECTOR),
+        exit(150, CALL_VECTOR),
+        switch(400, OWN, 0),
+        switch(600, 0, OWN),
+        enter(800, TIMER),
+        exit(810, TIMER),
+    ];
+    let around = |window| cause::account::around(CPU, &events, window, &[OWN]);
+    assert_eq!(around(80..190), Some((Some(20), 40)));
+    assert_eq!(around(450..625), Some((None, 25)), "it slept");
+    assert_eq!(around(200..300), None, "nothing happened");
+    assert_eq!(around(80..805), None, "more than one thing");
+    assert_eq!(around(120..190), None, "it began before");
+}
+
+#[test]
+fn a_thread_that_ended_holds_nothing_afterwards() {
+    let exit_call = Thing::Syscall(syscalls::Sysno::exit as u64);
+    let account = told(&[switch(0, 0, OWN), enter(10, exit_call)], 50..200);
+    assert_eq!((account.spans.len(), account.unexplained_ns), (0, 150));
+}
+
+#[test]
+fn before_the_first_event_of_a_ring_that_is_too_short_nobody_is_held_to_have_run() {
+    let events = [switch(1_000, 7, OWN), enter(1_100, TIMER), exit(1_150, TIMER)];
+    let account = told_with_edges(&events, 200..1_160);
+    // Thread 7 may have come a moment before.
+    assert_eq!(spans(&account), [(Holder::Return, 1_000, 72), (Holder::Thing(TIMER), 1_072, 88)]);
+    assert_eq!((account.unexplained_ns, account.longest_unexplained), (800, 200..1_000));
+    assert!(!account.is_whole);
+}
+
 fn things() -> impl Strategy<Value = Thing> {
     prop_oneof![
         (0..3u32).prop_map(Thing::Irq),
@@ -237,6 +358,11 @@ fn whats() -> impl Strategy<Value = What> {
     ]
 }
 
+fn edges_of_any_length() -> impl Strategy<Value = Edges> {
+    let ns = || prop_oneof![Just(0), 0..2_000u64, Just(u64::MAX)];
+    (ns(), ns(), ns()).prop_map(|(entry_ns, exit_ns, return_ns)| Edges { entry_ns, exit_ns, return_ns })
+}
+
 fn story() -> impl Strategy<Value = Vec<Event>> {
     let event = (0..1_000u64, 0..2u32, whats());
     proptest::collection::vec(event, 0..200).prop_map(|steps| {
@@ -251,17 +377,45 @@ fn story() -> impl Strategy<Value = Vec<Event>> {
 
 proptest! {
     #[test]
-    fn durations_and_the_remainder_are_the_window(events in story(), begin in 0..80_000u64, length in 0..80_000u64) {
+    fn durations_and_the_remainder_are_the_window(
+        events in story(),
+        begin in 0..80_000u64,
+        length in 0..80_000u64,
+        edges in edges_of_any_length(),
+    ) {
         let window = begin..begin + length;
-        let account = told(&events, window.clone());
+        let account = account(CPU, &events, window.clone(), &[OWN], &edges);
         let explained = account.spans.iter().map(|span| span.ns).sum::<u64>();
         prop_assert_eq!(explained + account.unexplained_ns, length);
         for span in &account.spans {
             prop_assert!(window.contains(&span.begin_ns), "{:?}", span);
+            prop_assert!(span.edges_ns <= span.ns, "{:?}", span);
             prop_assert!(span.begin_ns + span.ns <= window.end, "{:?}", span);
         }
         prop_assert!(account.spans.is_sorted_by_key(|span| span.begin_ns));
         prop_assert!(account.points.iter().all(|(at_ns, _)| window.contains(at_ns)));
+    }
+
+    #[test]
+    fn edges_take_from_the_remainder_alone_and_name_nobody_new(
+        events in story(),
+        begin in 0..80_000u64,
+        length in 0..80_000u64,
+        edges in edges_of_any_length(),
+    ) {
+        let window = begin..begin + length;
+        let (bare, whole) = (told(&events, window.clone()), account(CPU, &events, window, &[OWN], &edges));
+        let sum: u64 = whole.spans.iter().map(|span| span.edges_ns).sum();
+        prop_assert_eq!(whole.unexplained_ns + sum, bare.unexplained_ns);
+        // A thing whose entry and exit events came at once has no time but these.
+        let handled = |account: &Account| {
+            account.spans.iter().filter(|span| span.ns > span.edges_ns).map(|span| span.ns - span.edges_ns).sum::<u64>()
+        };
+        prop_assert_eq!(handled(&bare), handled(&whole));
+        let most = edges.entry_ns.max(edges.exit_ns).max(edges.return_ns);
+        if most == 0 {
+            prop_assert_eq!(bare, whole);
+        }
     }
 
     #[test]

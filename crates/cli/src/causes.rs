@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cause::{Started, Watch};
+use cause::{Depth, Started, Watch};
 use evidence::cause::{Causes, Choice};
 use evidence::manifest::{Asked, Spike};
 use machine::{CpuSet, Snapshot};
@@ -16,6 +16,8 @@ use measure::suspects::Suspects;
 pub struct Explainer {
     source: Source,
     cpus: CpuSet,
+    /// Whether somebody else's program is looked at: nothing of ours may run on its CPUs.
+    foreign: bool,
     /// What a reader of the evidence should know.
     notes: Vec<String>,
 }
@@ -35,15 +37,16 @@ impl Explainer {
         if choice == Choice::Off {
             return Ok(Explainer::default());
         }
-        let busy = !asked.probes.iter().any(|probe| probe == "wakeup" || probe == LOOP);
+        let foreign = asked.probes.iter().any(|probe| probe == LOOP);
+        let depth = Depth::of(foreign || asked.probes.iter().any(|probe| probe == "wakeup"));
         let cpus = asked.cpus.clone();
         let (source, because) =
-            match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), busy }, machine)? {
+            match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), depth }, machine)? {
                 Started::Watching(watch) => (Source::Events(watch), Vec::new()),
                 Started::Counters { because } => (counters(&cpus), because),
             };
         let note = |why| format!("spikes have suspects instead of causes with times: {why}");
-        Ok(Explainer { source, cpus, notes: because.into_iter().map(note).collect() })
+        Ok(Explainer { source, cpus, foreign, notes: because.into_iter().map(note).collect() })
     }
 
     /// What was noticed since this was last asked.
@@ -77,6 +80,10 @@ fn counters(cpus: &CpuSet) -> Source {
 
 impl Explain for Explainer {
     fn begin(&mut self, threads: &[(u32, u32)]) {
+        if !self.foreign {
+            let cpus = threads.iter().map(|(cpu, _)| *cpu).collect();
+            self.with(|watch| watch.calibrate(&cpus));
+        }
         self.with(|watch| watch.armed(threads));
         if let Source::Counters(suspects) = &mut self.source {
             suspects.begin(threads);

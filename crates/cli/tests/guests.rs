@@ -12,14 +12,24 @@ use std::path::Path;
 use common::{Ran, isolator};
 use serde_json::Value;
 
+/// The program that guests run.
+fn guest_program() -> std::path::PathBuf {
+    Path::new(common::PROGRAM).with_file_name(format!("isolator-{}", std::env::consts::ARCH))
+}
+
 /// Runs `lab run` with these arguments; `None`, with the reason printed, where guests cannot be run here.
 fn lab(folder: &Path, args: &[&str]) -> Option<Ran> {
-    let beside = Path::new(common::PROGRAM).with_file_name(format!("isolator-{}", std::env::consts::ARCH));
+    in_lab(folder, &[&["run"], args].concat())
+}
+
+/// Likewise any of the lab's verbs.
+fn in_lab(folder: &Path, args: &[&str]) -> Option<Ran> {
+    let beside = guest_program();
     if !beside.is_file() {
         println!("skipped: there is no {}; run make guest", beside.display());
         return None;
     }
-    let ran = isolator(folder, &[&["lab", "run"], args].concat());
+    let ran = isolator(folder, &[&["lab"], args].concat());
     let missing =
         ["it is not installed", "cannot find the kernel", "cannot run apt-get", "none was built for"];
     if ran.status == Some(1) && missing.iter().any(|why| ran.stderr.contains(why)) {
@@ -146,4 +156,32 @@ fn in_virtual_time_two_runs_agree_to_a_thousandth_and_storms_are_refused() {
     let ran = isolator(folder.path(), &["lab", "run", "static-keys", "--mode", "virtual"]);
     assert_eq!(ran.status, Some(1));
     assert!(ran.stderr.starts_with("isolator: cannot run in virtual mode static-keys: "), "{}", ran.stderr);
+}
+
+/// On a machine that runs tests no collector is loaded: a guest is a machine of its own.
+#[test]
+fn in_a_guest_watch_names_who_sends() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = guest_program();
+    let watch = ["watch", "--senders", "--cpus", "0-1", "--interval", "500ms", "--count", "4", "--json"];
+    let args = [&["program", "--boot", "isolcpus", program.to_str().unwrap()][..], &watch].concat();
+    let Some(ran) = in_lab(folder.path(), &args) else { return };
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let documents: Vec<Value> =
+        ran.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(documents.len(), 4, "{}", ran.stdout);
+    for document in &documents {
+        common::conforms(document, "watch");
+        for sent in document["senders"].as_array().unwrap() {
+            let sender = &sent["sender"];
+            assert!(
+                sender["cpu"].is_u64() && sender["pid"].is_u64() && sent["count"].as_u64() > Some(0),
+                "{sent:#}"
+            );
+        }
+    }
+    assert!(
+        documents.iter().any(|document| document["senders"] != Value::Array(Vec::new())),
+        "{documents:#?}"
+    );
 }

@@ -59,6 +59,18 @@ fn anybody_may_watch() {
     assert!(ran.stdout.starts_with("cpu 0") && ran.stdout.contains("the last "), "{ran:#?}");
 }
 
+/// Nobody may load a collector: on a machine that runs tests none is. Guests show what it tells (tests/guests.rs).
+#[test]
+fn senders_are_named_to_who_may_watch_them() {
+    if skipped_for_lack_of_root() {
+        return;
+    }
+    let folder = folder();
+    let line = isolator_as_nobody(folder.path(), &with(&["--cpus", "0", "--count", "1", "--senders"])).line();
+    assert!(line.starts_with("cannot name senders: no events by bpf: "), "{line}");
+    assert!(line.ends_with("; leave --senders out to see rates alone"), "{line}");
+}
+
 #[test]
 fn without_isolated_cpus_all_are_watched_and_that_is_said() {
     let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();

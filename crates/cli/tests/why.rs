@@ -43,7 +43,7 @@ fn pictured() -> (u64, Value, Option<u64>) {
     let causes = json!([
         { "kind": "irq", "name": "45 nvme0q3", "begin_ns": 1_100, "duration_ns": 3_900 },
         { "kind": "kthread", "name": "kworker/3:1H", "begin_ns": 5_000, "duration_ns": 402_200, "detail": "woken by irq 45" },
-        { "kind": "ipi", "name": "call function do_sync_core", "begin_ns": 407_300, "duration_ns": 1_200, "sender": sender },
+        { "kind": "ipi", "name": "call function do_sync_core", "begin_ns": 407_300, "duration_ns": 1_200, "entry_exit_ns": 900, "sender": sender },
     ]);
     (412_000, causes, Some(4_700))
 }
@@ -68,7 +68,7 @@ fn a_spike_is_a_timeline_and_the_json_is_what_others_rely_on() {
         format!("spike 412 us · cpu {cpu} · load idle · 14:03:22.118204511"),
         "       1.1 us  i irq 45 nvme0q3".to_string(),
         "402.2 us  woken by irq 45".to_string(),
-        "sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch".to_string(),
+        "sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch, with 0.9 us".to_string(),
         "     412.0 us    program runs   unexplained 4.7 us (1.1 %)".to_string(),
         "more than a tenth of this spike is unexplained".to_string(),
         format!("advice: move irq 45 off cpu {cpu}"),

@@ -6,7 +6,8 @@
 //!     |  irq  |    thread    | ipi |  |      begin_ns     from the spike's beginning
 //!     0      3.9           407    409 412    duration_ns  exclusive: nested causes are subtracted
 //! ```
-//! Durations and the unexplained remainder add up to the spike's length. A cause without times is a *suspect*: a
+//! A duration holds the interruption's entry and exit code, as far as it is no longer than such code was measured to
+//! take on this machine ([`Edges`]). Durations and the unexplained remainder add up to the spike's length. A cause without times is a *suspect*: a
 //! counter that grew in the same second, which proves nothing of this moment.
 
 use std::fmt;
@@ -52,7 +53,7 @@ pub enum Kind {
     Steal,
     /// The scheduler's tick, with what kept it.
     Tick,
-    /// The timer itself fired late.
+    /// A timer's interrupt: of another timer than the tick, or the measured one's own, from where it fired.
     Timer,
     /// What no cause accounts for.
     Unexplained,
@@ -124,7 +125,7 @@ impl Kind {
             Kind::Firmware => "firmware",
             Kind::Steal => "steal",
             Kind::Tick => "tick",
-            Kind::Timer => "late timer",
+            Kind::Timer => "timer",
             Kind::Unexplained => "unexplained",
         }
     }
@@ -145,6 +146,9 @@ impl From<Class> for Kind {
     }
 }
 
+/// What the measured thread's way from the switch to its program is called, a cause of kind [`Kind::Syscall`].
+pub const RETURN: &str = "return to the program";
+
 /// One thing that took the CPU during a spike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
@@ -155,8 +159,12 @@ pub struct Cause {
     pub name: String,
     /// When it began, from the spike's beginning; 0 also for what had begun before. Absent for a suspect.
     pub begin_ns: Option<u64>,
-    /// How long it took, without what interrupted it. Absent for a suspect.
+    /// How long it took, without what interrupted it, with its entry and exit. Absent for a suspect.
     pub duration_ns: Option<u64>,
+    /// The part of that which is entry and exit: no event tells of it, but it borders on this cause, and is no longer
+    /// than such code was measured to take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_exit_ns: Option<u64>,
     /// How often it happened in the second around the spike, for a suspect.
     #[serde(default)]
     pub count: Option<u64>,
@@ -184,6 +192,7 @@ impl Cause {
             name: name.into(),
             begin_ns: None,
             duration_ns: None,
+            entry_exit_ns: None,
             count: Some(count),
             detail: None,
             sender: None,
@@ -230,6 +239,23 @@ pub struct Causes {
     pub could_not_see: Vec<String>,
     /// Events that were lost because a buffer was full.
     pub lost_events: u64,
+    /// What entry and exit were held to take at the most, on each CPU; none where that was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edges: Vec<Edges>,
+}
+
+/// The longest time that a cause of a CPU is given for its entry and exit, which no event tells of: twice the median of
+/// interruptions that were made on purpose before a row. Of several rows the longest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Edges {
+    /// The CPU.
+    pub cpu: u32,
+    /// From the program to the first event.
+    pub entry_ns: u64,
+    /// From the last event of an interrupt back to the program.
+    pub exit_ns: u64,
+    /// From the switch to a thread back to its program.
+    pub return_ns: u64,
 }
 
 /// What collects causes.

@@ -7,6 +7,8 @@
 //! Limits: one file after the other, not an atomic picture. Of a wide machine only the columns asked for are kept.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -203,6 +205,17 @@ fn grew(before: u64, now: u64) -> u64 {
 /// Steal's count as a time.
 pub fn steal_ns(count: u64) -> u64 {
     count.saturating_mul(NS_PER_USER_HZ)
+}
+
+/// System management interrupts of a CPU since power-on: MSR_SMI_COUNT (Intel SDM vol. 4, 0x34), which Linux shows in
+/// `/dev/cpu/N/msr` (module `msr`). Where that is not another's CPU the kernel reads it there, by an IPI. `None` where it
+/// cannot be read.
+pub fn smi_count(root: &Path, cpu: u32) -> Option<u64> {
+    const MSR_SMI_COUNT: u64 = 0x34;
+    let mut value = [0; 8];
+    let msr = File::open(root.join(format!("dev/cpu/{cpu}/msr"))).ok()?;
+    msr.read_exact_at(&mut value, MSR_SMI_COUNT).ok()?;
+    Some(u64::from_ne_bytes(value))
 }
 
 /// The figures of lines that begin with `cpuN`, of the CPUs asked for.

@@ -6,7 +6,7 @@ use evidence::manifest::Spike;
 
 /// Somebody who knows what took a CPU.
 pub trait Explain {
-    /// A row begins: each of these threads measures on that CPU, (CPU, thread).
+    /// A row begins: each of these threads will measure on that CPU, (CPU, thread), and sleeps until this returns.
     fn begin(&mut self, threads: &[(u32, u32)]) {
         let _ = threads;
     }

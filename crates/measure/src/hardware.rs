@@ -2,7 +2,7 @@
 //! The hardware probe: what firmware and hardware take from the CPUs behind the kernel's back.
 //!
 //! Two sources, each where there is one: the kernel's hwlat tracer ([`hwlat`]), and the count of system management
-//! interrupts in MSR_SMI_COUNT (Intel SDM vol. 4, 0x34; Linux shows it in `/dev/cpu/N/msr`, module `msr`).
+//! interrupts ([`machine::counters::smi_count`]).
 //!
 //! Limits: the tracer watches a part of the time only, and one CPU after the other where its mode is round-robin;
 //! a note says which part. Of each stretch it reports the longest gap alone, in whole microseconds, so that a row
@@ -10,8 +10,7 @@
 //! While it watches, interrupts are off: it disturbs whatever else runs on the CPU, other probes included. SMIs
 //! alone have no length and make no row.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +18,7 @@ use evidence::Histogram;
 use evidence::manifest::{Granted, Manifest, Second, Spike, State};
 use evidence::taint::{self, Taint};
 use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
+use machine::counters::smi_count;
 use rt::clock::monotonic_ns;
 
 use crate::error::{Error, Result};
@@ -29,7 +29,6 @@ mod hwlat;
 
 pub use hwlat::remove_leftover;
 
-const MSR_SMI_COUNT: u64 = 0x34;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -42,7 +41,7 @@ pub fn measure(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(&Progress),
 ) -> Result<()> {
-    let smi_before = lanes.iter().map(|lane| smi_count(lane.key.cpu)).collect::<Vec<_>>();
+    let smi_before = lanes.iter().map(|lane| smi_count(Path::new("/"), lane.key.cpu)).collect::<Vec<_>>();
     let threshold_ns = lanes.iter().map(|lane| lane.threshold_ns).min().unwrap_or(0);
     let cpus = lanes.iter().map(|lane| lane.key.cpu).collect::<Vec<_>>();
     let measured = match Hwlat::start(threshold_ns, &cpus) {
@@ -62,7 +61,7 @@ pub fn measure(
         }
     };
     for (lane, before) in lanes.iter().zip(smi_before) {
-        if let Some((before, after)) = before.zip(smi_count(lane.key.cpu)) {
+        if let Some((before, after)) = before.zip(smi_count(Path::new("/"), lane.key.cpu)) {
             let count = after.wrapping_sub(before);
             manifest.notes.push(format!("{}: {count} system management interrupts", lane.key));
         }
@@ -223,14 +222,6 @@ fn spike(lane: &Lane, gap: &Gap, start_ns: u64) -> Spike {
         unexplained_ns: None,
         siblings: Vec::new(),
     }
-}
-
-/// The number of system management interrupts since power-on; `None` where the MSR cannot be read.
-fn smi_count(cpu: u32) -> Option<u64> {
-    let mut value = [0; 8];
-    let msr = File::open(format!("/dev/cpu/{cpu}/msr")).ok()?;
-    msr.read_exact_at(&mut value, MSR_SMI_COUNT).ok()?;
-    Some(u64::from_ne_bytes(value))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Suspects {
     pub fn told(&self) -> Causes {
         let mut could_not_see = vec![TIMES.to_string()];
         could_not_see.extend(self.unread.iter().cloned());
-        Causes { collector: Collector::Counters, could_not_see, lost_events: 0 }
+        Causes { collector: Collector::Counters, could_not_see, lost_events: 0, edges: Vec::new() }
     }
 
     fn restart(&mut self) {

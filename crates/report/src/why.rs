@@ -66,11 +66,17 @@ pub(crate) fn summed(sum: &ByCause) -> String {
     if sum.suspect { format!("suspect: {name}") } else { name }
 }
 
-/// What is known of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch``.
+/// What is known of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch``, `with
+/// 0.9 us of entry and exit` where that is a good part of it.
 pub(crate) fn detail(cause: &Cause) -> String {
     let detail = cause.detail.as_deref().map(text::clean);
     let sent = cause.sender.as_ref().map(|sender| sent(sender, &cause.name));
-    [detail, sent].into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    // What is nothing else says so by its name.
+    let took = cause.duration_ns.unwrap_or(0);
+    let worth = |ns: &u64| ns.saturating_mul(10) >= took && *ns < took;
+    let edges =
+        cause.entry_exit_ns.filter(worth).map(|ns| format!("with {} us of entry and exit", tenth(ns)));
+    [detail, sent, edges].into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn sent(sender: &Sender, name: &str) -> String {

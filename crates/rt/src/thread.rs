@@ -50,14 +50,27 @@ pub fn no_timer_slack() {
 /// Takes part in global expedited membarriers (membarrier(2)): from now on one that any process asks for
 /// interrupts the CPUs that run this process' threads.
 pub fn join_global_barriers() -> Result<()> {
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, "take part in global memory barriers")
+}
+
+/// Lets this process ask for barriers of its own threads ([`own_barrier`]).
+pub fn join_own_barriers() -> Result<()> {
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, "take part in this process' memory barriers")
+}
+
+/// Interrupts each other CPU that runs a thread of this process just now, and returns when all have served it.
+pub fn own_barrier() -> Result<()> {
+    membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, "have memory barriers of this process' threads")
+}
+
+fn membarrier(command: libc::c_int, what: &str) -> Result<()> {
     // SAFETY: membarrier takes numbers only and touches no memory of ours.
-    let status =
-        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) };
+    let status = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
     if status == 0 {
         return Ok(());
     }
     let error = std::io::Error::last_os_error();
-    Err(Error::os("take part in global memory barriers", &error, "use a kernel with CONFIG_MEMBARRIER"))
+    Err(Error::os(what, &error, "use a kernel with CONFIG_MEMBARRIER"))
 }
 
 /// Lifts this process' limit on locked memory, for programs that it starts or becomes.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use cause::{Started, Watch};
+use cause::{Depth, Started, Watch};
 use evidence::cause::Choice;
 use evidence::manifest::{RowKey, Spike};
 use rand::rngs::SmallRng;
@@ -32,13 +32,16 @@ type Gap = (u64, u64);
 /// Makes rounds of one source under a loop, and judges what the collector says of its gaps.
 pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Outcome, Box<dyn Error>> {
     let machine = machine::read(Path::new("/"));
-    let asked = cause::Asked { cpus: [CPU].into_iter().collect(), busy: true };
+    let asked = cause::Asked { cpus: [CPU].into_iter().collect(), depth: Depth::Busy };
     let Started::Watching(mut watch) = Watch::start(choice, &asked, &machine)? else {
         return Err("this guest has no collector of events".into());
     };
+    let another = source.is_watched_twice.then(|| Watch::start(choice, &asked, &machine)).transpose()?;
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
     let (send, gaps) = channel();
     thread::set_affinity(&[0])?;
+    // While nothing runs on that CPU yet.
+    watch.calibrate(&asked.cpus)?;
     let (made, spikes) = std::thread::scope(|scope| {
         let looks = scope.spawn(|| look(source, rounds, &over, &own, &send));
         while own.load(Ordering::SeqCst) == 0 && !looks.is_finished() {
@@ -60,6 +63,7 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
         };
         Ok::<_, Box<dyn Error>>((made, spikes?))
     })?;
+    drop(another);
     Ok(match made {
         Ok(rounds) => Outcome::of(source, &rounds, &spikes),
         Err(why) => Outcome { skipped: Some(why), ..Outcome::of(source, &[], &spikes) },

@@ -46,6 +46,8 @@ pub struct Source {
     pub has_sender: bool,
     /// Whether the loop runs as an ordinary thread: a real-time one would hold the interruption back.
     pub is_other: bool,
+    /// Whether another collector is at work at the same time, as of another run.
+    pub is_watched_twice: bool,
     /// How it is made.
     pub make: Make,
 }
@@ -62,6 +64,7 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Thread, "hog"),
         has_sender: false,
         is_other: false,
+        is_watched_twice: false,
         make: Make::Beside(hog),
     },
     Source {
@@ -70,6 +73,16 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Ipi, "ipi_mb"),
         has_sender: true,
         is_other: false,
+        is_watched_twice: false,
+        make: Make::Beside(|repeat| storm("membarrier-own", repeat)),
+    },
+    Source {
+        name: "the same beside another run",
+        expected: "IPI `ipi_mb`, sender",
+        is_right: |cause| is(cause, Kind::Ipi, "ipi_mb"),
+        has_sender: true,
+        is_other: false,
+        is_watched_twice: true,
         make: Make::Beside(|repeat| storm("membarrier-own", repeat)),
     },
     Source {
@@ -78,6 +91,7 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Ipi, "flush_tlb_func"),
         has_sender: true,
         is_other: false,
+        is_watched_twice: false,
         make: Make::Beside(|repeat| storm("mprotect-own", repeat)),
     },
     Source {
@@ -86,14 +100,25 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Ipi, "flush_tlb_func"),
         has_sender: true,
         is_other: false,
+        is_watched_twice: false,
         make: Make::Beside(|repeat| storm("munmap-own", repeat)),
     },
     Source {
-        name: "static-key flips",
+        name: "static-key flips, schedstats",
         expected: "IPI `do_sync_core`, sender",
         is_right: |cause| is(cause, Kind::Ipi, "do_sync_core"),
         has_sender: true,
         is_other: false,
+        is_watched_twice: false,
+        make: Make::Beside(|repeat| storm("static-keys", repeat)),
+    },
+    Source {
+        name: "static-key flips, tracing",
+        expected: "IPI `do_sync_core`, sender",
+        is_right: |cause| is(cause, Kind::Ipi, "do_sync_core"),
+        has_sender: true,
+        is_other: false,
+        is_watched_twice: false,
         make: Make::Beside(|repeat| storm("tracepoints", repeat)),
     },
     Source {
@@ -102,6 +127,7 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Softirq, "NET_RX"),
         has_sender: false,
         is_other: true,
+        is_watched_twice: false,
         make: Make::Beside(network),
     },
     Source {
@@ -110,6 +136,7 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Timer, "perf_swevent_hrtimer"),
         has_sender: false,
         is_other: false,
+        is_watched_twice: false,
         make: Make::Beside(timers),
     },
     Source {
@@ -118,6 +145,7 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Workqueue, "lru_add_drain_per_cpu"),
         has_sender: false,
         is_other: true,
+        is_watched_twice: false,
         make: Make::Beside(drain),
     },
     Source {
@@ -126,6 +154,7 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Fault, ""),
         has_sender: false,
         is_other: false,
+        is_watched_twice: false,
         make: Make::Inside(faults),
     },
     Source {
@@ -134,6 +163,7 @@ pub const ALL: &[Source] = &[
         is_right: |cause| is(cause, Kind::Syscall, "read"),
         has_sender: false,
         is_other: false,
+        is_watched_twice: false,
         make: Make::Inside(reads),
     },
 ];
@@ -203,12 +233,14 @@ fn drain(repeat: Repeat<'_>) -> Done {
 
 /// A page that was never touched.
 fn faults() -> Result<Own, String> {
-    let mut pages = vec![0u8; 4096 * 4096];
-    let mut next = 1;
+    // Not filled with zeroes: an allocator may do that by touching them.
+    let mut pages = Vec::<u8>::with_capacity(4096 * 4096);
     Ok(Box::new(move || {
-        let page = pages.get_mut(next * 4096).ok_or("no page is left")?;
-        *std::hint::black_box(page) = 1;
-        next += 1;
+        if pages.len() + 4096 > pages.capacity() {
+            return Err("no page is left".into());
+        }
+        pages.resize(pages.len() + 4096, 1);
+        std::hint::black_box(&mut pages);
         Ok(())
     }))
 }

@@ -15,6 +15,7 @@ use machine::CpuSet;
 
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::watch::Depth;
 
 pub use ring::{CHUNK_WORDS, CHUNKS};
 
@@ -42,7 +43,14 @@ const fn tap(name: &'static str, without: &'static str) -> Tap {
     Tap { name, without }
 }
 
-/// Those that every run is watched with.
+/// Who sends IPIs.
+const SENDER_TAPS: &[Tap] = &[
+    tap("csd_queue_cpu", "who sends IPIs that call functions"),
+    tap("ipi_send_cpu", "who sends other IPIs"),
+    tap("ipi_send_cpumask", "who sends IPIs to several CPUs"),
+];
+
+/// Those that every run is watched with besides.
 const TAPS: &[Tap] = &[
     tap("irq_handler_entry", "interrupts of devices"),
     tap("irq_handler_exit", "interrupts of devices"),
@@ -50,9 +58,6 @@ const TAPS: &[Tap] = &[
     tap("softirq_exit", "softirqs"),
     tap("csd_function_entry", "the functions that IPIs call"),
     tap("csd_function_exit", "the functions that IPIs call"),
-    tap("csd_queue_cpu", "who sends IPIs that call functions"),
-    tap("ipi_send_cpu", "who sends other IPIs"),
-    tap("ipi_send_cpumask", "who sends IPIs to several CPUs"),
     tap("nmi_handler", "NMIs"),
     tap("sched_switch", "threads"),
     tap("sched_waking", "who wakes threads"),
@@ -128,8 +133,8 @@ pub fn is_built_in() -> bool {
 }
 
 impl Bpf {
-    /// Starts to watch `cpus`; `busy` says that the measured threads never sleep, so that more can be watched at no cost.
-    pub fn start(cpus: &CpuSet, busy: bool) -> Result<Bpf> {
+    /// Starts to watch `cpus`.
+    pub fn start(cpus: &CpuSet, depth: Depth) -> Result<Bpf> {
         let cannot = |why: String, cure: &str| Error::new("watch with bpf", why, cure);
         if !is_built_in() {
             let cure = "install clang and build again, or use --causes tracefs";
@@ -178,11 +183,15 @@ impl Bpf {
             could_not_see: Vec::new(),
         };
         let of_here = if cfg!(target_arch = "aarch64") { ARM_TAPS } else { X86_TAPS };
-        let busy_taps = if busy { BUSY_TAPS } else { &[] };
-        for tap in TAPS.iter().chain(of_here).chain(busy_taps) {
+        let more: [&[Tap]; 3] = match depth {
+            Depth::Senders => [&[], &[], &[]],
+            Depth::Sleeping => [TAPS, of_here, &[]],
+            Depth::Busy => [TAPS, of_here, BUSY_TAPS],
+        };
+        for tap in SENDER_TAPS.iter().chain(more.into_iter().flatten()) {
             bpf.attach(tap)?;
         }
-        if !busy {
+        if depth == Depth::Sleeping {
             let left_out = "system calls of the measured thread, and what keeps the tick: that would cost each of its cycles";
             bpf.could_not_see.push(left_out.into());
         }
@@ -196,23 +205,20 @@ impl Bpf {
             return Err(Error::new("watch with bpf", format!("it has no program {}", tap.name), REPORT));
         };
         // A kernel that refuses the first one refuses all; one that lacks a tracepoint lacks just that.
-        let attached = program.load().and_then(|()| program.attach(tap.name).map(drop));
-        match attached {
-            Ok(()) => Ok(()),
-            Err(error) if tap.name == "irq_handler_entry" => Err(Error::new(
-                "watch with bpf",
-                format!("the kernel refused a program: {}", whole(&error)),
-                ROOT,
-            )),
-            Err(error) => {
-                let line = format!("{}: {} ({})", tap.without, "this kernel does not tell", whole(&error));
-                let said = |seen: &String| seen.starts_with(&format!("{}:", tap.without));
-                if !tap.without.is_empty() && !self.could_not_see.iter().any(said) {
-                    self.could_not_see.push(line);
-                }
-                Ok(())
+        let is_first = tap.name == SENDER_TAPS[0].name;
+        let loaded = program.load();
+        if let (Err(error), true) = (&loaded, is_first) {
+            let why = format!("the kernel refused a program: {}", whole(error));
+            return Err(Error::new("watch with bpf", why, ROOT));
+        }
+        if let Err(error) = loaded.and_then(|()| program.attach(tap.name).map(drop)) {
+            let line = format!("{}: {} ({})", tap.without, "this kernel does not tell", whole(&error));
+            let said = |seen: &String| seen.starts_with(&format!("{}:", tap.without));
+            if !tap.without.is_empty() && !self.could_not_see.iter().any(said) {
+                self.could_not_see.push(line);
             }
         }
+        Ok(())
     }
 
     /// Says which threads measure on a CPU.

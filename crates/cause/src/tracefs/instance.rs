@@ -5,11 +5,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 
-/// How our instances' names begin: `isolator-PID-STARTED-WHAT`.
+/// How our instances' names begin: `isolator-PID-STARTED-NUMBER-WHAT`.
 const OURS: &str = "isolator-";
+
+/// How many this process has made: two collectors of one process are in each other's way no more than those of two.
+static MADE: AtomicU32 = AtomicU32::new(0);
 
 const WHAT: &str = "watch with tracefs";
 
@@ -26,7 +30,8 @@ impl Instance {
     pub fn make(tracing: &Path, name: &str) -> Result<Instance> {
         let own = std::process::id();
         let started = started(own).unwrap_or(0);
-        let folder = tracing.join("instances").join(format!("{OURS}{own}-{started}-{name}"));
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let folder = tracing.join("instances").join(format!("{OURS}{own}-{started}-{number}-{name}"));
         let refused = |error: std::io::Error| {
             let cure = "run as root, or use --causes counters";
             Error::new(WHAT, format!("{}: {error}", folder.display()), cure)
@@ -131,9 +136,9 @@ mod tests {
     #[test]
     fn only_our_own_instances_of_dead_processes_are_left_over() {
         let started = |pid| (pid == 7).then_some(100);
-        assert!(!is_leftover("isolator-7-100-here", started));
-        assert!(is_leftover("isolator-7-99-here", started), "another process has that number now");
-        assert!(is_leftover("isolator-8-100-sent", started));
+        assert!(!is_leftover("isolator-7-100-0-here", started));
+        assert!(is_leftover("isolator-7-99-0-here", started), "another process has that number now");
+        assert!(is_leftover("isolator-8-100-3-sent", started));
         assert!(!is_leftover("isolator-lab", started));
         assert!(!is_leftover("somebody-8-100-here", started));
     }

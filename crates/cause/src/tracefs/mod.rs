@@ -17,6 +17,7 @@ use machine::CpuSet;
 
 use crate::error::{Error, Result};
 use crate::event::{Event, Sent, Task, Thing, Vector, What};
+use crate::watch::Depth;
 use instance::Instance;
 use page::Format;
 
@@ -80,6 +81,9 @@ const SENT: &[(&str, &str, &str)] = &[
     ("sched/sched_waking", "target_cpu", "who wakes threads"),
 ];
 
+/// Of those the ones that tell of IPIs.
+const SENDERS: usize = 2;
+
 /// The number of the event that a `stacktrace` trigger leaves (TRACE_STACK).
 const STACK: u16 = 4;
 
@@ -99,8 +103,8 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Starts to watch `cpus`; `busy` says that the measured threads never sleep, so that their system calls can be watched.
-    pub fn start(root: &Path, cpus: &CpuSet, busy: bool) -> Result<Tracefs> {
+    /// Starts to watch `cpus`.
+    pub fn start(root: &Path, cpus: &CpuSet, depth: Depth) -> Result<Tracefs> {
         let tracing = folder(root)?;
         remove_leftovers(&tracing);
         let here = Instance::make(&tracing, "here")?;
@@ -125,11 +129,19 @@ impl Tracefs {
         if let Ok(text) = fs::read_to_string(tracing.join("events/ftrace/kernel_stack/format")) {
             tracefs.stack = Format::parse(&text).unwrap_or_default();
         }
-        let busy = if busy { BUSY } else { &[] };
-        for (event, without) in HERE.iter().chain(busy) {
+        let here: [&[(&str, &str)]; 2] = match depth {
+            Depth::Senders => [&[], &[]],
+            Depth::Sleeping => [HERE, &[]],
+            Depth::Busy => [HERE, BUSY],
+        };
+        for (event, without) in here.into_iter().flatten() {
             tracefs.enable(false, event, None, without);
         }
-        for (event, field, without) in SENT {
+        let sent = match depth {
+            Depth::Senders => &SENT[..SENDERS],
+            Depth::Sleeping | Depth::Busy => SENT,
+        };
+        for (event, field, without) in sent {
             let filter = cpus.iter().map(|cpu| format!("{field}=={cpu}")).collect::<Vec<_>>().join("||");
             tracefs.enable(true, event, Some(&filter), without);
             if *event != "sched/sched_waking" {
@@ -350,4 +362,28 @@ fn folder(root: &Path) -> Result<PathBuf> {
         let cure = "run as root, and mount it with: mount -t tracefs tracefs /sys/kernel/tracing";
         Error::new("watch with tracefs", why, cure)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_tracefs_is_told_how_to_get_one() {
+        let root = tempfile::tempdir().unwrap();
+        let error = Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy).unwrap_err();
+        assert!(error.to_string().starts_with("cannot watch with tracefs: no tracefs is mounted"), "{error}");
+        assert!(error.to_string().contains("mount -t tracefs"), "{error}");
+    }
+
+    #[test]
+    fn a_tracefs_that_makes_no_instance_is_refused_and_nothing_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        let instances = root.path().join("sys/kernel/tracing/instances");
+        fs::create_dir_all(&instances).unwrap();
+        // A folder of a test has no buffers in it.
+        let error = Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy).unwrap_err();
+        assert!(error.to_string().ends_with("run as root, or use --causes counters"), "{error}");
+        assert_eq!(fs::read_dir(&instances).unwrap().count(), 0);
+    }
 }

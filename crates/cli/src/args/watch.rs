@@ -16,6 +16,10 @@ Rates come from the kernel's own counters (/proc/interrupts, /proc/softirqs,
 /proc/schedstat, /proc/stat), which anybody may read, and reading them disturbs no
 other CPU. The local timer is the tick and every other timer of a CPU.
 
+--senders counts requests, of which several may share one IPI, by task, function and
+call site. It takes root and a collector (BPF on kernels on which it was proven, see
+isolator prove --help), whose few tracepoints cost the senders, not the watched CPUs.
+
 Examples:
   isolator watch
   isolator watch --cpus 3 --interval 200ms --count 50 --json > noise.jsonl

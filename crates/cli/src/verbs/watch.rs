@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator watch`: who interrupts the isolated CPUs now, from the kernel's counters.
+//! `isolator watch`: who interrupts the isolated CPUs now, from the kernel's counters; with `--senders` also who sends
+//! their IPIs, from a collector that watches that alone.
 
 use std::error::Error;
 use std::fs::File;
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use cause::{Depth, Started, Watch};
+use evidence::cause::Choice;
 use evidence::watch::{WatchDocument, Watching};
 use machine::counters::Counters;
 use machine::{CpuSet, Snapshot};
@@ -43,6 +46,7 @@ pub fn run(args: &WatchArgs) -> Outcome {
         // Where this fails it only watches from a CPU that it watches too.
         let _ = control::stay_on(&elsewhere);
     }
+    let mut senders = args.senders.then(|| Senders::over(&cpus, &machine)).transpose()?;
     let read = || Counters::read(Path::new("/"), &cpus);
     let first = read();
     if first.is_empty() {
@@ -63,7 +67,11 @@ pub fn run(args: &WatchArgs) -> Outcome {
         let interval_ns = (now - last).as_nanos() as u64;
         last = now;
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        if !sinks.take(&watching.next(counters, time, interval_ns))? {
+        let mut document = watching.next(counters, time, interval_ns);
+        if let Some(senders) = &mut senders {
+            senders.tell(&mut document)?;
+        }
+        if !sinks.take(&document)? {
             break;
         }
         while due <= Instant::now() {
@@ -81,14 +89,46 @@ fn sensible(args: &WatchArgs) -> Result<()> {
     if args.count == Some(0) {
         return Err("cannot watch 0 intervals: nothing would be told; give --count 1 or more".into());
     }
-    if args.senders {
-        let why = "this program counts from /proc alone, which does not tell who sends";
-        return Err(format!(
-            "cannot name senders: {why}; leave --senders out, or see isolator why after a run as root"
-        )
-        .into());
-    }
     Ok(())
+}
+
+/// Who sends to the watched CPUs.
+struct Senders(Box<Watch>);
+
+impl Senders {
+    fn over(cpus: &CpuSet, machine: &Snapshot) -> Result<Senders> {
+        let asked = cause::Asked { cpus: cpus.clone(), depth: Depth::Senders };
+        match Watch::start(Choice::Auto, &asked, machine)? {
+            Started::Watching(mut watch) => {
+                // What its own start sent is not told.
+                cpus.iter().try_for_each(|cpu| watch.senders(cpu, 1).map(drop))?;
+                Ok(Senders(watch))
+            }
+            Started::Counters { because } => {
+                let why = because.join("; ");
+                Err(format!("cannot name senders: {why}; leave --senders out to see rates alone").into())
+            }
+        }
+    }
+
+    /// Adds who sent in the document's interval.
+    fn tell(&mut self, document: &mut WatchDocument) -> Result<()> {
+        let (mut sent, mut lost) = (Vec::new(), 0);
+        for cpu in document.cpus.iter() {
+            let (rates, overwritten) = self.0.senders(cpu, document.interval_ns)?;
+            sent.extend(rates);
+            lost += overwritten;
+        }
+        sent.sort_by_key(|one| u64::MAX - one.count);
+        document.senders = Some(sent);
+        document.could_not_see.extend(self.0.told().could_not_see);
+        if lost > 0 {
+            let line =
+                format!("senders: {lost} events came too fast to be kept; a shorter --interval keeps more");
+            document.could_not_see.push(line);
+        }
+        Ok(())
+    }
 }
 
 /// The CPUs asked for; else the isolated ones, else all.

@@ -5,7 +5,7 @@
 
 use machine::CpuSet;
 
-use crate::cause::{Cause, Kind, Sender};
+use crate::cause::{Cause, Kind, RETURN, Sender};
 use crate::manifest::Manifest;
 
 /// Advice on `cause`, which took the CPUs of `set`.
@@ -34,6 +34,10 @@ pub(super) fn on(cause: &Cause, set: &CpuSet, manifest: &Manifest) -> Option<Str
             "lock and touch the program's memory before its loop (mlockall, prefault; libisolator does both)"
                 .to_string()
         }
+        Kind::Syscall if name == RETURN => format!(
+            "it is the way out of the kernel after the program slept: hold the frequency of {off} (isolator tune plan), \
+             keep loads out of its caches, or let the program poll"
+        ),
         Kind::Syscall => format!("move the system call {name} out of the loop, to a thread on another cpu"),
         Kind::IdleExit => format!(
             "keep {off} out of idle state {name}: measure with --dma-latency 0, and let the program hold \
@@ -50,8 +54,8 @@ pub(super) fn on(cause: &Cause, set: &CpuSet, manifest: &Manifest) -> Option<Str
             .to_string(),
         Kind::Tick => tick(cause.detail.as_deref(), set, manifest),
         Kind::Timer => format!(
-            "the timer itself fired late: keep {off} out of deep idle states (--dma-latency 0), and look for \
-             firmware with isolator measure hardware"
+            "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
+             that starts; the program's own is its wakeup itself"
         ),
         Kind::Unexplained => format!(
             "nothing that was watched took it: isolator measure hardware --cpus {set} shows firmware and \

@@ -79,7 +79,12 @@ fn bundle(spikes: Vec<Spike>) -> Bundle {
         not_run: Vec::new(),
         notes: Vec::new(),
         taints: Vec::new(),
-        causes: Some(Causes { collector: Collector::Bpf, could_not_see: Vec::new(), lost_events: 7 }),
+        causes: Some(Causes {
+            collector: Collector::Bpf,
+            could_not_see: Vec::new(),
+            lost_events: 7,
+            edges: Vec::new(),
+        }),
     };
     let rows =
         manifest.rows.iter().map(|entry| crate::Row::new(entry.clone(), crate::Series::default())).collect();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cause::{Started, Watch};
+use cause::{Depth, Started, Watch};
 use machine::CpuSet;
 
 use crate::guest::Result;
@@ -28,7 +28,7 @@ pub struct Witness {
 impl Witness {
     /// Starts the collector of that name.
     pub fn start(cpus: &CpuSet, collector: &str) -> Result<Witness> {
-        let asked = cause::Asked { cpus: cpus.clone(), busy: true };
+        let asked = cause::Asked { cpus: cpus.clone(), depth: Depth::Busy };
         let watch = match Watch::start(collector.parse()?, &asked, &machine::read(Path::new("/")))? {
             Started::Watching(watch) => watch,
             Started::Counters { because } => {

@@ -178,6 +178,7 @@ impl Plan {
                     "the firmware's interrupts: the counter of this processor cannot be read".into(),
                 ],
                 lost_events: 12,
+                edges: Vec::new(),
             }),
         }
     }

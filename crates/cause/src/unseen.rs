@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What takes a CPU and no kernel event tells of: a hypervisor, and the firmware in system management mode.
+//!
+//! Both are named by exclusion only: a good part of a spike lies in one stretch in which the kernel ran nothing, longer
+//! than any entry or exit, and a counter grew meanwhile: the steal clock (`/proc/stat`, in steps of 10 ms), or the count of
+//! system management interrupts (Intel's MSR_SMI_COUNT). Where both grew, neither is named and both are suspects. Where
+//! neither can be read the stretch stays unexplained. What comes during a handler makes that longer, and is not told apart.
+//!
+//! The steal clock is read four times a second. The count of SMIs is read before a row and after such spikes alone, since
+//! the kernel reads it on the CPU itself, by an IPI.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use evidence::cause::{Cause, Kind};
+use machine::CpuSet;
+use machine::counters::{Class, Counters, smi_count, steal_ns};
+use rt::clock::monotonic_ns;
+
+/// Readings of the steal clock that are kept: spikes are told of within a second.
+const READINGS: usize = 8;
+
+/// A stretch below this share of its spike is not asked about.
+const WORTH: u64 = 10;
+
+/// A reading of the steal clocks.
+#[derive(Debug)]
+struct Steal {
+    at_ns: u64,
+    of: BTreeMap<u32, u64>,
+}
+
+/// SMIs of a CPU that no spike has had yet.
+#[derive(Debug, Default)]
+struct Smis {
+    last: u64,
+    left: u64,
+}
+
+/// The counters that tell of it.
+#[derive(Debug)]
+pub struct Unseen {
+    root: PathBuf,
+    /// Whether there is a hypervisor that may steal.
+    is_virtual: bool,
+    cpus: CpuSet,
+    steal: VecDeque<Steal>,
+    /// How much of what was stolen until that reading a spike was given, by CPU.
+    given: BTreeMap<u32, (u64, u64)>,
+    smis: BTreeMap<u32, Smis>,
+}
+
+impl Unseen {
+    /// Those of the machine below `root`; `is_virtual` where a hypervisor lies below it.
+    pub fn of(root: &Path, is_virtual: bool) -> Unseen {
+        Unseen {
+            root: root.to_path_buf(),
+            is_virtual,
+            cpus: CpuSet::new(),
+            steal: VecDeque::new(),
+            given: BTreeMap::new(),
+            smis: BTreeMap::new(),
+        }
+    }
+
+    /// A row begins on these CPUs.
+    pub fn begin(&mut self, cpus: CpuSet) {
+        self.steal.clear();
+        self.given.clear();
+        self.smis.clear();
+        for cpu in cpus.iter() {
+            if let Some(last) = smi_count(&self.root, cpu) {
+                self.smis.insert(cpu, Smis { last, left: 0 });
+            }
+        }
+        self.cpus = cpus;
+        self.look();
+    }
+
+    /// Reads the steal clocks, where there is somebody to steal.
+    pub fn look(&mut self) {
+        if !self.is_virtual {
+            return;
+        }
+        // The moment before, so that it was read after what ended by then.
+        let at_ns = monotonic_ns();
+        let text = fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
+        let counters = Counters::parse(["", "", "", &text], &self.cpus);
+        let of = |cpu| Some((cpu, steal_ns(counters.count(Class::Steal, "hypervisor", cpu)?)));
+        if self.steal.len() == READINGS {
+            self.steal.pop_front();
+        }
+        self.steal.push_back(Steal { at_ns, of: self.cpus.iter().filter_map(of).collect() });
+    }
+
+    /// What had the CPU in the longest unexplained stretch of a spike, `stretch` of `window`: a cause with its time, or
+    /// suspects.
+    pub fn explain(&mut self, cpu: u32, window: &Range<u64>, stretch: &Range<u64>) -> Vec<Cause> {
+        let (whole, ns) = (window.end - window.start, stretch.end - stretch.start);
+        if ns == 0 || ns < whole / WORTH {
+            return Vec::new();
+        }
+        let stolen = self.stolen(cpu, window);
+        let smis = self.counted(cpu);
+        let begin_ns = stretch.start - window.start;
+        let by_exclusion = |what: String| Some(format!("by exclusion: the kernel ran nothing, and {what}"));
+        match (stolen, smis) {
+            (None, None) => Vec::new(),
+            (Some((reading, grown, within_ns)), None) => {
+                let (until, given) = self.given.entry(cpu).or_default();
+                if *until != reading {
+                    (*until, *given) = (reading, 0);
+                }
+                let took = ns.min(grown.saturating_sub(*given));
+                *given += took;
+                if took == 0 {
+                    return Vec::new();
+                }
+                let detail = by_exclusion(format!(
+                    "the steal clock, which counts in steps of 10 ms, grew by {} ms in the {} ms around",
+                    grown / 1_000_000,
+                    within_ns / 1_000_000
+                ));
+                vec![Cause { detail, ..Cause::timed(Kind::Steal, "hypervisor", begin_ns, took) }]
+            }
+            (None, Some(count)) => {
+                if let Some(smis) = self.smis.get_mut(&cpu) {
+                    smis.left -= 1;
+                }
+                let detail = by_exclusion(match count {
+                    1 => "a system management interrupt was counted".to_string(),
+                    many => format!("{many} system management interrupts were counted"),
+                });
+                vec![Cause { detail, ..Cause::timed(Kind::Firmware, SMI, begin_ns, ns) }]
+            }
+            (Some((_, grown, _)), Some(count)) => vec![
+                Cause::suspect(Kind::Steal, "hypervisor", grown / steal_ns(1)),
+                Cause::suspect(Kind::Firmware, SMI, count),
+            ],
+        }
+    }
+
+    /// How much was stolen between the readings around a spike, and how far they lie apart; the last reading's time before.
+    fn stolen(&mut self, cpu: u32, window: &Range<u64>) -> Option<(u64, u64, u64)> {
+        if self.steal.back().is_some_and(|last| last.at_ns < window.end) {
+            self.look();
+        }
+        let before = self.steal.iter().rev().find(|steal| steal.at_ns <= window.start)?;
+        let after = self.steal.iter().find(|steal| steal.at_ns >= window.end)?;
+        let grown = after.of.get(&cpu)?.saturating_sub(*before.of.get(&cpu)?);
+        (grown > 0).then_some((after.at_ns, grown, after.at_ns - before.at_ns))
+    }
+
+    /// SMIs that no spike has had yet.
+    fn counted(&mut self, cpu: u32) -> Option<u64> {
+        let smis = self.smis.get_mut(&cpu)?;
+        let now = smi_count(&self.root, cpu)?;
+        smis.left += now.saturating_sub(smis.last);
+        smis.last = now;
+        (smis.left > 0).then_some(smis.left)
+    }
+}
+
+const SMI: &str = "system management interrupt";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    /// A machine whose cpu 1 has been stolen from for so many steps, and has had so many SMIs.
+    fn machine(stolen: Option<u64>, smis: Option<u64>) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        set(&root, stolen, smis);
+        root
+    }
+
+    fn set(root: &tempfile::TempDir, stolen: Option<u64>, smis: Option<u64>) {
+        let stat = stolen.map(|steps| format!("cpu1 1 2 3 4 5 6 7 {steps} 0 0\n")).unwrap_or_default();
+        for folder in ["proc", "dev/cpu/1"] {
+            fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        fs::write(root.path().join("proc/stat"), stat).unwrap();
+        if let Some(smis) = smis {
+            let msr = fs::File::create(root.path().join("dev/cpu/1/msr")).unwrap();
+            msr.write_all_at(&smis.to_ne_bytes(), 0x34).unwrap();
+        }
+    }
+
+    fn begun(root: &tempfile::TempDir) -> Unseen {
+        let mut unseen = Unseen::of(root.path(), true);
+        unseen.begin(CpuSet::from_iter([1]));
+        unseen
+    }
+
+    /// A spike of 1 us that is just over, of which all but the first tenth is one stretch.
+    fn explained(unseen: &mut Unseen) -> Vec<Cause> {
+        let now = monotonic_ns();
+        wait_until(now + 1_000);
+        unseen.explain(1, &(now..now + 1_000), &(now + 100..now + 1_000))
+    }
+
+    fn wait_until(ns: u64) {
+        while monotonic_ns() < ns {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn told(causes: &[Cause]) -> Vec<(Kind, Option<u64>)> {
+        causes.iter().map(|cause| (cause.kind, cause.duration_ns)).collect()
+    }
+
+    #[test]
+    fn time_that_was_stolen_is_the_hypervisors() {
+        let root = machine(Some(5), None);
+        let mut unseen = begun(&root);
+        assert_eq!(explained(&mut unseen), [], "the clock stands still");
+        set(&root, Some(6), None);
+        let causes = explained(&mut unseen);
+        assert_eq!(told(&causes), [(Kind::Steal, Some(900))]);
+        assert_eq!(causes[0].begin_ns, Some(100));
+        let detail = causes[0].detail.as_ref().unwrap();
+        assert!(detail.contains("grew by 10 ms"), "{detail}");
+    }
+
+    #[test]
+    fn nobody_is_given_more_than_was_stolen() {
+        let root = machine(Some(5), None);
+        let mut unseen = begun(&root);
+        set(&root, Some(6), None);
+        // Both lie between the same two readings.
+        let start = monotonic_ns();
+        let windows = [start..start + 8_000_000, start + 8_000_000..start + 16_000_000];
+        wait_until(windows[1].end);
+        let sum: u64 = windows
+            .iter()
+            .flat_map(|window| unseen.explain(1, window, window))
+            .filter_map(|cause| cause.duration_ns)
+            .sum();
+        assert_eq!(sum, 10_000_000);
+    }
+
+    #[test]
+    fn each_smi_is_one_spikes() {
+        let root = machine(None, Some(40));
+        let mut unseen = begun(&root);
+        assert_eq!(explained(&mut unseen), []);
+        set(&root, None, Some(42));
+        for _ in 0..2 {
+            assert_eq!(told(&explained(&mut unseen)), [(Kind::Firmware, Some(900))]);
+        }
+        assert_eq!(explained(&mut unseen), []);
+    }
+
+    #[test]
+    fn where_both_counted_neither_is_the_cause() {
+        let root = machine(Some(5), Some(40));
+        let mut unseen = begun(&root);
+        set(&root, Some(7), Some(41));
+        let causes = explained(&mut unseen);
+        assert_eq!(told(&causes), [(Kind::Steal, None), (Kind::Firmware, None)]);
+        assert_eq!(causes[0].count, Some(2));
+    }
+
+    #[test]
+    fn a_short_stretch_or_a_silent_machine_asks_nobody() {
+        let root = machine(Some(5), Some(40));
+        let mut unseen = begun(&root);
+        set(&root, Some(7), Some(41));
+        let now = monotonic_ns();
+        assert_eq!(unseen.explain(1, &(now..now + 1_000), &(now..now + 99)), []);
+        assert_eq!(unseen.explain(1, &(now..now), &(now..now)), []);
+        let silent = machine(None, None);
+        assert_eq!(explained(&mut begun(&silent)), []);
+        let mut bare = Unseen::of(root.path(), false);
+        bare.begin(CpuSet::from_iter([2]));
+        assert_eq!(bare.explain(2, &(now..now + 1_000), &(now..now + 1_000)), []);
+    }
+}
