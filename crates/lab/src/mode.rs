@@ -29,7 +29,10 @@ pub fn choose(
         Some("virtual") => Ok(because(Mode::Virtual, "asked for".into())),
         Some("real") => match no_processor(kernel, patience) {
             None => Ok(because(Mode::Real, "asked for".into())),
-            Some(why) => Err(Error::new("use the mode", "real", why, "use --mode count or virtual")),
+            Some(why) => {
+                let why = format!("guests do not run on the processor here: {why}");
+                Err(Error::new("use the mode", "real", why, "use --mode count or virtual"))
+            }
         },
         Some(other) => {
             let cure = "choose count, virtual or real";
@@ -72,5 +75,6 @@ fn no_processor(kernel: &Kernel, patience: &Patience) -> Option<String> {
     if let Err(why) = OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         return Some(format!("/dev/kvm: {why}").to_lowercase());
     }
-    symbols::ask(kernel, Mode::Real, patience.or(ANSWER)).err().map(|error| error.why)
+    let answer = symbols::ask(kernel, Mode::Real, patience.or(ANSWER));
+    answer.err().map(|error| format!("one was tried: {}", error.why))
 }
