@@ -17,7 +17,9 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 BIN := $(DESTDIR)$(PREFIX)/bin
 LIB := $(DESTDIR)$(PREFIX)/lib/isolator
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
-PYTHON := $(DESTDIR)$(PREFIX)/lib/python3/dist-packages
+# Where the machine's Python looks, which has a folder of its own below /usr/local.
+SITE = $(shell python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null)
+PYTHON = $(DESTDIR)$(or $(if $(filter /usr/local,$(PREFIX)),$(SITE)),$(PREFIX)/lib/python3/dist-packages)
 MAN3 := $(DESTDIR)$(PREFIX)/share/man/man3
 BASH := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -130,6 +132,7 @@ install-lib: lib | $(SHARE) ## libisolator with its headers, pkg-config file, ma
 	install -m 644 $(SHARE)/man/isolator_*.3 $(MAN3)
 	install -m 644 crates/libisolator/include/isolator.h crates/libisolator/include/isolator.hpp $(DESTDIR)$(PREFIX)/include
 	install -m 644 crates/libisolator/python/isolator.py $(PYTHON)
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 	install -m 644 $(TARGET)/release/libisolator.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(TARGET)/release/libisolator.so $(DESTDIR)$(PREFIX)/lib/libisolator.so.0
 	ln -sf libisolator.so.0 $(DESTDIR)$(PREFIX)/lib/libisolator.so

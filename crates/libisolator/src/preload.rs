@@ -5,39 +5,88 @@
 //! Without the variable nothing happens. A session that is refused ends the program with status 1 and the reason: whoever asked
 //! for it must not go on without. This alone of the library prints, since nobody could ask it for its last error.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use rt::isolation::{self, Mask};
-use rt::setup;
+use rt::{Error, Result, setup};
 
 /// What to defer: names of [`Mask::named`].
 const VARIABLE: &str = "ISOLATOR_SESSION";
 
-/// Called by the dynamic linker, in the main thread.
+/// Called by the dynamic linker.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = start;
 
 extern "C" fn start() {
-    let Ok(names) = std::env::var(VARIABLE) else { return };
+    let Some(names) = std::env::var_os(VARIABLE) else { return };
+    if let Err(error) = session(&names.to_string_lossy()) {
+        eprintln!("isolator: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn session(names: &str) -> Result<()> {
+    if !alone() {
+        let why = "other threads were there before the library was loaded";
+        return Err(Error::new("isolate this program", why, "have it call isolator_start() itself"));
+    }
+    let others = others(&std::env::var_os("LD_PRELOAD").unwrap_or_default());
     // Children are programs of their own, and one CPU has one owner.
-    // SAFETY: before main, in the only thread, so that nobody reads the environment meanwhile.
+    // SAFETY: in the only thread, so that nobody reads the environment meanwhile.
     unsafe {
         std::env::remove_var(VARIABLE);
-        match std::env::var("LD_PRELOAD")
-            .ok()
-            .and_then(|list| list.split_once(':').map(|(_, rest)| rest.to_string()))
-        {
-            Some(others) => std::env::set_var("LD_PRELOAD", others),
-            None => std::env::remove_var("LD_PRELOAD"),
+        match others.is_empty() {
+            true => std::env::remove_var("LD_PRELOAD"),
+            false => std::env::set_var("LD_PRELOAD", others),
         }
     }
     // Memory that is not locked costs page faults, and exclusive isolation: the kernel says so where it is asked for.
-    let _ = setup::lock_memory();
-    match Mask::named(&names).and_then(isolation::start) {
-        // It lives as long as its thread, which nothing here outlives.
-        Ok(session) => std::mem::forget(session),
-        Err(error) => {
-            eprintln!("isolator: {error}");
-            std::process::exit(1);
+    // Below a limit a program that did not ask for it would lack memory later.
+    if may_lock_all() {
+        let _ = setup::lock_memory();
+    }
+    // It lives as long as its thread, which nothing here outlives.
+    std::mem::forget(isolation::start(Mask::named(names)?)?);
+    Ok(())
+}
+
+/// Whether this is the only thread.
+fn alone() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
+}
+
+/// The list of preloaded libraries without this one.
+fn others(list: &OsStr) -> OsString {
+    let of_ours = |entry: &&[u8]| {
+        let name = entry.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        name.starts_with(b"libisolator.so")
+    };
+    let entries = list.as_bytes().split(|byte| b": ".contains(byte)).filter(|entry| !entry.is_empty());
+    OsString::from_vec(entries.filter(|entry| !of_ours(entry)).collect::<Vec<_>>().join(&b':'))
+}
+
+fn may_lock_all() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes into a structure of ours.
+    let told = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
+    told && limit.rlim_cur == libc::RLIM_INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_library_is_taken_from_the_list() {
+        for (list, left) in [
+            ("", ""),
+            ("/usr/lib/libisolator.so.0", ""),
+            ("/a/libisolator.so:/b/libjemalloc.so", "/b/libjemalloc.so"),
+            ("libx.so /a/libisolator.so.0:liby.so", "libx.so:liby.so"),
+        ] {
+            assert_eq!(others(OsStr::new(list)), left, "{list}");
         }
     }
 }

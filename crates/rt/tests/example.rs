@@ -10,7 +10,7 @@ fn the_loop_loses_no_message_and_takes_no_page_fault_once_its_memory_is_locked()
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && said.contains("300 positions logged"), "{said}");
     if said.contains("memory locked") {
-        assert!(said.contains("0 page faults in the loop"), "{said}");
+        assert!(said.lines().any(|line| line == "0 page faults in the loop"), "{said}");
     } else {
         println!("skipped the page faults: {said}");
     }

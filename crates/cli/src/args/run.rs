@@ -17,7 +17,8 @@ must not be paged out has to be locked by the command itself (mlockall).
 
 With --isolate the command needs no change, but must be dynamically linked,
 without setuid or capabilities of its own; libisolator starts the session in its
-main thread, before main. Where the kernel refuses, the command does not run.
+main thread, before main, and locks its memory where the limit is none. Where
+the kernel refuses, the command does not run. Another exec ends the session.
 
 Examples:
   isolator run --cpus 3 -- ./controller

@@ -2,18 +2,21 @@
 //! A session for a program that knows nothing of it: libisolator is loaded with the program (LD_PRELOAD, ld.so(8)) and starts the session
 //! before main, since only a thread itself can, and exec ends one.
 //!
-//! So the program must be dynamically linked and without privileges of its own. The session is the main thread's and ends with it; threads
-//! and children have none.
+//! So the program must be dynamically linked for this machine and without privileges of its own. The session is the main thread's and ends
+//! with it, or with another exec; threads and children have none.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use object::elf::{FileHeader32, FileHeader64, PT_INTERP};
+use object::Endianness;
+use object::elf::{FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, FileKind};
 use rt::isolation::{Isolator, Mask};
 use rt::{Error, Result};
 
@@ -22,6 +25,9 @@ const VARIABLE: &str = "ISOLATOR_SESSION";
 
 /// The library, beside the program or where `make install-lib` puts it.
 const LIBRARIES: [&str; 2] = ["libisolator.so", "../lib/libisolator.so.0"];
+
+/// Program headers and the line of a script lie within the first so many bytes.
+const HEAD: u64 = 64 << 10;
 
 /// Has `command`, which runs `program`, start a session that defers what `names` name; or says why it cannot be.
 pub fn prepare(command: &mut Command, program: &OsStr, names: &str) -> Result<()> {
@@ -42,13 +48,17 @@ pub fn prepare(command: &mut Command, program: &OsStr, names: &str) -> Result<()
 fn library() -> Result<PathBuf> {
     let program = env::current_exe().unwrap_or_default();
     let places = LIBRARIES.map(|place| program.with_file_name(place));
-    places.into_iter().find(|place| place.is_file()).ok_or_else(|| {
-        Error::new(
-            "isolate a program",
-            "libisolator.so is not beside this one",
-            "make lib, or make install-lib",
-        )
-    })
+    let refuse = |why: &str, cure| Error::new("isolate a program", why, cure);
+    let place = places
+        .into_iter()
+        .find(|place| place.is_file())
+        .ok_or_else(|| refuse("libisolator.so is not beside this one", "make lib, or make install-lib"))?;
+    // The linker's list is divided by them, and what it does not find it leaves out.
+    if place.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
+        let why = format!("the path {} has a space or a colon", place.display());
+        return Err(refuse(&why, "install it elsewhere"));
+    }
+    Ok(place)
 }
 
 /// The file that exec would run.
@@ -76,27 +86,57 @@ fn takes_a_library(program: &Path) -> Result<()> {
         let why = "it has privileges of its own, so no library is loaded into it";
         return Err(Error::new(what(), why, "give them to this program's caller instead (setpriv, sudo)"));
     }
-    let file = std::fs::read(program).map_err(read)?;
-    // A script is run by an interpreter, which takes the library.
-    if file.starts_with(b"#!") || is_dynamic(&file) {
+    let (file, ours) = (head(program).map_err(read)?, head(Path::new("/proc/self/exe")).map_err(read)?);
+    if let Some(line) = file.strip_prefix(b"#!") {
+        return interpreted(program, line);
+    }
+    if is_dynamic(&file, machine(&ours)) {
         return Ok(());
     }
-    let why = "it is statically linked, so no library is loaded into it";
+    let why = "it is statically linked, or of another architecture, so no library is loaded into it";
     Err(Error::new(what(), why, "link it dynamically, or have it call isolator_start() itself"))
 }
 
-/// Whether the kernel starts the file by way of a dynamic linker.
-fn is_dynamic(file: &[u8]) -> bool {
-    fn asks<T: FileHeader<Endian = Endianness>>(file: &[u8]) -> object::Result<bool> {
-        let header = T::parse(file)?;
-        let endian = header.endian()?;
-        Ok(header.program_headers(endian, file)?.iter().any(|part| part.p_type(endian) == PT_INTERP))
+/// The interpreter of a script takes the library, unless it only looks for another one.
+fn interpreted(script: &Path, line: &[u8]) -> Result<()> {
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let interpreter = line.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
+    let interpreter = Path::new(OsStr::from_bytes(interpreter));
+    if interpreter.file_name() == Some(OsStr::new("env"))
+        || head(interpreter).is_ok_and(|head| head.starts_with(b"#!"))
+    {
+        let what = format!("isolate {}", script.display());
+        let why =
+            format!("{} runs another program in its place, which ends a session", interpreter.display());
+        return Err(Error::new(what, why, "name the interpreter yourself: -- python3 SCRIPT"));
     }
-    match FileKind::parse(file) {
-        Ok(FileKind::Elf64) => asks::<FileHeader64<Endianness>>(file).unwrap_or(false),
-        Ok(FileKind::Elf32) => asks::<FileHeader32<Endianness>>(file).unwrap_or(false),
-        _ => false,
+    takes_a_library(interpreter)
+}
+
+/// How a file begins; of what is no file, a pipe for example, nothing.
+fn head(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    if path.is_file() {
+        File::open(path)?.take(HEAD).read_to_end(&mut head)?;
     }
+    Ok(head)
+}
+
+/// What processor a program of 64 bits is for.
+fn machine(file: &[u8]) -> Option<u16> {
+    let header = FileHeader64::<Endianness>::parse(file).ok()?;
+    Some(header.e_machine(header.endian().ok()?))
+}
+
+/// Whether the kernel starts the file by way of a dynamic linker, of the same processor as this program's library.
+fn is_dynamic(file: &[u8], ours: Option<u16>) -> bool {
+    let asks = || {
+        let header = FileHeader64::<Endianness>::parse(file).ok()?;
+        let endian = header.endian().ok()?;
+        let mut parts = header.program_headers(endian, file).ok()?.iter();
+        Some(parts.any(|part| part.p_type(endian) == PT_INTERP))
+    };
+    machine(file).is_some() && machine(file) == ours && asks() == Some(true)
 }
 
 #[cfg(test)]
@@ -117,10 +157,13 @@ mod tests {
 
     #[test]
     fn only_what_a_dynamic_linker_starts_takes_a_library() {
-        assert!(is_dynamic(&std::fs::read(env::current_exe().unwrap()).unwrap()));
-        assert!(is_dynamic(&elf(PT_INTERP, 120)));
+        let own = head(&env::current_exe().unwrap()).unwrap();
+        assert!(is_dynamic(&own, machine(&own)));
+        let x86 = Some(62);
+        assert!(is_dynamic(&elf(PT_INTERP, 120), x86));
+        assert!(!is_dynamic(&elf(PT_INTERP, 120), Some(183)));
         for (kind, length) in [(1, 120), (PT_INTERP, 100), (PT_INTERP, 60), (PT_INTERP, 4), (PT_INTERP, 0)] {
-            assert!(!is_dynamic(&elf(kind, length)), "{kind} {length}");
+            assert!(!is_dynamic(&elf(kind, length), x86), "{kind} {length}");
         }
     }
 
@@ -136,7 +179,9 @@ mod tests {
         );
         std::fs::write(&program, elf(1, 120)).unwrap();
         assert!(refused().contains("it is statically linked"), "{}", refused());
-        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        std::fs::write(&program, "#!/usr/bin/env python3\n").unwrap();
+        assert!(refused().ends_with("name the interpreter yourself: -- python3 SCRIPT"), "{}", refused());
+        std::fs::write(&program, "#! /bin/sh -e\n").unwrap();
         assert_eq!(takes_a_library(&program), Ok(()));
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
         assert!(refused().contains("it has privileges of its own"), "{}", refused());
