@@ -39,7 +39,7 @@ def attached(args: argparse.Namespace) -> isolator.Reader:
 def watch(reader: isolator.Reader, args: argparse.Namespace) -> bool:
     """Whether every cycle was in time."""
     limit_ns = reader.period_ns / 10 if args.limit_us is None else args.limit_us * 1000
-    end, in_time, seen = time.monotonic() + args.seconds, True, 0
+    end, in_time, seen, due = time.monotonic() + args.seconds, True, 0, None
     while time.monotonic() < end:
         time.sleep(min(1, args.seconds))
         try:
@@ -51,10 +51,14 @@ def watch(reader: isolator.Reader, args: argparse.Namespace) -> bool:
             if cycle.latency_ns > limit_ns or cycle.execution_ns > reader.period_ns:
                 in_time = False
                 print(f"cycle {cycle.number}: {cycle.latency_ns / 1e3:.1f} us late, took {cycle.execution_ns / 1e3:.1f} us")
+            if due is not None and cycle.due_ns - due > 1.5 * reader.period_ns:
+                in_time = False
+                print(f"cycle {cycle.number}: periods before it were left out")
+            due = cycle.due_ns
         seen += len(cycles)
         latest = max((cycle.latency_ns for cycle in cycles), default=0)
         print(f"{seen} cycles, {reader.lost} lost, the latest {latest / 1e3:.1f} us late", flush=True)
-    return in_time and reader.lost == 0
+    return in_time and reader.lost == 0 and seen > 0
 
 
 def main() -> int:

@@ -56,11 +56,13 @@ static void control(joint &axis, controller &position, long cycles)
 	}
 	for (auto due = clock_type::now() + period; cycles > 0; cycles--, due += period) {
 		std::this_thread::sleep_until(due);
-		auto cycle = monitor.begin(static_cast<std::uint64_t>(due.time_since_epoch().count()));
-		axis.read(std::chrono::duration<double>(period).count());
-		cycle.mark();
-		if (position.update(due, period) != return_type::ok)
-			break;
+		{
+			auto cycle = monitor.begin(static_cast<std::uint64_t>(due.time_since_epoch().count()));
+			axis.read(std::chrono::duration<double>(period).count());
+			cycle.mark();
+			if (position.update(due, period) != return_type::ok)
+				break;
+		}
 		if (session && session->pending())
 			session->tick();
 	}
