@@ -20,6 +20,19 @@ struct Looping(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Looping {
     fn start(name: &str, cycles: u64) -> Looping {
+        Looping::then(name, cycles, |_| ())
+    }
+
+    /// Its monitor stays, but no cycle comes any more.
+    fn hang_after(name: &str, cycles: u64) -> Looping {
+        Looping::then(name, cycles, |stop| {
+            while !stop.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        })
+    }
+
+    fn then(name: &str, cycles: u64, then: fn(&AtomicBool)) -> Looping {
         let mut monitor = Monitor::create(name, Duration::from_nanos(PERIOD_NS)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
@@ -37,6 +50,7 @@ impl Looping {
                     break;
                 }
             }
+            then(&flag);
         });
         Looping(stop, Some(thread))
     }
@@ -87,6 +101,19 @@ fn a_loop_that_ends_ends_the_run_in_order() {
     let _looping = Looping::start("brief", 600);
     let document = isolator(folder.path(), &["monitor", &me("brief"), "--json"]).judged().json();
     assert!(document["notes"].to_string().contains("closed its loop's monitor"), "{}", document["notes"]);
+}
+
+#[test]
+fn a_loop_that_hangs_does_not_hold() {
+    let folder = folder();
+    let _looping = Looping::hang_after("hung", 300);
+    let ran =
+        isolator(folder.path(), &["monitor", &me("hung"), "--duration", "3s", "--limit", "100%", "--json"]);
+    let document = ran.ended(2).json();
+    assert_eq!(document["verdict"]["outcome"], "exceeded");
+    // 1,500 periods, of which it may have run the first 300.
+    let missed = document["rows"][0]["missed"].as_u64().unwrap();
+    assert!((1190..=1500).contains(&missed), "{missed}");
 }
 
 #[test]

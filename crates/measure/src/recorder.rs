@@ -170,6 +170,13 @@ impl Recorder {
         }
     }
 
+    /// Records that no cycle came for so long from `from_ns` on, in which `missed` periods went by.
+    pub fn silence(&mut self, from_ns: u64, length_ns: u64, missed: u64) {
+        if missed > 0 {
+            self.spike(from_ns, length_ns, missed);
+        }
+    }
+
     /// Records what a cycle took from `began_ns` on, one for each cycle.
     pub fn span(&mut self, began_ns: u64, length_ns: u64) {
         if began_ns >= self.second_end_ns {
@@ -237,7 +244,9 @@ impl Recorder {
 
     /// Hands on what the present second has; where the ring is full the second simply goes on.
     fn push_second(&mut self) {
-        if self.second.count > 0 && self.seconds.push(self.second).is_ok() {
+        let min_ns = if self.second.count > 0 { self.second.min_ns } else { 0 };
+        let something = self.second.count > 0 || self.second.missed > 0;
+        if something && self.seconds.push(Second { min_ns, ..self.second }).is_ok() {
             self.second = Second { second: self.second.second, ..EMPTY };
         }
     }
