@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use evidence::manifest::{Granted, Manifest, RowKey, State};
+use evidence::taint::{self, Taint};
 use evidence::writer::BundleWriter;
 use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
@@ -38,20 +39,28 @@ pub struct Attached {
     reader: Reader,
     /// Its thread, as the kernel described it when it was attached.
     pub thread: Thread,
+    /// Whether that is a thread of the process in which the loop was found; of a passed descriptor only its program says so.
+    verified: bool,
+    ended: bool,
 }
 
 impl Attached {
-    /// Waits for the loop's first cycle, by which its thread is known; `None` where `stop` was set before.
-    pub fn wait(reader: Reader, stop: &AtomicBool) -> Result<Option<Attached>> {
+    /// Waits for the first cycle of the loop in `process`, where that is known; by it the thread is. `None` where `stop` was set before.
+    pub fn wait(reader: Reader, process: Option<u32>, stop: &AtomicBool) -> Result<Option<Attached>> {
         let gone = || {
             let cure = "start it again, and attach while it runs";
             rt::Error::new("attach to the loop", "its thread is not there", cure)
         };
         let mut reader = reader;
         while !stop.load(Ordering::SeqCst) {
-            if let Some(thread) = reader.thread() {
-                let thread = live_thread(thread).ok_or_else(gone)?;
-                return Ok(Some(Attached { reader, thread }));
+            if let Some(id) = reader.thread() {
+                let foreign = |process| {
+                    let why =
+                        format!("process {process} has no thread {id}, by which the loop is said to run");
+                    rt::Error::new("attach to the loop", why, "give the process that runs it, while it does")
+                };
+                let thread = live_thread(process, id).ok_or_else(|| process.map_or_else(gone, foreign))?;
+                return Ok(Some(Attached { reader, thread, verified: process.is_some(), ended: false }));
             }
             if reader.poll(|_| ())? != Standing::Goes {
                 return Err(gone().into());
@@ -59,6 +68,27 @@ impl Attached {
             std::thread::sleep(FIRST_CYCLE);
         }
         Ok(None)
+    }
+
+    /// Whether it has ended; cycles that have come until now are thrown away.
+    pub fn ended(&mut self) -> Result<bool> {
+        self.ended = self.ended || self.reader.poll(|_| ())? != Standing::Goes;
+        Ok(self.ended)
+    }
+
+    /// What there is to know of its thread.
+    pub fn notes(&self) -> Vec<String> {
+        let Thread { id, cpus, last_cpu, .. } = &self.thread;
+        let mut notes = Vec::new();
+        if !self.verified {
+            notes.push(format!(
+                "that thread {id} runs the loop is not verified: the loop came as a descriptor"
+            ));
+        }
+        if let (Some(cpu), true) = (last_cpu, cpus.len() != 1) {
+            notes.push(format!("the loop may run on cpus {cpus}, and is booked to cpu {cpu}; pin it to one"));
+        }
+        notes
     }
 
     /// The loop's period.
@@ -134,8 +164,9 @@ impl Attached {
             if over {
                 break standing;
             }
-            std::thread::sleep(DRAIN_EVERY);
+            std::thread::sleep(DRAIN_EVERY.min(self.reader.room() / 4));
         };
+        self.ended = standing != Standing::Goes;
         match standing {
             Standing::Goes => {}
             Standing::Closed => {
@@ -254,11 +285,25 @@ impl Row<'_> {
             (entry.spikes, entry.spikes_not_listed) = series.drain.spikes();
             // Said once, of the loop itself.
             if n == 0 {
-                manifest.taints.extend(taints(&series.lane.key, &entry.granted, None, lost));
+                let key = &series.lane.key;
+                manifest.taints.extend(taints(key, &entry.granted, None, 0));
+                manifest.taints.extend((lost > 0).then(|| lost_taint(key, lost)));
             }
             series.drain.finish()?;
         }
         Ok(())
+    }
+}
+
+fn lost_taint(key: &RowKey, lost: u64) -> Taint {
+    Taint {
+        load: Some(key.load.clone()),
+        cpu: Some(key.cpu),
+        ..Taint::new(
+            taint::SAMPLES_LOST,
+            format!("{lost} cycles were lost: they never ended, or the reader was away"),
+            "call end in every cycle, or give --house-keeping a CPU that is less loaded",
+        )
     }
 }
 
@@ -334,6 +379,55 @@ mod tests {
         let all = (cycles.len() as u64, spikes.iter().map(|spike| spike.missed).sum());
         assert_eq!(seconds, if all == (0, 0) { vec![] } else { vec![all] });
         spikes.iter().map(|spike| (spike.monotonic_ns, spike.missed)).collect()
+    }
+
+    #[test]
+    fn a_thread_is_the_loops_only_where_its_process_has_it() {
+        let attach = |process| {
+            let (mut monitor, reader) = rt::monitor::Monitor::pair(Duration::from_millis(1)).unwrap();
+            monitor.begin(0);
+            Attached::wait(reader, process, &AtomicBool::new(false)).map(Option::unwrap)
+        };
+        let (id, own) = (rt::thread::id(), std::process::id());
+        for (process, notes) in [(Some(own), 0), (None, 1)] {
+            let attached = attach(process).unwrap();
+            assert_eq!((attached.thread.id, attached.thread.process), (id, own));
+            let unverified = |note: &&String| note.contains("is not verified");
+            assert_eq!(attached.notes().iter().filter(unverified).count(), notes);
+        }
+        let error = attach(Some(u32::MAX)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "cannot attach to the loop: process 4294967295 has no thread {id}, by which the loop is said to run; \
+                 give the process that runs it, while it does"
+            )
+        );
+    }
+
+    #[test]
+    fn a_loop_that_may_run_anywhere_is_told_to_stay() {
+        let notes = |cpus: &str| {
+            let (_, reader) = rt::monitor::Monitor::pair(Duration::from_millis(1)).unwrap();
+            let thread = Thread { cpus: cpus.parse().unwrap(), last_cpu: Some(1), ..Thread::default() };
+            Attached { reader, thread, verified: true, ended: false }.notes()
+        };
+        assert_eq!(notes("0-3"), ["the loop may run on cpus 0-3, and is booked to cpu 1; pin it to one"]);
+        assert_eq!(notes("1"), [""; 0]);
+    }
+
+    #[test]
+    fn lost_cycles_name_their_cause_and_cure() {
+        let key = RowKey { probe: LOOP.into(), load: "idle".into(), cpu: 1, period_ns: None };
+        let taint = lost_taint(&key, 3);
+        assert_eq!(
+            (taint.code.as_str(), taint.reason.as_str(), taint.cure.as_deref()),
+            (
+                "samples-lost",
+                "3 cycles were lost: they never ended, or the reader was away",
+                Some("call end in every cycle, or give --house-keeping a CPU that is less loaded")
+            )
+        );
     }
 
     #[test]
