@@ -82,6 +82,7 @@ pub fn run(
     let mut manifest = manifest(asked, &machine, &findings);
     manifest.notes.extend(explainer.notes());
     manifest.causes = explainer.told();
+    manifest.notes.extend(attached.iter().flat_map(Attached::notes));
     let bundle = BundleWriter::create(folder, &manifest)?;
     let mut session =
         Session { asked, machine: &machine, manifest, bundle, stop, live, last: None, explainer, attached };
@@ -165,11 +166,8 @@ impl Session<'_> {
     /// All probes under one load.
     fn under(&mut self, load: &Load) -> Result<()> {
         let name = load.to_string();
-        if self.stopped() {
-            self.asked
-                .probes
-                .iter()
-                .for_each(|probe| self.not_run(probe, &name, "the run was ended before it began"));
+        if let Some(reason) = self.over()? {
+            self.asked.probes.iter().for_each(|probe| self.not_run(probe, &name, reason));
             return Ok(());
         }
         let first = self.manifest.rows.len();
@@ -217,8 +215,8 @@ impl Session<'_> {
 
     /// One probe under a load that runs.
     fn row(&mut self, probe: &str, load: &str) -> Result<()> {
-        if self.stopped() {
-            self.not_run(probe, load, "the run was ended before it began");
+        if let Some(reason) = self.over()? {
+            self.not_run(probe, load, reason);
             return Ok(());
         }
         let lanes = asked::lanes(self.asked, probe, load, self.machine)?;
@@ -297,6 +295,15 @@ impl Session<'_> {
     fn not_run(&mut self, probe: &str, load: &str, reason: &str) {
         let row = NotRun { probe: probe.to_string(), load: load.to_string(), reason: reason.to_string() };
         self.manifest.not_run.push(row);
+    }
+
+    /// Why no further row begins.
+    fn over(&mut self) -> Result<Option<&'static str>> {
+        if self.stopped() {
+            return Ok(Some("the run was ended before it began"));
+        }
+        let ended = self.attached.as_mut().map(Attached::ended).transpose()?;
+        Ok(ended.filter(|ended| *ended).map(|_| "the loop had ended"))
     }
 
     fn stopped(&self) -> bool {

@@ -3,12 +3,13 @@
 
 mod common;
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::{folder, isolator, read};
+use common::{Ran, command, folder, isolator, read};
 use rt::clock::monotonic_ns;
 use rt::monitor::Monitor;
 use serde_json::Value;
@@ -20,6 +21,19 @@ struct Looping(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Looping {
     fn start(name: &str, cycles: u64) -> Looping {
+        Looping::then(name, cycles, |_| ())
+    }
+
+    /// Its monitor stays, but no cycle comes any more.
+    fn hang_after(name: &str, cycles: u64) -> Looping {
+        Looping::then(name, cycles, |stop| {
+            while !stop.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        })
+    }
+
+    fn then(name: &str, cycles: u64, then: fn(&AtomicBool)) -> Looping {
         let mut monitor = Monitor::create(name, Duration::from_nanos(PERIOD_NS)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
@@ -37,6 +51,7 @@ impl Looping {
                     break;
                 }
             }
+            then(&flag);
         });
         Looping(stop, Some(thread))
     }
@@ -68,9 +83,9 @@ fn a_loop_becomes_evidence_and_what_was_lost_is_said() {
     let document = ran.json();
     let counts = ["loop", "execution", "mark-1"].map(|probe| (probe.to_string(), 400));
     assert_eq!(rows(&document), counts);
-    let codes =
-        document["taints"].as_array().unwrap().iter().map(|taint| taint["code"].clone()).collect::<Vec<_>>();
-    assert!(codes.contains(&"samples-lost".into()), "{codes:?}");
+    let taints = document["taints"].as_array().unwrap();
+    let lost = taints.iter().find(|taint| taint["code"] == "samples-lost").unwrap();
+    assert!(lost["reason"].as_str().unwrap().contains("cycles were lost: they never ended"), "{lost}");
     let manifest = read(&folder.path().join("bundle/manifest.json"));
     assert_eq!(manifest["asked"]["probes"], serde_json::json!(["loop"]));
     assert_eq!(manifest["rows"][0]["granted"]["policy"], "other");
@@ -84,9 +99,40 @@ fn a_loop_becomes_evidence_and_what_was_lost_is_said() {
 #[test]
 fn a_loop_that_ends_ends_the_run_in_order() {
     let folder = folder();
-    let _looping = Looping::start("brief", 600);
-    let document = isolator(folder.path(), &["monitor", &me("brief"), "--json"]).judged().json();
+    let _looping = Looping::start("brief", 1500);
+    let document =
+        isolator(folder.path(), &["monitor", &me("brief"), "--loads", "idle,cpu", "--json"]).judged().json();
     assert!(document["notes"].to_string().contains("closed its loop's monitor"), "{}", document["notes"]);
+    let not_run = serde_json::json!([{ "probe": "loop", "load": "cpu", "reason": "the loop had ended" }]);
+    assert_eq!(document["not_run"], not_run);
+}
+
+#[test]
+fn a_loop_that_begins_only_now_is_waited_for_and_one_of_a_descriptor_is_not_verified() {
+    let folder = folder();
+    let mut monitor = command(folder.path(), &["monitor", &me("late"), "--loops", "10", "--json"]);
+    let monitor = monitor.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let _looping = Looping::start("late", u64::MAX);
+    let document = Ran::from(monitor.wait_with_output().unwrap()).judged().json();
+    assert!(!document["notes"].to_string().contains("is not verified"), "{}", document["notes"]);
+    let path = rt::monitor::choose(std::process::id(), Some("late")).unwrap();
+    let ran = isolator(folder.path(), &["monitor", path.to_str().unwrap(), "--loops", "10", "--json"]);
+    let document = ran.judged().json();
+    assert!(document["notes"].to_string().contains("is not verified"), "{}", document["notes"]);
+}
+
+#[test]
+fn a_loop_that_hangs_does_not_hold() {
+    let folder = folder();
+    let _looping = Looping::hang_after("hung", 300);
+    let ran =
+        isolator(folder.path(), &["monitor", &me("hung"), "--duration", "3s", "--limit", "100%", "--json"]);
+    let document = ran.ended(2).json();
+    assert_eq!(document["verdict"]["outcome"], "exceeded");
+    // 1,500 periods, of which it may have run the first 300.
+    let missed = document["rows"][0]["missed"].as_u64().unwrap();
+    assert!((1190..=1500).contains(&missed), "{missed}");
 }
 
 #[test]

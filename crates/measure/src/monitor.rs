@@ -6,13 +6,15 @@
 //!           └─────────┘                    mark-N     begin → mark
 //!           └───────────────────┘          execution  begin → end
 //! ```
-//! A period that the loop skipped is missed: the dues say so. A cycle that is lost on the way is no sample, and taints the row.
+//! A period that the loop skipped is missed, by the cycle before it: the dues say so, and of a loop that is silent while its program
+//! lives the clock does. A cycle that is lost on the way is no sample, and taints the row.
 //! What a cycle takes is judged by the period: it ends before the next is due, or is late.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use evidence::manifest::{Granted, Manifest, RowKey, State};
+use evidence::taint::{self, Taint};
 use evidence::writer::BundleWriter;
 use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
@@ -37,20 +39,28 @@ pub struct Attached {
     reader: Reader,
     /// Its thread, as the kernel described it when it was attached.
     pub thread: Thread,
+    /// Whether that is a thread of the process in which the loop was found; of a passed descriptor only its program says so.
+    verified: bool,
+    ended: bool,
 }
 
 impl Attached {
-    /// Waits for the loop's first cycle, by which its thread is known; `None` where `stop` was set before.
-    pub fn wait(reader: Reader, stop: &AtomicBool) -> Result<Option<Attached>> {
+    /// Waits for the first cycle of the loop in `process`, where that is known; by it the thread is. `None` where `stop` was set before.
+    pub fn wait(reader: Reader, process: Option<u32>, stop: &AtomicBool) -> Result<Option<Attached>> {
         let gone = || {
             let cure = "start it again, and attach while it runs";
             rt::Error::new("attach to the loop", "its thread is not there", cure)
         };
         let mut reader = reader;
         while !stop.load(Ordering::SeqCst) {
-            if let Some(thread) = reader.thread() {
-                let thread = live_thread(thread).ok_or_else(gone)?;
-                return Ok(Some(Attached { reader, thread }));
+            if let Some(id) = reader.thread() {
+                let foreign = |process| {
+                    let why =
+                        format!("process {process} has no thread {id}, by which the loop is said to run");
+                    rt::Error::new("attach to the loop", why, "give the process that runs it, while it does")
+                };
+                let thread = live_thread(process, id).ok_or_else(|| process.map_or_else(gone, foreign))?;
+                return Ok(Some(Attached { reader, thread, verified: process.is_some(), ended: false }));
             }
             if reader.poll(|_| ())? != Standing::Goes {
                 return Err(gone().into());
@@ -58,6 +68,27 @@ impl Attached {
             std::thread::sleep(FIRST_CYCLE);
         }
         Ok(None)
+    }
+
+    /// Whether it has ended; cycles that have come until now are thrown away.
+    pub fn ended(&mut self) -> Result<bool> {
+        self.ended = self.ended || self.reader.poll(|_| ())? != Standing::Goes;
+        Ok(self.ended)
+    }
+
+    /// What there is to know of its thread.
+    pub fn notes(&self) -> Vec<String> {
+        let Thread { id, cpus, last_cpu, .. } = &self.thread;
+        let mut notes = Vec::new();
+        if !self.verified {
+            notes.push(format!(
+                "that thread {id} runs the loop is not verified: the loop came as a descriptor"
+            ));
+        }
+        if let (Some(cpu), true) = (last_cpu, cpus.len() != 1) {
+            notes.push(format!("the loop may run on cpus {cpus}, and is booked to cpu {cpu}; pin it to one"));
+        }
+        notes
     }
 
     /// The loop's period.
@@ -100,30 +131,42 @@ impl Attached {
             granted: self.granted(),
             start,
             half_life_s: half_life_s(duration_ns),
+            wakeups: Wakeups {
+                start_ns: now_ns,
+                period_ns: lane.key.period_ns.unwrap_or(u64::MAX),
+                last: None,
+            },
             series: Vec::new(),
         };
         row.series(LOOP, bundle, manifest)?;
         bundle.manifest(manifest)?;
         explain.begin(&[(lane.key.cpu, self.thread.id)]);
-        let (steal, mut last, mut left) = (Steal::now(), None, loops);
+        let (steal, mut left) = (Steal::now(), loops);
         let standing = loop {
-            let over = stop.load(Ordering::SeqCst) || monotonic_ns() >= end_ns;
+            // Before the look into the ring: what was due until then has come, but for the cycle under way.
+            let now_ns = monotonic_ns();
+            let over = stop.load(Ordering::SeqCst) || now_ns >= end_ns;
             explain.look();
             let mut cycles = Vec::new();
             let standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
             cycles.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left -= cycles.len() as u64;
             for cycle in &cycles {
-                row.record(cycle, last.replace(*cycle).as_ref(), bundle, manifest)?;
+                row.record(cycle, bundle, manifest)?;
             }
             let over = over || left == 0 || standing != Standing::Goes;
+            if over {
+                let goes_on = standing == Standing::Goes && left > 0;
+                row.rest(goes_on.then_some(now_ns.min(end_ns)));
+            }
             row.carry(over, bundle, explain)?;
             observe(&row.progress(duration_ns));
             if over {
                 break standing;
             }
-            std::thread::sleep(DRAIN_EVERY);
+            std::thread::sleep(DRAIN_EVERY.min(self.reader.room() / 4));
         };
+        self.ended = standing != Standing::Goes;
         match standing {
             Standing::Goes => {}
             Standing::Closed => {
@@ -144,6 +187,8 @@ struct Row<'a> {
     granted: Granted,
     start: Start,
     half_life_s: f64,
+    wakeups: Wakeups,
+    /// The loop's own, which begins with the row, and the others.
     series: Vec<Series>,
 }
 
@@ -187,27 +232,8 @@ impl Row<'_> {
         Ok(&mut self.series[place].recorder)
     }
 
-    fn record(
-        &mut self,
-        cycle: &Cycle,
-        last: Option<&Cycle>,
-        bundle: &BundleWriter,
-        manifest: &mut Manifest,
-    ) -> Result<()> {
-        let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
-        let missed = last.map_or(0, |last| missed(last, cycle, period_ns));
-        // After a lost cycle nobody knows when the one before ran.
-        let ran_ns = last
-            .filter(|last| last.number + 1 == cycle.number)
-            .map_or(cycle.due_ns.saturating_sub(period_ns), |last| last.began_ns);
-        let interval_ns = cycle.began_ns.saturating_sub(ran_ns);
-        self.series(LOOP, bundle, manifest)?.wakeup(
-            cycle.due_ns,
-            cycle.began_ns,
-            interval_ns,
-            period_ns,
-            missed,
-        );
+    fn record(&mut self, cycle: &Cycle, bundle: &BundleWriter, manifest: &mut Manifest) -> Result<()> {
+        self.wakeups.cycle(cycle, &mut self.series[0].recorder);
         let took_ns = cycle.ended_ns - cycle.began_ns;
         self.series("execution", bundle, manifest)?.span(cycle.began_ns, took_ns);
         for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
@@ -217,6 +243,11 @@ impl Row<'_> {
             }
         }
         Ok(())
+    }
+
+    /// No cycle comes any more; see [`Wakeups::rest`].
+    fn rest(&mut self, until_ns: Option<u64>) {
+        self.wakeups.rest(until_ns, &mut self.series[0].recorder);
     }
 
     fn carry(&mut self, over: bool, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
@@ -254,7 +285,9 @@ impl Row<'_> {
             (entry.spikes, entry.spikes_not_listed) = series.drain.spikes();
             // Said once, of the loop itself.
             if n == 0 {
-                manifest.taints.extend(taints(&series.lane.key, &entry.granted, None, lost));
+                let key = &series.lane.key;
+                manifest.taints.extend(taints(key, &entry.granted, None, 0));
+                manifest.taints.extend((lost > 0).then(|| lost_taint(key, lost)));
             }
             series.drain.finish()?;
         }
@@ -262,29 +295,163 @@ impl Row<'_> {
     }
 }
 
-/// Periods that the loop skipped between two cycles: those that went by less those that it ran, seen or lost.
-fn missed(last: &Cycle, cycle: &Cycle, period_ns: u64) -> u64 {
-    let went_by = cycle.due_ns.saturating_sub(last.due_ns).saturating_add(period_ns / 2) / period_ns;
-    went_by.saturating_sub(cycle.number - last.number)
+fn lost_taint(key: &RowKey, lost: u64) -> Taint {
+    Taint {
+        load: Some(key.load.clone()),
+        cpu: Some(key.cpu),
+        ..Taint::new(
+            taint::SAMPLES_LOST,
+            format!("{lost} cycles were lost: they never ended, or the reader was away"),
+            "call end in every cycle, or give --house-keeping a CPU that is less loaded",
+        )
+    }
+}
+
+/// Wakeups, one cycle behind: how many periods a cycle missed the next one tells, or the end of the row.
+struct Wakeups {
+    start_ns: u64,
+    period_ns: u64,
+    /// The cycle that waits for the next, and how long it began after the one before.
+    last: Option<(Cycle, u64)>,
+}
+
+impl Wakeups {
+    fn cycle(&mut self, cycle: &Cycle, recorder: &mut Recorder) {
+        let told = self.last.take();
+        match &told {
+            Some((last, interval_ns)) => {
+                let went_by_ns = cycle.due_ns.saturating_sub(last.due_ns);
+                let missed = self.missed(went_by_ns, cycle.number - last.number);
+                self.record(last, *interval_ns, missed, recorder);
+            }
+            None => {
+                let silent_ns = cycle.due_ns.saturating_sub(self.start_ns);
+                recorder.silence(self.start_ns, silent_ns, self.missed(silent_ns, 1));
+            }
+        }
+        // After a lost cycle nobody knows when the one before ran.
+        let ran_ns = told
+            .filter(|(last, _)| last.number + 1 == cycle.number)
+            .map_or(cycle.due_ns.saturating_sub(self.period_ns), |(last, _)| last.began_ns);
+        self.last = Some((*cycle, cycle.began_ns.saturating_sub(ran_ns)));
+    }
+
+    /// The row is over; where the loop should have gone on, it did until `until_ns`, but for a cycle that may be under way.
+    fn rest(&mut self, until_ns: Option<u64>, recorder: &mut Recorder) {
+        let last_ns = self.last.map_or(self.start_ns, |(last, _)| last.due_ns);
+        let silent_ns = until_ns.map_or(0, |until_ns| until_ns.saturating_sub(last_ns));
+        let missed = (silent_ns / self.period_ns).saturating_sub(1);
+        match self.last.take() {
+            Some((last, interval_ns)) => self.record(&last, interval_ns, missed, recorder),
+            None => recorder.silence(self.start_ns, silent_ns, missed),
+        }
+    }
+
+    fn record(&self, cycle: &Cycle, interval_ns: u64, missed: u64, recorder: &mut Recorder) {
+        recorder.wakeup(cycle.due_ns, cycle.began_ns, interval_ns, self.period_ns, missed);
+    }
+
+    /// Periods that the loop skipped in so long: those that went by less the cycles that it ran, seen or lost.
+    fn missed(&self, went_by_ns: u64, cycles: u64) -> u64 {
+        (went_by_ns.saturating_add(self.period_ns / 2) / self.period_ns).saturating_sub(cycles)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::recorder;
+
+    /// What is missed by which due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each of `cycles`.
+    fn missed(cycles: &[(u64, u64)], until_ns: Option<u64>) -> Vec<(u64, u64)> {
+        let (mut recorder, mut live) = recorder(u64::MAX);
+        recorder.start(5_000);
+        let mut wakeups = Wakeups { start_ns: 5_000, period_ns: 1_000, last: None };
+        for (number, due_ns) in cycles.iter().copied() {
+            let cycle = Cycle { number, due_ns, began_ns: due_ns, ended_ns: due_ns, marks_ns: [None; MARKS] };
+            wakeups.cycle(&cycle, &mut recorder);
+        }
+        wakeups.rest(until_ns, &mut recorder);
+        recorder.finish();
+        let spikes = live.take_spikes();
+        let seconds =
+            live.take_seconds().iter().map(|second| (second.count, second.missed)).collect::<Vec<_>>();
+        let all = (cycles.len() as u64, spikes.iter().map(|spike| spike.missed).sum());
+        assert_eq!(seconds, if all == (0, 0) { vec![] } else { vec![all] });
+        spikes.iter().map(|spike| (spike.monotonic_ns, spike.missed)).collect()
+    }
 
     #[test]
-    fn periods_that_the_loop_skipped_are_missed_and_cycles_lost_on_the_way_are_not() {
-        let at = |number, due_ns| Cycle {
-            number,
-            due_ns,
-            began_ns: due_ns,
-            ended_ns: due_ns,
-            marks_ns: [None; MARKS],
+    fn a_thread_is_the_loops_only_where_its_process_has_it() {
+        let attach = |process| {
+            let (mut monitor, reader) = rt::monitor::Monitor::pair(Duration::from_millis(1)).unwrap();
+            monitor.begin(0);
+            Attached::wait(reader, process, &AtomicBool::new(false)).map(Option::unwrap)
         };
-        let missed = |number, due_ns| missed(&at(7, 7_000), &at(number, due_ns), 1_000);
+        let (id, own) = (rt::thread::id(), std::process::id());
+        for (process, notes) in [(Some(own), 0), (None, 1)] {
+            let attached = attach(process).unwrap();
+            assert_eq!((attached.thread.id, attached.thread.process), (id, own));
+            let unverified = |note: &&String| note.contains("is not verified");
+            assert_eq!(attached.notes().iter().filter(unverified).count(), notes);
+        }
+        let error = attach(Some(u32::MAX)).unwrap_err().to_string();
         assert_eq!(
-            [missed(8, 8_000), missed(8, 8_400), missed(8, 11_000), missed(10, 10_000), missed(9, 6_000)],
-            [0, 0, 3, 0, 0]
+            error,
+            format!(
+                "cannot attach to the loop: process 4294967295 has no thread {id}, by which the loop is said to run; \
+                 give the process that runs it, while it does"
+            )
         );
+    }
+
+    #[test]
+    fn a_loop_that_may_run_anywhere_is_told_to_stay() {
+        let notes = |cpus: &str| {
+            let (_, reader) = rt::monitor::Monitor::pair(Duration::from_millis(1)).unwrap();
+            let thread = Thread { cpus: cpus.parse().unwrap(), last_cpu: Some(1), ..Thread::default() };
+            Attached { reader, thread, verified: true, ended: false }.notes()
+        };
+        assert_eq!(notes("0-3"), ["the loop may run on cpus 0-3, and is booked to cpu 1; pin it to one"]);
+        assert_eq!(notes("1"), [""; 0]);
+    }
+
+    #[test]
+    fn lost_cycles_name_their_cause_and_cure() {
+        let key = RowKey { probe: LOOP.into(), load: "idle".into(), cpu: 1, period_ns: None };
+        let taint = lost_taint(&key, 3);
+        assert_eq!(
+            (taint.code.as_str(), taint.reason.as_str(), taint.cure.as_deref()),
+            (
+                "samples-lost",
+                "3 cycles were lost: they never ended, or the reader was away",
+                Some("call end in every cycle, or give --house-keeping a CPU that is less loaded")
+            )
+        );
+    }
+
+    #[test]
+    fn periods_that_the_loop_skipped_are_missed_by_the_cycle_before_and_lost_cycles_are_not() {
+        let next = |number, due_ns| missed(&[(6, 6_000), (7, 7_000), (number, due_ns)], None);
+        assert_eq!(next(8, 11_000), [(7_000, 3)]);
+        for (number, due_ns) in [(8, 8_000), (8, 8_400), (10, 10_000), (9, 6_000)] {
+            assert_eq!(next(number, due_ns), []);
+        }
+    }
+
+    #[test]
+    fn a_loop_that_falls_silent_misses_all_but_the_cycle_under_way() {
+        let cycles = [(6, 6_000), (7, 7_000)];
+        assert_eq!(missed(&cycles, Some(8_999)), []);
+        assert_eq!(missed(&cycles, Some(10_500)), [(7_000, 2)]);
+        assert_eq!(missed(&cycles, None), []);
+    }
+
+    #[test]
+    fn a_loop_that_is_silent_at_first_or_throughout_misses_from_the_rows_start() {
+        assert_eq!(missed(&[(7, 6_400)], None), []);
+        assert_eq!(missed(&[(7, 9_000)], None), [(5_000, 3)]);
+        assert_eq!(missed(&[], Some(6_999)), []);
+        assert_eq!(missed(&[], Some(9_000)), [(5_000, 3)]);
     }
 }

@@ -170,6 +170,13 @@ impl Recorder {
         }
     }
 
+    /// Records that no cycle came for so long from `from_ns` on, in which `missed` periods went by.
+    pub fn silence(&mut self, from_ns: u64, length_ns: u64, missed: u64) {
+        if missed > 0 {
+            self.spike(from_ns, length_ns, missed);
+        }
+    }
+
     /// Records what a cycle took from `began_ns` on, one for each cycle.
     pub fn span(&mut self, began_ns: u64, length_ns: u64) {
         if began_ns >= self.second_end_ns {
@@ -208,7 +215,8 @@ impl Recorder {
         self.counts.last_ns.store(latency_ns, Relaxed);
         self.samples += 1;
         self.second.count += 1;
-        self.second.sum_ns += latency_ns;
+        // A monitored loop's times are what its program says.
+        self.second.sum_ns = self.second.sum_ns.saturating_add(latency_ns);
         self.second.min_ns = self.second.min_ns.min(latency_ns);
         self.second.max_ns = self.second.max_ns.max(latency_ns);
         bucket
@@ -237,7 +245,9 @@ impl Recorder {
 
     /// Hands on what the present second has; where the ring is full the second simply goes on.
     fn push_second(&mut self) {
-        if self.second.count > 0 && self.seconds.push(self.second).is_ok() {
+        let min_ns = if self.second.count > 0 { self.second.min_ns } else { 0 };
+        let something = self.second.count > 0 || self.second.missed > 0;
+        if something && self.seconds.push(Second { min_ns, ..self.second }).is_ok() {
             self.second = Second { second: self.second.second, ..EMPTY };
         }
     }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator monitor`: a program's own loop as a probe.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use evidence::manifest::Asked;
 use measure::monitor::{Attached, LOOP};
 use rt::monitor::{Reader, choose};
+use rustix::io::Errno;
 
 use crate::args::{MonitorArgs, RunOptions};
 use crate::live::View;
@@ -13,16 +16,20 @@ use crate::output::{Exit, Outcome};
 use crate::verbs::prove;
 use crate::{asked, session};
 
+/// How long a program may take until its loop is there, and how often that is looked for.
+const BEGINS: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 pub fn run(args: &MonitorArgs) -> Outcome {
     args.out.ready()?;
     let loads = args.loads.as_deref().unwrap_or("idle");
     let loads = load::parse(loads)?.iter().map(ToString::to_string).collect();
     let stop = session::stop_on_signals()?;
-    let reader = Reader::open(&the_loop(&args.program)?)?;
+    let Some((reader, process)) = open(args, &stop)? else { return Ok(Exit::CouldNot) };
     if reader.thread().is_none() {
         args.out.say("isolator: waiting for the loop's first cycle");
     }
-    let Some(attached) = Attached::wait(reader, &stop)? else { return Ok(Exit::CouldNot) };
+    let Some(attached) = Attached::wait(reader, process, &stop)? else { return Ok(Exit::CouldNot) };
     let thread = &attached.thread;
     let policy = rt::policy::NAMES.iter().find(|name| **name == thread.policy.name()).unwrap_or(&"other");
     let asked = Asked {
@@ -52,9 +59,28 @@ pub fn run(args: &MonitorArgs) -> Outcome {
     prove::result(&asked, machine, Some(attached), args.output.as_deref(), &args.out, View::Threads)
 }
 
-/// Where the loop that `program` names can be opened.
-fn the_loop(program: &str) -> rt::Result<PathBuf> {
+/// The loop of a program, and its process where one is named: that may just have been started, and is given time to begin. `None`
+/// where `stop` was set before.
+fn open(args: &MonitorArgs, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u32>)>> {
     let (process, name) =
-        program.split_once(':').map_or((program, None), |(process, name)| (process, Some(name)));
-    process.parse::<u32>().map_or_else(|_| Ok(PathBuf::from(program)), |process| choose(process, name))
+        args.program.split_once(':').map_or((&*args.program, None), |(process, name)| (process, Some(name)));
+    let Ok(process) = process.parse::<u32>() else {
+        return Ok(Some((Reader::open(Path::new(&args.program))?, None)));
+    };
+    let began = Instant::now();
+    while !stop.load(Ordering::SeqCst) {
+        let (error, may_come) = match choose(process, name) {
+            Ok(path) => match Reader::open(&path) {
+                Ok(reader) => return Ok(Some((reader, Some(process)))),
+                // Not the kernel's refusal: the ring may be half made.
+                Err(error) => (error.clone(), error.errno == 0),
+            },
+            Err(error) => (error.clone(), error.errno == Errno::NOENT.raw_os_error()),
+        };
+        if !may_come || began.elapsed() > BEGINS || !Path::new("/proc").join(process.to_string()).exists() {
+            return Err(error);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(None)
 }

@@ -126,9 +126,18 @@ impl Thread {
     }
 }
 
-/// The live thread of that number, whatever its process; `None` where there is none.
-pub fn live_thread(id: u32) -> Option<Thread> {
-    thread(&Tree::new(Path::new("/")), &format!("proc/{id}"), id, id)
+/// The live thread of that number in `process`, or in whichever has it; `None` where there is none.
+pub fn live_thread(process: Option<u32>, id: u32) -> Option<Thread> {
+    member(&Tree::new(Path::new("/")), process, id)
+}
+
+fn member(tree: &Tree, process: Option<u32>, id: u32) -> Option<Thread> {
+    let leader = || {
+        let status = tree.hint(&format!("proc/{id}/status"))?;
+        status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    };
+    let process = process.or_else(leader)?;
+    thread(tree, &format!("proc/{process}/task/{id}"), id, process)
 }
 
 pub(super) fn read(tree: &mut Tree) -> Vec<Thread> {
@@ -232,6 +241,19 @@ mod tests {
             zeros(10),
             zeros(18)
         )
+    }
+
+    #[test]
+    fn a_thread_is_of_the_process_that_has_it_and_of_no_other() {
+        let files = [
+            ("proc/40/task/42/stat", stat("loop", 0, 3, 3, 80, 1)),
+            ("proc/42/status", "Name:\tloop\nTgid:\t40\n".to_string()),
+            ("proc/41/task/41/stat", stat("other", 0, 1, 3, 0, 0)),
+        ];
+        let (_folder, tree) = made_of(&files.each_ref().map(|(path, text)| (*path, text.as_str())));
+        let found = |process, id| member(&tree, process, id).map(|thread| (thread.id, thread.process));
+        assert_eq!([found(Some(40), 42), found(None, 42)], [Some((42, 40)); 2]);
+        assert_eq!([found(Some(41), 42), found(Some(40), 41), found(None, 43)], [None; 3]);
     }
 
     #[test]

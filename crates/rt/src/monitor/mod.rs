@@ -11,7 +11,7 @@
 //!
 //! The ring lies in a memfd that `/proc/PID/fd` shows with the loop's name: so a reader finds it, and nothing is left behind.
 //!
-//! Limits: [`MARKS`] marks a cycle. A reader that is away for longer than [`ROOM`] loses cycles.
+//! Limits: [`MARKS`] marks a cycle. A reader that is away for longer than [`ROOM`], or 65,536 cycles, loses some.
 
 #[cfg(not(loom))]
 mod find;
@@ -32,7 +32,7 @@ use crate::message::{Ordering, Sender, Size};
 /// Marks of a cycle.
 pub const MARKS: usize = 3;
 
-/// How long a reader may be away.
+/// How long a reader may be away, of a loop whose cycles in that time are no more than 65,536.
 pub const ROOM: Duration = Duration::from_secs(4);
 
 /// Periods that a loop may have.

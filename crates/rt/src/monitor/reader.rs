@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other end: cycles as nanoseconds of CLOCK_MONOTONIC, what was lost, and a loop that is not believed.
 //!
-//! Ticks become nanoseconds by what both clocks said at the last look and at this one: a straight line between two moments that lie
-//! close together, so that neither a calibration nor a clock that is steered adds an error that grows.
+//! Ticks become nanoseconds by what both clocks said at an earlier look and at this one: a straight line between two moments that
+//! lie close together, so that neither a calibration nor a clock that is steered adds an error that grows, and yet so far apart that
+//! reading two clocks one after the other does not tilt it.
+
+use std::time::Duration;
 
 use super::{
     BEGAN, CLOCK, Clock, DUE, ENDED, FIRST_MARK, KIND, MARKS, NUMBER, PERIOD_NS, PERIODS_NS, THREAD,
@@ -17,6 +20,10 @@ const FAR_NS: u64 = 3_600_000_000_000;
 
 /// A counter may differ that much between CPUs.
 const APART_NS: u64 = 100_000;
+
+/// How far two looks at both clocks lie apart at the first, and later at the least.
+const FIRST_BASE: Duration = Duration::from_millis(10);
+const BASE_NS: u64 = 100_000_000;
 
 /// A cycle, all times on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +57,8 @@ pub struct Reader {
     receiver: Receiver,
     clock: Clock,
     period_ns: u64,
-    /// Both clocks at the last look.
-    anchor: (u64, u64),
+    /// Both clocks at two looks that lie apart, the earlier first.
+    base: [(u64, u64); 2],
     /// The last cycle; unknown before the first.
     last: Option<Cycle>,
     lost: u64,
@@ -71,7 +78,12 @@ impl Reader {
         let clock = [Clock::Counter, Clock::Monotonic].into_iter().find(|known| *known as u64 == clock);
         match clock {
             Some(clock) if PERIODS_NS.contains(&period_ns) => {
-                Ok(Reader { receiver, clock, period_ns, anchor: look(clock), last: None, lost: 0 })
+                let earlier = look(clock);
+                if clock == Clock::Counter {
+                    std::thread::sleep(FIRST_BASE);
+                }
+                let base = [earlier, look(clock)];
+                Ok(Reader { receiver, clock, period_ns, base, last: None, lost: 0 })
             }
             _ => refuse("what it says of itself cannot be"),
         }
@@ -82,7 +94,13 @@ impl Reader {
         self.period_ns
     }
 
-    /// The loop's thread; unknown before its first cycle.
+    /// How long the reader may be away until cycles are lost.
+    pub fn room(&self) -> Duration {
+        let period = Duration::from_nanos(self.period_ns);
+        super::size(period).map_or(Duration::ZERO, |size| period * size.slots)
+    }
+
+    /// The loop's thread, as its program says; unknown before its first cycle.
     pub fn thread(&self) -> Option<u32> {
         let thread = self.receiver.note(THREAD).load(Ordering::Relaxed);
         u32::try_from(thread).ok().filter(|thread| *thread > 0)
@@ -103,7 +121,7 @@ impl Reader {
                 Err(failure) => return Err(broken(&failure.to_string())),
             }
         }
-        (self.anchor, self.last, self.lost) = (look(self.clock), None, 0);
+        (self.last, self.lost) = (None, 0);
         Ok(())
     }
 
@@ -112,7 +130,7 @@ impl Reader {
         // Before the last look into the ring, so that what it posted before its end is not missed.
         let lives = self.lives();
         let now = look(self.clock);
-        let line = Line::between(self.anchor, now);
+        let line = Line::between(self.base[0], now);
         for _ in 0..*super::SLOTS.end() {
             match self.receiver.take() {
                 Ok(Some(message)) => {
@@ -121,7 +139,7 @@ impl Reader {
                     let lost = words[NUMBER].checked_sub(before).and_then(|step| step.checked_sub(1));
                     let lost = lost.ok_or_else(|| broken("its cycles go back"))?;
                     let due_ns = self.last.filter(|_| lost == 0).map(|last| last.began_ns + self.period_ns);
-                    let cycle = cycle(&words, due_ns, &line)?;
+                    let cycle = cycle(&words, due_ns, self.last.map_or(0, |last| last.ended_ns), &line)?;
                     self.lost = self.lost.saturating_add(lost);
                     self.last = Some(cycle);
                     each(&cycle);
@@ -131,7 +149,7 @@ impl Reader {
                 Err(failure) => return Err(broken(&failure.to_string())),
             }
         }
-        self.anchor = now;
+        self.base = shifted(self.base, now);
         Ok(if lives { Standing::Goes } else { Standing::Gone })
     }
 
@@ -155,6 +173,11 @@ fn look(clock: Clock) -> (u64, u64) {
             (now, now)
         }
     }
+}
+
+/// The base of the next look after one that saw `now`.
+fn shifted(base: [(u64, u64); 2], now: (u64, u64)) -> [(u64, u64); 2] {
+    if now.0.saturating_sub(base[1].0) >= BASE_NS { [base[1], now] } else { base }
 }
 
 /// The way from ticks to nanoseconds between two looks, and a little beyond either.
@@ -192,8 +215,8 @@ fn words(message: &[u8]) -> Option<[u64; WORDS]> {
 }
 
 /// A cycle of its words, if they can be: nothing that another process wrote is used before that. Where it does not say when it was
-/// due, that is `due_ns`, or when it began.
-fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, line: &Line) -> Result<Cycle> {
+/// due, that is `due_ns`, or when it began; the one before ended at `last_ns`.
+fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, last_ns: u64, line: &Line) -> Result<Cycle> {
     let number = words[NUMBER];
     let [began_ns, ended_ns] = [BEGAN, ENDED].map(|word| line.ns(words[word]));
     let marks_ns =
@@ -203,13 +226,16 @@ fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, line: &Line) -> Result<Cycle
     let in_order = |at_ns: u64| began_ns <= at_ns.saturating_add(APART_NS) && at_ns <= latest_ns;
     if number == 0
         || number == u64::MAX
+        || last_ns > began_ns.saturating_add(APART_NS)
+        || ended_ns.saturating_sub(began_ns) > FAR_NS
         || !in_order(ended_ns)
         || !marks_ns.iter().flatten().all(|at_ns| in_order(*at_ns))
     {
         return Err(broken("its times cannot be"));
     }
-    let due_ns = if words[DUE] == 0 { due_ns.unwrap_or(began_ns) } else { words[DUE] };
-    if due_ns.abs_diff(began_ns) > FAR_NS {
+    let told = words[DUE] != 0;
+    let due_ns = if told { words[DUE] } else { due_ns.unwrap_or(began_ns) };
+    if told && due_ns.abs_diff(began_ns) > FAR_NS {
         let what = format!("use cycle {number} of the loop");
         let why = format!("it began {} s from when it was due", due_ns.abs_diff(began_ns) / 1_000_000_000);
         return Err(Error::new(
@@ -227,4 +253,27 @@ fn broken(why: &str) -> Error {
         why,
         "start the program again, and see what writes into its memory",
     )
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_lie_on_the_line_between_two_looks_and_beyond() {
+        let line = Line::between((1_000_000, 500), (2_000_000, 1_500));
+        let at = [0, 500, 501, 1_000, 1_500, 1_600].map(|ticks| line.ns(ticks));
+        assert_eq!(at, [500_000, 1_000_000, 1_001_000, 1_500_000, 2_000_000, 2_100_000]);
+        // Between a look and itself there is no line.
+        assert_eq!(Line::between((7, 7), (7, 7)).ns(9), 9);
+    }
+
+    #[test]
+    fn a_line_is_never_drawn_over_less_than_its_base() {
+        let start = [(0, 0), (10_000_000, 10)];
+        assert_eq!(shifted(start, (109_999_999, 109)), start);
+        let next = shifted(start, (110_000_000, 110));
+        assert_eq!(next, [(10_000_000, 10), (110_000_000, 110)]);
+        assert_eq!(shifted(next, (120_000_000, 120)), next);
+    }
 }

@@ -106,6 +106,43 @@ fn a_time_of_another_clock_and_an_impossible_period_name_the_cure() {
 }
 
 #[test]
+fn a_loop_that_says_no_dues_may_rest_for_hours() {
+    let (mut monitor, mut reader, now) = told();
+    // Of a machine that has not run for so long, both are 0.
+    for began in [now.saturating_sub(2 * 3_600_000_000_000), now] {
+        monitor.begin_at(0, began.max(1));
+        monitor.end_at(began.max(1));
+    }
+    assert_eq!(poll(&mut reader).0.len(), 2);
+}
+
+#[test]
+fn a_cycle_that_begins_before_the_last_ended_or_takes_hours_cannot_be() {
+    let hour = 3_600_000_000_000;
+    let (mut monitor, mut reader, now) = told();
+    for (began, ended) in [(now - 300_000, now), (now - 200_000, now)] {
+        monitor.begin_at(now, began);
+        monitor.end_at(ended);
+    }
+    let error = reader.poll(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("its times cannot be"), "{error}");
+    let (mut monitor, mut reader, now) = told();
+    monitor.begin_at(0, now.saturating_sub(2 * hour).max(1));
+    monitor.end_at(now);
+    let error = reader.poll(|_| ());
+    assert_eq!(error.is_err(), now > hour);
+}
+
+#[test]
+fn a_reader_may_be_away_for_seconds_or_for_so_many_cycles() {
+    let room = |period| Monitor::pair(period).unwrap().1.room();
+    assert!(room(PERIOD) >= ROOM);
+    if !cfg!(miri) {
+        assert_eq!(room(Duration::from_micros(1)), Duration::from_micros(65_536));
+    }
+}
+
+#[test]
 fn times_by_the_real_clocks_are_in_order() {
     const CYCLES: usize = if cfg!(miri) { 3 } else { 200 };
     let (mut monitor, mut reader) = Monitor::pair(PERIOD).unwrap();
@@ -213,6 +250,7 @@ mod hostile {
             sender.note(PERIOD_NS).store(1_000_000, Ordering::Relaxed);
             sender.note(CLOCK).store(Clock::Monotonic as u64, Ordering::Relaxed);
             let mut reader = Reader::on(receiver).unwrap();
+            let mut last_ns = 0;
             for (step, words, cut) in cycles {
                 let now_ns = monotonic_ns();
                 // Near enough to now that some get through.
@@ -224,6 +262,9 @@ mod hostile {
                 let polled = reader.poll(|cycle| {
                     assert!(cycle.began_ns <= cycle.ended_ns && cycle.ended_ns <= monotonic_ns() + 200_000, "{cycle:?}");
                     assert!(cycle.due_ns.abs_diff(cycle.began_ns) <= 3_600_000_000_000, "{cycle:?}");
+                    assert!(cycle.ended_ns - cycle.began_ns <= 3_600_000_000_000, "{cycle:?}");
+                    assert!(last_ns <= cycle.began_ns + 100_000, "{cycle:?} after {last_ns}");
+                    last_ns = cycle.ended_ns;
                 });
                 prop_assert!(polled.is_err() || reader.lost() <= number);
             }
