@@ -10,7 +10,8 @@
  * Processes of several threads make random calls through files that they also
  * open, close and copy under each other's hands, with masks, flags, pointers
  * and sizes half of which are nearly right; on the isolated CPU and off it.
- * They exit, are killed and come again, while the CPU is taken offline.
+ * They exit, are killed and come again, while the CPU is taken offline. No
+ * thread moves during that: Linux itself warns then, see affinity.c.
  *
  * How to read: calls by kind and errno; the same seed draws the same calls,
  * but threads race. --calls N (10,000,000 in the long form), --seed N,
@@ -38,6 +39,7 @@ struct shared {
 	long	wrong;
 	long	lives;
 	int	over;
+	int	plugging;	/* the CPU is being taken offline */
 };
 
 static struct shared *shared;
@@ -208,6 +210,8 @@ static void change_self(uint64_t *state)
 	struct sched_param none = { };
 	cpu_set_t all;
 
+	if (__atomic_load_n(&shared->plugging, __ATOMIC_RELAXED))
+		return;
 	switch (chance(state) % 4) {
 	case 0:
 		CPU_ZERO(&all);
@@ -331,9 +335,13 @@ static void hotplug(uint64_t state)
 
 	snprintf(path, sizeof(path), CPUS "cpu%d/online", cpu);
 	for (;;) {
+		__atomic_store_n(&shared->plugging, 1, __ATOMIC_RELAXED);
+		/* For those that move already */
+		sleep_us(20000);
 		errno = write_file(path, "0");
 		count(OFFLINE, errno ? -1 : 0);
 		write_file(path, "1");
+		__atomic_store_n(&shared->plugging, 0, __ATOMIC_RELAXED);
 		sleep_us(chance(&state) % 200000);
 	}
 }
