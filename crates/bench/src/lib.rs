@@ -13,3 +13,11 @@ pub mod proof;
 pub mod published;
 pub mod repeats;
 pub mod scope;
+
+use std::cmp::Ordering;
+
+/// The middle one in that order, of two the later; none of none.
+fn middle<T: Copy>(mut values: Vec<T>, order: impl FnMut(&T, &T) -> Ordering) -> Option<T> {
+    values.sort_by(order);
+    values.get(values.len() / 2).copied()
+}

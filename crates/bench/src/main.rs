@@ -35,6 +35,7 @@ fn main() -> Result<()> {
             proof::run(Path::new(isolator), Path::new(page), parts)
         }
         ["causes-guest", collector, rounds, only @ ..] => causes::in_guest(collector, rounds.parse()?, only),
+        ["causes-cost", collector] => causes::cost::in_guest(collector.parse()?),
         ["proof-causes", isolator, guest, page, parts @ ..] => {
             causes::run(Path::new(isolator), Path::new(guest), Path::new(page), parts)
         }

@@ -182,9 +182,8 @@ pub fn counter_ns() -> f64 {
     median((0..5).map(|_| read()).collect())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+fn median(values: Vec<f64>) -> f64 {
+    crate::middle(values, f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 /// Seconds of a whole audit of this machine, the median of `runs`.

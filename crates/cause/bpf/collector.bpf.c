@@ -7,7 +7,8 @@
  * which takes a wrong one, NULL included, as an answer of zeroes. (A pointer that BTF has a type for may be followed
  * directly, and some tracepoints hand out NULL all the same.)
  *
- * Beside each kind stand its words; src/bpf/ring.rs reads them.
+ * Beside each kind stand its words; src/bpf/ring.rs reads them. One file, though a long one: the loader takes one object,
+ * and nearly all of it is a line or a few for each tracepoint.
  */
 
 typedef unsigned char u8;
@@ -38,6 +39,7 @@ struct task_struct {
 	int pid;
 	int prio;
 	int wake_cpu;
+	void *stack;
 	u32 flags;
 	char comm[16];
 } CORE;
@@ -66,6 +68,7 @@ enum {
 	SLOTS = 64,
 	OWN = 4,
 	TIMERS = 2,
+	STACK_BYTES = 1 << 14, /* the least that a kernel's stack has, and is aligned to */
 	CHUNK_EVENTS = 256,
 	CHUNKS = 128,
 };
@@ -91,14 +94,19 @@ struct slot {
 
 /*
  * The measuring threads of a CPU; and what a quiet cycle meets again and again, so that it need not be read again: where
- * these threads and the idle one lie, and the functions of the timers that fired last.
+ * these threads, their stacks and the idle thread lie, and the functions of the timers that fired last. A sleeping thread's
+ * timer lies on its stack, elsewhere at each call, and always has the same function.
  */
 struct own {
 	u32 threads[OWN];
 	u64 tasks[OWN];
+	u64 stacks[OWN];
+	u64 sleeps;
 	u64 idle;
 	u64 timers[TIMERS];
 	u64 functions[TIMERS];
+	u32 oldest; /* of the timers */
+	u32 woke;   /* whether this interrupt has woken a measuring thread */
 };
 
 struct {
@@ -257,13 +265,36 @@ INLINE int is_own(u32 at, u32 pid)
 /* Whether a thread is a measuring one that has been met before: its number, 0 where it is not. */
 INLINE u32 met(struct own *own, u64 task)
 {
-	u32 pid = 0;
-
 #pragma unroll
 	for (int n = 0; n < OWN; n++)
 		if (own->tasks[n] == task)
-			pid = own->threads[n];
-	return pid;
+			return own->threads[n];
+	return 0;
+}
+
+/* Notes where a thread lies, if it is the idle one or measures. */
+INLINE void meet(struct own *own, u32 pid, u64 task)
+{
+	u32 place = place_of(own, pid);
+
+	if (!pid) {
+		own->idle = task;
+	} else if (place < OWN && own->tasks[place] != task) {
+		own->tasks[place] = task;
+		READ(own->stacks[place], task, struct task_struct, stack);
+	}
+}
+
+/* Whether a timer lies on a measuring thread's stack. */
+INLINE int is_on_stack(struct own *own, u64 timer)
+{
+	u64 stack = timer & -(u64)STACK_BYTES;
+
+#pragma unroll
+	for (int n = 0; n < OWN; n++)
+		if (own->stacks[n] == stack)
+			return 1;
+	return 0;
 }
 
 /* Whether the measuring thread of this CPU is what runs. */
@@ -283,7 +314,24 @@ ON(softirq_exit) { return note(SOFTIRQ_EXIT, given->of[0], 0); }
 	ON(name##_entry) { return note(VECTOR_ENTER, which, 0); } \
 	ON(name##_exit) { return note(VECTOR_EXIT, which, 0); }
 
-VECTOR(local_timer, LOCAL_TIMER)
+/*
+ * That the interrupt is over which woke a measuring thread out of idle says nothing: the switch to the thread follows, and
+ * every cycle of it would pay.
+ */
+ON(local_timer_entry) { return note(VECTOR_ENTER, LOCAL_TIMER, 0); }
+ON(local_timer_exit)
+{
+	if (!(u32)bpf_get_current_pid_tgid()) {
+		struct own *own = own_of(slot(bpf_get_smp_processor_id()));
+
+		if (own && own->woke) {
+			own->woke = 0;
+			return 0;
+		}
+	}
+	return note(VECTOR_EXIT, LOCAL_TIMER, 0);
+}
+
 VECTOR(reschedule, RESCHEDULE)
 VECTOR(call_function, CALL_FUNCTION)
 VECTOR(call_function_single, CALL_FUNCTION_SINGLE)
@@ -311,24 +359,25 @@ ON(csd_function_entry) { return note(CALL_ENTER, given->of[0], given->of[1]); }
 ON(csd_function_exit) { return note(CALL_EXIT, given->of[0], given->of[1]); }
 ON(nmi_handler) { return note(NMI, given->of[0], given->of[1]); }
 
-/* The measuring threads and the idle one need no name. */
+/* The measuring threads and the idle one need no name, and are known by where they lie once they have been met. */
 ON(sched_switch)
 {
 	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu);
-	u64 next = given->of[2];
-	u32 left = bpf_get_current_pid_tgid(), pid, place;
+	u64 from = given->of[1], next = given->of[2];
 	struct own *own = own_of(at);
 	struct event *event;
-	u32 prio = 0, flags = 0;
+	u32 left, pid, prio = 0, flags = 0;
 
 	if (!own)
 		return 0;
-	if (!left) {
-		own->idle = given->of[1];
+	own->woke = 0;
+	if (from == own->idle) {
+		left = 0;
+	} else if (from == own->tasks[0]) {
+		left = own->threads[0];
 	} else {
-		place = place_of(own, left);
-		if (place < OWN)
-			own->tasks[place] = given->of[1];
+		left = bpf_get_current_pid_tgid();
+		meet(own, left, from);
 	}
 	event = add_at(at, SWITCH, bpf_ktime_get_ns());
 	if (!event)
@@ -359,8 +408,10 @@ ON(sched_waking)
 	u32 pid = 0, prio = 0, flags = 0, at;
 	int target = -1;
 
-	if (own && met(own, given->of[0]))
+	if (own && met(own, given->of[0])) {
+		own->woke = 1;
 		return 0;
+	}
 	READ(target, woken, struct task_struct, wake_cpu);
 	at = slot(target);
 	if (at == SLOTS)
@@ -412,26 +463,33 @@ ON(workqueue_execute_start)
 
 ON(workqueue_execute_end) { return note(WORK_EXIT, given->of[1], 0); }
 
-/* A timer that lies where one of the last two lay is taken for the same: each CPU's tick, and the one it measures. */
+/* A timer that lies where one of the last two lay is taken for the same: each CPU's tick, and another. */
 ON(hrtimer_expire_entry)
 {
-	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu);
+	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu), place;
 	struct own *own = own_of(at);
 	u64 timer = given->of[0], function = 0;
+	int sleeps;
 	struct event *event;
 
 	if (!own)
 		return 0;
-	if (timer == own->timers[0]) {
+	sleeps = is_on_stack(own, timer);
+	if (sleeps)
+		function = own->sleeps;
+	else if (timer == own->timers[0])
 		function = own->functions[0];
-	} else if (timer == own->timers[1]) {
+	else if (timer == own->timers[1])
 		function = own->functions[1];
-	} else {
+	if (!function) {
 		READ(function, timer, struct hrtimer, function);
-		own->timers[1] = own->timers[0];
-		own->functions[1] = own->functions[0];
-		own->timers[0] = timer;
-		own->functions[0] = function;
+		if (sleeps) {
+			own->sleeps = function;
+		} else {
+			place = own->oldest++ & (TIMERS - 1);
+			own->timers[place] = timer;
+			own->functions[place] = function;
+		}
 	}
 	event = add_at(at, TIMER, bpf_ktime_get_ns());
 	if (!event)

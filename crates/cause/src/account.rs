@@ -25,7 +25,7 @@ use crate::edges::{Beside, Edges, divide};
 use crate::event::{Event, Sent, Task, Thing, Vector, What};
 
 /// Events before the window that are looked at, to know what ran when it began.
-const BEFORE: usize = 4096;
+const BEFORE: usize = 512;
 
 /// System calls that no event ends: their thread is gone, and what comes after it has nothing to do with it.
 const ENDS: [u64; 2] = [Sysno::exit as u64, Sysno::exit_group as u64];
@@ -192,13 +192,16 @@ impl<'a> Book<'a> {
     }
 
     /// Comes to the first event. Nobody knows who ran before that, in a window that is longer than the ring; after it who
-    /// leaves first was there.
+    /// leaves first was there. Where nobody leaves, that is the measured thread, which has the CPU when its window ends.
     fn begin(&mut self, at_ns: u64, events: &[Event]) {
         self.advance(at_ns);
-        self.current = events.iter().find_map(|event| match &event.what {
-            What::Switch { from, .. } => Some(*from),
-            _ => None,
-        });
+        let until_ns = self.window.end;
+        let leaves =
+            events.iter().take_while(|event| event.at_ns < until_ns).find_map(|event| match &event.what {
+                What::Switch { from, .. } => Some(*from),
+                _ => None,
+            });
+        self.current = leaves.or(self.own.first().copied());
         let holder = match self.current {
             Some(0) => Holder::Idle(None),
             Some(pid) if self.own.contains(&pid) => Holder::Own,

@@ -10,7 +10,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::error::{Error, Result};
 
-/// The newest kernel on which the BPF collector was loaded and read in guests.
+/// The newest kernel on which the collectors were switched on and read in guests.
 pub const PROVEN: (u32, u32) = (6, 12);
 
 /// The oldest that has what the BPF part is made of: fetch-and-add (5.12).
@@ -23,19 +23,13 @@ const DIED: u64 = 1 << 7;
 pub fn bpf(root: &Path, asked: bool) -> Result<()> {
     let refuse = |why: String, cure: &str| Err(Error::new("watch with bpf", why, cure));
     healthy(root, "watch with bpf")?;
-    let release = text(root, "proc/sys/kernel/osrelease");
-    let Some(version) = version(&release) else {
-        return refuse("this kernel does not tell its version".into(), "use --causes counters");
-    };
+    let (release, version) = kernel(root, "watch with bpf")?;
     if version < OLDEST {
         let why = format!("this kernel is {release}, and 5.12 is the oldest that can do it");
         return refuse(why, "use --causes tracefs or counters");
     }
     if !asked && version > PROVEN {
-        let (major, minor) = PROVEN;
-        let why =
-            format!("this kernel is {release}, and {major}.{minor} is the newest on which it was proven");
-        return refuse(why, "ask for it with --causes bpf");
+        return refuse(newer(&release), "ask for it with --causes bpf");
     }
     let lockdown = text(root, "sys/kernel/security/lockdown");
     if lockdown.contains("[confidentiality]") {
@@ -46,12 +40,26 @@ pub fn bpf(root: &Path, asked: bool) -> Result<()> {
 
 /// Whether trace events may be switched on; `asked` says that the user named them.
 pub fn tracefs(root: &Path, asked: bool) -> Result<()> {
-    healthy(root, "watch with tracefs")?;
-    if !asked {
-        let why = "they were proven on no kernel yet";
-        return Err(Error::new("watch with tracefs", why, "ask for them with --causes tracefs"));
+    let what = "watch with tracefs";
+    healthy(root, what)?;
+    let (release, version) = kernel(root, what)?;
+    match !asked && version > PROVEN {
+        true => Err(Error::new(what, newer(&release), "ask for it with --causes tracefs")),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// The kernel's release, and its version.
+fn kernel(root: &Path, what: &'static str) -> Result<(String, (u32, u32))> {
+    let release = text(root, "proc/sys/kernel/osrelease");
+    let unknown = || Error::new(what, "this kernel does not tell its version", "use --causes counters");
+    let version = version(&release).ok_or_else(unknown)?;
+    Ok((release, version))
+}
+
+fn newer(release: &str) -> String {
+    let (major, minor) = PROVEN;
+    format!("this kernel is {release}, and {major}.{minor} is the newest on which it was proven")
 }
 
 /// Whether this user may load programs into the kernel; without that there are counters only.
@@ -125,9 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn trace_events_are_switched_on_only_where_they_are_asked_for() {
-        let root = machine("6.12.117\n", "0\n", "[none]\n");
-        assert_eq!([true, false].map(|asked| tracefs(root.path(), asked).is_ok()), [true, false]);
+    fn trace_events_come_by_themselves_only_where_they_were_proven() {
+        let allowed = |release: &str, asked| {
+            let root = machine(release, "0\n", "[none]\n");
+            tracefs(root.path(), asked).is_ok()
+        };
+        assert_eq!([true, false].map(|asked| allowed("6.12.117\n", asked)), [true, true]);
+        assert_eq!([true, false].map(|asked| allowed("99.1.0\n", asked)), [true, false]);
+        assert!(!allowed("", true));
         let oopsed = machine("6.12.117\n", "128\n", "[none]\n");
         assert!(tracefs(oopsed.path(), true).is_err());
     }

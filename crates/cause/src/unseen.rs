@@ -6,8 +6,8 @@
 //! system management interrupts (Intel's MSR_SMI_COUNT). Where both grew, neither is named and both are suspects. Where
 //! neither can be read the stretch stays unexplained. What comes during a handler makes that longer, and is not told apart.
 //!
-//! The steal clock is read four times a second. The count of SMIs is read before a row and after such spikes alone, since
-//! the kernel reads it on the CPU itself, by an IPI.
+//! The steal clock is read four times a second. The count of SMIs is read before a row and after such spikes alone, once for
+//! all that are over by then, since the kernel reads it on the CPU itself, by an IPI.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -35,6 +35,8 @@ struct Steal {
 /// SMIs of a CPU that no spike has had yet.
 #[derive(Debug, Default)]
 struct Smis {
+    /// When it was last read, and what it was.
+    at_ns: u64,
     last: u64,
     left: u64,
 }
@@ -71,8 +73,8 @@ impl Unseen {
         self.given.clear();
         self.smis.clear();
         for cpu in cpus.iter() {
-            if let Some(last) = smi_count(&self.root, cpu) {
-                self.smis.insert(cpu, Smis { last, left: 0 });
+            if let Ok(last) = smi_count(&self.root, cpu) {
+                self.smis.insert(cpu, Smis { at_ns: monotonic_ns(), last, left: 0 });
             }
         }
         self.cpus = cpus;
@@ -103,7 +105,7 @@ impl Unseen {
             return Vec::new();
         }
         let stolen = self.stolen(cpu, window);
-        let smis = self.counted(cpu);
+        let smis = self.counted(cpu, window);
         let begin_ns = stretch.start - window.start;
         let by_exclusion = |what: String| Some(format!("by exclusion: the kernel ran nothing, and {what}"));
         match (stolen, smis) {
@@ -154,11 +156,14 @@ impl Unseen {
     }
 
     /// SMIs that no spike has had yet.
-    fn counted(&mut self, cpu: u32) -> Option<u64> {
+    fn counted(&mut self, cpu: u32, window: &Range<u64>) -> Option<u64> {
         let smis = self.smis.get_mut(&cpu)?;
-        let now = smi_count(&self.root, cpu)?;
-        smis.left += now.saturating_sub(smis.last);
-        smis.last = now;
+        if smis.at_ns < window.end {
+            let at_ns = monotonic_ns();
+            let now = smi_count(&self.root, cpu).ok()?;
+            smis.left += now.saturating_sub(smis.last);
+            (smis.at_ns, smis.last) = (at_ns, now);
+        }
         (smis.left > 0).then_some(smis.left)
     }
 }
@@ -252,6 +257,19 @@ mod tests {
             assert_eq!(told(&explained(&mut unseen)), [(Kind::Firmware, Some(900))]);
         }
         assert_eq!(explained(&mut unseen), []);
+    }
+
+    #[test]
+    fn spikes_that_are_over_share_one_reading_which_interrupts_their_cpu() {
+        let root = machine(None, Some(40));
+        let mut unseen = begun(&root);
+        let start = monotonic_ns();
+        let windows = [start..start + 1_000, start + 1_000..start + 2_000];
+        wait_until(windows[1].end);
+        assert_eq!(unseen.explain(1, &windows[0], &windows[0]), []);
+        set(&root, None, Some(41));
+        assert_eq!(unseen.explain(1, &windows[1], &windows[1]), [], "it was read when both were over");
+        assert_eq!(explained(&mut unseen).len(), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 use evidence::cause::{self, Causes, Choice, Collector, OnSibling};
 use evidence::manifest::Spike;
 use evidence::watch::SentRate;
+use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
 use crate::account::account;
@@ -118,10 +119,10 @@ impl Watch {
         let mut because = Vec::new();
         if matches!(choice, Choice::Auto | Choice::Bpf) {
             let allowed = policy::bpf(root, choice == Choice::Bpf);
-            match allowed
-                .and_then(|()| policy::may_load())
-                .and_then(|()| Bpf::start(&watched(asked, machine), asked.depth))
-            {
+            match allowed.and_then(|()| policy::may_load()).and_then(|()| {
+                let cpus = watched(asked, machine);
+                Bpf::start(&cpus, asked.depth, have_idle_states(&cpus, machine))
+            }) {
                 Ok(bpf) => {
                     return Ok(Started::Watching(Box::new(Watch::over(
                         Source::Bpf(Box::new(bpf)),
@@ -323,6 +324,12 @@ fn siblings(asked: &Asked, machine: &Snapshot) -> BTreeMap<u32, CpuSet> {
         (cpu, machine.siblings_of(&one).without(&one).and(&machine.online()))
     };
     asked.cpus.iter().map(of).collect()
+}
+
+/// Whether one of these CPUs has a choice when it is idle.
+fn have_idle_states(cpus: &CpuSet, machine: &Snapshot) -> bool {
+    let choices = |cpu: &Cpu| cpu.idle_states.iter().filter(|state| !state.disabled).count();
+    machine.cpus.iter().any(|cpu| cpus.contains(cpu.id) && choices(cpu) > 1)
 }
 
 /// The measured CPUs and their siblings.

@@ -428,3 +428,16 @@ proptest! {
         prop_assert_eq!(told(&events, window.clone()), told(&before, window));
     }
 }
+
+/// A loop that never sleeps is left by nobody's switch.
+#[test]
+fn where_no_thread_leaves_the_measured_one_had_the_cpu() {
+    let interrupted = [enter(500, TIMER), exit(600, TIMER), enter(1_030, TIMER), exit(1_200, TIMER)];
+    let account = told_with_edges(&interrupted, 1_000..1_250);
+    assert_eq!(spans(&account), [(Holder::Thing(TIMER), 1_000, 250)]);
+    assert_eq!(account.unexplained_ns, 0);
+    // Not where somebody leaves it within the window.
+    let events = [&interrupted[..], &[switch(1_210, 7, OWN)]].concat();
+    let account = told_with_edges(&events, 1_000..1_250);
+    assert!(account.spans.iter().any(|span| matches!(&span.holder, Holder::Thread(task) if task.pid == 7)));
+}

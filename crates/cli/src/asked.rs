@@ -5,12 +5,12 @@
 use std::path::Path;
 
 use evidence::limit;
+use evidence::manifest::LOOP;
 use evidence::manifest::{Asked, RowKey};
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{Error, Result};
 use machine::{CpuSet, Snapshot};
 use measure::control;
-use measure::monitor::LOOP;
 use measure::row::Lane;
 use rt::Policy;
 use serde::Deserialize;

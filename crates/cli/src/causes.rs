@@ -5,10 +5,10 @@ use std::path::Path;
 
 use cause::{Depth, Started, Watch};
 use evidence::cause::{Causes, Choice};
+use evidence::manifest::LOOP;
 use evidence::manifest::{Asked, Spike};
 use machine::{CpuSet, Snapshot};
 use measure::explain::Explain;
-use measure::monitor::LOOP;
 use measure::suspects::Suspects;
 
 /// The collector of a run, or none.

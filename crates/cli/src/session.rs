@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use evidence::manifest::LOOP;
 use evidence::manifest::{Asked, ENDED_EARLY, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, Verdict, limit, taint};
 use load::{Load, Placement, Running};
 use machine::Snapshot;
-use measure::monitor::{Attached, LOOP};
+use measure::monitor::Attached;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
 use measure::{control, hardware};

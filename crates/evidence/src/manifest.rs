@@ -128,14 +128,21 @@ pub struct RowKey {
     pub period_ns: Option<u64>,
 }
 
+/// The probe that is a program's own loop, and its further rows: how long cycles took, and marks by their number.
+pub const LOOP: &str = "loop";
+/// See [`LOOP`].
+pub const EXECUTION: &str = "execution";
+/// See [`LOOP`].
+pub const MARK: &str = "mark-";
+
 impl RowKey {
     /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps and
     /// interruptions, whose number says nothing of how often something was due.
     pub fn is_cyclic(&self) -> bool {
         let probe = self.probe.as_str();
-        matches!(probe, "wakeup" | "toggle" | "loop" | "execution")
+        matches!(probe, "wakeup" | "toggle" | LOOP | EXECUTION)
             || probe.starts_with("timerlat-")
-            || probe.starts_with("mark-")
+            || probe.starts_with(MARK)
     }
 }
 

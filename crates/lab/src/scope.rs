@@ -34,6 +34,9 @@ pub struct Excursion {
     pub offset: u64,
     /// Instructions in the kernel.
     pub instructions: u64,
+    /// Those in user code since the excursion before, or the window's beginning.
+    #[serde(default)]
+    pub user_before: u64,
     /// Functions entered, in order of the first time, with how often.
     #[serde(default)]
     pub path: Vec<(String, u64)>,

@@ -138,11 +138,8 @@ pub unsafe extern "C" fn isolator_reader_attach(
         }
         // SAFETY: the caller promises a string, or NULL.
         let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy());
-        let mut attached = Reader::open(&choose(process, name.as_deref())?)?;
-        attached.start()?;
         // SAFETY: the caller promises that it can be written.
-        unsafe { reader.write(Box::into_raw(Box::new(isolator_reader(attached)))) };
-        Ok(0)
+        unsafe { attach(&choose(process, name.as_deref())?, reader) }
     })
 }
 
@@ -156,12 +153,19 @@ pub unsafe extern "C" fn isolator_reader_attach_fd(fd: c_int, reader: *mut *mut 
         if reader.is_null() || fd < 0 {
             return Err(null("read a loop"));
         }
-        let mut attached = Reader::open(Path::new(&format!("/proc/self/fd/{fd}")))?;
-        attached.start()?;
         // SAFETY: the caller promises that it can be written.
-        unsafe { reader.write(Box::into_raw(Box::new(isolator_reader(attached)))) };
-        Ok(0)
+        unsafe { attach(Path::new(&format!("/proc/self/fd/{fd}")), reader) }
     })
+}
+
+/// # Safety
+/// `reader` can be written.
+unsafe fn attach(path: &Path, reader: *mut *mut isolator_reader) -> rt::Result<c_int> {
+    let mut attached = Reader::open(path)?;
+    attached.start()?;
+    // SAFETY: the caller promises that it can be written.
+    unsafe { reader.write(Box::into_raw(Box::new(isolator_reader(attached)))) };
+    Ok(0)
 }
 
 /// Calls `each` with the cycles that have come; gives how many. Never waits. -EPIPE: the loop has ended, and all has been read; -EPROTO:

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use rt::isolation::{self, Mask};
-use rt::{Error, Result, setup};
+use rt::{Error, Result, setup, thread};
 
 /// What to defer: names of [`Mask::named`].
 const VARIABLE: &str = "ISOLATOR_SESSION";
@@ -44,7 +44,7 @@ fn session(names: &str) -> Result<()> {
     }
     // Memory that is not locked costs page faults, and exclusive isolation: the kernel says so where it is asked for.
     // Below a limit a program that did not ask for it would lack memory later.
-    if may_lock_all() {
+    if thread::memory_lock_limit().is_none() {
         let _ = setup::lock_memory();
     }
     // It lives as long as its thread, which nothing here outlives.
@@ -65,13 +65,6 @@ fn others(list: &OsStr) -> OsString {
     };
     let entries = list.as_bytes().split(|byte| b": ".contains(byte)).filter(|entry| !entry.is_empty());
     OsString::from_vec(entries.filter(|entry| !of_ours(entry)).collect::<Vec<_>>().join(&b':'))
-}
-
-fn may_lock_all() -> bool {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes into a structure of ours.
-    let told = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
-    told && limit.rlim_cur == libc::RLIM_INFINITY
 }
 
 #[cfg(test)]

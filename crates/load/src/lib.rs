@@ -116,11 +116,11 @@ pub fn worker_main(args: impl IntoIterator<Item = String>) -> ExitCode {
 }
 
 /// The program file that `name` means on the search path.
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+pub fn find_program(name: impl AsRef<Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let executable = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
+        .map(|folder| folder.join(name.as_ref()))
         .find(|file| file.is_file() && executable(file))
 }
 

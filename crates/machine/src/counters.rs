@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -208,14 +209,14 @@ pub fn steal_ns(count: u64) -> u64 {
 }
 
 /// System management interrupts of a CPU since power-on: MSR_SMI_COUNT (Intel SDM vol. 4, 0x34), which Linux shows in
-/// `/dev/cpu/N/msr` (module `msr`). Where that is not another's CPU the kernel reads it there, by an IPI. `None` where it
-/// cannot be read.
-pub fn smi_count(root: &Path, cpu: u32) -> Option<u64> {
+/// `/dev/cpu/N/msr` (module `msr`). Where that is not another's CPU the kernel reads it there, by an IPI.
+pub fn smi_count(root: &Path, cpu: u32) -> io::Result<u64> {
     const MSR_SMI_COUNT: u64 = 0x34;
     let mut value = [0; 8];
-    let msr = File::open(root.join(format!("dev/cpu/{cpu}/msr"))).ok()?;
-    msr.read_exact_at(&mut value, MSR_SMI_COUNT).ok()?;
-    Some(u64::from_ne_bytes(value))
+    let msr = File::open(root.join(format!("dev/cpu/{cpu}/msr")))?;
+    msr.read_exact_at(&mut value, MSR_SMI_COUNT)?;
+    // The upper half is reserved.
+    Ok(u64::from_ne_bytes(value) & 0xffff_ffff)
 }
 
 /// The figures of lines that begin with `cpuN`, of the CPUs asked for.

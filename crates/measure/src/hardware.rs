@@ -41,7 +41,8 @@ pub fn measure(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(&Progress),
 ) -> Result<()> {
-    let smi_before = lanes.iter().map(|lane| smi_count(Path::new("/"), lane.key.cpu)).collect::<Vec<_>>();
+    let smi_before =
+        lanes.iter().map(|lane| smi_count(Path::new("/"), lane.key.cpu).ok()).collect::<Vec<_>>();
     let threshold_ns = lanes.iter().map(|lane| lane.threshold_ns).min().unwrap_or(0);
     let cpus = lanes.iter().map(|lane| lane.key.cpu).collect::<Vec<_>>();
     let measured = match Hwlat::start(threshold_ns, &cpus) {
@@ -61,7 +62,7 @@ pub fn measure(
         }
     };
     for (lane, before) in lanes.iter().zip(smi_before) {
-        if let Some((before, after)) = before.zip(smi_count(Path::new("/"), lane.key.cpu)) {
+        if let Some((before, after)) = before.zip(smi_count(Path::new("/"), lane.key.cpu).ok()) {
             let count = after.wrapping_sub(before);
             manifest.notes.push(format!("{}: {count} system management interrupts", lane.key));
         }

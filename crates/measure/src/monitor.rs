@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{Granted, Manifest, RowKey, State};
+use evidence::manifest::{EXECUTION, Granted, LOOP, MARK, Manifest, RowKey, State};
 use evidence::taint::{self, Taint};
 use evidence::writer::BundleWriter;
 use machine::inventory::{Thread, live_thread};
@@ -26,9 +26,6 @@ use crate::explain::Explain;
 use crate::recorder::Recorder;
 use crate::row::{DRAIN_EVERY, ENDLESS_NS, Lane, LaneProgress, Progress, entry_of, half_life_s, taints};
 use crate::steal::Steal;
-
-/// The probe's name.
-pub const LOOP: &str = "loop";
 
 /// How long to wait for a loop's first cycle at a time.
 const FIRST_CYCLE: Duration = Duration::from_millis(10);
@@ -235,11 +232,11 @@ impl Row<'_> {
     fn record(&mut self, cycle: &Cycle, bundle: &BundleWriter, manifest: &mut Manifest) -> Result<()> {
         self.wakeups.cycle(cycle, &mut self.series[0].recorder);
         let took_ns = cycle.ended_ns - cycle.began_ns;
-        self.series("execution", bundle, manifest)?.span(cycle.began_ns, took_ns);
+        self.series(EXECUTION, bundle, manifest)?.span(cycle.began_ns, took_ns);
         for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
             if let Some(at_ns) = at_ns {
                 let took_ns = at_ns.saturating_sub(cycle.began_ns);
-                self.series(&format!("mark-{n}"), bundle, manifest)?.span(cycle.began_ns, took_ns);
+                self.series(&format!("{MARK}{n}"), bundle, manifest)?.span(cycle.began_ns, took_ns);
             }
         }
         Ok(())

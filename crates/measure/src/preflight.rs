@@ -24,7 +24,7 @@ use evidence::manifest::Asked;
 use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
-use crate::monitor::LOOP;
+use evidence::manifest::LOOP;
 
 mod asked;
 mod cpus;

@@ -82,6 +82,11 @@ pub fn raise_memory_lock_limit() -> Result<()> {
     })
 }
 
+/// This process' limit on locked memory in bytes; none where it may lock all.
+pub fn memory_lock_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Memlock).current
+}
+
 /// Columns and lines of the terminal behind `stream`; `None` where it is no terminal, or does not know.
 pub fn terminal_size(stream: impl std::os::fd::AsFd) -> Option<(u16, u16)> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;

@@ -6,6 +6,7 @@
 //! the round made. Runs in a guest only ([`in_guest`]), each kind of interruption in one of its own; [`run`] asks for that
 //! and writes the tables.
 
+pub mod cost;
 mod looks;
 mod source;
 
@@ -59,7 +60,7 @@ const AFTER_NS: u64 = 3_000_000;
 
 impl Outcome {
     fn of(source: &source::Source, rounds: &[Round], spikes: &[Spike]) -> Outcome {
-        let is_right = |cause: &&Cause| (source.is_right)(cause);
+        let is_right = |cause: &&Cause| source.is_right(cause);
         let overlaps = |round: &Round, spike: &Spike| {
             spike.monotonic_ns <= round.to_ns + AFTER_NS
                 && spike.monotonic_ns + spike.latency_ns >= round.from_ns
@@ -95,8 +96,7 @@ impl Outcome {
                 *sent += usize::from(right.any(|(_, cause)| sender(cause) == Some(round.by)));
             }
         }
-        shares.sort_by(f64::total_cmp);
-        outcome.remainder = shares.get(shares.len() / 2).copied().unwrap_or(0.0);
+        outcome.remainder = crate::middle(shares, f64::total_cmp).unwrap_or(0.0);
         let elsewhere = |spike: &&Spike| !rounds.iter().any(|round| overlaps(round, spike));
         let given = |spike: &&Spike| spike.causes.iter().any(|cause| is_right(&cause));
         outcome.elsewhere = spikes.iter().filter(elsewhere).filter(given).count();
@@ -139,6 +139,9 @@ const PARTS: &[(&str, &str, &str)] = &[
     ("debian-tracefs", "debian", "tracefs"),
 ];
 
+/// The part that asks what each of these collectors costs.
+const COST: &str = "cost";
+
 /// Interruptions of each kind; `SHARE=10` makes a tenth of them.
 const ROUNDS: usize = 220;
 
@@ -150,8 +153,9 @@ const REMAINDER: f64 = 0.1;
 /// Asks guests for the outcomes of these parts, all if none is named, and puts their tables into `page`. What falls short
 /// is in the table all the same, and then an error.
 pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result<(), Box<dyn Error>> {
-    if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|(known, ..)| known != *name)) {
-        let known = PARTS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+    let known = PARTS.iter().map(|(name, ..)| *name).chain([COST]).collect::<Vec<_>>();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
         return Err(format!("there is no part '{unknown}'; choose from {known}").into());
     }
     let share = std::env::var("SHARE").map_or(Ok(1), |text| text.parse::<usize>())?;
@@ -163,12 +167,21 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
         let mut outcomes = Vec::new();
         for source in source::ALL {
             eprintln!("proof-causes: {name}, {}", source.name);
-            outcomes.push(in_a_guest([isolator, guest], kernel, collector, rounds, source)?);
+            let outcome = in_a_guest([isolator, guest], kernel, collector, rounds, source)?;
+            outcome.wrong.iter().for_each(|gap| eprintln!("proof-causes: not right: {gap}"));
+            outcomes.push(outcome);
         }
         let table = table(&outcomes);
         print!("{table}");
         guests::put(page, &format!("proof-causes PART={name}"), &table)?;
         short.extend(outcomes.iter().filter_map(short_of).map(|what| format!("{name}: {what}")));
+    }
+    if names.is_empty() || names.contains(&COST) {
+        let watched = PARTS.iter().map(|(_, kernel, collector)| (*kernel, *collector)).collect::<Vec<_>>();
+        let (table, above) = cost::run([isolator, guest], &watched)?;
+        print!("{table}");
+        guests::put(page, &format!("proof-causes PART={COST}"), &table)?;
+        short.extend(above);
     }
     match short.is_empty() {
         true => Ok(()),

@@ -40,8 +40,8 @@ pub struct Source {
     pub name: &'static str,
     /// What a user should read.
     pub expected: &'static str,
-    /// Whether a cause is that.
-    pub is_right: fn(&Cause) -> bool,
+    /// What a cause is and what its name holds, one of them.
+    right: &'static [(Kind, &'static str)],
     /// Whether it has a sender, which is the thread that makes it.
     pub has_sender: bool,
     /// Whether the loop runs as an ordinary thread: a real-time one would hold the interruption back.
@@ -52,120 +52,101 @@ pub struct Source {
     pub make: Make,
 }
 
-fn is(cause: &Cause, kind: Kind, name: &str) -> bool {
-    cause.kind == kind && cause.name.contains(name)
+impl Source {
+    const fn new(
+        name: &'static str,
+        expected: &'static str,
+        right: &'static [(Kind, &'static str)],
+        make: Make,
+    ) -> Source {
+        let (has_sender, is_other, is_watched_twice) = (false, false, false);
+        Source { name, expected, right, has_sender, is_other, is_watched_twice, make }
+    }
+
+    /// An IPI, which has a sender.
+    const fn ipi(
+        name: &'static str,
+        expected: &'static str,
+        right: &'static [(Kind, &'static str)],
+        make: Make,
+    ) -> Source {
+        Source { has_sender: true, ..Source::new(name, expected, right, make) }
+    }
+
+    /// Whether a cause is the expected one.
+    pub fn is_right(&self, cause: &Cause) -> bool {
+        self.right.iter().any(|(kind, named)| cause.kind == *kind && cause.name.contains(named))
+    }
 }
 
 /// All of them.
 pub const ALL: &[Source] = &[
+    Source::new("FIFO hog", "thread `hog`", &[(Kind::Thread, "hog")], Make::Beside(hog)),
+    Source::ipi(
+        "membarrier storm",
+        "IPI `ipi_mb`, sender",
+        &[(Kind::Ipi, "ipi_mb")],
+        Make::Beside(|repeat| storm("membarrier-own", repeat)),
+    ),
     Source {
-        name: "FIFO hog",
-        expected: "thread `hog`",
-        is_right: |cause| is(cause, Kind::Thread, "hog"),
-        has_sender: false,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Beside(hog),
-    },
-    Source {
-        name: "membarrier storm",
-        expected: "IPI `ipi_mb`, sender",
-        is_right: |cause| is(cause, Kind::Ipi, "ipi_mb"),
-        has_sender: true,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Beside(|repeat| storm("membarrier-own", repeat)),
-    },
-    Source {
-        name: "the same beside another run",
-        expected: "IPI `ipi_mb`, sender",
-        is_right: |cause| is(cause, Kind::Ipi, "ipi_mb"),
-        has_sender: true,
-        is_other: false,
         is_watched_twice: true,
-        make: Make::Beside(|repeat| storm("membarrier-own", repeat)),
+        ..Source::ipi(
+            "the same beside another run",
+            "IPI `ipi_mb`, sender",
+            &[(Kind::Ipi, "ipi_mb")],
+            Make::Beside(|repeat| storm("membarrier-own", repeat)),
+        )
     },
+    Source::ipi(
+        "mprotect shootdown",
+        "IPI `flush_tlb_func`, sender",
+        &[(Kind::Ipi, "flush_tlb_func")],
+        Make::Beside(|repeat| storm("mprotect-own", repeat)),
+    ),
+    Source::ipi(
+        "munmap shootdown",
+        "IPI `flush_tlb_func`, sender",
+        &[(Kind::Ipi, "flush_tlb_func")],
+        Make::Beside(|repeat| storm("munmap-own", repeat)),
+    ),
+    Source::ipi(
+        "static-key flips, schedstats",
+        "IPI `do_sync_core`, sender",
+        &[(Kind::Ipi, "do_sync_core")],
+        Make::Beside(|repeat| storm("static-keys", repeat)),
+    ),
+    Source::ipi(
+        "static-key flips, tracing",
+        "IPI `do_sync_core`, sender",
+        &[(Kind::Ipi, "do_sync_core")],
+        Make::Beside(|repeat| storm("tracepoints", repeat)),
+    ),
     Source {
-        name: "mprotect shootdown",
-        expected: "IPI `flush_tlb_func`, sender",
-        is_right: |cause| is(cause, Kind::Ipi, "flush_tlb_func"),
-        has_sender: true,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Beside(|repeat| storm("mprotect-own", repeat)),
-    },
-    Source {
-        name: "munmap shootdown",
-        expected: "IPI `flush_tlb_func`, sender",
-        is_right: |cause| is(cause, Kind::Ipi, "flush_tlb_func"),
-        has_sender: true,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Beside(|repeat| storm("munmap-own", repeat)),
-    },
-    Source {
-        name: "static-key flips, schedstats",
-        expected: "IPI `do_sync_core`, sender",
-        is_right: |cause| is(cause, Kind::Ipi, "do_sync_core"),
-        has_sender: true,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Beside(|repeat| storm("static-keys", repeat)),
-    },
-    Source {
-        name: "static-key flips, tracing",
-        expected: "IPI `do_sync_core`, sender",
-        is_right: |cause| is(cause, Kind::Ipi, "do_sync_core"),
-        has_sender: true,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Beside(|repeat| storm("tracepoints", repeat)),
-    },
-    Source {
-        name: "network softirq",
-        expected: "softirq `NET_RX`",
-        is_right: |cause| is(cause, Kind::Softirq, "NET_RX"),
-        has_sender: false,
         is_other: true,
-        is_watched_twice: false,
-        make: Make::Beside(network),
+        ..Source::new(
+            "network softirq",
+            "softirq `NET_RX`; with PREEMPT_RT thread `backlog_napi`",
+            &[(Kind::Softirq, "NET_RX"), (Kind::Kthread, "backlog_napi")],
+            Make::Beside(network),
+        )
     },
+    Source::new(
+        "timer storm",
+        "timer `perf_swevent_hrtimer`",
+        &[(Kind::Timer, "perf_swevent_hrtimer")],
+        Make::Beside(timers),
+    ),
     Source {
-        name: "timer storm",
-        expected: "timer `perf_swevent_hrtimer`",
-        is_right: |cause| is(cause, Kind::Timer, "perf_swevent_hrtimer"),
-        has_sender: false,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Beside(timers),
-    },
-    Source {
-        name: "workqueue",
-        expected: "workqueue `lru_add_drain_per_cpu`",
-        is_right: |cause| is(cause, Kind::Workqueue, "lru_add_drain_per_cpu"),
-        has_sender: false,
         is_other: true,
-        is_watched_twice: false,
-        make: Make::Beside(drain),
+        ..Source::new(
+            "workqueue",
+            "workqueue `refresh_vm_stats`",
+            &[(Kind::Workqueue, "refresh_vm_stats")],
+            Make::Beside(refresh),
+        )
     },
-    Source {
-        name: "page faults",
-        expected: "page fault",
-        is_right: |cause| is(cause, Kind::Fault, ""),
-        has_sender: false,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Inside(faults),
-    },
-    Source {
-        name: "long system call",
-        expected: "system call `read`",
-        is_right: |cause| is(cause, Kind::Syscall, "read"),
-        has_sender: false,
-        is_other: false,
-        is_watched_twice: false,
-        make: Make::Inside(reads),
-    },
+    Source::new("page faults", "page fault", &[(Kind::Fault, "")], Make::Inside(faults)),
+    Source::new("long system call", "system call `read`", &[(Kind::Syscall, "read")], Make::Inside(reads)),
 ];
 
 fn text(error: impl ToString) -> String {
@@ -226,15 +207,19 @@ fn timers(repeat: Repeat<'_>) -> Done {
     })
 }
 
-/// Something for each CPU's worker to drain, as dropping the caches asks for.
-fn drain(repeat: Repeat<'_>) -> Done {
-    repeat(&mut || fs::write("/proc/sys/vm/drop_caches", "1").map_err(text))
+/// Work for each CPU's worker, which is asked for whatever the CPU did. (Dropping the caches asks only a CPU whose batches
+/// hold something, and a loop that reads the clock leaves nothing there.)
+fn refresh(repeat: Repeat<'_>) -> Done {
+    repeat(&mut || fs::read("/proc/sys/vm/stat_refresh").map(drop).map_err(text))
 }
 
 /// A page that was never touched.
 fn faults() -> Result<Own, String> {
-    // Not filled with zeroes: an allocator may do that by touching them.
-    let mut pages = Vec::<u8>::with_capacity(4096 * 4096);
+    // A huge page is one fault. A kernel with PREEMPT_RT has none.
+    let _ = fs::write("/sys/kernel/mm/transparent_hugepage/enabled", "never");
+    // Where the allocator had memory to begin with, it was touched before: only the end is fresh for certain.
+    let mut pages = Vec::<u8>::with_capacity(64 << 20);
+    pages.resize(48 << 20, 1);
     Ok(Box::new(move || {
         if pages.len() + 4096 > pages.capacity() {
             return Err("no page is left".into());

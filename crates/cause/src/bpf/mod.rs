@@ -7,6 +7,7 @@
 mod ring;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use aya::maps::{Array, MapData};
 use aya::programs::RawTracePoint;
@@ -27,11 +28,16 @@ static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/collector.
 #[repr(align(16))]
 struct Aligned<T>(T);
 
+/// How long a program may be at writing an event: another CPU's, whose hypervisor has something else to do.
+const OPEN_FOR: Duration = Duration::from_millis(2);
+const PATIENT_LOOKS: usize = 10;
+
 /// As in the C part.
 const CPUS: usize = 1024;
 const SLOTS: usize = 64;
 const OWN: usize = 4;
-const OWN_WORDS: usize = OWN / 2 + OWN + 1 + 4;
+const OWN_WORDS: usize = OWN / 2 + 2 * OWN + 2 + 2 * TIMERS + 1;
+const TIMERS: usize = 2;
 
 /// A tracepoint, and what is not seen without it; nothing where it is the other architecture's, or of no weight.
 struct Tap {
@@ -65,7 +71,6 @@ const TAPS: &[Tap] = &[
     tap("workqueue_execute_start", "functions of workqueues"),
     tap("workqueue_execute_end", "functions of workqueues"),
     tap("hrtimer_expire_entry", "whose timers fire"),
-    tap("cpu_idle", "idle states"),
     tap("cpu_frequency", "frequency changes"),
 ];
 
@@ -108,6 +113,9 @@ const BUSY_TAPS: &[Tap] = &[
     tap("sys_exit", "system calls of the measured thread"),
 ];
 
+/// Watched only where an idle CPU has a choice of states.
+const IDLE_TAPS: &[Tap] = &[tap("cpu_idle", "idle states")];
+
 /// The collector, at work.
 pub struct Bpf {
     /// Its programs; gone when this is dropped.
@@ -133,8 +141,8 @@ pub fn is_built_in() -> bool {
 }
 
 impl Bpf {
-    /// Starts to watch `cpus`.
-    pub fn start(cpus: &CpuSet, depth: Depth) -> Result<Bpf> {
+    /// Starts to watch `cpus`, and their idle states where they have several.
+    pub fn start(cpus: &CpuSet, depth: Depth, has_idle_states: bool) -> Result<Bpf> {
         let cannot = |why: String, cure: &str| Error::new("watch with bpf", why, cure);
         if !is_built_in() {
             let cure = "install clang and build again, or use --causes tracefs";
@@ -188,7 +196,8 @@ impl Bpf {
             Depth::Sleeping => [TAPS, of_here, &[]],
             Depth::Busy => [TAPS, of_here, BUSY_TAPS],
         };
-        for tap in SENDER_TAPS.iter().chain(more.into_iter().flatten()) {
+        let idle = if has_idle_states && depth != Depth::Senders { IDLE_TAPS } else { &[] };
+        for tap in SENDER_TAPS.iter().chain(more.into_iter().flatten()).chain(idle) {
             bpf.attach(tap)?;
         }
         if depth == Depth::Sleeping {
@@ -235,6 +244,22 @@ impl Bpf {
     pub fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
         let Some(slot) = self.slot_of.get(&cpu).copied() else { return Ok((Vec::new(), 0)) };
         let read = self.read.get(&cpu).copied().unwrap_or(0);
+        let (mut events, mut next, mut until, mut from) = self.look(slot, read)?;
+        // One that was claimed and is not written yet hides those that came after it.
+        for _ in 0..PATIENT_LOOKS {
+            if next == until {
+                break;
+            }
+            std::thread::sleep(OPEN_FOR);
+            (events, next, until, from) = self.look(slot, read)?;
+        }
+        self.read.insert(cpu, next);
+        Ok((events, from.saturating_sub(read)))
+    }
+
+    /// The events from number `read` on, the number to go on with, how far the ring was written, and from where it was
+    /// read.
+    fn look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64, u64)> {
         let until = self.written(slot)?;
         let from = read.max(until.saturating_sub(ring::EVENTS));
         let mut chunks = BTreeMap::new();
@@ -246,8 +271,7 @@ impl Bpf {
         // What was being written over meanwhile cannot be trusted.
         let from = from.max(self.written(slot)?.saturating_sub(ring::EVENTS));
         let (events, next) = ring::read(&chunks, from..until);
-        self.read.insert(cpu, next);
-        Ok((events, from.saturating_sub(read)))
+        Ok((events, next, until, from))
     }
 
     fn written(&self, slot: u32) -> Result<u64> {

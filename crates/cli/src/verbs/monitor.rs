@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use evidence::manifest::Asked;
-use measure::monitor::{Attached, LOOP};
+use evidence::manifest::LOOP;
+use measure::monitor::Attached;
 use rt::monitor::{Reader, choose};
 use rustix::io::Errno;
 

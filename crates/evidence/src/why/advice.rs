@@ -40,8 +40,13 @@ pub(super) fn on(cause: &Cause, set: &CpuSet, manifest: &Manifest) -> Option<Str
         ),
         Kind::Syscall => format!("move the system call {name} out of the loop, to a thread on another cpu"),
         Kind::IdleExit => format!(
-            "keep {off} out of idle state {name}: measure with --dma-latency 0, and let the program hold \
-             /dev/cpu_dma_latency open at 0"
+            "keep {off} out of {}: measure with --dma-latency 0, and let the program hold /dev/cpu_dma_latency open at 0",
+            match name {
+                // Where there is one alone, or none that has a name.
+                "idle" => "idling".to_string(),
+                name if name.starts_with("state ") => format!("idle {name}"),
+                name => format!("idle state {name}"),
+            }
         ),
         Kind::Frequency => format!("hold the frequency of {off}: governor performance, lowest = highest (isolator tune plan)"),
         Kind::Firmware => {

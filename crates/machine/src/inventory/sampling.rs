@@ -3,18 +3,13 @@
 //! meanwhile but the wait.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{CpuSample, Sample, ThreadSample, threads};
-use crate::counters::{Class, Counters};
+use crate::counters::{Class, Counters, smi_count};
 use crate::tree::Tree;
 use crate::{CpuSet, Snapshot};
-
-/// `MSR_SMI_COUNT` of Intel's processors.
-const SMI_COUNT: u64 = 0x34;
 
 /// Everything that is counted, at one moment.
 struct Reading {
@@ -58,22 +53,14 @@ fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> Reading {
         let stat = tree.hint(&format!("proc/{process}/task/{id}/stat"))?;
         Some((*id, threads::counts(&stat)?))
     };
+    let smi = || smi_count(Path::new("/"), 0).map_err(|error| crate::reason(&error));
     Reading {
         threads: threads.iter().filter_map(counts).collect(),
         throttled,
         // One CPU tells of all: an SMI stops them together. CPU 0 is left to housekeeping.
-        smi: if has_smi { smi_count() } else { Err(String::new()) },
+        smi: if has_smi { smi() } else { Err(String::new()) },
         counters: Counters::read(Path::new("/"), cpus),
     }
-}
-
-fn smi_count() -> Result<u64, String> {
-    let words = |error| crate::reason(&error);
-    let mut bytes = [0; 8];
-    let file = File::open("/dev/cpu/0/msr").map_err(words)?;
-    file.read_exact_at(&mut bytes, SMI_COUNT).map_err(words)?;
-    // The upper half is reserved.
-    Ok(u64::from_ne_bytes(bytes) & 0xffff_ffff)
 }
 
 fn between(first: &Reading, last: &Reading, took: Duration, has_smi: bool) -> Sample {

@@ -6,9 +6,9 @@ use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Refuse, Taint};
 use super::{Finding, Request, name, on_measured, us};
-use crate::monitor::LOOP;
 use crate::row::PROBES;
 use crate::wakeup::TIMERS;
+use evidence::manifest::LOOP;
 
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = unknown(request);

@@ -6,7 +6,7 @@ use machine::snapshot::{Cpu, IdleState};
 use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Taint};
-use crate::monitor::LOOP;
+use evidence::manifest::LOOP;
 
 use super::{Finding, Request, name, on_measured, us};
 

@@ -67,9 +67,7 @@ fn found(program: &OsStr) -> Result<PathBuf> {
     if path.components().count() > 1 {
         return Ok(path.to_path_buf());
     }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let file = env::split_paths(&folders).map(|folder| folder.join(path)).find(|file| file.is_file());
-    file.ok_or_else(|| {
+    load::find_program(path).ok_or_else(|| {
         let what = format!("isolate {}", path.display());
         Error::new(what, "no such file or directory", "check the command after --")
     })

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a collector costs a wakeup that nothing disturbs: the wakeup probe in a guest, in turns with the collector and
+//! without, each turn between two markers, so that the lab's scope counts the instructions of every cycle.
+//!
+//! A cycle is counted from one return to the program to the next: its own instructions, the system call, the way to idle,
+//! the timer's interrupt, the way back. An emulator's times are no latencies; only their ratio is shown, and not judged.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use cause::{Asked, Depth, Started, Watch};
+use evidence::cause::Choice;
+use lab::scope;
+use measure::samples;
+use measure::wakeup::{self, Cycles, Timer};
+use rt::clock::monotonic_ns;
+use rt::setup::Setup;
+use rt::{Policy, thread};
+
+use super::looks::CPU;
+
+/// Turns with the collector, and as many without.
+const PAIRS: u64 = 5;
+
+/// Cycles of a turn, and their period: an emulator with a scope needs most of a millisecond for one.
+const CYCLES: u64 = 300;
+const PERIOD_NS: u64 = 2_000_000;
+
+/// By how much a cycle may grow.
+const ALLOWED: f64 = 1.1;
+
+/// Takes turns, in a guest, and prints the median latency of each.
+pub fn in_guest(choice: Choice) -> Result<(), Box<dyn Error>> {
+    let machine = machine::read(Path::new("/"));
+    let asked = Asked { cpus: [CPU].into_iter().collect(), depth: Depth::Sleeping };
+    thread::set_affinity(&[0])?;
+    for turn in 0..2 * PAIRS {
+        let mut watch = None;
+        if turn % 2 == 1 {
+            let Started::Watching(started) = Watch::start(choice, &asked, &machine)? else {
+                return Err("this guest has no collector of events".into());
+            };
+            watch = Some(started);
+        }
+        println!("turn {}", a_turn(watch.as_deref_mut())?);
+    }
+    Ok(())
+}
+
+fn a_turn(watch: Option<&mut Watch>) -> Result<u64, Box<dyn Error>> {
+    let (mut way, mut arrivals) = samples::way(PERIOD_NS);
+    let (ready, go) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let measures = scope.spawn(|| {
+            let setup = Setup { cpus: vec![CPU], policy: Policy::Fifo(80), lock_memory: true };
+            let set_up = setup.apply().map_err(|error| error.to_string());
+            ready.store(thread::id(), Ordering::SeqCst);
+            while !go.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let start_ns = monotonic_ns() + 20 * PERIOD_NS;
+            let cycles = Cycles { period_ns: PERIOD_NS, start_ns, end_ns: u64::MAX, loops: CYCLES };
+            wakeup::run(&cycles, &Timer::Nanosleep, &mut way, &AtomicBool::new(false));
+            set_up.map(drop)
+        });
+        while ready.load(Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let armed = watch.map_or(Ok(()), |watch| watch.armed(&[(CPU, ready.load(Ordering::SeqCst))]));
+        // Also where that failed: the thread has no other end.
+        go.store(true, Ordering::SeqCst);
+        measures.join().map_err(|_| "the loop panicked")??;
+        armed.map_err(Box::<dyn Error>::from)
+    })?;
+    let late = std::iter::from_fn(|| arrivals.take()).map(|one| one.woke_ns.saturating_sub(one.due_ns));
+    Ok(median(late.collect()))
+}
+
+fn median(values: Vec<u64>) -> u64 {
+    crate::middle(values, u64::cmp).unwrap_or(0)
+}
+
+/// What a guest's turns came to: instructions of a cycle without and with the collector, and the medians' latencies.
+#[derive(Debug, PartialEq, Eq)]
+struct Cost {
+    instructions: [u64; 2],
+    latency_ns: [u64; 2],
+}
+
+impl Cost {
+    fn of(record: &str, said: &str) -> Result<Cost, String> {
+        let mut cycles = [Vec::new(), Vec::new()];
+        for one in scope::excursions(record) {
+            cycles[usize::from(one.window % 2 == 0)].push(one.user_before + one.instructions);
+        }
+        let mut late = [Vec::new(), Vec::new()];
+        let turns = said.lines().filter_map(|line| line.strip_prefix("turn ")?.parse().ok());
+        turns.enumerate().for_each(|(turn, ns)| late[turn % 2].push(ns));
+        let enough = |all: &Vec<u64>, least: u64| all.len() as u64 >= least;
+        match cycles.iter().all(|all| enough(all, PAIRS * CYCLES / 2))
+            && late.iter().all(|all| enough(all, PAIRS))
+        {
+            true => Ok(Cost { instructions: cycles.map(median), latency_ns: late.map(median) }),
+            false => Err(format!("the scope saw {} and {} cycles", cycles[0].len(), cycles[1].len())),
+        }
+    }
+}
+
+/// Asks a guest for each kernel and collector; a table, and what is above the aim.
+pub fn run(
+    [isolator, guest]: [&Path; 2],
+    watched: &[(&str, &str)],
+) -> Result<(String, Vec<String>), Box<dyn Error>> {
+    let mut text = "| kernel | collector | instructions of a cycle without | with | ratio | ratio of the latencies' medians |\n\
+         |---|---|--:|--:|--:|--:|\n"
+        .to_string();
+    let mut above = Vec::new();
+    let scratch = tempfile::tempdir()?;
+    let record = scratch.path().join("record.jsonl");
+    for (kernel, collector) in watched {
+        eprintln!("proof-causes: cost, {kernel}, {collector}");
+        let mut command = Command::new(isolator);
+        command.args(["lab", "program", "--kernel", kernel, "--time-limit", "20m", "--record"]).arg(&record);
+        let output = command.arg(guest).args(["causes-cost", collector]).output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            return Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        let Cost { instructions: [without, with], latency_ns } =
+            Cost::of(&std::fs::read_to_string(&record)?, &said)?;
+        let ratio = |[before, after]: [u64; 2]| after as f64 / before.max(1) as f64;
+        let cost = ratio([without, with]);
+        writeln!(
+            text,
+            "| {kernel} | `{collector}` | {without} | {with} | {cost:.3} | {:.2} |",
+            ratio(latency_ns)
+        )?;
+        if cost > ALLOWED {
+            above.push(format!("{kernel}, {collector}: a cycle costs {cost:.3} times as much"));
+        }
+    }
+    Ok((text, above))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_told_apart_by_their_windows() {
+        let line = |window: u64, instructions: u64| {
+            format!(
+                "{{\"cpu\":1,\"window\":{window},\"n\":1,\"entry\":\"call\",\"offset\":0,\"instructions\":{instructions},\
+                 \"user_before\":100,\"at\":1,\"at_ns\":1,\"path\":[],\"beyond\":0}}\n"
+            )
+        };
+        let windows = (1..=2 * PAIRS).flat_map(|window| {
+            (0..CYCLES).map(move |cycle| line(window, 5_000 + 400 * u64::from(window % 2 == 0) + cycle % 2))
+        });
+        let said = (0..2 * PAIRS).map(|turn| format!("turn {}\n", 70 + turn % 2)).collect::<String>();
+        let cost = Cost::of(&windows.collect::<String>(), &said).unwrap();
+        assert_eq!(cost, Cost { instructions: [5_101, 5_501], latency_ns: [70, 71] });
+        assert!(Cost::of(&line(1, 5), &said).unwrap_err().contains("1 and 0 cycles"));
+    }
+}
