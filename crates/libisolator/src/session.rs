@@ -41,7 +41,8 @@ fn no_isolator(error: Error) -> Error {
 /// Isolates the CPU that the calling thread is pinned to, for this thread.
 ///
 /// `mask` is made of ISOLATOR_MASK_* of <linux/isolator.h>, or 0 for the default: CLOCK | RESCHED | IPI. Gives -ENOSYS where the
-/// kernel has no isolator, and what the kernel refuses with otherwise, each reason with its own number (isolator(4)).
+/// kernel has no isolator, and what the kernel refuses with otherwise, each reason with its own number (isolator(4)). May sleep for
+/// up to 200 ms where something needs the tick of the CPU for a moment.
 ///
 /// # Safety
 /// `session` points to a pointer that can be written; after 0 it is to be given to isolator_stop(), by the same thread.

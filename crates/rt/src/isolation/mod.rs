@@ -26,6 +26,8 @@ use std::ops::BitOr;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub use reason::Reason;
 
@@ -33,6 +35,9 @@ use crate::error::{Error, Result};
 
 /// The device.
 pub const DEVICE: &str = "/dev/isolator";
+
+/// How long [`Isolator::start`] waits for a CPU that something else still needs the tick of.
+pub const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What is deferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,13 +156,20 @@ impl Isolator {
         })
     }
 
-    /// Isolates the CPU that the calling thread is pinned to, for this thread.
+    /// Isolates the CPU that the calling thread is pinned to, for this thread. While something needs the tick, such as a
+    /// kernel thread that runs there for a moment, it is asked again, for up to [`PATIENCE`].
     pub fn start(self, mask: Mask) -> Result<Session> {
         let cpu = self.status(None)?.cpu;
         let page = self.page(cpu)?;
-        match self.call(uapi::IOC_START, mask.0) {
-            Ok(()) => Ok(Session { isolator: self, page, _this_thread: PhantomData }),
-            Err(error) => Err(self.refused(format!("isolate cpu {cpu}"), &error)),
+        let asked = Instant::now();
+        loop {
+            match self.call(uapi::IOC_START, mask.0) {
+                Ok(()) => return Ok(Session { isolator: self, page, _this_thread: PhantomData }),
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && asked.elapsed() < PATIENCE => {
+                    thread::sleep(PATIENCE / 100);
+                }
+                Err(error) => return Err(self.refused(format!("isolate cpu {cpu}"), &error)),
+            }
         }
     }
 
