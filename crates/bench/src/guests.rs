@@ -7,7 +7,24 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use lab::kernel::Architecture;
 use serde::de::DeserializeOwned;
+
+/// The guests' architecture: `GUEST` in the environment, or this program's.
+pub fn architecture() -> Result<Architecture, Box<dyn Error>> {
+    match std::env::var("GUEST") {
+        Ok(name) => Ok(Architecture::named(&name)?),
+        Err(_) => Ok(Architecture::of_this_program()),
+    }
+}
+
+/// `isolator lab program` on that kernel; its other options and the program are to follow.
+pub fn program(isolator: &Path, kernel: &str, architecture: Architecture) -> Command {
+    let mut command = Command::new(isolator);
+    command.args(["lab", "program", "--kernel", kernel, "--arch", &architecture.to_string()]);
+    command.stdin(Stdio::null());
+    command
+}
 
 /// Runs `isolator lab ARGS…` and reads the JSON that it prints; what it says goes to standard error.
 pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -> Result<T, Box<dyn Error>> {

@@ -8,7 +8,6 @@
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use rt::setup::Setup;
 use rt::{Policy, thread};
 
 use super::looks::CPU;
+use crate::guests;
 
 /// Turns with the collector, and as many without.
 const PAIRS: u64 = 5;
@@ -123,8 +123,8 @@ pub fn run(
     let record = scratch.path().join("record.jsonl");
     for (kernel, collector) in watched {
         eprintln!("proof-causes: cost, {kernel}, {collector}");
-        let mut command = Command::new(isolator);
-        command.args(["lab", "program", "--kernel", kernel, "--time-limit", "20m", "--record"]).arg(&record);
+        let mut command = guests::program(isolator, kernel, guests::architecture()?);
+        command.args(["--time-limit", "20m", "--record"]).arg(&record);
         let output = command.arg(guest).args(["causes-cost", collector]).output()?;
         let said = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {

@@ -100,10 +100,7 @@ pub const PARTS: &[Part] = &[
 pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let version = std::env::var("VERSION").unwrap_or_else(|_| "6.12".into());
-    let architecture = match std::env::var("GUEST") {
-        Ok(name) => Architecture::named(&name)?,
-        Err(_) => Architecture::of_this_program(),
-    };
+    let architecture = guests::architecture()?;
     let share = std::env::var("SHARE").map_or(Ok(1), |text| text.parse())?;
     let tests = selftests(scratch.path(), architecture)?;
     let lab = Lab { isolator, tests, scratch: scratch.path(), version, architecture, share };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts that are a selftest of the kernel part in a guest: what it printed is the table.
 
-use std::process::{Command, Stdio};
-
+use crate::guests;
 use crate::proof::{Lab, Result, Seen};
 
 /// A bound that no run reaches, for tests that are not about the bound.
@@ -143,15 +142,14 @@ fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
         "" => "full".to_string(),
         more => format!("{} {more}", lab::boot::line("full", test.cpus)?),
     };
-    let mut command = Command::new(lab.isolator);
     let kernel = test.kernel.map_or_else(|| lab.ours(), str::to_string);
-    command.args(["lab", "program", "--kernel", &kernel, "--arch", &lab.architecture.to_string()]);
+    let mut command = guests::program(lab.isolator, &kernel, lab.architecture);
     command.args(["--boot", &boot, "--cpus", &test.cpus.to_string()]);
     if !test.options.contains("--time-limit") {
         command.args(["--time-limit", "3600s"]);
     }
     command.args(words(test.options)).arg(lab.tests.join(test.program)).args(words(test.arguments));
-    let output = command.stdin(Stdio::null()).output()?;
+    let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = match output.status.success() {
         true => None,
