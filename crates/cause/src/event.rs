@@ -21,7 +21,7 @@ pub enum What {
     Exit(Thing),
     /// An NMI handler returned, which had taken that long.
     Nmi {
-        /// The handler.
+        /// The handler; 0 where all that ran in the NMI is meant.
         handler: u64,
         /// Its length.
         took_ns: u64,
@@ -145,6 +145,18 @@ pub enum Vector {
     Spurious,
     /// Another one of another processor.
     Other,
+}
+
+impl Vector {
+    /// What arm64 calls it, of which the first 15 letters are enough.
+    pub fn of_arm(reason: &str) -> Vector {
+        match reason {
+            reason if reason.starts_with("Rescheduling") => Vector::Reschedule,
+            reason if reason.starts_with("Function call") => Vector::CallFunction,
+            reason if reason.starts_with("IRQ work") => Vector::IrqWork,
+            _ => Vector::Other,
+        }
+    }
 }
 
 /// A thread.

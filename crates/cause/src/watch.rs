@@ -17,7 +17,7 @@ use crate::edges::Edges;
 use crate::error::Result;
 use crate::event::Event;
 use crate::names::Names;
-use crate::tracefs::Tracefs;
+use crate::tracefs::{By, Tracefs};
 use crate::unseen::Unseen;
 use crate::{policy, senders, words};
 
@@ -112,41 +112,37 @@ pub enum Started {
     },
 }
 
+/// Starts one of the collectors of events.
+fn source(choice: Choice, is_asked: bool, asked: &Asked, machine: &Snapshot) -> Result<Source> {
+    let root = Path::new("/");
+    let cpus = watched(asked, machine);
+    let has_idle_states = have_idle_states(&cpus, machine);
+    if choice == Choice::Bpf {
+        policy::bpf(root, is_asked)?;
+        policy::may_load()?;
+        let bpf = Bpf::start(&cpus, asked.depth, has_idle_states)?;
+        return Ok(Source::Bpf(Box::new(bpf)));
+    }
+    policy::tracefs(root, is_asked)?;
+    let by = if choice == Choice::Osnoise { By::Osnoise } else { By::Events };
+    Ok(Source::Tracefs(Box::new(Tracefs::start(root, &cpus, asked.depth, has_idle_states, by)?)))
+}
+
 impl Watch {
     /// Starts the collector that was asked for, or with `auto` the best that this machine allows.
     pub fn start(choice: Choice, asked: &Asked, machine: &Snapshot) -> Result<Started> {
-        let root = Path::new("/");
         let mut because = Vec::new();
-        if matches!(choice, Choice::Auto | Choice::Bpf) {
-            let allowed = policy::bpf(root, choice == Choice::Bpf);
-            match allowed.and_then(|()| policy::may_load()).and_then(|()| {
-                let cpus = watched(asked, machine);
-                Bpf::start(&cpus, asked.depth, have_idle_states(&cpus, machine))
-            }) {
-                Ok(bpf) => {
-                    return Ok(Started::Watching(Box::new(Watch::over(
-                        Source::Bpf(Box::new(bpf)),
-                        asked,
-                        machine,
-                    ))));
-                }
-                Err(error) if choice == Choice::Bpf => return Err(error),
-                Err(error) => because.push(format!("no events by bpf: {}", error.why())),
+        for one in [Choice::Bpf, Choice::Tracefs, Choice::Osnoise] {
+            let is_asked = choice == one;
+            if !is_asked && (choice != Choice::Auto || one == Choice::Osnoise) {
+                continue;
             }
-        }
-        if matches!(choice, Choice::Auto | Choice::Tracefs) {
-            let allowed = policy::tracefs(root, choice == Choice::Tracefs);
-            let started = allowed.and_then(|()| Tracefs::start(root, &watched(asked, machine), asked.depth));
-            match started {
-                Ok(tracefs) => {
-                    return Ok(Started::Watching(Box::new(Watch::over(
-                        Source::Tracefs(Box::new(tracefs)),
-                        asked,
-                        machine,
-                    ))));
+            match source(one, is_asked, asked, machine) {
+                Ok(source) => {
+                    return Ok(Started::Watching(Box::new(Watch::over(source, asked, machine))));
                 }
-                Err(error) if choice == Choice::Tracefs => return Err(error),
-                Err(error) => because.push(format!("no events by tracefs: {}", error.why())),
+                Err(error) if is_asked => return Err(error),
+                Err(error) => because.push(format!("no events by {one}: {}", error.why())),
             }
         }
         Ok(Started::Counters { because })
@@ -183,7 +179,10 @@ impl Watch {
     pub fn collector(&self) -> Collector {
         match self.source {
             Source::Bpf(_) => Collector::Bpf,
-            Source::Tracefs(_) => Collector::Tracefs,
+            Source::Tracefs(ref tracefs) => match tracefs.by() {
+                By::Events => Collector::Tracefs,
+                By::Osnoise => Collector::Osnoise,
+            },
             #[cfg(test)]
             Source::Told(_) => Collector::Bpf,
         }

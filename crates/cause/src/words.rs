@@ -76,6 +76,7 @@ fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
         Holder::Own | Holder::Unknown => (Kind::Unexplained, "unexplained".to_string()),
         Holder::Idle(state) => (Kind::IdleExit, names.idle_state(*state)),
         Holder::Thread(task) => thread(task),
+        Holder::Nmi(0) => (Kind::Nmi, "nmi".to_string()),
         Holder::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
         Holder::Fault(_) => (Kind::Fault, "page fault".to_string()),
         Holder::Return => (Kind::Syscall, RETURN.to_string()),

@@ -184,7 +184,7 @@ pub struct RunOptions {
     /// exclusive only where nobody else can change this program's memory [default: clock, resched, ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
     pub isolate: Option<String>,
-    /// What collects the causes of spikes: auto, bpf, tracefs, counters, off [default: auto, the best that is allowed here]
+    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the best that is allowed here]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
     /// Largest latency allowed: a time, or a share of the period [default: 10%]

@@ -266,8 +266,8 @@ pub enum Collector {
     Bpf,
     /// The kernel's trace events.
     Tracefs,
-    /// The kernel's timerlat and osnoise tracers.
-    Timerlat,
+    /// The kernel's osnoise tracer without threads of its own, and trace events.
+    Osnoise,
     /// The kernel's counters, before and after: suspects without times.
     Counters,
 }
@@ -278,7 +278,7 @@ impl Collector {
         match self {
             Collector::Bpf => "bpf",
             Collector::Tracefs => "tracefs",
-            Collector::Timerlat => "timerlat",
+            Collector::Osnoise => "osnoise",
             Collector::Counters => "counters",
         }
     }
@@ -295,6 +295,8 @@ pub enum Choice {
     Bpf,
     /// [`Collector::Tracefs`], or an error.
     Tracefs,
+    /// [`Collector::Osnoise`], or an error; never chosen by `auto`.
+    Osnoise,
     /// [`Collector::Counters`].
     Counters,
     /// None.
@@ -303,7 +305,7 @@ pub enum Choice {
 
 impl Choice {
     /// All of them, as they are written.
-    pub const NAMES: [&str; 5] = ["auto", "bpf", "tracefs", "counters", "off"];
+    pub const NAMES: [&str; 6] = ["auto", "bpf", "tracefs", "osnoise", "counters", "off"];
 }
 
 impl FromStr for Choice {
@@ -314,6 +316,7 @@ impl FromStr for Choice {
             "auto" => Choice::Auto,
             "bpf" => Choice::Bpf,
             "tracefs" => Choice::Tracefs,
+            "osnoise" => Choice::Osnoise,
             "counters" => Choice::Counters,
             "off" => Choice::Off,
             _ => return Err(format!("there is no such collector; give {}", Choice::NAMES.join(", "))),
@@ -327,6 +330,7 @@ impl fmt::Display for Choice {
             Choice::Auto => "auto",
             Choice::Bpf => "bpf",
             Choice::Tracefs => "tracefs",
+            Choice::Osnoise => "osnoise",
             Choice::Counters => "counters",
             Choice::Off => "off",
         })
@@ -351,7 +355,7 @@ mod tests {
         }
         assert_eq!(
             "ebpf".parse::<Choice>().unwrap_err(),
-            "there is no such collector; give auto, bpf, tracefs, counters, off"
+            "there is no such collector; give auto, bpf, tracefs, osnoise, counters, off"
         );
     }
 

@@ -36,7 +36,9 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
     let Started::Watching(mut watch) = Watch::start(choice, &asked, &machine)? else {
         return Err("this guest has no collector of events".into());
     };
-    let another = source.is_watched_twice.then(|| Watch::start(choice, &asked, &machine)).transpose()?;
+    // A kernel has one osnoise tracer.
+    let other = if choice == Choice::Osnoise { Choice::Tracefs } else { choice };
+    let another = source.is_watched_twice.then(|| Watch::start(other, &asked, &machine)).transpose()?;
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
     let (send, gaps) = channel();
     thread::set_affinity(&[0])?;

@@ -13,10 +13,10 @@ mod source;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 
 use evidence::cause::{Cause, Choice};
 use evidence::manifest::Spike;
+use lab::kernel::Architecture;
 use serde::{Deserialize, Serialize};
 
 use crate::guests;
@@ -137,6 +137,8 @@ const PARTS: &[(&str, &str, &str)] = &[
     ("debian-bpf", "debian", "bpf"),
     ("debian-rt-tracefs", "debian-rt", "tracefs"),
     ("debian-tracefs", "debian", "tracefs"),
+    ("debian-rt-osnoise", "debian-rt", "osnoise"),
+    ("debian-osnoise", "debian", "osnoise"),
 ];
 
 /// The part that asks what each of these collectors costs.
@@ -160,6 +162,10 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
     }
     let share = std::env::var("SHARE").map_or(Ok(1), |text| text.parse::<usize>())?;
     let rounds = (ROUNDS / share.max(1)).max(1);
+    let other = match guests::architecture()? {
+        Architecture::X86_64 => String::new(),
+        architecture => format!(" GUEST={architecture}"),
+    };
     let mut short = Vec::new();
     for (name, kernel, collector) in
         PARTS.iter().filter(|(name, ..)| names.is_empty() || names.contains(name))
@@ -173,14 +179,14 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
         }
         let table = table(&outcomes);
         print!("{table}");
-        guests::put(page, &format!("proof-causes PART={name}"), &table)?;
+        guests::put(page, &format!("proof-causes PART={name}{other}"), &table)?;
         short.extend(outcomes.iter().filter_map(short_of).map(|what| format!("{name}: {what}")));
     }
     if names.is_empty() || names.contains(&COST) {
         let watched = PARTS.iter().map(|(_, kernel, collector)| (*kernel, *collector)).collect::<Vec<_>>();
         let (table, above) = cost::run([isolator, guest], &watched)?;
         print!("{table}");
-        guests::put(page, &format!("proof-causes PART={COST}"), &table)?;
+        guests::put(page, &format!("proof-causes PART={COST}{other}"), &table)?;
         short.extend(above);
     }
     match short.is_empty() {
@@ -197,10 +203,10 @@ fn in_a_guest(
     rounds: usize,
     source: &source::Source,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let mut command = Command::new(isolator);
+    let mut command = guests::program(isolator, kernel, guests::architecture()?);
     // As a CPU for a program that spins is booted; an isolated one is given no packets, and little to drain.
     let boot = if source.is_other { "none" } else { "full" };
-    command.args(["lab", "program", "--kernel", kernel, "--boot", boot, "--time-limit", "20m"]);
+    command.args(["--boot", boot, "--time-limit", "20m"]);
     let output =
         command.arg(guest).args(["causes-guest", collector, &rounds.to_string(), source.name]).output()?;
     let said = String::from_utf8_lossy(&output.stdout);

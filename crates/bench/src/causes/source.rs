@@ -2,11 +2,14 @@
 //! What interrupts, and how a collector should call it. The lab's storms do most of it, a round at a time.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use evidence::cause::{Cause, Kind};
 use lab::guest::storm::{self, Context};
+use lab::kernel::Architecture;
+use lab::scope;
 use rand::SeedableRng;
 use rt::Policy;
 use rt::clock::monotonic_ns;
@@ -139,6 +142,15 @@ pub const ALL: &[Source] = &[
     Source {
         is_other: true,
         ..Source::new(
+            "device",
+            "IRQ of the console, or its thread",
+            &[(Kind::Irq, "tty"), (Kind::IrqThread, "tty"), (Kind::Irq, "uart"), (Kind::IrqThread, "uart")],
+            Make::Beside(device),
+        )
+    },
+    Source {
+        is_other: true,
+        ..Source::new(
             "workqueue",
             "workqueue `refresh_vm_stats`",
             &[(Kind::Workqueue, "refresh_vm_stats")],
@@ -205,6 +217,23 @@ fn timers(repeat: Repeat<'_>) -> Done {
         std::thread::sleep(Duration::from_millis(25));
         storm.end(1).map(drop).map_err(text)
     })
+}
+
+/// Bytes for the console, whose interrupt is sent to the watched CPU.
+fn device(repeat: Repeat<'_>) -> Done {
+    let numbers = fs::read_dir("/proc/irq").map_err(text)?.flatten();
+    let is_console = |folder: &Path| {
+        let actions = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names = actions.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.contains("tty") || name.contains("uart"))
+    };
+    let console = scope::console(Architecture::of_this_program());
+    // It has its interrupt while it is open.
+    let mut terminal = File::options().write(true).open(format!("/dev/{console}")).map_err(text)?;
+    let folder = numbers.map(|entry| entry.path()).find(|folder| is_console(folder));
+    let folder = folder.ok_or("the console has no interrupt")?;
+    fs::write(folder.join("smp_affinity_list"), CPU.to_string()).map_err(text)?;
+    repeat(&mut || terminal.write_all(b"# a line for an interrupt's sake\n").map_err(text))
 }
 
 /// Work for each CPU's worker, which is asked for whatever the CPU did. (Dropping the caches asks only a CPU whose batches

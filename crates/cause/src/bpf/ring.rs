@@ -111,8 +111,8 @@ fn what(words: &[u64; WORDS]) -> Option<What> {
         21 => What::Migrate { pid: number, to: second as u32 },
         SENT_CALL => What::Sent(sent(words, Some(first), second, third)),
         SENT => What::Sent(sent(words, None, first, third)),
-        25 => What::Enter(Thing::Vector(arm_vector(&text(words)))),
-        26 => What::Exit(Thing::Vector(arm_vector(&text(words)))),
+        25 => What::Enter(Thing::Vector(Vector::of_arm(&text(words)))),
+        26 => What::Exit(Thing::Vector(Vector::of_arm(&text(words)))),
         _ => return None,
     })
 }
@@ -129,16 +129,6 @@ fn vector(which: u64) -> Vector {
         8 => Vector::DeferredError,
         9 => Vector::Error,
         10 => Vector::Spurious,
-        _ => Vector::Other,
-    }
-}
-
-/// arm64's reasons, of which 15 letters are at hand.
-fn arm_vector(reason: &str) -> Vector {
-    match reason {
-        reason if reason.starts_with("Rescheduling") => Vector::Reschedule,
-        reason if reason.starts_with("Function call") => Vector::CallFunction,
-        reason if reason.starts_with("IRQ work") => Vector::IrqWork,
         _ => Vector::Other,
     }
 }

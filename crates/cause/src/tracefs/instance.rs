@@ -12,6 +12,12 @@ use crate::error::{Error, Result};
 /// How our instances' names begin: `isolator-PID-STARTED-NUMBER-WHAT`.
 const OURS: &str = "isolator-";
 
+/// How the name of one ends whose tracer is osnoise with its workload switched off by us.
+pub const WITHOUT_WORKLOAD: &str = "osnoise";
+
+/// Options of the osnoise tracer, which all instances share.
+pub const OSNOISE_OPTIONS: &str = "osnoise/options";
+
 /// How many this process has made: two collectors of one process are in each other's way no more than those of two.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
@@ -26,8 +32,13 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes one of that name below `tracing`.
-    pub fn make(tracing: &Path, name: &str) -> Result<Instance> {
+    /// Makes one of that name below `tracing`, which `prepare` may write to before its buffers are opened: after that the
+    /// kernel lets nobody change its tracer.
+    pub fn make(
+        tracing: &Path,
+        name: &str,
+        prepare: impl FnOnce(&Instance) -> Result<()>,
+    ) -> Result<Instance> {
         let own = std::process::id();
         let started = started(own).unwrap_or(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -38,6 +49,7 @@ impl Instance {
         };
         fs::create_dir(&folder).map_err(refused)?;
         let mut instance = Instance { folder: folder.clone(), pipes: Vec::new() };
+        prepare(&instance)?;
         for entry in fs::read_dir(folder.join("per_cpu")).map_err(refused)?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Some(cpu) = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else { continue };
@@ -95,8 +107,18 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.pipes.clear();
-        // What cannot be removed now is removed by the next start.
-        let _ = fs::remove_dir(&self.folder);
+        remove(&self.folder);
+    }
+}
+
+/// Removes an instance, and with it what it set for all. What cannot be removed now is removed by the next start.
+fn remove(folder: &Path) {
+    let is_without = folder.to_string_lossy().ends_with(WITHOUT_WORKLOAD);
+    if fs::remove_dir(folder).is_ok()
+        && is_without
+        && let Some(tracing) = folder.parent().and_then(Path::parent)
+    {
+        let _ = fs::write(tracing.join(OSNOISE_OPTIONS), "OSNOISE_WORKLOAD");
     }
 }
 
@@ -105,7 +127,7 @@ pub fn remove_leftovers(tracing: &Path) {
     for entry in fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if is_leftover(&name, started) {
-            let _ = fs::remove_dir(entry.path());
+            remove(&entry.path());
         }
     }
 }
@@ -141,6 +163,20 @@ mod tests {
         assert!(is_leftover("isolator-8-100-3-sent", started));
         assert!(!is_leftover("isolator-lab", started));
         assert!(!is_leftover("somebody-8-100-here", started));
+    }
+
+    #[test]
+    fn with_the_tracer_goes_what_was_set_for_it() {
+        let tracing = tempfile::tempdir().unwrap();
+        let options = tracing.path().join(OSNOISE_OPTIONS);
+        fs::create_dir_all(options.parent().unwrap()).unwrap();
+        for (name, left) in [("here", "as it was"), (WITHOUT_WORKLOAD, "OSNOISE_WORKLOAD")] {
+            fs::write(&options, "as it was").unwrap();
+            let folder = tracing.path().join(format!("instances/isolator-1-0-0-{name}"));
+            fs::create_dir_all(&folder).unwrap();
+            remove_leftovers(tracing.path());
+            assert_eq!((folder.exists(), fs::read_to_string(&options).unwrap().as_str()), (false, left));
+        }
     }
 
     #[test]

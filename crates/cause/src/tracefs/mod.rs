@@ -5,8 +5,12 @@
 //! Each watched CPU has a buffer of 2 MiB that overwrites its oldest page; it is read, and so emptied, only after a spike.
 //! Instances outlive a process that is killed: their names tell whose they are, and a later start removes those whose
 //! process is gone.
+//!
+//! Interrupts and NMIs are told by events at their beginning and end, or by the kernel's osnoise tracer, an event for
+//! each that has ended ([`By::Osnoise`], [`osnoise`]).
 
 mod instance;
+mod osnoise;
 mod page;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,25 +27,38 @@ use page::Format;
 
 pub use instance::remove_leftovers;
 
+/// What tells of interrupts and NMIs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Trace events alone.
+    Events,
+    /// The osnoise tracer.
+    Osnoise,
+}
+
 /// Events of the watched CPUs, and what is not seen without them; nothing where that is of no weight, or another
 /// architecture's.
 const HERE: &[(&str, &str)] = &[
-    ("irq/irq_handler_entry", "interrupts of devices"),
-    ("irq/irq_handler_exit", "interrupts of devices"),
     ("irq/softirq_entry", "softirqs"),
     ("irq/softirq_exit", "softirqs"),
     ("csd/csd_function_entry", "the functions that IPIs call"),
     ("csd/csd_function_exit", "the functions that IPIs call"),
-    ("nmi/nmi_handler", "NMIs"),
     ("sched/sched_switch", "threads"),
     ("sched/sched_migrate_task", "migrations"),
     ("workqueue/workqueue_execute_start", "functions of workqueues"),
     ("workqueue/workqueue_execute_end", "functions of workqueues"),
     ("timer/hrtimer_expire_entry", "whose timers fire"),
     ("timer/tick_stop", "what keeps the tick"),
-    ("power/cpu_idle", "idle states"),
     ("power/cpu_frequency", "frequency changes"),
-    ("irq_vectors/local_timer_entry", VECTORS),
+    ("exceptions/page_fault_user", FAULTS),
+    ("exceptions/page_fault_kernel", FAULTS),
+];
+
+/// Of interrupts and NMIs.
+const INTERRUPTS: &[(&str, &str)] = &[
+    ("irq/irq_handler_entry", "interrupts of devices"),
+    ("irq/irq_handler_exit", "interrupts of devices"),
+    ("nmi/nmi_handler", "NMIs"),
     ("irq_vectors/local_timer_exit", VECTORS),
     ("irq_vectors/reschedule_entry", VECTORS),
     ("irq_vectors/reschedule_exit", VECTORS),
@@ -61,12 +78,20 @@ const HERE: &[(&str, &str)] = &[
     ("irq_vectors/error_apic_exit", ""),
     ("irq_vectors/spurious_apic_entry", ""),
     ("irq_vectors/spurious_apic_exit", ""),
-    ("exceptions/page_fault_user", FAULTS),
-    ("exceptions/page_fault_kernel", FAULTS),
 ];
+
+/// Of arm64 alone, where an IPI is an interrupt like others besides.
+const ARM_IPIS: &[(&str, &str)] = &[("ipi/ipi_entry", ARM), ("ipi/ipi_exit", ARM)];
+const ARM: &str = if cfg!(target_arch = "aarch64") { "IPIs" } else { "" };
 
 const VECTORS: &str = if cfg!(target_arch = "x86_64") { "timers and IPIs" } else { "" };
 const FAULTS: &str = if cfg!(target_arch = "x86_64") { "page faults of the measured thread" } else { "" };
+
+/// Only where an idle CPU has a choice of states.
+const IDLE: &[(&str, &str)] = &[("power/cpu_idle", "idle states")];
+
+/// The timer's function follows it at once, and tells as much.
+const TIMER_ENTRY: &[(&str, &str)] = &[("irq_vectors/local_timer_entry", "")];
 
 /// Only where the measured loop makes no system call of its own.
 const BUSY: &[(&str, &str)] = &[
@@ -90,10 +115,13 @@ const STACK: u16 = 4;
 /// The collector, at work.
 #[derive(Debug)]
 pub struct Tracefs {
+    by: By,
     here: Instance,
     sent: Instance,
     formats: HashMap<u16, (String, Format)>,
     stack: Format,
+    /// Texts of the kernel that events name by their address.
+    texts: HashMap<u64, String>,
     cpus: CpuSet,
     own: BTreeMap<u32, Vec<u32>>,
     read: BTreeMap<u32, Vec<Event>>,
@@ -103,21 +131,26 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Starts to watch `cpus`.
-    pub fn start(root: &Path, cpus: &CpuSet, depth: Depth) -> Result<Tracefs> {
+    /// Starts to watch `cpus`, and their idle states where they have several.
+    pub fn start(root: &Path, cpus: &CpuSet, depth: Depth, has_idle_states: bool, by: By) -> Result<Tracefs> {
         let tracing = folder(root)?;
         remove_leftovers(&tracing);
-        let here = Instance::make(&tracing, "here")?;
-        let sent = Instance::make(&tracing, "sent")?;
+        let here = match by {
+            By::Events => Instance::make(&tracing, "here", |_| Ok(()))?,
+            By::Osnoise => osnoise::instance(&tracing)?,
+        };
+        let sent = Instance::make(&tracing, "sent", |_| Ok(()))?;
         let mut tracefs = Tracefs {
             formats: HashMap::new(),
             stack: Format::default(),
+            texts: texts(&fs::read_to_string(tracing.join("printk_formats")).unwrap_or_default()),
             cpus: cpus.clone(),
             own: BTreeMap::new(),
             read: cpus.iter().map(|cpu| (cpu, Vec::new())).collect(),
             overwritten: BTreeMap::new(),
             tasks: HashMap::new(),
             could_not_see: Vec::new(),
+            by,
             here,
             sent,
         };
@@ -129,12 +162,18 @@ impl Tracefs {
         if let Ok(text) = fs::read_to_string(tracing.join("events/ftrace/kernel_stack/format")) {
             tracefs.stack = Format::parse(&text).unwrap_or_default();
         }
-        let here: [&[(&str, &str)]; 2] = match depth {
-            Depth::Senders => [&[], &[]],
-            Depth::Sleeping => [HERE, &[]],
-            Depth::Busy => [HERE, BUSY],
+        let interrupts = match by {
+            By::Events => INTERRUPTS,
+            By::Osnoise => osnoise::EVENTS,
         };
-        for (event, without) in here.into_iter().flatten() {
+        let idle = if has_idle_states { IDLE } else { &[] };
+        let entry = if by == By::Events { TIMER_ENTRY } else { &[] };
+        let here: &[&[(&str, &str)]] = match depth {
+            Depth::Senders => &[],
+            Depth::Sleeping => &[HERE, interrupts, ARM_IPIS, idle],
+            Depth::Busy => &[HERE, interrupts, ARM_IPIS, idle, entry, BUSY],
+        };
+        for (event, without) in here.iter().copied().flatten() {
             tracefs.enable(false, event, None, without);
         }
         let sent = match depth {
@@ -234,9 +273,20 @@ impl Tracefs {
         }
         let Some(what) = self.what(of, cpu, id, raw.data) else { return };
         *last = matches!(what, What::Sent(_)).then_some((of, raw.at_ns));
+        let took_ns = self.took_ns(id, raw.data);
         if let Some(events) = self.read.get_mut(&of) {
+            if let (What::Exit(thing), Some(took_ns)) = (&what, took_ns) {
+                let at_ns = osnoise::began_ns(events, raw.at_ns, took_ns);
+                events.push(Event { at_ns, cpu, what: What::Enter(*thing) });
+            }
             events.push(Event { at_ns: raw.at_ns, cpu, what });
         }
+    }
+
+    /// Of an event of the osnoise tracer the time that it tells.
+    fn took_ns(&self, id: u16, data: &[u8]) -> Option<u64> {
+        let (name, format) = self.formats.get(&id)?;
+        (name == osnoise::IRQ).then(|| format.number(data, "duration")).flatten()
     }
 
     fn keep_sent(&mut self, sender: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
@@ -267,6 +317,13 @@ impl Tracefs {
             "csd_function_entry" => What::Enter(call(number("func")?, number("csd")?)),
             "csd_function_exit" => What::Exit(call(number("func")?, number("csd")?)),
             "nmi_handler" => What::Nmi { handler: number("handler")?, took_ns: number("delta_ns")? },
+            "ipi_entry" => What::Enter(Thing::Vector(Vector::of_arm(self.texts.get(&number("reason")?)?))),
+            "ipi_exit" => What::Exit(Thing::Vector(Vector::of_arm(self.texts.get(&number("reason")?)?))),
+            osnoise::IRQ => {
+                let vector = vector(&format.dynamic_text(data, "desc")?);
+                What::Exit(vector.map_or(Thing::Irq(small("vector")?), Thing::Vector))
+            }
+            osnoise::NMI => What::Nmi { handler: 0, took_ns: number("duration")? },
             "sched_switch" => {
                 let next = small("next_pid")?;
                 let comm = format.text(data, "next_comm")?;
@@ -328,6 +385,11 @@ impl Tracefs {
         self.tasks.entry(pid).or_insert_with(read).clone()
     }
 
+    /// What tells it of interrupts.
+    pub fn by(&self) -> By {
+        self.by
+    }
+
     /// What it could not see, in sentences.
     pub fn could_not_see(&self) -> &[String] {
         &self.could_not_see
@@ -344,6 +406,7 @@ fn vector(name: &str) -> Option<Vector> {
         "reschedule" => Vector::Reschedule,
         "call_function" | "call_function_single" => Vector::CallFunction,
         "irq_work" => Vector::IrqWork,
+        "x86_platform_ipi" => Vector::PlatformIpi,
         "thermal_apic" => Vector::Thermal,
         "threshold_apic" => Vector::Threshold,
         "deferred_error_apic" => Vector::DeferredError,
@@ -351,6 +414,16 @@ fn vector(name: &str) -> Option<Vector> {
         "spurious_apic" => Vector::Spurious,
         _ => return None,
     })
+}
+
+/// Reads `printk_formats`: `0xffff800081a2b3c8 : "Rescheduling interrupts"`.
+fn texts(formats: &str) -> HashMap<u64, String> {
+    let text = |line: &str| {
+        let (address, text) = line.split_once(" : ")?;
+        let address = u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok()?;
+        Some((address, text.trim().trim_matches('"').to_string()))
+    };
+    formats.lines().filter_map(text).collect()
 }
 
 /// Where tracefs is mounted.
@@ -369,9 +442,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn texts_are_known_by_their_addresses() {
+        let texts =
+            texts("0xffff800081a2b3c8 : \"Rescheduling interrupts\"\n0x1 : \"%s: 0x%x\\n\"\nnonsense\n");
+        assert_eq!(texts.len(), 2);
+        assert_eq!(Vector::of_arm(&texts[&0xffff_8000_81a2_b3c8]), Vector::Reschedule);
+    }
+
+    #[test]
     fn a_machine_without_tracefs_is_told_how_to_get_one() {
         let root = tempfile::tempdir().unwrap();
-        let error = Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy).unwrap_err();
+        let error =
+            Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy, true, By::Events).unwrap_err();
         assert!(error.to_string().starts_with("cannot watch with tracefs: no tracefs is mounted"), "{error}");
         assert!(error.to_string().contains("mount -t tracefs"), "{error}");
     }
@@ -382,7 +464,8 @@ mod tests {
         let instances = root.path().join("sys/kernel/tracing/instances");
         fs::create_dir_all(&instances).unwrap();
         // A folder of a test has no buffers in it.
-        let error = Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy).unwrap_err();
+        let error =
+            Tracefs::start(root.path(), &CpuSet::from_iter([1]), Depth::Busy, true, By::Events).unwrap_err();
         assert!(error.to_string().ends_with("run as root, or use --causes counters"), "{error}");
         assert_eq!(fs::read_dir(&instances).unwrap().count(), 0);
     }

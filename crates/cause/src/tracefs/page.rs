@@ -123,6 +123,15 @@ impl Format {
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
+    /// Text that lies elsewhere in the event, where the field says (`__data_loc`).
+    pub fn dynamic_text(&self, data: &[u8], field: &str) -> Option<String> {
+        let place = usize::try_from(self.number(data, field)?).ok()?;
+        let (at, length) = (place & 0xffff, place >> 16 & 0xffff);
+        let bytes = data.get(at..at.checked_add(length)?)?;
+        let text = bytes.split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+
     /// Words from a field on, to the end of the event: a stack.
     pub fn words(&self, data: &[u8], field: &str) -> Vec<u64> {
         let from = self.fields.get(field).and_then(|(at, _)| data.get(*at..)).unwrap_or_default();
@@ -183,6 +192,21 @@ mod tests {
         }
         assert_eq!(events(&page).len(), 2);
         assert!(events(&[0xff; 64]).len() < 64);
+    }
+
+    #[test]
+    fn text_that_lies_elsewhere_is_found_and_not_beyond_the_event() {
+        let format =
+            Format::parse("ID: 9\n\tfield:__data_loc char[] desc;\toffset:4;\tsize:4;\tsigned:0;\n").unwrap();
+        let event = |at: u32, length: u32| {
+            let mut data = vec![0; 4];
+            data.extend((length << 16 | at).to_ne_bytes());
+            data.extend(b"eth0\0---");
+            format.dynamic_text(&data, "desc")
+        };
+        assert_eq!(event(8, 5).as_deref(), Some("eth0"));
+        assert_eq!(event(8, 4).as_deref(), Some("eth0"));
+        assert_eq!([event(8, 40), event(65_000, 5)], [None, None]);
     }
 
     #[test]

@@ -154,7 +154,7 @@ pub struct LabRunArgs {
     /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub nmi: Option<Duration>,
-    /// What collects the causes of spikes in the guest: off, bpf, tracefs, counters
+    /// What collects the causes of spikes in the guest: off, bpf, tracefs, osnoise, counters
     #[arg(long, value_name = "HOW", default_value_t = Choice::Off)]
     pub causes: Choice,
     /// How it is run.

@@ -46,7 +46,7 @@ pub struct MonitorArgs {
     /// End each row after this many cycles
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
     pub loops: Option<u64>,
-    /// What collects the causes of spikes: auto, bpf, tracefs, counters, off [default: auto, the best that is allowed here]
+    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the best that is allowed here]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
     /// Largest wakeup latency allowed: a time, or a share of the period [default: 10%]

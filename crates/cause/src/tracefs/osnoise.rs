@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's osnoise tracer, without the threads that it measures with: what is left is one event for each interrupt
+//! and NMI that has ended, with the time that it took without what interrupted it. An NMI is told in full, from its entry
+//! on, where trace events know only of its handlers. (kernel/trace/trace_osnoise.c; Documentation/trace/osnoise-tracer.rst)
+//!
+//! All of the kernel has one such tracer, and one set of options, so it is used only where nobody else does; it goes back
+//! to what it was with its instance. Times of its own (`start`) are of another clock than ours, so only durations are
+//! used.
+
+use std::fs;
+use std::path::Path;
+
+use super::instance::{Instance, OSNOISE_OPTIONS, WITHOUT_WORKLOAD};
+use crate::error::{Error, Result};
+use crate::event::{Event, What};
+
+/// Its events, and what is not seen without them.
+pub const EVENTS: &[(&str, &str)] = &[("osnoise/irq_noise", "interrupts"), ("osnoise/nmi_noise", "NMIs")];
+
+/// Their names.
+pub const IRQ: &str = "irq_noise";
+pub const NMI: &str = "nmi_noise";
+
+const WHAT: &str = "watch with osnoise";
+
+/// Makes an instance with that tracer.
+pub fn instance(tracing: &Path) -> Result<Instance> {
+    let refuse = |why: String, cure| Err(Error::new(WHAT, why, cure));
+    let Ok(options) = fs::read_to_string(tracing.join(OSNOISE_OPTIONS)) else {
+        let why = "this kernel has no osnoise tracer with options (CONFIG_OSNOISE_TRACER, 6.2)";
+        return refuse(why.into(), "use --causes bpf or tracefs");
+    };
+    if let Some(user) = user(tracing) {
+        let cure = "end that session, or use --causes bpf or tracefs";
+        return refuse(format!("{user} has that tracer, of which there is one"), cure);
+    }
+    // Where somebody switched the workload off before, it stays so.
+    let is_on = options.split_whitespace().any(|option| option == "OSNOISE_WORKLOAD");
+    Instance::make(tracing, if is_on { WITHOUT_WORKLOAD } else { "here" }, |instance| {
+        let path = tracing.join(OSNOISE_OPTIONS);
+        if is_on && let Err(error) = fs::write(&path, "NO_OSNOISE_WORKLOAD") {
+            let why = format!("{}: {error}", path.display());
+            return Err(Error::new(WHAT, why, "use --causes bpf or tracefs"));
+        }
+        instance.write("current_tracer", "osnoise")
+    })
+}
+
+/// Which session has the osnoise or the timerlat tracer.
+fn user(tracing: &Path) -> Option<String> {
+    let instances = fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten();
+    let folders = std::iter::once(tracing.to_path_buf()).chain(instances.map(|entry| entry.path()));
+    let has = |folder: &Path| {
+        let tracer = fs::read_to_string(folder.join("current_tracer")).unwrap_or_default();
+        matches!(tracer.trim(), "osnoise" | "timerlat")
+    };
+    folders.into_iter().find(|folder| has(folder)).map(|folder| folder.display().to_string())
+}
+
+/// When what ended at `ended_ns`, and took so long without NMIs, began. `events` are those that came before it.
+pub fn began_ns(events: &[Event], ended_ns: u64, took_ns: u64) -> u64 {
+    let mut began = ended_ns.saturating_sub(took_ns);
+    for event in events.iter().rev().take_while(|event| event.at_ns <= ended_ns) {
+        if event.at_ns < began {
+            break;
+        }
+        if let What::Nmi { took_ns, .. } = event.what {
+            began = began.saturating_sub(took_ns);
+        }
+    }
+    began
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nmi(at_ns: u64, took_ns: u64) -> Event {
+        Event { at_ns, cpu: 1, what: What::Nmi { handler: 0, took_ns } }
+    }
+
+    #[test]
+    fn an_interrupt_began_its_time_and_that_of_its_nmis_ago() {
+        assert_eq!(began_ns(&[], 1_000, 300), 700);
+        assert_eq!(began_ns(&[nmi(500, 50), nmi(900, 50)], 1_000, 300), 650);
+        // One comes into sight because of another.
+        assert_eq!(began_ns(&[nmi(680, 50), nmi(900, 50)], 1_000, 300), 600);
+        assert_eq!(began_ns(&[], 100, 300), 0);
+    }
+
+    /// A folder as tracefs has it, for what is decided before the kernel is asked for an instance.
+    fn tracing(options: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["instances/rtla", "osnoise"] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        fs::write(folder.path().join(OSNOISE_OPTIONS), options).unwrap();
+        fs::write(folder.path().join("current_tracer"), "nop\n").unwrap();
+        folder
+    }
+
+    #[test]
+    fn somebody_elses_session_is_left_alone() {
+        for tracer in ["osnoise\n", "timerlat\n"] {
+            let tracing = tracing("NO_DEFAULTS OSNOISE_WORKLOAD\n");
+            fs::write(tracing.path().join("instances/rtla/current_tracer"), tracer).unwrap();
+            let said = instance(tracing.path()).unwrap_err().to_string();
+            assert!(said.contains("instances/rtla has that tracer, of which there is one"), "{said}");
+            let options = fs::read_to_string(tracing.path().join(OSNOISE_OPTIONS)).unwrap();
+            assert_eq!(options, "NO_DEFAULTS OSNOISE_WORKLOAD\n");
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_it_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = instance(folder.path()).unwrap_err().to_string();
+        assert!(said.starts_with("cannot watch with osnoise: this kernel has no osnoise tracer"), "{said}");
+    }
+}
