@@ -33,13 +33,12 @@ const DEFERRABLE: &[&str] = &[
     "munmap-other",
     "fork-other",
     "membarrier-other",
-    "module-load",
     "perf-open",
     "msr",
     "net-loopback",
     "disk",
 ];
-const DELIVERED: &[&str] = &["vmalloc", "bpf", "clock-settime"];
+const DELIVERED: &[&str] = &["module-load", "vmalloc", "bpf", "clock-settime"];
 
 /// What waits for every thread that is ready to run, also one that was woken on the isolated CPU (RCU tasks): it goes on
 /// when that one's bound is over, so it needs one that is shorter than a window.
