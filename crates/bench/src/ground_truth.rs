@@ -142,6 +142,7 @@ fn measure(
         affinity: vec![cpu],
         limit_ns: None,
         threshold_ns: THRESHOLD_NS,
+        answers: None,
     };
     let row = Row {
         probe: kind,

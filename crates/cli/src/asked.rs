@@ -5,13 +5,12 @@
 use std::path::Path;
 
 use evidence::limit;
-use evidence::manifest::LOOP;
-use evidence::manifest::{Asked, RowKey};
+use evidence::manifest::{Asked, LOOP, MESSAGE, RowKey};
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{Error, Result};
 use machine::{CpuSet, Snapshot};
-use measure::control;
 use measure::row::Lane;
+use measure::{control, message};
 use rt::Policy;
 use serde::Deserialize;
 
@@ -43,6 +42,15 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
         asked.periods_ns = vec![1_000_000];
     }
     without_repetition(&mut asked.periods_ns);
+    let means = message::MEANS.map(|(name, _)| name.to_string());
+    asked.probes = asked
+        .probes
+        .into_iter()
+        .flat_map(|probe| match probe.as_str() {
+            message::MESSAGE => means.to_vec(),
+            _ => vec![probe],
+        })
+        .collect();
     without_repetition(&mut asked.probes);
     over(&mut asked.limit, &options.limit);
     asked.limit.get_or_insert_with(|| limit::DEFAULT.to_string());
@@ -112,12 +120,14 @@ pub fn lanes(
 ) -> std::result::Result<Vec<Lane>, Box<dyn std::error::Error>> {
     let mut periods = match probe {
         "wakeup" | "toggle" | LOOP => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
+        // One question at a time.
+        probe if probe.starts_with(MESSAGE) => vec![asked.periods_ns.iter().copied().min()],
         _ => vec![None],
     };
     periods.sort_unstable();
     periods.dedup();
     let mut lanes = Vec::new();
-    for cpu in asked.cpus.iter() {
+    for (cpu, answers) in pairs(asked, probe) {
         for (rank, period_ns) in periods.iter().enumerate() {
             let priority = asked.priority.unwrap_or(0).saturating_sub(rank as u32).max(1);
             let limit_ns = limit::limit_ns(asked.limit.as_deref().unwrap_or(limit::DEFAULT), *period_ns)?;
@@ -137,10 +147,24 @@ pub fn lanes(
                 affinity,
                 limit_ns: Some(limit_ns),
                 threshold_ns: asked.threshold_ns.unwrap_or(limit_ns),
+                // On a CPU for housekeeping it must not keep others from theirs.
+                answers: answers
+                    .map(|cpu| (cpu, if asked.cpus.contains(cpu) { policy } else { Policy::Other })),
             });
         }
     }
     Ok(lanes)
+}
+
+/// The CPUs whose threads measure; with the message probe each is answered by the next measured one, the last of an odd
+/// number by one for housekeeping.
+fn pairs(asked: &Asked, probe: &str) -> Vec<(u32, Option<u32>)> {
+    let cpus = asked.cpus.iter().collect::<Vec<_>>();
+    if !probe.starts_with(MESSAGE) {
+        return cpus.into_iter().map(|cpu| (cpu, None)).collect();
+    }
+    let helper = asked.house_keeping.iter().last();
+    cpus.chunks(2).map(|pair| (pair[0], pair.get(1).copied().or(helper))).collect()
 }
 
 #[cfg(test)]
@@ -153,6 +177,19 @@ mod tests {
         let mut machine = Snapshot { cpus: (0..cpus).map(cpu).collect(), ..Snapshot::default() };
         machine.isolation.isolated = isolated.parse().unwrap();
         machine
+    }
+
+    #[test]
+    fn messages_go_between_pairs_of_measured_cpus() {
+        let asked = Asked { probes: vec!["message".into()], ..Asked::default() };
+        let options = |cpus: &str| RunOptions { cpus: Some(cpus.parse().unwrap()), ..RunOptions::default() };
+        let machine = machine(8, "");
+        let asked = complete(asked, &options("3-5"), &machine);
+        assert_eq!(asked.probes.len(), message::MEANS.len());
+        let lanes = lanes(&asked, "message-futex", "idle", &machine).unwrap();
+        let answers = lanes.iter().map(|lane| (lane.key.cpu, lane.answers)).collect::<Vec<_>>();
+        // An ordinary thread on a CPU that does the housekeeping.
+        assert_eq!(answers, [(3, Some((4, Policy::Fifo(80)))), (5, Some((7, Policy::Other)))]);
     }
 
     #[test]

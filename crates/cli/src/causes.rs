@@ -5,8 +5,7 @@ use std::path::Path;
 
 use cause::{Depth, Started, Watch};
 use evidence::cause::{Causes, Choice};
-use evidence::manifest::LOOP;
-use evidence::manifest::{Asked, Spike};
+use evidence::manifest::{Asked, LOOP, MESSAGE, Spike};
 use machine::{CpuSet, Snapshot};
 use measure::explain::Explain;
 use measure::suspects::Suspects;
@@ -38,7 +37,9 @@ impl Explainer {
             return Ok(Explainer::default());
         }
         let foreign = asked.probes.iter().any(|probe| probe == LOOP);
-        let depth = Depth::of(foreign || asked.probes.iter().any(|probe| probe == "wakeup"));
+        // A message may be waited for in the kernel.
+        let sleeps = |probe: &String| probe == "wakeup" || probe.starts_with(MESSAGE);
+        let depth = Depth::of(foreign || asked.probes.iter().any(sleeps));
         let cpus = asked.cpus.clone();
         let (source, because) =
             match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), depth }, machine)? {

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use evidence::manifest::LOOP;
-use evidence::manifest::{Asked, ENDED_EARLY, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
+use evidence::manifest::{Asked, ENDED_EARLY, LOOP, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, Verdict, limit, taint};
 use load::{Load, Placement, Running};
@@ -16,7 +15,7 @@ use machine::Snapshot;
 use measure::monitor::Attached;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
-use measure::{control, hardware};
+use measure::{control, hardware, message};
 use rt::clock::Calibration;
 use rt::isolation::{Isolator, Mask};
 use rt::power::DmaLatency;
@@ -247,6 +246,9 @@ impl Session<'_> {
             }
             ("wakeup", _) => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
             ("toggle", _) => Probe::Toggle { clock: Calibration::measure(Duration::from_millis(50))? },
+            (probe, _) if let Some(means) = message::Means::of(probe) => {
+                Probe::Message { clock: Calibration::measure(Duration::from_millis(50))?, means }
+            }
             ("spin", _) => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
             _ => {
                 let (live, last) = (&mut self.live, &mut self.last);

@@ -77,7 +77,7 @@ pub const ENDED_EARLY: &str = "the run was ended before its time";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asked {
-    /// Probes: `wakeup`, `spin`, `toggle`, `hardware`; or `loop`, a program's own.
+    /// Probes: `wakeup`, `spin`, `toggle`, `message-MEANS`, `hardware`; or `loop`, a program's own.
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
@@ -135,6 +135,9 @@ pub const EXECUTION: &str = "execution";
 /// See [`LOOP`].
 pub const MARK: &str = "mark-";
 
+/// How the message probe's names begin: `message-shared` and others, a row for each means.
+pub const MESSAGE: &str = "message-";
+
 impl RowKey {
     /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps and
     /// interruptions, whose number says nothing of how often something was due.
@@ -142,6 +145,7 @@ impl RowKey {
         let probe = self.probe.as_str();
         matches!(probe, "wakeup" | "toggle" | LOOP | EXECUTION)
             || probe.starts_with("timerlat-")
+            || probe.starts_with(MESSAGE)
             || probe.starts_with(MARK)
     }
 }
@@ -190,6 +194,9 @@ pub struct Granted {
     pub counter_hz: Option<u64>,
     /// Thread id.
     pub thread: Option<u32>,
+    /// For the message probe, the CPU that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers_on: Option<u32>,
     /// What the kernel's isolator counted of the CPU while it measured, warm-up included, by the counter's name:
     /// `defer_sync`, `breach_call`; absent where the CPU was not isolated. Counters that stayed are left out.
     pub isolation: Option<BTreeMap<String, u64>>,

@@ -20,11 +20,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use evidence::Taint;
-use evidence::manifest::Asked;
 use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
-use evidence::manifest::LOOP;
+use evidence::manifest::{Asked, LOOP, MESSAGE};
 
 mod asked;
 mod cpus;
@@ -130,12 +129,16 @@ impl Request<'_> {
 
     /// Whether what it measures has a period.
     fn is_periodic(&self) -> bool {
-        self.measures("wakeup") || self.measures("toggle") || self.measures(LOOP)
+        self.measures("wakeup") || self.measures("toggle") || self.measures(LOOP) || self.sends_messages()
     }
 
     /// Whether a measuring thread never leaves its CPU by itself.
     fn never_sleeps(&self) -> bool {
-        self.measures("spin") || self.measures("toggle")
+        self.measures("spin") || self.measures("toggle") || self.sends_messages()
+    }
+
+    fn sends_messages(&self) -> bool {
+        self.asked.probes.iter().any(|probe| probe.starts_with(MESSAGE))
     }
 
     /// The hardware probe is a tracer of the kernel, a loop is another program's; only the others are threads of ours.

@@ -24,6 +24,7 @@ use rt::{Policy, thread};
 use crate::drain::{Drain, Start};
 use crate::error::Result;
 use crate::explain::Explain;
+use crate::message::{self, Partner};
 use crate::recorder::Recorder;
 use crate::samples::Samples;
 use crate::spin::{self, ShortGaps, Spell};
@@ -46,8 +47,8 @@ pub const ENDLESS_NS: u64 = u64::MAX / 4;
 /// Half-life of a glow where no end is known.
 const ENDLESS_HALF_LIFE_S: f64 = 60.0;
 
-/// The probes by name: those of [`Probe`] and [`crate::hardware`].
-pub const PROBES: [&str; 4] = ["wakeup", "spin", "toggle", "hardware"];
+/// The probes by name: those of [`Probe`] and [`crate::hardware`]. `message` stands for all of [`message::MEANS`].
+pub const PROBES: [&str; 5] = ["wakeup", "spin", "toggle", message::MESSAGE, "hardware"];
 
 /// What the threads of a row do.
 #[derive(Debug, Clone)]
@@ -67,6 +68,13 @@ pub enum Probe {
         /// The counter's rate.
         clock: Calibration,
     },
+    /// Signal another CPU each period, and wait for its answer.
+    Message {
+        /// The counter's rate.
+        clock: Calibration,
+        /// How they travel.
+        means: message::Means,
+    },
 }
 
 /// One measuring thread.
@@ -83,6 +91,8 @@ pub struct Lane {
     pub limit_ns: Option<u64>,
     /// Above this a sample is listed as a spike.
     pub threshold_ns: u64,
+    /// For the message probe the CPU that answers, and how its thread is scheduled.
+    pub answers: Option<(u32, Policy)>,
 }
 
 /// One row, as configured.
@@ -159,6 +169,8 @@ struct Ended {
     page_faults: u64,
     drift: Option<spin::Drift>,
     isolation: Option<Counters>,
+    /// Why it ended before its time.
+    failed: Option<rt::Error>,
 }
 
 /// What the threads of a row share.
@@ -224,7 +236,7 @@ impl Row {
     fn clock(&self) -> Option<Calibration> {
         match &self.probe {
             Probe::Wakeup { .. } => None,
-            Probe::Spin { clock } | Probe::Toggle { clock } => Some(*clock),
+            Probe::Spin { clock } | Probe::Toggle { clock } | Probe::Message { clock, .. } => Some(*clock),
         }
     }
 
@@ -240,7 +252,7 @@ impl Row {
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
             let (pen, drain) = match &self.probe {
-                Probe::Wakeup { .. } | Probe::Toggle { .. } => {
+                Probe::Wakeup { .. } | Probe::Toggle { .. } | Probe::Message { .. } => {
                     let (samples, drain) = Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s)?;
                     (Pen::Wakeups(samples), drain)
                 }
@@ -336,7 +348,8 @@ impl Row {
                 .isolation
                 .map(|counts| counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect());
             manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift, lane.drain.lost()));
-            outcome = outcome.and(lane.drain.finish());
+            outcome =
+                outcome.and(lane.drain.finish()).and(ended.failed.map_or(Ok(()), |why| Err(why.into())));
         }
         outcome
     }
@@ -354,6 +367,13 @@ impl Armed {
     }
 }
 
+/// What a measuring thread has once it is set up.
+struct Ready {
+    timer: Timer,
+    partner: Option<Partner>,
+    session: Option<Session>,
+}
+
 /// What a measuring thread takes along.
 struct Body {
     row: Row,
@@ -364,12 +384,12 @@ struct Body {
 impl Body {
     fn run(self, pen: Pen, send: &mpsc::Sender<rt::Result<Granted>>) -> Ended {
         let (granted, ready) = match self.set_up() {
-            Ok((granted, timer, session)) => (Ok(granted), Some((timer, session))),
+            Ok((granted, ready)) => (Ok(granted), Some(ready)),
             Err(error) => (Err(error), None),
         };
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
-        let (Some((timer, session)), Some(start_ns)) = (ready, self.shared.wait()) else {
+        let (Some(Ready { timer, partner, session }), Some(start_ns)) = (ready, self.shared.wait()) else {
             return Ended::default();
         };
         if let Some(session) = &session {
@@ -388,14 +408,18 @@ impl Body {
             Pen::Wakeups(mut samples) => {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-                match &self.row.probe {
-                    Probe::Toggle { clock } => {
+                let mut failed = None;
+                match (&self.row.probe, &partner) {
+                    (Probe::Toggle { clock }, _) => {
                         toggle::run(&cycles, clock, &Channel::default(), &mut samples, stop)
+                    }
+                    (Probe::Message { clock, .. }, Some(partner)) => {
+                        failed = message::run(&cycles, clock, partner, &mut samples, stop).err()
                     }
                     _ => wakeup::run(&cycles, &timer, &mut samples, stop),
                 }
                 let isolation = isolation();
-                Ended { page_faults: thread::page_faults() - before, drift: None, isolation }
+                Ended { page_faults: thread::page_faults() - before, isolation, failed, ..Ended::default() }
             }
             Pen::Gaps(mut recorder, short) => {
                 let threshold_ns = self.lane.threshold_ns;
@@ -405,12 +429,12 @@ impl Body {
                 let isolation = isolation();
                 let page_faults = thread::page_faults() - before;
                 recorder.finish();
-                Ended { page_faults, drift, isolation }
+                Ended { page_faults, drift, isolation, failed: None }
             }
         }
     }
 
-    fn set_up(&self) -> rt::Result<(Granted, Timer, Option<Session>)> {
+    fn set_up(&self) -> rt::Result<(Granted, Ready)> {
         let setup = Setup {
             cpus: self.lane.affinity.clone(),
             policy: self.lane.policy,
@@ -418,7 +442,12 @@ impl Body {
         };
         let timer = match &self.row.probe {
             Probe::Wakeup { timer } => Timer::named(timer)?,
-            Probe::Spin { .. } | Probe::Toggle { .. } => Timer::Nanosleep,
+            Probe::Spin { .. } | Probe::Toggle { .. } | Probe::Message { .. } => Timer::Nanosleep,
+        };
+        // Before this thread has a policy that what it starts would have too.
+        let partner = match (&self.row.probe, self.lane.answers) {
+            (Probe::Message { means, .. }, Some((cpu, policy))) => Some(Partner::start(*means, cpu, policy)?),
+            _ => None,
         };
         let granted = setup.apply()?;
         // Last: the kernel looks at affinity, policy and memory.
@@ -431,9 +460,10 @@ impl Body {
             memory_locked: Some(granted.memory.is_ok()),
             counter_hz,
             thread: Some(thread::id()),
+            answers_on: self.lane.answers.map(|(cpu, _)| cpu),
             ..Granted::default()
         };
-        Ok((granted, timer, session))
+        Ok((granted, Ready { timer, partner, session }))
     }
 }
 

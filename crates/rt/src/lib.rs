@@ -10,6 +10,7 @@
 //! - [`monitor`]: a program's own loop, cycle by cycle, for another process to read.
 //! - [`power`]: a request to leave idle states quickly, held while it lives.
 //! - [`scope`]: markers that the lab's oscilloscope sees, at no cost.
+//! - [`signal`]: a signal between threads that wait for it.
 //! - [`thread`]: what the kernel says of the calling thread.
 //!
 //! This crate stands on the ground: it talks to the kernel and holds the unsafe code that takes.
@@ -24,6 +25,7 @@ pub mod policy;
 pub mod power;
 pub mod scope;
 pub mod setup;
+pub mod signal;
 pub mod thread;
 
 pub use error::{Error, Result};

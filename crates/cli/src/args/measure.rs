@@ -12,6 +12,7 @@ Examples:
   isolator measure wakeup --period 25us,1ms  a base and a servo thread a CPU
   isolator measure spin --threshold 2us      as oslat -T 2
   isolator measure toggle --period 100us     an edge each period, by the processor's counter
+  isolator measure message --cpus 2-3        cpu 2 signals, cpu 3 answers, by five means
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
@@ -19,7 +20,7 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// The probe: wakeup, spin, toggle or hardware
+    /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex) or hardware
     pub probe: String,
     /// What to measure and how.
     #[command(flatten)]

@@ -6,6 +6,7 @@ use machine::{CpuSet, Snapshot};
 
 use super::Effect::{Note, Refuse, Taint};
 use super::{Finding, Request, name, on_measured, us};
+use crate::message::Means;
 use crate::row::PROBES;
 use crate::wakeup::TIMERS;
 use evidence::manifest::LOOP;
@@ -36,8 +37,8 @@ fn unknown(request: &Request) -> Vec<Finding> {
             Finding::new(Refuse, "unknown-name", format!("there is no {what} '{name}'"), cure)
         })
     };
-    let probes =
-        asked.probes.iter().filter(|name| *name != LOOP).filter_map(|name| named("probe", &PROBES, name));
+    let probes = asked.probes.iter().filter(|name| *name != LOOP && Means::of(name).is_none());
+    let probes = probes.filter_map(|name| named("probe", &PROBES, name));
     let policy = asked.policy.iter().filter_map(|name| named("policy", &rt::policy::NAMES, name));
     let timer = asked.timer.iter().filter_map(|name| named("timer", &TIMERS, name));
     let accepted = asked.accept.iter().filter(|code| !taint::CODES.contains(&code.as_str())).map(|code| {
@@ -72,10 +73,7 @@ fn lengths(request: &Request) -> Vec<Finding> {
     if asked.loops == Some(0) {
         findings.push(refuse("loops", "0 loops measure nothing".into(), "give --loops such as 100000"));
     }
-    let others = asked
-        .probes
-        .iter()
-        .find(|probe| !["wakeup", "toggle"].contains(&probe.as_str()) && PROBES.contains(&probe.as_str()));
+    let others = asked.probes.iter().find(|probe| ["spin", "hardware"].contains(&probe.as_str()));
     if let (Some(_), None, Some(probe)) = (asked.loops, asked.duration_ns, others) {
         let reason = format!("the {probe} probe has no cycles, so --loops does not end it");
         findings.push(refuse("loops", reason, "give --duration as well"));

@@ -128,6 +128,7 @@ impl Plan {
                 steal_ns: Some(if self.tainted { 3_000_000 } else { 0 }),
                 counter_hz: period_ns.is_none().then_some(2_400_000_000),
                 thread: Some(4711 + cpu),
+                answers_on: None,
                 isolation: None,
             },
             limit_ns: self.limit_ns,

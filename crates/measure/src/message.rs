@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The message probe: one CPU signals, another answers, and the first one measures how long that took.
+//!
+//! ```text
+//! cpu A   due ─ signal ───────────────────────► answer seen     a sample: from the signal to there
+//! cpu B            └──► seen ─ answer ──────────┘
+//! ```
+//! By several means, a row each ([`MEANS`]): a word of shared memory that both poll; a futex; an eventfd each way; a
+//! signal that a thread waits for; and an interrupt that the kernel of B answers by itself (`ipi`: membarrier(2)), B's
+//! program having no part in it. A reads the clock until a question is due, so what wakes it afterwards is the means alone.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use rt::clock::{Calibration, counter, monotonic_ns};
+use rt::setup::Setup;
+use rt::{Policy, signal, thread};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::futex;
+
+use crate::samples::{Sample, Samples};
+use crate::wakeup::{Cycles, missed};
+
+/// The probe that stands for all means.
+pub const MESSAGE: &str = "message";
+
+/// The probe of each means.
+pub const MEANS: [(&str, Means); 5] = [
+    ("message-shared", Means::Shared),
+    ("message-futex", Means::Futex),
+    ("message-eventfd", Means::Eventfd),
+    ("message-signal", Means::Signal),
+    ("message-ipi", Means::Ipi),
+];
+
+/// How a signal and its answer travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// A word of memory each way, polled.
+    Shared,
+    /// The same, waited for by futex(2).
+    Futex,
+    /// An eventfd(2) each way.
+    Eventfd,
+    /// A signal each way, waited for.
+    Signal,
+    /// membarrier(2): the kernel interrupts the other CPU and waits for it.
+    Ipi,
+}
+
+impl Means {
+    /// The one of that probe.
+    pub fn of(probe: &str) -> Option<Means> {
+        MEANS.iter().find(|(name, _)| *name == probe).map(|(_, means)| *means)
+    }
+}
+
+/// A line of memory of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Word(AtomicU32);
+
+/// What the two threads share.
+#[derive(Debug)]
+struct Link {
+    means: Means,
+    there: Word,
+    back: Word,
+    over: AtomicBool,
+    events: [OwnedFd; 2],
+    /// Who asks.
+    asks: u32,
+}
+
+/// The thread that answers.
+#[derive(Debug)]
+pub struct Partner {
+    link: Arc<Link>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    number: u32,
+}
+
+impl Partner {
+    /// Starts it on `cpu` with that policy; the calling thread is to ask.
+    pub fn start(means: Means, cpu: u32, policy: Policy) -> rt::Result<Partner> {
+        let refuse = |error: &io::Error| {
+            rt::Error::os("start the thread that answers", error, "raise the limits on processes and files")
+        };
+        let event = || eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refuse(&error.into()));
+        let link = Arc::new(Link {
+            means,
+            there: Word::default(),
+            back: Word::default(),
+            over: AtomicBool::new(false),
+            events: [event()?, event()?],
+            asks: thread::id(),
+        });
+        if means == Means::Signal {
+            signal::block().map_err(|error| refuse(&error))?;
+        }
+        if means == Means::Ipi {
+            thread::join_own_barriers()?;
+        }
+        let (say, said) = mpsc::channel();
+        let answers = Arc::clone(&link);
+        let thread = std::thread::Builder::new().name(format!("answer-{cpu}")).spawn(move || {
+            let set_up = Setup { cpus: vec![cpu], policy, lock_memory: false }.apply();
+            let ready = set_up.and_then(|_| {
+                signal::block().map_err(|error| rt::Error::os("block a signal", &error, "report this"))
+            });
+            let is_ready = ready.is_ok();
+            // Who started it waits for this.
+            let _ = say.send(ready.map(|()| thread::id()));
+            if is_ready { answers.answer() } else { Ok(()) }
+        });
+        let thread = thread.map_err(|error| refuse(&error))?;
+        let number = said.recv().unwrap_or_else(|_| {
+            Err(rt::Error::new(
+                "start the thread that answers",
+                "it ended at once",
+                "report this as a defect",
+            ))
+        })?;
+        Ok(Partner { link, thread: Some(thread), number })
+    }
+
+    /// Signals, and comes back with the answer; false where `stop` was set first.
+    #[inline(always)]
+    fn ask(&self, round: u32, stop: &AtomicBool) -> io::Result<bool> {
+        let Link { means, there, back, events, .. } = &*self.link;
+        match means {
+            Means::Shared => {
+                there.0.store(round, Ordering::Release);
+                while back.0.load(Ordering::Acquire) != round {
+                    if stop.load(Ordering::Relaxed) {
+                        return Ok(false);
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+            Means::Futex => {
+                post(there, round)?;
+                wait(back, round)?;
+            }
+            Means::Eventfd => {
+                notify(&events[0])?;
+                notified(&events[1])?;
+            }
+            Means::Signal => {
+                signal::send(self.number)?;
+                signal::wait()?;
+            }
+            Means::Ipi => thread::own_barrier().map_err(|error| io::Error::other(error.to_string()))?,
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Partner {
+    fn drop(&mut self) {
+        self.link.over.store(true, Ordering::SeqCst);
+        // It waits for one more.
+        let _ = match self.link.means {
+            Means::Futex => post(&self.link.there, self.link.there.0.load(Ordering::SeqCst).wrapping_add(1)),
+            Means::Eventfd => notify(&self.link.events[0]),
+            Means::Signal => signal::send(self.number),
+            Means::Shared | Means::Ipi => Ok(()),
+        };
+        if let Some(thread) = self.thread.take() {
+            // How it ended says nothing more: every round was answered.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Link {
+    /// Answers until it is over.
+    fn answer(&self) -> io::Result<()> {
+        let mut round = 0;
+        loop {
+            match self.means {
+                Means::Shared => {
+                    let now = self.there.0.load(Ordering::Acquire);
+                    if now != round {
+                        round = now;
+                        self.back.0.store(round, Ordering::Release);
+                    }
+                    std::hint::spin_loop();
+                }
+                Means::Futex => {
+                    round += 1;
+                    wait(&self.there, round)?;
+                    post(&self.back, round)?;
+                }
+                Means::Eventfd => {
+                    notified(&self.events[0])?;
+                    notify(&self.events[1])?;
+                }
+                Means::Signal => {
+                    signal::wait()?;
+                    if !self.over.load(Ordering::SeqCst) {
+                        signal::send(self.asks)?;
+                    }
+                }
+                // The kernel answers for whoever runs in user mode here.
+                Means::Ipi => std::hint::spin_loop(),
+            }
+            if self.over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn post(word: &Word, round: u32) -> io::Result<()> {
+    word.0.store(round, Ordering::Release);
+    futex::wake(&word.0, futex::Flags::PRIVATE, 1)?;
+    Ok(())
+}
+
+/// Waits until the word has that number.
+fn wait(word: &Word, round: u32) -> io::Result<()> {
+    loop {
+        let now = word.0.load(Ordering::Acquire);
+        if now == round {
+            return Ok(());
+        }
+        match futex::wait(&word.0, futex::Flags::PRIVATE, now, None) {
+            Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn notify(event: &OwnedFd) -> io::Result<()> {
+    rustix::io::retry_on_intr(|| rustix::io::write(event, &1u64.to_ne_bytes()))?;
+    Ok(())
+}
+
+fn notified(event: &OwnedFd) -> io::Result<()> {
+    rustix::io::retry_on_intr(|| rustix::io::read(event, &mut [0; 8]))?;
+    Ok(())
+}
+
+/// Asks once a period, until `cycles` are over or `stop` is set.
+pub fn run(
+    cycles: &Cycles,
+    clock: &Calibration,
+    partner: &Partner,
+    samples: &mut Samples,
+    stop: &AtomicBool,
+) -> rt::Result<()> {
+    let period_ns = cycles.period_ns;
+    let ahead = cycles.start_ns.saturating_sub(monotonic_ns()) / period_ns;
+    let (mut due_ns, mut left, mut round, mut begun) =
+        (cycles.start_ns - ahead * period_ns, cycles.loops, 0u32, false);
+    while due_ns < cycles.end_ns && left > 0 {
+        while monotonic_ns() < due_ns && !stop.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if due_ns >= cycles.start_ns && !begun {
+            begun = true;
+            rt::scope::begin();
+        }
+        round = round.wrapping_add(1);
+        let asked_ns = monotonic_ns();
+        let asked = counter();
+        let is_answered = partner.ask(round, stop).map_err(|error| {
+            rt::Error::os("send a message to the other CPU", &error, "report this as a defect")
+        })?;
+        if !is_answered {
+            break;
+        }
+        let took_ns = clock.ns(counter().wrapping_sub(asked));
+        let woke_ns = asked_ns + took_ns;
+        let gone_by = missed(due_ns, woke_ns, period_ns, cycles.end_ns);
+        if begun {
+            samples.send(Sample { due_ns: asked_ns, woke_ns });
+            left = left.saturating_sub(1 + gone_by);
+        }
+        due_ns += (1 + gone_by) * period_ns;
+        if !begun {
+            // The row's first round is not one that the warm-up missed.
+            due_ns = due_ns.min(cycles.start_ns);
+        }
+    }
+    if begun {
+        rt::scope::end();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::samples::way;
+
+    const PERIOD: u64 = 200_000;
+
+    fn measured(means: Means, stop_at_once: bool) -> Vec<Sample> {
+        let clock = Calibration::measure(Duration::from_millis(5)).unwrap();
+        let (mut samples, mut arrivals) = way(PERIOD);
+        let (asks, answers) = match thread::affinity()[..] {
+            [one] => (one, one),
+            [.., before, last] => (last, before),
+            [] => panic!("no CPU"),
+        };
+        // A thread of its own: it goes to a CPU, and may have a signal blocked.
+        std::thread::spawn(move || {
+            let partner = Partner::start(means, answers, Policy::Other).unwrap();
+            thread::set_affinity(&[asks]).unwrap();
+            let start_ns = monotonic_ns() + 10 * PERIOD;
+            let cycles =
+                Cycles { period_ns: PERIOD, start_ns, end_ns: start_ns + 200 * PERIOD, loops: u64::MAX };
+            run(&cycles, &clock, &partner, &mut samples, &AtomicBool::new(stop_at_once)).unwrap();
+        })
+        .join()
+        .unwrap();
+        std::iter::from_fn(|| arrivals.take()).collect()
+    }
+
+    #[test]
+    fn by_every_means_each_question_is_answered_before_the_next() {
+        for (probe, means) in MEANS {
+            let samples = measured(means, false);
+            assert!(!samples.is_empty(), "{probe}");
+            for pair in samples.windows(2) {
+                assert!(
+                    pair[0].due_ns <= pair[0].woke_ns && pair[0].woke_ns <= pair[1].due_ns,
+                    "{probe} {pair:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_is_stopped_before_it_begins_leaves_nobody_behind() {
+        for (probe, means) in MEANS {
+            assert_eq!(measured(means, true), [], "{probe}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_cannot_answer() {
+        for (probe, means) in MEANS {
+            let said = Partner::start(means, 1023, Policy::Other).unwrap_err().to_string();
+            assert!(said.starts_with("cannot run on cpus [1023]"), "{probe}: {said}");
+        }
+    }
+
+    #[test]
+    fn every_means_has_its_name() {
+        assert_eq!(Means::of("message-futex"), Some(Means::Futex));
+        assert_eq!((Means::of(MESSAGE), Means::of("message-pigeon")), (None, None));
+    }
+}
