@@ -138,7 +138,6 @@ const PARTS: &[(&str, &str, &str)] = &[
     ("debian-rt-tracefs", "debian-rt", "tracefs"),
     ("debian-tracefs", "debian", "tracefs"),
     ("debian-rt-osnoise", "debian-rt", "osnoise"),
-    ("debian-osnoise", "debian", "osnoise"),
 ];
 
 /// The part that asks what each of these collectors costs.
