@@ -37,9 +37,14 @@ const WRONG: &[&str] = &[
     "stack-protector",
 ];
 
+/// Whether a line says that something is wrong.
+pub fn is_complaint(line: &str) -> bool {
+    WRONG.iter().any(|wrong| line.contains(wrong))
+}
+
 /// Judges what a guest wrote to its console.
 pub fn judge(console: &str) -> GuestLog {
-    let warnings = console.lines().filter(|line| WRONG.iter().any(|wrong| line.contains(wrong)));
+    let warnings = console.lines().filter(|line| is_complaint(line));
     let warnings = warnings.map(|line| line.trim().to_string()).collect::<Vec<_>>();
     let verdict = if warnings.is_empty() { LogVerdict::Clean } else { LogVerdict::Bad };
     GuestLog { lines: console.lines().count() as u64, warnings, verdict }

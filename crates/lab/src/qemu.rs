@@ -18,7 +18,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process
 use crate::exchange::{Exchange, Shared};
 use crate::job::{BEGIN, END};
 use crate::kernel::{Architecture, Kernel};
-use crate::{Error, Result, disk, frame, scope};
+use crate::{Error, Result, disk, frame, log, scope};
 
 /// The hidden verb under which this program becomes the emulator, to die with its parent.
 pub const VERB: &str = "lab-emulator";
@@ -211,7 +211,10 @@ fn broken(kernel: &Kernel, words: &Words<'_>, ending: Ending) -> Error {
     let panic = words.console.lines().find_map(|line| line.split_once("Kernel panic - not syncing: "));
     match (panic, last(words.console), last(words.said), ending) {
         (.., Ending::Told) => refuse("it was told to end".into(), "run it again"),
-        (Some((_, why)), ..) => refuse(format!("its kernel panicked: {}", why.trim()), shell),
+        (Some((_, why)), ..) => {
+            let oops = oops(words.console);
+            refuse(format!("its kernel panicked: {}{oops}", why.trim()), shell)
+        }
         (_, Some(last), _, Ending::TimeLimit(limit)) => {
             refuse(format!("it had not ended after {limit:?}; its last words: {last}"), shell)
         }
@@ -230,6 +233,23 @@ fn broken(kernel: &Kernel, words: &Words<'_>, ending: Ending) -> Error {
         (_, _, Some(said), Ending::ByItself) => refuse(said, shell),
         (_, None, None, Ending::ByItself) => refuse("it ended without a word".into(), shell),
     }
+}
+
+/// What a kernel said before it panicked, in short: the first complaint, where it was, and the functions that led there.
+fn oops(console: &str) -> String {
+    const CALLERS: usize = 12;
+    let lines = console.lines().map(unstamped).collect::<Vec<_>>();
+    let is_oops = |line: &&str| log::is_complaint(line) && !line.contains("Kernel panic");
+    let Some(first) = lines.iter().position(is_oops) else { return String::new() };
+    let after = &lines[first..];
+    let place = after.iter().find_map(|line| line.strip_prefix("RIP: ").or(line.strip_prefix("pc : ")));
+    let stack = after.iter().skip_while(|line| !line.to_ascii_lowercase().starts_with("call trace"));
+    let stack = stack.skip(1).take_while(|line| !line.starts_with("RIP: "));
+    let callers = stack.filter(|line| line.contains("+0x") && !line.starts_with("? "));
+    let callers = callers.take(CALLERS).copied().collect::<Vec<_>>().join(", ");
+    let place = place.map_or(String::new(), |place| format!(", at {place}"));
+    let callers = if callers.is_empty() { callers } else { format!(", from {callers}") };
+    format!(" ({}{place}{callers})", lines[first])
 }
 
 /// A line of the kernel's log without its time: `[    3.141592] text`.
@@ -365,6 +385,12 @@ mod tests {
         for ending in [itself, limit] {
             assert_eq!(why(panic, "", false, ending), "its kernel panicked: VFS: no root");
         }
+        let oops = "[ 3.0] BUG: kernel NULL pointer dereference, address: 8\n[ 3.1] RIP: 0010:f+0x1/0x2\n[ 3.2] Call Trace:\n\
+                    [ 3.3]  <IRQ>\n[ 3.4]  ? die+0x1/0x2\n[ 3.5]  g+0x3/0x4\n[ 3.6] Kernel panic - not syncing: Fatal";
+        assert_eq!(
+            why(oops, "", false, itself),
+            "its kernel panicked: Fatal (BUG: kernel NULL pointer dereference, address: 8, at 0010:f+0x1/0x2, from g+0x3/0x4)"
+        );
         assert_eq!(why("", "", false, limit), "it said nothing on its console in 30s");
         assert_eq!(why("", "qemu: no", false, itself), "qemu: no");
         assert_eq!(why("", "", false, itself), "it ended without a word");

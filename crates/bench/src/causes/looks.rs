@@ -5,12 +5,12 @@ use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use cause::{Depth, Started, Watch};
 use evidence::cause::Choice;
 use evidence::manifest::{RowKey, Spike};
+use measure::samples::{self, Arrivals, Sample, Samples};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rt::clock::{monotonic_ns, timespec};
@@ -26,9 +26,6 @@ pub const CPU: u32 = 1;
 /// The collector is asked this often.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// A gap as the loop saw it.
-type Gap = (u64, u64);
-
 /// Makes rounds of one source under a loop, and judges what the collector says of its gaps.
 pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Outcome, Box<dyn Error>> {
     let machine = machine::read(Path::new("/"));
@@ -40,12 +37,13 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
     let other = if choice == Choice::Osnoise { Choice::Tracefs } else { choice };
     let another = source.is_watched_twice.then(|| Watch::start(other, &asked, &machine)).transpose()?;
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
-    let (send, gaps) = channel();
+    // What the loop does with a gap hides what comes meanwhile: it writes two numbers.
+    let (mut send, mut gaps) = samples::way(THRESHOLD_NS);
     thread::set_affinity(&[0])?;
     // While nothing runs on that CPU yet.
     watch.calibrate(&asked.cpus)?;
     let (made, spikes) = std::thread::scope(|scope| {
-        let looks = scope.spawn(|| look(source, rounds, &over, &own, &send));
+        let looks = scope.spawn(|| look(source, rounds, &over, &own, &mut send));
         while own.load(Ordering::SeqCst) == 0 && !looks.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -54,7 +52,7 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
             Make::Inside(_) => None,
             Make::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
         };
-        let spikes = armed.and_then(|()| explained(&mut watch, &gaps, &over));
+        let spikes = armed.and_then(|()| explained(&mut watch, &mut gaps, &over));
         // Also where the collector failed: the loop has no other end.
         over.store(true, Ordering::SeqCst);
         let inside = looks.join().map_err(|_| "the loop panicked")?;
@@ -73,15 +71,15 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
 }
 
 /// Explains gaps while they come in.
-fn explained(watch: &mut Watch, gaps: &Receiver<Gap>, over: &AtomicBool) -> cause::Result<Vec<Spike>> {
+fn explained(watch: &mut Watch, gaps: &mut Arrivals, over: &AtomicBool) -> cause::Result<Vec<Spike>> {
     let mut spikes = Vec::new();
     loop {
         let was_over = over.load(Ordering::SeqCst);
         // Those that have ended by now: gaps that come meanwhile want another look at the rings.
-        let ended = gaps.try_iter().collect::<Vec<_>>();
+        let ended = std::iter::from_fn(|| gaps.take()).collect::<Vec<_>>();
         watch.look_again();
-        for (from_ns, to_ns) in ended {
-            let mut spike = spike(from_ns, to_ns);
+        for gap in ended {
+            let mut spike = spike(gap);
             watch.explain(&mut spike)?;
             spikes.push(spike);
         }
@@ -92,13 +90,13 @@ fn explained(watch: &mut Watch, gaps: &Receiver<Gap>, over: &AtomicBool) -> caus
     }
 }
 
-fn spike(from_ns: u64, to_ns: u64) -> Spike {
+fn spike(gap: Sample) -> Spike {
     Spike {
         key: RowKey { probe: "loop".into(), load: "idle".into(), cpu: CPU, period_ns: None },
         at_ns: 0,
-        monotonic_ns: from_ns,
+        monotonic_ns: gap.due_ns,
         wall_time: None,
-        latency_ns: to_ns - from_ns,
+        latency_ns: gap.woke_ns - gap.due_ns,
         missed: 0,
         causes: Vec::new(),
         unexplained_ns: None,
@@ -112,7 +110,7 @@ fn look(
     rounds: usize,
     over: &AtomicBool,
     own: &AtomicU32,
-    send: &Sender<Gap>,
+    send: &mut Samples,
 ) -> Result<Vec<Round>, String> {
     let policy = if source.is_other { Policy::Other } else { Policy::Fifo(80) };
     let set_up = Setup { cpus: vec![CPU], policy, lock_memory: false }.apply();
@@ -138,14 +136,13 @@ fn look(
             inside()?;
             let to_ns = monotonic_ns();
             made.push(Round { from_ns, to_ns, by: 0 });
-            let _ = send.send((from_ns, to_ns));
+            send.send(Sample { due_ns: from_ns, woke_ns: to_ns });
             next_ns = to_ns + pause_ns(&mut random);
             last_ns = monotonic_ns();
         }
         let now_ns = black_box(monotonic_ns());
         if now_ns - last_ns > THRESHOLD_NS {
-            // Its receiver stays until this thread has ended.
-            let _ = send.send((last_ns, now_ns));
+            send.send(Sample { due_ns: last_ns, woke_ns: now_ns });
             last_ns = monotonic_ns();
         } else {
             last_ns = now_ns;
