@@ -244,7 +244,7 @@ pub struct Causes {
     pub edges: Vec<Edges>,
 }
 
-/// The longest time that a cause of a CPU is given for its entry and exit, which no event tells of: twice the median of
+/// The longest time that a cause of a CPU is given for its entry and exit, which no event tells of: twice the upper quartile of
 /// interruptions that were made on purpose before a row. Of several rows the longest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edges {

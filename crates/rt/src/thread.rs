@@ -47,6 +47,44 @@ pub fn no_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
+/// The tick of the calling thread's CPU, also where that is in `nohz_full=`; it may stop again when this is dropped.
+#[derive(Debug)]
+pub struct Ticked(libc::timer_t);
+
+impl Ticked {
+    /// Arms a timer of the thread's CPU time, which the kernel looks after in each tick, for a moment that never comes.
+    pub fn new() -> Result<Ticked> {
+        let refuse =
+            |what| Error::os(what, &std::io::Error::last_os_error(), "raise the limit on pending signals");
+        // SAFETY: all-zero is a valid sigevent, which is plain numbers.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_NONE;
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: event is a live sigevent, timer a live place for the timer's handle.
+        let made =
+            unsafe { libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer) };
+        if made != 0 {
+            return Err(refuse("make a timer of the thread's CPU time"));
+        }
+        let ticked = Ticked(timer);
+        // SAFETY: all-zero is a valid itimerspec, which is plain numbers.
+        let mut when: libc::itimerspec = unsafe { std::mem::zeroed() };
+        when.it_value.tv_sec = 1 << 30;
+        // SAFETY: the timer was just made, when is a live itimerspec, the old value is not asked for.
+        match unsafe { libc::timer_settime(ticked.0, 0, &raw const when, std::ptr::null_mut()) } {
+            0 => Ok(ticked),
+            _ => Err(refuse("arm a timer of the thread's CPU time")),
+        }
+    }
+}
+
+impl Drop for Ticked {
+    fn drop(&mut self) {
+        // SAFETY: the timer was made by this value and is deleted once.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
 /// Takes part in global expedited membarriers (membarrier(2)): from now on one that any process asks for
 /// interrupts the CPUs that run this process' threads.
 pub fn join_global_barriers() -> Result<()> {
@@ -91,4 +129,17 @@ pub fn memory_lock_limit() -> Option<u64> {
 pub fn terminal_size(stream: impl std::os::fd::AsFd) -> Option<(u16, u16)> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_can_be_asked_for_again_and_again() {
+        // More timers than a user may have at a time: each goes with its value.
+        for _ in 0..200_000 {
+            drop(Ticked::new().unwrap());
+        }
+    }
 }
