@@ -3,7 +3,7 @@
 //!
 //! Each end is a lock on a byte of the file, held through a description that its holder opened itself (`F_OFD_SETLK`, fcntl(2)): so
 //! there is one sender and one receiver, and the kernel gives the lock back when the holder dies, whatever it died of. Limit: a
-//! child that the holder forks, and that does not exec, holds it too.
+//! child that a dead holder forked, and that did not exec, still holds it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -138,7 +138,7 @@ impl Shared {
         let failed = |error: &io::Error| Error::os(format!("open a ring's {name}"), error, "mount /proc");
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| failed(&error))?;
         let held = Held { file, byte };
-        match held.lock(libc::F_OFD_SETLK, byte) {
+        match held.lock(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
             Ok(_) => Ok(held),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
                 let why = "some process has it";
@@ -166,20 +166,34 @@ impl Held {
     /// Whether some process holds the other end; where the kernel does not say, it is taken to.
     pub fn other_lives(&self) -> bool {
         let other = SENDER + RECEIVER - self.byte;
-        self.lock(libc::F_OFD_GETLK, other).map_or(true, |found| found != libc::F_UNLCK)
+        self.lock(libc::F_OFD_GETLK, libc::F_WRLCK, other).map_or(true, |found| found != libc::F_UNLCK)
     }
 
-    /// Sets, or asks for, an exclusive lock on one byte; gives its type as the kernel wrote it.
-    fn lock(&self, how: libc::c_int, byte: i64) -> io::Result<libc::c_int> {
+    /// The same description once more.
+    #[cfg(test)]
+    pub fn duplicate(&self) -> File {
+        self.file.try_clone().unwrap()
+    }
+
+    /// Sets, or asks for, a lock of this type on one byte; gives its type as the kernel wrote it.
+    fn lock(&self, how: libc::c_int, of: libc::c_int, byte: i64) -> io::Result<libc::c_int> {
         // SAFETY: all-zero is a valid flock, which is plain numbers.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-        lock.l_type = libc::F_WRLCK as _;
+        lock.l_type = of as _;
         lock.l_whence = libc::SEEK_SET as _;
         lock.l_start = byte as _;
         lock.l_len = 1;
         // SAFETY: lock is a live flock that the kernel reads and, to be asked, writes.
         let status = unsafe { libc::fcntl(self.file.as_raw_fd(), how, &raw mut lock) };
         if status == 0 { Ok(lock.l_type.into()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for Held {
+    /// Unlocks, rather than leave it to the description's end: another thread may have just forked, and its child has the
+    /// description until it execs.
+    fn drop(&mut self) {
+        _ = self.lock(libc::F_OFD_SETLK, libc::F_UNLCK, self.byte);
     }
 }
 

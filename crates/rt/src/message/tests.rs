@@ -162,6 +162,18 @@ fn a_new_end_goes_on_where_the_last_one_stopped() {
 
 #[test]
 #[cfg_attr(miri, ignore = "memfd")]
+fn an_end_is_free_at_once_although_a_child_still_has_its_description() {
+    let shared = Shared::create(small()).unwrap();
+    let sender = shared.sender().unwrap();
+    // As a child has it between its fork and its exec.
+    let held = sender.held.as_ref().unwrap().duplicate();
+    drop(sender);
+    shared.sender().unwrap();
+    drop(held);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "memfd")]
 fn what_is_no_ring_is_refused() {
     use std::io::{Seek, Write};
     use std::os::fd::OwnedFd;
