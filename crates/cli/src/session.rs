@@ -222,6 +222,7 @@ impl Session<'_> {
         let lanes = asked::lanes(self.asked, probe, load, self.machine)?;
         let duration_ns = self.asked.duration_ns.unwrap_or(ENDLESS_NS);
         let first = self.manifest.rows.len();
+        let clock = || Calibration::measure(Duration::from_millis(50));
         let kind = match (probe, &mut self.attached) {
             (LOOP, Some(attached)) => {
                 let (live, last, explainer) = (&mut self.live, &mut self.last, &mut self.explainer);
@@ -245,11 +246,11 @@ impl Session<'_> {
                 return Ok(());
             }
             ("wakeup", _) => Probe::Wakeup { timer: self.asked.timer.clone().unwrap_or_default() },
-            ("toggle", _) => Probe::Toggle { clock: Calibration::measure(Duration::from_millis(50))? },
+            ("toggle", _) => Probe::Toggle { clock: clock()? },
             (probe, _) if let Some(means) = message::Means::of(probe) => {
-                Probe::Message { clock: Calibration::measure(Duration::from_millis(50))?, means }
+                Probe::Message { clock: clock()?, means }
             }
-            ("spin", _) => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
+            ("spin", _) => Probe::Spin { clock: clock()? },
             _ => {
                 let (live, last) = (&mut self.live, &mut self.last);
                 let measured = hardware::measure(

@@ -16,6 +16,7 @@ pub mod explain;
 pub mod hardware;
 pub mod message;
 pub mod monitor;
+mod pace;
 pub mod preflight;
 pub mod privilege;
 pub mod recorder;

@@ -21,8 +21,9 @@ use rt::{Policy, signal, thread};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::futex;
 
+use crate::pace::Pace;
 use crate::samples::{Sample, Samples};
-use crate::wakeup::{Cycles, missed};
+use crate::wakeup::Cycles;
 
 /// The probe that stands for all means.
 pub const MESSAGE: &str = "message";
@@ -179,7 +180,7 @@ impl Drop for Partner {
 impl Link {
     /// Answers until it is over.
     fn answer(&self) -> io::Result<()> {
-        let mut round = 0;
+        let mut round = 0u32;
         loop {
             match self.means {
                 Means::Shared => {
@@ -191,7 +192,7 @@ impl Link {
                     std::hint::spin_loop();
                 }
                 Means::Futex => {
-                    round += 1;
+                    round = round.wrapping_add(1);
                     wait(&self.there, round)?;
                     post(&self.back, round)?;
                 }
@@ -253,21 +254,16 @@ pub fn run(
     samples: &mut Samples,
     stop: &AtomicBool,
 ) -> rt::Result<()> {
-    let period_ns = cycles.period_ns;
-    let ahead = cycles.start_ns.saturating_sub(monotonic_ns()) / period_ns;
-    let (mut due_ns, mut left, mut round, mut begun) =
-        (cycles.start_ns - ahead * period_ns, cycles.loops, 0u32, false);
-    while due_ns < cycles.end_ns && left > 0 {
+    let mut pace = Pace::new(cycles, monotonic_ns());
+    let mut round = 0u32;
+    while let Some(due_ns) = pace.due_ns() {
         while monotonic_ns() < due_ns && !stop.load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        if due_ns >= cycles.start_ns && !begun {
-            begun = true;
-            rt::scope::begin();
-        }
+        pace.begin();
         round = round.wrapping_add(1);
         let asked_ns = monotonic_ns();
         let asked = counter();
@@ -278,20 +274,7 @@ pub fn run(
             break;
         }
         let took_ns = clock.ns(counter().wrapping_sub(asked));
-        let woke_ns = asked_ns + took_ns;
-        let gone_by = missed(due_ns, woke_ns, period_ns, cycles.end_ns);
-        if begun {
-            samples.send(Sample { due_ns: asked_ns, woke_ns });
-            left = left.saturating_sub(1 + gone_by);
-        }
-        due_ns += (1 + gone_by) * period_ns;
-        if !begun {
-            // The row's first round is not one that the warm-up missed.
-            due_ns = due_ns.min(cycles.start_ns);
-        }
-    }
-    if begun {
-        rt::scope::end();
+        pace.end(Sample { due_ns: asked_ns, woke_ns: asked_ns + took_ns }, samples);
     }
     Ok(())
 }

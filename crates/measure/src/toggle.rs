@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, fence};
 
 use rt::clock::{Calibration, counter, paired};
 
+use crate::pace::Pace;
 use crate::samples::{Sample, Samples};
-use crate::wakeup::{Cycles, missed};
+use crate::wakeup::Cycles;
 
 /// A line of memory of its own, so that nothing else that is stored moves it between caches.
 #[derive(Debug, Default)]
@@ -78,12 +79,10 @@ pub fn run(
     samples: &mut Samples,
     stop: &AtomicBool,
 ) {
-    let period_ns = cycles.period_ns;
     let mut line = Line::new(clock);
     let mut look_ns = line.from.0 + LOOK_NS;
-    let ahead = cycles.start_ns.saturating_sub(line.from.0) / period_ns;
-    let (mut due_ns, mut left, mut begun) = (cycles.start_ns - ahead * period_ns, cycles.loops, false);
-    while due_ns < cycles.end_ns && left > 0 {
+    let mut pace = Pace::new(cycles, line.from.0);
+    while let Some(due_ns) = pace.due_ns() {
         let due = line.ticks(due_ns);
         while counter() < due && !stop.load(Relaxed) {
             std::hint::spin_loop();
@@ -91,29 +90,14 @@ pub fn run(
         if stop.load(Relaxed) {
             break;
         }
-        if due_ns >= cycles.start_ns && !begun {
-            begun = true;
-            rt::scope::begin();
-        }
+        pace.begin();
         channel.toggle();
         let woke_ns = line.ns(counter()).max(due_ns);
-        let gone_by = missed(due_ns, woke_ns, period_ns, cycles.end_ns);
-        if begun {
-            samples.send(Sample { due_ns, woke_ns });
-            left = left.saturating_sub(1 + gone_by);
-        }
-        due_ns += (1 + gone_by) * period_ns;
-        if !begun {
-            // The row's first edge is not one that the warm-up missed.
-            due_ns = due_ns.min(cycles.start_ns);
-        }
+        pace.end(Sample { due_ns, woke_ns }, samples);
         if woke_ns >= look_ns {
             look_ns = woke_ns + LOOK_NS;
             line.bend(paired());
         }
-    }
-    if begun {
-        rt::scope::end();
     }
 }
 
@@ -125,6 +109,7 @@ mod tests {
 
     use super::*;
     use crate::samples::way;
+    use crate::wakeup::missed;
 
     const PERIOD: u64 = 50_000;
 

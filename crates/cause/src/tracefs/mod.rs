@@ -143,7 +143,7 @@ impl Tracefs {
         let mut tracefs = Tracefs {
             formats: HashMap::new(),
             stack: Format::default(),
-            texts: texts(&fs::read_to_string(tracing.join("printk_formats")).unwrap_or_default()),
+            texts: HashMap::new(),
             cpus: cpus.clone(),
             own: BTreeMap::new(),
             read: cpus.iter().map(|cpu| (cpu, Vec::new())).collect(),
@@ -159,6 +159,11 @@ impl Tracefs {
             instance.write("buffer_size_kb", "2048")?;
         }
         tracefs.here.write("tracing_cpumask", &cpus.to_mask(0))?;
+        if !ARM.is_empty()
+            && let Ok(text) = fs::read_to_string(tracing.join("printk_formats"))
+        {
+            tracefs.texts = texts(&text);
+        }
         if let Ok(text) = fs::read_to_string(tracing.join("events/ftrace/kernel_stack/format")) {
             tracefs.stack = Format::parse(&text).unwrap_or_default();
         }
@@ -273,7 +278,10 @@ impl Tracefs {
         }
         let Some(what) = self.what(of, cpu, id, raw.data) else { return };
         *last = matches!(what, What::Sent(_)).then_some((of, raw.at_ns));
-        let took_ns = self.took_ns(id, raw.data);
+        let took_ns = match self.by {
+            By::Events => None,
+            By::Osnoise => self.took_ns(id, raw.data),
+        };
         if let Some(events) = self.read.get_mut(&of) {
             if let (What::Exit(thing), Some(took_ns)) = (&what, took_ns) {
                 let at_ns = osnoise::began_ns(events, raw.at_ns, took_ns);
