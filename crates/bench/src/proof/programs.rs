@@ -96,7 +96,7 @@ pub fn memory(lab: &Lab<'_>) -> Result<Seen> {
             program: "generations",
             arguments,
             boot: PATIENT,
-            options: "--by-turns",
+            options: &format!("--by-turns {LONG}"),
             ..Test::default()
         }],
     )
