@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab gate kernel proof-kernel proof-causes bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab gate kernel proof-kernel proof-causes proof-boot bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -98,6 +98,10 @@ proof-causes: build guest ## interruptions made on purpose in guests: are they n
 	cargo build --release --locked --package isolator-bench
 	cargo build --release --locked --package isolator-bench --target $(MUSL)
 	$(TARGET)/release/isolator-bench proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-bench docs/why.md $(PART)
+
+proof-boot: guest ## tune on a Debian that really boots, from GRUB and from systemd-boot; root only, ten minutes and more
+	@tools/bootstrap boot
+	@tools/proof-boot $(LOADERS)
 
 bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
 	@tools/bench

@@ -155,7 +155,9 @@ pub struct RecordStatus {
     pub words: Vec<String>,
     /// How many steps it has.
     pub steps: usize,
-    /// Steps that are no longer in force: what, and how it is now.
+    /// How many of them ended with the boot in which they were done.
+    pub ended: usize,
+    /// Steps that are no longer in force otherwise: what, and how it is now.
     pub lost: Vec<String>,
     /// Steps that were refused, and why.
     pub refused: Vec<String>,
@@ -216,10 +218,10 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         }
     }
     if options.dry_run {
-        applied.steps.extend(runtime.iter().map(|step| line_of(step, Outcome::Pending)));
+        applied.steps.extend(runtime.iter().filter_map(|step| line_of(step, Outcome::Pending)));
         if let Some(way) = way {
             let steps = describe(way, &mut applied);
-            applied.steps.extend(steps.iter().map(|step| line_of(step, Outcome::Pending)));
+            applied.steps.extend(steps.iter().filter_map(|step| line_of(step, Outcome::Pending)));
         }
         return Ok(applied);
     }
@@ -321,16 +323,16 @@ pub fn status(here: &mut Here<'_>) -> Result<Status> {
     let mut status = Status { schema_version: SCHEMA_VERSION, records: Vec::new(), next: Vec::new() };
     for record in store::all(here.system)? {
         let same_boot = record.boot_id == boot_id;
-        let mut lost = Vec::new();
-        let mut refused = Vec::new();
+        let (mut ended, mut lost, mut refused) = (0, Vec::new(), Vec::new());
         for done in &record.steps {
             match &done.outcome {
                 Outcome::Refused(why) => refused.push(format!("{}: {why}", done.step.what())),
-                Outcome::Done if record.state == State::Applied && (same_boot || !done.step.volatile()) => {
-                    lost.extend(now_otherwise(here.system, &done.step));
-                }
                 Outcome::Done if record.state == State::Applied => {
-                    lost.push(format!("{}: it ended with the boot", done.step.what()));
+                    if !same_boot && ends_with_boot(&done.step) {
+                        ended += 1;
+                    } else {
+                        lost.extend(now_otherwise(here.system, &done.step));
+                    }
                 }
                 _ => {}
             }
@@ -343,9 +345,10 @@ pub fn status(here: &mut Here<'_>) -> Result<Status> {
                 let start = record.start.as_deref().unwrap_or("reboot");
                 status.next.push(format!("{start}: boots the trial once; then isolator tune confirm"));
             }
-            (State::Applied, Part::Trial) => {
-                status.next.push("isolator tune confirm: makes what was tried last".into());
-            }
+            (State::Applied, Part::Trial) => status.next.push(match in_force(here, &record, &boot_id) {
+                Ok(()) => "isolator tune confirm: makes what was tried last".into(),
+                Err(error) => format!("isolator tune rollback, then plan and apply again: {}", error.why),
+            }),
             _ => {}
         }
         status.records.push(RecordStatus {
@@ -355,6 +358,7 @@ pub fn status(here: &mut Here<'_>) -> Result<Status> {
             plan: record.plan,
             words: record.words,
             steps: record.steps.len(),
+            ended,
             lost,
             refused,
         });
@@ -435,14 +439,17 @@ fn describe(way: Way, applied: &mut Applied) -> Vec<Step> {
 fn finish(applied: &mut Applied, records: &[Record]) {
     for record in records {
         applied.records.push(record.id.clone());
-        applied.steps.extend(record.steps.iter().map(|done| line_of(&done.step, done.outcome.clone())));
+        applied
+            .steps
+            .extend(record.steps.iter().filter_map(|done| line_of(&done.step, done.outcome.clone())));
         if record.part == Part::Boot && !record.id.contains("-kept") {
             applied.next.push("reboot, then isolator tune confirm".into());
         }
     }
 }
 
-fn line_of(step: &Step, outcome: Outcome) -> StepLine {
+/// A step for people; none where something is done only when it is undone.
+fn line_of(step: &Step, outcome: Outcome) -> Option<StepLine> {
     let size = |kept: &Option<Kept>| {
         kept.as_ref().map_or("absent".into(), |kept| format!("{} bytes", kept.text.len()))
     };
@@ -452,9 +459,10 @@ fn line_of(step: &Step, outcome: Outcome) -> StepLine {
         Step::Folder { .. } => ("absent".into(), "there".into()),
         Step::Setting { old, write, .. } => (old.trim().to_string(), write.clone()),
         Step::Affinity { old, new, .. } => (format!("CPUs {old}"), format!("CPUs {new}")),
+        Step::Command { run, .. } if run.is_empty() => return None,
         Step::Command { .. } => (String::new(), "run".into()),
     };
-    StepLine { what: step.what(), before, after, outcome }
+    Some(StepLine { what: step.what(), before, after, outcome })
 }
 
 fn plan_path(digest: &str) -> String {
@@ -551,6 +559,13 @@ fn unit(here: &mut Here<'_>, program: &str, digest: &str, applied: &mut Applied)
             systemctl(&["disable", "isolator-tune.service"]),
         ),
     ])
+}
+
+/// Whether it is over with the boot in which it was done: the loader clears what armed a trial.
+fn ends_with_boot(step: &Step) -> bool {
+    let armed = matches!(step, Step::File { own: Own::Variable { .. }, .. });
+    let passing = matches!(step, Step::File { path, .. } if path.starts_with("/run/"));
+    step.volatile() || armed || passing
 }
 
 /// How a step's effect reads now, where it is not in force any more.

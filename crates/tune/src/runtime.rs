@@ -7,6 +7,7 @@
 //! nothing is isolated.
 
 use machine::CpuSet;
+use machine::inventory::BANNED;
 
 use crate::error::Result;
 use crate::plan::{Action, Kind, Skipped};
@@ -129,7 +130,7 @@ impl Made<'_> {
         if self.system.stat(system::folder(BALANCE)).is_err() {
             self.skip(
                 &action.target,
-                "no systemd runs here; set IRQBALANCE_BANNED_CPULIST where irqbalance is started",
+                &format!("no systemd runs here; set {BANNED} where irqbalance is started"),
             );
             return Ok(());
         }
@@ -146,7 +147,7 @@ impl Made<'_> {
         if self.system.stat(BALANCE).is_err() {
             self.steps.push(Step::Folder { path: BALANCE.into() });
         }
-        let text = format!("[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST={}\n", action.value);
+        let text = format!("[Service]\nEnvironment={BANNED}={}\n", action.value);
         let old = Kept::of(self.system, &path)?;
         self.steps.push(Step::File { new: Some(Kept::new(&text, old.as_ref())), path, old, own: Own::Whole });
         self.steps.push(command(reload, Vec::new()));
@@ -156,8 +157,9 @@ impl Made<'_> {
 
     fn kernel_threads(&mut self, cpus: &CpuSet) {
         for task in tasks(self.system) {
-            // 2 is the parent of all kernel threads. An interrupt's thread goes where its interrupt goes.
-            if task.parent != 2 || task.flags & BOUND != 0 || task.name.starts_with("irq/") {
+            // 2 is the parent of all kernel threads, and one itself. An interrupt's thread goes where its interrupt goes.
+            let kernels = task.parent == 2 || task.id == 2;
+            if !kernels || task.flags & BOUND != 0 || task.name.starts_with("irq/") {
                 continue;
             }
             let Ok(old) = self.system.affinity(task.id) else { continue };

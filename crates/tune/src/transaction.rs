@@ -230,6 +230,7 @@ impl Step {
                 None => path.clone(),
             },
             Step::Affinity { task, name, .. } => format!("thread {task} ({name})"),
+            Step::Command { run, undo, .. } if run.is_empty() => format!("`{}`", undo.join(" ")),
             Step::Command { run, .. } => format!("`{}`", run.join(" ")),
         }
     }
@@ -246,6 +247,17 @@ impl Step {
 }
 
 impl Record {
+    /// Interrupts that did not let themselves be moved.
+    pub fn refused_interrupts(&self) -> impl Iterator<Item = u32> + '_ {
+        let refused = self.steps.iter().filter(|done| matches!(done.outcome, Outcome::Refused(_)));
+        refused.filter_map(|done| match &done.step {
+            Step::Setting { path, .. } => {
+                path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity_list")?.parse().ok()
+            }
+            _ => None,
+        })
+    }
+
     /// A record of steps that are still to be done.
     pub fn new(id: &str, part: Part, plan: &str, boot_id: &str, words: &[String], steps: Vec<Step>) -> Self {
         Record {

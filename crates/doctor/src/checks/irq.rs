@@ -2,7 +2,7 @@
 //! Interrupts: where they go, who moves them, and their threads.
 
 use machine::CpuSet;
-use machine::inventory::{Irq, Thread};
+use machine::inventory::{BANNED, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
 use crate::Profile;
@@ -212,10 +212,15 @@ fn balance(facts: &Facts) -> Look {
     let files = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
     let found = files.iter().find_map(|path| Some((*path, facts.hint(path)?)));
     let (path, text) = found.unwrap_or((files[0], ""));
-    let fix =
-        format!("set IRQBALANCE_BANNED_CPULIST={isolated} in {path}, then systemctl restart irqbalance");
-    if let Some(list) = variable(text, "IRQBALANCE_BANNED_CPULIST").filter(|list| !list.is_empty()) {
-        let read = read_in(path, format!("IRQBALANCE_BANNED_CPULIST={list}"));
+    let fix = format!("set {BANNED}={isolated} in {path}, then systemctl restart irqbalance");
+    // What it runs with, where that may be read, comes before what its file says.
+    let running = facts.inventory.services.banned.as_deref();
+    let (path, told) = match running {
+        Some(list) => ("the environment of irqbalance", Some(list)),
+        None => (path, variable(text, BANNED)),
+    };
+    if let Some(list) = told.filter(|list| !list.is_empty()) {
+        let read = read_in(path, format!("{BANNED}={list}"));
         return Ok(match list.parse::<CpuSet>() {
             Ok(banned) if isolated.without(&banned).is_empty() => Found::pass(read, "it spares them"),
             Ok(banned) => {

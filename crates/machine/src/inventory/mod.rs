@@ -33,7 +33,7 @@ pub use log::Log;
 pub use power::{CpuPower, DmaLatency, Frequency};
 pub use sample::{CpuSample, Sample, ThreadSample};
 pub use sampling::sample;
-pub use services::{Group, Services};
+pub use services::{BANNED, Group, Services};
 pub use session::{Limit, Session};
 pub use system::{Distribution, Installed, RootDevice};
 pub use threads::{Policy, Thread, live_thread};

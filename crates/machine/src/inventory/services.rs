@@ -31,7 +31,13 @@ pub struct Services {
     pub groups: Vec<Group>,
     /// Whether the tree of control groups of version 2 could be looked at.
     pub unified: bool,
+    /// What the running irqbalance has as `IRQBALANCE_BANNED_CPULIST`, empty where it has none; absent where it does not
+    /// run, or its environment may not be read.
+    pub banned: Option<String>,
 }
+
+/// The variable by which irqbalance is told which CPUs to leave alone.
+pub const BANNED: &str = "IRQBALANCE_BANNED_CPULIST";
 
 /// A control group of version 2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +66,14 @@ pub(super) fn read(tree: &mut Tree, threads: &[Thread]) -> Services {
     let mut services =
         Services { unified: tree.exists("sys/fs/cgroup/cgroup.controllers"), ..Services::default() };
     let users = threads.iter().filter(|thread| !thread.kernel && thread.id == thread.process);
-    services.processes = users.map(|thread| thread.name.clone()).collect();
+    services.processes = users.clone().map(|thread| thread.name.clone()).collect();
+    services.banned = users.clone().find(|thread| thread.name == "irqbalance").and_then(|thread| {
+        let environment = tree.hint_bytes(&format!("proc/{}/environ", thread.id))?;
+        let mut own = environment.split(|byte| *byte == 0).filter_map(|one| {
+            one.strip_prefix(BANNED.as_bytes())?.strip_prefix(b"=").map(String::from_utf8_lossy)
+        });
+        Some(own.next_back().unwrap_or_default().into_owned())
+    });
     for mount in ["sys/fs/cgroup", "sys/fs/cgroup/unified", "sys/fs/cgroup/systemd"] {
         let names = tree.names(&format!("{mount}/system.slice"));
         services.active.extend(units(names.into_iter()));
@@ -123,9 +136,12 @@ mod tests {
             ("sys/fs/cgroup/rt/deep/cpu.max", "50000 100000"),
             ("etc/systemd/system/multi-user.target.wants/tlp.service", ""),
             ("etc/systemd/system/timers.target.wants/fstrim.timer", ""),
+            ("proc/10/environ", "LANG=C\0IRQBALANCE_BANNED_CPULIST=2-3\0"),
         ]);
-        let daemon = Thread { name: "power-profiles-".into(), id: 9, process: 9, ..Thread::default() };
-        let services = read(&mut tree, &[daemon]);
+        let process = |name: &str, id| Thread { name: name.into(), id, process: id, ..Thread::default() };
+        let services = read(&mut tree, &[process("power-profiles-", 9), process("irqbalance", 10)]);
+        assert_eq!(services.banned.as_deref(), Some("2-3"));
+        assert_eq!(read(&mut tree, &[process("irqbalance", 11)]).banned, None);
         assert!(services.runs("tuned") && services.runs("power-profiles-daemon") && !services.runs("tlp"));
         assert_eq!(services.enabled.iter().map(String::as_str).collect::<Vec<_>>(), ["fstrim.timer", "tlp"]);
         let paths: Vec<_> = services.groups.iter().map(|group| group.path.as_str()).collect();

@@ -26,10 +26,13 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     }
     match environment(system) {
         Ok((name, old)) => {
-            let command = |value: &str| vec!["fw_setenv".to_string(), name.clone(), value.to_string()];
-            let longer = machine::boot::line::with_words(&old, asked.words);
-            let step =
-                Step::Command { run: command(&longer), undo: command(&old), volatile: false, needed: true };
+            // Without a value it takes the variable away.
+            let command = |value: Option<String>| -> Vec<String> {
+                ["fw_setenv".to_string(), name.clone()].into_iter().chain(value).collect()
+            };
+            let longer = machine::boot::line::with_words(old.as_deref().unwrap_or_default(), asked.words);
+            let (run, undo) = (command(Some(longer)), command(old));
+            let step = Step::Command { run, undo, volatile: false, needed: true };
             Ok(Way::Lasting { steps: vec![step], fallback: "altbootcmd, after bootlimit failures".into() })
         }
         Err(why) => {
@@ -40,8 +43,8 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     }
 }
 
-/// The variable for more words and its value, where it is safe to write it.
-fn environment(system: &mut dyn System) -> std::result::Result<(String, String), String> {
+/// The variable for more words and the value that it has, where it is safe to write it.
+fn environment(system: &mut dyn System) -> std::result::Result<(String, Option<String>), String> {
     let ran = system.run(&["fw_printenv".to_string()]).map_err(|error| format!("fw_printenv: {error}"))?;
     if !ran.good || ran.complaint.contains("Bad CRC") {
         return Err(format!("/etc/fw_env.config does not match this board (fw_printenv: {})", ran.complaint));
@@ -58,5 +61,5 @@ fn environment(system: &mut dyn System) -> std::result::Result<(String, String),
     let Some(name) = OPTIONAL.into_iter().find(used) else {
         return Err("no variable of this environment is made for more words".into());
     };
-    Ok((name.to_string(), get(name).unwrap_or_default().to_string()))
+    Ok((name.to_string(), get(name).map(str::to_string)))
 }

@@ -131,6 +131,15 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
     world.reboot("second", "root=UUID=1 ro quiet");
     let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
     assert!(error.contains("this boot runs without isolcpus=managed_irq,domain,3"), "{error}");
+    let failed = status(&mut world.here()).unwrap();
+    let (runtime, trial) = (&failed.records[0], &failed.records[1]);
+    assert!(runtime.ended > 0 && runtime.lost.is_empty(), "{runtime:?}");
+    assert_eq!(trial.lost, Vec::<String>::new());
+    assert!(
+        failed.next[0]
+            .starts_with("isolator tune rollback, then plan and apply again: this boot runs without"),
+        "{failed:?}"
+    );
     // The trial.
     world.reboot("third", &format!("root=UUID=1 ro quiet {}", plan.boot_line));
     assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-3\n");

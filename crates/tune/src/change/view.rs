@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Applied, BootChange, RolledBack, Status};
+use super::{Applied, BootChange, RolledBack, Status, StepLine};
 use crate::transaction::{Became, Outcome, Part, State};
 
 /// What apply or confirm did.
@@ -16,14 +16,13 @@ pub fn applied(applied: &Applied) -> String {
         let _ = writeln!(text, "already so: {what}");
     }
     let would = if applied.dry_run { "would " } else { "" };
-    let shown = |outcome: &Outcome| matches!(outcome, Outcome::Done | Outcome::Pending);
-    for step in applied.steps.iter().filter(|step| shown(&step.outcome)) {
+    for (what, step) in changes(&applied.steps) {
         let change = if step.before.is_empty() {
             String::new()
         } else {
             format!(": {} -> {}", step.before, step.after)
         };
-        let _ = writeln!(text, "  {would}change {}{change}", step.what);
+        let _ = writeln!(text, "  {would}change {what}{change}");
     }
     let so = applied.steps.iter().filter(|step| step.outcome == Outcome::AlreadySo).count();
     if so > 0 {
@@ -54,6 +53,37 @@ pub fn applied(applied: &Applied) -> String {
     }
     next(&mut text, &applied.next);
     text
+}
+
+/// What was changed, and the first of the steps that did it: interrupts whose CPUs changed alike, and such threads, are one change.
+fn changes(steps: &[StepLine]) -> Vec<(String, &StepLine)> {
+    let kind = |step: &StepLine| {
+        let kinds = [("/proc/irq/", "interrupts"), ("thread ", "threads")];
+        let one = |start: &str| {
+            step.what.strip_prefix(start).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        kinds.into_iter().find_map(|(start, many)| one(start).then_some(many))
+    };
+    let alike = |one: &StepLine, other: &StepLine| {
+        kind(one).is_some()
+            && kind(one) == kind(other)
+            && (&one.before, &one.after) == (&other.before, &other.after)
+    };
+    let shown = |step: &&StepLine| matches!(step.outcome, Outcome::Done | Outcome::Pending);
+    let shown: Vec<&StepLine> = steps.iter().filter(shown).collect();
+    let mut changes = Vec::new();
+    for (at, &step) in shown.iter().enumerate() {
+        if shown[..at].iter().any(|before| alike(before, step)) {
+            continue;
+        }
+        let count = shown.iter().filter(|other| alike(other, step)).count();
+        let what = match kind(step) {
+            Some(many) if count > 1 => format!("{count} {many}"),
+            _ => step.what.clone(),
+        };
+        changes.push((what, step));
+    }
+    changes
 }
 
 /// What rollback did.
@@ -106,6 +136,9 @@ pub fn status(status: &Status) -> String {
         let _ = writeln!(text, "{}  {part}: {state}, {} steps", record.id, record.steps);
         if record.state == State::RolledBack {
             continue;
+        }
+        if record.ended > 0 {
+            let _ = writeln!(text, "  {} of them ended with the boot in which they were done", record.ended);
         }
         for lost in &record.lost {
             let _ = writeln!(text, "  no longer: {lost}");

@@ -5,7 +5,7 @@
 //! what it does with it. They differ more often than people think: a boot line that was edited and never generated, a
 //! parameter that the kernel does not know, an interrupt that does not move. The strongest that is known decides.
 //!
-//! A pure function of plan and snapshot. Limits: what no file shows is judged by the boot line alone (`skew_tick`); what
+//! A pure function of plan, snapshot and what refused to be moved. Limits: what no file shows is judged by the boot line alone (`skew_tick`); what
 //! may not be read is unknown, and said.
 
 use machine::Snapshot;
@@ -109,9 +109,11 @@ struct Places {
     why: String,
 }
 
-/// Compares `plan` with `machine`, which was read with its inventory.
-pub fn verify(plan: &Plan, machine: &Snapshot) -> Verified {
-    let checks: Vec<Check> = plan.actions.iter().map(|action| check(plan, action, machine)).collect();
+/// Compares `plan` with `machine`, which was read with its inventory. `refused` are interrupts that did not let themselves be
+/// moved when the plan was applied, which only shows then.
+pub fn verify(plan: &Plan, machine: &Snapshot, refused: &[u32]) -> Verified {
+    let checks: Vec<Check> =
+        plan.actions.iter().map(|action| check(plan, action, machine, refused)).collect();
     let count = |state| checks.iter().filter(|check| check.result == state).count() as u32;
     let summary =
         Summary { in_force: count(State::InForce), not: count(State::Not), unknown: count(State::Unknown) };
@@ -124,11 +126,11 @@ pub fn verify(plan: &Plan, machine: &Snapshot) -> Verified {
     }
 }
 
-fn check(plan: &Plan, action: &Action, machine: &Snapshot) -> Check {
+fn check(plan: &Plan, action: &Action, machine: &Snapshot, refused: &[u32]) -> Check {
     let places = match action.kind {
         Kind::BootParameter => boot::places(action, machine),
         kind if kind.writes_one_file() => settings::places(action, machine),
-        _ => moved::places(plan, action, machine),
+        _ => moved::places(plan, action, machine, refused),
     };
     let strongest =
         [&places.effective, &places.running, &places.configured].into_iter().find_map(|seen| seen.agrees);

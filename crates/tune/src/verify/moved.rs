@@ -10,16 +10,16 @@ use crate::plan::{Action, Kind, Plan, runtime};
 /// How many are named; the rest is counted.
 const NAMED: usize = 4;
 
-pub(super) fn places(plan: &Plan, action: &Action, machine: &Snapshot) -> Places {
+pub(super) fn places(plan: &Plan, action: &Action, machine: &Snapshot, refused: &[u32]) -> Places {
     let Some(inventory) = machine.inventory.as_deref() else {
         return Places { why: "the machine was not read whole".to_string(), ..Places::default() };
     };
     let cpus: CpuSet = action.value.parse().unwrap_or_default();
     match action.kind {
-        Kind::Irqs => interrupts(plan, machine, inventory),
+        Kind::Irqs => interrupts(plan, machine, inventory, refused),
         Kind::DeviceIrqs => device(action, &cpus, machine, inventory),
         Kind::KernelThreads => threads(plan, inventory),
-        Kind::IrqBalance => balance(inventory),
+        Kind::IrqBalance => balance(&cpus, inventory),
         Kind::Slice => slice(action, &cpus, inventory),
         Kind::Partition => partition(&cpus, inventory),
         Kind::Limits => limits(inventory),
@@ -34,7 +34,7 @@ fn named(names: &[String]) -> String {
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
-fn interrupts(plan: &Plan, machine: &Snapshot, inventory: &Inventory) -> Places {
+fn interrupts(plan: &Plan, machine: &Snapshot, inventory: &Inventory, refused: &[u32]) -> Places {
     if inventory.irqs.is_empty() {
         return Places { why: "no interrupt could be looked at".to_string(), ..Places::default() };
     }
@@ -48,15 +48,12 @@ fn interrupts(plan: &Plan, machine: &Snapshot, inventory: &Inventory) -> Places 
             cpus.as_ref().map(|cpus| cpus.and(&plan.isolated)).filter(|cpus| !cpus.is_empty())
         };
         let name = |cpus: &CpuSet| format!("{} ({}) on {cpus}", irq.number, irq.actions.join("+"));
+        let stays = irq.managed == Some(true) || irq.settable == Some(false) || refused.contains(&irq.number);
         match (on(&irq.effective), on(&irq.affinity)) {
-            (Some(cpus), _) if irq.managed == Some(true) || irq.settable == Some(false) => {
-                stuck.push(name(&cpus))
-            }
+            (Some(cpus), _) if stays => stuck.push(name(&cpus)),
             (Some(cpus), _) => fires.push(name(&cpus)),
             // Not in effect as yet: it moves when it fires next.
-            (None, Some(cpus)) if irq.effective.is_none() && irq.settable != Some(false) => {
-                asked.push(name(&cpus))
-            }
+            (None, Some(cpus)) if irq.effective.is_none() && !stays => asked.push(name(&cpus)),
             _ => {}
         }
     }
@@ -101,24 +98,31 @@ fn threads(plan: &Plan, inventory: &Inventory) -> Places {
     if !inventory.threads.iter().any(|thread| thread.kernel) {
         return Places { why: "no kernel thread could be looked at".to_string(), ..Places::default() };
     }
-    let there = inventory
+    // An interrupt's thread goes where its interrupt goes.
+    let free = inventory
         .threads
         .iter()
-        .filter(|thread| thread.kernel && !thread.bound && !thread.cpus.and(&plan.isolated).is_empty());
+        .filter(|thread| thread.kernel && !thread.bound && !thread.name.starts_with("irq/"));
+    let there = free.filter(|thread| !thread.cpus.and(&plan.isolated).is_empty());
     let there: Vec<String> = there.map(|thread| thread.name.clone()).collect();
     let why =
         if there.is_empty() { String::new() } else { format!("these may run there: {}", named(&there)) };
     Places { effective: Seen::new(Some(there.is_empty()), None, "/proc/*/status"), why, ..Places::default() }
 }
 
-fn balance(inventory: &Inventory) -> Places {
+fn balance(cpus: &CpuSet, inventory: &Inventory) -> Places {
     if !inventory.services.runs("irqbalance") {
         let effective = Seen::new(Some(true), Some("not running".to_string()), "services");
         return Places { effective, ..Places::default() };
     }
-    let why =
-        "it runs, and what it was told cannot be seen from outside: see its unit's environment".to_string();
-    Places { why, ..Places::default() }
+    let Some(banned) = &inventory.services.banned else {
+        let why = "it runs, and what it was told only root may read: /proc/PID/environ".to_string();
+        return Places { why, ..Places::default() };
+    };
+    let spares = banned.parse::<CpuSet>().is_ok_and(|banned| cpus.without(&banned).is_empty());
+    let effective = Seen::new(Some(spares), Some(banned.clone()), "the environment of irqbalance");
+    let why = if spares { String::new() } else { "it may move interrupts there".to_string() };
+    Places { effective, why, ..Places::default() }
 }
 
 fn group<'i>(inventory: &'i Inventory, path: &str) -> Option<&'i Group> {

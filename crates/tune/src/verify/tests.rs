@@ -100,11 +100,11 @@ fn of<'v>(verified: &'v Verified, target: &str) -> &'v Check {
 #[test]
 fn nothing_is_in_force_before_a_plan_is_applied_and_all_after() {
     let plan = planned(&machine());
-    let before = verify(&plan, &machine());
+    let before = verify(&plan, &machine(), &[]);
     assert!(!before.in_force);
     assert_eq!(of(&before, "isolcpus").result, State::Not);
     assert_eq!(of(&before, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor").result, State::Not);
-    let after = verify(&plan, &applied(&plan));
+    let after = verify(&plan, &applied(&plan), &[]);
     let not: Vec<_> = after.checks.iter().filter(|check| check.result != State::InForce).collect();
     assert!(after.in_force && not.is_empty(), "{not:#?}");
 }
@@ -114,7 +114,7 @@ fn what_the_kernel_was_told_is_not_what_it_does() {
     let plan = planned(&machine());
     let mut machine = applied(&plan);
     machine.isolation.isolated = CpuSet::new();
-    let verified = verify(&plan, &machine);
+    let verified = verify(&plan, &machine, &[]);
     let check = of(&verified, "isolcpus");
     assert_eq!((check.running.agrees, check.effective.agrees), (Some(true), Some(false)));
     assert_eq!(check.result, State::Not);
@@ -127,7 +127,7 @@ fn a_parameter_that_the_kernel_named_as_unknown_is_not_in_force() {
     let mut machine = applied(&plan);
     let line = "Unknown kernel command line parameters \"BOOT_IMAGE=/vmlinuz rcu-nocb-poll skew_tick=1\", will be passed to user space.";
     machine.inventory.as_mut().unwrap().log.lines.push(line.into());
-    let verified = verify(&plan, &machine);
+    let verified = verify(&plan, &machine, &[]);
     assert_eq!(of(&verified, "rcu_nocb_poll").result, State::Not);
     assert_eq!(of(&verified, "skew_tick").result, State::Not);
     assert_eq!(of(&verified, "irqaffinity").result, State::InForce);
@@ -139,7 +139,7 @@ fn a_later_token_with_another_list_wins() {
     let mut machine = applied(&plan);
     machine.kernel.command_line.as_mut().unwrap().push_str(" irqaffinity=0");
     machine.isolation.irq_default = cpus("0");
-    let verified = verify(&plan, &machine);
+    let verified = verify(&plan, &machine, &[]);
     assert_eq!(of(&verified, "irqaffinity").running.value.as_deref(), Some("0"));
     assert_eq!(of(&verified, "irqaffinity").result, State::Not);
 }
@@ -151,11 +151,32 @@ fn interrupts_that_cannot_move_are_named_and_those_that_can_are_held_against_it(
     let irqs = &mut machine.inventory.as_mut().unwrap().irqs;
     irqs[1].effective = Some(cpus("3"));
     irqs[1].managed = Some(true);
-    let verified = verify(&plan, &machine);
+    let verified = verify(&plan, &machine, &[]);
     assert_eq!(of(&verified, "/proc/irq").result, State::InForce);
     assert!(of(&verified, "/proc/irq").why.contains("21 (usb) on 3"), "{}", of(&verified, "/proc/irq").why);
     machine.inventory.as_mut().unwrap().irqs[1].managed = Some(false);
-    assert_eq!(of(&verify(&plan, &machine), "/proc/irq").result, State::Not);
+    assert_eq!(of(&verify(&plan, &machine, &[]), "/proc/irq").result, State::Not);
+    // Where the kernel does not say it beforehand.
+    machine.inventory.as_mut().unwrap().irqs[1].managed = None;
+    assert_eq!(of(&verify(&plan, &machine, &[]), "/proc/irq").result, State::Not);
+    assert_eq!(of(&verify(&plan, &machine, &[21]), "/proc/irq").result, State::InForce);
+}
+
+#[test]
+fn irqbalance_is_judged_by_what_it_was_told() {
+    let mut facts = machine();
+    facts.services.push("irqbalance".into());
+    let plan = planned(&facts);
+    let mut machine = applied(&plan);
+    let mut told = |banned: Option<&str>| {
+        let services = &mut machine.inventory.as_mut().unwrap().services;
+        services.processes.insert("irqbalance".into());
+        services.banned = banned.map(str::to_string);
+        of(&verify(&plan, &machine, &[]), "irqbalance.service").result
+    };
+    assert_eq!(told(None), State::Unknown);
+    assert_eq!(told(Some("")), State::Not);
+    assert_eq!(told(Some("3")), State::InForce);
 }
 
 #[test]
@@ -166,17 +187,17 @@ fn what_may_not_be_read_is_unknown_and_what_is_gone_is_not_in_force() {
     machine.settings.remove(path);
     let reading = Reading::Unreadable { unreadable: "permission denied".into() };
     machine.inventory.as_mut().unwrap().files.insert(path.into(), reading);
-    let verified = verify(&plan, &machine);
+    let verified = verify(&plan, &machine, &[]);
     assert_eq!(of(&verified, path).result, State::Unknown);
     assert!(!verified.in_force && verified.summary.unknown == 1);
     machine.inventory.as_mut().unwrap().files.insert(path.into(), Reading::Absent);
-    assert_eq!(of(&verify(&plan, &machine), path).result, State::Not);
+    assert_eq!(of(&verify(&plan, &machine, &[]), path).result, State::Not);
 }
 
 #[test]
 fn the_text_names_what_is_not_in_force_and_why() {
     let plan = planned(&machine());
-    let text = view::text(&verify(&plan, &machine()), 80);
+    let text = view::text(&verify(&plan, &machine(), &[]), 80);
     assert!(text.contains("NOT       isolcpus = managed_irq,domain,3\n"), "{text}");
     assert!(text.contains("interrupts that could move are there: 20 (eth0) on 3"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

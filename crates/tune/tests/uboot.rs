@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! U-Boot's own tools: what `fw_setenv` makes of our words, in an environment that is a file, and what is left of them.
+//!
+//! A copy of /etc lies over the machine's in a mount namespace. Skipped where the tools are not installed, or nothing may be
+//! mounted.
+
+use std::path::Path;
+use std::process::Command;
+
+use tune::boot::{Asked, Way, lasting};
+use tune::system::Real;
+use tune::transaction::{self, Part, Record};
+
+const ENVIRONMENT: &str = "bootcmd=run args; bootz\nbootlimit=3\naltbootcmd=run other\n\
+                           args=setenv bootargs ${optargs} root=/dev/mmcblk0p2\n";
+
+/// Runs the ignored test `inside` in a namespace where U-Boot's environment has these lines too.
+fn in_namespace(more: &str) {
+    let has =
+        |name: &str| ["/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(name).exists());
+    if !["mkenvimage", "fw_setenv", "fw_printenv"].iter().all(|name| has(name)) {
+        return println!("skipped: U-Boot's tools are not installed (u-boot-tools, libubootenv-tool)");
+    }
+    let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        return println!("skipped: it needs to mount, as root");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("lines"), format!("{ENVIRONMENT}{more}")).unwrap();
+    let script = "set -e; cp -a /etc etc; mkenvimage -s 0x2000 -o environment lines; \
+                  echo \"$PWD/environment 0x0 0x2000\" >etc/fw_env.config; mount --bind etc /etc; \
+                  mount -t tmpfs none /var/lib; exec \"$TEST\" --ignored --exact --nocapture inside";
+    let ran = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .current_dir(folder.path())
+        .env("TEST", std::env::current_exe().unwrap())
+        .output()
+        .unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn a_variable_gets_our_words_and_is_as_it_was_afterwards() {
+    in_namespace("optargs=quiet\n");
+}
+
+#[test]
+fn a_variable_that_was_not_there_is_gone_afterwards() {
+    in_namespace("");
+}
+
+fn environment() -> String {
+    let ran = Command::new("fw_printenv").output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "runs in the namespace that another test makes"]
+fn inside() {
+    let before = environment();
+    let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
+    let boot = machine::boot::read(Path::new("/"));
+    let mut system = Real::new(Path::new("/")).unwrap();
+    let asked = Asked { boot: &boot, words: &words, release: None, real_time: true };
+    let uboot = machine::boot::Boot { loader: machine::boot::Loader::UBoot, ..boot.clone() };
+    let way = lasting(&mut system, &Asked { boot: &uboot, ..asked }).unwrap();
+    let Way::Lasting { steps, fallback } = way else { panic!("{way:?}") };
+    assert_eq!(fallback, "altbootcmd, after bootlimit failures");
+    let mut record = Record::new("20260101-000000", Part::Boot, "digest", "boot", &words, steps);
+    transaction::apply(&mut system, &mut record).unwrap();
+    let line = environment().lines().find(|line| line.starts_with("optargs=")).map(str::to_string).unwrap();
+    assert!(line.ends_with("isolcpus=managed_irq,domain,3 irqaffinity=0-2"), "{line}");
+    transaction::roll_back(&mut system, &mut record).unwrap();
+    assert_eq!(environment(), before);
+}
