@@ -362,6 +362,33 @@ static bool known(int error)
 	return false;
 }
 
+#define KMEMLEAK	"/sys/kernel/debug/kmemleak"
+
+/*
+ * Whether a kernel with CONFIG_DEBUG_KMEMLEAK knows of memory that the isolator
+ * took and nothing points to any more. What it finds young it looks at again.
+ */
+static bool leaks(void)
+{
+	static char found[1 << 20];
+	char *line, *rest = found;
+	bool ours = false;
+	int scan;
+
+	for (scan = 0; scan < 2; scan++) {
+		sleep_us(6000000);
+		write_file(KMEMLEAK, "scan");
+	}
+	if (read_file(KMEMLEAK, found, sizeof(found)) < 0)
+		return true;
+	while ((line = strsep(&rest, "\n"))) {
+		if (*line)
+			say("%s", line);
+		ours |= !!strstr(line, "isolator");
+	}
+	return ours;
+}
+
 int main(int argc, char **argv)
 {
 	long calls = 200000, no_hotplug = 0, strange = 0, total = 0, last;
@@ -392,6 +419,8 @@ int main(int argc, char **argv)
 			hotplug(state);
 	}
 
+	/* What the boot left is not asked for. */
+	write_file(KMEMLEAK, "clear");
 	for (i = 0; i < processes; i++)
 		pids[i] = 0;
 	since = now_ms();
@@ -448,5 +477,9 @@ int main(int argc, char **argv)
 	ok(shared->did[START][0] && shared->did[TICK][0] &&
 	   shared->did[STOP][0] && shared->did[STATUS][0] &&
 	   shared->did[MAP][0], "of each kind some succeeded");
+	if (access(KMEMLEAK, W_OK))
+		ok_or_skipped(SKIPPED, "no leak", "no CONFIG_DEBUG_KMEMLEAK");
+	else
+		ok(!leaks(), "no leak");
 	return finish();
 }

@@ -561,9 +561,9 @@ fn unit(here: &mut Here<'_>, program: &str, digest: &str, applied: &mut Applied)
     ])
 }
 
-/// Whether it is over with the boot in which it was done: the loader clears what armed a trial.
+/// Whether it is over with the boot in which it was done: the loader clears, or renames, what armed a trial.
 fn ends_with_boot(step: &Step) -> bool {
-    let armed = matches!(step, Step::File { own: Own::Variable { .. }, .. });
+    let armed = matches!(step, Step::File { own: Own::Variable { .. } | Own::Counted, .. });
     let passing = matches!(step, Step::File { path, .. } if path.starts_with("/run/"));
     step.volatile() || armed || passing
 }

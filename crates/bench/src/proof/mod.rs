@@ -94,6 +94,7 @@ pub const PARTS: &[Part] = &[
     ("fuzz", programs::fuzz),
     ("memory", programs::memory),
     ("nmi", programs::nmi),
+    ("debug", programs::debug),
 ];
 
 /// Runs the parts called so, all if none is named, and puts their tables into the page.

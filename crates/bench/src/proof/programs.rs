@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts that are a selftest of the kernel part in a guest: what it printed is the table.
 
+use lab::build;
+
 use crate::guests;
 use crate::proof::{Lab, Result, Seen};
 
 /// A bound that no run reaches, for tests that are not about the bound.
 const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";
+
+/// Without a limit for real-time tasks Linux 6.12 lets go of an isolated CPU: it goes offline.
+const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
 
 /// A kernel without the series, with PREEMPT_RT.
 const OTHER: &str = "debian-rt";
@@ -35,9 +40,16 @@ impl Default for Test<'_> {
 
 /// What a selftest printed, and what is wrong with it.
 struct Ran {
+    /// How many passed, failed, were skipped.
+    counts: [usize; 3],
+    /// Why the guest is not to be trusted.
+    complaint: Option<String>,
     text: String,
     wrong: Vec<String>,
 }
+
+/// Fragments of a configuration that look for what tests cannot see; each is a kernel of its own.
+const DEBUG: [&str; 3] = ["debug", "kasan", "kcsan"];
 
 /// Refusals, and messages.
 pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
@@ -70,14 +82,8 @@ pub fn teardown(lab: &Lab<'_>) -> Result<Seen> {
 /// Ten million calls.
 pub fn fuzz(lab: &Lab<'_>) -> Result<Seen> {
     let arguments = format!("--calls {} --threads 4 --slow 10", 10_000_000 / lab.share);
-    let fuzz = Test {
-        program: "fuzz",
-        arguments: &arguments,
-        // Without a limit for real-time tasks Linux 6.12 lets go of an isolated CPU: it goes offline.
-        boot: "sysctl.kernel.sched_rt_runtime_us=-1",
-        options: LONG,
-        ..Test::default()
-    };
+    let fuzz =
+        Test { program: "fuzz", arguments: &arguments, boot: UNBOUNDED, options: LONG, ..Test::default() };
     let mut seen = all(lab, &[fuzz])?;
     // What fuzz keeps away from, on a kernel that never saw the series: shown, and no fault of ours.
     let affinity = Test { program: "affinity", kernel: Some(OTHER), ..Test::default() };
@@ -124,6 +130,48 @@ pub fn nmi(lab: &Lab<'_>) -> Result<Seen> {
             },
         ],
     )
+}
+
+/// The suite on kernels that look at themselves: locks, RCU, objects, leaks; memory; data races. Those that were built.
+pub fn debug(lab: &Lab<'_>) -> Result<Seen> {
+    let teardown = format!("--rounds {} --slow 40", 1000 / lab.share);
+    let fuzz = format!("--calls {} --threads 4 --slow 40", 1_000_000 / lab.share);
+    let generations = format!("--rounds {} --slow 40", 40 / lab.share.min(10));
+    let tests = [
+        Test { program: "errors", arguments: "--slow 40", cpus: 3, ..Test::default() },
+        Test { program: "rings", arguments: "--slow 40", ..Test::default() },
+        Test { program: "wedge", arguments: "--slow 40", cpus: 3, ..Test::default() },
+        Test { program: "teardown", arguments: &teardown, options: LONG, ..Test::default() },
+        Test { program: "fuzz", arguments: &fuzz, boot: UNBOUNDED, options: LONG, ..Test::default() },
+        Test {
+            program: "generations",
+            arguments: &generations,
+            boot: PATIENT,
+            options: &format!("--by-turns {LONG}"),
+            ..Test::default()
+        },
+    ];
+    let mut seen = Seen { text: format!("On {}, configured anew.\n\n", lab.kernel()?), wrong: Vec::new() };
+    seen.text +=
+        "| kernel | test | passed | failed | skipped | the guest's log |\n|---|---|--:|--:|--:|---|\n";
+    for fragment in DEBUG {
+        let version = format!("{}+{fragment}", lab.version);
+        if build::last(&version, lab.architecture, false)?.is_none() {
+            seen.text += &format!("| {version} | not built | | | | |\n");
+            continue;
+        }
+        for test in &tests {
+            let kernel = Some(format!("isolator:{version}"));
+            let ran = run(lab, &Test { kernel: kernel.as_deref(), ..*test })?;
+            let [passed, failed, skipped] = ran.counts;
+            let log = ran.complaint.as_deref().unwrap_or("clean");
+            let name = format!("{} {}", test.program, test.arguments);
+            seen.text +=
+                &format!("| {version} | `{}` | {passed} | {failed} | {skipped} | {log} |\n", name.trim());
+            seen.wrong.extend(ran.wrong.into_iter().map(|what| format!("{version}: {what}")));
+        }
+    }
+    Ok(seen)
 }
 
 /// Runs them one after the other.
@@ -203,7 +251,8 @@ fn told(name: &str, how: &str, said: &str, complaint: Option<&str>) -> Ran {
         text.push('\n');
     }
     text += "```\n";
-    Ran { text, wrong }
+    let counts = [passed - skipped.len(), failed, skipped.len()];
+    Ran { counts, complaint: complaint.map(str::to_string), text, wrong }
 }
 
 #[cfg(test)]

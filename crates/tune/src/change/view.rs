@@ -133,7 +133,8 @@ pub fn status(status: &Status) -> String {
             State::RollingBack => "interrupted while it was undone",
             State::RolledBack => "undone",
         };
-        let _ = writeln!(text, "{}  {part}: {state}, {} steps", record.id, record.steps);
+        let steps = if record.steps == 1 { "step" } else { "steps" };
+        let _ = writeln!(text, "{}  {part}: {state}, {} {steps}", record.id, record.steps);
         if record.state == State::RolledBack {
             continue;
         }
