@@ -9,6 +9,7 @@
 //! - [`message`]: messages between an isolated CPU and others, without interrupts.
 //! - [`monitor`]: a program's own loop, cycle by cycle, for another process to read.
 //! - [`power`]: a request to leave idle states quickly, held while it lives.
+//! - [`registers`]: words shared with hardware or with another machine.
 //! - [`scope`]: markers that the lab's oscilloscope sees, at no cost.
 //! - [`signal`]: a signal between threads that wait for it.
 //! - [`thread`]: what the kernel says of the calling thread.
@@ -23,6 +24,7 @@ pub mod message;
 pub mod monitor;
 pub mod policy;
 pub mod power;
+pub mod registers;
 pub mod scope;
 pub mod setup;
 pub mod signal;
