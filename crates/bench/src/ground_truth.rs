@@ -142,7 +142,7 @@ fn measure(
         affinity: vec![cpu],
         limit_ns: None,
         threshold_ns: THRESHOLD_NS,
-        answers: None,
+        partner: None,
     };
     let row = Row {
         probe: kind,

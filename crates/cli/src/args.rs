@@ -135,6 +135,7 @@ const ROWS: &str = "What is measured";
 const THREADS: &str = "How it is measured";
 const CLAIM: &str = "What is claimed";
 const OUTPUT: &str = "Output";
+const RESPONSE: &str = "The response probe";
 
 /// Where a verb's result goes.
 #[derive(Debug, Clone, Default, Args)]
@@ -145,6 +146,32 @@ pub struct Output {
     /// Print nothing but errors, and the JSON where it is asked for
     #[arg(long, short, help_heading = OUTPUT)]
     pub quiet: bool,
+}
+
+/// What the response probe polls and drives.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ResponseOptions {
+    /// What the measured CPU is: both (it answers edges of another CPU), responder or generator (somebody else is the
+    /// other, or a wire from --out to --in) [default: both with shared memory, responder with lines]
+    #[arg(long, value_name = "ROLE", help_heading = RESPONSE)]
+    pub role: Option<String>,
+    /// Memory that is shared with another machine or program, as ivshmem's resource2: the generator's word, and the responder's
+    /// 128 bytes on [default: memory of this program]
+    #[arg(long, value_name = "FILE[:OFFSET]", help_heading = RESPONSE)]
+    pub signal: Option<String>,
+    /// Poll the registers of a board's GPIO: raspberry-pi-4, raspberry-pi-5, phytium-pi, pl061@ADDRESS, or a file that
+    /// describes it; after an @ where they are, as @0x9030000 or @/dev/uio0
+    #[arg(long, value_name = "NAME|FILE[@PLACE]", help_heading = RESPONSE)]
+    pub board: Option<String>,
+    /// Wait for edges of the kernel's GPIO lines instead, as gpiochip0; with --board a row for each
+    #[arg(long, value_name = "CHIP", help_heading = RESPONSE)]
+    pub chip: Option<String>,
+    /// The line that is read
+    #[arg(long = "in", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
+    pub line_in: Option<u32>,
+    /// The line that is driven
+    #[arg(long = "out", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
+    pub line_out: Option<u32>,
 }
 
 /// What to measure and how; what is not given comes from `--plan`, else from the default.
@@ -199,6 +226,9 @@ pub struct RunOptions {
     /// List every latency or gap above this as a spike [default: the limit]
     #[arg(long, visible_alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
+    /// What the response probe polls and drives.
+    #[command(flatten)]
+    pub response: ResponseOptions,
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,

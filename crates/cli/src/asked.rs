@@ -5,16 +5,17 @@
 use std::path::Path;
 
 use evidence::limit;
-use evidence::manifest::{Asked, LOOP, MESSAGE, RowKey};
+use evidence::manifest::{Asked, LOOP, MESSAGE, RESPONSE, Response, RowKey};
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{Error, Result};
 use machine::{CpuSet, Snapshot};
+use measure::response::Wiring;
 use measure::row::Lane;
-use measure::{control, message};
+use measure::{control, message, response};
 use rt::Policy;
 use serde::Deserialize;
 
-use crate::args::RunOptions;
+use crate::args::{ResponseOptions, RunOptions};
 
 /// Reads a plan: a manifest, or its `asked` part alone.
 pub fn read_plan(path: &Path) -> Result<Asked> {
@@ -42,12 +43,15 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
         asked.periods_ns = vec![1_000_000];
     }
     without_repetition(&mut asked.periods_ns);
+    asked.response = wired(asked.response, &options.response);
+    let responses = response::means(&asked).into_iter().map(str::to_string).collect::<Vec<_>>();
     let means = message::MEANS.map(|(name, _)| name.to_string());
     asked.probes = asked
         .probes
         .into_iter()
         .flat_map(|probe| match probe.as_str() {
             message::MESSAGE => means.to_vec(),
+            response::PROBE => responses.clone(),
             _ => vec![probe],
         })
         .collect();
@@ -88,6 +92,18 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
     asked
 }
 
+/// What the response probe polls and drives, the options over the plan; none where neither says anything.
+fn wired(plan: Option<Response>, options: &ResponseOptions) -> Option<Response> {
+    let mut wired = plan.unwrap_or_default();
+    over(&mut wired.role, &options.role);
+    over(&mut wired.signal, &options.signal);
+    over(&mut wired.board, &options.board);
+    over(&mut wired.chip, &options.chip);
+    over(&mut wired.input, &options.line_in);
+    over(&mut wired.output, &options.line_out);
+    Some(wired).filter(|wired| *wired != Response::default())
+}
+
 fn without_repetition<T: PartialEq + Clone>(list: &mut Vec<T>) {
     let mut seen: Vec<T> = Vec::new();
     list.retain(|item| {
@@ -120,14 +136,16 @@ pub fn lanes(
 ) -> std::result::Result<Vec<Lane>, Box<dyn std::error::Error>> {
     let mut periods = match probe {
         "wakeup" | "toggle" | LOOP => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
-        // One question at a time.
-        probe if probe.starts_with(MESSAGE) => vec![asked.periods_ns.iter().copied().min()],
+        // One question, or one edge, at a time.
+        probe if probe.starts_with(MESSAGE) || probe.starts_with(RESPONSE) => {
+            vec![asked.periods_ns.iter().copied().min()]
+        }
         _ => vec![None],
     };
     periods.sort_unstable();
     periods.dedup();
     let mut lanes = Vec::new();
-    for (cpu, answers) in pairs(asked, probe) {
+    for (cpu, other) in pairs(asked, probe)? {
         for (rank, period_ns) in periods.iter().enumerate() {
             let priority = asked.priority.unwrap_or(0).saturating_sub(rank as u32).max(1);
             let limit_ns = limit::limit_ns(asked.limit.as_deref().unwrap_or(limit::DEFAULT), *period_ns)?;
@@ -148,7 +166,7 @@ pub fn lanes(
                 limit_ns: Some(limit_ns),
                 threshold_ns: asked.threshold_ns.unwrap_or(limit_ns),
                 // On a CPU for housekeeping it must not keep others from theirs.
-                answers: answers
+                partner: other
                     .map(|cpu| (cpu, if asked.cpus.contains(cpu) { policy } else { Policy::Other })),
             });
         }
@@ -156,15 +174,19 @@ pub fn lanes(
     Ok(lanes)
 }
 
-/// The CPUs whose threads measure; with the message probe each is answered by the next measured one, the last of an odd
-/// number by one for housekeeping.
-fn pairs(asked: &Asked, probe: &str) -> Vec<(u32, Option<u32>)> {
+/// The CPUs whose threads measure, each with its other one. With the message probe each is answered by the next measured one, with the
+/// response probe it answers edges of the next one; the last of an odd number has one for housekeeping.
+fn pairs(asked: &Asked, probe: &str) -> rt::Result<Vec<(u32, Option<u32>)>> {
     let cpus = asked.cpus.iter().collect::<Vec<_>>();
-    if !probe.starts_with(MESSAGE) {
-        return cpus.into_iter().map(|cpu| (cpu, None)).collect();
+    let has_pairs = match probe {
+        probe if response::is_one(probe) => Wiring::of(probe, asked)?.has_generator(),
+        _ => probe.starts_with(MESSAGE),
+    };
+    if !has_pairs {
+        return Ok(cpus.into_iter().map(|cpu| (cpu, None)).collect());
     }
     let helper = asked.house_keeping.iter().last();
-    cpus.chunks(2).map(|pair| (pair[0], pair.get(1).copied().or(helper))).collect()
+    Ok(cpus.chunks(2).map(|pair| (pair[0], pair.get(1).copied().or(helper))).collect())
 }
 
 #[cfg(test)]
@@ -187,9 +209,32 @@ mod tests {
         let asked = complete(asked, &options("3-5"), &machine);
         assert_eq!(asked.probes.len(), message::MEANS.len());
         let lanes = lanes(&asked, "message-futex", "idle", &machine).unwrap();
-        let answers = lanes.iter().map(|lane| (lane.key.cpu, lane.answers)).collect::<Vec<_>>();
+        let answers = lanes.iter().map(|lane| (lane.key.cpu, lane.partner)).collect::<Vec<_>>();
         // An ordinary thread on a CPU that does the housekeeping.
         assert_eq!(answers, [(3, Some((4, Policy::Fifo(80)))), (5, Some((7, Policy::Other)))]);
+    }
+
+    #[test]
+    fn responses_are_to_edges_of_the_next_cpu_or_of_somebody_else() {
+        let asked = |response| {
+            let cpus = Some("3-5".parse().unwrap());
+            let options = RunOptions { cpus, response, ..RunOptions::default() };
+            complete(Asked { probes: vec!["response".into()], ..Asked::default() }, &options, &machine(8, ""))
+        };
+        let memory = asked(ResponseOptions::default());
+        assert_eq!(
+            (memory.probes.as_slice(), &memory.response),
+            (&["response-shared".to_string()][..], &None)
+        );
+        let lanes = lanes(&memory, "response-shared", "idle", &machine(8, "")).unwrap();
+        let edges = lanes.iter().map(|lane| (lane.key.cpu, lane.partner)).collect::<Vec<_>>();
+        assert_eq!(edges, [(3, Some((4, Policy::Fifo(80)))), (5, Some((7, Policy::Other)))]);
+        let file = asked(ResponseOptions {
+            signal: Some("/dev/shm/words".into()),
+            role: Some("generator".into()),
+            ..ResponseOptions::default()
+        });
+        assert!(pairs(&file, "response-shared").unwrap().iter().all(|(_, other)| other.is_none()));
     }
 
     #[test]

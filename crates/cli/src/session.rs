@@ -14,6 +14,7 @@ use load::{Load, Placement, Running};
 use machine::Snapshot;
 use measure::monitor::Attached;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
+use measure::response::{self, Wiring};
 use measure::row::{ENDLESS_NS, Probe, Progress, Row};
 use measure::{control, hardware, message};
 use rt::clock::Calibration;
@@ -61,9 +62,11 @@ pub fn run(
     }
     let loads = loads(asked)?;
     let findings = look(asked, &machine)?;
+    // Before a bundle is begun for nothing.
+    Wiring::check(asked)?;
     control::stay_on(&asked.house_keeping)?;
     if let Some(names) = &asked.isolate {
-        // Before a bundle is begun for nothing.
+        // As above.
         Mask::named(names)?;
         Isolator::open()?;
     }
@@ -250,6 +253,11 @@ impl Session<'_> {
             (probe, _) if let Some(means) = message::Means::of(probe) => {
                 Probe::Message { clock: clock()?, means }
             }
+            (probe, _) if response::is_one(probe) => {
+                let wiring = Wiring::of(probe, self.asked)?;
+                self.note_once(format!("{probe}: {}", wiring.meaning()));
+                Probe::Response { clock: clock()?, wiring }
+            }
             ("spin", _) => Probe::Spin { clock: clock()? },
             _ => {
                 let (live, last) = (&mut self.live, &mut self.last);
@@ -294,6 +302,12 @@ impl Session<'_> {
         })?;
         self.live.row_ended(&figures(&self.manifest, first, self.last.as_ref()));
         Ok(())
+    }
+
+    fn note_once(&mut self, note: String) {
+        if !self.manifest.notes.contains(&note) {
+            self.manifest.notes.push(note);
+        }
     }
 
     fn not_run(&mut self, probe: &str, load: &str, reason: &str) {

@@ -62,12 +62,18 @@ fn a_run_of_which_too_little_is_known_is_refused() {
     refuses(&[
         ("prove --loads idle,cpuu", &load),
         ("load cpuu", &load),
-        ("prove --probe foo", "there is no probe 'foo'; choose from wakeup, spin, toggle, message, hardware"),
+        (
+            "prove --probe foo",
+            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, hardware",
+        ),
         (
             "prove --probe wakeup,foo",
-            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, hardware",
+            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, hardware",
         ),
-        ("measure foo", "there is no probe 'foo'; choose from wakeup, spin, toggle, message, hardware"),
+        (
+            "measure foo",
+            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, hardware",
+        ),
         (
             "prove --policy fif",
             "there is no policy 'fif'; choose from fifo, rr, deadline, other, batch, idle",

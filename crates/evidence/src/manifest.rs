@@ -77,7 +77,7 @@ pub const ENDED_EARLY: &str = "the run was ended before its time";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asked {
-    /// Probes: `wakeup`, `spin`, `toggle`, `message-MEANS`, `hardware`; or `loop`, a program's own.
+    /// Probes: `wakeup`, `spin`, `toggle`, `message-MEANS`, `response-MEANS`, `hardware`; or `loop`, a program's own.
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
@@ -113,6 +113,27 @@ pub struct Asked {
     pub causes: Option<Choice>,
     /// Taint codes that the user accepts.
     pub accept: Vec<String>,
+    /// What the response probe polls and drives; absent: memory of this program, both ends of it here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<Response>,
+}
+
+/// What the response probe polls and drives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Response {
+    /// What the measured CPU is: `responder`, `generator`, or with shared memory `both`, where another CPU generates the edges.
+    pub role: Option<String>,
+    /// Shared memory: `FILE` or `FILE:OFFSET`.
+    pub signal: Option<String>,
+    /// The board whose registers are polled, or a file that describes it: `NAME`, `NAME@ADDRESS`, `NAME@DEVICE`.
+    pub board: Option<String>,
+    /// The kernel's GPIO chip whose lines are waited for: `gpiochip0`.
+    pub chip: Option<String>,
+    /// The line that is read.
+    pub input: Option<u32>,
+    /// The line that is driven.
+    pub output: Option<u32>,
 }
 
 /// What identifies a series within a bundle.
@@ -138,6 +159,9 @@ pub const MARK: &str = "mark-";
 /// How the message probe's names begin: `message-shared` and others, a row for each means.
 pub const MESSAGE: &str = "message-";
 
+/// How the response probe's names begin: `response-shared` and others.
+pub const RESPONSE: &str = "response-";
+
 impl RowKey {
     /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps and
     /// interruptions, whose number says nothing of how often something was due.
@@ -146,6 +170,7 @@ impl RowKey {
         matches!(probe, "wakeup" | "toggle" | LOOP | EXECUTION)
             || probe.starts_with("timerlat-")
             || probe.starts_with(MESSAGE)
+            || probe.starts_with(RESPONSE)
             || probe.starts_with(MARK)
     }
 }
@@ -197,6 +222,9 @@ pub struct Granted {
     /// For the message probe, the CPU that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers_on: Option<u32>,
+    /// For the response probe, the CPU that the edges came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges_from: Option<u32>,
     /// What the kernel's isolator counted of the CPU while it measured, warm-up included, by the counter's name:
     /// `defer_sync`, `breach_call`; absent where the CPU was not isolated. Counters that stayed are left out.
     pub isolation: Option<BTreeMap<String, u64>>,

@@ -238,7 +238,7 @@ mod tests {
             affinity: vec![1],
             limit_ns: None,
             threshold_ns: 10_000,
-            answers: None,
+            partner: None,
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes, and the control of a run.
 //!
-//! - [`wakeup`], [`spin`], [`toggle`], [`message`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
+//! - [`wakeup`], [`spin`], [`toggle`], [`message`], [`response`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
 //! - [`monitor`]: no probe of ours but a program's own loop, read from its memory.
 //! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
 //! - [`recorder`]: how a hot loop records and a control thread reads.
@@ -20,6 +20,7 @@ mod pace;
 pub mod preflight;
 pub mod privilege;
 pub mod recorder;
+pub mod response;
 pub mod row;
 pub mod samples;
 pub mod spin;

@@ -12,13 +12,31 @@ pub(crate) struct Pace<'a> {
     due_ns: u64,
     left: u64,
     begun: bool,
+    is_marked: bool,
 }
 
 impl<'a> Pace<'a> {
     /// Before the first cycle that is due after `now_ns`: one of the warm-up, or the row's first.
     pub fn new(cycles: &'a Cycles, now_ns: u64) -> Pace<'a> {
         let ahead = cycles.start_ns.saturating_sub(now_ns) / cycles.period_ns;
-        Pace { cycles, due_ns: cycles.start_ns - ahead * cycles.period_ns, left: cycles.loops, begun: false }
+        Pace {
+            cycles,
+            due_ns: cycles.start_ns - ahead * cycles.period_ns,
+            left: cycles.loops,
+            begun: false,
+            is_marked: true,
+        }
+    }
+
+    /// The same on a CPU that is not the measured one, which the scope does not watch.
+    pub fn unmarked(mut self) -> Pace<'a> {
+        self.is_marked = false;
+        self
+    }
+
+    /// What it goes by.
+    pub fn cycles(&self) -> &'a Cycles {
+        self.cycles
     }
 
     /// When the next cycle is due; `None` where they are over.
@@ -32,7 +50,9 @@ impl<'a> Pace<'a> {
     pub fn begin(&mut self) {
         if self.due_ns >= self.cycles.start_ns && !self.begun {
             self.begun = true;
-            rt::scope::begin();
+            if self.is_marked {
+                rt::scope::begin();
+            }
         }
     }
 
@@ -54,7 +74,7 @@ impl<'a> Pace<'a> {
 
 impl Drop for Pace<'_> {
     fn drop(&mut self) {
-        if self.begun {
+        if self.begun && self.is_marked {
             rt::scope::end();
         }
     }

@@ -23,7 +23,8 @@ use evidence::Taint;
 use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
-use evidence::manifest::{Asked, LOOP, MESSAGE};
+use crate::response;
+use evidence::manifest::{Asked, LOOP, MESSAGE, RESPONSE};
 
 mod asked;
 mod cpus;
@@ -129,12 +130,25 @@ impl Request<'_> {
 
     /// Whether what it measures has a period.
     fn is_periodic(&self) -> bool {
-        self.measures("wakeup") || self.measures("toggle") || self.measures(LOOP) || self.sends_messages()
+        self.measures("wakeup")
+            || self.measures("toggle")
+            || self.measures(LOOP)
+            || self.sends_messages()
+            || self.responds()
     }
 
     /// Whether a measuring thread never leaves its CPU by itself.
     fn never_sleeps(&self) -> bool {
-        self.measures("spin") || self.measures("toggle") || self.sends_messages()
+        self.measures("spin") || self.measures("toggle") || self.sends_messages() || self.polls()
+    }
+
+    fn responds(&self) -> bool {
+        self.asked.probes.iter().any(|probe| probe.starts_with(RESPONSE))
+    }
+
+    /// Lines are waited for.
+    fn polls(&self) -> bool {
+        self.measures(response::SHARED) || self.measures(response::REGISTERS)
     }
 
     fn sends_messages(&self) -> bool {
@@ -143,7 +157,7 @@ impl Request<'_> {
 
     /// The hardware probe is a tracer of the kernel, a loop is another program's; only the others are threads of ours.
     fn measures_with_threads(&self) -> bool {
-        self.measures("wakeup") || self.never_sleeps()
+        self.measures("wakeup") || self.never_sleeps() || self.responds()
     }
 
     fn policy(&self) -> &str {
@@ -160,7 +174,7 @@ impl Request<'_> {
         matches!(self.policy(), "other" | "batch" | "idle")
     }
 
-    /// For what takes the CPU from a thread that never sleeps: the spin and toggle probes, not a wakeup every period.
+    /// For what takes the CPU from a thread that never sleeps: the spin, toggle and response probes, not a wakeup every period.
     fn taint_where_spinning(&self) -> Effect {
         if self.never_sleeps() { Effect::Taint } else { Effect::Note }
     }

@@ -26,6 +26,7 @@ use crate::error::Result;
 use crate::explain::Explain;
 use crate::message::{self, Partner};
 use crate::recorder::Recorder;
+use crate::response::{self, Wiring};
 use crate::samples::Samples;
 use crate::spin::{self, ShortGaps, Spell};
 use crate::steal::Steal;
@@ -47,8 +48,9 @@ pub const ENDLESS_NS: u64 = u64::MAX / 4;
 /// Half-life of a glow where no end is known.
 const ENDLESS_HALF_LIFE_S: f64 = 60.0;
 
-/// The probes by name: those of [`Probe`] and [`crate::hardware`]. `message` stands for all of [`message::MEANS`].
-pub const PROBES: [&str; 5] = ["wakeup", "spin", "toggle", message::MESSAGE, "hardware"];
+/// The probes by name: those of [`Probe`] and [`crate::hardware`]. `message` stands for all of [`message::MEANS`],
+/// `response` for those of [`response::MEANS`] that are asked.
+pub const PROBES: [&str; 6] = ["wakeup", "spin", "toggle", message::MESSAGE, response::PROBE, "hardware"];
 
 /// What the threads of a row do.
 #[derive(Debug, Clone)]
@@ -75,6 +77,13 @@ pub enum Probe {
         /// How they travel.
         means: message::Means,
     },
+    /// Make edges of an input edges of an output, or give them.
+    Response {
+        /// The counter's rate.
+        clock: Calibration,
+        /// What is polled and driven.
+        wiring: Wiring,
+    },
 }
 
 /// One measuring thread.
@@ -91,8 +100,9 @@ pub struct Lane {
     pub limit_ns: Option<u64>,
     /// Above this a sample is listed as a spike.
     pub threshold_ns: u64,
-    /// For the message probe the CPU that answers, and how its thread is scheduled.
-    pub answers: Option<(u32, Policy)>,
+    /// For the message probe the CPU that answers, for the response probe the one that edges come from, and how its
+    /// thread is scheduled.
+    pub partner: Option<(u32, Policy)>,
 }
 
 /// One row, as configured.
@@ -171,6 +181,8 @@ struct Ended {
     isolation: Option<Counters>,
     /// Why it ended before its time.
     failed: Option<rt::Error>,
+    /// What its samples do not tell.
+    note: Option<String>,
 }
 
 /// What the threads of a row share.
@@ -236,7 +248,8 @@ impl Row {
     fn clock(&self) -> Option<Calibration> {
         match &self.probe {
             Probe::Wakeup { .. } => None,
-            Probe::Spin { clock } | Probe::Toggle { clock } | Probe::Message { clock, .. } => Some(*clock),
+            Probe::Spin { clock } | Probe::Toggle { clock } => Some(*clock),
+            Probe::Message { clock, .. } | Probe::Response { clock, .. } => Some(*clock),
         }
     }
 
@@ -252,7 +265,10 @@ impl Row {
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
             let (pen, drain) = match &self.probe {
-                Probe::Wakeup { .. } | Probe::Toggle { .. } | Probe::Message { .. } => {
+                Probe::Wakeup { .. }
+                | Probe::Toggle { .. }
+                | Probe::Message { .. }
+                | Probe::Response { .. } => {
                     let (samples, drain) = Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s)?;
                     (Pen::Wakeups(samples), drain)
                 }
@@ -347,6 +363,7 @@ impl Row {
             entry.granted.isolation = ended
                 .isolation
                 .map(|counts| counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect());
+            manifest.notes.extend(ended.note.map(|note| format!("{}: {note}", lane.lane.key)));
             manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift, lane.drain.lost()));
             outcome =
                 outcome.and(lane.drain.finish()).and(ended.failed.map_or(Ok(()), |why| Err(why.into())));
@@ -371,6 +388,7 @@ impl Armed {
 struct Ready {
     timer: Timer,
     partner: Option<Partner>,
+    response: Option<response::Ready>,
     session: Option<Session>,
 }
 
@@ -389,7 +407,8 @@ impl Body {
         };
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
-        let (Some(Ready { timer, partner, session }), Some(start_ns)) = (ready, self.shared.wait()) else {
+        let (Some(Ready { timer, partner, response, session }), Some(start_ns)) = (ready, self.shared.wait())
+        else {
             return Ended::default();
         };
         if let Some(session) = &session {
@@ -408,8 +427,13 @@ impl Body {
             Pen::Wakeups(mut samples) => {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-                let mut failed = None;
+                let (mut failed, mut note) = (None, None);
                 match (&self.row.probe, &partner) {
+                    (Probe::Response { clock, .. }, _) => {
+                        let mind_ns = self.lane.threshold_ns;
+                        let told = response.map(|ready| ready.run(&cycles, clock, mind_ns, samples, stop));
+                        (failed, note) = told.map(|told| (told.failed, told.note)).unwrap_or_default();
+                    }
                     (Probe::Toggle { clock }, _) => {
                         toggle::run(&cycles, clock, &Channel::default(), &mut samples, stop)
                     }
@@ -419,7 +443,8 @@ impl Body {
                     _ => wakeup::run(&cycles, &timer, &mut samples, stop),
                 }
                 let isolation = isolation();
-                Ended { page_faults: thread::page_faults() - before, isolation, failed, ..Ended::default() }
+                let page_faults = thread::page_faults() - before;
+                Ended { page_faults, isolation, failed, note, ..Ended::default() }
             }
             Pen::Gaps(mut recorder, short) => {
                 let threshold_ns = self.lane.threshold_ns;
@@ -429,7 +454,7 @@ impl Body {
                 let isolation = isolation();
                 let page_faults = thread::page_faults() - before;
                 recorder.finish();
-                Ended { page_faults, drift, isolation, failed: None }
+                Ended { page_faults, drift, isolation, ..Ended::default() }
             }
         }
     }
@@ -442,17 +467,22 @@ impl Body {
         };
         let timer = match &self.row.probe {
             Probe::Wakeup { timer } => Timer::named(timer)?,
-            Probe::Spin { .. } | Probe::Toggle { .. } | Probe::Message { .. } => Timer::Nanosleep,
+            _ => Timer::Nanosleep,
         };
         // Before this thread has a policy that what it starts would have too.
-        let partner = match (&self.row.probe, self.lane.answers) {
+        let partner = match (&self.row.probe, self.lane.partner) {
             (Probe::Message { means, .. }, Some((cpu, policy))) => Some(Partner::start(*means, cpu, policy)?),
+            _ => None,
+        };
+        let response = match &self.row.probe {
+            Probe::Response { wiring, .. } => Some(response::Ready::new(wiring, self.lane.partner)?),
             _ => None,
         };
         let granted = setup.apply()?;
         // Last: the kernel looks at affinity, policy and memory.
         let session = self.row.isolate.map(isolation::start).transpose()?;
         let counter_hz = self.row.clock().map(|clock| clock.hz);
+        let other = self.lane.partner.map(|(cpu, _)| cpu);
         let granted = Granted {
             policy: Some(granted.policy.name().to_string()),
             priority: granted.policy.priority(),
@@ -460,10 +490,11 @@ impl Body {
             memory_locked: Some(granted.memory.is_ok()),
             counter_hz,
             thread: Some(thread::id()),
-            answers_on: self.lane.answers.map(|(cpu, _)| cpu),
+            answers_on: other.filter(|_| response.is_none()),
+            edges_from: other.filter(|_| response.is_some()),
             ..Granted::default()
         };
-        Ok((granted, Ready { timer, partner, session }))
+        Ok((granted, Ready { timer, partner, response, session }))
     }
 }
 

@@ -236,6 +236,7 @@ fn refused(what: &str, error: &io::Error) -> Error {
     let cure = match error.raw_os_error() {
         Some(libc::EPERM) => FORBIDDEN,
         Some(libc::EINVAL) => "give no more than the device has",
+        Some(libc::ENODEV) => "give one that can be mapped",
         _ => "raise the limits on memory and locked memory",
     };
     Error::os(what, error, cure)

@@ -13,6 +13,15 @@ Examples:
   isolator measure spin --threshold 2us      as oslat -T 2
   isolator measure toggle --period 100us     an edge each period, by the processor's counter
   isolator measure message --cpus 2-3        cpu 2 signals, cpu 3 answers, by five means
+  isolator measure response --cpus 2-3       cpu 3 gives edges in memory, cpu 2 answers
+  isolator measure response --board raspberry-pi-4 --in 17 --out 27 --period 5us --duration 24h
+                                             answers a generator of 200,000 edges a second
+  isolator measure response --board raspberry-pi-4 --chip gpiochip0 --in 17 --out 27 --role generator
+                                             with a wire from 27 to 17, by registers and by the kernel
+
+With the response probe, what a sample is depends on the role, and stands in the
+report: a program sees no wire, so that from edge to edge is an oscilloscope's.
+--period is that of the edges, whoever gives them.
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
@@ -20,7 +29,7 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex) or hardware
+    /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex), response or hardware
     pub probe: String,
     /// What to measure and how.
     #[command(flatten)]

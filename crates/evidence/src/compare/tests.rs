@@ -80,6 +80,7 @@ fn asked() -> Asked {
         isolate: None,
         causes: None,
         accept: vec![],
+        response: None,
     }
 }
 

@@ -7,6 +7,7 @@ use machine::{CpuSet, Snapshot};
 use super::Effect::{Note, Refuse, Taint};
 use super::{Finding, Request, name, on_measured, us};
 use crate::message::Means;
+use crate::response;
 use crate::row::PROBES;
 use crate::wakeup::TIMERS;
 use evidence::manifest::LOOP;
@@ -37,7 +38,8 @@ fn unknown(request: &Request) -> Vec<Finding> {
             Finding::new(Refuse, "unknown-name", format!("there is no {what} '{name}'"), cure)
         })
     };
-    let probes = asked.probes.iter().filter(|name| *name != LOOP && Means::of(name).is_none());
+    let is_known = |name: &str| name == LOOP || Means::of(name).is_some() || response::is_one(name);
+    let probes = asked.probes.iter().filter(|name| !is_known(name));
     let probes = probes.filter_map(|name| named("probe", &PROBES, name));
     let policy = asked.policy.iter().filter_map(|name| named("policy", &rt::policy::NAMES, name));
     let timer = asked.timer.iter().filter_map(|name| named("timer", &TIMERS, name));

@@ -129,6 +129,7 @@ impl Plan {
                 counter_hz: period_ns.is_none().then_some(2_400_000_000),
                 thread: Some(4711 + cpu),
                 answers_on: None,
+                edges_from: None,
                 isolation: None,
             },
             limit_ns: self.limit_ns,

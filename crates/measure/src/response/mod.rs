@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The response probe: an input edge to an output edge, on the measured CPU, by polling.
+//!
+//! ```text
+//! generator   edge ─┐                       ┌─ sees the answer
+//! input       ▁▁▁▁▁▁▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔│▔▔▔▔▔▔
+//! responder         └► a look ─ write ─┐    │
+//! output      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▔▔▔▔▔▔▔▔▔▔▔▔▔▔
+//! ```
+//! What is polled is a row's means ([`MEANS`]): memory, of this program or of a file (ivshmem); registers of a board's GPIO
+//! ([`board`]); or, for contrast, lines of the kernel's, whose edges are waited for. What a sample is depends on the
+//! measured CPU's role ([`ROLES`]), for a program sees no wire:
+//!
+//! - `both`: another CPU generates, and takes the time from its edge to the answer that it sees. Where that CPU itself
+//!   stood still, which its samples cannot tell from a late answer, it says so.
+//! - `generator`: the same on the measured CPU. With a wire from output to input it is the loop back: from the write
+//!   to the level that is read, register, pin, wire and all. With another board in the wire's place it is that one's response.
+//! - `responder`: somebody else generates, whose edge nobody here sees. A sample is the time from the last look that saw
+//!   no edge to the answer written (of lines: from the kernel's stamp of the edge), the most that this side took. From
+//!   edge to edge is an oscilloscope's, or a generator's on another machine.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use evidence::manifest::Asked;
+use rt::clock::{Calibration, monotonic_ns};
+use rt::registers::Registers;
+use rt::setup::Setup;
+use rt::{Error, Policy, Result};
+
+use crate::pace::Pace;
+use crate::samples::Samples;
+use crate::wakeup::Cycles;
+use board::Board;
+use lines::Lines;
+use pins::Pins;
+use poll::{Heard, Memory, MemoryEnd, SignalEnd};
+
+pub mod board;
+mod lines;
+mod pins;
+mod poll;
+
+/// The probe that stands for whatever means its options name.
+pub const PROBE: &str = "response";
+
+/// Another CPU's memory, or a file's.
+pub const SHARED: &str = "response-shared";
+/// Registers of a board.
+pub const REGISTERS: &str = "response-registers";
+/// Lines of the kernel's.
+pub const LINES: &str = "response-lines";
+
+/// The probe of each means.
+pub const MEANS: [&str; 3] = [SHARED, REGISTERS, LINES];
+
+/// What the measured CPU is, by name.
+pub const ROLES: [(&str, Role); 3] =
+    [("both", Role::Both), ("responder", Role::Responder), ("generator", Role::Generator)];
+
+/// Bytes from the generator's word to the responder's.
+const APART: usize = 128;
+
+/// What the measured CPU is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The responder; the generator is here too.
+    Both,
+    /// The responder alone.
+    Responder,
+    /// The generator alone.
+    Generator,
+}
+
+/// Where edges come from and go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum By {
+    /// Memory of this program.
+    Own,
+    /// Two words of a file.
+    Signal(PathBuf, u64),
+    /// Lines of a board, by its registers: read, driven.
+    Registers(Box<Board>, u32, u32),
+    /// Lines of a chip of the kernel's: read, driven.
+    Lines(String, u32, u32),
+}
+
+/// What a row polls and drives, and what the measured CPU is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wiring {
+    by: By,
+    role: Role,
+}
+
+/// Whether `probe` is one of this module's.
+pub fn is_one(probe: &str) -> bool {
+    MEANS.contains(&probe)
+}
+
+/// The probes that [`PROBE`] stands for where that is asked.
+pub fn means(asked: &Asked) -> Vec<&'static str> {
+    let named = asked.response.clone().unwrap_or_default();
+    let by_lines = [(REGISTERS, named.board.is_some()), (LINES, named.chip.is_some())];
+    let found =
+        by_lines.iter().filter(|(_, is_named)| *is_named).map(|(probe, _)| *probe).collect::<Vec<_>>();
+    if found.is_empty() { vec![SHARED] } else { found }
+}
+
+impl Wiring {
+    /// What `asked` says of `probe`; an error where that makes no sense, with the option that would help.
+    pub fn of(probe: &str, asked: &Asked) -> Result<Wiring> {
+        let named = asked.response.clone().unwrap_or_default();
+        let refuse = |why: &str, cure: &str| Err(Error::new(format!("measure {probe}"), why, cure));
+        let role = match named.role.as_deref() {
+            None if probe == SHARED => Role::Both,
+            None => Role::Responder,
+            Some(role) => match ROLES.iter().find(|(name, _)| *name == role) {
+                Some((_, role)) => *role,
+                None => {
+                    let roles = ROLES.map(|(name, _)| name).join(", ");
+                    return refuse(&format!("there is no role '{role}'"), &format!("choose from {roles}"));
+                }
+            },
+        };
+        if probe == SHARED {
+            if named.input.is_some() || named.output.is_some() {
+                return refuse("shared memory has no lines", "give --in and --out with --board or --chip");
+            }
+            if role != Role::Both && named.signal.is_none() {
+                return refuse(
+                    "nobody else has this program's memory",
+                    "give --signal, or do without --role",
+                );
+            }
+            let by = named.signal.as_deref().map(signal).transpose()?;
+            return Ok(Wiring { by: by.unwrap_or(By::Own), role });
+        }
+        if named.signal.is_some() {
+            return refuse("--signal is shared memory", "measure response-shared, or do without it");
+        }
+        if role == Role::Both {
+            let cure = "choose the role responder, or generator with a wire from --out to --in";
+            return refuse("both ends of lines are not here", cure);
+        }
+        let (Some(input), Some(output)) = (named.input, named.output) else {
+            return refuse("which lines is not said", "give --in and --out");
+        };
+        if input == output {
+            return refuse(&format!("line {input} would be read and driven"), "give two lines");
+        }
+        if asked.cpus.len() > 1 {
+            return refuse("two lines are one CPU's", "give --cpus with one CPU");
+        }
+        let by = match (probe, named.board, named.chip) {
+            (REGISTERS, Some(board), _) => {
+                let board = Board::named(&board)?;
+                board.check_line("--in", input)?;
+                board.check_line("--out", output)?;
+                By::Registers(Box::new(board), input, output)
+            }
+            (LINES, _, Some(chip)) => By::Lines(chip, input, output),
+            (REGISTERS, ..) => return refuse("no board is named", "give --board"),
+            _ => return refuse("no chip is named", "give --chip, such as gpiochip0"),
+        };
+        Ok(Wiring { by, role })
+    }
+
+    /// What options are there for another probe, refused with the reason.
+    pub fn check(asked: &Asked) -> Result<()> {
+        let probes = asked.probes.iter().filter(|probe| is_one(probe)).collect::<Vec<_>>();
+        if asked.response.is_some() && probes.is_empty() {
+            let what = "use --role, --signal, --board, --chip, --in or --out";
+            return Err(Error::new(what, "they are the response probe's", "measure response"));
+        }
+        for probe in probes {
+            // What cannot be opened now could not later, when a bundle was begun for it.
+            Wiring::of(probe, asked)?.open()?;
+        }
+        Ok(())
+    }
+
+    /// Whether another CPU of this machine generates the edges.
+    pub fn has_generator(&self) -> bool {
+        self.role == Role::Both
+    }
+
+    /// What a sample of it is, and is not, in a line.
+    pub fn meaning(&self) -> &'static str {
+        match (&self.by, self.role) {
+            (_, Role::Both) => {
+                "a sample is the time from the edge to the answer, both as the CPU saw them that generated the edge"
+            }
+            (_, Role::Generator) => {
+                "a sample is the time from writing an edge to seeing the answer: the loop back where a wire answers"
+            }
+            (By::Lines(..), Role::Responder) => {
+                "a sample is the time from the kernel's stamp of an edge to the answer written, not from the wire"
+            }
+            (_, Role::Responder) => {
+                "a sample is the time from the last look that saw no edge to the answer written: the most that this side took, without the wires"
+            }
+        }
+    }
+
+    /// Gets what it polls and drives.
+    fn open(&self) -> Result<Open> {
+        match &self.by {
+            By::Own => Ok(Open::Own(Arc::default())),
+            By::Signal(path, offset) => {
+                let words = Registers::file(path, *offset, APART + size_of::<u32>())?;
+                Ok(Open::Signal(words))
+            }
+            By::Registers(board, input, output) => {
+                lines::unused(board, [*input, *output])?;
+                Ok(Open::Pins(Pins::set_up(board, &board.map()?, *input, *output)?))
+            }
+            By::Lines(chip, input, output) => Ok(Open::Lines(Lines::request(chip, *input, *output)?)),
+        }
+    }
+}
+
+/// `FILE` or `FILE:OFFSET`.
+fn signal(text: &str) -> Result<By> {
+    let (path, offset) = match text.rsplit_once(':') {
+        Some((path, offset)) if !Path::new(text).exists() => (path, offset),
+        _ => (text, "0"),
+    };
+    let digits = offset.strip_prefix("0x");
+    let number = digits.map_or_else(|| offset.parse(), |digits| u64::from_str_radix(digits, 16));
+    let offset = number.map_err(|_| {
+        Error::new(
+            format!("use the signal {text}"),
+            format!("'{offset}' is no offset"),
+            "give FILE:OFFSET, in bytes",
+        )
+    })?;
+    Ok(By::Signal(path.into(), offset))
+}
+
+/// What is polled and driven, opened.
+#[derive(Debug)]
+enum Open {
+    Own(Arc<Memory>),
+    Signal(Registers),
+    Pins(Pins),
+    Lines(Lines),
+}
+
+impl Open {
+    /// The end of a file's words that is the generator's, or the responder's.
+    fn end(words: &Registers, is_generator: bool) -> Result<SignalEnd> {
+        let (edges, answers) = (words.at(0)?, words.at(APART)?);
+        Ok(match is_generator {
+            true => SignalEnd { input: answers, output: edges },
+            false => SignalEnd { input: edges, output: answers },
+        })
+    }
+}
+
+/// A measuring thread's, ready to begin.
+#[derive(Debug)]
+pub struct Ready {
+    role: Role,
+    open: Open,
+    generator: Option<Generator>,
+}
+
+/// What a row has to say beside its samples.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Why it ended before its time, or has nothing.
+    pub failed: Option<Error>,
+    /// What its samples do not tell.
+    pub note: Option<String>,
+}
+
+impl Ready {
+    /// Opens what `wiring` names and, where it has one, starts the generator on `partner`. Before the calling thread has a
+    /// policy that what it starts would have too.
+    pub fn new(wiring: &Wiring, partner: Option<(u32, Policy)>) -> Result<Ready> {
+        let open = wiring.open()?;
+        let generator = match (wiring.role, partner) {
+            (Role::Both, Some((cpu, policy))) => Some(Generator::start(cpu, policy, &open)?),
+            (Role::Both, None) => {
+                let what = "measure the response to another CPU";
+                return Err(Error::new(what, "there is none", "give two CPUs, or one for housekeeping"));
+            }
+            _ => None,
+        };
+        Ok(Ready { role: wiring.role, open, generator })
+    }
+
+    /// Measures until `cycles` are over or `stop` is set. What keeps the generator from its CPU for longer than `mind_ns` is told.
+    pub fn run(
+        self,
+        cycles: &Cycles,
+        clock: &Calibration,
+        mind_ns: u64,
+        mut samples: Samples,
+        stop: &AtomicBool,
+    ) -> Told {
+        let Ready { role, open, generator } = self;
+        if let Some(generator) = generator {
+            let work = Work { cycles: *cycles, clock: *clock, mind_ns, samples };
+            return generator.answered(work, &open, stop);
+        }
+        let outcome = match role {
+            Role::Generator => {
+                let pace = Pace::new(cycles, monotonic_ns());
+                let heard = match &open {
+                    Open::Pins(pins) => Ok(poll::generate(pins, pace, clock, mind_ns, &mut samples, stop)),
+                    Open::Signal(words) => Open::end(words, true)
+                        .map(|end| poll::generate(&end, pace, clock, mind_ns, &mut samples, stop)),
+                    Open::Lines(lines) => lines.generate(pace, &mut samples, stop),
+                    Open::Own(_) => Ok(Heard::default()),
+                };
+                heard.map(|heard| heard.answers > 0)
+            }
+            _ => match &open {
+                Open::Pins(pins) => Ok(poll::answer_and_record(pins, cycles, clock, &mut samples, stop)),
+                Open::Signal(words) => Open::end(words, false)
+                    .map(|end| poll::answer_and_record(&end, cycles, clock, &mut samples, stop)),
+                Open::Lines(lines) => lines.answer_and_record(cycles, &mut samples, stop),
+                Open::Own(_) => Ok(false),
+            },
+        };
+        let failed = match outcome {
+            Ok(true) => None,
+            // Nobody waited for any.
+            Ok(false) if stop.load(Ordering::SeqCst) => None,
+            Ok(false) => Some(nothing_came(role)),
+            Err(error) => Some(error),
+        };
+        Told { failed, note: None }
+    }
+}
+
+fn nothing_came(role: Role) -> Error {
+    match role {
+        Role::Generator => Error::new(
+            "measure a response",
+            "no edge was answered",
+            "connect --out to --in, or start the responder first",
+        ),
+        Role::Both => Error::new(
+            "measure a response",
+            "no edge was answered",
+            "see what keeps the answering thread from its CPU",
+        ),
+        Role::Responder => Error::new(
+            "measure a response",
+            "no edge came",
+            "connect the generator to --in and start it first",
+        ),
+    }
+}
+
+/// What a generator is told once the row begins.
+struct Work {
+    cycles: Cycles,
+    clock: Calibration,
+    mind_ns: u64,
+    samples: Samples,
+}
+
+/// The thread that gives edges to a responder of this machine.
+#[derive(Debug)]
+struct Generator {
+    cpu: u32,
+    begin: mpsc::Sender<Work>,
+    thread: JoinHandle<Result<Heard>>,
+    done: Arc<AtomicBool>,
+    end: Arc<AtomicBool>,
+}
+
+/// Says that the generator is done, however it ends.
+struct SaysDone(Arc<AtomicBool>);
+
+impl Drop for SaysDone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Generator {
+    /// Starts it on `cpu` with that policy; it waits for [`Generator::answered`].
+    fn start(cpu: u32, policy: Policy, open: &Open) -> Result<Generator> {
+        let refuse = |error: &io::Error| {
+            Error::os("start the thread that generates edges", error, "raise the limit on processes")
+        };
+        let words: Box<dyn FnOnce(Pace<'_>, &mut Work, &AtomicBool) -> Heard + Send> = match open {
+            Open::Own(memory) => {
+                let memory = Arc::clone(memory);
+                Box::new(move |pace, work, end| {
+                    let ends = MemoryEnd { input: &memory[1], output: &memory[0] };
+                    poll::generate(&ends, pace, &work.clock, work.mind_ns, &mut work.samples, end)
+                })
+            }
+            Open::Signal(words) => {
+                let ends = Open::end(words, true)?;
+                Box::new(move |pace, work, end| {
+                    poll::generate(&ends, pace, &work.clock, work.mind_ns, &mut work.samples, end)
+                })
+            }
+            Open::Pins(_) | Open::Lines(_) => Box::new(|_, _, _| Heard::default()),
+        };
+        let (begin, begins) = mpsc::channel::<Work>();
+        let (say, said) = mpsc::channel();
+        let (done, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (says_done, ends) = (SaysDone(Arc::clone(&done)), Arc::clone(&end));
+        let thread = std::thread::Builder::new().name(format!("edges-{cpu}")).spawn(move || {
+            let _says_done = says_done;
+            let set_up = Setup { cpus: vec![cpu], policy, lock_memory: false }.apply().map(drop);
+            // Who started it waits for this.
+            let _ = say.send(set_up);
+            // Where the row never begins, nobody sends.
+            let Ok(mut work) = begins.recv() else { return Ok(Heard::default()) };
+            let cycles = work.cycles;
+            let pace = Pace::new(&cycles, monotonic_ns()).unmarked();
+            Ok(words(pace, &mut work, &ends))
+        });
+        let thread = thread.map_err(|error| refuse(&error))?;
+        said.recv().unwrap_or_else(|_| {
+            Err(Error::new(
+                "start the thread that generates edges",
+                "it ended at once",
+                "report this as a defect",
+            ))
+        })?;
+        Ok(Generator { cpu, begin, thread, done, end })
+    }
+
+    /// Has it begin, and answers its edges until it is done.
+    fn answered(self, work: Work, open: &Open, stop: &AtomicBool) -> Told {
+        let Generator { cpu, begin, thread, done, end } = self;
+        let (mind_ns, row) = (work.mind_ns, work.cycles);
+        // It waits for this; where it is gone, it has said that it is done.
+        let _ = begin.send(work);
+        match open {
+            Open::Own(memory) => {
+                poll::answer(&MemoryEnd { input: &memory[0], output: &memory[1] }, &done, stop, &end)
+            }
+            Open::Signal(words) => {
+                if let Ok(ends) = Open::end(words, false) {
+                    poll::answer(&ends, &done, stop, &end)
+                }
+            }
+            Open::Pins(_) | Open::Lines(_) => {}
+        }
+        let heard = thread.join().unwrap_or_else(|_| {
+            Err(Error::new("generate edges", "the thread ended in a panic", "report this as a defect"))
+        });
+        match heard {
+            Ok(Heard { answers: 0, .. }) if !stop.load(Ordering::SeqCst) && monotonic_ns() > row.start_ns => {
+                Told { failed: Some(nothing_came(Role::Both)), note: None }
+            }
+            Ok(heard) => Told { failed: None, note: stood_still(cpu, &heard, mind_ns) },
+            Err(error) => Told { failed: Some(error), note: None },
+        }
+    }
+}
+
+/// What a generator's samples do not tell of itself.
+fn stood_still(cpu: u32, heard: &Heard, mind_ns: u64) -> Option<String> {
+    let Heard { stood_still, longest_ns, .. } = *heard;
+    (stood_still > 0).then(|| {
+        format!(
+            "in {stood_still} samples the generator on cpu {cpu} itself stood still for longer than {} us, {} us at the most: \
+             these do not say how late the answer was",
+            mind_ns as f64 / 1e3,
+            longest_ns as f64 / 1e3
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;
