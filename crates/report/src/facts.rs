@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use evidence::Bundle;
-use evidence::manifest::{RowEntry, State};
+use evidence::manifest::{Response, RowEntry, State};
 use machine::snapshot::Preemption;
 use machine::{CpuSet, Snapshot};
 use serde::Serialize;
@@ -198,8 +198,24 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
             asked.dma_latency_us.map_or("left alone".to_string(), |us| format!("held at {us} us")),
         ),
         ("Isolator asked to defer", asked.isolate.clone().unwrap_or_default()),
+        ("Response probe", asked.response.as_ref().map(wired).unwrap_or_default()),
         ("Taints accepted", asked.accept.join(", ")),
     ]
+}
+
+/// What the response probe polled and drove.
+fn wired(response: &Response) -> String {
+    let line = |what: &str, line: Option<u32>| line.map(|line| format!("{what} line {line}"));
+    let named = |what: &str, value: &Option<String>| value.as_ref().map(|value| format!("{what} {value}"));
+    let parts = [
+        named("role", &response.role),
+        named("signal", &response.signal),
+        named("board", &response.board),
+        named("chip", &response.chip),
+        line("reads", response.input),
+        line("drives", response.output),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// What the measuring threads were granted, equal rows named together.

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::chart::maxima::{self, Bars};
 use crate::chart::persistence::{self, Pictures};
+use crate::chart::responses;
 use crate::chart::{LoadStyle, Panels, histogram, timeline};
 use crate::facts::{self, Fact, Grant};
 use crate::figures::{self, FigureGroup, SpikeTable, TailRow, VerdictCard};
@@ -45,6 +46,7 @@ struct Page {
     histograms: Vec<Panels>,
     time: Vec<Panels>,
     persistence: Vec<Pictures>,
+    responses: Vec<Pictures>,
     spikes: Vec<SpikeTable>,
     why: Vec<Why>,
     tails: Vec<TailRow>,
@@ -131,8 +133,9 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
             .collect::<Vec<_>>()
             .join(" — "),
     };
-    let mut persistence = Vec::new();
+    let (mut persistence, mut responses) = (Vec::new(), Vec::new());
     for kind in &runs.kinds {
+        responses.extend(responses::pictures(&runs, kind)?);
         persistence.extend(persistence::pictures(&runs, kind)?);
     }
     let load =
@@ -170,6 +173,7 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
         histograms: runs.kinds.iter().map(|kind| histogram::panels(&runs, kind)).collect(),
         time: runs.kinds.iter().filter_map(|kind| timeline::panels(&runs, kind)).collect(),
         persistence,
+        responses,
         spikes: runs.all.iter().map(|run| figures::spikes(run, several)).collect(),
         why: runs.all.iter().map(|run| why::of(run.mark(several), run.bundle)).collect(),
         tails: figures::tails(&runs),

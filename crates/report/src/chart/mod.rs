@@ -15,6 +15,7 @@ use crate::text;
 pub(crate) mod histogram;
 pub(crate) mod maxima;
 pub(crate) mod persistence;
+pub(crate) mod responses;
 pub(crate) mod timeline;
 
 /// The box that paths are written in.
@@ -51,6 +52,8 @@ pub(crate) struct Plot {
     pub bands: Vec<Band>,
     pub lines: Vec<Line>,
     pub marks: Vec<Mark>,
+    /// The smallest and the largest, from the left.
+    pub extremes: Vec<Tick>,
     /// A picture that fills the plot, as a data URI.
     pub picture: String,
     /// Why there is nothing to draw.

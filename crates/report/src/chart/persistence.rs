@@ -108,7 +108,7 @@ pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
 
 /// So many columns that the runs of a load stay side by side, and lines are as equally filled as they can be: a
 /// line for the loads of a CPU or, where there is one load only, for the CPUs.
-fn columns(runs: usize, loads: usize, cpus: usize) -> usize {
+pub(super) fn columns(runs: usize, loads: usize, cpus: usize) -> usize {
     const MOST: usize = 6;
     let groups = if loads > 1 { loads } else { cpus };
     let lines = groups.div_ceil((MOST / runs.max(1)).max(1));
@@ -154,23 +154,32 @@ fn plot(runs: &Runs, run: &Run, row: RowView, levels: Levels) -> Result<Plot> {
 fn pixels(picture: &Persistence, levels: Levels) -> Vec<u8> {
     let brightest = picture.cells.values().map(|cell| cell.1).fold(0.0, f64::max);
     let mut pixels = vec![0; SWEEP_COLUMNS * usize::from(levels.height())];
-    let strongest = PHOSPHOR.len() as f64 - 1.0;
     for ((column, level), (_, glow)) in &picture.cells {
         if usize::from(*column) >= SWEEP_COLUMNS || !(levels.lowest..=levels.highest).contains(level) {
             continue;
         }
-        let strength = if brightest > 0.0 { glow.max(0.0).ln_1p() / brightest.ln_1p() } else { 0.0 };
         let row = usize::from(levels.highest - level);
-        pixels[row * SWEEP_COLUMNS + usize::from(*column)] = 1 + (strength * (strongest - 1.0)).round() as u8;
+        pixels[row * SWEEP_COLUMNS + usize::from(*column)] = strength(*glow, brightest);
     }
     pixels
 }
 
+/// The palette entry of a glow, by its logarithm: never the dark screen's.
+pub(super) fn strength(glow: f64, brightest: f64) -> u8 {
+    let strongest = PHOSPHOR.len() as f64 - 1.0;
+    let strength = if brightest > 0.0 { glow.max(0.0).ln_1p() / brightest.ln_1p() } else { 0.0 };
+    1 + (strength * (strongest - 1.0)).round() as u8
+}
+
 fn png(picture: &Persistence, levels: Levels) -> Result<Vec<u8>> {
-    let pixels = pixels(picture, levels);
+    encode(&pixels(picture, levels), SWEEP_COLUMNS)
+}
+
+/// A PNG of palette entries, `width` to a row, an even number.
+pub(super) fn encode(pixels: &[u8], width: usize) -> Result<Vec<u8>> {
     let packed: Vec<u8> = pixels.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).unwrap_or(&0)).collect();
     let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, SWEEP_COLUMNS as u32, u32::from(levels.height()));
+    let mut encoder = png::Encoder::new(&mut file, width as u32, (pixels.len() / width) as u32);
     encoder.set_color(png::ColorType::Indexed);
     encoder.set_depth(png::BitDepth::Four);
     encoder.set_palette(PHOSPHOR.concat());
@@ -179,11 +188,11 @@ fn png(picture: &Persistence, levels: Levels) -> Result<Vec<u8>> {
         writer.write_image_data(&packed)?;
         writer.finish()
     });
-    written.map_err(|e| Error::new("draw", "the persistence picture", e, "report this as a defect"))?;
+    written.map_err(|e| Error::new("draw", "a persistence picture", e, "report this as a defect"))?;
     Ok(file)
 }
 
-fn data_uri(png: &[u8]) -> String {
+pub(super) fn data_uri(png: &[u8]) -> String {
     format!("data:image/png;base64,{}", BASE64_STANDARD.encode(png))
 }
 
