@@ -19,27 +19,26 @@
 //!   no edge to the answer written (of lines: from the kernel's stamp of the edge), the most that this side took. From
 //!   edge to edge is an oscilloscope's, or a generator's on another machine.
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 
 use evidence::manifest::Asked;
 use rt::clock::{Calibration, monotonic_ns};
 use rt::registers::Registers;
-use rt::setup::Setup;
 use rt::{Error, Policy, Result};
 
 use crate::pace::Pace;
 use crate::samples::Samples;
 use crate::wakeup::Cycles;
 use board::Board;
+use generator::{Generator, Work};
 use lines::Lines;
 use pins::Pins;
-use poll::{Heard, Memory, MemoryEnd, SignalEnd};
+use poll::{Heard, Memory, SignalEnd};
 
 pub mod board;
+mod generator;
 mod lines;
 mod pins;
 mod poll;
@@ -356,124 +355,6 @@ fn nothing_came(role: Role) -> Error {
             "connect the generator to --in and start it first",
         ),
     }
-}
-
-/// What a generator is told once the row begins.
-struct Work {
-    cycles: Cycles,
-    clock: Calibration,
-    mind_ns: u64,
-    samples: Samples,
-}
-
-/// The thread that gives edges to a responder of this machine.
-#[derive(Debug)]
-struct Generator {
-    cpu: u32,
-    begin: mpsc::Sender<Work>,
-    thread: JoinHandle<Result<Heard>>,
-    done: Arc<AtomicBool>,
-    end: Arc<AtomicBool>,
-}
-
-/// Says that the generator is done, however it ends.
-struct SaysDone(Arc<AtomicBool>);
-
-impl Drop for SaysDone {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Generator {
-    /// Starts it on `cpu` with that policy; it waits for [`Generator::answered`].
-    fn start(cpu: u32, policy: Policy, open: &Open) -> Result<Generator> {
-        let refuse = |error: &io::Error| {
-            Error::os("start the thread that generates edges", error, "raise the limit on processes")
-        };
-        let words: Box<dyn FnOnce(Pace<'_>, &mut Work, &AtomicBool) -> Heard + Send> = match open {
-            Open::Own(memory) => {
-                let memory = Arc::clone(memory);
-                Box::new(move |pace, work, end| {
-                    let ends = MemoryEnd { input: &memory[1], output: &memory[0] };
-                    poll::generate(&ends, pace, &work.clock, work.mind_ns, &mut work.samples, end)
-                })
-            }
-            Open::Signal(words) => {
-                let ends = Open::end(words, true)?;
-                Box::new(move |pace, work, end| {
-                    poll::generate(&ends, pace, &work.clock, work.mind_ns, &mut work.samples, end)
-                })
-            }
-            Open::Pins(_) | Open::Lines(_) => Box::new(|_, _, _| Heard::default()),
-        };
-        let (begin, begins) = mpsc::channel::<Work>();
-        let (say, said) = mpsc::channel();
-        let (done, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (says_done, ends) = (SaysDone(Arc::clone(&done)), Arc::clone(&end));
-        let thread = std::thread::Builder::new().name(format!("edges-{cpu}")).spawn(move || {
-            let _says_done = says_done;
-            let set_up = Setup { cpus: vec![cpu], policy, lock_memory: false }.apply().map(drop);
-            // Who started it waits for this.
-            let _ = say.send(set_up);
-            // Where the row never begins, nobody sends.
-            let Ok(mut work) = begins.recv() else { return Ok(Heard::default()) };
-            let cycles = work.cycles;
-            let pace = Pace::new(&cycles, monotonic_ns()).unmarked();
-            Ok(words(pace, &mut work, &ends))
-        });
-        let thread = thread.map_err(|error| refuse(&error))?;
-        said.recv().unwrap_or_else(|_| {
-            Err(Error::new(
-                "start the thread that generates edges",
-                "it ended at once",
-                "report this as a defect",
-            ))
-        })?;
-        Ok(Generator { cpu, begin, thread, done, end })
-    }
-
-    /// Has it begin, and answers its edges until it is done.
-    fn answered(self, work: Work, open: &Open, stop: &AtomicBool) -> Told {
-        let Generator { cpu, begin, thread, done, end } = self;
-        let (mind_ns, row) = (work.mind_ns, work.cycles);
-        // It waits for this; where it is gone, it has said that it is done.
-        let _ = begin.send(work);
-        match open {
-            Open::Own(memory) => {
-                poll::answer(&MemoryEnd { input: &memory[0], output: &memory[1] }, &done, stop, &end)
-            }
-            Open::Signal(words) => {
-                if let Ok(ends) = Open::end(words, false) {
-                    poll::answer(&ends, &done, stop, &end)
-                }
-            }
-            Open::Pins(_) | Open::Lines(_) => {}
-        }
-        let heard = thread.join().unwrap_or_else(|_| {
-            Err(Error::new("generate edges", "the thread ended in a panic", "report this as a defect"))
-        });
-        match heard {
-            Ok(Heard { answers: 0, .. }) if !stop.load(Ordering::SeqCst) && monotonic_ns() > row.start_ns => {
-                Told { failed: Some(nothing_came(Role::Both)), note: None }
-            }
-            Ok(heard) => Told { failed: None, note: stood_still(cpu, &heard, mind_ns) },
-            Err(error) => Told { failed: Some(error), note: None },
-        }
-    }
-}
-
-/// What a generator's samples do not tell of itself.
-fn stood_still(cpu: u32, heard: &Heard, mind_ns: u64) -> Option<String> {
-    let Heard { stood_still, longest_ns, .. } = *heard;
-    (stood_still > 0).then(|| {
-        format!(
-            "in {stood_still} samples the generator on cpu {cpu} itself stood still for longer than {} us, {} us at the most: \
-             these do not say how late the answer was",
-            mind_ns as f64 / 1e3,
-            longest_ns as f64 / 1e3
-        )
-    })
 }
 
 #[cfg(test)]

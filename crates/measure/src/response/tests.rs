@@ -8,6 +8,7 @@ use evidence::manifest::{RESPONSE, Response};
 use machine::CpuSet;
 use rt::thread;
 
+use super::generator::stood_still;
 use super::*;
 use crate::samples::{Sample, way};
 
