@@ -256,14 +256,7 @@ pub fn run(
 ) -> rt::Result<()> {
     let mut pace = Pace::new(cycles, monotonic_ns());
     let mut round = 0u32;
-    while let Some(due_ns) = pace.due_ns() {
-        while monotonic_ns() < due_ns && !stop.load(Ordering::Relaxed) {
-            std::hint::spin_loop();
-        }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        pace.begin();
+    while pace.wait(stop).is_some() {
         round = round.wrapping_add(1);
         let asked_ns = monotonic_ns();
         let asked = counter();

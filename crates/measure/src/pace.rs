@@ -2,6 +2,10 @@
 //! The pace of a loop that spins until each of its cycles is due: which one is next, whether it counts yet, and which were
 //! missed.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rt::clock::monotonic_ns;
+
 use crate::samples::{Sample, Samples};
 use crate::wakeup::{Cycles, missed};
 
@@ -43,6 +47,20 @@ impl<'a> Pace<'a> {
     #[inline(always)]
     pub fn due_ns(&self) -> Option<u64> {
         (self.due_ns < self.cycles.end_ns && self.left > 0).then_some(self.due_ns)
+    }
+
+    /// Spins until the next cycle is due, and begins it; `None` where they are over, or `stop` is set.
+    #[inline(always)]
+    pub fn wait(&mut self, stop: &AtomicBool) -> Option<u64> {
+        let due_ns = self.due_ns()?;
+        while monotonic_ns() < due_ns {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+        self.begin();
+        Some(due_ns)
     }
 
     /// The cycle is due.

@@ -4,9 +4,11 @@
 //! The files lie in a mount namespace over those of the machine; what would look at disks is a script. Skipped where
 //! GRUB's programs are not installed, or nothing may be mounted.
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use machine::boot::grub;
@@ -15,7 +17,6 @@ use tune::boot::{Asked, Way, first, lasting};
 use tune::system::Real;
 use tune::transaction::{self, Part, Record};
 
-const INSIDE: &str = "ISOLATOR_INSIDE_NAMESPACE";
 const KERNEL: &str = "6.12.9-rt-amd64";
 
 fn words() -> Vec<String> {
@@ -34,12 +35,11 @@ fn missing() -> Option<&'static str> {
     if !["grub-mkconfig", "grub-probe", "grub-editenv", "grub-script-check"].iter().all(|name| has(name)) {
         return Some("GRUB's programs are not installed (grub-common)");
     }
-    let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
-    (!tried.is_ok_and(|output| output.status.success())).then_some("it needs to mount, as root")
+    common::cannot_mount()
 }
 
 /// Runs the ignored test `name` of this file in a namespace with a Debian's boot files.
-fn in_namespace(name: &str) {
+fn with_boot_files(name: &str) {
     if let Some(why) = missing() {
         return println!("skipped: {name}: {why}");
     }
@@ -60,29 +60,20 @@ fn in_namespace(name: &str) {
         .unwrap();
     fs::write(at("probe"), PROBE).unwrap();
     fs::set_permissions(at("probe"), fs::Permissions::from_mode(0o755)).unwrap();
-    let script = "set -e; mount --bind boot /boot; mount --bind default /etc/default; mount -t tmpfs none /var/lib; \
+    let script = "mount --bind boot /boot; mount --bind default /etc/default; mount -t tmpfs none /var/lib; \
                   mount --bind probe $(command -v grub-probe); grub-editenv /boot/grub/grubenv create; \
-                  grub-mkconfig -o /boot/grub/grub.cfg; exec \"$TEST\" --ignored --exact --nocapture \"$NAME\"";
-    let program: PathBuf = std::env::current_exe().unwrap();
-    let ran = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script])
-        .current_dir(folder.path())
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .envs([("TEST", program.as_os_str()), ("NAME", name.as_ref()), (INSIDE, "yes".as_ref())])
-        .output()
-        .unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+                  grub-mkconfig -o /boot/grub/grub.cfg";
+    common::in_namespace(folder.path(), script, name);
 }
 
 #[test]
 fn grubs_generator_gives_our_words_to_every_ordinary_entry_and_to_no_repair_entry() {
-    in_namespace("inside_the_line_lasts");
+    with_boot_files("inside_the_line_lasts");
 }
 
 #[test]
 fn grubs_tools_take_our_trial_entry() {
-    in_namespace("inside_an_entry_is_tried");
+    with_boot_files("inside_an_entry_is_tried");
 }
 
 fn menu() -> String {
@@ -98,7 +89,7 @@ fn good(program: &str, args: &[&str]) -> String {
 #[test]
 #[ignore = "runs in the namespace that another test makes"]
 fn inside_the_line_lasts() {
-    assert!(std::env::var_os(INSIDE).is_some(), "only within the namespace");
+    assert!(std::env::var_os(common::INSIDE).is_some(), "only within the namespace");
     let before = menu();
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
@@ -133,7 +124,7 @@ fn inside_the_line_lasts() {
 #[test]
 #[ignore = "runs in the namespace that another test makes"]
 fn inside_an_entry_is_tried() {
-    assert!(std::env::var_os(INSIDE).is_some(), "only within the namespace");
+    assert!(std::env::var_os(common::INSIDE).is_some(), "only within the namespace");
     let environment = fs::read("/boot/grub/grubenv").unwrap();
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();

@@ -4,6 +4,8 @@
 //! A copy of /etc lies over the machine's in a mount namespace. Skipped where the tools are not installed, or nothing may be
 //! mounted.
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -15,39 +17,31 @@ const ENVIRONMENT: &str = "bootcmd=run args; bootz\nbootlimit=3\naltbootcmd=run 
                            args=setenv bootargs ${optargs} root=/dev/mmcblk0p2\n";
 
 /// Runs the ignored test `inside` in a namespace where U-Boot's environment has these lines too.
-fn in_namespace(more: &str) {
+fn with_lines(more: &str) {
     let has =
         |name: &str| ["/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(name).exists());
     if !["mkenvimage", "fw_setenv", "fw_printenv"].iter().all(|name| has(name)) {
         return println!("skipped: U-Boot's tools are not installed (u-boot-tools, libubootenv-tool)");
     }
-    let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
-    if !tried.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: it needs to mount, as root");
+    if let Some(why) = common::cannot_mount() {
+        return println!("skipped: {why}");
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("lines"), format!("{ENVIRONMENT}{more}")).unwrap();
-    let script = "set -e; cp -a /etc etc; mkenvimage -s 0x2000 -o environment lines; \
+    let script = "cp -a /etc etc; mkenvimage -s 0x2000 -o environment lines; \
                   echo \"$PWD/environment 0x0 0x2000\" >etc/fw_env.config; mount --bind etc /etc; \
-                  mount -t tmpfs none /var/lib; exec \"$TEST\" --ignored --exact --nocapture inside";
-    let ran = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script])
-        .current_dir(folder.path())
-        .env("TEST", std::env::current_exe().unwrap())
-        .output()
-        .unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+                  mount -t tmpfs none /var/lib";
+    common::in_namespace(folder.path(), script, "inside");
 }
 
 #[test]
 fn a_variable_gets_our_words_and_is_as_it_was_afterwards() {
-    in_namespace("optargs=quiet\n");
+    with_lines("optargs=quiet\n");
 }
 
 #[test]
 fn a_variable_that_was_not_there_is_gone_afterwards() {
-    in_namespace("");
+    with_lines("");
 }
 
 fn environment() -> String {
@@ -59,6 +53,7 @@ fn environment() -> String {
 #[test]
 #[ignore = "runs in the namespace that another test makes"]
 fn inside() {
+    assert!(std::env::var_os(common::INSIDE).is_some(), "only within the namespace");
     let before = environment();
     let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
     let boot = machine::boot::read(Path::new("/"));

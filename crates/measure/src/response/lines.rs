@@ -122,14 +122,7 @@ impl Lines {
         let mut heard = Heard::default();
         let (cycles, mut level) = (*pace.cycles(), self.level()?);
         self.drive(level)?;
-        while let Some(due_ns) = pace.due_ns() {
-            while monotonic_ns() < due_ns && !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            pace.begin();
+        while pace.wait(stop).is_some() {
             level = level.not();
             let gave_ns = monotonic_ns();
             self.drive(level)?;

@@ -180,14 +180,7 @@ pub(super) fn generate(
     let mut level = ends.input();
     ends.output(level);
     let cycles = *pace.cycles();
-    while let Some(due_ns) = pace.due_ns() {
-        while monotonic_ns() < due_ns && !stop.load(Ordering::Relaxed) {
-            std::hint::spin_loop();
-        }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        pace.begin();
+    while pace.wait(stop).is_some() {
         level ^= 1;
         let gave_ns = monotonic_ns();
         let gave = counter();

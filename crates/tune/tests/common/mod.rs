@@ -3,6 +3,8 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
@@ -93,4 +95,28 @@ pub fn intent(profile: Profile, cpus: Wanted) -> Intent {
 /// The list of CPUs in `text`.
 pub fn cpus(text: &str) -> CpuSet {
     text.parse().unwrap()
+}
+
+/// Set for a test that runs in [`in_namespace`].
+pub const INSIDE: &str = "ISOLATOR_INSIDE_NAMESPACE";
+
+/// Why this process cannot make a mount namespace of its own.
+pub fn cannot_mount() -> Option<&'static str> {
+    let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    (!tried.is_ok_and(|output| output.status.success())).then_some("it needs to mount, as root")
+}
+
+/// Runs the ignored test `name` of this program in a mount namespace that `script` prepares, in `folder`.
+pub fn in_namespace(folder: &Path, script: &str, name: &str) {
+    let script = format!("set -e; {script}; exec \"$TEST\" --ignored --exact --nocapture {name}");
+    let ran = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .current_dir(folder)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("TEST", std::env::current_exe().unwrap())
+        .env(INSIDE, "yes")
+        .output()
+        .unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
 }
