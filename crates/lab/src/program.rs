@@ -44,6 +44,8 @@ pub struct Asked<'a> {
     pub watched: bool,
     /// What the guest has besides.
     pub how: How,
+    /// Complaints that are not held against it: a text of each.
+    pub known: &'a [String],
     /// How long it is waited for.
     pub patience: &'a Patience,
 }
@@ -91,7 +93,7 @@ pub fn run(asked: &Asked<'_>) -> Result<Ran> {
     };
     match (frame("output"), frame("status").and_then(|text| text.parse().ok())) {
         (Some(output), Some(status)) => {
-            let log = log::judge(&frame("kernel-log").unwrap_or(left.console));
+            let log = log::judge(&frame("kernel-log").unwrap_or(left.console), asked.known);
             Ok(Ran { output, status, log, scope: left.scope })
         }
         _ => {

@@ -398,7 +398,7 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
     let storms = storms.collect::<Vec<_>>();
     let kernel_log = frame("kernel-log").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let kernel_log = kernel_log.as_deref().unwrap_or(&left.console);
-    let mut log = log::judge(kernel_log);
+    let mut log = log::judge(kernel_log, &[]);
     let complained = (log.verdict == LogVerdict::Bad)
         .then(|| (format!("kernel-{}.log", name.replace(' ', "-")), kernel_log.to_string()));
     log.warnings.iter_mut().for_each(|line| *line = format!("{name}: {line}"));

@@ -183,6 +183,10 @@ pub struct LabProgramArgs {
     /// Emulate the CPUs by turns, on one host thread: slower, and without QEMU's mistakes about patched text
     #[arg(long)]
     pub by_turns: bool,
+    /// Do not hold a complaint of the kernel against it that has this text in its first lines, since a kernel without the
+    /// isolator has it too; may be given again
+    #[arg(long, value_name = "TEXT")]
+    pub known: Vec<String>,
 }
 
 /// `isolator lab shell`

@@ -257,6 +257,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
         command: &args.command,
         watched: args.record.is_some(),
         how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns },
+        known: &args.known,
         patience: &patience,
     })?;
     print(&ran.output)?;
