@@ -30,7 +30,7 @@ const WRONG: &[&str] = &[
     "KASAN:",
     "KCSAN:",
     "UBSAN:",
-    "kmemleak:",
+    "suspected memory leaks",
     "csd: Detected non-responsive",
     "rcu_preempt kthread starved",
     "double fault",
@@ -70,6 +70,7 @@ mod tests {
             "[   30.000] rcu: INFO: rcu_preempt self-detected stall on CPU",
             "[   10.000] BUG: sleeping function called from invalid context at mm/slab.c:1",
             "[   10.000] watchdog: BUG: soft lockup - CPU#1 stuck for 22s!",
+            "[   90.000] kmemleak: 1 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
             "[    4.000] Kernel panic - not syncing: VFS: Unable to mount root fs",
         ] {
             assert_eq!(judge(line, &[]).verdict, LogVerdict::Bad, "{line}");
@@ -90,8 +91,9 @@ mod tests {
     fn an_ordinary_boot_is_clean() {
         let boot = "[    0.000000] Linux version 6.12.117+deb12-rt-amd64\n\
             [    0.1] x86/bugs: Spectre V2 : Mitigation: Retpolines\n\
-            [    0.2] debug: DEBUG messages are off\n[    3.2] Run /init as init process";
+            [    0.2] debug: DEBUG messages are off\n\
+            [    0.3] kmemleak: Kernel memory leak detector initialized (mem pool available: 15843)\n[    3.2] Run /init as init process";
         let log = judge(boot, &[]);
-        assert_eq!((log.verdict, log.lines), (LogVerdict::Clean, 4), "{:?}", log.warnings);
+        assert_eq!((log.verdict, log.lines), (LogVerdict::Clean, 5), "{:?}", log.warnings);
     }
 }
