@@ -53,11 +53,12 @@ impl<'a> Pace<'a> {
     #[inline(always)]
     pub fn wait(&mut self, stop: &AtomicBool) -> Option<u64> {
         let due_ns = self.due_ns()?;
-        while monotonic_ns() < due_ns {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
+        while monotonic_ns() < due_ns && !stop.load(Ordering::Relaxed) {
             std::hint::spin_loop();
+        }
+        // Also where the cycle was due already.
+        if stop.load(Ordering::Relaxed) {
+            return None;
         }
         self.begin();
         Some(due_ns)

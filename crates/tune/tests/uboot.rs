@@ -9,6 +9,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
+use machine::boot::{Boot, Loader};
 use tune::boot::{Asked, Way, lasting};
 use tune::system::Real;
 use tune::transaction::{self, Part, Record};
@@ -56,11 +57,10 @@ fn inside() {
     assert!(std::env::var_os(common::INSIDE).is_some(), "only within the namespace");
     let before = environment();
     let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
-    let boot = machine::boot::read(Path::new("/"));
+    let boot = Boot { loader: Loader::UBoot, ..machine::boot::read(Path::new("/")) };
     let mut system = Real::new(Path::new("/")).unwrap();
     let asked = Asked { boot: &boot, words: &words, release: None, real_time: true };
-    let uboot = machine::boot::Boot { loader: machine::boot::Loader::UBoot, ..boot.clone() };
-    let way = lasting(&mut system, &Asked { boot: &uboot, ..asked }).unwrap();
+    let way = lasting(&mut system, &asked).unwrap();
     let Way::Lasting { steps, fallback } = way else { panic!("{way:?}") };
     assert_eq!(fallback, "altbootcmd, after bootlimit failures");
     let mut record = Record::new("20260101-000000", Part::Boot, "digest", "boot", &words, steps);

@@ -238,6 +238,11 @@ mod tests {
         Calibration::measure(Duration::from_millis(5)).unwrap()
     }
 
+    /// What a generator saw that does not mind how long it stands still.
+    fn give(ends: &MemoryEnd<'_>, row: &Cycles, samples: &mut Samples, stop: &AtomicBool) -> Heard {
+        generate(ends, Pace::new(row, monotonic_ns()), &clock(), u64::MAX, samples, stop)
+    }
+
     fn all(mut arrivals: Arrivals) -> Vec<Sample> {
         std::iter::from_fn(|| arrivals.take()).collect()
     }
@@ -274,14 +279,7 @@ mod tests {
             &memory,
             |ends| answer(ends, &done, &never, &end),
             |ends| {
-                heard = generate(
-                    ends,
-                    Pace::new(&fifty(), monotonic_ns()),
-                    &clock(),
-                    u64::MAX,
-                    &mut samples,
-                    &never,
-                );
+                heard = give(ends, &fifty(), &mut samples, &never);
                 done.store(true, Ordering::Relaxed);
             },
         );
@@ -309,14 +307,7 @@ mod tests {
                 came
             },
             |ends| {
-                generate(
-                    ends,
-                    Pace::new(&cycles(1 << 40), monotonic_ns()),
-                    &clock(),
-                    u64::MAX,
-                    &mut given,
-                    &stop,
-                );
+                give(ends, &cycles(1 << 40), &mut given, &stop);
             },
         );
         let seen = all(arrivals);
@@ -331,14 +322,7 @@ mod tests {
         let (mut samples, arrivals) = way(PERIOD);
         let never = AtomicBool::new(false);
         let alone = MemoryEnd { input: back, output: there };
-        let heard = generate(
-            &alone,
-            Pace::new(&cycles(1 << 40), monotonic_ns()),
-            &clock(),
-            u64::MAX,
-            &mut samples,
-            &never,
-        );
+        let heard = give(&alone, &cycles(1 << 40), &mut samples, &never);
         assert_eq!((heard.answers, all(arrivals).len()), (0, 0));
         let (mut samples, arrivals) = way(PERIOD);
         assert!(!answer_and_record(&alone, &cycles(20), &clock(), &mut samples, &never));
@@ -360,15 +344,7 @@ mod tests {
                     back.0.store(seen, Ordering::Release);
                 }
             });
-            let pace = Pace::new(&row, monotonic_ns());
-            generate(
-                &MemoryEnd { input: back, output: there },
-                pace,
-                &clock(),
-                u64::MAX,
-                &mut samples,
-                &never,
-            );
+            give(&MemoryEnd { input: back, output: there }, &row, &mut samples, &never);
         });
         let last = *all(arrivals).last().unwrap();
         assert!(last.woke_ns >= row.end_ns && last.woke_ns - last.due_ns > PERIOD, "{last:?} {row:?}");
@@ -383,14 +359,7 @@ mod tests {
             &memory,
             |ends| answer(ends, &done, &stop, &end),
             |ends| {
-                generate(
-                    ends,
-                    Pace::new(&cycles(1 << 40), monotonic_ns()),
-                    &clock(),
-                    u64::MAX,
-                    &mut samples,
-                    &end,
-                );
+                give(ends, &cycles(1 << 40), &mut samples, &end);
                 done.store(true, Ordering::Relaxed);
             },
         );
