@@ -12,7 +12,7 @@ use cpio::NewcBuilder;
 
 use crate::job::{JOB, Job, PROGRAM};
 use crate::kernel::Architecture;
-use crate::{Error, Result, parts};
+use crate::{Error, Result, parts, store};
 
 /// Where modules lie in a guest.
 const MODULES: &str = "modules";
@@ -54,6 +54,8 @@ pub struct Parts<'a> {
     pub programs: Vec<PathBuf>,
     /// A program to be run, which lies at [`PROGRAM`]: a guest mounts over `/tmp` and others.
     pub run: Option<&'a Path>,
+    /// A folder whose files lie in the guest's root as they lie in it.
+    pub laid: Option<&'a Path>,
 }
 
 /// The bytes of an initramfs; the job in it names the modules as the guest finds them.
@@ -70,6 +72,10 @@ pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
     }
     if let Some(program) = parts.run {
         files.push((PROGRAM.trim_start_matches('/').to_string(), read(program)?));
+    }
+    for path in parts.laid.map_or_else(|| Ok(Vec::new()), store::files_below)? {
+        let name = path.strip_prefix(parts.laid.unwrap_or(&path)).unwrap_or(&path);
+        files.push((name.display().to_string(), read(&path)?));
     }
     let job = Job { modules, ..job.clone() };
     let text = serde_json::to_vec(&job).map_err(|e| Error::new("write", JOB, e, "report this"))?;

@@ -195,12 +195,39 @@ pub(crate) struct Apt {
     stop: Arc<AtomicBool>,
 }
 
+/// Debian's keys, from the package debian-archive-keyring, which every Debian has.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
 /// How often it is looked whether somebody wants the end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Apt {
+    /// With the machine's own package sources.
     pub(crate) fn new(machine: &str, patience: &Patience) -> Result<Apt> {
-        let state = store::folder("apt")?.join(machine);
+        Apt::with(machine, machine, &[], patience)
+    }
+
+    /// With Debian's unstable suite and nothing else, from the mirror that the machine's own sources have; none where
+    /// they have no mirror of Debian's. What is fetched is unpacked, never installed.
+    pub(crate) fn unstable(machine: &str, patience: &Patience) -> Result<Option<Apt>> {
+        let targets = ["indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"];
+        let known = Apt::new(machine, patience)?.run("apt-get", &targets)?;
+        let Some(mirror) = known.lines().find_map(|line| line.strip_prefix("Debian ")) else {
+            return Ok(None);
+        };
+        let name = format!("{machine}-unstable");
+        let list = store::folder("apt")?.join(&name).join("sources.list");
+        let options =
+            [format!("Dir::Etc::sourcelist={}", list.display()), "Dir::Etc::sourceparts=-".to_string()];
+        let apt = Apt::with(machine, &name, &options, patience)?;
+        let text = format!("deb [signed-by={KEYRING}] {mirror} unstable main\n");
+        fs::write(&list, text).map_err(|e| Error::io("write", &list, &e))?;
+        Ok(Some(apt))
+    }
+
+    /// With lists and packages in the folder `name`.
+    fn with(machine: &str, name: &str, more: &[String], patience: &Patience) -> Result<Apt> {
+        let state = store::folder("apt")?.join(name);
         for folder in ["lists/partial", "archives/partial"] {
             let folder = state.join(folder);
             fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
@@ -216,9 +243,10 @@ impl Apt {
             format!("APT::Architectures={machine}"),
             "APT::Sandbox::User=root".to_string(),
         ];
+        let options = options.iter().chain(more);
         Ok(Apt {
             state,
-            options: options.into_iter().flat_map(|option| ["-o".to_string(), option]).collect(),
+            options: options.flat_map(|option| ["-o".to_string(), option.clone()]).collect(),
             stop: Arc::clone(&patience.stop),
         })
     }

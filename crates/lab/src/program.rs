@@ -40,6 +40,8 @@ pub struct Asked<'a> {
     pub cpus: u32,
     /// The program and its arguments.
     pub command: &'a [String],
+    /// A folder whose files lie in the guest's root as they lie in it.
+    pub files: Option<&'a Path>,
     /// Whether the scope looks on; the program says when, by its markers.
     pub watched: bool,
     /// What the guest has besides.
@@ -65,6 +67,7 @@ pub fn run(asked: &Asked<'_>) -> Result<Ran> {
         carried: initramfs::modules(kernel.modules.as_deref(), &["crc7"]),
         programs: Vec::new(),
         run: Some(&path),
+        laid: asked.files,
     };
     let scope = if asked.watched {
         let symbols = symbols::of(kernel, patience, &|_| ())?;

@@ -287,6 +287,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         carried: files(&carried),
         programs: initramfs::programs(programs),
         run: None,
+        laid: None,
     };
     let guest = Guest {
         kernel: &asked.kernel,

@@ -24,7 +24,7 @@ pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32, patience: Patience) -> R
     let guest = Guest {
         kernel,
         initramfs: &initramfs::build(
-            &Parts { program: &program, modules, carried, programs: Vec::new(), run: None },
+            &Parts { program: &program, modules, carried, programs: Vec::new(), run: None, laid: None },
             &job,
         )?,
         boot_line: boot::whole(kernel.architecture, boot_line),

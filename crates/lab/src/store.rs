@@ -36,6 +36,22 @@ pub fn digest_of(file: &Path) -> Result<String> {
     Ok(digest(&[&std::fs::read(file).map_err(|e| Error::io("read", file, &e))?]))
 }
 
+/// The files below a folder, in order; links are left out, and what git keeps.
+pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(at) = folders.pop() {
+        for entry in std::fs::read_dir(&at).map_err(|e| Error::io("read", &at, &e))?.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && entry.file_name() != ".git" => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// The file of what a guest left, by the content of all that goes into it.
 fn file(guest: &Guest<'_>) -> Result<PathBuf> {
     let scope = guest.scope.as_deref().unwrap_or_default();

@@ -30,7 +30,14 @@ pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
     let job = Job { modules: Vec::new(), disk: false, task: Task::Symbols };
     let program = initramfs::guest_program(kernel.architecture)?;
     let modules = initramfs::modules(kernel.modules.as_deref(), run::PORT_MODULES);
-    let parts = Parts { program: &program, modules, carried: Vec::new(), programs: Vec::new(), run: None };
+    let parts = Parts {
+        program: &program,
+        modules,
+        carried: Vec::new(),
+        programs: Vec::new(),
+        run: None,
+        laid: None,
+    };
     let guest = Guest {
         kernel,
         initramfs: &initramfs::build(&parts, &job)?,

@@ -9,8 +9,10 @@
 //! A table says what was seen, whether that is good or not: what is wrong is written down as well.
 
 pub mod cost;
+pub mod others;
 pub mod programs;
 pub mod scenarios;
+pub mod suites;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -94,7 +96,9 @@ pub const PARTS: &[Part] = &[
     ("fuzz", programs::fuzz),
     ("memory", programs::memory),
     ("nmi", programs::nmi),
-    ("debug", programs::debug),
+    ("debug", suites::debug),
+    ("elsewhere", suites::elsewhere),
+    ("others", others::beside),
 ];
 
 /// Runs the parts called so, all if none is named, and puts their tables into the page.

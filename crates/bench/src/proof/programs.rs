@@ -1,39 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts that are a selftest of the kernel part in a guest: what it printed is the table.
 
-use lab::build;
-
 use crate::guests;
 use crate::proof::{Lab, Result, Seen};
 
 /// A bound that no run reaches, for tests that are not about the bound.
-const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";
-
-/// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted there, and asks in
-/// rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded state").
-const KNOWN: &str = "RCU_NOCB";
+pub(super) const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";
 
 /// Without a limit for real-time tasks Linux 6.12 lets go of an isolated CPU: it goes offline.
-const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
+pub(super) const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
 
 /// A kernel without the series, with PREEMPT_RT.
 const OTHER: &str = "debian-rt";
 
 /// Hours rather than minutes.
-const LONG: &str = "--time-limit 20000s";
+pub(super) const LONG: &str = "--time-limit 20000s";
 
 /// A selftest in a guest.
 #[derive(Debug, Clone, Copy)]
-struct Test<'a> {
-    program: &'a str,
-    arguments: &'a str,
+pub(super) struct Test<'a> {
+    pub program: &'a str,
+    pub arguments: &'a str,
     /// What is added to the boot line `full`.
-    boot: &'a str,
-    cpus: u32,
+    pub boot: &'a str,
+    pub cpus: u32,
     /// The kernel, if not the one with the series.
-    kernel: Option<&'a str>,
+    pub kernel: Option<&'a str>,
     /// More options of `isolator lab program`.
-    options: &'a str,
+    pub options: &'a str,
 }
 
 impl Default for Test<'_> {
@@ -43,17 +37,16 @@ impl Default for Test<'_> {
 }
 
 /// What a selftest printed, and what is wrong with it.
-struct Ran {
+pub(super) struct Ran {
     /// How many passed, failed, were skipped.
-    counts: [usize; 3],
+    pub counts: [usize; 3],
     /// Why the guest is not to be trusted.
-    complaint: Option<String>,
-    text: String,
-    wrong: Vec<String>,
+    pub complaint: Option<String>,
+    /// All that it printed.
+    pub said: String,
+    pub text: String,
+    pub wrong: Vec<String>,
 }
-
-/// Fragments of a configuration that look for what tests cannot see; each is a kernel of its own.
-const DEBUG: [&str; 3] = ["debug", "kasan", "kcsan"];
 
 /// Refusals, and messages.
 pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
@@ -136,49 +129,6 @@ pub fn nmi(lab: &Lab<'_>) -> Result<Seen> {
     )
 }
 
-/// The suite on kernels that look at themselves: locks, RCU, objects, leaks; memory; data races. Those that were built.
-pub fn debug(lab: &Lab<'_>) -> Result<Seen> {
-    let teardown = format!("--rounds {} --slow 40", 1000 / lab.share);
-    let fuzz = format!("--calls {} --threads 4 --slow 40", 1_000_000 / lab.share);
-    let generations = format!("--rounds {} --slow 40", 40 / lab.share.min(10));
-    let tests = [
-        Test { program: "errors", arguments: "--slow 40", cpus: 3, ..Test::default() },
-        Test { program: "rings", arguments: "--slow 40", ..Test::default() },
-        Test { program: "wedge", arguments: "--slow 40", cpus: 3, ..Test::default() },
-        Test { program: "teardown", arguments: &teardown, options: LONG, ..Test::default() },
-        Test { program: "fuzz", arguments: &fuzz, boot: UNBOUNDED, options: LONG, ..Test::default() },
-        Test {
-            program: "generations",
-            arguments: &generations,
-            boot: PATIENT,
-            options: &format!("--by-turns {LONG}"),
-            ..Test::default()
-        },
-    ];
-    let mut seen = Seen { text: format!("On {}, configured anew.\n\n", lab.kernel()?), wrong: Vec::new() };
-    seen.text +=
-        "| kernel | test | passed | failed | skipped | the guest's log |\n|---|---|--:|--:|--:|---|\n";
-    for fragment in DEBUG {
-        let version = format!("{}+{fragment}", lab.version);
-        if build::last(&version, lab.architecture, false)?.is_none() {
-            seen.text += &format!("| {version} | not built | | | | |\n");
-            continue;
-        }
-        for test in &tests {
-            let kernel = Some(format!("isolator:{version}"));
-            let options = format!("{} --known {KNOWN}", test.options);
-            let ran = run(lab, &Test { kernel: kernel.as_deref(), options: &options, ..*test })?;
-            let [passed, failed, skipped] = ran.counts;
-            let log = ran.complaint.as_deref().unwrap_or("clean");
-            let name = format!("{} {}", test.program, test.arguments);
-            seen.text +=
-                &format!("| {version} | `{}` | {passed} | {failed} | {skipped} | {log} |\n", name.trim());
-            seen.wrong.extend(ran.wrong.into_iter().map(|what| format!("{version}: {what}")));
-        }
-    }
-    Ok(seen)
-}
-
 /// Runs them one after the other.
 fn all(lab: &Lab<'_>, tests: &[Test<'_>]) -> Result<Seen> {
     let mut seen = Seen { text: format!("On {}.\n", lab.kernel()?), wrong: Vec::new() };
@@ -190,7 +140,8 @@ fn all(lab: &Lab<'_>, tests: &[Test<'_>]) -> Result<Seen> {
     Ok(seen)
 }
 
-fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
+/// Runs one.
+pub(super) fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
     let boot = match test.boot {
         "" => "full".to_string(),
         more => format!("{} {more}", lab::boot::line("full", test.cpus)?),
@@ -257,7 +208,7 @@ fn told(name: &str, how: &str, said: &str, complaint: Option<&str>) -> Ran {
     }
     text += "```\n";
     let counts = [passed - skipped.len(), failed, skipped.len()];
-    Ran { counts, complaint: complaint.map(str::to_string), text, wrong }
+    Ran { counts, complaint: complaint.map(str::to_string), said: said.to_string(), text, wrong }
 }
 
 #[cfg(test)]

@@ -61,6 +61,21 @@ pub fn silence(lab: &Lab<'_>) -> Result<Seen> {
     of_one_scenario(lab, "minute", "60s")
 }
 
+/// The same of one kernel, isolating: a table's row, and what is wrong with it.
+pub fn minute(lab: &Lab<'_>) -> Result<(String, Vec<String>)> {
+    let boot = format!("{} {BOUND}", lab::boot::line(FULL, 2)?);
+    let (kernel, isolate, scenarios) = (&lab.ours(), Some(ALONE), &["minute"][..]);
+    let (document, mut wrong) = run(lab, &Run { kernel, boot: &boot, isolate, scenarios, duration: "60s" })?;
+    let row = document.rows.first().ok_or("the lab gave no row")?;
+    let (ways, breaches) = (row.excursions, kinds(row, "breach_"));
+    if ways > 0 {
+        wrong.push(format!("{kernel}: {ways} ways in; breaches: {breaches}"));
+    }
+    let (deferred, refused) = (sum(row, "defer_"), sum(row, "refused_"));
+    let window = row.seconds_guest;
+    Ok((format!("| {window:.0} s | {ways} | {breaches} | {deferred} | {refused} |"), wrong))
+}
+
 /// Storms that unmap the kernel's own memory.
 pub fn mappings(lab: &Lab<'_>) -> Result<Seen> {
     let seen = of_one_scenario(lab, "mappings", "10s")?;

@@ -174,6 +174,9 @@ pub struct LabProgramArgs {
     /// The time after which the guest is given up [default: 10 min]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
+    /// Lay the files of FOLDER into the guest's root, each where it lies in FOLDER
+    #[arg(long, value_name = "FOLDER")]
+    pub files: Option<PathBuf>,
     /// Have the scope look on between the markers of the program, and write its record to FILE
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,

@@ -255,6 +255,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
         boot_line: &boot_line(&args.guest, &kernel)?,
         cpus: args.guest.cpus,
         command: &args.command,
+        files: args.files.as_deref(),
         watched: args.record.is_some(),
         how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns },
         known: &args.known,

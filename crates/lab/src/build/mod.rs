@@ -420,6 +420,17 @@ pub fn last(version: &str, architecture: Architecture, unpatched: bool) -> Resul
     Ok(Some((built, !own)))
 }
 
+/// The source tree, with the series in it, in which a version was built last. Whoever builds there changes it.
+pub fn tree(version: &str) -> Result<PathBuf> {
+    let number = version.split('+').next().unwrap_or(version);
+    let tree = store::folder("work")?.join(number).join("source");
+    if tree.is_dir() {
+        return Ok(tree);
+    }
+    let cure = format!("build it: isolator kernel build --version {number}");
+    Err(Error::new("use the source tree", tree.display(), "no kernel was built there", cure))
+}
+
 /// The folder in which a version is built, taken for this process alone.
 struct Work {
     folder: PathBuf,

@@ -60,7 +60,7 @@ impl Source {
             }
             Source::Folder(folder) => {
                 let mut text = String::new();
-                for file in files_below(folder)? {
+                for file in store::files_below(folder)? {
                     stamp(&file, &mut text)?;
                 }
                 Ok(store::digest(&[text.as_bytes()]))
@@ -104,45 +104,60 @@ impl Source {
 
 /// The package's archive, fetched and unpacked once for each of its versions.
 fn package(version: &str, watch: &Watch<'_>) -> Result<Source> {
-    let say = watch.say;
     let package = format!("linux-source-{version}");
-    let apt = Apt::new(Architecture::of_this_program().debian(), watch.patience)?;
-    let mut newest = apt.version_of(&package);
-    if newest.is_none() {
-        say("reads the package lists");
-        apt.update()?;
-        newest = apt.version_of(&package);
-    }
-    let newest = newest.ok_or_else(|| {
+    let Some((apt, newest)) = offered(&package, watch)? else {
         let cure = "add a Debian suite that has it to the package sources, or give a source with --source";
-        Error::new("find the source of Linux", version, format!("no package source has {package}"), cure)
-    })?;
-    let name = format!("{package} {newest}");
-    let folder = store::folder("sources")?.join(name.replace(' ', "_"));
-    if !folder.is_dir() {
-        say(&format!("fetches {name}, about 150 MB"));
-        apt.unpack(&package, &folder)?;
-    }
-    let archives = files_below(&folder)?;
+        let why = format!("neither the package sources nor Debian's unstable suite have {package}");
+        return Err(Error::new("find the source of Linux", version, why, cure));
+    };
+    let fetch = |newest: &str| -> Result<(String, PathBuf)> {
+        let name = format!("{package} {newest}");
+        let folder = store::folder("sources")?.join(name.replace(' ', "_"));
+        if !folder.is_dir() {
+            (watch.say)(&format!("fetches {name}, about 150 MB"));
+            apt.unpack(&package, &folder)?;
+        }
+        Ok((name, folder))
+    };
+    let (name, folder) = match fetch(&newest) {
+        Ok(fetched) => fetched,
+        // A suite moves on, and takes away what older lists have.
+        Err(error) => {
+            apt.update()?;
+            let now = apt.version_of(&package).filter(|now| *now != newest);
+            fetch(&now.ok_or(error)?)?
+        }
+    };
+    let archives = store::files_below(&folder)?;
     let archive = archives.into_iter().find(|file| file.to_string_lossy().contains(".tar."));
     let missing =
         || Error::new("use", folder.display(), "it holds no archive", "remove that folder and try again");
     Ok(Source::Archive { file: archive.ok_or_else(missing)?, name })
 }
 
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
-    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
-    while let Some(at) = folders.pop() {
-        for entry in fs::read_dir(&at).map_err(|e| Error::io("read", &at, &e))?.flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && entry.file_name() != ".git" => folders.push(entry.path()),
-                Ok(kind) if kind.is_file() => files.push(entry.path()),
-                _ => {}
-            }
-        }
+/// Who has a package, and its newest version there: the machine's package sources, else Debian's unstable suite, which has
+/// newer versions of Linux. Lists are read where the ones at hand do not have it.
+fn offered(package: &str, watch: &Watch<'_>) -> Result<Option<(Apt, String)>> {
+    let machine = Architecture::of_this_program().debian();
+    let own = Apt::new(machine, watch.patience)?;
+    let unstable = || Apt::unstable(machine, watch.patience);
+    if let Some(newest) = own.version_of(package) {
+        return Ok(Some((own, newest)));
     }
-    files.sort();
-    Ok(files)
+    if let Some(apt) = unstable()?
+        && let Some(newest) = apt.version_of(package)
+    {
+        return Ok(Some((apt, newest)));
+    }
+    (watch.say)("reads the package lists");
+    own.update()?;
+    if let Some(newest) = own.version_of(package) {
+        return Ok(Some((own, newest)));
+    }
+    let Some(apt) = unstable()? else { return Ok(None) };
+    (watch.say)("reads the package lists of Debian's unstable suite");
+    apt.update()?;
+    Ok(apt.version_of(package).map(|newest| (apt, newest)))
 }
 
 fn stamp(file: &Path, text: &mut String) -> Result<()> {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's own tests beside an owner: torture, text patching, selftests of subsystems that the hooks touch. What
+//! fails there has to fail as well beside a thread that spins and owns nothing, on the same kernel without the series.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use lab::build;
+
+use crate::proof::programs::{LONG, Ran, Test, run};
+use crate::proof::{Lab, Result, Seen};
+
+/// The configurations that have these tests; ours has KUnit's of the kernel part too, which run at boot.
+const OURS: &str = "torture+kunit";
+const STOCK: &str = "torture";
+
+/// What a test found, in TAP: `ok`, `not ok`, or why it was skipped.
+type Found = BTreeMap<String, String>;
+
+/// Runs them on both.
+pub fn beside(lab: &Lab<'_>) -> Result<Seen> {
+    let (ours, stock) = (format!("{}+{OURS}", lab.version), format!("{}+{STOCK}", lab.version));
+    let (isolating, spinning) = (on(lab, &ours, false)?, on(lab, &stock, true)?);
+    let (found, before) = (found(&isolating.said), found(&spinning.said));
+    let lab = Lab { version: ours, tests: lab.tests.clone(), ..*lab };
+    let mut seen = Seen { text: format!("On {}.\n\n", lab.kernel()?), ..Seen::default() };
+    seen.text += "| test | stock, beside a spinning thread | ours, beside an owner |\n|---|---|---|\n";
+    let missing = || "did not run".to_string();
+    for (name, now) in &found {
+        let then = before.get(name).cloned().unwrap_or_else(missing);
+        let _ = writeln!(seen.text, "| {name} | {then} | {now} |");
+        if now == FAILED && then == PASSED {
+            seen.wrong.push(format!("{name} fails beside an owner, and not without"));
+        }
+    }
+    for name in before.keys().filter(|name| !found.contains_key(*name)) {
+        seen.wrong.push(format!("{name} did not run beside an owner"));
+    }
+    seen.text.push('\n');
+    for (whose, ran) in [("stock", &spinning), ("ours", &isolating)] {
+        let log = ran.complaint.as_deref().filter(|why| why.contains("complained")).unwrap_or("clean");
+        let _ = writeln!(seen.text, "- {whose}: the guest's log: {log}");
+    }
+    for line in isolating
+        .said
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| !line.starts_with('|'))
+    {
+        let _ = writeln!(seen.text, "- ours: {line}");
+    }
+    Ok(seen)
+}
+
+const PASSED: &str = "ok";
+const FAILED: &str = "not ok";
+
+/// Runs them on one kernel, beside a thread that owns the isolated CPU, or only spins there.
+fn on(lab: &Lab<'_>, version: &str, stock: bool) -> Result<Ran> {
+    let (built, _) = build::last(version, lab.architecture, stock)?.ok_or_else(|| {
+        let (number, with) = version.split_once('+').unwrap_or((version, ""));
+        let with = with.split('+').map(|name| format!(" --with {name}")).collect::<String>();
+        let unpatched = if stock { " --unpatched" } else { "" };
+        format!("no kernel with these tests is built; isolator kernel build --version {number}{with}{unpatched} makes it")
+    })?;
+    let files = tempfile::tempdir_in(lab.scratch)?;
+    let modules = Path::new(&built.folder).join("lib/modules").join(&built.release);
+    let mut prepare = Command::new("kernel/selftests/others/prepare");
+    prepare.args([&build::tree(version)?, &modules]).arg(files.path());
+    if !prepare.status()?.success() {
+        return Err("the kernel's own tests cannot be prepared".into());
+    }
+    let kernel = format!("{}:{version}", if stock { "unpatched" } else { "isolator" });
+    let options = format!("{LONG} --files {}", files.path().display());
+    let arguments = format!("--slow 10 {} /bin/sh /others/run", if stock { "--without-start" } else { "" });
+    let (kernel, boot) = (Some(kernel.as_str()), "kunit.enable=1");
+    run(lab, &Test { program: "beside", arguments: &arguments, boot, cpus: 3, kernel, options: &options })
+}
+
+/// What each test found. What failed says why behind its name.
+fn found(said: &str) -> Found {
+    let one = |line: &str| -> Option<(String, String)> {
+        let (failed, rest) = match line.strip_prefix("not ok ") {
+            Some(rest) => (true, rest),
+            None => (false, line.strip_prefix("ok ")?),
+        };
+        let name = rest.split_once("- ").map_or(rest, |(_, name)| name);
+        Some(match (name.split_once(" # SKIP "), failed) {
+            (Some((name, why)), _) => (name.to_string(), format!("skipped: {why}")),
+            (None, false) => (name.to_string(), PASSED.to_string()),
+            (None, true) => (name.split(" (").next().unwrap_or(name).to_string(), FAILED.to_string()),
+        })
+    };
+    said.lines().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_told_apart_by_name_whatever_they_found() {
+        let said = "ok - module a x=1\nnot ok - mm: cow (status 1)\nok - mm: gup # SKIP no kernel for it\n\
+                    # 3 breaks\nok 1 - one owner all the while\n1..1\n";
+        let found = found(said);
+        assert_eq!(found["module a x=1"], PASSED);
+        assert_eq!(found["mm: cow"], FAILED);
+        assert_eq!(found["mm: gup"], "skipped: no kernel for it");
+        assert_eq!(found["one owner all the while"], PASSED);
+        assert_eq!(found.len(), 4);
+    }
+}

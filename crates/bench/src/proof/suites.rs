@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parts that run the selftests on other kernels: those that look at themselves, other versions, another architecture. A
+//! row for each test; what is not built is said.
+
+use std::fmt::Write;
+
+use lab::build;
+use lab::kernel::Architecture;
+
+use crate::proof::programs::{LONG, PATIENT, Test, UNBOUNDED, run};
+use crate::proof::{Lab, Result, Seen, scenarios, selftests};
+
+/// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted there, and asks in
+/// rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded state").
+const KNOWN: &str = "RCU_NOCB";
+
+/// Fragments of a configuration that look for what tests cannot see; each is a kernel of its own.
+const DEBUG: [&str; 3] = ["debug", "kasan", "kcsan"];
+
+/// Other kernels that the series is for.
+const ELSEWHERE: [(&str, Architecture); 3] =
+    [("7.2", Architecture::X86_64), ("6.12", Architecture::Aarch64), ("7.2", Architecture::Aarch64)];
+
+/// The suite on kernels that look at themselves: locks, RCU, objects, leaks; memory; data races. Those that were built.
+pub fn debug(lab: &Lab<'_>) -> Result<Seen> {
+    let mut seen =
+        Seen { text: format!("On {}, configured anew.\n\n{HEAD}", lab.kernel()?), ..Seen::default() };
+    for fragment in DEBUG {
+        let lab = Lab { version: format!("{}+{fragment}", lab.version), tests: lab.tests.clone(), ..*lab };
+        suite(&lab, 40, &mut seen)?;
+    }
+    Ok(seen)
+}
+
+/// The suite on other versions and another architecture, and a minute of the storms that can wait.
+pub fn elsewhere(lab: &Lab<'_>) -> Result<Seen> {
+    let mut seen = Seen { text: HEAD.to_string(), ..Seen::default() };
+    let mut silence = String::new();
+    for (version, architecture) in ELSEWHERE {
+        let scratch = tempfile::tempdir_in(lab.scratch)?;
+        let (version, tests) = (version.to_string(), selftests(scratch.path(), architecture)?);
+        let lab = Lab { version, architecture, tests, ..*lab };
+        if suite(&lab, 10, &mut seen)? {
+            let (row, wrong) = scenarios::minute(&lab)?;
+            let _ = writeln!(silence, "| {} {row}", name(&lab));
+            seen.wrong.extend(wrong);
+        }
+    }
+    seen.text += "\nScenario `minute`, an owner with an address space for itself:\n\n";
+    seen.text += "| kernel | window | ways in | breaches | deferred | refused |\n|---|--:|--:|---|--:|--:|\n";
+    seen.text += &silence;
+    Ok(seen)
+}
+
+const HEAD: &str =
+    "| kernel | test | passed | failed | skipped | the guest's log |\n|---|---|--:|--:|--:|---|\n";
+
+fn name(lab: &Lab<'_>) -> String {
+    format!("{} {}", lab.version, lab.architecture)
+}
+
+/// All selftests on one kernel, where it is built; `slow`: by how much it is slower than the usual one.
+fn suite(lab: &Lab<'_>, slow: u32, seen: &mut Seen) -> Result<bool> {
+    let name = name(lab);
+    if build::last(&lab.version, lab.architecture, false)?.is_none() {
+        let _ = writeln!(seen.text, "| {name} | not built | | | | |");
+        return Ok(false);
+    }
+    let plain = format!("--slow {slow}");
+    let teardown = format!("--rounds {} --slow {slow}", 1000 / lab.share);
+    let fuzz = format!("--calls {} --threads 4 --slow {slow}", 1_000_000 / lab.share);
+    let generations = format!("--rounds {} --slow {slow}", 40 / lab.share.min(10));
+    let by_turns = format!("--by-turns {LONG}");
+    let tests = [
+        Test { program: "errors", arguments: &plain, cpus: 3, ..Test::default() },
+        Test { program: "rings", arguments: &plain, ..Test::default() },
+        Test { program: "wedge", arguments: &plain, cpus: 3, ..Test::default() },
+        Test { program: "teardown", arguments: &teardown, options: LONG, ..Test::default() },
+        Test { program: "fuzz", arguments: &fuzz, boot: UNBOUNDED, options: LONG, ..Test::default() },
+        Test {
+            program: "generations",
+            arguments: &generations,
+            boot: PATIENT,
+            options: &by_turns,
+            ..Test::default()
+        },
+    ];
+    for test in &tests {
+        let options = format!("{} --known {KNOWN}", test.options);
+        let ran = run(lab, &Test { options: &options, ..*test })?;
+        let [passed, failed, skipped] = ran.counts;
+        let log = ran.complaint.as_deref().unwrap_or("clean");
+        let test = format!("{} {}", test.program, test.arguments);
+        let _ = writeln!(seen.text, "| {name} | `{test}` | {passed} | {failed} | {skipped} | {log} |");
+        seen.wrong.extend(ran.wrong.into_iter().map(|what| format!("{name}: {what}")));
+    }
+    Ok(true)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Another test beside a CPU that is owned: is the rest of the kernel as well
+ * tested as without?
+ *
+ *	beside [--without-start] [--slow K] PROGRAM ARGUMENT...
+ *
+ * Why: torture tests and kselftests visit every CPU, in ways that nobody of
+ * us thought of. The owner spins in user mode and never ticks, so all that
+ * they want of its CPU waits, is delivered, or has the bound broken.
+ *
+ * How to read: the program's own lines, then one of ours: whether the owner
+ * owned the CPU from beginning to end. "breaks" is how often the bound let
+ * others in. With --without-start the same spinner owns nothing, to compare
+ * with; the kernel needs no CONFIG_ISOLATOR for that.
+ */
+#include "selftest.h"
+
+struct shared {
+	int owner;	/* 1: spins; -errno */
+	int leave;
+};
+
+static struct shared *shared;
+static long without_start;
+
+static void spin(int cpu)
+{
+	pin(cpu);
+	become_fifo(80);
+	if (!without_start &&
+	    start_patiently(open_isolator(), ISOLATOR_MASK_DEFAULT)) {
+		__atomic_store_n(&shared->owner, -errno, __ATOMIC_RELEASE);
+		_exit(1);
+	}
+	__atomic_store_n(&shared->owner, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&shared->leave, __ATOMIC_ACQUIRE))
+		relax();
+	_exit(0);
+}
+
+static void tell(const struct isolator_page *page)
+{
+	uint64_t deferred = 0, delivered = 0;
+	int i;
+
+	for (i = ISOLATOR_STAT_DEFER_SYNC; i <= ISOLATOR_STAT_DEFER_TICK; i++)
+		deferred += stat_of(page, i);
+	for (i = ISOLATOR_STAT_BREACH_CALL; i < ISOLATOR_STAT_BREACH_BOUND; i++)
+		delivered += stat_of(page, i);
+	say("%llu deferred, %llu delivered, %llu breaks",
+	    (unsigned long long)deferred, (unsigned long long)delivered,
+	    (unsigned long long)stat_of(page, ISOLATOR_STAT_BREACH_BOUND));
+}
+
+int main(int argc, char **argv)
+{
+	const struct argument known[] = {
+		{ "--without-start", &without_start, true },
+		{ "--slow", &slow, false },
+		{ 0 },
+	};
+	struct isolator_status status;
+	pid_t owner, program;
+	int own, cpu, result;
+
+	/* What follows the first word that is no option is the program's. */
+	for (own = 1; own < argc && argv[own][0] == '-'; own++)
+		own += !strcmp(argv[own], "--slow");
+	if (own >= argc) {
+		fprintf(stderr, "%s: name a program to run beside\n", argv[0]);
+		return FAILED;
+	}
+	arguments(own, argv, known);
+	cpu = isolated_cpu();
+	shared = share(sizeof(*shared));
+	owner = child();
+	if (!owner)
+		spin(cpu);
+	if (!wait_for(__atomic_load_n(&shared->owner, __ATOMIC_ACQUIRE),
+		      HANG_MS) || shared->owner != 1) {
+		errno = -shared->owner;
+		die("own the CPU");
+	}
+
+	program = child();
+	if (!program) {
+		execv(argv[own], argv + own);
+		die("run the program");
+	}
+	while (waitpid(program, &result, 0) < 0)
+		if (errno != EINTR)
+			die("wait for the program");
+	if (!WIFEXITED(result))
+		ok(false, "the program ended by itself");
+
+	if (!without_start) {
+		int fd = open_isolator();
+
+		status = status_of(fd, cpu);
+		tell(page_of(fd, cpu));
+		ok(status.owner == owner && !status.ended,
+		   "one owner all the while");
+	}
+	__atomic_store_n(&shared->leave, 1, __ATOMIC_RELEASE);
+	ok(reap(owner) == 0, "the owner ends");
+	return finish();
+}
