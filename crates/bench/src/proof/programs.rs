@@ -10,6 +10,9 @@ pub(super) const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";
 /// Without a limit for real-time tasks Linux 6.12 lets go of an isolated CPU: it goes offline.
 pub(super) const UNBOUNDED: &str = "sysctl.kernel.sched_rt_runtime_us=-1";
 
+/// A CPU without a tick that the scheduler still uses, beside the isolated one.
+const TICKLESS: &str = "isolcpus=managed_irq,domain,3 nohz_full=2-3 rcu_nocbs=2-3 tsc=reliable";
+
 /// A kernel without the series, with PREEMPT_RT.
 const OTHER: &str = "debian-rt";
 
@@ -21,7 +24,7 @@ pub(super) const LONG: &str = "--time-limit 20000s";
 pub(super) struct Test<'a> {
     pub program: &'a str,
     pub arguments: &'a str,
-    /// What is added to the boot line `full`.
+    /// What is added to the boot line `full`; one that isolates by itself takes its place.
     pub boot: &'a str,
     pub cpus: u32,
     /// The kernel, if not the one with the series.
@@ -54,6 +57,7 @@ pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
         lab,
         &[
             Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() },
+            Test { program: "errors", arguments: "--slow 10", boot: TICKLESS, cpus: 4, ..Test::default() },
             Test { program: "rings", arguments: "--slow 10", ..Test::default() },
         ],
     )
@@ -144,6 +148,7 @@ fn all(lab: &Lab<'_>, tests: &[Test<'_>]) -> Result<Seen> {
 pub(super) fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
     let boot = match test.boot {
         "" => "full".to_string(),
+        whole if whole.contains("isolcpus=") => whole.to_string(),
         more => format!("{} {more}", lab::boot::line("full", test.cpus)?),
     };
     let kernel = test.kernel.map_or_else(|| lab.ours(), str::to_string);
