@@ -192,6 +192,47 @@ fn comes_back_after_a_kill(name: &str, kind: &str) {
     println!("killed 12 times, {interrupted} times in the middle: all values are as before");
 }
 
+/// `isolator run --best-effort` in a guest, whose init is the program: what the command sees, and what is left after it.
+fn comes_back_after_a_command() {
+    let system = Real::new(Path::new("/")).unwrap();
+    let before = state(&system);
+    let (house, one) = split();
+    let run = |command: &[&str]| {
+        let mut run = Command::new("/init");
+        run.args(["run", "--cpus", &one.to_string(), "--isolate", "--best-effort", "--"]).args(command);
+        run.output().unwrap()
+    };
+    // This program again, which looks from within.
+    let this = std::env::current_exe().unwrap();
+    let this = [this.to_str().unwrap(), "--ignored", "--exact", "seen_from_within", "--nocapture"];
+    let ran = run(&this);
+    let said = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(ran.status.success(), "{said}");
+    for seen in [
+        format!("partition of cpus {one}: isolated, and this is in it"),
+        format!("interrupts begin on {}", mask(&house)),
+        "missing: timers, reschedules and function calls".to_string(),
+    ] {
+        assert!(said.contains(&seen), "no '{seen}' in: {said}");
+    }
+    assert_eq!(difference(&before, &state(&system)), Vec::<String>::new());
+    // What cannot be started changes nothing either.
+    assert_eq!(run(&["/no/such/program"]).status.code(), Some(1));
+    assert_eq!(difference(&before, &state(&system)), Vec::<String>::new());
+    println!("a command had cpus {one} for itself: all values are as before");
+}
+
+#[test]
+#[ignore = "the command of another test"]
+fn seen_from_within() {
+    let (group, partition) = (read("/proc/self/cgroup").unwrap(), format!("{GROUP}/isolator"));
+    assert!(group.contains("0::/isolator"), "{group}");
+    let cpus = read(&format!("{partition}/cpuset.cpus.effective")).unwrap();
+    let kind = read(&format!("{partition}/cpuset.cpus.partition")).unwrap();
+    println!("partition of cpus {cpus}: {kind}, and this is in it");
+    println!("interrupts begin on {}", read("/proc/irq/default_smp_affinity").unwrap());
+}
+
 fn forever() -> ! {
     let mut system = Real::new(Path::new("/")).unwrap();
     loop {
@@ -216,6 +257,7 @@ fn in_a_guest() {
     assert!(partitions(), "this kernel has no cpuset controller");
     comes_back();
     comes_back_after_a_kill("in_a_guest", WITHOUT_PARTITION);
+    comes_back_after_a_command();
 }
 
 #[test]

@@ -20,9 +20,15 @@ without setuid or capabilities of its own; libisolator starts the session in its
 main thread, before main, and locks its memory where the limit is none. Where
 the kernel refuses, the command does not run. Another exec ends the session.
 
+With --best-effort a kernel without the isolator is no refusal: interrupts,
+kernel threads, workqueues and other programs leave the CPUs (a partition) as
+tune would have them, what is missing is said, and all is given back when the
+command ends. If this program is killed, isolator tune rollback does that.
+
 Examples:
   isolator run --cpus 3 -- ./controller
   isolator run --cpus 3 --isolate -- ./controller
+  isolator run --cpus 3 --isolate --best-effort -- ./controller
   isolator run --cpus 2-3 --policy rr --priority 40 -- ./controller --fast
   isolator run --policy deadline --runtime 200us --period 1ms -- ./controller";
 
@@ -57,6 +63,9 @@ pub struct RunArgs {
     /// exclusive only where nobody else can change its memory [default: clock, resched, ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
+    /// Where the kernel has no isolator, keep off the command's CPUs what settings can, while it runs; as root, with --cpus
+    #[arg(long, requires = "isolate")]
+    pub best_effort: bool,
     /// Say each step on standard error
     #[arg(long, short)]
     pub verbose: bool,

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator run`: a command with affinity, policy and priority set up in the right order.
 //!
+//! The command takes this program's place, but where the kernel has no isolator and a best effort is asked for
+//! ([`best_effort`]).
+//!
 //! Locked memory does not survive execve(2): the command must lock its own, for which the limit is raised where
 //! that is allowed.
 
+mod best_effort;
 mod isolate;
 
 use std::os::unix::process::CommandExt;
@@ -11,12 +15,16 @@ use std::path::Path;
 use std::process::Command;
 
 use rt::power::DmaLatency;
-use rt::{Policy, thread};
+use rt::{Policy, isolation, thread};
 
 use crate::args::RunArgs;
 use crate::output::{Outcome, tell};
 
 pub fn run(args: &RunArgs) -> Outcome {
+    if args.best_effort && !Path::new(isolation::DEVICE).exists() {
+        let cpus = args.cpus.as_ref().ok_or("cannot isolate by settings: no CPUs are named; give --cpus")?;
+        std::process::exit(best_effort::run(cpus)?.into());
+    }
     let say = |text: &str| {
         if args.verbose {
             tell(&format!("isolator: {text}"));

@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use ::tune::measure::{Effect, FEWEST_ROUNDS, Knob, Measured, MeasuredKnob, SCHEMA_VERSION, knobs, view};
 use ::tune::plan::{MadeFor, Plan, Skipped, plan};
-use ::tune::runtime;
 use ::tune::system::System;
-use ::tune::transaction::{self, Became, Outcome as Went, Part, Record, store};
 use evidence::{Bundle, Error};
 
+use super::held::{Held, nothing_else};
 use super::here::Machine;
 use super::plan::intent;
 use super::verify;
@@ -72,10 +71,7 @@ pub fn run(args: &TuneMeasureArgs) -> Outcome {
     let here = machine.here(root);
     let record = format!("{}-measure", here.stamp);
     let system = here.system;
-    if let Some(live) = store::all(system)?.iter().find(|record| record.live()) {
-        let why = format!("a change is in force (record {}), and would be measured with", live.id);
-        return Err(Error::new("measure", "the knobs", why, "undo it first: isolator tune rollback").into());
-    }
+    nothing_else(system, "measure", "the knobs")?;
     let stop = session::stop_on_signals()?;
     let folder = Scratch::new()?;
     let cpus = if plan.real_time.is_empty() { plan.housekeeping.clone() } else { plan.real_time.clone() };
@@ -167,12 +163,13 @@ impl Bench<'_> {
                     without.push(self.figures()?);
                     continue;
                 }
-                let mut record = match self.turn_on(system, plan, knob, id)? {
-                    Ok(record) => record,
+                // A knob that changes nothing here is none to measure.
+                let held = match Held::hold(system, id, &plan.digest, &knob.actions)? {
+                    Ok(held) => held,
                     Err(reason) => return Ok(Err(reason)),
                 };
                 let figures = self.figures();
-                turn_off(system, &mut record)?;
+                held.release(system)?;
                 with.push(figures?);
             }
         }
@@ -181,34 +178,6 @@ impl Bench<'_> {
             Effect::of(name, unit, &of(&without), &of(&with))
         });
         Ok(Ok(MeasuredKnob::new(knob, effects.collect())))
-    }
-
-    /// Sets what the knob sets; a knob that changes nothing here is none to measure.
-    fn turn_on(
-        &self,
-        system: &mut dyn System,
-        plan: &Plan,
-        knob: &Knob,
-        id: &str,
-    ) -> Result<std::result::Result<Record, String>> {
-        let (steps, left) = runtime::steps(system, &knob.actions)?;
-        if steps.is_empty() {
-            return Ok(Err(left
-                .first()
-                .map_or("there is nothing to set".to_string(), |left| left.reason.clone())));
-        }
-        let boot_id = store::boot_id(system);
-        let mut record = Record::new(id, Part::Runtime, &plan.digest, &boot_id, &[], steps);
-        transaction::apply(system, &mut record)?;
-        if record.steps.iter().any(|step| step.outcome == Went::Done) {
-            return Ok(Ok(record));
-        }
-        turn_off(system, &mut record)?;
-        let refused = record.steps.iter().find_map(|step| match &step.outcome {
-            Went::Refused(why) => Some(why.clone()),
-            _ => None,
-        });
-        Ok(Err(refused.unwrap_or_else(|| "it is so already".to_string())))
     }
 
     fn figures(&self) -> Result<Figures> {
@@ -277,22 +246,5 @@ impl Bench<'_> {
         let program = std::env::current_exe()
             .map_err(|error| Error::new("find", "this program", error, "start it by its path"))?;
         Ok(Command::new(program))
-    }
-}
-
-/// Takes a knob back, and fails where the machine is not as it was.
-fn turn_off(system: &mut dyn System, record: &mut Record) -> Result<()> {
-    let undone = transaction::roll_back(system, record)?;
-    let left = undone.iter().find_map(|one| match &one.became {
-        Became::Left(why) => Some(format!("{}: {why}", one.what)),
-        _ => None,
-    });
-    match left {
-        // A thread that ended meanwhile, or an interrupt of a device that is gone, is no loss; it is said.
-        Some(left) => {
-            tell(&format!("isolator: left as it is: {left}"));
-            Ok(())
-        }
-        None => Ok(()),
     }
 }

@@ -4,7 +4,8 @@
 pub mod apply;
 pub mod confirm;
 pub mod guest;
-mod here;
+pub mod held;
+pub mod here;
 mod measure;
 pub mod plan;
 pub mod rollback;
