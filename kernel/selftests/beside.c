@@ -3,7 +3,7 @@
  * Another test beside a CPU that is owned: is the rest of the kernel as well
  * tested as without?
  *
- *	beside [--without-start] [--slow K] PROGRAM ARGUMENT...
+ *	beside [--alone] [--slow K] PROGRAM ARGUMENT...
  *
  * Why: torture tests and kselftests visit every CPU, in ways that nobody of
  * us thought of. The owner spins in user mode and never ticks, so all that
@@ -11,8 +11,9 @@
  *
  * How to read: the program's own lines, then one of ours: whether the owner
  * owned the CPU from beginning to end. "breaks" is how often the bound let
- * others in. With --without-start the same spinner owns nothing, to compare
- * with; the kernel needs no CONFIG_ISOLATOR for that.
+ * others in. With --alone nobody is on that CPU, to compare with; the kernel
+ * needs no CONFIG_ISOLATOR for that. (A thread that spins there and owns nothing
+ * is nothing to compare with: beside it torture of RCU tasks hangs.)
  */
 #include "selftest.h"
 
@@ -22,14 +23,13 @@ struct shared {
 };
 
 static struct shared *shared;
-static long without_start;
+static long alone;
 
 static void spin(int cpu)
 {
 	pin(cpu);
 	become_fifo(80);
-	if (!without_start &&
-	    start_patiently(open_isolator(), ISOLATOR_MASK_DEFAULT)) {
+	if (start_patiently(open_isolator(), ISOLATOR_MASK_DEFAULT)) {
 		__atomic_store_n(&shared->owner, -errno, __ATOMIC_RELEASE);
 		_exit(1);
 	}
@@ -37,6 +37,20 @@ static void spin(int cpu)
 	while (!__atomic_load_n(&shared->leave, __ATOMIC_ACQUIRE))
 		relax();
 	_exit(0);
+}
+
+static pid_t start_owner(int cpu)
+{
+	pid_t owner = child();
+
+	if (!owner)
+		spin(cpu);
+	if (!wait_for(__atomic_load_n(&shared->owner, __ATOMIC_ACQUIRE),
+		      HANG_MS) || shared->owner != 1) {
+		errno = -shared->owner;
+		die("own the CPU");
+	}
+	return owner;
 }
 
 static void tell(const struct isolator_page *page)
@@ -56,7 +70,7 @@ static void tell(const struct isolator_page *page)
 int main(int argc, char **argv)
 {
 	const struct argument known[] = {
-		{ "--without-start", &without_start, true },
+		{ "--alone", &alone, true },
 		{ "--slow", &slow, false },
 		{ 0 },
 	};
@@ -74,14 +88,7 @@ int main(int argc, char **argv)
 	arguments(own, argv, known);
 	cpu = isolated_cpu();
 	shared = share(sizeof(*shared));
-	owner = child();
-	if (!owner)
-		spin(cpu);
-	if (!wait_for(__atomic_load_n(&shared->owner, __ATOMIC_ACQUIRE),
-		      HANG_MS) || shared->owner != 1) {
-		errno = -shared->owner;
-		die("own the CPU");
-	}
+	owner = alone ? 0 : start_owner(cpu);
 
 	program = child();
 	if (!program) {
@@ -94,15 +101,15 @@ int main(int argc, char **argv)
 	if (!WIFEXITED(result))
 		ok(false, "the program ended by itself");
 
-	if (!without_start) {
+	if (owner) {
 		int fd = open_isolator();
 
 		status = status_of(fd, cpu);
 		tell(page_of(fd, cpu));
 		ok(status.owner == owner && !status.ended,
 		   "one owner all the while");
+		__atomic_store_n(&shared->leave, 1, __ATOMIC_RELEASE);
+		ok(reap(owner) == 0, "the owner ends");
 	}
-	__atomic_store_n(&shared->leave, 1, __ATOMIC_RELEASE);
-	ok(reap(owner) == 0, "the owner ends");
 	return finish();
 }

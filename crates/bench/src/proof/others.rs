@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own tests beside an owner: torture, text patching, selftests of subsystems that the hooks touch. What
-//! fails there has to fail as well beside a thread that spins and owns nothing, on the same kernel without the series.
+//! fails there has to fail as well on the same kernel without the series, with nobody on that CPU.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,15 +24,15 @@ type Found = BTreeMap<String, String>;
 pub fn beside(lab: &Lab<'_>) -> Result<Seen> {
     let (ours, stock) = (format!("{}+{OURS}", lab.version), format!("{}+{STOCK}", lab.version));
     // Side by side: each guest takes one host CPU, and a good half hour.
-    let (isolating, spinning) = thread::scope(|scope| {
-        let spinning = scope.spawn(|| on(lab, &stock, true).map_err(|error| error.to_string()));
-        (on(lab, &ours, false), spinning.join())
+    let (isolating, idle) = thread::scope(|scope| {
+        let idle = scope.spawn(|| on(lab, &stock, true).map_err(|error| error.to_string()));
+        (on(lab, &ours, false), idle.join())
     });
-    let (isolating, spinning) = (isolating?, spinning.map_err(|_| "a thread of this program panicked")??);
-    let (found, before) = (found(&isolating.said), found(&spinning.said));
+    let (isolating, idle) = (isolating?, idle.map_err(|_| "a thread of this program panicked")??);
+    let (found, before) = (found(&isolating.said), found(&idle.said));
     let lab = Lab { version: ours, tests: lab.tests.clone(), ..*lab };
     let mut seen = Seen { text: format!("On {}.\n\n", lab.kernel()?), ..Seen::default() };
-    seen.text += "| test | stock, beside a spinning thread | ours, beside an owner |\n|---|---|---|\n";
+    seen.text += "| test | stock, with that CPU idle | ours, beside an owner |\n|---|---|---|\n";
     let missing = || "did not run".to_string();
     for (name, now) in &found {
         let then = before.get(name).cloned().unwrap_or_else(missing);
@@ -41,11 +41,12 @@ pub fn beside(lab: &Lab<'_>) -> Result<Seen> {
             seen.wrong.push(format!("{name} fails beside an owner, and not without"));
         }
     }
+    // A guest that came to no end has said less.
     for name in before.keys().filter(|name| !found.contains_key(*name)) {
         seen.wrong.push(format!("{name} did not run beside an owner"));
     }
     seen.text.push('\n');
-    for (whose, ran) in [("stock", &spinning), ("ours", &isolating)] {
+    for (whose, ran) in [("stock", &idle), ("ours", &isolating)] {
         let log = ran.complaint.as_deref().filter(|why| why.contains("complained")).unwrap_or("clean");
         let _ = writeln!(seen.text, "- {whose}: the guest's log: {log}");
     }
@@ -63,7 +64,7 @@ pub fn beside(lab: &Lab<'_>) -> Result<Seen> {
 const PASSED: &str = "ok";
 const FAILED: &str = "not ok";
 
-/// Runs them on one kernel, beside a thread that owns the isolated CPU, or only spins there.
+/// Runs them on one kernel, beside a thread that owns the isolated CPU, or with nobody there.
 fn on(lab: &Lab<'_>, version: &str, stock: bool) -> Result<Ran> {
     let (built, _) = build::last(version, lab.architecture, stock)?.ok_or_else(|| {
         let (number, with) = version.split_once('+').unwrap_or((version, ""));
@@ -81,7 +82,7 @@ fn on(lab: &Lab<'_>, version: &str, stock: bool) -> Result<Ran> {
     let kernel = format!("{}:{version}", if stock { "unpatched" } else { "isolator" });
     // By turns: where CPUs run at once, QEMU runs text that was patched long ago, and such a kernel does not even boot.
     let options = format!("{LONG} --by-turns --files {}", files.path().display());
-    let arguments = format!("--slow 10 {} /bin/sh /others/run", if stock { "--without-start" } else { "" });
+    let arguments = format!("--slow 10 {} /bin/sh /others/run", if stock { "--alone" } else { "" });
     let (kernel, boot) = (Some(kernel.as_str()), "kunit.enable=1");
     run(lab, &Test { program: "beside", arguments: &arguments, boot, cpus: 3, kernel, options: &options })
 }
