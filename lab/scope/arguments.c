@@ -83,6 +83,21 @@ static bool read_watch(struct arguments *arguments, const char *value, char *err
 	return true;
 }
 
+static bool read_response(struct arguments *arguments, const char *value, char *error)
+{
+	uint64_t input, output;
+	const char *at = value;
+	bool good = number(&at, 10, &input) && *at++ == ':' && number(&at, 10, &output) && !*at;
+	good = good && input >= 1 && input <= WATCHES && output >= 1 && output <= WATCHES && input != output;
+	if (!good) {
+		snprintf(error, ERROR_BYTES, "response=%s: give two watches by number, INPUT:OUTPUT, as 1:2", value);
+		return false;
+	}
+	arguments->input = input;
+	arguments->output = output;
+	return true;
+}
+
 static const char *value_of(const char *argument, const char *name)
 {
 	size_t length = strlen(name);
@@ -98,12 +113,14 @@ static bool read_one(struct arguments *arguments, const char *argument, unsigned
 		return read_lines(arguments, value, error);
 	if ((value = value_of(argument, "watch")))
 		return read_watch(arguments, value, error);
+	if ((value = value_of(argument, "response")))
+		return read_response(arguments, value, error);
 	if ((value = value_of(argument, "out")) && *value)
 		arguments->out = value;
 	else if ((value = value_of(argument, "symbols")) && *value)
 		arguments->symbols = value;
 	else {
-		snprintf(error, ERROR_BYTES, "%s: not an argument; known: out symbols cpus lines watch", argument);
+		snprintf(error, ERROR_BYTES, "%s: not an argument; known: out symbols cpus lines watch response", argument);
 		return false;
 	}
 	return true;
@@ -115,7 +132,14 @@ bool arguments_read(struct arguments *arguments, unsigned cpus, int argc, char *
 	for (int i = 0; i < argc; i++)
 		if (!read_one(arguments, argv[i], cpus, error))
 			return false;
-	if (!arguments->out)
+	if (!arguments->out) {
 		snprintf(error, ERROR_BYTES, "nowhere to write; give out=FILE");
-	return arguments->out != NULL;
+		return false;
+	}
+	if (arguments->input > arguments->watches || arguments->output > arguments->watches) {
+		snprintf(error, ERROR_BYTES, "response=%u:%u: there are %u watches; give a watch= for each",
+			 arguments->input, arguments->output, arguments->watches);
+		return false;
+	}
+	return true;
 }

@@ -41,7 +41,7 @@ typedef struct {
 } qemu_info_t;
 
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS = 0 };
-enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_W = 2 };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_W = 2, QEMU_PLUGIN_MEM_RW = 3 };
 
 enum qemu_plugin_mem_value_type {
 	QEMU_PLUGIN_MEM_VALUE_U8,
@@ -95,6 +95,7 @@ SCOPE_IMPORT uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn
 SCOPE_IMPORT size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 
 SCOPE_IMPORT unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
+SCOPE_IMPORT bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 SCOPE_IMPORT struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
 SCOPE_IMPORT uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
 SCOPE_IMPORT bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *address);

@@ -127,6 +127,7 @@ static void begin(unsigned index, uint64_t at)
 	trace->sum.excursions = trace->sum.kernel = trace->sum.max = trace->sum.dropped = 0;
 	trace->entries = 0;
 	trace->other = (struct entry){ 0 };
+	response_begin(&trace->responses);
 	cpu->returned_at = at;
 	cpu->recording = true;
 	write_begin(index, at, now_ns());

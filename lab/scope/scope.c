@@ -102,20 +102,41 @@ static bool look_up(struct event *store, qemu_plugin_meminfo_t info)
 	return true;
 }
 
-static void on_store(unsigned index, qemu_plugin_meminfo_t info, uint64_t address, void *rest)
+static void on_load(unsigned index, const struct event *load)
+{
+	if (load->watch == scope.arguments.input)
+		response_look(&scope.cpu[index], load->at);
+}
+
+/* The stores of a response are counted, however many they are; others are listed. */
+static void on_store(unsigned index, struct event *store, qemu_plugin_meminfo_t info)
+{
+	if (store->watch == scope.arguments.input) {
+		response_edge();
+	} else if (store->watch == scope.arguments.output) {
+		response_answer(&scope.cpu[index], store->at);
+	} else {
+		take_value(store, info);
+		record_store(index, store);
+	}
+}
+
+static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t address, void *rest)
 {
 	unsigned size = 1u << qemu_plugin_mem_size_shift(info);
 	for (unsigned i = 0; i < scope.arguments.watches; i++) {
 		const struct watch *watch = &scope.arguments.watch[i];
 		if (likely(!may_touch(watch, address, size)))
 			continue;
-		struct event store = { .address = address, .size = size, .watch = i + 1, .physical = UINT64_MAX };
+		struct event access = { .address = address, .size = size, .watch = i + 1, .physical = UINT64_MAX };
 		if (watch->physical &&
-		    (!look_up(&store, info) || !touches(store.physical, size, watch->first, watch->last)))
+		    (!look_up(&access, info) || !touches(access.physical, size, watch->first, watch->last)))
 			continue;
-		store.at = so_far(index, (uintptr_t)rest);
-		take_value(&store, info);
-		record_store(index, &store);
+		access.at = so_far(index, (uintptr_t)rest);
+		if (qemu_plugin_mem_is_store(info))
+			on_store(index, &access, info);
+		else
+			on_load(index, &access);
 	}
 }
 
@@ -163,6 +184,9 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t count = qemu_plugin_tb_n_insns(tb);
 	uint64_t address = qemu_plugin_tb_vaddr(tb);
 	bool kernel = address >> 63, stores = watched(kernel);
+	/* Whoever polls is user code. One callback for both: of two, QEMU 7.2 may leave out the second. */
+	enum qemu_plugin_mem_rw accesses =
+		scope.arguments.input && !kernel ? QEMU_PLUGIN_MEM_RW : QEMU_PLUGIN_MEM_W;
 	if (kernel)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_kernel_block, QEMU_PLUGIN_CB_NO_REGS,
 						     (void *)block_of(address, count, ends_with_return(tb, count)));
@@ -174,7 +198,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uintptr_t rest = count - i;
 		if (stores)
-			qemu_plugin_register_vcpu_mem_cb(insn, on_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+			qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, accesses,
 							 (void *)rest);
 		unsigned code = kernel ? 0 : marker_in(insn);
 		if (code)

@@ -15,6 +15,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 enum { PATH_FUNCTIONS = 256, SUMMARY_ENTRIES = 128, WATCHES = 8, ERROR_BYTES = 256 };
+enum { SPREAD_EXACT = 512, SPREAD_OCTAVES = 55 };
 enum { MARK_BEGIN = 1, MARK_END = 2, MARK_NOTE = 3, MARK_LAST = 255 };
 
 enum target { TARGET_X86_64, TARGET_AARCH64 };
@@ -48,6 +49,7 @@ struct arguments {
 	uint32_t lines;
 	unsigned watches;
 	struct watch watch[WATCHES];
+	uint8_t input, output; /* of the response, numbers of watches; 0: none is asked for */
 };
 
 bool arguments_read(struct arguments *arguments, unsigned cpus, int argc, char **argv, char *error);
@@ -93,6 +95,25 @@ struct entry {
 	uint64_t address, count, instructions, max;
 };
 
+/* response.c: counts of instructions, each alone up to some hundreds, then by octaves. */
+struct spread {
+	uint64_t count, least, most;
+	uint64_t exact[SPREAD_EXACT], octave[SPREAD_OCTAVES];
+};
+
+/* A look at the input: instructions, and excursions, up to it. */
+struct look {
+	uint64_t at, excursions;
+};
+
+struct responses {
+	struct look look, before;
+	uint8_t looks; /* of the two above */
+	bool looked;   /* since the last answer */
+	uint64_t edges_before, doubled, blind;
+	struct spread quiet, interrupted;
+};
+
 struct trace {
 	bool chosen;
 	uint32_t window;
@@ -106,6 +127,7 @@ struct trace {
 	uint64_t events_dropped;
 	struct entry entry[SUMMARY_ENTRIES];
 	struct entry other;
+	struct responses responses;
 };
 
 /* What the callbacks of every block touch: a cache line for each CPU. */
@@ -126,6 +148,7 @@ struct scope {
 	unsigned cpus;
 	struct cpu *cpu;
 	FILE *out;
+	uint64_t edges; /* stores to the response's input by all CPUs; atomic */
 };
 
 extern struct scope scope;
@@ -139,6 +162,12 @@ void record_marker(unsigned index, unsigned code, uint64_t at);
 void record_store(unsigned index, const struct event *store);
 void record_finish(void);
 uint64_t now_ns(void);
+
+/* response.c */
+void response_begin(struct responses *responses);
+void response_edge(void);
+void response_look(struct cpu *cpu, uint64_t at);
+void response_answer(struct cpu *cpu, uint64_t at);
 
 /* write.c: the file. */
 bool write_open(const char *target_name, int smp, char *error);

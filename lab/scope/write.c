@@ -115,6 +115,38 @@ static void put_summary(unsigned index)
 	}
 }
 
+static void put_spread(const char *name, const struct spread *it)
+{
+	const char *comma = "";
+	fprintf(scope.out,
+		",\"%s\":{\"count\":%" PRIu64 ",\"least\":%" PRIu64 ",\"most\":%" PRIu64 ",\"counts\":[", name,
+		it->count, it->least, it->most);
+	for (uint64_t i = 0; i < SPREAD_EXACT + SPREAD_OCTAVES; i++) {
+		bool exact = i < SPREAD_EXACT;
+		uint64_t count = exact ? it->exact[i] : it->octave[i - SPREAD_EXACT];
+		if (!count)
+			continue;
+		uint64_t from = exact ? i : (uint64_t)SPREAD_EXACT << (i - SPREAD_EXACT);
+		fprintf(scope.out, "%s[%" PRIu64 ",%" PRIu64 "]", comma, from, count);
+		comma = ",";
+	}
+	fputs("]}", scope.out);
+}
+
+static void put_responses(unsigned index)
+{
+	const struct trace *trace = scope.cpu[index].trace;
+	const struct responses *it = &trace->responses;
+	uint64_t edges = __atomic_load_n(&scope.edges, __ATOMIC_RELAXED) - it->edges_before;
+	fprintf(scope.out,
+		"{\"response\":1,\"cpu\":%u,\"window\":%" PRIu32 ",\"edges\":%" PRIu64 ",\"doubled\":%" PRIu64
+		",\"blind\":%" PRIu64,
+		index, trace->window, edges, it->doubled, it->blind);
+	put_spread("quiet", &it->quiet);
+	put_spread("interrupted", &it->interrupted);
+	fputs("}\n", scope.out);
+}
+
 void write_begin(unsigned index, uint64_t at, uint64_t at_ns)
 {
 	pthread_mutex_lock(&lock);
@@ -134,6 +166,8 @@ void write_window(unsigned index, uint64_t at, const char *closed_by)
 	pthread_mutex_lock(&lock);
 	put_records(index);
 	put_summary(index);
+	if (scope.arguments.input)
+		put_responses(index);
 	fprintf(scope.out,
 		"{\"end\":1,\"cpu\":%u,\"window\":%" PRIu32 ",\"closed_by\":\"%s\",\"at\":%" PRIu64 ",\"at_ns\":%" PRIu64
 		",\"excursions\":%" PRIu64 ",\"kernel_instructions\":%" PRIu64 ",\"max_kernel_instructions\":%" PRIu64

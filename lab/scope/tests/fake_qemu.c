@@ -4,6 +4,9 @@
 
 #include "fake_qemu.h"
 
+/* What an access is told of: as large as that, and which way. */
+enum { WORD = 2, STORE = 1 << 8 };
+
 int fake_api = 1;
 const char *fake_target = "x86_64";
 
@@ -39,8 +42,10 @@ void fake_run(unsigned cpu, struct qemu_plugin_tb *tb)
 		struct qemu_plugin_insn *insn = &tb->insn[i];
 		if (insn->on_exec)
 			insn->on_exec(cpu, insn->exec_data);
-		if (insn->on_store && insn->stores_to)
-			insn->on_store(cpu, 2, insn->stores_to, insn->store_data);
+		if (insn->accesses & ~QEMU_PLUGIN_MEM_W && insn->loads_from)
+			insn->on_access(cpu, WORD, insn->loads_from, insn->access_data);
+		if (insn->accesses & QEMU_PLUGIN_MEM_W && insn->stores_to)
+			insn->on_access(cpu, WORD | STORE, insn->stores_to, insn->access_data);
 	}
 }
 
@@ -82,9 +87,9 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, qemu_plugin
 				      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *data)
 {
 	(void)flags;
-	(void)rw;
-	insn->on_store = callback;
-	insn->store_data = data;
+	insn->on_access = callback;
+	insn->accesses = rw;
+	insn->access_data = data;
 }
 
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb)
@@ -118,7 +123,12 @@ size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn)
 
 unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info)
 {
-	return info;
+	return info & 0xff;
+}
+
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info)
+{
+	return info & STORE;
 }
 
 /* Physical memory begins at virtual 0xffff888000000000; devices above 0xf0000000. */

@@ -10,10 +10,11 @@ enum { FAKE_INSNS = 256 };
 struct qemu_plugin_insn {
 	const char *bytes; /* null: a nop of the test's */
 	size_t size;
-	uint64_t stores_to; /* 0: does not store */
+	uint64_t stores_to, loads_from; /* 0: does not */
 	qemu_plugin_vcpu_udata_cb_t on_exec;
-	qemu_plugin_vcpu_mem_cb_t on_store;
-	void *exec_data, *store_data;
+	qemu_plugin_vcpu_mem_cb_t on_access;
+	enum qemu_plugin_mem_rw accesses;
+	void *exec_data, *access_data;
 };
 
 struct qemu_plugin_tb {

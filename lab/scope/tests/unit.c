@@ -281,6 +281,136 @@ static void a_physical_watch_tells_pages_apart(void)
 	       "\"phys\":\"0x100d\",\"io\":false,\"size\":4,\"value\":\"0x49535953\"}\n" EXIT);
 }
 
+#define INPUT 0x1000
+#define OUTPUT 0x1080
+#define WATCHED "cpus=1 watch=virt:0x1000:4 watch=virt:0x1080:4 response=1:2"
+#define WATCHED_HEAD \
+	"{\"scope\":1,\"target\":\"x86_64\",\"qemu_api\":1,\"smp\":2,\"first_cpu\":1,\"last_cpu\":1,\"lines\":20000," \
+	"\"symbols\":4,\"watches\":2}\n{\"begin\":1,\"cpu\":1,\"window\":1,\"at\":0,\"at_ns\":T}\n"
+#define NONE "{\"count\":0,\"least\":0,\"most\":0,\"counts\":[]}"
+
+static void edge(void)
+{
+	fake_run(0, fake_block(USER, 3, insn({ .stores_to = INPUT })));
+}
+
+/* Steps of the CPU that answers: the last instruction of so many looks at the input, or drives the output. */
+static void look(size_t count)
+{
+	fake_run(1, fake_block(USER + 0x100, count, insn({ .loads_from = INPUT })));
+}
+
+static void answer(size_t count)
+{
+	fake_run(1, fake_block(USER + 0x200, count, insn({ .stores_to = OUTPUT })));
+}
+
+/* What the record says of responses alone, behind its head. */
+static void expect_responses(const char *what, const char *wanted)
+{
+	char lines[1024], *text = read_file(out), *from = strstr(text, "{\"response\"");
+	snprintf(lines, sizeof(lines), "%.*s", from ? (int)strcspn(from, "\n") + 1 : 0, from ? from : "");
+	write_file(out, lines);
+	expect(what, wanted);
+}
+
+static void a_response_lies_between_two_looks_and_the_answer(void)
+{
+	install(WATCHED);
+	user(1, 1, insn(BEGIN_X86));
+	look(5);
+	edge();
+	look(6);
+	answer(3); /* 3 after the look that saw it, 9 after the one that did not */
+	look(6);
+	look(6);
+	edge();
+	look(6);
+	answer(4);
+	user(1, 1, insn(END_X86));
+	fake_exit();
+	expect(__func__,
+	       WATCHED_HEAD
+	       "{\"response\":1,\"cpu\":1,\"window\":1,\"edges\":2,\"doubled\":0,\"blind\":0,"
+	       "\"quiet\":{\"count\":2,\"least\":3,\"most\":10,\"counts\":[[9,1],[10,1]]},\"interrupted\":" NONE "}\n"
+	       "{\"end\":1,\"cpu\":1,\"window\":1,\"closed_by\":\"end\",\"at\":37,\"at_ns\":T,\"excursions\":0,"
+	       "\"kernel_instructions\":0,\"max_kernel_instructions\":0,\"user_instructions\":37,"
+	       "\"lines_dropped\":0,\"events_dropped\":0,\"open\":0,\"open_instructions\":0}\n" EXIT);
+}
+
+static void an_answer_that_an_excursion_delayed_is_counted_apart(void)
+{
+	install(WATCHED);
+	user(1, 1, insn(BEGIN_X86));
+	look(5);
+	kernel(1, 0, 200); /* over before the last look that saw no edge */
+	look(5);
+	edge();
+	look(6);
+	answer(3);
+	kernel(1, 0, 200);
+	kernel(1, 0x100, 200);
+	kernel(1, 0x100, 200);
+	edge();
+	look(6);
+	answer(3);
+	look(6);
+	edge();
+	look(6);
+	kernel(1, 0, 200);
+	answer(3);
+	user(1, 1, insn(END_X86));
+	fake_exit();
+	/* The second is 600 + 12 instructions: of the octave from 512 on. */
+	expect_responses(__func__,
+			 "{\"response\":1,\"cpu\":1,\"window\":1,\"edges\":3,\"doubled\":0,\"blind\":0,"
+			 "\"quiet\":{\"count\":1,\"least\":3,\"most\":9,\"counts\":[[9,1]]},"
+			 "\"interrupted\":{\"count\":2,\"least\":3,\"most\":612,\"counts\":[[209,1],[512,1]]}}\n");
+}
+
+static void edges_and_answers_that_have_no_other_are_counted(void)
+{
+	install(WATCHED);
+	edge(); /* before the window */
+	user(1, 1, insn(BEGIN_X86));
+	answer(3); /* nobody looked */
+	look(5);
+	edge();
+	edge(); /* each before the last was answered */
+	edge();
+	look(5);
+	answer(3);
+	edge();
+	answer(3); /* nobody looked since the last */
+	fake_run(0, fake_block(USER, 3, insn({ .stores_to = OUTPUT }))); /* not a CPU that was asked for */
+	edge(); /* too late */
+	user(1, 1, insn(END_X86));
+	fake_exit();
+	expect_responses(__func__,
+			 "{\"response\":1,\"cpu\":1,\"window\":1,\"edges\":5,\"doubled\":2,\"blind\":2,"
+			 "\"quiet\":{\"count\":1,\"least\":3,\"most\":8,\"counts\":[[8,1]]},\"interrupted\":" NONE "}\n");
+}
+
+static void a_long_response_falls_into_its_octave(void)
+{
+	install(WATCHED);
+	for (int i = 0; i < 2; i++) {
+		user(1, 1, insn(BEGIN_X86)); /* the second begins anew */
+		look(5);
+		edge();
+		for (int blocks = 0; blocks < 40; blocks++)
+			kernel(1, 0, 100 * (i + 1));
+		look(1);
+		answer(1);
+	}
+	user(1, 1, insn(END_X86));
+	fake_exit();
+	char *second = strstr(read_file(out), "\"window\":2,\"edges\"");
+	if (!second || !strstr(second, "\"edges\":1,") || !strstr(read_file(out), "\"most\":4002,\"counts\":[[2048,1]]") ||
+	    !strstr(second, "\"most\":8002,\"counts\":[[4096,1]]"))
+		expect(__func__, "4002 from 2048 on; in the second window 8002 from 4096 on\n");
+}
+
 static void markers_count_in_user_code_only(void)
 {
 	install("");
@@ -359,8 +489,8 @@ static void what_is_not_understood_is_refused(void)
 	static const char *const watches = "watch=virt:0x1:1 watch=virt:0x1:1 watch=virt:0x1:1 watch=virt:0x1:1 "
 					   "watch=virt:0x1:1 watch=virt:0x1:1 watch=virt:0x1:1 watch=virt:0x1:1 ";
 	char many[256];
-	refused("depth=3", "scope: depth=3: not an argument; known: out symbols cpus lines watch\n");
-	refused("out=", "scope: out=: not an argument; known: out symbols cpus lines watch\n");
+	refused("depth=3", "scope: depth=3: not an argument; known: out symbols cpus lines watch response\n");
+	refused("out=", "scope: out=: not an argument; known: out symbols cpus lines watch response\n");
 	refused("cpus=", "scope: cpus=: give a CPU or a range: cpus=1 or cpus=1-3\n");
 	refused("cpus=1-", "scope: cpus=1-: give a CPU or a range: cpus=1 or cpus=1-3\n");
 	refused("cpus=1-0", "scope: cpus=1-0: give a CPU or a range: cpus=1 or cpus=1-3\n");
@@ -379,6 +509,14 @@ static void what_is_not_understood_is_refused(void)
 	refused("watch=phys:0x1000:8:", WATCH("phys:0x1000:8:"));
 	snprintf(many, sizeof(many), "%swatch=virt:0x9:1", watches);
 	refused(many, "scope: watch=virt:0x9:1: at most 8 can be given\n");
+#define RESPONSE(value) "scope: response=" value ": give two watches by number, INPUT:OUTPUT, as 1:2\n"
+	refused("response=", RESPONSE(""));
+	refused("response=1", RESPONSE("1"));
+	refused("response=1:1", RESPONSE("1:1"));
+	refused("response=0:1", RESPONSE("0:1"));
+	refused("response=1:9", RESPONSE("1:9"));
+	refused("response=1:2:3", RESPONSE("1:2:3"));
+	refused("watch=virt:0x1:1 response=1:2", "scope: response=1:2: there are 1 watches; give a watch= for each\n");
 	refused("out=/nowhere/record", "scope: cannot write /nowhere/record: No such file or directory\n");
 	refused("symbols=/nowhere/symbols", "scope: cannot open symbols /nowhere/symbols: No such file or directory\n");
 }
@@ -448,6 +586,10 @@ int main(void)
 	TEST(entries_beyond_the_table_are_summed_as_other);
 	TEST(stores_are_stamped_where_they_happen);
 	TEST(a_physical_watch_tells_pages_apart);
+	TEST(a_response_lies_between_two_looks_and_the_answer);
+	TEST(an_answer_that_an_excursion_delayed_is_counted_apart);
+	TEST(edges_and_answers_that_have_no_other_are_counted);
+	TEST(a_long_response_falls_into_its_octave);
 	TEST(markers_count_in_user_code_only);
 	TEST(newer_interfaces_copy_instructions);
 	TEST(arm64_has_its_own_marker);
