@@ -122,6 +122,105 @@ pub struct LabRow {
     /// What the guest's own kernel counted of an isolated CPU, by the isolator's counters: `defer_sync`, `breach_call`.
     #[serde(default)]
     pub isolation: Option<BTreeMap<String, u64>>,
+    /// From edges to this CPU's answers, where its probe was one that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub responses: Option<Responses>,
+}
+
+/// From edges of an input to a CPU's answers, as the scope counted them in instructions of that CPU: each response lies
+/// between its least, from the look that saw the edge, and its most, from the last look that did not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Responses {
+    /// Stores to the input by all CPUs.
+    pub edges: u64,
+    /// Edges that came before the one before was answered.
+    pub doubled: u64,
+    /// Stores to the output without a look before them, which answer nothing.
+    pub blind: u64,
+    /// Responses without an excursion in between.
+    pub quiet: Spread,
+    /// Those that one delayed; where the edge came in the middle of it, their most says all of it.
+    pub interrupted: Spread,
+}
+
+impl Responses {
+    /// How many edges were answered.
+    pub fn answers(&self) -> u64 {
+        self.quiet.count.saturating_add(self.interrupted.count)
+    }
+
+    /// Edges that were neither answered nor doubled when the window ended.
+    pub fn unanswered(&self) -> u64 {
+        self.edges.saturating_sub(self.answers()).saturating_sub(self.doubled)
+    }
+
+    /// Both together.
+    pub fn all(&self) -> Spread {
+        self.quiet.clone().and(&self.interrupted)
+    }
+
+    /// These, and those of another window.
+    pub fn and(self, other: &Responses) -> Responses {
+        Responses {
+            edges: self.edges.saturating_add(other.edges),
+            doubled: self.doubled.saturating_add(other.doubled),
+            blind: self.blind.saturating_add(other.blind),
+            quiet: self.quiet.and(&other.quiet),
+            interrupted: self.interrupted.and(&other.interrupted),
+        }
+    }
+}
+
+/// Responses, in instructions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// The least of all.
+    #[serde(alias = "least")]
+    pub least_instructions: u64,
+    /// The most of all.
+    #[serde(alias = "most")]
+    pub most_instructions: u64,
+    /// How many by their most: `[from, how many]`, exactly below 512, from there on to twice as much.
+    pub counts: Vec<(u64, u64)>,
+}
+
+impl Spread {
+    /// The most less the least: no two responses differ by more.
+    pub fn instructions(&self) -> u64 {
+        self.most_instructions.saturating_sub(self.least_instructions)
+    }
+
+    /// What at least that share of the responses took at the most; above 511 rounded down to its power of two.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let wanted = (self.count as f64 * share).ceil() as u64;
+        let mut seen = 0u64;
+        let reached = self.counts.iter().find(|(_, count)| {
+            seen = seen.saturating_add(*count);
+            seen >= wanted
+        });
+        reached.map_or(0, |(from, _)| *from)
+    }
+
+    fn and(mut self, other: &Spread) -> Spread {
+        if other.count == 0 {
+            return self;
+        }
+        if self.count == 0 {
+            return other.clone();
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.least_instructions = self.least_instructions.min(other.least_instructions);
+        self.most_instructions = self.most_instructions.max(other.most_instructions);
+        let mut counts = self.counts.into_iter().collect::<BTreeMap<_, _>>();
+        for (from, count) in &other.counts {
+            let sum = counts.entry(*from).or_default();
+            *sum = count.saturating_add(*sum);
+        }
+        self.counts = counts.into_iter().collect();
+        self
+    }
 }
 
 impl LabRow {
@@ -314,5 +413,37 @@ impl Growth {
     /// How many times as much it is.
     pub fn factor(&self) -> f64 {
         self.after as f64 / self.before.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(least: u64, most: u64, counts: &[(u64, u64)]) -> Spread {
+        let count = counts.iter().map(|(_, count)| count).sum();
+        Spread { count, least_instructions: least, most_instructions: most, counts: counts.to_vec() }
+    }
+
+    #[test]
+    fn windows_of_responses_are_added_and_those_without_any_change_nothing() {
+        let quiet = spread(4, 14, &[(13, 90), (14, 9)]);
+        let interrupted = spread(5, 700, &[(512, 1)]);
+        let one = Responses { edges: 101, doubled: 1, blind: 1, quiet: quiet.clone(), interrupted };
+        let whole = one.clone().and(&Responses::default());
+        assert_eq!(whole, one);
+        assert_eq!(Responses::default().and(&one), one);
+        assert_eq!((one.answers(), one.unanswered()), (100, 0));
+        assert_eq!(one.all(), spread(4, 700, &[(13, 90), (14, 9), (512, 1)]));
+        let twice = one.clone().and(&one);
+        assert_eq!((twice.edges, twice.quiet), (202, spread(4, 14, &[(13, 180), (14, 18)])));
+        assert_eq!((quiet.instructions(), one.all().instructions()), (10, 696));
+    }
+
+    #[test]
+    fn a_quantile_is_the_first_count_that_holds_the_share() {
+        let all = spread(4, 700, &[(13, 90), (14, 9), (512, 1)]);
+        assert_eq!([0.5, 0.9, 0.91, 0.99, 1.0].map(|share| all.quantile(share)), [13, 13, 14, 14, 512]);
+        assert_eq!(Spread::default().quantile(0.5), 0);
     }
 }

@@ -10,6 +10,9 @@ pub const JOB: &str = "/job.json";
 /// Where a guest finds the program that it shall run.
 pub const PROGRAM: &str = "/program";
 
+/// The file through which edges reach a probe that answers them.
+pub const SIGNAL: &str = "/run/signal";
+
 /// Name of the port that frames go through.
 pub const PORT: &str = "isolator";
 

@@ -9,11 +9,12 @@ use evidence::lab::{GuestLog, LabDocument, LabRow, LoadDid, LogVerdict, Mode, St
 use evidence::manifest::{ENDED_EARLY, Manifest, SCHEMA_VERSION, State};
 use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
+use machine::CpuSet;
 
 use crate::guest::storm;
 use crate::guest::storm::runner::length;
 use crate::initramfs::Parts;
-use crate::job::{BEGIN, BUNDLE, END, Job, Measure, Task};
+use crate::job::{BEGIN, BUNDLE, END, Job, Measure, SIGNAL, Task};
 use crate::kernel::{Architecture, Kernel};
 use crate::qemu::{Guest, How, Left, Patience};
 use crate::scenario::Scenario;
@@ -150,6 +151,12 @@ pub fn run(
     {
         let why = "in instruction-count time CPUs take turns on one host thread, so a busy housekeeping CPU would show as gaps of the isolated one";
         return Err(Error::new("run in virtual mode", &stormy.label, why, "use --mode count for storms"));
+    }
+    if asked.mode == Mode::Virtual
+        && let Some(answers) = experiments.iter().find(|one| one.scenario.responds())
+    {
+        let why = "in instruction-count time CPUs take turns, and the one that polls keeps its turn";
+        return Err(Error::new("run in virtual mode", &answers.label, why, "use --mode count or real"));
     }
     if asked.witness && asked.mode != Mode::Count {
         let why = format!("there is no scope in the mode {}", asked.mode.name());
@@ -295,7 +302,10 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         boot_line: boot::whole(asked.kernel.architecture, &asked.boot_line),
         mode: asked.mode,
         cpus: asked.cpus,
-        scope: plugin.map(str::to_string),
+        scope: plugin.map(|plugin| match experiment.scenario.responds() {
+            true => plugin.to_string() + &scope::signal(),
+            false => plugin.to_string(),
+        }),
         disk: has_disk,
         how: asked.how,
         patience: asked.patience.or(asked.duration + fuse(experiment.scenario) + AROUND),
@@ -318,12 +328,16 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { fuse(scenario) };
     let duration_ms = (asked.duration + fuse).as_millis();
     arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
+    arguments.extend(scenario.period_us.iter().flat_map(|us| words(&format!("--period {us}us"))));
+    if scenario.responds() {
+        arguments.extend(words(&format!("--signal {SIGNAL}")));
+    }
     arguments.push(format!("--causes={}", asked.causes));
     arguments.extend(asked.isolate.iter().map(|what| format!("--isolate={what}")));
     Measure {
         arguments,
         measured,
-        house_keeping,
+        house_keeping: if scenario.responds() { without_edges(house_keeping) } else { house_keeping },
         storms: scenario.storms.clone(),
         order: scenario.order,
         times: scenario.times,
@@ -332,6 +346,12 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
         witness: asked.witness.then(|| witness(&asked.causes).to_string()),
         alone: asked.isolate.clone().filter(|names| is_exclusive(names)),
     }
+}
+
+/// Where storms blow beside a generator of edges: it spins on the last CPU, and has that for itself where there are more.
+fn without_edges(house_keeping: CpuSet) -> CpuSet {
+    let others = house_keeping.iter().take(house_keeping.len().saturating_sub(1).max(1));
+    others.collect()
 }
 
 /// The witness is the collector that explains spikes; where none does, the best that the kernel allows.
@@ -473,6 +493,12 @@ fn unpack(archive: &[u8]) -> Result<Bundle> {
 mod tests {
     use super::*;
     use crate::scenario;
+
+    #[test]
+    fn edges_have_a_cpu_for_themselves_where_there_are_two_for_housekeeping() {
+        let left = |cpus: &str| without_edges(cpus.parse().unwrap()).to_string();
+        assert_eq!([left("0"), left("0-1"), left("0-2")], ["0", "0", "0-1"]);
+    }
 
     #[test]
     fn an_owner_alone_only_spins() {

@@ -18,9 +18,13 @@ pub struct Scenario {
     pub name: String,
     /// What it is for, in a line.
     pub about: String,
-    /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every period.
+    /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every period, [`RESPONSE`]
+    /// answers edges of a housekeeping CPU by polling.
     #[serde(default = "spin")]
     pub probe: String,
+    /// The period of what has one, in microseconds; a millisecond where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period_us: Option<u64>,
     /// The storms; none leaves the machine idle.
     #[serde(default)]
     pub storms: Vec<String>,
@@ -30,6 +34,16 @@ pub struct Scenario {
     /// How many times as many rounds each storm blows as alone: a storm's own take about 3 s.
     #[serde(default = "once")]
     pub times: u64,
+}
+
+/// The probe that answers edges, which reach it through a file.
+pub const RESPONSE: &str = "response";
+
+impl Scenario {
+    /// Whether its isolated CPU answers edges.
+    pub fn responds(&self) -> bool {
+        self.probe == RESPONSE
+    }
 }
 
 fn spin() -> String {
@@ -49,6 +63,7 @@ pub fn all() -> Result<Vec<Scenario>> {
         name: kind.name.to_string(),
         about: kind.about.to_string(),
         probe: spin(),
+        period_us: None,
         storms: vec![kind.name.to_string()],
         order: Order::Together,
         times: 1,

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use evidence::lab::LabRow;
+use evidence::lab::{LabRow, Responses};
+use rt::registers::{SIGNAL_APART, SIGNAL_AT};
 use serde::Deserialize;
 
 use crate::kernel::Architecture;
@@ -47,6 +48,7 @@ enum Line {
     Begin(Begin),
     Excursion(Excursion),
     Sum(Sum),
+    Response(Response),
     End(End),
 }
 
@@ -57,6 +59,7 @@ impl Line {
         match kind {
             "begin" => serde_json::from_str(text).ok().map(Line::Begin),
             "cpu" => serde_json::from_str(text).ok().map(Line::Excursion),
+            "response" => serde_json::from_str(text).ok().map(Line::Response),
             "summary" => serde_json::from_str(text).ok().map(Line::Sum),
             "end" => serde_json::from_str(text).ok().map(Line::End),
             _ => None,
@@ -74,6 +77,14 @@ struct Sum {
     count: u64,
     instructions: u64,
     max: u64,
+}
+
+/// A line with a window's responses.
+#[derive(Debug, Deserialize)]
+struct Response {
+    cpu: u32,
+    #[serde(flatten)]
+    responses: Responses,
 }
 
 /// A line that begins a window.
@@ -107,6 +118,12 @@ pub fn plugin() -> Result<PathBuf> {
     })
 }
 
+/// The plugin's arguments by which it counts the responses of a program to the first signal that it maps.
+pub fn signal() -> String {
+    let word = |at: usize| format!("watch=virt:{at:#x}:{}", size_of::<u32>());
+    format!(",{},{},response=1:2", word(SIGNAL_AT), word(SIGNAL_AT + SIGNAL_APART))
+}
+
 /// The rows of one scenario: one for each CPU that said *isolation begins* and *ends*.
 ///
 /// The length of a window is the host's: in the mode that has the scope the guest's clock follows it.
@@ -131,6 +148,10 @@ pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
                 entry.count += sum.count;
                 entry.instructions += sum.instructions;
                 entry.max = entry.max.max(sum.max);
+            }
+            Line::Response(Response { cpu, responses }) => {
+                let row = rows.entry(cpu).or_default();
+                row.responses = Some(row.responses.take().unwrap_or_default().and(&responses));
             }
             Line::End(end) => {
                 let row = rows.entry(end.cpu).or_default();
@@ -222,6 +243,23 @@ mod tests {
         assert_eq!(row.by_entry["irq_vector_0x22"], Entry { count: 1, instructions: 500, max: 500 });
         assert_eq!(row.functions["irq_enter_rcu"], 2);
         assert_eq!(excursions(RECORD).count(), 2);
+    }
+
+    #[test]
+    fn responses_of_all_windows_of_a_cpu_are_its_own() {
+        let line = r#"{"response":1,"cpu":1,"window":1,"edges":3,"doubled":1,"blind":0,"quiet":{"count":1,"least":4,"most":13,"counts":[[13,1]]},"interrupted":{"count":1,"least":4,"most":900,"counts":[[512,1]]}}"#;
+        let end = RECORD.lines().find(|line| line.starts_with("{\"end\"")).unwrap();
+        let rows = rows(&[line, end, line, end].join("\n"), "response").unwrap();
+        let responses = rows[0].responses.as_ref().unwrap();
+        assert_eq!((responses.edges, responses.doubled, responses.answers()), (6, 2, 4));
+        assert_eq!(responses.all().counts, [(13, 2), (512, 2)]);
+        assert_eq!(rows[0].excursions, 4);
+        assert!(super::rows(RECORD, "quiet").unwrap()[0].responses.is_none());
+    }
+
+    #[test]
+    fn a_signal_is_watched_where_programs_map_it() {
+        assert_eq!(signal(), ",watch=virt:0x534900000000:4,watch=virt:0x534900000080:4,response=1:2");
     }
 
     #[test]

@@ -31,6 +31,13 @@ const ALL_MEMORY: u64 = libc::makedev(1, 1);
 /// What lies where.
 const IOMEM: &str = "/proc/iomem";
 
+/// Where the first signal (a file's words, [`Registers::file`]) of a program is mapped, unless something else is there:
+/// the lab's scope is told which addresses to look at before its guest runs.
+pub const SIGNAL_AT: usize = 0x5349_0000_0000;
+
+/// Bytes from a signal's first word, which holds edges, to its second, which holds answers.
+pub const SIGNAL_APART: usize = 128;
+
 /// Bytes of a register.
 const WIDTH: usize = size_of::<u32>();
 
@@ -102,7 +109,7 @@ impl Registers {
         })?;
         no_memory(&what, &iomem, address, length)?;
         let file = open(&what, Path::new(MEMORY), libc::O_SYNC)?;
-        Registers::map(&file, address, length, name)
+        Registers::map(&file, address, length, 0, name)
     }
 
     /// The first `length` bytes of a character device that maps registers.
@@ -122,7 +129,7 @@ impl Registers {
             let why = format!("its registers begin {offset} bytes into a page");
             return Err(Error::new(what, why, "give their physical address"));
         }
-        Registers::map(&file, 0, length, name)
+        Registers::map(&file, 0, length, 0, name)
     }
 
     /// `length` bytes of a file from `offset` on: memory that is shared with whoever maps the same.
@@ -143,7 +150,7 @@ impl Registers {
             let why = format!("{offset} is no multiple of {WIDTH}");
             return Err(Error::new(what, why, "give an offset that is one"));
         }
-        let whole = Registers::map(&file, offset - into_page as u64, length + into_page, name)?;
+        let whole = Registers::map(&file, offset - into_page as u64, length + into_page, SIGNAL_AT, name)?;
         Ok(Registers { first: into_page, ..whole })
     }
 
@@ -160,15 +167,15 @@ impl Registers {
         Ok(Register { at, _mapping: Arc::clone(&self.mapping) })
     }
 
-    /// Maps `length` bytes from `at` on, which begins a page.
-    fn map(file: &File, at: u64, length: usize, name: String) -> Result<Registers> {
+    /// Maps `length` bytes from `at` on, which begins a page; to `wish` where that is not 0 and nothing is there.
+    fn map(file: &File, at: u64, length: usize, wish: usize, name: String) -> Result<Registers> {
         let what = format!("map {name}");
         let from = libc::off_t::try_from(at)
             .map_err(|_| Error::new(&what, "no file reaches that far", "give another place"))?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let mapped =
-            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), from) };
+        let wish = std::ptr::without_provenance_mut(wish);
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists, whatever is wished.
+        let mapped = unsafe { libc::mmap(wish, length, protection, flags, file.as_raw_fd(), from) };
         match NonNull::new(mapped.cast::<u32>()).filter(|_| mapped != libc::MAP_FAILED) {
             Some(at) => Ok(Registers { mapping: Arc::new(Mapping { at, length }), first: 0, name }),
             None => Err(refused(&what, &io::Error::last_os_error())),
@@ -281,6 +288,16 @@ mod tests {
         file.rewind().unwrap();
         file.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes[4..], 0x1234_5678u32.to_le_bytes());
+    }
+
+    #[test]
+    fn the_first_signal_is_where_the_scope_looks_and_another_elsewhere() {
+        let (_file, path) = block();
+        let at = |signal: &Registers| signal.mapping.at.as_ptr() as usize;
+        // Tests beside this one have signals too, for a moment.
+        let first = std::iter::repeat_with(|| Registers::file(&path, 0, 8).unwrap())
+            .find(|signal| at(signal) == SIGNAL_AT);
+        assert_ne!(Some(at(&Registers::file(&path, 0, 8).unwrap())), first.as_ref().map(at));
     }
 
     #[test]

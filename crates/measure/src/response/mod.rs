@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evidence::manifest::Asked;
 use rt::clock::{Calibration, monotonic_ns};
-use rt::registers::Registers;
+use rt::registers::{Registers, SIGNAL_APART};
 use rt::{Error, Policy, Result};
 
 use crate::pace::Pace;
@@ -59,9 +59,6 @@ pub const MEANS: [&str; 3] = [SHARED, REGISTERS, LINES];
 /// What the measured CPU is, by name.
 pub const ROLES: [(&str, Role); 3] =
     [("both", Role::Both), ("responder", Role::Responder), ("generator", Role::Generator)];
-
-/// Bytes from the generator's word to the responder's.
-const APART: usize = 128;
 
 /// What the measured CPU is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +206,7 @@ impl Wiring {
         match &self.by {
             By::Own => Ok(Open::Own(Arc::default())),
             By::Signal(path, offset) => {
-                let words = Registers::file(path, *offset, APART + size_of::<u32>())?;
+                let words = Registers::file(path, *offset, SIGNAL_APART + size_of::<u32>())?;
                 Ok(Open::Signal(words))
             }
             By::Registers(board, input, output) => {
@@ -251,7 +248,7 @@ enum Open {
 impl Open {
     /// The end of a file's words that is the generator's, or the responder's.
     fn end(words: &Registers, is_generator: bool) -> Result<SignalEnd> {
-        let (edges, answers) = (words.at(0)?, words.at(APART)?);
+        let (edges, answers) = (words.at(0)?, words.at(SIGNAL_APART)?);
         Ok(match is_generator {
             true => SignalEnd { input: answers, output: edges },
             false => SignalEnd { input: edges, output: answers },

@@ -141,7 +141,7 @@ fn edges_of_another_cpu_are_answered_by_own_memory_and_by_a_file_s() {
         }
     }
     let bytes = std::fs::read(file.path()).unwrap();
-    assert_eq!(bytes[4096], bytes[4096 + APART], "every edge was answered");
+    assert_eq!(bytes[4096], bytes[4096 + SIGNAL_APART], "every edge was answered");
     assert!(bytes[..4096].iter().all(|byte| *byte == 0));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The excursions of each run: a line a scenario, with what entered the kernel folded away below it.
 
-use evidence::lab::{Entry, LabDocument, LabRow};
+use evidence::lab::{Entry, LabDocument, LabRow, Spread};
 use serde::Serialize;
 
 use crate::runs::Run;
@@ -39,6 +39,8 @@ pub(crate) struct Row {
     pub dropped: String,
     /// What the guest's own kernel counted, where it isolated the CPU.
     pub isolation: String,
+    /// How it answered edges, where it did.
+    pub responses: String,
     /// What is read without unfolding.
     pub summary: String,
     pub entries: List<Through>,
@@ -114,6 +116,7 @@ fn row(row: &LabRow, axis: &Log) -> Row {
         user_instructions: text::count(row.user_instructions),
         dropped,
         isolation: isolation(row).unwrap_or_default(),
+        responses: responses(row).unwrap_or_default(),
         summary: summary(&entries),
         entries: listed(entries, |(name, entry)| through(name, entry)),
         functions: listed(functions, |(name, count)| (text::clean(name), text::count(*count))),
@@ -134,6 +137,30 @@ pub(crate) fn isolation(row: &LabRow) -> Option<String> {
     Some(format!(
         "the isolator counts {breaches} breaches{late}, and {deferred} pieces of work deferred{put_off}"
     ))
+}
+
+/// How a CPU answered edges, in words.
+pub(crate) fn responses(row: &LabRow) -> Option<String> {
+    let responses = row.responses.as_ref()?;
+    let all = responses.all();
+    let figures = |spread: &Spread| {
+        let Spread { least_instructions, most_instructions, .. } = spread;
+        let (least, most) = (text::count(*least_instructions), text::count(*most_instructions));
+        format!("{least} to {most} instructions, spread {}", text::count(spread.instructions()))
+    };
+    let edges = text::count(responses.edges);
+    let (answers, half) = (text::count(all.count), text::count(all.quantile(0.5)));
+    let mut words = format!("{answers} of {edges} edges answered: p50 {half}, {}", figures(&all));
+    if responses.interrupted.count > 0 {
+        let interrupted = text::count(responses.interrupted.count);
+        words += &format!("; {interrupted} of them interrupted, the others {}", figures(&responses.quiet));
+    }
+    let others =
+        [(responses.doubled, "doubled"), (responses.unanswered(), "unanswered"), (responses.blind, "blind")];
+    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+        words += &format!("; {} {what}", text::count(count));
+    }
+    Some(words)
 }
 
 fn listed<T, L>(all: Vec<T>, line: impl Fn(T) -> L) -> List<L> {
@@ -168,6 +195,8 @@ fn summary(entries: &[(&String, &Entry)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evidence::lab::Responses;
+
     use super::*;
 
     #[test]
@@ -199,5 +228,32 @@ mod tests {
         let list = |length: usize| listed((0..length).collect(), |n| n);
         assert_eq!((list(LISTED + 1).items.len(), list(LISTED + 1).more), (LISTED + 1, 0));
         assert_eq!((list(LISTED + 2).items.len(), list(LISTED + 2).more), (LISTED, 2));
+    }
+
+    #[test]
+    fn responses_are_told_with_what_delayed_some_and_edges_that_had_none() {
+        let spread = |least_instructions, most_instructions, count| Spread {
+            count,
+            least_instructions,
+            most_instructions,
+            counts: vec![(most_instructions, count)],
+        };
+        let told = |responses| responses_of(&LabRow { responses: Some(responses), ..LabRow::default() });
+        let quiet = Responses { edges: 1_000, quiet: spread(3, 14, 1_000), ..Responses::default() };
+        assert_eq!(
+            told(quiet.clone()),
+            "1,000 of 1,000 edges answered: p50 14, 3 to 14 instructions, spread 11"
+        );
+        let delayed =
+            Responses { edges: 1_005, doubled: 2, blind: 1, interrupted: spread(4, 400, 2), ..quiet };
+        assert_eq!(
+            told(delayed),
+            "1,002 of 1,005 edges answered: p50 14, 3 to 400 instructions, spread 397; 2 of them interrupted, the others \
+             3 to 14 instructions, spread 11; 2 doubled; 1 unanswered; 1 blind"
+        );
+    }
+
+    fn responses_of(row: &LabRow) -> String {
+        responses(row).unwrap()
     }
 }

@@ -7,7 +7,7 @@ use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, NO_
 
 use super::column::{self, Column};
 use super::{JOINT, Paint, Style, banner, wrapped};
-use crate::lab::counts::isolation;
+use crate::lab::counts::{isolation, responses};
 use crate::lab::{boot_line, card, log};
 use crate::text;
 
@@ -145,6 +145,9 @@ fn rows(out: &mut String, rows: &[LabRow], style: Style) {
         let _ = writeln!(out, "{}", column::line(cells));
         entries(out, row, style);
         counters(out, row, style);
+        if let Some(line) = responses(row) {
+            set_in(out, &line, Paint::Plain, style);
+        }
     }
     let caption = "counts of the isolated CPU's ways into the kernel and back";
     wrapped(out, "", &format!("{caption}; {NO_VERDICT}"), Paint::Quiet, style);
@@ -165,21 +168,21 @@ fn entries(out: &mut String, row: &LabRow, style: Style) {
         0 => named,
         more => format!("{named}, and {more} more"),
     };
-    let mut lines = String::new();
-    let narrower = Style { width: style.width() - SET_IN.len(), ..style };
-    wrapped(&mut lines, "", &line, Paint::Quiet, narrower);
-    for line in lines.lines() {
-        let _ = writeln!(out, "{SET_IN}{line}");
-    }
+    set_in(out, &line, Paint::Quiet, style);
 }
 
 /// What the guest's own kernel counted of a CPU that it isolated, set in.
 fn counters(out: &mut String, row: &LabRow, style: Style) {
-    let Some(line) = isolation(row) else { return };
+    let paint = if row.breaches() == Some(0) { Paint::Quiet } else { Paint::Plain };
+    if let Some(line) = isolation(row) {
+        set_in(out, &line, paint, style);
+    }
+}
+
+fn set_in(out: &mut String, line: &str, paint: Paint, style: Style) {
     let mut lines = String::new();
     let narrower = Style { width: style.width() - SET_IN.len(), ..style };
-    let paint = if row.breaches() == Some(0) { Paint::Quiet } else { Paint::Plain };
-    wrapped(&mut lines, "", &line, paint, narrower);
+    wrapped(&mut lines, "", line, paint, narrower);
     for line in lines.lines() {
         let _ = writeln!(out, "{SET_IN}{line}");
     }

@@ -124,5 +124,6 @@ fn row(scenario: &str, seconds_guest: f64, entries: &[(&str, u64, u64)]) -> LabR
         functions: if entries.is_empty() { Default::default() } else { functions.collect() },
         records_dropped: 0,
         isolation: None,
+        responses: None,
     }
 }
