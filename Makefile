@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab gate kernel proof-kernel proof-causes proof-boot bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-boot bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -76,6 +76,11 @@ proof-lab: build guest ## the same scenarios five times, their tables into docs/
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-bench
 	$(TARGET)/release/isolator-bench proof-lab $(ISOLATOR) docs/lab.md
+
+proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/lab.md; half an hour
+	@tools/bootstrap lab $(GUEST)
+	cargo build --release --locked --package isolator-bench
+	GUEST=$(GUEST) $(TARGET)/release/isolator-bench proof-response $(ISOLATOR) docs/lab.md
 
 gate: build guest ## the lab's committed baseline: has anything grown? a minute or two; status 2 where it has
 	@tools/bootstrap lab $(GUEST)

@@ -5,8 +5,9 @@
 use std::error::Error;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
+use evidence::lab::LabDocument;
 use lab::kernel::Architecture;
 use serde::de::DeserializeOwned;
 
@@ -28,13 +29,27 @@ pub fn program(isolator: &Path, kernel: &str, architecture: Architecture) -> Com
 
 /// Runs `isolator lab ARGS…` and reads the JSON that it prints; what it says goes to standard error.
 pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -> Result<T, Box<dyn Error>> {
-    let mut command = Command::new(isolator);
-    command.arg("lab").args(args).args(["--json", "-", "--quiet", "-o"]).arg(folder);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    let output = printed(isolator, args, folder)?;
     if !output.status.success() {
-        return Err(format!("isolator lab {} ended with {}", args.join(" "), output.status).into());
+        return Err(ended(args, &output));
     }
     Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// The same of `lab run`, also where its own judgement makes it no result: the document says why.
+pub fn run(isolator: &Path, args: &[&str], folder: &Path) -> Result<LabDocument, Box<dyn Error>> {
+    let output = printed(isolator, args, folder)?;
+    serde_json::from_slice(&output.stdout).map_err(|_| ended(args, &output))
+}
+
+fn printed(isolator: &Path, args: &[&str], folder: &Path) -> std::io::Result<Output> {
+    let mut command = Command::new(isolator);
+    command.arg("lab").args(args).args(["--json", "-", "--quiet", "-o"]).arg(folder);
+    command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()
+}
+
+fn ended(args: &[&str], output: &Output) -> Box<dyn Error> {
+    format!("isolator lab {} ended with {}", args.join(" "), output.status).into()
 }
 
 /// Puts `table` into a page in place of the one of that name.

@@ -12,6 +12,7 @@ pub mod peers;
 pub mod proof;
 pub mod published;
 pub mod repeats;
+pub mod responses;
 pub mod scope;
 
 use std::cmp::Ordering;

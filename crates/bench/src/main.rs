@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator-bench ISOLATOR [OUTPUT]`: every figure of `docs/performance.md`, in one run. `isolator-bench lab-page` and
-//! `proof-lab`, with the same arguments: a table of `docs/lab.md` each. `proof-kernel`, with parts after them: tables of
+//! `proof-lab` and `proof-response`, with the same arguments: tables of `docs/lab.md`. `proof-kernel`, with parts after them: tables of
 //! `docs/kernel.md`. `proof-causes`, with this program for guests before the page and parts after it: of `docs/why.md`.
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{causes, day, ground_truth, guests, page, peers, proof, published, repeats, scope};
+use bench::{causes, day, ground_truth, guests, page, peers, proof, published, repeats, responses, scope};
 use evidence::lab::MatrixDocument;
 use lab::matrix;
 
@@ -31,6 +31,7 @@ fn main() -> Result<()> {
         ["record-a-day", folder] => record_a_day(Path::new(folder)),
         ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
         ["proof-lab", isolator, page] => proof_lab(Path::new(isolator), Path::new(page)),
+        ["proof-response", isolator, page] => proof_response(Path::new(isolator), Path::new(page)),
         ["proof-kernel", isolator, page, parts @ ..] => {
             proof::run(Path::new(isolator), Path::new(page), parts)
         }
@@ -41,7 +42,7 @@ fn main() -> Result<()> {
         }
         [isolator] => all(Path::new(isolator), None),
         [isolator, output] => all(Path::new(isolator), Some(Path::new(output))),
-        _ => Err("usage: isolator-bench [lab-page|proof-lab|proof-kernel] PROGRAM [OUTPUT] [PART...]".into()),
+        _ => Err("usage: isolator-bench [lab-page|proof-lab|proof-response|proof-kernel] PROGRAM [OUTPUT] [PART...]".into()),
     }
 }
 
@@ -103,6 +104,17 @@ fn proof_lab(isolator: &Path, page: &Path) -> Result<()> {
     match differ.is_empty() {
         true => Ok(()),
         false => Err(format!("did not repeat: {}", differ.join("; ")).into()),
+    }
+}
+
+fn proof_response(isolator: &Path, page: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let (tables, missed) = responses::run(isolator, scratch.path())?;
+    print!("{tables}");
+    guests::put(page, "proof-response", &tables)?;
+    match missed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not reached: {}", missed.join("; ")).into()),
     }
 }
 

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From an edge to the answer, in instructions of the isolated CPU, while all storms blow whose work can wait: a stock kernel,
+//! the same with a tuned boot line, and ours isolating.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::Path;
+
+use evidence::lab::{LabRow, Responses, Spread};
+use lab::boot;
+
+use crate::guests;
+
+/// What is to be reached where the CPU is isolated: edges at the least, instructions of the longest, and between longest
+/// and shortest.
+const EDGES: u64 = 1_000_000;
+const LONGEST: u64 = 60;
+const SPREAD: u64 = 30;
+
+/// Where the distribution's first range begins that is not a single count.
+const FIRST_BEYOND: u64 = LONGEST + 1;
+
+/// The scenario, and how long its edges come at the least; a busy host gives fewer of them in a second.
+const SCENARIO: &str = "response";
+const DURATION: &str = "120s";
+
+/// One for storms and edges, one that answers. With three, QEMU 7.2 once ran text that another CPU had patched.
+const CPUS: u32 = 2;
+
+/// With a bound beyond any window, since woken tasks wait for the owner's end.
+const BOUND: &str = "sysctl.kernel.isolator_max_defer_ms=3600000";
+
+/// The tables in Markdown, and what was not reached.
+pub fn run(isolator: &Path, scratch: &Path) -> Result<(String, Vec<String>), Box<dyn Error>> {
+    let architecture = guests::architecture()?.to_string();
+    let patient = format!("{} {BOUND}", boot::line("full", CPUS)?);
+    let runs = [
+        ("Debian's real-time kernel, stock", "debian-rt", "none", false),
+        ("the same, boot line `full`", "debian-rt", "full", false),
+        ("ours, isolating", "isolator", patient.as_str(), true),
+    ];
+    let (mut seen, mut missed, mut complaints) = (Vec::new(), Vec::new(), String::new());
+    let mut kernels = Vec::new();
+    for (n, (name, kernel, line, isolates)) in runs.into_iter().enumerate() {
+        let args = ["run", SCENARIO, "--kernel", kernel, "--boot", line, "--arch", &architecture];
+        let cpus = CPUS.to_string();
+        let how = ["--cpus", &cpus, "--duration", DURATION];
+        let args = [&args[..], &how, if isolates { &["--isolate"] } else { &[] }].concat();
+        let document = guests::run(isolator, &args, &scratch.join(n.to_string()))?;
+        for complaint in document.failures() {
+            let _ = writeln!(complaints, "- {name}: {complaint}");
+            missed.push(format!("{name}: {complaint}"));
+        }
+        kernels.push(document.kernel);
+        let row = document.rows.into_iter().next().ok_or("the scope saw no window")?;
+        if isolates {
+            missed.extend(falls_short(row.responses.as_ref()).map(|what| format!("{name}: {what}")));
+        }
+        seen.push((name, row));
+    }
+    kernels.dedup();
+    let mut out = format!("On {}; scenario `{SCENARIO}`, seed 1.\n\n", kernels.join(" and "));
+    table(&mut out, &seen);
+    distribution(&mut out, &seen);
+    if !complaints.is_empty() {
+        out += "\n";
+        out += &complaints;
+    }
+    Ok((out, missed))
+}
+
+/// What of the figures to be reached was not, in words.
+fn falls_short(responses: Option<&Responses>) -> Option<String> {
+    let all = responses?.all();
+    let (longest, spread) = (all.most_instructions, all.instructions());
+    (all.count < EDGES || longest > LONGEST || spread > SPREAD)
+        .then(|| format!("{} edges, longest {longest}, spread {spread}", all.count))
+}
+
+fn table(out: &mut String, seen: &[(&str, LabRow)]) {
+    out.push_str(
+        "| kernel | window | edges | answered | p50 | least to most | spread | interrupted | the others: least to most | spread | ways in | breaches |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for (name, row) in seen {
+        let Some(responses) = &row.responses else { continue };
+        let (all, quiet) = (responses.all(), &responses.quiet);
+        let between = |spread: &Spread| {
+            let Spread { least_instructions, most_instructions, .. } = spread;
+            format!("{least_instructions} to {most_instructions} | {}", spread.instructions())
+        };
+        let _ = writeln!(
+            out,
+            "| {name} | {:.0} s | {} | {} | {} | {} | {} | {} | {} | {} |",
+            row.seconds_guest,
+            responses.edges,
+            all.count,
+            all.quantile(0.5),
+            between(&all),
+            responses.interrupted.count,
+            between(quiet),
+            row.excursions,
+            row.breaches().map_or(String::new(), |breaches| breaches.to_string()),
+        );
+    }
+}
+
+/// How many responses took how long at the most: all counts up to the aim, then by powers of two.
+fn distribution(out: &mut String, seen: &[(&str, LabRow)]) {
+    let counts = |row: &LabRow| row.responses.as_ref().map(Responses::all).unwrap_or_default().counts;
+    let begin = |from: u64| match from {
+        ..FIRST_BEYOND => from,
+        FIRST_BEYOND..512 => FIRST_BEYOND,
+        _ => from,
+    };
+    let mut begins =
+        seen.iter().flat_map(|(_, row)| counts(row)).map(|(from, _)| begin(from)).collect::<Vec<_>>();
+    begins.sort_unstable();
+    begins.dedup();
+    let names = seen.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let _ = writeln!(out, "\n| at the most, instructions | {} |", names.join(" | "));
+    let _ = writeln!(out, "|---|{}", "--:|".repeat(names.len()));
+    for from in begins {
+        let range = match from {
+            ..FIRST_BEYOND => from.to_string(),
+            FIRST_BEYOND..512 => format!("{from} to 511"),
+            _ => format!("{from} to {}", 2 * from - 1),
+        };
+        let sums = seen.iter().map(|(_, row)| {
+            let within = counts(row).into_iter().filter(|(one, _)| begin(*one) == from);
+            within.map(|(_, count)| count).sum::<u64>().to_string()
+        });
+        let _ = writeln!(out, "| {range} | {} |", sums.collect::<Vec<_>>().join(" | "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(quiet: &[(u64, u64)], interrupted: &[(u64, u64)]) -> LabRow {
+        let spread = |counts: &[(u64, u64)]| Spread {
+            count: counts.iter().map(|(_, count)| count).sum(),
+            least_instructions: if counts.is_empty() { 0 } else { 4 },
+            most_instructions: counts.last().map_or(0, |(from, _)| *from),
+            counts: counts.to_vec(),
+        };
+        let (quiet, interrupted) = (spread(quiet), spread(interrupted));
+        let edges = quiet.count + interrupted.count;
+        LabRow {
+            excursions: 3,
+            responses: Some(Responses { edges, quiet, interrupted, ..Responses::default() }),
+            ..LabRow::default()
+        }
+    }
+
+    #[test]
+    fn exact_counts_stand_alone_up_to_the_aim_and_outliers_together() {
+        let seen =
+            [("stock", row(&[(13, 90), (61, 1), (500, 2)], &[(2048, 3)])), ("ours", row(&[(13, 96)], &[]))];
+        let mut out = String::new();
+        distribution(&mut out, &seen);
+        let lines = out.lines().skip(3).collect::<Vec<_>>();
+        assert_eq!(lines, ["| 13 | 90 | 96 |", "| 61 to 511 | 3 | 0 |", "| 2048 to 4095 | 3 | 0 |"]);
+        let mut out = String::new();
+        table(&mut out, &seen);
+        assert!(
+            out.contains("| stock | 0 s | 96 | 96 | 13 | 4 to 2048 | 2044 | 3 | 4 to 500 | 496 | 3 |  |"),
+            "{out}"
+        );
+    }
+
+    #[test]
+    fn too_few_edges_and_long_or_scattered_answers_fall_short() {
+        let judged = |counts: &[(u64, u64)]| falls_short(row(counts, &[]).responses.as_ref());
+        assert_eq!(judged(&[(13, EDGES)]), None);
+        assert_eq!(judged(&[(13, EDGES - 1)]), Some("999999 edges, longest 13, spread 9".into()));
+        assert_eq!(judged(&[(13, EDGES), (61, 1)]), Some("1000001 edges, longest 61, spread 57".into()));
+        assert_eq!(judged(&[(13, EDGES), (35, 1)]), Some("1000001 edges, longest 35, spread 31".into()));
+    }
+
+    #[test]
+    fn the_scenario_answers_edges() {
+        assert!(lab::scenario::named(&[SCENARIO.to_string()]).unwrap()[0].responds());
+    }
+}
