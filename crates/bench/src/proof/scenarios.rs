@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::process::{Command, Stdio};
 
 use evidence::lab::{LabDocument, LabRow};
 
+use crate::guests;
 use crate::proof::{Lab, Result, Seen};
 
 /// An owner with an address space for itself; kernel mappings are flushed at once, or later.
@@ -178,17 +178,13 @@ fn told_complaints(seen: &mut Seen, name: &str, complaints: &[String]) {
 
 /// What was seen, and what makes it no result in words: a storm that took no effect, a kernel that complained.
 fn run(lab: &Lab<'_>, run: &Run<'_>) -> Result<(LabDocument, Vec<String>)> {
-    let mut command = Command::new(lab.isolator);
-    command.args(["lab", "run"]).args(run.scenarios).args(["--kernel", run.kernel, "--boot", run.boot]);
-    command.args(["--arch", &lab.architecture.to_string(), "--duration", run.duration, "--mode", "count"]);
-    command.args(run.isolate.map(|what| format!("--isolate={what}")));
+    let architecture = lab.architecture.to_string();
+    let isolate = run.isolate.map(|what| format!("--isolate={what}"));
+    let how = ["--kernel", run.kernel, "--boot", run.boot, "--arch", &architecture, "--mode", "count"];
+    let args = [&["run"], run.scenarios, &how, &["--duration", run.duration]].concat();
+    let args = args.into_iter().chain(isolate.as_deref()).collect::<Vec<_>>();
     let folder = tempfile::tempdir_in(lab.scratch)?;
-    command.args(["--json", "-", "--quiet", "-o"]).arg(folder.path().join("bundle"));
-    let output = command.stdin(Stdio::null()).output()?;
-    let document = serde_json::from_slice::<LabDocument>(&output.stdout).map_err(|_| {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        said.lines().last().unwrap_or("isolator lab run printed nothing").to_string()
-    })?;
+    let document = guests::run(lab.isolator, &args, &folder.path().join("bundle"))?;
     let complaints = document.failures();
     Ok((document, complaints))
 }
