@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use super::region::{Ordering, Region, WORDS};
+use super::region::{AtomicU64, Ordering, Region, WORDS};
 use super::{Failure, Size};
 
 const HEAD_LINES: usize = 3;
@@ -41,8 +41,17 @@ pub const WAITING: usize = 2;
 /// "isol" and the layout's version.
 const THIS_VERSION: u64 = 0x6973_6f6c_0000_0001;
 
+/// Bytes of a line, and of a message's part in the first one, beside its number.
+const LINE_BYTES: usize = 8 * WORDS;
+const FIRST_BYTES: usize = LINE_BYTES - 8;
+
+/// Bytes that processors fetch at once: two lines. What one CPU writes and another reads, or writes, must not lie that close together,
+/// or each write costs as much as a message. So rings and ends have an alignment of that size; it must be written as a number there.
+const APART: usize = 128;
+
 /// What both ends know of a ring.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Ring {
     region: Region,
     slots: u32,
@@ -50,8 +59,9 @@ pub struct Ring {
 }
 
 /// Lines that a slot of so many bytes takes, its word 0 included.
+#[inline(always)]
 fn slot_lines(bytes: usize) -> usize {
-    (8 + bytes).div_ceil(64)
+    (8 + bytes).div_ceil(LINE_BYTES)
 }
 
 impl Ring {
@@ -94,60 +104,96 @@ impl Ring {
     }
 
     /// One of the five words in which who made the ring says what travels in it.
-    pub fn note(&self, number: usize) -> &super::region::AtomicU64 {
+    pub fn note(&self, number: usize) -> &AtomicU64 {
         &self.region[IDENTITY].0[NOTES + number]
     }
 
     /// Where a futex lies: the word that the receiver sets before it sleeps.
-    pub fn waiting(&self) -> &super::region::AtomicU64 {
+    pub fn waiting(&self) -> &AtomicU64 {
         &self.region[RECEIVER].0[WAITING]
     }
 
     /// Whether the receiver has closed its end.
+    #[inline(always)]
     fn receiver_closed(&self) -> bool {
         self.region[RECEIVER].0[CLOSED].load(Ordering::Relaxed) != 0
     }
 
+    #[inline(always)]
     fn credits(&self) -> u32 {
         // Pair 2: what the receiver copied out is copied before the slot is written again.
         self.region[RECEIVER].0[CREDITS].load(Ordering::Acquire) as u32
     }
 
     /// The first line of the slot of message `n`.
+    #[inline(always)]
     fn slot(&self, n: u32) -> usize {
         HEAD_LINES + (n & (self.slots - 1)) as usize * slot_lines(self.bytes)
     }
 
     /// The number in a slot, and the length beside it.
+    #[inline(always)]
     fn sequence(&self, n: u32) -> (u32, usize) {
         // Pair 1: the message is not older than its number.
         let word = self.region[self.slot(n)].0[0].load(Ordering::Acquire);
         (word as u32, (word >> 32) as usize)
     }
 
+    #[inline(always)]
     fn write(&self, n: u32, message: &[u8]) {
-        let first = self.slot(n);
-        for (at, bytes) in message.chunks(8).enumerate().map(|(word, bytes)| (word + 1, bytes)) {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            self.region[first + at / WORDS].0[at % WORDS].store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        let slot = self.slot(n);
+        let first = &self.region[slot].0;
+        let (head, rest) = message.split_at(message.len().min(FIRST_BYTES));
+        store(&first[1..], head);
+        for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks(LINE_BYTES)) {
+            store(&line.0, bytes);
         }
         let word = u64::from(n.wrapping_add(1)) | (message.len() as u64) << 32;
         // Pair 1: the message before its number.
-        self.region[first].0[0].store(word, Ordering::Release);
+        first[0].store(word, Ordering::Release);
     }
 
+    #[inline(always)]
     fn read(&self, n: u32, message: &mut [u8]) {
-        let first = self.slot(n);
-        for (at, bytes) in message.chunks_mut(8).enumerate().map(|(word, bytes)| (word + 1, bytes)) {
-            let word = self.region[first + at / WORDS].0[at % WORDS].load(Ordering::Relaxed).to_ne_bytes();
-            bytes.copy_from_slice(&word[..bytes.len()]);
+        let slot = self.slot(n);
+        let (head, rest) = message.split_at_mut(message.len().min(FIRST_BYTES));
+        load(&self.region[slot].0[1..], head);
+        for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks_mut(LINE_BYTES)) {
+            load(&line.0, bytes);
         }
+    }
+}
+
+/// Writes bytes, whole words first: a receiver polls the line meanwhile, and takes it away between two stores that are far apart.
+#[inline(always)]
+fn store(line: &[AtomicU64], bytes: &[u8]) {
+    let (words, rest) = bytes.as_chunks();
+    for (to, word) in line.iter().zip(words) {
+        to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        line[words.len()].store(u64::from_ne_bytes(word), Ordering::Relaxed);
+    }
+}
+
+/// Reads them.
+#[inline(always)]
+fn load(line: &[AtomicU64], bytes: &mut [u8]) {
+    let (words, rest) = bytes.as_chunks_mut();
+    for (from, word) in line.iter().zip(words.iter_mut()) {
+        *word = from.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    if !rest.is_empty() {
+        let word = line[words.len()].load(Ordering::Relaxed).to_ne_bytes();
+        rest.copy_from_slice(&word[..rest.len()]);
     }
 }
 
 /// The end that posts. One at a time: of a ring that several processes share, [`super::Shared`] sees to it.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Posting {
     ring: Arc<Ring>,
     /// The number of the next message.
@@ -208,13 +254,14 @@ impl Drop for Posting {
 
 /// The end that polls. One at a time.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Polling {
     ring: Arc<Ring>,
     /// The number of the next message.
     next: u32,
     /// Credits as last written.
     given: u32,
-    /// A message is copied here before anybody looks at it.
+    /// A message is copied here, behind the first [`APART`] bytes, before anybody looks at it.
     message: Box<[u8]>,
 }
 
@@ -224,7 +271,7 @@ impl Polling {
     pub fn new(ring: Arc<Ring>) -> Polling {
         let next = ring.credits();
         ring.region[RECEIVER].0[CLOSED].store(0, Ordering::Relaxed);
-        Polling { message: vec![0; ring.bytes].into(), next, given: next, ring }
+        Polling { message: vec![0; ring.bytes + 2 * APART].into(), next, given: next, ring }
     }
 
     /// What both ends know.
@@ -255,12 +302,12 @@ impl Polling {
         if length > self.ring.bytes {
             return Err(Failure::Broken);
         }
-        self.ring.read(self.next, &mut self.message[..length]);
+        self.ring.read(self.next, &mut self.message[APART..APART + length]);
         self.next = self.next.wrapping_add(1);
         if self.next.wrapping_sub(self.given) >= self.ring.slots / 4 {
             self.give_back();
         }
-        Ok(Some(&self.message[..length]))
+        Ok(Some(&self.message[APART..APART + length]))
     }
 
     fn give_back(&mut self) {
