@@ -346,6 +346,7 @@ impl Page {
     }
 
     /// The field of 32 bits that lies so far into the page.
+    #[inline(always)]
     fn word(&self, offset: usize) -> u32 {
         // SAFETY: an aligned field of a mapping that lives as long as self; the kernel writes it as a whole.
         unsafe { AtomicU32::from_ptr(self.0.as_ptr().byte_add(offset).cast()) }.load(Ordering::Relaxed)

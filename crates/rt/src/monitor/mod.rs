@@ -156,6 +156,7 @@ impl Monitor {
         }
         self.cycle[NUMBER] += 1;
         (self.cycle[DUE], self.cycle[BEGAN]) = (due_ns, now);
+        self.cycle[FIRST_MARK..].fill(0);
         self.marks = 0;
     }
 
@@ -173,7 +174,6 @@ impl Monitor {
             return;
         }
         self.cycle[ENDED] = now;
-        self.cycle[FIRST_MARK + self.marks..].fill(0);
         let mut message = [0; 8 * WORDS];
         for (bytes, word) in message.chunks_exact_mut(8).zip(self.cycle) {
             bytes.copy_from_slice(&word.to_ne_bytes());
