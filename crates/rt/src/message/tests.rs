@@ -190,6 +190,36 @@ fn what_is_no_ring_is_refused() {
     }
 }
 
+/// Its maker may die at any step, or somebody look meanwhile (`/proc/PID/fd`).
+#[test]
+#[cfg_attr(miri, ignore = "memfd")]
+fn a_ring_that_is_not_finished_is_refused_at_each_step_of_its_making() {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::fs::FileExt;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    let refused = |memory: &OwnedFd| Shared::from_fd(memory.try_clone().unwrap()).unwrap_err().to_string();
+    let memory = memfd_create("ring", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    assert!(refused(&memory).contains("it is not sealed memory"));
+    ftruncate(&memory, 64 * Ring::lines(small()) as u64).unwrap();
+    assert!(refused(&memory).contains("it is not sealed memory"));
+
+    // A whole one, and back: the version is written last, the number of slots and of bytes before it.
+    let whole = Shared::create(small()).unwrap();
+    let file = std::fs::File::from(whole.fd().try_clone_to_owned().unwrap());
+    let mut version = [0; 8];
+    file.read_exact_at(&mut version, 0).unwrap();
+    for word in 0..3 {
+        file.write_all_at(&[0; 8], 8 * word).unwrap();
+        let said = refused(&whole.fd().try_clone_to_owned().unwrap());
+        assert!(said.contains("it is no ring of this version"), "without word {word}: {said}");
+        assert!(whole.sender().is_err() && whole.receiver().is_err());
+    }
+    file.write_all_at(&version, 0).unwrap();
+    assert!(refused(&whole.fd().try_clone_to_owned().unwrap()).contains("its size is not what it says"));
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "futex")]
 fn a_sleeping_receiver_is_woken() {
