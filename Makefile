@@ -108,8 +108,9 @@ proof-boot: guest ## tune on a Debian that really boots, from GRUB and from syst
 	@tools/bootstrap boot
 	@tools/proof-boot $(LOADERS)
 
-bench: build ## the program's own figures against cyclictest and oslat, into docs/performance.md
-	@tools/bench
+# PART: program messages calls.
+bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/performance.md; PART=messages for some
+	@tools/bench $(PART)
 
 fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET..." for others
 	@tools/bootstrap test

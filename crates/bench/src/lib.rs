@@ -3,10 +3,12 @@
 //! says little.
 #![forbid(unsafe_code)]
 
+pub mod calls;
 pub mod causes;
 pub mod day;
 pub mod ground_truth;
 pub mod guests;
+pub mod messages;
 pub mod page;
 pub mod peers;
 pub mod proof;

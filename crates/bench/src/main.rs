@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator-bench ISOLATOR [OUTPUT]`: every figure of `docs/performance.md`, in one run. `isolator-bench lab-page` and
-//! `proof-lab` and `proof-response`, with the same arguments: tables of `docs/lab.md`. `proof-kernel`, with parts after them: tables of
+//! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/performance.md`, all or those of some parts, each part in one
+//! run. `isolator-bench lab-page`, `proof-lab` and `proof-response`: tables of `docs/lab.md`. `proof-kernel`, with parts: tables of
 //! `docs/kernel.md`. `proof-causes`, with this program for guests before the page and parts after it: of `docs/why.md`.
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{causes, day, ground_truth, guests, page, peers, proof, published, repeats, responses, scope};
+use bench::{
+    calls, causes, day, ground_truth, guests, messages, page, peers, proof, published, repeats, responses,
+    scope,
+};
 use evidence::lab::MatrixDocument;
 use lab::matrix;
 
@@ -40,23 +43,54 @@ fn main() -> Result<()> {
         ["proof-causes", isolator, guest, page, parts @ ..] => {
             causes::run(Path::new(isolator), Path::new(guest), Path::new(page), parts)
         }
-        [isolator] => all(Path::new(isolator), None),
-        [isolator, output] => all(Path::new(isolator), Some(Path::new(output))),
-        _ => Err("usage: isolator-bench [lab-page|proof-lab|proof-response|proof-kernel] PROGRAM [OUTPUT] [PART...]".into()),
+        ["calls"] => calls::in_rust(),
+        [isolator, page, parts @ ..] => bench(Path::new(isolator), Path::new(page), parts),
+        _ => Err(
+            "usage: isolator-bench [lab-page|proof-lab|proof-response|proof-kernel] PROGRAM PAGE [PART...]"
+                .into(),
+        ),
     }
 }
 
-fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
-    let scratch = tempfile::tempdir()?;
+/// A part of `docs/performance.md`: its name, and what measures it and makes its table.
+type Part = (&'static str, fn(&Path, &Path) -> Result<String>);
+
+const PARTS: &[Part] = &[
+    ("program", program),
+    ("messages", |_, _| Ok(page::messages(&messages::run()?))),
+    ("calls", |isolator, scratch| {
+        let (in_c, in_rust) = calls::run(isolator, scratch)?;
+        Ok(page::calls(in_c, in_rust))
+    }),
+];
+
+/// Measures the parts called so, all if none is named, and puts their tables into the page.
+fn bench(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|name| PARTS.iter().all(|(known, _)| known != *name)) {
+        let known = PARTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        return Err(format!("there is no part '{unknown}'; choose from {known}").into());
+    }
+    for (name, part) in PARTS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
+        eprintln!("bench: {name}");
+        let scratch = tempfile::tempdir()?;
+        let table = part(isolator, scratch.path())?;
+        print!("{table}");
+        guests::put(page, &format!("bench PART={name}"), &table)?;
+    }
+    Ok(())
+}
+
+/// The program itself: against its peers, over a long day, and against stalls of known length.
+fn program(isolator: &Path, scratch: &Path) -> Result<String> {
     let say = |what: &str| eprintln!("bench: {what}");
     say("instructions of a wakeup sample (callgrind, twice two runs)");
-    let ours = peers::isolator_instructions(isolator, scratch.path())?;
-    let cyclictest = peers::cyclictest_instructions(scratch.path())?;
+    let ours = peers::isolator_instructions(isolator, scratch)?;
+    let cyclictest = peers::cyclictest_instructions(scratch)?;
     say("busy loops, alternating");
-    let (spin, oslat) = peers::spin(isolator, scratch.path(), 5)?;
+    let (spin, oslat) = peers::spin(isolator, scratch, 5)?;
     let counter_ns = peers::counter_ns();
     say("a day of twelve CPUs");
-    let day = a_day(&scratch.path().join("day"))?;
+    let day = a_day(&scratch.join("day"))?;
     say("stalls of known length");
     let mut truth = Vec::new();
     for probe in ["spin", "wakeup"] {
@@ -68,7 +102,7 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
     let audit_s = peers::audit(isolator, 11)?;
     say("a guest with and without the scope, in turns");
     let scope = scope::slow_down();
-    let text = page::page(&page::Figures {
+    Ok(page::program(&page::Figures {
         ours,
         cyclictest,
         spin_ns: spin,
@@ -78,12 +112,7 @@ fn all(isolator: &Path, output: Option<&Path>) -> Result<()> {
         truth,
         audit_s,
         scope,
-    });
-    print!("{text}");
-    if let Some(output) = output {
-        evidence::writer::replace(output, text.as_bytes())?;
-    }
-    Ok(())
+    }))
 }
 
 fn lab_page(isolator: &Path, page: &Path) -> Result<()> {

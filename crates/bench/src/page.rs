@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `docs/performance.md`, from the figures of one run.
+//! The tables of `docs/performance.md`, from the figures of one run; the words around them are written by hand.
 
 use std::fmt::Write;
 
+use crate::calls::Calls;
 use crate::day::Day;
 use crate::ground_truth::Outcome;
+use crate::messages::Shown;
 use crate::peers::{self, Instructions};
 
 /// Everything that one run measured.
@@ -30,15 +32,19 @@ pub struct Figures {
     pub scope: Result<f64, String>,
 }
 
-/// The page as Markdown.
-pub fn page(figures: &Figures) -> String {
-    let mut out = HEAD.to_string();
+/// A figure, what it should be, what was seen, and whether that is it.
+fn row(out: &mut String, what: &str, aim: &str, seen: &str, reached: bool) {
+    let mark = if reached { "reached" } else { "**not reached**" };
+    let _ = writeln!(out, "| {what} | {aim} | {seen} | {mark} |");
+}
+
+/// The program itself.
+pub fn program(figures: &Figures) -> String {
+    let mut out = ROWS.to_string();
     let day = &figures.day;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let mut row = |what: &str, aim: &str, seen: String, reached: bool| {
-        let mark = if reached { "reached" } else { "**not reached**" };
-        let _ = writeln!(out, "| {what} | {aim} | {seen} | {mark} |");
-    };
+    let mut row =
+        |what: &str, aim: &str, seen: String, reached: bool| row(&mut out, what, aim, &seen, reached);
     let ratio =
         |ours: f64, theirs: f64, unit: &str| format!("{ours:.0} / {theirs:.0} {unit} = {:.2}", ours / theirs);
     let (ours, theirs) = (figures.ours, figures.cyclictest);
@@ -111,17 +117,67 @@ pub fn page(figures: &Figures) -> String {
     out
 }
 
-const HEAD: &str = "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->
-<!-- Written by `make bench`; not to be edited. -->
-# What isolator itself costs
+/// Messages between two CPUs: the raw words first, ours second, then the others.
+pub fn messages(shown: &[Shown]) -> String {
+    let mut out = ROWS.to_string();
+    let [raw, ours, others @ ..] = shown else { return out };
+    let ratio = ours.p50_ns / raw.p50_ns;
+    row(
+        &mut out,
+        "a message's round trip / that of two bare words, p50",
+        "≤ 1.10",
+        &format!("{:.0} / {:.0} ns = {ratio:.2}", ours.p50_ns, raw.p50_ns),
+        ratio <= 1.1,
+    );
+    if let Some(best) = others.iter().min_by(|one, other| one.p50_ns.total_cmp(&other.p50_ns)) {
+        row(
+            &mut out,
+            "the same / the quickest of the other rings",
+            "< 1",
+            &format!(
+                "{:.0} / {:.0} ns ({}) = {:.2}",
+                ours.p50_ns,
+                best.p50_ns,
+                best.name,
+                ours.p50_ns / best.p50_ns
+            ),
+            ours.p50_ns < best.p50_ns,
+        );
+    }
+    let million = |it: &Shown| it.per_s / 1e6;
+    row(
+        &mut out,
+        "messages one way, where bare words come so fast",
+        "≥ 20 million/s",
+        &format!("{:.1} million/s; bare words {:.1}", million(ours), million(raw)),
+        ours.per_s >= 2e7,
+    );
+    out.push_str("\n| ring | round trip p50 | p99.9 | one way |\n|---|--:|--:|--:|\n");
+    for it in shown {
+        let Shown { name, p50_ns, p999_ns, .. } = it;
+        let _ = writeln!(out, "| {name} | {p50_ns:.0} ns | {p999_ns:.0} ns | {:.1} million/s |", million(it));
+    }
+    out
+}
 
-Ratios and sizes of one run of `make bench`, on a shared virtual machine; a time alone says little there.
+/// The shortest calls, in C and in Rust.
+pub fn calls(in_c: Calls, in_rust: Calls) -> String {
+    let mut out = ROWS.to_string();
+    for (what, aim_ns, c_ns, rust_ns) in [
+        ("`isolator_pending()`", 2.0, in_c.pending_ns, in_rust.pending_ns),
+        ("a cycle of the monitor: begin and end", 50.0, in_c.monitor_ns, in_rust.monitor_ns),
+    ] {
+        for (from, ns) in [("from C, a call of the shared library", c_ns), ("from Rust, in line", rust_ns)] {
+            let aim = format!("≤ {aim_ns:.0} ns");
+            row(&mut out, &format!("{what}, {from}"), &aim, &format!("{ns:.1} ns"), ns <= aim_ns);
+        }
+    }
+    out
+}
 
-| figure | aim | seen | |
-|---|---|---|---|
-";
+const ROWS: &str = "| figure | aim | seen | |\n|---|---|---|---|\n";
 
-const TRUTH: &str = "## Ground truth
+const TRUTH: &str = "### Ground truth
 
 A SCHED_FIFO 99 thread stalls the measured CPU at random times for 50 us to 5 ms and times itself; *due* are the
 stalls that the probe must see (the spin probe all, the wakeup probe those in which its timer was due for longer than
