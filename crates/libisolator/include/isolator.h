@@ -551,12 +551,13 @@ int isolator_status(int cpu, struct isolator_status *status);
 const char *isolator_reason(uint32_t reason);
 
 /*
- Calls `each` with the name and value of every counter of the session's CPU; names are valid during the call.
+ Calls `each` with the name and value of every counter of a CPU, since boot; the calling thread's where `cpu` is negative. Names
+ are valid during the call. -ENOSYS where the kernel has no isolator.
 
  # Safety
- As isolator_tick(); `each` is a function, and takes `data`.
+ `each` is a function, and takes `data`.
  */
-int isolator_statistics(const struct isolator_session *session,
+int isolator_statistics(int cpu,
                         void (*each)(const char *name, uint64_t value, void *data),
                         void *data);
 

@@ -92,7 +92,7 @@ public:
 	/* Calls each(name, value) with the CPU's counters. */
 	template <class Each> void statistics(Each each) const
 	{
-		checked(isolator_statistics(handle_.get(), [](const char *name, std::uint64_t value, void *data) {
+		checked(isolator_statistics(-1, [](const char *name, std::uint64_t value, void *data) {
 			(*static_cast<Each *>(data))(name, value);
 		}, &each));
 	}

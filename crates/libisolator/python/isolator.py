@@ -17,7 +17,9 @@ from typing import NamedTuple, Optional
 
 from cffi import FFI
 
-__all__ = ["Cycle", "Ended", "Error", "Reader", "Status", "status", "version"]
+__all__ = [
+    "Cycle", "Ended", "Error", "Full", "Reader", "Receiver", "Ring", "Sender", "Status", "statistics", "status", "version",
+]
 
 
 def _header() -> str:
@@ -49,7 +51,11 @@ class Error(OSError):
 
 
 class Ended(Exception):
-    """The loop has ended, and all of it was read."""
+    """The loop, or the other end of a ring, has ended, and all of it was read."""
+
+
+class Full(Exception):
+    """The ring has no room for another message: its receiver has to take some first."""
 
 
 def _text(string) -> str:
@@ -59,6 +65,13 @@ def _text(string) -> str:
 def _checked(result: int) -> int:
     if result < 0:
         raise Error(-result, _text(_lib.isolator_last_error()))
+    return result
+
+
+def _plain(result: int) -> int:
+    """As _checked(), of calls that are quick and keep no text."""
+    if result < 0:
+        raise Error(-result, _text(_lib.isolator_strerror(result)))
     return result
 
 
@@ -85,6 +98,119 @@ def status(cpu: int) -> Status:
     return Status(found.cpu, found.owner or None, bool(found.isolated), found.max_defer_ms, ended)
 
 
+def statistics(cpu: int) -> dict:
+    """The isolator's counters of `cpu` since boot, by name; raises Error with ENOSYS where the kernel has no isolator."""
+    found = {}
+    each = _ffi.callback(
+        "void(const char *, uint64_t, void *)", lambda name, value, _data: found.__setitem__(_text(name), value)
+    )
+    _checked(_lib.isolator_statistics(cpu, each, _ffi.NULL))
+    return found
+
+
+class _Handle:
+    """Something of the library's that is closed: at the end of a with statement, by close(), or with the object."""
+
+    _what = "it"
+
+    def __init__(self, handle, free):
+        self._handle = _ffi.gc(handle, free)
+
+    def close(self) -> None:
+        """Gives it back."""
+        if self._handle is not None:
+            _ffi.release(self._handle)
+            self._handle = None
+
+    def _open(self):
+        if self._handle is None:
+            raise ValueError(f"the {self._what} is closed; make a new one")
+        return self._handle
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_what) -> None:
+        self.close()
+
+
+class Ring(_Handle):
+    """Messages from one sender to one receiver, in this process or others: pass fileno() to them (socket.send_fds)."""
+
+    _what = "ring"
+
+    def __init__(self, slots: int = 64, size: int = 56, fd: Optional[int] = None):
+        """A new ring of `slots` messages (a power of two) of up to `size` bytes, or the one whose descriptor is `fd`."""
+        ring = _ffi.new("struct isolator_ring **")
+        made = _lib.isolator_ring_create(slots, size, ring) if fd is None else _lib.isolator_ring_attach(fd, ring)
+        _checked(made)
+        super().__init__(ring[0], _lib.isolator_ring_free)
+
+    def fileno(self) -> int:
+        """The ring's descriptor."""
+        return _checked(_lib.isolator_ring_fd(self._open()))
+
+    def sender(self) -> "Sender":
+        """The end that posts; raises Error with EBUSY where some process has it."""
+        end = _ffi.new("struct isolator_sender **")
+        _checked(_lib.isolator_sender_open(self._open(), end))
+        return Sender(end[0], _lib.isolator_sender_close)
+
+    def receiver(self) -> "Receiver":
+        """The end that takes; raises Error with EBUSY where some process has it."""
+        end = _ffi.new("struct isolator_receiver **")
+        _checked(_lib.isolator_receiver_open(self._open(), end))
+        return Receiver(end[0], _lib.isolator_receiver_close)
+
+
+class Sender(_Handle):
+    """The end that posts; for one thread."""
+
+    _what = "sender"
+
+    def post(self, message: bytes) -> None:
+        """Posts a message, and wakes a receiver that waits. Never waits itself: raises Full, or Ended where the receiver has closed."""
+        result = _lib.isolator_post_and_wake(self._open(), message, len(message))
+        if result == -errno.EAGAIN:
+            raise Full("the ring is full")
+        if result == -errno.EPIPE:
+            raise Ended("the receiver has closed")
+        _plain(result)
+
+    @property
+    def other_lives(self) -> bool:
+        """Whether some process has the end that takes."""
+        return bool(_checked(_lib.isolator_receiver_lives(self._open())))
+
+
+class Receiver(_Handle):
+    """The end that takes; for one thread."""
+
+    _what = "receiver"
+
+    def poll(self, most: int = 64) -> list:
+        """The messages that wait, at most `most`; never waits. Raises Ended where the sender has closed and all was taken."""
+        messages: list = []
+        each = _ffi.callback(
+            "void(const void *, uintptr_t, void *)",
+            lambda message, size, _data: messages.append(bytes(_ffi.buffer(message, size))),
+        )
+        result = _lib.isolator_poll(self._open(), most, each, _ffi.NULL)
+        if result == -errno.EPIPE:
+            raise Ended("the sender has closed, and all was taken")
+        _plain(result)
+        return messages
+
+    def wait(self, seconds: float) -> bool:
+        """Sleeps until a message waits, or so long; whether one waits."""
+        return bool(_checked(_lib.isolator_wait(self._open(), int(seconds * 1e9))))
+
+    @property
+    def other_lives(self) -> bool:
+        """Whether some process has the end that posts."""
+        return bool(_checked(_lib.isolator_sender_lives(self._open())))
+
+
 class Cycle(NamedTuple):
     """A cycle of a loop; times are nanoseconds of CLOCK_MONOTONIC (time.monotonic_ns)."""
 
@@ -105,14 +231,16 @@ class Cycle(NamedTuple):
         return self.ended_ns - self.began_ns
 
 
-class Reader:
-    """Reads the loop of a process; one reader at a time. Closed at the end of a with statement, or by close()."""
+class Reader(_Handle):
+    """Reads the loop of a process; one reader at a time."""
+
+    _what = "reader"
 
     def __init__(self, process: int, name: Optional[str] = None):
         handle = _ffi.new("struct isolator_reader **")
         wanted = _ffi.NULL if name is None else _ffi.new("char[]", name.encode())
         _checked(_lib.isolator_reader_attach(process, wanted, handle))
-        self._handle = _ffi.gc(handle[0], _lib.isolator_reader_close)
+        super().__init__(handle[0], _lib.isolator_reader_close)
         self._cycles: list = []
         self._each = _ffi.callback("void(const struct isolator_cycle *, void *)", self._take)
 
@@ -138,20 +266,3 @@ class Reader:
     def period_ns(self) -> int:
         """The period that the loop was made with."""
         return _lib.isolator_reader_period_ns(self._open())
-
-    def close(self) -> None:
-        """Lets another read the loop."""
-        if self._handle is not None:
-            _ffi.release(self._handle)
-            self._handle = None
-
-    def _open(self):
-        if self._handle is None:
-            raise ValueError("the reader is closed; attach a new one")
-        return self._handle
-
-    def __enter__(self) -> "Reader":
-        return self
-
-    def __exit__(self, *_what) -> None:
-        self.close()

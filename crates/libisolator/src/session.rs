@@ -135,21 +135,22 @@ pub extern "C" fn isolator_reason(reason: u32) -> *const c_char {
     words.entry(reason).or_insert_with(text).as_ptr()
 }
 
-/// Calls `each` with the name and value of every counter of the session's CPU; names are valid during the call.
+/// Calls `each` with the name and value of every counter of a CPU, since boot; the calling thread's where `cpu` is negative. Names
+/// are valid during the call. -ENOSYS where the kernel has no isolator.
 ///
 /// # Safety
-/// As isolator_tick(); `each` is a function, and takes `data`.
+/// `each` is a function, and takes `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_statistics(
-    session: *const isolator_session,
+    cpu: c_int,
     each: Option<unsafe extern "C" fn(name: *const c_char, value: u64, data: *mut c_void)>,
     data: *mut c_void,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller promises that it is one, or NULL.
-        let session = unsafe { session.as_ref() };
-        let (Some(session), Some(each)) = (session, each) else { return Err(null("read statistics")) };
-        for (name, value) in session.0.page().counters() {
+        let Some(each) = each else { return Err(null("read statistics")) };
+        let isolator = Isolator::open().map_err(no_isolator)?;
+        let cpu = isolator.status(u32::try_from(cpu).ok())?.cpu;
+        for (name, value) in isolator.page(cpu)?.counters() {
             let name = CString::new(name)
                 .map_err(|_| failure(libc::EILSEQ, "read statistics", "a name holds a zero", "report it"))?;
             // SAFETY: the caller gives a function that takes these.

@@ -80,11 +80,69 @@ for call, number, text in [
     (lambda: isolator.Reader(os.getpid()), errno.ENOENT, "it has no monitored loop"),
     (lambda: isolator.Reader(os.getpid(), "none"), errno.ENOENT, "it has no monitored loop"),
     (lambda: os.path.exists("/dev/isolator") or isolator.status(0), errno.ENOSYS, "boot a kernel with the isolator"),
+    (lambda: os.path.exists("/dev/isolator") or isolator.statistics(0), errno.ENOSYS, "boot a kernel with the isolator"),
+    (lambda: isolator.Ring(slots=3), errno.EINVAL, "power of two"),
+    (lambda: isolator.Ring(fd=0), errno.EINVAL, "sealed memory"),
 ]:
     try:
         assert call() is True
     except isolator.Error as error:
         assert error.errno == number and text in error.strerror, error
+"#;
+    let output = python.args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn messages_go_to_another_process_and_an_end_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut python) = python(folder.path()) else { return };
+    let script = r#"
+import errno, os, isolator
+with isolator.Ring(slots=4, size=16) as there, isolator.Ring(slots=4, size=16) as back:
+    if os.fork() == 0:
+        requests, answers = isolator.Ring(fd=there.fileno()).receiver(), isolator.Ring(fd=back.fileno()).sender()
+        for number in range(100):
+            while not requests.wait(10): pass
+            for message in requests.poll(1): answers.post(message[::-1])
+        os._exit(0)
+    requests, answers = there.sender(), back.receiver()
+    for number in range(100):
+        requests.post(b"%03d" % number)
+        assert answers.wait(10)
+        assert answers.poll() == [(b"%03d" % number)[::-1]], number
+    assert os.wait()[1] == 0
+    try:
+        for _ in range(5): requests.post(b"more")
+        raise SystemExit("a ring of 4 took 5 messages")
+    except isolator.Full as full:
+        assert "full" in str(full), full
+    try:
+        requests.post(b"x" * 17)
+        raise SystemExit("a message that is too large was taken")
+    except isolator.Error as error:
+        assert error.errno == errno.EMSGSIZE and error.strerror, error
+    # What a process has open when it ends goes with it.
+    assert not requests.other_lives and not answers.other_lives
+    try:
+        there.sender()
+        raise SystemExit("a ring has two senders")
+    except isolator.Error as error:
+        assert error.errno == errno.EBUSY, error
+    requests.close()
+    rest = there.receiver()
+    assert rest.poll() == [b"more"] * 4
+    try:
+        rest.poll()
+        raise SystemExit("the end was not told")
+    except isolator.Ended as ended:
+        assert "closed" in str(ended), ended
+    rest.close()
+    try:
+        rest.poll()
+        raise SystemExit("a closed end was used")
+    except ValueError as error:
+        assert "the receiver is closed" in str(error), error
 "#;
     let output = python.args(["-c", script]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
