@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 
 use crate::guest::Result;
@@ -33,6 +34,9 @@ struct Wakes {
 
 impl Wakes {
     fn ready(target: u32, rounds: u64) -> Result<Wakes> {
+        // Two descriptors a task, which may be more than a program is given at first.
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
         let ran = Arc::new(AtomicU64::new(0));
         let mut cpus = CpuSet::new();
         cpus.set(target as usize);
