@@ -50,15 +50,16 @@ pub fn beside(lab: &Lab<'_>) -> Result<Seen> {
         let log = ran.complaint.as_deref().filter(|why| why.contains("complained")).unwrap_or("clean");
         let _ = writeln!(seen.text, "- {whose}: the guest's log: {log}");
     }
-    for line in isolating
-        .said
-        .lines()
-        .filter_map(|line| line.strip_prefix("# "))
-        .filter(|line| !line.starts_with('|'))
+    for line in isolating.said.lines().filter_map(|line| line.strip_prefix("# ")).filter(|line| is_ours(line))
     {
         let _ = writeln!(seen.text, "- ours: {line}");
     }
     Ok(seen)
+}
+
+/// Whether a remark is the kernel part's, and no last words of a test that failed, nor the sum that the table says.
+fn is_ours(line: &str) -> bool {
+    !line.starts_with('|') && !line.contains(" failed of ")
 }
 
 const PASSED: &str = "ok";
