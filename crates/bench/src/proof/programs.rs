@@ -16,6 +16,9 @@ const TICKLESS: &str = "isolcpus=managed_irq,domain,3 nohz_full=2-3 rcu_nocbs=2-
 /// A kernel without the series, with PREEMPT_RT.
 const OTHER: &str = "debian-rt";
 
+/// For what patches text that another CPU runs: QEMU before 8 is wrong about that otherwise.
+pub(super) const BY_TURNS: &str = "--by-turns";
+
 /// Hours rather than minutes.
 pub(super) const LONG: &str = "--time-limit 20000s";
 
@@ -68,8 +71,14 @@ pub fn wedge(lab: &Lab<'_>) -> Result<Seen> {
     all(
         lab,
         &[
-            Test { program: "wedge", arguments: "--slow 10", cpus: 3, ..Test::default() },
-            Test { program: "wedge", arguments: "--without-start --slow 1", cpus: 3, ..Test::default() },
+            Test { program: "wedge", arguments: "--slow 10", cpus: 3, options: BY_TURNS, ..Test::default() },
+            Test {
+                program: "wedge",
+                arguments: "--without-start --slow 1",
+                cpus: 3,
+                options: BY_TURNS,
+                ..Test::default()
+            },
         ],
     )
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use lab::build;
 use lab::kernel::Architecture;
 
-use crate::proof::programs::{LONG, PATIENT, Test, UNBOUNDED, run};
+use crate::proof::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run};
 use crate::proof::{Lab, Result, Seen, scenarios, selftests};
 
 /// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted there, and asks in
@@ -80,11 +80,11 @@ fn suite(lab: &Lab<'_>, slow: u32, seen: &mut Seen) -> Result<()> {
     let teardown = format!("--rounds {} --slow {slow}", 1000 / lab.share);
     let fuzz = format!("--calls {} --threads 4 --slow {slow}", 1_000_000 / lab.share);
     let generations = format!("--rounds {} --slow {slow}", 40 / lab.share.min(10));
-    let by_turns = format!("--by-turns {LONG}");
+    let by_turns = format!("{BY_TURNS} {LONG}");
     let tests = [
         Test { program: "errors", arguments: &plain, cpus: 3, ..Test::default() },
         Test { program: "rings", arguments: &plain, ..Test::default() },
-        Test { program: "wedge", arguments: &plain, cpus: 3, ..Test::default() },
+        Test { program: "wedge", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
         Test { program: "teardown", arguments: &teardown, options: LONG, ..Test::default() },
         Test { program: "fuzz", arguments: &fuzz, boot: UNBOUNDED, options: LONG, ..Test::default() },
         Test {
