@@ -218,13 +218,19 @@ static uint64_t breaches(void)
 static void mapped(void)
 {
 	pid_t pid = owner(echo);
-	uint64_t entries, posts = stat_of(page, ISOLATOR_STAT_POSTS), broken;
+	uint64_t entries, posts, broken;
 	long back = 0;
 	bool good;
 
-	/* On its way from START, and from mapping the rings, it enters. */
+	/*
+	 * On its way from START, and from mapping the rings, it enters; and once
+	 * a page where the processor does not set a page's dirty bit by itself
+	 * (arm64 before 8.1, or without ARM64_HW_AFDBM). So once around first.
+	 */
 	post(fd, 0);
 	wait_for(poll_one(fd) == 0, HANG_MS);
+	round_trips(&back);
+	posts = stat_of(page, ISOLATOR_STAT_POSTS);
 	entries = stat_of(page, ISOLATOR_STAT_ENTRIES);
 	broken = breaches();
 	good = round_trips(&back);
@@ -235,8 +241,8 @@ static void mapped(void)
 	ok(entries <= broken,
 	   "no message took the owner into the kernel (entries %llu, breaches by others %llu)",
 	   (unsigned long long)entries, (unsigned long long)broken);
-	ok(stat_of(page, ISOLATOR_STAT_POSTS) - posts ==
-	   (uint64_t)messages + 1, "each post was counted");
+	ok(stat_of(page, ISOLATOR_STAT_POSTS) - posts == (uint64_t)messages,
+	   "each post was counted");
 	ok(gone(pid), "the owner ends");
 }
 

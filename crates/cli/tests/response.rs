@@ -160,9 +160,13 @@ fn a_file_s_memory_holds_the_last_edge_and_its_answer() {
     let signal = tempfile::NamedTempFile::new().unwrap();
     signal.as_file().set_len(4096).unwrap();
     let named = format!("{}:0x100", signal.path().display());
-    let (folder, document) = measured(&["--signal", &named]);
-    assert!(document["rows"][0]["count"].as_u64().unwrap() > 0, "{document:#}");
-    assert_eq!(manifest(&folder)["asked"]["response"]["signal"], named.as_str());
-    let words = fs::read(signal.path()).unwrap();
-    assert_eq!(words[0x100], words[0x100 + 128], "the last edge was answered");
+    // A row may end between an edge and its answer, which a busy machine makes likelier; hardly thrice.
+    let answered = (0..3).any(|_| {
+        let (folder, document) = measured(&["--signal", &named]);
+        assert!(document["rows"][0]["count"].as_u64().unwrap() > 0, "{document:#}");
+        assert_eq!(manifest(&folder)["asked"]["response"]["signal"], named.as_str());
+        let words = fs::read(signal.path()).unwrap();
+        words[0x100] == words[0x100 + 128]
+    });
+    assert!(answered, "the last edge was answered");
 }
