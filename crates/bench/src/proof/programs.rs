@@ -60,7 +60,14 @@ pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
         lab,
         &[
             Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() },
-            Test { program: "errors", arguments: "--slow 10", boot: TICKLESS, cpus: 4, ..Test::default() },
+            Test {
+                program: "errors",
+                arguments: "--slow 10",
+                boot: TICKLESS,
+                cpus: 4,
+                options: BY_TURNS,
+                ..Test::default()
+            },
             Test { program: "rings", arguments: "--slow 10", ..Test::default() },
         ],
     )
