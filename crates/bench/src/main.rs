@@ -33,8 +33,10 @@ fn main() -> Result<()> {
         // Recording in a process of its own makes its memory the recorder's alone.
         ["record-a-day", folder] => record_a_day(Path::new(folder)),
         ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
-        ["proof-lab", isolator, page] => proof_lab(Path::new(isolator), Path::new(page)),
-        ["proof-response", isolator, page] => proof_response(Path::new(isolator), Path::new(page)),
+        ["proof-lab", isolator, page] => proof("proof-lab", (isolator, page), repeats::run, "did not repeat"),
+        ["proof-response", isolator, page] => {
+            proof("proof-response", (isolator, page), responses::run, "not reached")
+        }
         ["proof-kernel", isolator, page, parts @ ..] => {
             proof::run(Path::new(isolator), Path::new(page), parts)
         }
@@ -125,26 +127,21 @@ fn lab_page(isolator: &Path, page: &Path) -> Result<()> {
     guests::put(page, "lab-page", &tables)
 }
 
-fn proof_lab(isolator: &Path, page: &Path) -> Result<()> {
-    let scratch = tempfile::tempdir()?;
-    let (tables, differ) = repeats::run(isolator, scratch.path())?;
-    print!("{tables}");
-    guests::put(page, "proof-lab", &tables)?;
-    match differ.is_empty() {
-        true => Ok(()),
-        false => Err(format!("did not repeat: {}", differ.join("; ")).into()),
-    }
-}
+/// The tables of what was measured in guests, and what is wrong in them.
+type Proof = (String, Vec<String>);
 
-fn proof_response(isolator: &Path, page: &Path) -> Result<()> {
+/// Measures in guests, puts the tables into the page, and fails for what is wrong in them.
+fn proof(
+    name: &str,
+    (isolator, page): (&str, &str),
+    measure: fn(&Path, &Path) -> Result<Proof>,
+    lacking: &str,
+) -> Result<()> {
     let scratch = tempfile::tempdir()?;
-    let (tables, missed) = responses::run(isolator, scratch.path())?;
+    let (tables, wrong) = measure(Path::new(isolator), scratch.path())?;
     print!("{tables}");
-    guests::put(page, "proof-response", &tables)?;
-    match missed.is_empty() {
-        true => Ok(()),
-        false => Err(format!("not reached: {}", missed.join("; ")).into()),
-    }
+    guests::put(Path::new(page), name, &tables)?;
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{lacking}: {}", wrong.join("; ")).into()) }
 }
 
 /// Records in a process of its own, reports in this one.

@@ -129,11 +129,8 @@ fn built(
     architecture: Architecture,
     say: &dyn Fn(&str),
 ) -> Result<Kernel> {
-    let (unpatched, option) = (name == "unpatched", if name == "unpatched" { " --unpatched" } else { "" });
-    let (number, fragments) = version.split_once('+').unwrap_or((version, ""));
-    let with = fragments.split('+').filter(|name| !name.is_empty()).map(|name| format!(" --with {name}"));
-    let with = with.collect::<String>();
-    let command = format!("isolator kernel build --version {number} --arch {architecture}{option}{with}");
+    let unpatched = name == "unpatched";
+    let command = build::command(version, architecture, unpatched);
     let Some((built, other)) = build::last(version, architecture, unpatched)? else {
         let cure = format!("build it first, which takes about 10 minutes on two cores: {command}");
         return Err(Error::new("use the kernel", asked, format!("none was built for {architecture}"), cure));

@@ -62,16 +62,10 @@ def _text(string) -> str:
     return _ffi.string(string).decode("utf-8", "replace")
 
 
-def _checked(result: int) -> int:
+def _checked(result: int, *, kept: bool = True) -> int:
+    """The result, or the error that it is; calls that are quick keep no text (`kept`)."""
     if result < 0:
-        raise Error(-result, _text(_lib.isolator_last_error()))
-    return result
-
-
-def _plain(result: int) -> int:
-    """As _checked(), of calls that are quick and keep no text."""
-    if result < 0:
-        raise Error(-result, _text(_lib.isolator_strerror(result)))
+        raise Error(-result, _text(_lib.isolator_last_error() if kept else _lib.isolator_strerror(result)))
     return result
 
 
@@ -175,7 +169,7 @@ class Sender(_Handle):
             raise Full("the ring is full")
         if result == -errno.EPIPE:
             raise Ended("the receiver has closed")
-        _plain(result)
+        _checked(result, kept=False)
 
     @property
     def other_lives(self) -> bool:
@@ -198,7 +192,7 @@ class Receiver(_Handle):
         result = _lib.isolator_poll(self._open(), most, each, _ffi.NULL)
         if result == -errno.EPIPE:
             raise Ended("the sender has closed, and all was taken")
-        _plain(result)
+        _checked(result, kept=False)
         return messages
 
     def wait(self, seconds: float) -> bool:

@@ -71,10 +71,8 @@ const FAILED: &str = "not ok";
 /// Runs them on one kernel, beside a thread that owns the isolated CPU, or with nobody there.
 fn on(lab: &Lab<'_>, version: &str, stock: bool) -> Result<Ran> {
     let (built, _) = build::last(version, lab.architecture, stock)?.ok_or_else(|| {
-        let (number, with) = version.split_once('+').unwrap_or((version, ""));
-        let with = with.split('+').map(|name| format!(" --with {name}")).collect::<String>();
-        let unpatched = if stock { " --unpatched" } else { "" };
-        format!("no kernel with these tests is built; isolator kernel build --version {number}{with}{unpatched} makes it")
+        let command = build::command(version, lab.architecture, stock);
+        format!("no kernel with these tests is built; {command} makes it")
     })?;
     let files = tempfile::tempdir_in(lab.scratch)?;
     let modules = Path::new(&built.folder).join("lib/modules").join(&built.release);

@@ -17,6 +17,7 @@ pub mod series;
 pub mod source;
 pub mod tools;
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -418,6 +419,18 @@ pub fn last(version: &str, architecture: Architecture, unpatched: bool) -> Resul
     let Some(built) = folder.as_deref().and_then(read) else { return Ok(None) };
     let own = unpatched || Series::own().digest(&built.version).is_ok_and(|digest| digest == built.series);
     Ok(Some((built, !own)))
+}
+
+/// The command that builds the lab's kernel of `6.12` or `6.12+debug`.
+pub fn command(version: &str, architecture: Architecture, unpatched: bool) -> String {
+    let mut parts = version.split('+');
+    let mut command = format!("isolator kernel build --version {}", parts.next().unwrap_or(version));
+    let _ = write!(command, " --arch {architecture}");
+    command += if unpatched { " --unpatched" } else { "" };
+    for name in parts {
+        let _ = write!(command, " --with {name}");
+    }
+    command
 }
 
 /// The source tree, with the series in it, in which a version was built last. Whoever builds there changes it.

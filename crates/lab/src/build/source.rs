@@ -139,25 +139,25 @@ fn package(version: &str, watch: &Watch<'_>) -> Result<Source> {
 /// newer versions of Linux. Lists are read where the ones at hand do not have it.
 fn offered(package: &str, watch: &Watch<'_>) -> Result<Option<(Apt, String)>> {
     let machine = Architecture::of_this_program().debian();
-    let own = Apt::new(machine, watch.patience)?;
-    let unstable = || Apt::unstable(machine, watch.patience);
-    if let Some(newest) = own.version_of(package) {
-        return Ok(Some((own, newest)));
+    let newest = |apt: Option<Apt>, fresh: bool, whose: &str| -> Result<Option<(Apt, String)>> {
+        let Some(apt) = apt else { return Ok(None) };
+        if fresh {
+            (watch.say)(&format!("reads the package lists{whose}"));
+            apt.update()?;
+        }
+        Ok(apt.version_of(package).map(|newest| (apt, newest)))
+    };
+    for fresh in [false, true] {
+        if let Some(found) = newest(Some(Apt::new(machine, watch.patience)?), fresh, "")? {
+            return Ok(Some(found));
+        }
+        // Looked for again: the machine's own lists say where the mirror is.
+        let unstable = Apt::unstable(machine, watch.patience)?;
+        if let Some(found) = newest(unstable, fresh, " of Debian's unstable suite")? {
+            return Ok(Some(found));
+        }
     }
-    if let Some(apt) = unstable()?
-        && let Some(newest) = apt.version_of(package)
-    {
-        return Ok(Some((apt, newest)));
-    }
-    (watch.say)("reads the package lists");
-    own.update()?;
-    if let Some(newest) = own.version_of(package) {
-        return Ok(Some((own, newest)));
-    }
-    let Some(apt) = unstable()? else { return Ok(None) };
-    (watch.say)("reads the package lists of Debian's unstable suite");
-    apt.update()?;
-    Ok(apt.version_of(package).map(|newest| (apt, newest)))
+    Ok(None)
 }
 
 fn stamp(file: &Path, text: &mut String) -> Result<()> {

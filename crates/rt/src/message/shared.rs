@@ -200,7 +200,7 @@ impl Drop for Held {
 /// Sleeps while the word is 1, and at most so long; may wake for nothing.
 pub fn sleep(word: &AtomicU64, timeout: Duration) {
     let timeout = libc::timespec {
-        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
     };
     // SAFETY: the kernel reads the low half of a live, aligned word, and a live timespec.
