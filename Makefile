@@ -77,7 +77,7 @@ proof-lab: build guest ## the same scenarios five times, their tables into docs/
 	cargo build --release --locked --package isolator-bench
 	$(TARGET)/release/isolator-bench proof-lab $(ISOLATOR) docs/lab.md
 
-proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/lab.md; half an hour
+proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/lab.md; some minutes
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-bench
 	GUEST=$(GUEST) $(TARGET)/release/isolator-bench proof-response $(ISOLATOR) docs/lab.md
