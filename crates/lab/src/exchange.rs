@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
+use crate::edges::{self, Generator, Sockets};
 use crate::{Error, Result, disk};
 
 /// The files of one guest.
@@ -28,6 +29,8 @@ pub struct Exchange {
     pub errors: Shared,
     /// Its scratch disk, where it has one.
     pub disk: Option<Shared>,
+    /// Through which edges reach its lines, where somebody drives them.
+    pub edges: Option<Sockets>,
 }
 
 impl Exchange {
@@ -41,6 +44,7 @@ impl Exchange {
             scope: make("scope")?,
             errors: make("errors")?,
             disk: None,
+            edges: None,
         };
         (&files.initramfs.0).write_all(initramfs).map_err(wrong)?;
         Ok(files)
@@ -53,6 +57,14 @@ impl Exchange {
         let disk = self.disk.insert(disk).path();
         disk::format(&self, &disk)?;
         Ok(self)
+    }
+
+    /// Adds what edges are driven through: the emulator's ends here, the generator to run.
+    pub fn with_edges(&mut self) -> Result<Generator> {
+        let pairs = edges::sockets().map_err(|e| Error::io("make", Path::new("a pair of sockets"), &e));
+        let (own, theirs) = pairs?;
+        self.edges = Some(theirs);
+        Ok(own)
     }
 
     /// Starts a program that finds the files by their paths.
@@ -70,6 +82,9 @@ impl Exchange {
         let files = [&self.initramfs, &self.console, &self.frames, &self.scope, &self.errors];
         for file in files.into_iter().chain(&self.disk) {
             fcntl_setfd(&file.0, flags)?;
+        }
+        for socket in self.edges.iter().flat_map(Sockets::inherited) {
+            fcntl_setfd(socket, flags)?;
         }
         Ok(())
     }

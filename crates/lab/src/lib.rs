@@ -22,18 +22,12 @@
 //! this program as `isolator-aarch64`. Everything enters the kernel through `vectors`, so that a timer and an IPI are
 //! told apart by the functions that they enter, not by entry ([`scope::name`]).
 //!
-//! # Room for edges
-//!
-//! `virt` has a GPIO controller, a PL061, whose lines can be driven and heard from outside through a qtest socket
-//! beside TCG: `-qtest unix:PATH,server=on,wait=off`, then `irq_intercept_out` on the PL061's device, `set_irq_in … 1`
-//! for an edge in, and a line `IRQ raise N` for the guest's answer. What is between is a response, counted in
-//! instructions under `-icount`. It would be: a probe of the guest (`gpiocdev`, or polling the mapped registers), a
-//! [`qemu::Guest`] with the socket in its [`exchange`], a module `edges` that speaks qtest on a thread of the host, and
-//! its rows in [`evidence::lab::LabDocument`]. Nothing of it is built.
+//! `virt` has a GPIO controller, whose lines [`edges`] drives and hears from outside.
 
 pub mod boot;
 pub mod build;
 pub mod disk;
+pub mod edges;
 pub mod exchange;
 pub mod frame;
 pub mod gate;

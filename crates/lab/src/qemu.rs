@@ -18,7 +18,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process
 use crate::exchange::{Exchange, Shared};
 use crate::job::{BEGIN, END};
 use crate::kernel::{Architecture, Kernel};
-use crate::{Error, Result, disk, frame, log, scope};
+use crate::{Error, Result, disk, edges, frame, log, scope};
 
 /// The hidden verb under which this program becomes the emulator, to die with its parent.
 pub const VERB: &str = "lab-emulator";
@@ -77,6 +77,8 @@ pub struct How {
     /// Whether CPUs take turns on one host thread. QEMU before 8 may run text that another CPU has patched long ago,
     /// unless they do.
     pub by_turns: bool,
+    /// How long after an answer the next edge is driven from outside; arm64.
+    pub edges_every: Option<Duration>,
 }
 
 /// How an emulator ended.
@@ -133,7 +135,9 @@ pub fn version(architecture: Architecture) -> Result<String> {
 
 /// Runs a guest to its end; an error where it did not end in order, with its last words.
 pub fn run(guest: &Guest<'_>) -> Result<Left> {
-    let files = exchange(guest)?;
+    let mut files = exchange(guest)?;
+    let generator =
+        guest.how.edges_every.map(|every| files.with_edges().map(|own| (own, every))).transpose()?;
     let mut command = emulator(guest, &files, Console::File)?;
     // A group of its own: a terminal's Ctrl-C is for this program, which then ends the emulator.
     command.process_group(0).stdout(Stdio::null()).stderr(files.errors.output()?);
@@ -144,9 +148,19 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
         // Ends with the emulator, which does not read any more then.
         std::thread::spawn(move || send_nmis(every, &console, monitor));
     }
+    // The emulator has its ends now; when it is gone, nobody shall have them.
+    files.edges = None;
+    let edges = generator.map(|(own, every)| std::thread::spawn(move || own.run(every)));
     let ending = wait(&mut emulator, &guest.patience);
-    let (console, frames) = (files.console.text()?, frame::read(&files.frames.bytes()?));
+    let (console, mut frames) = (files.console.text()?, frame::read(&files.frames.bytes()?));
+    let edges = edges
+        .map(|thread| thread.join().unwrap_or_else(|_| Err(std::io::Error::other("its thread panicked"))));
     if ending == Ending::ByItself && console.contains(END) {
+        if let Some(edges) = edges {
+            let lines = Path::new("the guest's lines");
+            let edges = edges.and_then(|edges| Ok(serde_json::to_vec(&edges)?));
+            frames.push((edges::FRAME.to_string(), edges.map_err(|e| Error::io("drive", lines, &e))?));
+        }
         return Ok(Left { console, frames, scope: files.scope.text()? });
     }
     let said = files.errors.text()?;
@@ -330,6 +344,9 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
     add(&["-device", "virtio-serial-pci,ioeventfd=off"]);
     add(&["-chardev", &format!("file,id=frames,path={}", files.frames.path())]);
     add(&["-device", &format!("virtserialport,chardev=frames,name={}", crate::job::PORT)]);
+    if let Some(sockets) = &files.edges {
+        add(&sockets.arguments().iter().map(String::as_str).collect::<Vec<_>>());
+    }
     if let Some(disk) = &files.disk {
         add(&["-drive", &format!("if=none,id=disk,format=raw,cache=unsafe,file={}", disk.path())]);
         add(&["-device", "virtio-blk-pci,drive=disk,ioeventfd=off"]);

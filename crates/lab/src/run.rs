@@ -17,8 +17,8 @@ use crate::initramfs::Parts;
 use crate::job::{BEGIN, BUNDLE, END, Job, Measure, SIGNAL, Task};
 use crate::kernel::{Architecture, Kernel};
 use crate::qemu::{Guest, How, Left, Patience};
-use crate::scenario::Scenario;
-use crate::{Error, Result, boot, disk, initramfs, log, qemu, scope, store, symbols, witness};
+use crate::scenario::{LINES, REGISTERS, RESPONSE, Scenario};
+use crate::{Error, Result, boot, disk, edges, initramfs, log, qemu, scope, store, symbols, witness};
 
 /// What the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
@@ -79,6 +79,9 @@ pub const NO_CAUSES: &str = "off";
 
 /// Programs that loads are made with.
 const LOAD_PROGRAMS: &[&str] = &["stress-ng", "fio"];
+
+/// The guest's GPIO controller, as its kernel calls it: the only one.
+const CHIP: &str = "gpiochip0";
 
 /// What a scenario under a load is called.
 pub fn label(scenario: &str, load: &str) -> String {
@@ -161,6 +164,12 @@ pub fn run(
     if asked.witness && asked.mode != Mode::Count {
         let why = format!("there is no scope in the mode {}", asked.mode.name());
         return Err(Error::new("compare the guest's own tracing", "with the scope", why, "use --mode count"));
+    }
+    if asked.kernel.architecture != Architecture::Aarch64
+        && let Some(outside) = experiments.iter().find(|one| one.scenario.has_edges_from_outside())
+    {
+        let why = "its machine has no GPIO controller whose lines can be driven";
+        return Err(Error::new("run the scenario", &outside.label, why, "use --arch aarch64"));
     }
     can_be_alone(asked, &experiments)?;
     evidence::writer::may_write(folder)?;
@@ -296,18 +305,22 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         run: None,
         laid: None,
     };
+    let from_outside = experiment.scenario.has_edges_from_outside();
+    // Registers that a driver has are nobody else's otherwise.
+    let open = if from_outside { " iomem=relaxed" } else { "" };
     let guest = Guest {
         kernel: &asked.kernel,
         initramfs: &initramfs::build(&parts, &job)?,
-        boot_line: boot::whole(asked.kernel.architecture, &asked.boot_line),
+        boot_line: boot::whole(asked.kernel.architecture, &[asked.boot_line.as_str(), open].concat()),
         mode: asked.mode,
         cpus: asked.cpus,
-        scope: plugin.map(|plugin| match experiment.scenario.responds() {
-            true => plugin.to_string() + &scope::signal(),
-            false => plugin.to_string(),
+        scope: plugin.map(|plugin| match experiment.scenario.probe.as_str() {
+            RESPONSE => plugin.to_string() + &scope::signal(),
+            REGISTERS => plugin.to_string() + &scope::lines(),
+            _ => plugin.to_string(),
         }),
         disk: has_disk,
-        how: asked.how,
+        how: How { edges_every: from_outside.then(|| experiment.scenario.period()), ..asked.how },
         patience: asked.patience.or(asked.duration + fuse(experiment.scenario) + AROUND),
     };
     let gave = read(asked, experiment, &store::kept(&guest, asked.fresh)?);
@@ -329,8 +342,15 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let duration_ms = (asked.duration + fuse).as_millis();
     arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
     arguments.extend(scenario.period_us.iter().flat_map(|us| words(&format!("--period {us}us"))));
-    if scenario.responds() {
-        arguments.extend(words(&format!("--signal {SIGNAL}")));
+    let (input, output) = (edges::INPUT, edges::OUTPUT);
+    match scenario.probe.as_str() {
+        RESPONSE => arguments.extend(words(&format!("--signal {SIGNAL}"))),
+        REGISTERS => {
+            let board = format!("--board pl061@{:#x} --in {input} --out {output}", edges::CONTROLLER);
+            arguments.extend(words(&board));
+        }
+        LINES => arguments.extend(words(&format!("--chip {CHIP} --in {input} --out {output}"))),
+        _ => {}
     }
     arguments.push(format!("--causes={}", asked.causes));
     arguments.extend(asked.isolate.iter().map(|what| format!("--isolate={what}")));
@@ -411,6 +431,11 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
         // An owner alone leaves no bundle of its own.
         let alone = || serde_json::from_slice(frame("isolation")?).ok();
         row.isolation = row.isolation.take().or_else(alone);
+        // The scope sees no store of an edge that the host drives.
+        let driven = || serde_json::from_slice::<edges::Edges>(frame(edges::FRAME)?).ok();
+        if let Some((responses, driven)) = row.responses.as_mut().zip(driven()) {
+            responses.edges = responses.answers() + driven.missed;
+        }
     }
     let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
         let storm::Did { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;

@@ -3,6 +3,7 @@
 //! the same form can be given instead of a name.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub struct Scenario {
     /// What it is for, in a line.
     pub about: String,
     /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every period, [`RESPONSE`]
-    /// answers edges of a housekeeping CPU by polling.
+    /// answers edges of a housekeeping CPU by polling, [`REGISTERS`] and [`LINES`] those of [`crate::edges`].
     #[serde(default = "spin")]
     pub probe: String,
     /// The period of what has one, in microseconds; a millisecond where none is given.
@@ -39,10 +40,26 @@ pub struct Scenario {
 /// The probe that answers edges, which reach it through a file.
 pub const RESPONSE: &str = "response";
 
+/// The probe that answers edges from outside by polling and driving registers.
+pub const REGISTERS: &str = "response-registers";
+
+/// The probe that answers edges from outside through the kernel.
+pub const LINES: &str = "response-lines";
+
 impl Scenario {
     /// Whether its isolated CPU answers edges.
     pub fn responds(&self) -> bool {
         self.probe == RESPONSE
+    }
+
+    /// Whether its edges come from outside of the guest.
+    pub fn has_edges_from_outside(&self) -> bool {
+        [REGISTERS, LINES].contains(&self.probe.as_str())
+    }
+
+    /// From one wakeup or edge to the next.
+    pub fn period(&self) -> Duration {
+        Duration::from_micros(self.period_us.unwrap_or(1000))
     }
 }
 

@@ -10,7 +10,7 @@ use rt::registers::{SIGNAL_APART, SIGNAL_AT};
 use serde::Deserialize;
 
 use crate::kernel::Architecture;
-use crate::{Error, Result, parts};
+use crate::{Error, Result, edges, parts};
 
 /// The plugin's file name.
 pub const PLUGIN: &str = "isolator-scope.so";
@@ -122,6 +122,12 @@ pub fn plugin() -> Result<PathBuf> {
 pub fn signal() -> String {
     let word = |at: usize| format!("watch=virt:{at:#x}:{}", size_of::<u32>());
     format!(",{},{},response=1:2", word(SIGNAL_AT), word(SIGNAL_AT + SIGNAL_APART))
+}
+
+/// The same for a program that polls and drives lines from outside ([`edges`]) by their registers.
+pub fn lines() -> String {
+    let word = |line: u32| format!("watch=phys:{:#x}:{}", edges::register(line), size_of::<u32>());
+    format!(",{},{},response=1:2", word(edges::INPUT), word(edges::OUTPUT))
 }
 
 /// The rows of one scenario: one for each CPU that said *isolation begins* and *ends*.

@@ -156,7 +156,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         seed: args.seed,
         witness: args.witness,
         isolate: args.isolate.clone(),
-        how: qemu::How { nmi_every: args.nmi, by_turns: false },
+        how: qemu::How { nmi_every: args.nmi, ..qemu::How::default() },
         causes: args.causes.to_string(),
         fresh: args.how.fresh,
         patience,
@@ -257,7 +257,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
         command: &args.command,
         files: args.files.as_deref(),
         watched: args.record.is_some(),
-        how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns },
+        how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns, ..qemu::How::default() },
         known: &args.known,
         patience: &patience,
     })?;
