@@ -35,7 +35,7 @@ fn main() -> Result<()> {
         ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
         ["proof-lab", isolator, page] => proof("proof-lab", (isolator, page), repeats::run, "did not repeat"),
         ["proof-response", isolator, page] => {
-            proof("proof-response", (isolator, page), responses::run, "not reached")
+            proof(responses::name()?, (isolator, page), responses::run, "not reached")
         }
         ["proof-kernel", isolator, page, parts @ ..] => {
             proof::run(Path::new(isolator), Path::new(page), parts)

@@ -8,7 +8,7 @@ use evidence::lab::Mode;
 
 use crate::kernel::{Architecture, Kernel};
 use crate::qemu::Patience;
-use crate::scenario::Scenario;
+use crate::scenario::{LINES, Scenario};
 use crate::{Error, Result, symbols};
 
 /// How long a guest on the processor may take to answer; it takes two seconds.
@@ -41,6 +41,10 @@ pub fn choose(
         None if witness => {
             Ok(because(Mode::Count, "chosen, since a witness is compared with the scope".into()))
         }
+        None if scenarios.iter().all(|one| one.probe == LINES) => Ok(because(
+            Mode::Virtual,
+            "chosen, since the guest's clock tells how long the kernel takes".into(),
+        )),
         None if scenarios.iter().any(|one| one.probe != "wakeup" || !one.storms.is_empty()) => {
             Ok(because(Mode::Count, "chosen, since interruptions are the question".into()))
         }

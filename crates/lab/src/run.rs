@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenarios on a kernel, from what is asked to one bundle.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -147,7 +148,10 @@ pub fn run(
     folder: &Path,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<LabDocument> {
-    let experiments = Experiment::all(asked, scenarios);
+    let architecture = asked.kernel.architecture;
+    let on = scenarios.iter().map(|scenario| scenario.on(architecture)).collect::<Result<Vec<_>>>()?;
+    let (scenarios, left_out): (Vec<_>, Vec<_>) = on.into_iter().unzip();
+    let experiments = Experiment::all(asked, &scenarios);
     if asked.mode == Mode::Virtual
         && let Some(stormy) =
             experiments.iter().find(|one| !one.scenario.storms.is_empty() || one.load != IDLE)
@@ -165,7 +169,7 @@ pub fn run(
         let why = format!("there is no scope in the mode {}", asked.mode.name());
         return Err(Error::new("compare the guest's own tracing", "with the scope", why, "use --mode count"));
     }
-    if asked.kernel.architecture != Architecture::Aarch64
+    if architecture != Architecture::Aarch64
         && let Some(outside) = experiments.iter().find(|one| one.scenario.has_edges_from_outside())
     {
         let why = "its machine has no GPIO controller whose lines can be driven";
@@ -223,6 +227,12 @@ pub fn run(
     }
     let mut bundle = bundle
         .ok_or_else(|| Error::new("run", "the lab", "no scenario was given", "see isolator lab list"))?;
+    let left_out = left_out.into_iter().flatten().collect::<BTreeSet<_>>();
+    bundle.manifest.notes.extend(left_out.into_iter().map(|storm| {
+        format!(
+            "the storm {storm} was left out: machines of {architecture} have nothing that it could change"
+        )
+    }));
     bundle.lab = Some(document.clone());
     evidence::import::write(&bundle, folder)?;
     for (file, text) in complained {
@@ -518,6 +528,19 @@ fn unpack(archive: &[u8]) -> Result<Bundle> {
 mod tests {
     use super::*;
     use crate::scenario;
+
+    #[test]
+    fn a_storm_that_a_machine_has_nothing_for_is_left_out_and_refused_alone() {
+        let scenario = |name: &str| scenario::named(&[name.to_string()]).unwrap().remove(0);
+        let (minute, left_out) = scenario("minute").on(Architecture::Aarch64).unwrap();
+        assert_eq!(left_out, ["msr"]);
+        assert_eq!(minute.storms.len() + 1, scenario("minute").storms.len());
+        assert_eq!(scenario("minute").on(Architecture::X86_64).unwrap(), (scenario("minute"), vec![]));
+        assert_eq!(
+            scenario("msr").on(Architecture::Aarch64).unwrap_err().to_string(),
+            "cannot run the scenario msr: machines of aarch64 have nothing that msr could change; use another --arch"
+        );
+    }
 
     #[test]
     fn edges_have_a_cpu_for_themselves_where_there_are_two_for_housekeeping() {

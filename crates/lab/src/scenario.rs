@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guest::storm;
 use crate::job::{Order, once};
+use crate::kernel::Architecture;
 use crate::{Error, Result};
 
 /// One experiment.
@@ -55,6 +56,18 @@ impl Scenario {
     /// Whether its edges come from outside of the guest.
     pub fn has_edges_from_outside(&self) -> bool {
         [REGISTERS, LINES].contains(&self.probe.as_str())
+    }
+
+    /// The same without storms that change what guests of an architecture do not have, and their names.
+    pub fn on(&self, architecture: Architecture) -> Result<(Scenario, Vec<String>)> {
+        let is_on = |name: &String| storm::kind(name).is_none_or(|kind| kind.is_on(architecture));
+        let (storms, left_out): (Vec<_>, Vec<_>) = self.storms.iter().cloned().partition(is_on);
+        if storms.is_empty() && !left_out.is_empty() {
+            let why =
+                format!("machines of {architecture} have nothing that {} could change", left_out.join(", "));
+            return Err(Error::new("run the scenario", &self.name, why, "use another --arch"));
+        }
+        Ok((Scenario { storms, ..self.clone() }, left_out))
     }
 
     /// From one wakeup or edge to the next.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Drives the plugin with a fake QEMU and compares what it writes, line by line. Each test is a process of its own, as
- * each plugin is. Host times are written as T.
+ * each plugin is. Host times are written as T. In one file, since all tests are made of the same few steps.
  */
 #include <fcntl.h>
 #include <stdlib.h>

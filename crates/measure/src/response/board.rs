@@ -288,7 +288,7 @@ impl Board {
     pub fn chip_of(&self, line: u32) -> Option<(String, u32)> {
         let chip = self.chip.as_ref()?;
         let per = chip.per.unwrap_or(self.lines).max(1);
-        let address = self.address.map(|at| at.wrapping_add(u64::from(line / per) * chip.step));
+        let address = self.address.map(|at| at.wrapping_add(u64::from(line / per).wrapping_mul(chip.step)));
         match (chip.label.contains("{address}"), address) {
             (false, _) => Some((chip.label.clone(), line % per)),
             (true, Some(address)) => {

@@ -37,6 +37,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::guest::Result;
+use crate::kernel::Architecture;
 
 /// The hidden verb under which this program blows storms.
 pub const VERB: &str = "lab-storm";
@@ -116,10 +117,18 @@ impl Kind {
     pub fn is_own(&self) -> bool {
         OWN.contains(&self.name)
     }
+
+    /// Whether guests of an architecture have what it changes.
+    pub fn is_on(&self, architecture: Architecture) -> bool {
+        architecture == Architecture::X86_64 || !OF_X86.contains(&self.name)
+    }
 }
 
 /// Storms that concern the measuring program's own memory.
 const OWN: &[&str] = &["membarrier-own", "mprotect-own", "munmap-own", "fork-own", "signals"];
+
+/// Storms that change what only x86 processors have.
+const OF_X86: &[&str] = &["msr"];
 
 /// The storm called `name`.
 pub fn kind(name: &str) -> Option<&'static Kind> {

@@ -34,9 +34,6 @@ struct Registers {
 
 impl Registers {
     fn ready(cpu: u32) -> Result<Registers> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err("only x86 processors have model-specific registers".into());
-        }
         let path = format!("/dev/cpu/{cpu}/msr");
         let file = File::open(&path).map_err(|e| format!("{path}: {e}"))?;
         let frequency = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq").into();
