@@ -14,6 +14,7 @@ use crate::values::{cpus, duration};
 mod compare;
 mod doctor;
 mod export;
+mod gate;
 mod generate;
 mod import;
 mod kernel;
@@ -32,6 +33,7 @@ mod why;
 pub use self::compare::CompareArgs;
 pub use self::doctor::DoctorArgs;
 pub use self::export::ExportArgs;
+pub use self::gate::GateArgs;
 pub use self::generate::GenerateArgs;
 pub use self::import::ImportArgs;
 pub use self::kernel::{KernelBuildArgs, KernelExportArgs, KernelVerb};
@@ -102,6 +104,9 @@ pub enum Verb {
     /// Sets two runs side by side, if the same was asked of both
     #[command(after_help = compare::HELP)]
     Compare(CompareArgs),
+    /// Is a run worse than its baseline, by more than chance? For CI: status 2 where it is, and JUnit
+    #[command(after_help = gate::HELP)]
+    Gate(GateArgs),
     /// Makes a bundle of another tool's output
     #[command(after_help = import::HELP)]
     Import(ImportArgs),

@@ -72,6 +72,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Why(args) => verbs::why::run(&args),
         Verb::Watch(args) => verbs::watch::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),
+        Verb::Gate(args) => verbs::gate::run(&args),
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),
         Verb::Lab(args) => verbs::lab::run(args),

@@ -8,10 +8,10 @@
 //! Exit status of `isolator compare`: 0 where rows were compared, whatever they say; 1 where the runs are unlike
 //! and it was not forced ([`Comparison::refusal`] is the line to print).
 
-mod likeness;
+pub(crate) mod likeness;
 mod resample;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use crate::taint::Taint;
 use crate::verdict::{Outcome, Verdict};
 
 pub use likeness::Difference;
+pub(crate) use resample::Ranks;
 
 /// `isolator compare --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -191,22 +192,28 @@ impl Comparison {
             return None;
         }
         let on = format!("{} with {}", self.before.bundle, self.after.bundle);
-        let each = self.differences.iter().map(Difference::to_string).collect::<Vec<_>>();
-        let why = format!("not the same was asked: {}", each.join(", "));
-        Some(Error::new("compare", on, why, "measure both alike, or compare unlike runs with --force"))
+        refusal("compare", &on, &self.differences)
     }
 }
 
+/// Why unlike runs are not set side by side; `None` where there is no difference.
+pub(crate) fn refusal(what: &str, on: &str, differences: &[Difference]) -> Option<Error> {
+    let each = differences.iter().map(Difference::to_string).collect::<Vec<_>>();
+    let why = format!("not the same was asked: {}", each.join(", "));
+    let cure = format!("measure both alike, or {what} unlike runs with --force");
+    (!each.is_empty()).then(|| Error::new(what, on, why, cure))
+}
+
 /// Series with at least one sample: a row that got nowhere counts as absent.
-fn measured(bundle: &Bundle) -> impl Iterator<Item = &Row> {
+pub(crate) fn measured(bundle: &Bundle) -> impl Iterator<Item = &Row> {
     bundle.rows.iter().filter(|row| row.series.latency.count() > 0)
 }
 
-fn find<'a>(bundle: &'a Bundle, key: &RowKey) -> Option<&'a Row> {
+pub(crate) fn find<'a>(bundle: &'a Bundle, key: &RowKey) -> Option<&'a Row> {
     measured(bundle).find(|row| row.entry.key == *key)
 }
 
-fn side(bundle: &Bundle) -> Side {
+pub(crate) fn side(bundle: &Bundle) -> Side {
     let (manifest, verdict) = (&bundle.manifest, Verdict::of(bundle));
     Side {
         bundle: bundle.path.display().to_string(),

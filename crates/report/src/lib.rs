@@ -3,7 +3,7 @@
 //!
 //! - [`html`] makes one self-contained page of one or several bundles: Rust computes figures and geometry, the
 //!   templates write the markup and escape every text, so that a load's command line cannot become markup.
-//! - [`terminal`] makes a table for people; [`prometheus`](prometheus()) metrics of a watch.
+//! - [`terminal`] makes a table for people; [`prometheus`](prometheus()) metrics of a watch; [`junit`](junit()) a gate for CI.
 //!
 //! Limits: the page does not grow with the length of a run, only with its rows; where there are more panels
 //! than a page can carry, the worst are drawn and the page says how many are not.
@@ -13,6 +13,7 @@ mod chart;
 mod facts;
 mod figures;
 mod html;
+mod junit;
 mod lab;
 mod prometheus;
 mod runs;
@@ -23,4 +24,5 @@ mod text;
 mod why;
 
 pub use html::html;
+pub use junit::junit;
 pub use prometheus::{CONTENT_TYPE, prometheus};

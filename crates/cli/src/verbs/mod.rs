@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod doctor;
 pub mod export;
+pub mod gate;
 pub mod generate;
 pub mod import;
 pub mod kernel;

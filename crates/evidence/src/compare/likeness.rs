@@ -37,13 +37,13 @@ impl fmt::Display for Difference {
 }
 
 /// Where what was asked differs. A field that one run states and the other does not is a difference.
-pub(super) fn asked(before: &Manifest, after: &Manifest) -> Vec<Difference> {
+pub(crate) fn asked(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     differ(&asked_fields(before), &asked_fields(after))
 }
 
 /// Where the machines, or the versions of the program that measured, differ. What holds for several CPUs is
 /// said once.
-pub(super) fn machine(before: &Manifest, after: &Manifest) -> Vec<Difference> {
+pub(crate) fn machine(before: &Manifest, after: &Manifest) -> Vec<Difference> {
     let mut differences = differ(&machine_fields(before), &machine_fields(after));
     let mut by_cpu = BTreeMap::<_, CpuSet>::new();
     for was in &before.machine.cpus {

@@ -87,14 +87,14 @@ impl<'a> Intervals<'a> {
 }
 
 /// The distribution function of a histogram, to be looked up by rank.
-struct Ranks {
+pub(crate) struct Ranks {
     count: u64,
     /// (samples up to here, value), ascending.
     steps: Vec<(u64, u64)>,
 }
 
 impl Ranks {
-    fn of(latency: &Histogram) -> Self {
+    pub fn of(latency: &Histogram) -> Self {
         let mut count = 0;
         let steps = latency.buckets().map(|bucket| {
             count += bucket.count;
@@ -104,7 +104,7 @@ impl Ranks {
     }
 
     /// The value below or at which the share `place` of all samples lies.
-    fn at(&self, place: f64) -> u64 {
+    pub fn at(&self, place: f64) -> u64 {
         let rank = place * self.count as f64;
         let step = self.steps.partition_point(|(seen, _)| (*seen as f64) < rank);
         self.steps[step.min(self.steps.len() - 1)].1

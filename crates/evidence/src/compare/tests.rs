@@ -10,7 +10,7 @@ use crate::series::Series;
 const SECONDS: u32 = 20;
 
 /// A finished run of one wakeup row under `idle` on cpu 1, in memory: 20 s at 1 kHz.
-fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
+pub(crate) fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut series = Series::default();
     for second in 0..SECONDS {
@@ -85,7 +85,7 @@ fn asked() -> Asked {
 }
 
 /// 5 us and an exponential tail of 2 us.
-fn quiet(uniform: f64) -> f64 {
+pub(crate) fn quiet(uniform: f64) -> f64 {
     5_000.0 - 2_000.0 * (1.0 - uniform).ln()
 }
 

@@ -7,6 +7,7 @@
 mod column;
 mod comparison;
 mod doctor;
+mod gate;
 mod lab;
 mod watch;
 mod why;
@@ -24,6 +25,7 @@ use crate::{taints, text};
 
 pub use comparison::comparison;
 pub use doctor::{doctor, explained};
+pub use gate::gated;
 pub use lab::{gate, lab, matrix};
 pub use watch::watch;
 pub use why::why;

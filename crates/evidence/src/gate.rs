@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gate: is a candidate worse than its baseline, by more than chance and by more than matters?
+//!
+//! A figure of a row is worse where even the lower end of the interval of its change lies beyond what is allowed. The
+//! intervals come from a bootstrap ([`resample`]) and are wide enough that all of them together err in at most
+//! [`ALPHA`] of gates between runs of the same machine: each is one of `comparisons` (Bonferroni). With several baselines
+//! a figure is worse only where it is worse than in every one of them, which lets what differs from run to run pass as
+//! far as the baselines show it. What was measured and is no more, and a verdict that no longer holds, fail too.
+//!
+//! Limits: a bootstrap within two runs knows nothing of what differs from one run to the next; several baselines do.
+//! Rows below [`FEWEST_SECONDS`] seconds and other tools' evidence, which has no seconds, are not judged, and said.
+//!
+//! Exit status of `isolator gate`: 0 nothing got worse, 2 something did, 1 it could not be judged.
+
+mod resample;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{self, Difference, Side, likeness};
+use crate::error::{Error, Result};
+use crate::manifest::{RowKey, SCHEMA_VERSION};
+use crate::reader::{Bundle, Row};
+use crate::verdict::{Outcome, us};
+
+pub use resample::FEWEST_SECONDS;
+
+/// The chance that a gate between runs of the same machine finds anything worse.
+pub const ALPHA: f64 = 0.05;
+
+/// By which part of its baseline a figure may grow, where nothing else is asked.
+pub const TOLERANCE: f64 = 0.10;
+
+/// Seed of the draws, where none is given.
+pub const SEED: u64 = 1;
+
+/// How to judge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    /// By which part of its baseline a figure may grow.
+    pub tolerance: f64,
+    /// Seed of the draws: the same bundles and seed give the same document.
+    pub seed: u64,
+    /// Whether unlike runs are judged all the same.
+    pub force: bool,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice { tolerance: TOLERANCE, seed: SEED, force: false }
+    }
+}
+
+/// `isolator gate --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gated {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// Whether nothing got worse.
+    pub held: bool,
+    /// What got worse, a line each, worst first.
+    pub reasons: Vec<String>,
+    /// The runs that the candidate is held against.
+    pub baselines: Vec<Side>,
+    /// The run that is judged.
+    pub candidate: Side,
+    /// Where what was asked differs; empty unless it was forced.
+    pub differences: Vec<Difference>,
+    /// Where the machines differ, of the first baseline.
+    pub machine_differences: Vec<Difference>,
+    /// Every figure that was judged; of several baselines against the one that it is closest to.
+    pub figures: Vec<Judged>,
+    /// Rows of a baseline that the candidate did not measure.
+    pub not_measured: Vec<RowKey>,
+    /// Rows that could not be judged, and why.
+    pub not_judged: Vec<NotJudged>,
+    /// By which part of its baseline a figure may grow.
+    pub tolerance: f64,
+    /// The chance that a gate between runs of the same machine finds anything worse, but for what differs from run to run.
+    pub alpha: f64,
+    /// How many figures were judged at once: each at `alpha / comparisons`.
+    pub comparisons: usize,
+    /// Seed of the draws.
+    pub seed: u64,
+    /// What the intervals cannot say.
+    pub caveats: Vec<String>,
+}
+
+/// One figure of one row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judged {
+    /// The row.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Which of its figures.
+    pub figure: Figure,
+    /// The baseline's bundle.
+    pub baseline: String,
+    /// In the baseline.
+    pub before: f64,
+    /// Now.
+    pub after: f64,
+    /// What would have been allowed.
+    pub allowed: f64,
+    /// Between what it lies now, with the chance in both runs: [low, high]. Worse where `low` is above `allowed`.
+    pub interval: [f64; 2],
+    /// Whether it got worse.
+    pub worse: bool,
+}
+
+/// The figures that are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Figure {
+    /// Median.
+    #[serde(rename = "p50_ns")]
+    P50,
+    /// 99 %.
+    #[serde(rename = "p99_ns")]
+    P99,
+    /// 99.9 %.
+    #[serde(rename = "p99_9_ns")]
+    P99_9,
+    /// The largest latency of a second, the mean of all seconds.
+    #[serde(rename = "second_max_ns")]
+    SecondMax,
+    /// The share of seconds with a late cycle.
+    #[serde(rename = "late_seconds")]
+    LateSeconds,
+    /// The share of periods that were missed.
+    #[serde(rename = "missed_rate")]
+    MissedRate,
+}
+
+impl Figure {
+    /// All of them, in the order of the document.
+    pub const ALL: [Figure; 6] =
+        [Figure::P50, Figure::P99, Figure::P99_9, Figure::SecondMax, Figure::LateSeconds, Figure::MissedRate];
+
+    /// As people read it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Figure::P50 => "p50",
+            Figure::P99 => "p99",
+            Figure::P99_9 => "p99.9",
+            Figure::SecondMax => "mean of each second's maximum",
+            Figure::LateSeconds => "seconds with a late cycle",
+            Figure::MissedRate => "missed periods",
+        }
+    }
+
+    /// A value of it with its unit.
+    pub fn say(self, value: f64) -> String {
+        match self {
+            Figure::LateSeconds | Figure::MissedRate => format!("{:.2} %", 100.0 * value),
+            _ => us(value.round() as u64),
+        }
+    }
+}
+
+/// A row that could not be judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotJudged {
+    /// The row.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Judged {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let say = |value| self.figure.say(value);
+        let [low, high] = self.interval.map(say);
+        write!(
+            out,
+            "{}: {}: {} before, {} now (between {low} and {high}), {} allowed",
+            self.key,
+            self.figure.words(),
+            say(self.before),
+            say(self.after),
+            say(self.allowed)
+        )
+    }
+}
+
+impl Judged {
+    /// By how much what is surely there exceeds what is allowed: what is worst stands first.
+    fn excess(&self) -> f64 {
+        self.interval[0] / self.allowed.max(f64::MIN_POSITIVE)
+    }
+}
+
+const CAVEATS: [&str; 3] = [
+    "intervals draw blocks of neighbouring seconds again, and percentiles as many samples as their bursts leave \
+     independent: what happens less than once a run is in neither",
+    "a bootstrap within runs knows nothing of what differs from one run to the next: give several baselines",
+    "a verdict that no longer holds fails by itself, whatever the intervals say",
+];
+
+/// Judges `candidate` against every baseline. Fails where the same was not asked of all, unless forced, and where there
+/// is nothing to judge.
+pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Result<Gated> {
+    let Some(first) = baselines.first() else {
+        let why = "no baseline was given";
+        return Err(Error::new("judge", candidate.path.display(), why, "give one with --baseline"));
+    };
+    let mut differences = Vec::new();
+    for baseline in baselines {
+        latencies(baseline)?;
+        let unlike = likeness::asked(&baseline.manifest, &candidate.manifest);
+        let on = format!("{} by {}", candidate.path.display(), baseline.path.display());
+        if let Some(refusal) = compare::refusal("judge", &on, &unlike).filter(|_| !choice.force) {
+            return Err(refusal);
+        }
+        differences.extend(unlike.into_iter().filter(|one| !differences.contains(one)).collect::<Vec<_>>());
+    }
+    latencies(candidate)?;
+    let Rows { figures, comparisons, not_measured, not_judged } = rows(baselines, candidate, choice);
+    let sides = baselines.iter().map(compare::side).collect::<Vec<_>>();
+    let after = compare::side(candidate);
+    let mut worse = figures.iter().filter(|one| one.worse).collect::<Vec<_>>();
+    worse.sort_by(|a, b| b.excess().total_cmp(&a.excess()));
+    let mut reasons = Vec::new();
+    if sides.iter().all(|side| rank(side.outcome) < rank(after.outcome)) {
+        reasons.push(verdict_changed(&sides, &after, candidate));
+    }
+    reasons.extend(not_measured.iter().map(|key| format!("{key}: measured before, not now")));
+    reasons.extend(worse.iter().map(ToString::to_string));
+    if figures.is_empty() && reasons.is_empty() {
+        let why = match not_judged.first() {
+            Some(row) => format!("{}: {}", row.key, row.why),
+            None => "they have no row in common".to_string(),
+        };
+        let cure = format!("measure both alike, each row for {FEWEST_SECONDS} s or longer");
+        return Err(Error::new("judge", candidate.path.display(), why, cure));
+    }
+    Ok(Gated {
+        schema_version: SCHEMA_VERSION,
+        held: reasons.is_empty(),
+        reasons,
+        baselines: sides,
+        candidate: after,
+        differences,
+        machine_differences: likeness::machine(&first.manifest, &candidate.manifest),
+        figures,
+        not_measured,
+        not_judged,
+        tolerance: choice.tolerance,
+        alpha: ALPHA,
+        comparisons,
+        seed: choice.seed,
+        caveats: CAVEATS.map(String::from).to_vec(),
+    })
+}
+
+/// What the rows of all baselines give.
+struct Rows {
+    figures: Vec<Judged>,
+    comparisons: usize,
+    not_measured: Vec<RowKey>,
+    not_judged: Vec<NotJudged>,
+}
+
+fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Rows {
+    let (mut pairs, mut not_judged) = (Vec::new(), Vec::new());
+    let mut not_measured: Vec<RowKey> = Vec::new();
+    for baseline in baselines {
+        for before in compare::measured(baseline) {
+            let key = &before.entry.key;
+            match compare::find(candidate, key) {
+                Some(after) => pairs.push((baseline, before, after)),
+                None if not_measured.contains(key) => {}
+                None => not_measured.push(key.clone()),
+            }
+        }
+    }
+    pairs.retain(|(_, before, after)| match resample::too_short(before, after) {
+        None => true,
+        Some(why) => {
+            let row = NotJudged { key: before.entry.key.clone(), why };
+            if !not_judged.contains(&row) {
+                not_judged.push(row);
+            }
+            false
+        }
+    });
+    let comparisons = comparisons(&pairs);
+    let mut figures: Vec<Judged> = Vec::new();
+    for (baseline, before, after) in &pairs {
+        for judged in resample::judge(before, after, choice, ALPHA / comparisons.max(1) as f64) {
+            let judged = Judged { baseline: baseline.path.display().to_string(), ..judged };
+            let same = |one: &&mut Judged| (&one.key, one.figure) == (&judged.key, judged.figure);
+            // Worse than every baseline means worse than the one that is closest.
+            match figures.iter_mut().find(same) {
+                Some(known) if known.excess() <= judged.excess() => {}
+                Some(known) => *known = judged,
+                None => figures.push(judged),
+            }
+        }
+    }
+    Rows { figures, comparisons, not_measured, not_judged }
+}
+
+/// What the lab only counted has its own gate.
+fn latencies(bundle: &Bundle) -> Result<()> {
+    if !bundle.counts_only() {
+        return Ok(());
+    }
+    let why = "the lab counted, and kept no latencies";
+    Err(Error::new("judge", bundle.path.display(), why, "for counts use isolator lab gate"))
+}
+
+/// Figures that are judged at once: what more baselines add only makes it harder to fail.
+fn comparisons(pairs: &[(&Bundle, &Row, &Row)]) -> usize {
+    let mut rows =
+        pairs.iter().map(|(_, before, after)| (&before.entry.key, resample::figures(before, after)));
+    let mut seen: Vec<(&RowKey, Figure)> = Vec::new();
+    for (key, figures) in rows.by_ref() {
+        seen.extend(figures.into_iter().map(|figure| (key, figure)));
+    }
+    seen.sort_by_key(|(key, figure)| ((*key).clone(), *figure as u8));
+    seen.dedup();
+    seen.len()
+}
+
+fn rank(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Held => 0,
+        Outcome::Unproven => 1,
+        Outcome::Exceeded => 2,
+    }
+}
+
+fn verdict_changed(baselines: &[Side], after: &Side, candidate: &Bundle) -> String {
+    let word = |outcome| match outcome {
+        Outcome::Held => "held",
+        Outcome::Unproven => "unproven",
+        Outcome::Exceeded => "exceeded",
+    };
+    let before = baselines.iter().map(|side| side.outcome).max_by_key(|outcome| rank(*outcome));
+    let why = crate::verdict::Verdict::of(candidate).reasons.into_iter().next().unwrap_or_default();
+    format!("verdict: {} before, {} now: {why}", word(before.unwrap_or(Outcome::Held)), word(after.outcome))
+}

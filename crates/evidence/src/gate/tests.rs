@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, StandardNormal};
+
+use super::*;
+use crate::compare::tests::{bundle, quiet};
+use crate::manifest::{Asked, Second, State};
+use crate::series::Series;
+
+/// A run of one row, of `seconds` seconds at 200 Hz: 5 us and an exponential tail of 2 us, all of a second scaled by
+/// a factor that follows the second before by `like` (AR(1) of its logarithm, of standard deviation `drift`).
+fn run(seed: u64, seconds: u32, like: f64, drift: f64, scale: f64) -> Bundle {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut series = Series::default();
+    let mut state: f64 = StandardNormal.sample(&mut rng);
+    for second in 0..seconds {
+        let shock: f64 = StandardNormal.sample(&mut rng);
+        state = like * state + (1.0 - like * like).sqrt() * shock;
+        let factor = scale * (drift * state).exp();
+        let mut row = Second { second, count: 200, min_ns: u64::MAX, ..Second::default() };
+        for _ in 0..row.count {
+            let value_ns = (factor * quiet(rng.random::<f64>())) as u64;
+            series.latency.record(value_ns);
+            row.sum_ns += value_ns;
+            row.min_ns = row.min_ns.min(value_ns);
+            row.max_ns = row.max_ns.max(value_ns);
+        }
+        series.seconds.push(row);
+    }
+    with(bundle(1, quiet), seed, series)
+}
+
+fn with(mut run: Bundle, seed: u64, series: Series) -> Bundle {
+    run.path = format!("run-{seed}").into();
+    let entry = run.rows[0].entry.clone();
+    run.rows[0] = Row::new(entry, series);
+    run
+}
+
+fn gate(before: &Bundle, after: &Bundle, tolerance: f64) -> Gated {
+    judge(std::slice::from_ref(before), after, &Choice { tolerance, ..Choice::default() }).unwrap()
+}
+
+fn worse(gated: &Gated) -> Vec<Figure> {
+    gated.figures.iter().filter(|one| one.worse).map(|one| one.figure).collect()
+}
+
+/// Gates out of `times` that find something worse where the candidate is `scale` times as late.
+fn alarms(times: u64, seconds: u32, like: f64, drift: f64, scale: f64, tolerance: f64) -> u64 {
+    let alarm = |seed: &u64| {
+        let before = run(2 * seed, seconds, like, drift, 1.0);
+        let after = run(2 * seed + 1, seconds, like, drift, scale);
+        rows(&[before], &after, &Choice { tolerance, ..Choice::default() })
+            .figures
+            .iter()
+            .any(|one| one.worse)
+    };
+    (0..times).filter(alarm).count() as u64
+}
+
+/// What ALPHA allows in `times` gates, and three standard deviations.
+fn stated(times: u64) -> u64 {
+    let n = times as f64;
+    (n * ALPHA + 3.0 * (n * ALPHA * (1.0 - ALPHA)).sqrt()) as u64
+}
+
+#[test]
+fn runs_of_the_same_machine_raise_no_more_alarms_than_stated_even_without_a_tolerance() {
+    for seconds in [8, 20, 60] {
+        let seen = alarms(200, seconds, 0.0, 0.0, 1.0, 0.0);
+        assert!(seen <= stated(200), "{seen} of 200 at {seconds} s");
+    }
+}
+
+#[test]
+fn seconds_that_are_like_their_neighbours_raise_no_more_alarms_than_stated() {
+    for seconds in [20, 60, 120] {
+        let seen = alarms(200, seconds, 0.6, 0.05, 1.0, 0.0);
+        assert!(seen <= stated(200), "{seen} of 200 at {seconds} s");
+    }
+}
+
+#[test]
+fn a_tolerance_leaves_hardly_an_alarm() {
+    assert!(alarms(100, 20, 0.6, 0.05, 1.0, TOLERANCE) <= 1);
+}
+
+#[test]
+fn a_shift_that_matters_is_found() {
+    let seen = alarms(50, 20, 0.0, 0.02, 1.4, TOLERANCE);
+    assert!(seen >= 48, "{seen} of 50");
+    let seen = alarms(50, 120, 0.6, 0.05, 1.3, TOLERANCE);
+    assert!(seen >= 45, "{seen} of 50 where seconds are alike");
+}
+
+#[test]
+fn what_got_better_passes() {
+    assert_eq!(alarms(50, 20, 0.0, 0.02, 0.6, TOLERANCE), 0);
+}
+
+#[test]
+fn a_longer_tail_alone_is_named_by_what_is_longer() {
+    let tail = |uniform: f64| if uniform > 0.995 { 3.0 * quiet(uniform) } else { quiet(uniform) };
+    let gated = gate(&bundle(1, quiet), &bundle(2, tail), TOLERANCE);
+    let found = worse(&gated);
+    assert!(found.contains(&Figure::P99_9) && found.contains(&Figure::SecondMax), "{found:?}");
+    assert!(!found.contains(&Figure::P50) && !gated.held);
+    let line = gated.reasons.iter().find(|line| line.contains("p99.9")).unwrap();
+    assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
+    assert!(line.contains(" us before, ") && line.contains(" us now (between "), "{line}");
+}
+
+#[test]
+fn late_seconds_and_missed_periods_are_judged_where_there_are_any() {
+    let judged = |gated: &Gated| gated.figures.iter().map(|one| one.figure).collect::<Vec<_>>();
+    let (mut before, mut after) = (bundle(1, quiet), bundle(2, quiet));
+    assert_eq!(
+        judged(&gate(&before, &after, 0.1)),
+        [Figure::P50, Figure::P99, Figure::P99_9, Figure::SecondMax]
+    );
+    before.rows[0].series.seconds[3].missed = 1;
+    after.rows[0].series.seconds.iter_mut().for_each(|second| second.missed = 40);
+    let gated = gate(&before, &after, 0.1);
+    assert_eq!(judged(&gated)[4..], [Figure::LateSeconds, Figure::MissedRate]);
+    assert_eq!(worse(&gated), [Figure::LateSeconds, Figure::MissedRate]);
+    let back = gate(&after, &before, 0.1);
+    assert_eq!((worse(&back), back.held), (vec![], true));
+}
+
+#[test]
+fn a_verdict_that_no_longer_holds_fails_by_itself() {
+    let before = bundle(1, quiet);
+    let mut after = bundle(2, quiet);
+    after.rows[0].series.latency.record(150_000);
+    let gated = gate(&before, &after, 0.1);
+    let held = "verdict: held before, exceeded now: wakeup under idle on cpu 1 every 1000 us: maximum 150 us exceeds \
+                100 us (1 late of 20001)";
+    assert_eq!(gated.reasons, [held]);
+    assert!(gate(&after, &before, 0.1).held, "and one that holds again is no harm");
+}
+
+#[test]
+fn what_was_measured_before_and_is_not_now_fails() {
+    let before = bundle(1, quiet);
+    let mut after = bundle(2, quiet);
+    let mut more = before.rows[0].clone();
+    more.entry.key.load = "cpu".into();
+    let both = Bundle { rows: vec![before.rows[0].clone(), more], ..before.clone() };
+    let gated = gate(&both, &after, 0.1);
+    assert_eq!(gated.reasons, ["wakeup under cpu on cpu 1 every 1000 us: measured before, not now"]);
+    after.rows.clear();
+    after.manifest.state = State::Interrupted;
+    assert!(!gate(&before, &after, 0.1).held);
+}
+
+#[test]
+fn of_several_baselines_the_candidate_must_be_worse_than_each() {
+    let (good, bad, after) = (bundle(1, quiet), bundle(2, |u| 2.0 * quiet(u)), bundle(3, |u| 2.0 * quiet(u)));
+    assert!(!gate(&good, &after, 0.1).held);
+    let choice = Choice::default();
+    for baselines in [[good.clone(), bad.clone()], [bad.clone(), good.clone()]] {
+        let gated = judge(&baselines, &after, &choice).unwrap();
+        assert!(gated.held, "{:?}", gated.reasons);
+        assert!(gated.figures.iter().all(|one| one.baseline == "run-2"), "{:?}", gated.figures);
+        assert_eq!((gated.figures.len(), gated.comparisons, gated.baselines.len()), (4, 4, 2));
+    }
+}
+
+#[test]
+fn the_same_bundles_and_seed_give_the_same_document_and_json_keeps_it() {
+    let (before, after) = (bundle(1, quiet), bundle(2, |u| 1.5 * quiet(u)));
+    let gated = gate(&before, &after, 0.1);
+    assert_eq!(gated, gate(&before, &after, 0.1));
+    let other = judge(&[before], &after, &Choice { seed: 2, ..Choice::default() }).unwrap();
+    assert_ne!(gated.figures, other.figures);
+    let json = serde_json::to_value(&gated).unwrap();
+    assert_eq!((&json["seed"], &json["figures"][0]["figure"]), (&1.into(), &"p50_ns".into()));
+    assert_eq!(serde_json::from_value::<Gated>(json).unwrap(), gated);
+}
+
+#[test]
+fn what_cannot_be_judged_is_said() {
+    let short = |seed| run(seed, 7, 0.0, 0.0, 1.0);
+    let error = judge(&[short(1)], &short(2), &Choice::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot judge run-2: wakeup under idle on cpu 1 every 1000 us: 7 seconds say nothing of how seconds \
+         differ, 8 would; measure both alike, each row for 8 s or longer"
+    );
+    let mut unlike = bundle(2, quiet);
+    unlike.manifest.asked = Asked { priority: Some(70), ..unlike.manifest.asked };
+    let error = judge(&[bundle(1, quiet)], &unlike, &Choice::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot judge run-2 by run-1: not the same was asked: priority 80 before but 70 after; measure both \
+         alike, or judge unlike runs with --force"
+    );
+    let forced = judge(&[bundle(1, quiet)], &unlike, &Choice { force: true, ..Choice::default() }).unwrap();
+    assert_eq!(forced.differences.len(), 1);
+    assert!(judge(&[], &unlike, &Choice::default()).is_err());
+}
+
+#[test]
+fn a_long_row_is_judged_by_joined_seconds() {
+    let long = |seed: u64, scale: f64| {
+        let day = run(seed, 40, 0.0, 0.02, scale);
+        let seconds = day.rows[0].series.seconds.iter().cycle().take(86_400).copied();
+        let mut series = Series { seconds: seconds.collect(), ..Series::default() };
+        for bucket in day.rows[0].series.latency.buckets() {
+            series.latency.record_many(bucket.from_ns, bucket.count * 2_160);
+        }
+        with(bundle(1, quiet), seed, series)
+    };
+    assert!(gate(&long(1, 1.0), &long(1, 1.0), 0.0).held);
+    assert!(!gate(&long(1, 1.0), &long(2, 1.3), 0.1).held);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A gate for a terminal or a CI's log: what got worse, what could not be judged, and the answer as the last line.
+
+use evidence::gate::Gated;
+
+use crate::terminal::{Paint, Style, banner, wrapped};
+use crate::text;
+
+/// Rows that could not be judged, listed; the JSON lists them all.
+const LISTED: usize = 8;
+
+/// What got worse, worst first, and the answer.
+pub fn gated(gate: &Gated, style: Style) -> String {
+    let mut out = String::new();
+    for reason in &gate.reasons {
+        wrapped(&mut out, "- ", &text::clean(reason), Paint::Bad, style);
+    }
+    for difference in &gate.differences {
+        wrapped(&mut out, "unlike: ", &text::clean(&difference.to_string()), Paint::Unsure, style);
+    }
+    for difference in &gate.machine_differences {
+        wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), Paint::Quiet, style);
+    }
+    for row in gate.not_judged.iter().take(LISTED) {
+        let line = text::clean(&format!("{}: {}", row.key, row.why));
+        wrapped(&mut out, "not judged: ", &line, Paint::Unsure, style);
+    }
+    if gate.not_judged.len() > LISTED {
+        out.push_str(&format!("not judged: and {} more rows\n", gate.not_judged.len() - LISTED));
+    }
+    let (judged, each) = (gate.figures.len(), 100.0 * gate.alpha / gate.comparisons.max(1) as f64);
+    let line = format!(
+        "{} judged, each at {each:.3} %, so that one gate in {:.0} errs; {:.0} % allowed; seed {}",
+        text::plural(judged, "figure"),
+        1.0 / gate.alpha,
+        100.0 * gate.tolerance,
+        gate.seed
+    );
+    wrapped(&mut out, "note: ", &line, Paint::Quiet, style);
+    if gate.baselines.len() == 1 {
+        let line = "one baseline shows nothing of what differs from run to run: give several";
+        wrapped(&mut out, "note: ", line, Paint::Quiet, style);
+    }
+    let line = match gate.reasons.len() {
+        0 => banner("==> NOTHING GOT WORSE", "ok", style),
+        worse => banner(&format!("==> {worse} WORSE THAN THE BASELINE"), "late", style),
+    };
+    out.push('\n');
+    out.push_str(&line);
+    out
+}
