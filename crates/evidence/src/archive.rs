@@ -62,6 +62,21 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<()> {
     crate::writer::replace(archive, &compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest))
 }
 
+/// Packs a bundle whose files, by their names within its folder, are in memory.
+pub fn pack_files(files: &BTreeMap<String, Vec<u8>>, archive: &Path) -> Result<()> {
+    let failed = |e: std::io::Error| Error::io("pack", archive, &e);
+    let mut tar = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        tar.append_data(&mut header, name, bytes.as_slice()).map_err(failed)?;
+    }
+    let bytes = tar.into_inner().map_err(failed)?;
+    crate::writer::replace(archive, &compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest))
+}
+
 fn unpack(path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let cut = |_: std::io::Error| broken(path, "it was cut short or damaged");
     let file = File::open(path).map_err(|e| Error::io("open the bundle", path, &e))?;

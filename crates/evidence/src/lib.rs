@@ -19,6 +19,7 @@ pub mod document;
 pub mod error;
 pub mod export;
 
+pub mod fleet;
 pub mod gate;
 pub mod histogram;
 pub mod import;

@@ -11,6 +11,7 @@ use crate::lab::LabDocument;
 use crate::manifest::{Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
 use crate::series::{JournalLine, Series, read_seconds};
 use crate::tail::{self, Tail};
+use crate::verdict::Verdict;
 
 /// A bundle as read.
 #[derive(Debug, Clone)]
@@ -61,6 +62,14 @@ impl Bundle {
     /// Opens a bundle: its folder or its `.tar.zst`.
     pub fn open(path: &Path) -> Result<Bundle> {
         Bundle::read(path, &Files::open(path)?)
+    }
+
+    /// The same, and the verdict that was kept in it, which need not be judged again.
+    pub fn open_with_verdict(path: &Path) -> Result<(Bundle, Option<Verdict>)> {
+        let files = Files::open(path)?;
+        let bundle = Bundle::read(path, &files)?;
+        let verdict = files.read("verdict.json")?.and_then(|text| serde_json::from_slice(&text).ok());
+        Ok((bundle, verdict))
     }
 
     /// Reads a bundle whose files, by their names within its folder, are in memory; `path` is for messages.

@@ -238,14 +238,23 @@ fn compress_if_long(path: &Path) -> Result<()> {
     fs::remove_file(path).map_err(|e| Error::io("remove", path, &e))
 }
 
-/// Writes a finished series in one go: what importers and generated evidence do.
+/// Writes a finished series in one go: what importers do.
 pub fn write_series(folder: &Path, key: &RowKey, series: &Series) -> Result<()> {
-    let stem = folder.join("series").join(stem(key));
+    series_files(key, series)
+        .into_iter()
+        .try_for_each(|(name, text)| replace(&folder.join(name), text.as_bytes()))
+}
+
+/// The files of a finished series, by their names within the bundle.
+pub fn series_files(key: &RowKey, series: &Series) -> [(String, String); 2] {
+    let stem = format!("series/{}", stem(key));
     let through = series.seconds.last().map(|row| row.second);
     let seconds: String =
         std::iter::once(SECONDS_HEAD.to_string()).chain(series.seconds.iter().map(second_text)).collect();
-    replace(&with(&stem, "seconds.csv"), seconds.as_bytes())?;
-    replace(&with(&stem, "histograms.csv"), series.histograms_text(through).as_bytes())
+    [
+        (format!("{stem}.seconds.csv"), seconds),
+        (format!("{stem}.histograms.csv"), series.histograms_text(through)),
+    ]
 }
 
 fn grown<K: Copy>(totals: impl Iterator<Item = (K, u64)>, before: impl Fn(K) -> u64) -> Vec<(K, u64)> {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many machines: their bundles as tables in Parquet, and the questions to them as SQL.
+//!
+//! ```text
+//! bundles -> entry -> part-0001/{bundles,rows,buckets,settings,causes,unread}.parquet -> duckdb, sql/*.sql -> evidence::fleet
+//! ```
+//! A store grows by parts, each written beside and renamed, so that a kill leaves no half of one. Every figure of a fleet is
+//! computed in one place, the SQL that [`query`] ships: the report runs the same text that people run by hand.
+//!
+//! Limits: the report needs the program `duckdb`; nobody else may write to a store meanwhile.
+#![forbid(unsafe_code)]
+
+mod entry;
+pub mod query;
+mod settings;
+pub mod store;
+pub mod synthetic;
+mod table;
+
+pub use query::{QUERIES, Query, report};
+pub use store::{Stored, store};

@@ -1,0 +1,74 @@
+-- SPDX-License-Identifier: MIT OR Apache-2.0
+-- What every question stands on. Run in the store's folder.
+--
+-- Percentiles come from buckets that were added up, never from other percentiles; they are rounded up to a bucket's end, at
+-- most 3 %. What is said of chance is guarded in one way: z, a distance in standard deviations, counts only where
+-- exp(-z*z/2), which the chance of such a z stays below, times the number of things that were looked at is below 0.05.
+CREATE TEMP VIEW bundles AS SELECT *, hardware || ', ' || kernel_class AS class FROM read_parquet('part-*/bundles.parquet');
+CREATE TEMP VIEW rows AS SELECT * FROM read_parquet('part-*/rows.parquet');
+CREATE TEMP VIEW buckets AS SELECT * FROM read_parquet('part-*/buckets.parquet');
+CREATE TEMP VIEW settings AS SELECT * FROM read_parquet('part-*/settings.parquet');
+CREATE TEMP VIEW causes AS SELECT * FROM read_parquet('part-*/causes.parquet');
+CREATE TEMP VIEW unread AS SELECT DISTINCT path, why FROM read_parquet('part-*/unread.parquet');
+
+CREATE TEMP MACRO surely(z, tried) AS exp(-z * z / 2) * tried < 0.05;
+
+-- A cell is a probe under a load at a period, all measured CPUs together. Gaps are no cycles: they are not scored.
+CREATE TEMP TABLE cells AS
+WITH counted AS (
+    SELECT bundle, cell, any_value(probe) AS probe, any_value(load) AS load, any_value(period_ns) AS period_ns,
+           sum(samples)::BIGINT AS samples, sum(late)::BIGINT AS late, sum(missed)::BIGINT AS missed,
+           max(max_ns) AS max_ns, min(limit_ns) AS limit_ns
+    FROM rows WHERE cyclic = 1 AND samples > 0 GROUP BY bundle, cell
+), seen AS (
+    SELECT bundle, cell, to_ns,
+           sum(count) OVER (PARTITION BY bundle, cell ORDER BY from_ns) AS seen,
+           sum(count) OVER (PARTITION BY bundle, cell) AS samples
+    FROM buckets
+), percentiles AS (
+    SELECT bundle, cell,
+           min(to_ns) FILTER (seen >= ceil(0.5 * samples)) AS p50_ns,
+           min(to_ns) FILTER (seen >= ceil(0.99 * samples)) AS p99_ns,
+           min(to_ns) FILTER (seen >= ceil(0.999 * samples)) AS p99_9_ns
+    FROM seen GROUP BY bundle, cell
+)
+SELECT counted.*, least(p50_ns, max_ns) AS p50_ns, least(p99_ns, max_ns) AS p99_ns, least(p99_9_ns, max_ns) AS p99_9_ns
+FROM counted JOIN percentiles USING (bundle, cell);
+
+-- Each machine's latest run: of those whose clock is believed, where there is one.
+CREATE TEMP TABLE latest AS
+SELECT * FROM bundles
+QUALIFY row_number() OVER (PARTITION BY machine ORDER BY clock IS NULL DESC, started_unix_s DESC NULLS LAST, bundle) = 1;
+
+-- How a run's cells compare with the same cells of its class: 1 is the class's median. At least four machines make one.
+CREATE TEMP TABLE against AS
+WITH medians AS (
+    SELECT class, probe, load, period_ns, median(p99_9_ns) AS median_ns
+    FROM cells JOIN latest USING (bundle) GROUP BY class, probe, load, period_ns HAVING count(*) >= 4
+)
+SELECT cells.bundle, median(ln(greatest(p99_9_ns, 1) / greatest(median_ns, 1))) AS score,
+       arg_max(cells.probe || ' under ' || cells.load, p99_9_ns / greatest(median_ns, 1)) AS worst_cell,
+       max(p99_9_ns / greatest(median_ns, 1)) AS worst_ratio
+FROM cells JOIN bundles USING (bundle)
+JOIN medians ON medians.class = bundles.class AND medians.probe = cells.probe AND medians.load = cells.load
+    AND medians.period_ns IS NOT DISTINCT FROM cells.period_ns
+GROUP BY cells.bundle;
+
+-- A machine by its latest run.
+CREATE TEMP TABLE machine_figures AS
+WITH merged AS (
+    SELECT bundle, to_ns, sum(count) AS count FROM buckets JOIN cells USING (bundle, cell)
+    WHERE bundle IN (SELECT bundle FROM latest) GROUP BY bundle, to_ns
+), seen AS (
+    SELECT bundle, to_ns, sum(count) OVER (PARTITION BY bundle ORDER BY to_ns) AS seen,
+           sum(count) OVER (PARTITION BY bundle) AS samples
+    FROM merged
+), percentiles AS (
+    SELECT bundle, min(to_ns) FILTER (seen >= ceil(0.999 * samples)) AS p99_9_ns FROM seen GROUP BY bundle
+), counted AS (
+    SELECT bundle, sum(samples)::BIGINT AS samples, sum(late)::BIGINT AS late, sum(missed)::BIGINT AS missed,
+           max(max_ns) AS max_ns, min(limit_ns) AS limit_ns
+    FROM cells GROUP BY bundle
+)
+SELECT latest.*, counted.* EXCLUDE (bundle), least(p99_9_ns, max_ns) AS p99_9_ns, score, worst_cell, worst_ratio
+FROM latest LEFT JOIN counted USING (bundle) LEFT JOIN percentiles USING (bundle) LEFT JOIN against USING (bundle);

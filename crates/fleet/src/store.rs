@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bundles into a store: found, read on every CPU, written as one part.
+//!
+//! A part is a folder that is renamed when it is whole. A bundle that is in the store, by the digest of its manifest, is not
+//! added again, be it a folder or an archive. What cannot be read is kept as a row of `unread`, since a report must say it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use evidence::{Error, Result};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use parquet::schema::parser::parse_message_type;
+
+use crate::entry::{self, Entry};
+use crate::table::{Cell, Kind, Table};
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Bundles that were added.
+    pub added: usize,
+    /// Bundles that were there already.
+    pub known: usize,
+    /// Bundles that could not be read, and why.
+    pub unread: Vec<(PathBuf, String)>,
+}
+
+/// How the folders of parts begin.
+const PART: &str = "part-";
+
+/// How deep bundles are looked for below a folder that is none.
+const DEPTH: usize = 8;
+
+/// Adds the bundles at `paths` (folders, archives, or folders that hold such) to the store in `folder`.
+pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
+    let mut found = Vec::new();
+    for path in paths {
+        let before = found.len();
+        find(path, folder, 0, &mut found)?;
+        if found.len() == before {
+            let why = "it holds no bundle";
+            return Err(Error::new("store", path.display(), why, "give bundles, or folders that hold some"));
+        }
+    }
+    fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
+    let parts = parts(folder)?;
+    let (mut known, mut told) = (BTreeSet::new(), BTreeSet::new());
+    for part in &parts {
+        known.extend(column(part, "bundles", "digest")?);
+        told.extend(column(part, "unread", "path")?);
+    }
+    let last = parts.last().and_then(|part| number(part)).unwrap_or(0);
+    let beside = folder.join(format!(".{PART}{:04}", last + 1));
+    // Left there by a kill.
+    let _ = fs::remove_dir_all(&beside);
+    fs::create_dir_all(&beside).map_err(|e| Error::io("make the folder", &beside, &e))?;
+    let stored = write(&beside, &found, known)?;
+    if stored.added == 0 && stored.unread.iter().all(|(path, _)| told.contains(&path.display().to_string())) {
+        fs::remove_dir_all(&beside).map_err(|e| Error::io("remove", &beside, &e))?;
+        return Ok(stored);
+    }
+    let part = folder.join(format!("{PART}{:04}", last + 1));
+    fs::rename(&beside, &part).map_err(|e| Error::io("write", &part, &e))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| Error::io("write", folder, &e))?;
+    Ok(stored)
+}
+
+/// The parts of a store, oldest first.
+pub fn parts(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(|e| Error::io("open the store", folder, &e))?;
+    let mut parts =
+        entries.flatten().map(|entry| entry.path()).filter(|path| number(path).is_some()).collect::<Vec<_>>();
+    parts.sort_by_key(|path| number(path));
+    Ok(parts)
+}
+
+fn number(part: &Path) -> Option<u64> {
+    part.file_name()?.to_str()?.strip_prefix(PART)?.parse().ok()
+}
+
+/// A column of text of a part's table.
+fn column(part: &Path, table: &str, name: &str) -> Result<Vec<String>> {
+    let path = part.join(format!("{table}.parquet"));
+    let file = File::open(&path).map_err(|e| Error::io("read", &path, &e))?;
+    let broken = |e: parquet::errors::ParquetError| {
+        let cure = "the store is damaged: remove this part and store its bundles again";
+        Error::new("read", path.display(), e, cure)
+    };
+    let reader = SerializedFileReader::new(file).map_err(broken)?;
+    let schema = format!("message {table} {{ REQUIRED BYTE_ARRAY {name} (STRING); }}");
+    let only = parse_message_type(&schema).map_err(broken)?;
+    let rows = reader.get_row_iter(Some(only)).map_err(broken)?;
+    rows.map(|row| row.and_then(|row| row.get_string(0).cloned()).map_err(broken)).collect()
+}
+
+/// Bundles at or below `path`, in the order of their names.
+fn find(path: &Path, store: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+    let meta = fs::metadata(path).map_err(|e| Error::io("open", path, &e))?;
+    let named = depth == 0;
+    if meta.is_file() {
+        if named || path.to_string_lossy().ends_with(".tar.zst") {
+            found.push(path.to_path_buf());
+        }
+        return Ok(());
+    }
+    if path.join("manifest.json").exists() {
+        found.push(path.to_path_buf());
+        return Ok(());
+    }
+    if depth == DEPTH || !meta.is_dir() || path == store {
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(|e| Error::io("open", path, &e))?;
+    let mut below = entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    below.sort();
+    // A link that leads nowhere is no bundle.
+    below.iter().filter(|path| path.exists()).try_for_each(|path| find(path, store, depth + 1, found))
+}
+
+fn write(folder: &Path, found: &[PathBuf], mut known: BTreeSet<String>) -> Result<Stored> {
+    let now = SystemTime::now();
+    let mut tables = Tables::create(folder, now)?;
+    let mut stored = Stored::default();
+    let next = Mutex::new(found.iter());
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        // Few at once: what waits here is all the memory that grows with the machines' size.
+        let (send, receive) = sync_channel::<(PathBuf, std::result::Result<Entry, String>)>(2 * workers);
+        for _ in 0..workers {
+            let (send, next) = (send.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let Ok(Some(path)) = next.lock().map(|mut next| next.next()) else { return };
+                    if send.send((path.clone(), entry::read(path, now))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        for (path, read) in receive {
+            match read {
+                Ok(entry) if !known.insert(entry.digest.clone()) => stored.known += 1,
+                Ok(entry) => {
+                    stored.added += 1;
+                    tables.add(&entry)?;
+                }
+                Err(why) => {
+                    tables.unread.row([Cell::from(&path.display().to_string()), Cell::from(&why)])?;
+                    stored.unread.push((path, why));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    stored.unread.sort();
+    tables.close()?;
+    Ok(stored)
+}
+
+struct Tables {
+    stored_unix_s: i64,
+    bundles: Table,
+    rows: Table,
+    buckets: Table,
+    settings: Table,
+    causes: Table,
+    unread: Table,
+}
+
+impl Tables {
+    fn create(folder: &Path, now: SystemTime) -> Result<Tables> {
+        use Kind::{MaybeNumber, MaybeText, Number, Text};
+        let table = |name: &str, columns: &[(&str, Kind)]| Table::create(folder, name, columns);
+        let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Ok(Tables {
+            stored_unix_s: i64::try_from(seconds).unwrap_or(i64::MAX),
+            bundles: table(
+                "bundles",
+                &[
+                    ("bundle", Number),
+                    ("digest", Text),
+                    ("path", Text),
+                    ("machine", Number),
+                    ("hostname", Text),
+                    ("hardware", Text),
+                    ("kernel", Text),
+                    ("kernel_class", Text),
+                    ("program", Text),
+                    ("started_at", MaybeText),
+                    ("started_unix_s", MaybeNumber),
+                    ("ended_unix_s", MaybeNumber),
+                    ("stored_unix_s", Number),
+                    ("clock", MaybeText),
+                    ("outcome", Text),
+                    ("reason", Text),
+                    ("taints", Number),
+                    ("set_apart", Number),
+                ],
+            )?,
+            rows: table(
+                "rows",
+                &[
+                    ("bundle", Number),
+                    ("row", Number),
+                    ("cell", Number),
+                    ("probe", Text),
+                    ("load", Text),
+                    ("cpu", Number),
+                    ("period_ns", MaybeNumber),
+                    ("limit_ns", MaybeNumber),
+                    ("cyclic", Number),
+                    ("samples", Number),
+                    ("late", Number),
+                    ("missed", Number),
+                    ("sum_ns", Number),
+                    ("min_ns", Number),
+                    ("max_ns", Number),
+                    ("spikes", Number),
+                ],
+            )?,
+            buckets: table(
+                "buckets",
+                &[
+                    ("bundle", Number),
+                    ("cell", Number),
+                    ("from_ns", Number),
+                    ("to_ns", Number),
+                    ("count", Number),
+                ],
+            )?,
+            settings: table("settings", &[("bundle", Number), ("name", Text), ("value", Text)])?,
+            causes: table(
+                "causes",
+                &[
+                    ("bundle", Number),
+                    ("row", Number),
+                    ("kind", Text),
+                    ("name", Text),
+                    ("count", Number),
+                    ("sum_ns", Number),
+                    ("max_ns", Number),
+                ],
+            )?,
+            unread: table("unread", &[("path", Text), ("why", Text)])?,
+        })
+    }
+
+    fn add(&mut self, entry: &Entry) -> Result<()> {
+        let id = Cell::from(entry.bundle);
+        self.bundles.row([
+            id.clone(),
+            Cell::from(&entry.digest),
+            Cell::from(&entry.path),
+            Cell::from(entry.machine),
+            Cell::from(&entry.hostname),
+            Cell::from(&entry.hardware),
+            Cell::from(&entry.kernel),
+            Cell::from(&entry.kernel_class),
+            Cell::from(&entry.program),
+            Cell::from(entry.started_at.as_deref()),
+            Cell::from(entry.started_unix_s),
+            Cell::from(entry.ended_unix_s),
+            Cell::from(self.stored_unix_s),
+            Cell::from(entry.clock.as_deref()),
+            Cell::from(entry.outcome),
+            Cell::from(&entry.reason),
+            Cell::from(entry.taints),
+            Cell::from(u64::from(entry.set_apart)),
+        ])?;
+        for (place, row) in entry.rows.iter().enumerate() {
+            self.rows.row([
+                id.clone(),
+                Cell::from(place as u64),
+                Cell::from(row.cell),
+                Cell::from(&row.probe),
+                Cell::from(&row.load),
+                Cell::from(row.cpu),
+                Cell::from(row.period_ns),
+                Cell::from(row.limit_ns),
+                Cell::from(u64::from(row.cyclic)),
+                Cell::from(row.samples),
+                Cell::from(row.late),
+                Cell::from(row.missed),
+                Cell::from(row.sum_ns),
+                Cell::from(row.min_ns),
+                Cell::from(row.max_ns),
+                Cell::from(row.spikes),
+            ])?;
+        }
+        for (cell, from_ns, to_ns, count) in &entry.buckets {
+            self.buckets.row([
+                id.clone(),
+                (*cell).into(),
+                (*from_ns).into(),
+                (*to_ns).into(),
+                (*count).into(),
+            ])?;
+        }
+        for (name, value) in &entry.settings {
+            self.settings.row([id.clone(), Cell::from(name), Cell::from(value)])?;
+        }
+        for ((row, kind, name), (count, sum_ns, max_ns)) in &entry.causes {
+            self.causes.row([
+                id.clone(),
+                Cell::from(*row),
+                Cell::from(*kind),
+                Cell::from(name),
+                Cell::from(*count),
+                Cell::from(*sum_ns),
+                Cell::from(*max_ns),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn close(self) -> Result<()> {
+        let all = [self.rows, self.buckets, self.settings, self.causes, self.unread, self.bundles];
+        all.into_iter().try_for_each(Table::close)
+    }
+}
