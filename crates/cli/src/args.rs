@@ -14,6 +14,7 @@ use crate::values::{cpus, duration};
 mod compare;
 mod doctor;
 mod export;
+mod fleet;
 mod gate;
 mod generate;
 mod import;
@@ -33,6 +34,7 @@ mod why;
 pub use self::compare::CompareArgs;
 pub use self::doctor::DoctorArgs;
 pub use self::export::ExportArgs;
+pub use self::fleet::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
 pub use self::gate::GateArgs;
 pub use self::generate::GenerateArgs;
 pub use self::import::ImportArgs;
@@ -107,6 +109,9 @@ pub enum Verb {
     /// Is a run worse than its baseline, by more than chance? For CI: status 2 where it is, and JUnit
     #[command(after_help = gate::HELP)]
     Gate(GateArgs),
+    /// Many machines: their bundles in one store, ranked, with outliers and what sets them apart
+    #[command(subcommand, after_help = fleet::HELP)]
+    Fleet(FleetVerb),
     /// Makes a bundle of another tool's output
     #[command(after_help = import::HELP)]
     Import(ImportArgs),

@@ -73,6 +73,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Watch(args) => verbs::watch::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Gate(args) => verbs::gate::run(&args),
+        Verb::Fleet(verb) => verbs::fleet::run(verb),
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),
         Verb::Lab(args) => verbs::lab::run(args),

@@ -105,7 +105,7 @@ pub fn html(bundles: &[Bundle]) -> Result<String> {
     environment().and_then(|env| env.get_template("report.html")?.render(page)).map_err(defect)
 }
 
-fn environment() -> std::result::Result<Environment<'static>, minijinja::Error> {
+pub(crate) fn environment() -> std::result::Result<Environment<'static>, minijinja::Error> {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -113,6 +113,7 @@ fn environment() -> std::result::Result<Environment<'static>, minijinja::Error> 
     env.add_template("report.html", include_str!("../templates/report.html"))?;
     env.add_template("charts.html", include_str!("../templates/charts.html"))?;
     env.add_template("lab.html", include_str!("../templates/lab.html"))?;
+    env.add_template("fleet.html", include_str!("../templates/fleet.html"))?;
     env.add_template("report.css", include_str!("../templates/report.css"))?;
     Ok(env)
 }

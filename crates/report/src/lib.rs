@@ -12,6 +12,7 @@
 mod chart;
 mod facts;
 mod figures;
+mod fleet;
 mod html;
 mod junit;
 mod lab;
@@ -23,6 +24,7 @@ pub mod terminal;
 mod text;
 mod why;
 
+pub use fleet::fleet;
 pub use html::html;
 pub use junit::junit;
 pub use prometheus::{CONTENT_TYPE, prometheus};

@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use evidence::compare::Comparison;
 use evidence::document::ProveDocument;
 use evidence::export::WithBuckets;
+use evidence::fleet::FleetDocument;
 use evidence::gate::Gated;
 use evidence::lab::{GateDocument, LabDocument, MatrixDocument};
 use evidence::manifest::{Manifest, Spike};
@@ -53,6 +54,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("compare", schema_for!(Comparison)),
         ("doctor", schema_for!(doctor::Report)),
         ("export", schema_for!(WithBuckets)),
+        ("fleet", schema_for!(FleetDocument)),
         ("gate", schema_for!(Gated)),
         ("kernel", schema_for!(Built)),
         ("lab", schema_for!(LabDocument)),

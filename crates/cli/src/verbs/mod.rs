@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod doctor;
 pub mod export;
+pub mod fleet;
 pub mod gate;
 pub mod generate;
 pub mod import;

@@ -7,6 +7,7 @@
 mod column;
 mod comparison;
 mod doctor;
+mod fleet;
 mod gate;
 mod lab;
 mod watch;
@@ -25,6 +26,7 @@ use crate::{taints, text};
 
 pub use comparison::comparison;
 pub use doctor::{doctor, explained};
+pub use fleet::fleet;
 pub use gate::gated;
 pub use lab::{gate, lab, matrix};
 pub use watch::watch;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator fleet`: many machines' bundles, stored and asked.
+
+use fleet::{QUERIES, Query};
+
+use crate::args::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
+use crate::output::{Exit, Outcome, print, tell};
+
+/// Bundles that could not be read, listed; the store keeps them all.
+const LISTED: usize = 10;
+
+pub fn run(verb: FleetVerb) -> Outcome {
+    match verb {
+        FleetVerb::Store(args) => store(&args),
+        FleetVerb::Report(args) => report(&args),
+        FleetVerb::Query(args) => query(&args),
+    }
+}
+
+fn store(args: &FleetStoreArgs) -> Outcome {
+    let stored = ::fleet::store(&args.output, &args.bundles)?;
+    for (path, why) in stored.unread.iter().take(LISTED) {
+        tell(&format!("isolator: not read: {}: {why}", path.display()));
+    }
+    if stored.unread.len() > LISTED {
+        tell(&format!("isolator: not read: and {} more", stored.unread.len() - LISTED));
+    }
+    if !args.quiet {
+        let (added, known, unread) = (stored.added, stored.known, stored.unread.len());
+        print(&format!("{added} bundles added, {known} known already, {unread} not read\n"))?;
+    }
+    if stored.added + stored.known == 0 {
+        return Err(format!("cannot fill {}: no bundle could be read", args.output.display()).into());
+    }
+    Ok(Exit::Held)
+}
+
+fn report(args: &FleetReportArgs) -> Outcome {
+    args.out.ready()?;
+    let document = ::fleet::report(&args.store)?;
+    args.out.json(&document)?;
+    args.out.say(&report::terminal::fleet(&document, args.out.style()));
+    if let Some(output) = &args.output {
+        evidence::writer::replace(output, report::fleet(&document)?.as_bytes())?;
+        args.out.say(&format!("Report: {}", output.display()));
+    }
+    Ok(Exit::Held)
+}
+
+fn query(args: &FleetQueryArgs) -> Outcome {
+    let text = match &args.name {
+        Some(name) => Query::named(name)?.text(),
+        None => QUERIES.iter().map(|query| format!("{:<12} {}\n", query.name, query.about())).collect(),
+    };
+    print(&text)?;
+    Ok(Exit::Held)
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator fleet`: bundles that the program measured or imported, stored and asked.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::*;
+use fleet::synthetic::{Size, write};
+
+const SMALL: Size = Size { cpus: 2, loads: 1, seconds: 8 };
+
+fn made_up(folder: &Path, machines: u64) {
+    fs::create_dir_all(folder.join("bundles")).unwrap();
+    for number in 0..machines {
+        write(&folder.join(format!("bundles/m{number}.tar.zst")), number, 0, 1.0, SMALL).unwrap();
+    }
+}
+
+#[test]
+fn a_measured_bundle_is_stored_with_its_host_and_an_import_without_one_is_said() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    bundle(folder.path(), "measured", &[]);
+    fs::write(folder.path().join("t.txt"), "T: 0 ( 1) P:80 I:1000 C: 10 Min: 1 Act: 2 Avg: 2 Max: 5\n")
+        .unwrap();
+    isolator(folder.path(), &["import", "t.txt", "-o", "imported"]).ended(0);
+    let store =
+        |bundles: &[&str]| isolator(folder.path(), &[&["fleet", "store", "-o", "store"], bundles].concat());
+    let ran = store(&["measured", "imported"]).ended(0);
+    assert_eq!(ran.stdout, "1 bundles added, 0 known already, 1 not read\n");
+    let line = "isolator: not read: imported: it does not say on which machine it was measured\n";
+    assert_eq!(ran.stderr, line);
+    let ran = store(&["measured"]).ended(0);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str()),
+        ("0 bundles added, 1 known already, 0 not read\n", "")
+    );
+    assert_eq!(
+        store(&["imported"]).ended(1).stderr.lines().last(),
+        Some("isolator: cannot fill store: no bundle could be read")
+    );
+    store(&["nothing"]).refused("cannot open nothing: no such file or directory; check the path");
+    if skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli") {
+        return;
+    }
+    let document = isolator(folder.path(), &["fleet", "report", "store", "--json", "-"]).ended(0).json();
+    conforms(&document, "fleet");
+    let manifest = read(&folder.path().join("measured/manifest.json"));
+    assert_eq!(document["machines"][0]["hostname"], manifest["machine"]["hostname"]);
+    let verdict = read(&folder.path().join("measured/verdict.json"));
+    assert_eq!(document["machines"][0]["outcome"], verdict["outcome"]);
+    assert_eq!(document["unread"][0]["why"], "it does not say on which machine it was measured");
+}
+
+#[test]
+fn without_duckdb_the_line_says_how_to_get_it() {
+    let folder = folder();
+    made_up(folder.path(), 1);
+    isolator(folder.path(), &["fleet", "store", "-o", "store", "bundles"]).ended(0);
+    let mut report = command(folder.path(), &["fleet", "report", "store"]);
+    let ran: Ran = report.env("PATH", folder.path()).output().unwrap().into();
+    ran.refused(
+        "cannot run duckdb: it is not installed; install it: pip install duckdb-cli, or from https://duckdb.org",
+    );
+    isolator(folder.path(), &["fleet", "report", "bundles"])
+        .refused("cannot open the store bundles: it has no part-0001; fill one with isolator fleet store");
+    isolator(folder.path(), &["fleet", "query", "nothing"]).refused(
+        "cannot ask nothing: there is no such query; choose one of totals, machines, classes, outliers, unfit, drift, \
+         settings, clocks, duplicates, unread, percentiles",
+    );
+}
+
+#[test]
+fn every_example_of_the_page_runs() {
+    let needs = skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli");
+    if needs || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    made_up(folder.path(), 24);
+    for name in ["baseline", "monday", "now"] {
+        bundle(folder.path(), name, &["--duration", "8s", "--period", "10ms"]);
+    }
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md")).unwrap();
+    let examples =
+        page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap()).collect::<Vec<_>>();
+    assert_eq!(examples.len(), 5);
+    let program = Path::new(PROGRAM).parent().unwrap().display().to_string();
+    let path = format!("{program}:{}", std::env::var("PATH").unwrap_or_default());
+    for example in examples {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", example]).current_dir(folder.path()).env("PATH", &path);
+        let ran: Ran = shell.output().unwrap().into();
+        // A gate of real runs may come out either way.
+        let good = ran.status == Some(0) || ran.status == Some(2) && example.contains("gate");
+        assert!(good && !ran.stdout.is_empty(), "{example}: {ran:#?}");
+    }
+    let html = fs::read_to_string(folder.path().join("fleet.html")).unwrap();
+    assert!(html.contains("host-00007"), "{html}");
+    for foreign in ["<script", "http:", "https:", "src="] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    conforms(&read(&folder.path().join("fleet.json")), "fleet");
+    conforms(&read(&folder.path().join("gate.json")), "gate");
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A fleet as one self-contained page, and the sentences that terminal and page share.
+//!
+//! Limit: of machines the page lists [`LISTED`] at either end; the JSON lists all.
+
+use evidence::error::{Error, Result};
+use evidence::fleet::{Class, Drift, FleetDocument, Machine, Outlier, Setting, Unfit};
+use minijinja::value::Serde;
+use serde::Serialize;
+
+use crate::text;
+
+/// Machines listed at either end, and lines of any other part.
+const LISTED: usize = 100;
+
+#[derive(Serialize)]
+struct Page {
+    title: String,
+    heading: String,
+    parts: Vec<Part>,
+    best: Vec<Line>,
+    worst: Vec<Line>,
+    classes: Vec<ClassLine>,
+    version: &'static str,
+}
+
+/// A list with what it means.
+#[derive(Serialize)]
+struct Part {
+    id: &'static str,
+    title: &'static str,
+    lead: &'static str,
+    none: &'static str,
+    count: usize,
+    lines: Vec<String>,
+    more: usize,
+}
+
+/// A machine.
+#[derive(Serialize)]
+struct Line {
+    rank: String,
+    hostname: String,
+    state: &'static str,
+    outcome: String,
+    late: String,
+    p99_9: String,
+    max: String,
+    against: String,
+    class: String,
+    set_apart: &'static str,
+    runs: u64,
+    reason: String,
+}
+
+/// A class, with the shares of its machines by verdict.
+#[derive(Serialize)]
+struct ClassLine {
+    class: String,
+    machines: String,
+    held: f64,
+    unproven: f64,
+    exceeded: f64,
+    words: String,
+    best: String,
+    median: String,
+    worst: String,
+    worst_host: String,
+}
+
+/// The report of a store as one HTML page.
+pub fn fleet(document: &FleetDocument) -> Result<String> {
+    let defect = |e: minijinja::Error| Error::new("make", "the report", e, "report this as a defect");
+    let page = Serde(page(document));
+    crate::html::environment().and_then(|env| env.get_template("fleet.html")?.render(page)).map_err(defect)
+}
+
+fn page(document: &FleetDocument) -> Page {
+    let machines = &document.machines;
+    let half = (machines.len().div_ceil(2)).min(LISTED);
+    let worst = machines.iter().rev().take(half.min(machines.len() - half));
+    Page {
+        title: format!("Fleet: {}", text::clean(&document.store)),
+        heading: heading(document),
+        parts: parts(document),
+        best: machines.iter().take(half).map(line).collect(),
+        worst: worst.map(line).collect(),
+        classes: document.classes.iter().take(LISTED).map(class_line).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+fn parts(document: &FleetDocument) -> Vec<Part> {
+    let part = |id, title, lead, none, lines: Vec<String>| Part {
+        id,
+        title,
+        lead,
+        none,
+        count: lines.len(),
+        more: lines.len().saturating_sub(LISTED),
+        lines: lines.into_iter().take(LISTED).map(|line| text::clean(&line)).collect(),
+    };
+    vec![
+        part(
+            "unfit",
+            "Unfit platforms",
+            "Classes of which most machines exceed their limit even where the measured CPUs are set apart: what can be set on them was set, and did not help.",
+            "No class fails so.",
+            document.unfit.iter().map(unfit).collect(),
+        ),
+        part(
+            "outliers",
+            "Outliers of their class",
+            "Machines that are later than others of the same hardware and kernel class, by more than chance takes the worst of so many.",
+            "No machine stands out of its class.",
+            document.outliers.iter().map(outlier).collect(),
+        ),
+        part(
+            "settings",
+            "Settings that go with failure",
+            "Machines with a setting against machines of the same class without it, all classes added up. What goes together need not be the reason: change it on one machine and measure.",
+            "No setting separates those that fail from those that do not, beyond chance.",
+            document.settings.iter().map(setting).collect(),
+        ),
+        part(
+            "drift",
+            "Drift",
+            "Machines that got later or earlier from run to run, against their class; it takes eight runs or so to tell that from chance.",
+            "No machine shows a trend beyond chance.",
+            document.drift.iter().map(drift).collect(),
+        ),
+        part(
+            "clocks",
+            "Clocks that are not believed",
+            "Runs that say they began in the future, before this program was made, or after their end. They are ranked, and stand in no order of time.",
+            "All clocks are plausible.",
+            document
+                .clocks
+                .iter()
+                .map(|one| format!("{}: {} ({})", one.hostname, one.why, one.path))
+                .collect(),
+        ),
+        part(
+            "duplicates",
+            "Names that are not one machine's",
+            "The same name on other hardware, or in two runs at the same time. Machines are told apart by name and hardware.",
+            "Every name is one machine's.",
+            document.duplicates.iter().map(|one| format!("{}: {}", one.hostname, one.why)).collect(),
+        ),
+        part(
+            "unread",
+            "Not read",
+            "What was given to the store and is in no figure here.",
+            "Everything could be read.",
+            document.unread.iter().map(|one| format!("{}: {}", one.path, one.why)).collect(),
+        ),
+    ]
+}
+
+fn line(one: &Machine) -> Line {
+    Line {
+        rank: text::count(one.rank),
+        hostname: text::clean(&one.hostname),
+        state: state(&one.outcome),
+        outcome: one.outcome.clone(),
+        late: amount(one.late, one.samples),
+        p99_9: latency(one.p99_9_ns),
+        max: latency(one.max_ns),
+        against: one.against_class.map_or("-".to_string(), times),
+        class: text::clean(&one.class),
+        set_apart: if one.set_apart { "set apart" } else { "-" },
+        runs: one.runs,
+        reason: text::short(&one.reason, 120),
+    }
+}
+
+fn class_line(class: &Class) -> ClassLine {
+    let share = |part: u64| 100.0 * part as f64 / class.machines.max(1) as f64;
+    ClassLine {
+        class: text::clean(&class.class),
+        machines: text::count(class.machines),
+        held: share(class.held),
+        unproven: share(class.unproven),
+        exceeded: share(class.exceeded),
+        words: format!(
+            "{} held, {} unproven, {} exceeded",
+            text::count(class.held),
+            text::count(class.unproven),
+            text::count(class.exceeded)
+        ),
+        best: latency(class.best_p99_9_ns),
+        median: latency(class.median_p99_9_ns),
+        worst: latency(class.worst_p99_9_ns),
+        worst_host: text::clean(class.worst.as_deref().unwrap_or("-")),
+    }
+}
+
+fn state(outcome: &str) -> &'static str {
+    match outcome {
+        "held" => "ok",
+        "exceeded" => "late",
+        _ => "unproven",
+    }
+}
+
+/// `12 machines of 3 classes, 14 bundles, 345 rows, 1,000,000 samples`.
+pub(crate) fn heading(document: &FleetDocument) -> String {
+    let totals = document.totals;
+    let several = |number: u64, one: &str, many: &str| {
+        format!("{} {}", text::count(number), if number == 1 { one } else { many })
+    };
+    format!(
+        "{} of {}, {}, {}, {}",
+        several(totals.machines, "machine", "machines"),
+        several(totals.classes, "class", "classes"),
+        several(totals.bundles, "bundle", "bundles"),
+        several(totals.rows, "row", "rows"),
+        several(totals.samples, "sample", "samples")
+    )
+}
+
+/// Microseconds, where it is known.
+pub(crate) fn latency(ns: Option<u64>) -> String {
+    ns.map_or("-".to_string(), |ns| text::us(ns as f64))
+}
+
+/// `1.23×`.
+pub(crate) fn times(ratio: f64) -> String {
+    format!("{ratio:.2}×")
+}
+
+/// How many of how many, as a count where none is and a share where some are.
+pub(crate) fn amount(part: u64, all: u64) -> String {
+    if part == 0 || all == 0 {
+        part.to_string()
+    } else {
+        format!("{} in 1e6", text::count((part as f64 / all as f64 * 1e6).ceil() as u64))
+    }
+}
+
+pub(crate) fn unfit(one: &Unfit) -> String {
+    let mut line = format!(
+        "{}: {} of {} machines whose measured CPUs are set apart exceed their limit (at least {:.0} % do, at 95 %)",
+        one.class,
+        text::count(one.failed),
+        text::count(one.set_apart),
+        100.0 * one.failed_share_at_least
+    );
+    if one.not_set_apart > 0 {
+        line.push_str(&format!(", and {} of the {} others", one.not_set_apart_failed, one.not_set_apart));
+    }
+    if let (Some(best), Some(limit)) = (one.best_max_ns, one.limit_ns) {
+        line.push_str(&format!(
+            "; the best one's maximum is {} for a limit of {}",
+            text::us_unit(best),
+            text::us_unit(limit)
+        ));
+    }
+    if let (Some(cause), Some(share)) = (&one.cause, one.cause_share) {
+        line.push_str(&format!("; {cause} took {} of the time that causes are known of", text::share(share)));
+    }
+    line
+}
+
+pub(crate) fn outlier(one: &Outlier) -> String {
+    format!(
+        "{}: p99.9 {} the median of {} machines ({}), {} in {}; {:.0} deviations from it; {}",
+        one.hostname,
+        times(one.times_the_median),
+        text::count(one.machines),
+        one.class,
+        times(one.worst_ratio),
+        one.worst_cell,
+        one.z,
+        one.outcome
+    )
+}
+
+pub(crate) fn setting(one: &Setting) -> String {
+    let share = |part: u64, all: u64| text::share(part as f64 / all.max(1) as f64);
+    format!(
+        "{}: {} of {} machines fail ({}), without it {} of {} ({}); {:.1} deviations, of {} differences looked at",
+        one.settings.join(", "),
+        text::count(one.with_failed),
+        text::count(one.with_machines),
+        share(one.with_failed, one.with_machines),
+        text::count(one.without_failed),
+        text::count(one.without_machines),
+        share(one.without_failed, one.without_machines),
+        one.z,
+        text::count(one.tried)
+    )
+}
+
+pub(crate) fn drift(one: &Drift) -> String {
+    let kernels = if one.kernels > 1 { format!(", on {} kernels", one.kernels) } else { String::new() };
+    format!(
+        "{}: {} {} over {} runs from {} to {}{kernels}",
+        one.hostname,
+        times(one.times),
+        if one.times > 1.0 { "later" } else { "as late: earlier" },
+        one.runs,
+        one.first_at,
+        one.last_at
+    )
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A fleet for a terminal: what stands out first, each part a few lines; the HTML page and the JSON have all.
+
+use evidence::fleet::{FleetDocument, Machine};
+
+use crate::fleet::{amount, heading, latency, times};
+use crate::terminal::column::{self, Column};
+use crate::terminal::{Paint, Style, wrapped};
+use crate::text;
+
+/// Lines of each part.
+const LISTED: usize = 8;
+
+/// The best and the worst machines that are shown.
+const ENDS: usize = 5;
+
+/// What a store says, and how much there is as the last line.
+pub fn fleet(document: &FleetDocument, style: Style) -> String {
+    let mut out = String::new();
+    let mut part = |title: &str, paint: Paint, lines: Vec<String>| {
+        if lines.is_empty() {
+            return;
+        }
+        out.push_str(&style.paint(Paint::Plain, &format!("{title} ({})\n", text::count(lines.len() as u64))));
+        for line in lines.iter().take(LISTED) {
+            wrapped(&mut out, "- ", &text::clean(line), paint, style);
+        }
+        if lines.len() > LISTED {
+            out.push_str(&format!("- and {} more\n", text::count((lines.len() - LISTED) as u64)));
+        }
+        out.push('\n');
+    };
+    part("Unfit platforms", Paint::Bad, document.unfit.iter().map(crate::fleet::unfit).collect());
+    part(
+        "Outliers of their class",
+        Paint::Bad,
+        document.outliers.iter().map(crate::fleet::outlier).collect(),
+    );
+    part(
+        "Settings that go with failure",
+        Paint::Unsure,
+        document.settings.iter().map(crate::fleet::setting).collect(),
+    );
+    part("Drift", Paint::Unsure, document.drift.iter().map(crate::fleet::drift).collect());
+    let clock = |one: &evidence::fleet::Clock| format!("{}: {} ({})", one.hostname, one.why, one.path);
+    part("Clocks that are not believed", Paint::Unsure, document.clocks.iter().map(clock).collect());
+    let duplicate = |one: &evidence::fleet::Duplicate| format!("{}: {}", one.hostname, one.why);
+    part(
+        "Names that are not one machine's",
+        Paint::Unsure,
+        document.duplicates.iter().map(duplicate).collect(),
+    );
+    let unread = |one: &evidence::fleet::Unread| format!("{}: {}", one.path, one.why);
+    part("Not read", Paint::Unsure, document.unread.iter().map(unread).collect());
+    ranked(&mut out, &document.machines, style);
+    out.push_str(&heading(document));
+    out
+}
+
+fn ranked(out: &mut String, machines: &[Machine], style: Style) {
+    let ends = |place: usize| place < ENDS || place + ENDS >= machines.len();
+    let shown =
+        machines.iter().enumerate().filter(|(place, _)| ends(*place)).map(|(_, one)| one).collect::<Vec<_>>();
+    if shown.is_empty() {
+        return;
+    }
+    let mut columns = vec![
+        Column::of("rank", 0, &shown, |one| text::count(one.rank)),
+        Column::text("machine", 0, &shown, |one| text::short(&one.hostname, 24)),
+        Column::text("verdict", 0, &shown, |one| one.outcome.clone()),
+        Column::of("late", 1, &shown, |one| amount(one.late, one.samples)),
+        Column::of("p99.9", 1, &shown, |one| latency(one.p99_9_ns)),
+        Column::of("max", 0, &shown, |one| latency(one.max_ns)),
+        Column::of("of class", 2, &shown, |one| one.against_class.map_or("-".to_string(), times)),
+        Column::text("class", 3, &shown, |one| text::short(&one.class, 60)),
+    ];
+    column::fit(&mut columns, style.width());
+    let head = column::line(columns.iter().map(|column| column.set(column.head)));
+    out.push_str(&style.paint(Paint::Quiet, &head));
+    out.push('\n');
+    for (place, one) in shown.iter().enumerate() {
+        if place == ENDS && machines.len() > 2 * ENDS {
+            let between = text::count((machines.len() - 2 * ENDS) as u64);
+            out.push_str(&style.paint(Paint::Quiet, &format!("… {between} more\n")));
+        }
+        let paint = match one.outcome.as_str() {
+            "held" => Paint::Good,
+            "exceeded" => Paint::Bad,
+            _ => Paint::Unsure,
+        };
+        let cell = |column: &Column| {
+            let text = column.set(&column.cells[place]);
+            if column.head == "verdict" { style.paint(paint, &text) } else { text }
+        };
+        out.push_str(&column::line(columns.iter().map(cell)));
+        out.push('\n');
+    }
+    out.push_str(&style.paint(Paint::Quiet, "latencies in us; of class: p99.9 against the class's median"));
+    out.push_str("\n\n");
+}
