@@ -108,7 +108,7 @@ proof-boot: guest ## tune on a Debian that really boots, from GRUB and from syst
 	@tools/bootstrap boot
 	@tools/proof-boot $(LOADERS)
 
-# PART: program messages calls.
+# PART: program messages calls fleet.
 bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/performance.md; PART=messages for some
 	@tools/bench $(PART)
 

@@ -6,6 +6,7 @@
 pub mod calls;
 pub mod causes;
 pub mod day;
+pub mod fleet;
 pub mod ground_truth;
 pub mod guests;
 pub mod messages;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bench::{
-    calls, causes, day, ground_truth, guests, messages, page, peers, proof, published, repeats, responses,
-    scope,
+    calls, causes, day, fleet, ground_truth, guests, messages, page, peers, proof, published, repeats,
+    responses, scope,
 };
 use evidence::lab::MatrixDocument;
 use lab::matrix;
@@ -64,6 +64,7 @@ const PARTS: &[Part] = &[
         let (in_c, in_rust) = calls::run(isolator, scratch)?;
         Ok(page::calls(in_c, in_rust))
     }),
+    ("fleet", |isolator, scratch| Ok(page::fleet(&fleet::run(isolator, scratch)?))),
 ];
 
 /// Measures the parts called so, all if none is named, and puts their tables into the page.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::calls::Calls;
 use crate::day::Day;
+use crate::fleet;
 use crate::ground_truth::Outcome;
 use crate::messages::Shown;
 use crate::peers::{self, Instructions};
@@ -172,6 +173,30 @@ pub fn calls(in_c: Calls, in_rust: Calls) -> String {
             row(&mut out, &format!("{what}, {from}"), &aim, &format!("{ns:.1} ns"), ns <= aim_ns);
         }
     }
+    out
+}
+
+/// A made-up fleet, stored and reported.
+pub fn fleet(figures: &fleet::Figures) -> String {
+    let mut out = ROWS.to_string();
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    for (what, aim_s, taken) in
+        [("storing all bundles", 60.0, figures.store), ("the report", 10.0, figures.report)]
+    {
+        let seen = format!("{:.1} s", taken.seconds);
+        row(&mut out, what, &format!("< {aim_s:.0} s"), &seen, taken.seconds < aim_s);
+        let seen = format!("{:.0} MiB", mib(taken.resident_bytes));
+        row(&mut out, "its memory, of the largest process", "< 1 GiB", &seen, taken.resident_bytes < 1 << 30);
+    }
+    let _ = writeln!(
+        out,
+        "\n{} machines of {} rows each, on {} CPUs; the bundles are {:.0} MiB, the store {:.0} MiB.",
+        figures.machines,
+        figures.rows,
+        figures.cpus,
+        mib(figures.bundle_bytes),
+        mib(figures.store_bytes)
+    );
     out
 }
 
