@@ -104,7 +104,7 @@ fn parts(document: &FleetDocument) -> Vec<Part> {
         part(
             "unfit",
             "Unfit platforms",
-            "Classes of which most machines exceed their limit even where the measured CPUs are set apart: what can be set on them was set, and did not help.",
+            "Classes of which most machines exceed their limit even where the measured CPUs are set apart: setting CPUs apart does not make them fit.",
             "No class fails so.",
             document.unfit.iter().map(unfit).collect(),
         ),

@@ -27,7 +27,7 @@ fn store(args: &FleetStoreArgs) -> Outcome {
     }
     if !args.quiet {
         let (added, known, unread) = (stored.added, stored.known, stored.unread.len());
-        print(&format!("{added} bundles added, {known} known already, {unread} not read\n"))?;
+        print(&format!("bundles: {added} added, {known} known already, {unread} not read\n"))?;
     }
     if stored.added + stored.known == 0 {
         return Err(format!("cannot fill {}: no bundle could be read", args.output.display()).into());
