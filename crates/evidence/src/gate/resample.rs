@@ -11,6 +11,9 @@
 //! - The spread of the draws becomes an interval with Student's t, of as many degrees of freedom as there are blocks:
 //!   a few blocks know little of their own spread. Latencies are taken by their logarithm. A direct percentile of draws
 //!   would need more of them than there are figures judged at once, divided by alpha.
+//!
+//! Limit: in rows of 20 s whose seconds are strongly alike (AR(1) of 0.6) 16 of 200 gates were wrong without a tolerance, for
+//! 10 that are stated; in rows of a minute and more 9 and fewer. With the tolerance there was none of 100.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
