@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real-time set-up, clock and power management for programs with a deadline.
 //!
+//! - [`packet`]: Ethernet frames past the network stack, and a network of one's own.
 //! - [`policy`]: scheduling policies by name, set and read back.
 //! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
 //! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
@@ -22,6 +23,7 @@ pub mod heap;
 pub mod isolation;
 pub mod message;
 pub mod monitor;
+pub mod packet;
 pub mod policy;
 pub mod power;
 pub mod registers;

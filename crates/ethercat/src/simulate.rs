@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A simulated segment at the end of a wire: takes each frame, lets it pass, sends it back.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rt::clock::monotonic_ns;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::capture::Capture;
+use crate::segment::{Fate, Passed, Segment};
+use crate::wire::Link;
+
+/// How often a quiet wire is looked at: the watchdogs run by that, and a stop is seen.
+const IDLE_NS: u64 = 10_000_000;
+
+/// The longest frame, and what is more than that.
+const ROOM: usize = 2048;
+
+/// What a simulated segment did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Did {
+    /// Frames that passed.
+    pub frames: u64,
+    /// Those of them with process data.
+    pub process_data: u64,
+    /// Frames that were none for SubDevices.
+    pub ignored: u64,
+    /// Frames that faults befell.
+    pub faults: u64,
+    /// Frames that could not be sent back.
+    pub not_sent: u64,
+    /// Each SubDevice, in the order of the line.
+    pub sub_devices: Vec<SubDeviceDid>,
+}
+
+/// What one SubDevice did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SubDeviceDid {
+    /// Its state in the end: `INIT`, `PRE-OP`, `SAFE-OP`, `OP`.
+    pub state: &'static str,
+    /// Its AL status code; 0 where it has no error.
+    pub status_code: u16,
+    /// SYNC0 events before which new outputs had come.
+    pub sync0_hits: u64,
+    /// SYNC0 events before which none had.
+    pub sync0_misses: u64,
+    /// How often its watchdog expired.
+    pub watchdogs: u8,
+}
+
+/// The simulation.
+#[derive(Debug)]
+pub struct Simulation {
+    segment: Segment,
+    link: Link,
+    capture: Option<Capture>,
+    /// Frames that are late, and when they are due.
+    late: VecDeque<(u64, Vec<u8>)>,
+    not_sent: u64,
+}
+
+impl Simulation {
+    /// Of that segment at that end of a wire.
+    pub fn new(segment: Segment, link: Link, capture: Option<Capture>) -> Simulation {
+        Simulation { segment, link, capture, late: VecDeque::new(), not_sent: 0 }
+    }
+
+    /// Goes on until `stop` is set.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
+        let mut frame = [0; ROOM];
+        while !stop.load(Ordering::Relaxed) {
+            while let Some(length) = self.link.receive(&mut frame)? {
+                self.pass(&mut frame[..length.min(ROOM)])?;
+            }
+            let now_ns = monotonic_ns();
+            self.segment.run(now_ns);
+            while self.late.front().is_some_and(|(due_ns, _)| *due_ns <= now_ns) {
+                if let Some((_, frame)) = self.late.pop_front() {
+                    self.send_back(&frame)?;
+                }
+            }
+            let next = self.late.front().map_or(IDLE_NS, |(due_ns, _)| due_ns.saturating_sub(now_ns));
+            self.link.wait(next.min(IDLE_NS));
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, frame: &mut [u8]) -> Result<()> {
+        let now_ns = monotonic_ns();
+        if let Some(capture) = &mut self.capture {
+            capture.add(frame)?;
+        }
+        match self.segment.pass(frame, now_ns) {
+            Fate::Returned => self.send_back(frame),
+            Fate::Late(by_ns) => {
+                let due_ns = now_ns.saturating_add(by_ns);
+                let place = self.late.iter().take_while(|(other, _)| *other <= due_ns).count();
+                self.late.insert(place, (due_ns, frame.to_vec()));
+                Ok(())
+            }
+            Fate::Lost | Fate::Ignored(_) => Ok(()),
+        }
+    }
+
+    fn send_back(&mut self, frame: &[u8]) -> Result<()> {
+        if let Some(capture) = &mut self.capture {
+            capture.add(frame)?;
+        }
+        // A frame that does not go out is one that is lost on the wire: whoever waits for it will notice.
+        self.not_sent += u64::from(self.link.send(frame).ok() != Some(frame.len()));
+        Ok(())
+    }
+
+    /// What it did so far.
+    pub fn did(&self) -> Did {
+        let Passed { frames, process_data, ignored, faults } = self.segment.passed();
+        let sub_devices = self.segment.devices().iter().map(|device| SubDeviceDid {
+            state: device.state().name(),
+            status_code: device.status_code(),
+            sync0_hits: device.sync().hits,
+            sync0_misses: device.sync().misses,
+            watchdogs: device.watchdogs(),
+        });
+        Did {
+            frames,
+            process_data,
+            ignored,
+            faults,
+            not_sent: self.not_sent,
+            sub_devices: sub_devices.collect(),
+        }
+    }
+}
