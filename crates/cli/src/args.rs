@@ -13,6 +13,7 @@ use crate::values::{cpus, duration};
 
 mod compare;
 mod doctor;
+mod ethercat;
 mod export;
 mod fleet;
 mod gate;
@@ -33,6 +34,7 @@ mod why;
 
 pub use self::compare::CompareArgs;
 pub use self::doctor::DoctorArgs;
+pub use self::ethercat::{EthercatVerb, SimulateArgs};
 pub use self::export::ExportArgs;
 pub use self::fleet::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
 pub use self::gate::GateArgs;
@@ -121,6 +123,9 @@ pub enum Verb {
     /// Boots real kernels in an emulator, disturbs them and looks on from outside
     #[command(subcommand, after_help = lab::HELP)]
     Lab(LabVerb),
+    /// Simulates EtherCAT SubDevices, with faults on demand
+    #[command(subcommand, after_help = ethercat::HELP)]
+    Ethercat(EthercatVerb),
     /// Builds Linux with the isolator in it, for the lab or for a machine
     #[command(subcommand, after_help = kernel::HELP)]
     Kernel(KernelVerb),

@@ -77,6 +77,7 @@ fn run(verb: Verb) -> Outcome {
         Verb::Import(args) => verbs::import::run(&args),
         Verb::Export(args) => verbs::export::run(&args),
         Verb::Lab(args) => verbs::lab::run(args),
+        Verb::Ethercat(verb) => verbs::ethercat::run(&verb),
         Verb::Kernel(args) => verbs::kernel::run(&args),
         Verb::Run(args) => verbs::run::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),

@@ -29,6 +29,7 @@ use tune::verify::Verified;
 
 use crate::args::{Cli, GenerateArgs};
 use crate::output::{Exit, Outcome};
+use crate::verbs::ethercat::Simulated;
 use crate::verbs::lab::LabList;
 use crate::verbs::load::{Catalog, Loaded};
 
@@ -53,6 +54,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("prove", schema_for!(ProveDocument)),
         ("compare", schema_for!(Comparison)),
         ("doctor", schema_for!(doctor::Report)),
+        ("ethercat-simulate", schema_for!(Simulated)),
         ("export", schema_for!(WithBuckets)),
         ("fleet", schema_for!(FleetDocument)),
         ("gate", schema_for!(Gated)),

@@ -3,6 +3,7 @@
 
 pub mod compare;
 pub mod doctor;
+pub mod ethercat;
 pub mod export;
 pub mod fleet;
 pub mod gate;
