@@ -151,6 +151,7 @@ const THREADS: &str = "How it is measured";
 const CLAIM: &str = "What is claimed";
 const OUTPUT: &str = "Output";
 const RESPONSE: &str = "The response probe";
+const ETHERCAT: &str = "EtherCAT";
 
 /// Where a verb's result goes.
 #[derive(Debug, Clone, Default, Args)]
@@ -187,6 +188,17 @@ pub struct ResponseOptions {
     /// The line that is driven
     #[arg(long = "out", value_name = "LINE", allow_negative_numbers = true, help_heading = RESPONSE)]
     pub line_out: Option<u32>,
+}
+
+/// What EtherCAT drives, as a probe or else as a load.
+#[derive(Debug, Clone, Default, Args)]
+pub struct EthercatOptions {
+    /// The interface with SubDevices that ethercat drives, as a probe or else as a load [default: a simulated segment]
+    #[arg(long, value_name = "NAME", help_heading = ETHERCAT)]
+    pub device: Option<String>,
+    /// Use it although it carries an address or the default route, or another MainDevice is on it
+    #[arg(long, help_heading = ETHERCAT)]
+    pub force: bool,
 }
 
 /// What to measure and how; what is not given comes from `--plan`, else from the default.
@@ -244,6 +256,9 @@ pub struct RunOptions {
     /// What the response probe polls and drives.
     #[command(flatten)]
     pub response: ResponseOptions,
+    /// What EtherCAT drives.
+    #[command(flatten)]
+    pub ethercat: EthercatOptions,
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,

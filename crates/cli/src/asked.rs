@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use evidence::limit;
-use evidence::manifest::{Asked, LOOP, MESSAGE, RESPONSE, Response, RowKey};
+use evidence::manifest::{Asked, ETHERCAT, Ethercat, LOOP, MESSAGE, RESPONSE, Response, RowKey};
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{Error, Result};
 use machine::{CpuSet, Snapshot};
@@ -15,7 +15,7 @@ use measure::{control, message, response};
 use rt::Policy;
 use serde::Deserialize;
 
-use crate::args::{ResponseOptions, RunOptions};
+use crate::args::{EthercatOptions, ResponseOptions, RunOptions};
 
 /// Reads a plan: a manifest, or its `asked` part alone.
 pub fn read_plan(path: &Path) -> Result<Asked> {
@@ -44,6 +44,7 @@ pub fn complete(mut asked: Asked, options: &RunOptions, machine: &Snapshot) -> A
     }
     without_repetition(&mut asked.periods_ns);
     asked.response = wired(asked.response, &options.response);
+    asked.ethercat = driven(asked.ethercat, &options.ethercat);
     let responses = response::means(&asked).into_iter().map(str::to_string).collect::<Vec<_>>();
     let means = message::MEANS.map(|(name, _)| name.to_string());
     asked.probes = asked
@@ -104,6 +105,14 @@ fn wired(plan: Option<Response>, options: &ResponseOptions) -> Option<Response> 
     Some(wired).filter(|wired| *wired != Response::default())
 }
 
+/// What EtherCAT drives, likewise.
+fn driven(plan: Option<Ethercat>, options: &EthercatOptions) -> Option<Ethercat> {
+    let mut driven = plan.unwrap_or_default();
+    over(&mut driven.device, &options.device);
+    driven.forced |= options.force;
+    Some(driven).filter(|driven| *driven != Ethercat::default())
+}
+
 fn without_repetition<T: PartialEq + Clone>(list: &mut Vec<T>) {
     let mut seen: Vec<T> = Vec::new();
     list.retain(|item| {
@@ -136,7 +145,8 @@ pub fn lanes(
 ) -> std::result::Result<Vec<Lane>, Box<dyn std::error::Error>> {
     let mut periods = match probe {
         "wakeup" | "toggle" | LOOP => asked.periods_ns.iter().copied().map(Some).collect::<Vec<_>>(),
-        // One question, or one edge, at a time.
+        // One question, one edge, one frame at a time.
+        ETHERCAT => vec![asked.periods_ns.iter().copied().min()],
         probe if probe.starts_with(MESSAGE) || probe.starts_with(RESPONSE) => {
             vec![asked.periods_ns.iter().copied().min()]
         }

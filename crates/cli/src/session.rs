@@ -10,8 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 use evidence::manifest::{Asked, ENDED_EARLY, LOOP, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, Verdict, limit, taint};
-use load::{Load, Placement, Running};
+use load::{Device, Load, Placement, Running};
 use machine::Snapshot;
+use measure::ethercat::{self, Wire};
 use measure::monitor::Attached;
 use measure::preflight::{Effect, Finding, Privilege, Request, preflight};
 use measure::response::{self, Wiring};
@@ -64,6 +65,7 @@ pub fn run(
     let findings = look(asked, &machine)?;
     // Before a bundle is begun for nothing.
     Wiring::check(asked)?;
+    Wire::check(asked)?;
     control::stay_on(&asked.house_keeping)?;
     if let Some(names) = &asked.isolate {
         // As above.
@@ -120,6 +122,13 @@ fn loads(asked: &Asked) -> Result<Vec<Load>> {
         }
     }
     Ok(loads)
+}
+
+/// The interface that the load ethercat drives. One that the probe drives has its MainDevice: the load simulates then.
+fn device_of_loads(asked: &Asked) -> Option<Device> {
+    let Wire { device, is_forced } = Wire::of(asked);
+    let is_free = !asked.probes.iter().any(|probe| probe == ethercat::PROBE);
+    device.filter(|_| is_free).map(|name| Device { name, is_forced })
 }
 
 /// What would spoil the run; an error where it had better not begin.
@@ -179,6 +188,7 @@ impl Session<'_> {
             house_keeping: self.asked.house_keeping.clone(),
             measured: self.asked.cpus.clone(),
             scratch: load::scratch_folder(self.bundle.folder()),
+            device: device_of_loads(self.asked),
         };
         let mut running = match load.start(&placement) {
             Ok(running) => running,
@@ -258,6 +268,7 @@ impl Session<'_> {
                 self.note_once(format!("{probe}: {}", wiring.meaning()));
                 Probe::Response { clock: clock()?, wiring }
             }
+            (ethercat::PROBE, _) => Probe::Ethercat { wire: Wire::of(self.asked) },
             ("spin", _) => Probe::Spin { clock: clock()? },
             _ => {
                 let (live, last) = (&mut self.live, &mut self.last);

@@ -86,8 +86,9 @@ fn a_plan_that_is_none_is_refused() {
     assert!(line.starts_with("cannot read the plan other.json: unknown field `thread`"), "{line}");
     let line = plan("odd.json", "{\"asked\": {\"cpus\": \"x\"}}").line();
     assert!(line.starts_with("cannot read the plan odd.json: 'x' is not a list of CPUs"), "{line}");
-    plan("probe.json", "{\"asked\": {\"probes\": [\"foo\"]}}")
-        .refused("there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, hardware");
+    plan("probe.json", "{\"asked\": {\"probes\": [\"foo\"]}}").refused(
+        "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, ethercat, hardware",
+    );
     isolator(folder.path(), &["prove", "--plan", "nothing"])
         .refused("cannot read the plan nothing: no such file or directory; check the path");
 }

@@ -56,23 +56,22 @@ fn a_command_line_that_cannot_be_read_is_refused() {
 
 #[test]
 fn a_run_of_which_too_little_is_known_is_refused() {
-    let known =
-        "idle, cpu, io, memory, system, l2, storage, net, timers, ipi, gpu, gpu=COMMAND, custom=COMMAND, all";
+    let known = "idle, cpu, io, memory, system, l2, storage, net, timers, ipi, ethercat, gpu, gpu=COMMAND, custom=COMMAND, all";
     let load = format!("cannot load the machine with 'cpuu': there is no such load; choose from {known}");
     refuses(&[
         ("prove --loads idle,cpuu", &load),
         ("load cpuu", &load),
         (
             "prove --probe foo",
-            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, hardware",
+            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, ethercat, hardware",
         ),
         (
             "prove --probe wakeup,foo",
-            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, hardware",
+            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, ethercat, hardware",
         ),
         (
             "measure foo",
-            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, hardware",
+            "there is no probe 'foo'; choose from wakeup, spin, toggle, message, response, ethercat, hardware",
         ),
         (
             "prove --policy fif",

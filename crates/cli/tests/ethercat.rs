@@ -133,6 +133,65 @@ fn a_capture_is_a_valid_conversation_for_tshark() {
 }
 
 #[test]
+fn the_probe_counts_each_cycle_and_says_what_latencies_do_not_tell() {
+    if skipped_for_lack_of_root() || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let args = ["--probe", "ethercat", "--period", "4ms", "--causes", "off", "--json", "-", "--quiet"];
+    let ran = isolator(folder.path(), &short("b", &args)).judged();
+    let row = &ran.json()["rows"][0];
+    assert_eq!((row["probe"].as_str(), row["period_ns"].as_u64()), (Some("ethercat"), Some(4_000_000)));
+    let told = &row["granted"]["ethercat"];
+    assert_eq!((&told["sub_devices"], &told["device"]), (&3.into(), &Value::Null), "{told:#}");
+    assert_eq!((&told["cycles"], &told["wrong_counters"]), (&row["count"], &0.into()), "{told:#}");
+    let manifest = read(&folder.path().join("b/manifest.json"));
+    conforms(&manifest, "manifest");
+    let notes = manifest["notes"].as_array().unwrap();
+    let notes = notes
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|note| note.contains("3 SubDevices at a simulated segment"));
+    assert_eq!(notes.count(), 1, "{manifest:#}");
+}
+
+#[test]
+fn a_device_is_driven_by_the_probe_and_refused_where_another_main_device_is_on_it() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    on_a_wire(|| {
+        let folder = folder();
+        let args = [
+            "--probe", "ethercat", "--device", "main", "--period", "4ms", "--causes", "off", "--json", "-",
+            "--quiet",
+        ];
+        let none = isolator(folder.path(), &short("a", &args)).line();
+        assert_eq!(
+            none,
+            "cannot bring the segment at main to OP: no SubDevice answers; look at cables and power"
+        );
+        let segment = Simulated::start(folder.path(), &["--devices", "2"]);
+        let ran = isolator(folder.path(), &short("b", &args)).judged();
+        let told = &ran.json()["rows"][0]["granted"]["ethercat"];
+        assert_eq!((&told["sub_devices"], &told["device"]), (&2.into(), &"main".into()), "{told:#}");
+        // A run that goes on is another MainDevice for the next one.
+        let going = Going::start(folder.path(), &args[..8]);
+        wait_for("a bundle", || going.bundle.join("manifest.json").exists());
+        going.wait_for_seconds(1);
+        let second = isolator(folder.path(), &short("c", &args)).line();
+        assert!(
+            second.starts_with("cannot drive the segment at main: another MainDevice is on the wire"),
+            "{second}"
+        );
+        going.signal(Signal::INT);
+        going.end();
+        let did = segment.end(folder.path());
+        assert_eq!(did["ignored"], 0, "{did:#}");
+    });
+}
+
+#[test]
 fn an_interface_that_others_need_is_refused_unless_forced() {
     on_a_wire(|| {
         let folder = folder();

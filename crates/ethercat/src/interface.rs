@@ -14,6 +14,9 @@ use crate::segment::frame::ETHERTYPE;
 use crate::wire::Link;
 use crate::{Error, Result};
 
+/// How long to listen for another MainDevice: the slowest one in use cycles ten times as often.
+pub const LISTEN: Duration = Duration::from_millis(200);
+
 /// What an interface is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {

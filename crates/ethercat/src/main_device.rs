@@ -31,12 +31,16 @@ use crate::{Error, Result};
 
 /// At the most so many SubDevices.
 pub const MOST_DEVICES: usize = 64;
+/// Frames by which the clocks agree before SYNC0 is set; ethercrab's own choice is 10,000, which takes a second.
+pub const SETTLE: u32 = 3_000;
 /// At the most so many bytes of process data.
 const PROCESS_DATA: usize = 4096;
 const FRAMES: usize = 16;
 const FRAME_BYTES: usize = PduStorage::element_size(1400);
 const ROOM: usize = 2048;
 
+/// Bytes of stack for the way to OP.
+const WAY_STACK: usize = 16 << 20;
 /// How long a step of the way to OP may take.
 const STEP: Duration = Duration::from_secs(10);
 /// How long the whole way may.
@@ -48,6 +52,8 @@ const TRIES: usize = 3;
 const FIRST_SYNC: Duration = Duration::from_millis(100);
 /// Cycles for all SubDevices to follow into OP.
 const CYCLES_TO_OP_NS: u64 = 10_000_000_000;
+/// How long a frame may be away where nobody measures.
+const PATIENCE_NS: u64 = 50_000_000;
 /// Of a deviation from the middle between two SYNC0, this part is taken back each cycle.
 const AHEAD_SHARE: i64 = 16;
 /// And at the most this part of the period.
@@ -125,6 +131,8 @@ pub enum Cycle {
         is_op: bool,
         /// How long after it passed the reference SubDevice the next SYNC0 comes.
         to_sync0_ns: u64,
+        /// Which SYNC0 that is.
+        sync0: u64,
         /// By how much the next cycle should come earlier; negative: later.
         ahead_ns: i64,
     },
@@ -144,11 +152,23 @@ pub struct MainDevice {
     expected: u16,
     /// Which SubDevice's clock is asked for next.
     asked: usize,
+    /// When the next cycle is due.
+    due_ns: u64,
 }
 
 impl MainDevice {
     /// Brings the segment at `link` to OP, with SYNC0 every `period_ns`; `settle` frames let the clocks agree first.
     pub fn start(link: Link, period_ns: u64, settle: u32) -> Result<MainDevice> {
+        let name = link.name().to_string();
+        let what = format!("bring the segment at {name} to OP");
+        // A thread of its own, for its stack: ethercrab's way there is one large future.
+        let way = std::thread::Builder::new().name("ethercat-start".into()).stack_size(WAY_STACK);
+        let way = way.spawn(move || MainDevice::start_here(link, period_ns, settle));
+        let way = way.map_err(|e| Error::os(what.as_str(), &e, "raise the limit on processes"))?;
+        way.join().unwrap_or_else(|_| Err(Error::new(what, "ethercrab failed", "report this as a defect")))
+    }
+
+    fn start_here(link: Link, period_ns: u64, settle: u32) -> Result<MainDevice> {
         let name = link.name().to_string();
         let refuse =
             |why: String, cure: &str| Error::new(format!("bring the segment at {name} to OP"), why, cure);
@@ -182,7 +202,8 @@ impl MainDevice {
             (Stopped::NoSubDevice, None) => refuse("no SubDevice answers".into(), "look at cables and power"),
             (Stopped::By(error), _) => refuse(error.to_string(), look),
         })?;
-        let mut main = MainDevice { traffic, main, group, period_ns, expected, asked: 0 };
+        let mut main =
+            MainDevice { traffic, main, group, period_ns, expected, asked: 0, due_ns: monotonic_ns() };
         main.enter_op().map_err(|why| refuse(why, look))?;
         main.traffic.late = 0;
         Ok(main)
@@ -190,26 +211,41 @@ impl MainDevice {
 
     /// Cycles until every SubDevice is in OP.
     fn enter_op(&mut self) -> std::result::Result<(), String> {
-        let mut due_ns = monotonic_ns();
-        let end_ns = due_ns + CYCLES_TO_OP_NS;
+        let end_ns = monotonic_ns() + CYCLES_TO_OP_NS;
         let mut last = Cycle::NotBack;
-        while due_ns < end_ns {
-            while let Some(left) = due_ns.checked_sub(monotonic_ns()).filter(|left| *left > 0) {
-                std::thread::sleep(Duration::from_nanos(left));
+        while monotonic_ns() < end_ns {
+            last = self.paced_cycle().map_err(|error| error.to_string())?;
+            if matches!(last, Cycle::Back { is_op: true, is_counter_right: true, .. }) {
+                return Ok(());
             }
-            last = self.cycle(due_ns + self.period_ns).map_err(|error| error.to_string())?;
-            let ahead_ns = match last {
-                Cycle::Back { is_op: true, is_counter_right: true, .. } => return Ok(()),
-                Cycle::Back { ahead_ns, .. } => ahead_ns,
-                Cycle::NotBack | Cycle::Refused => 0,
-            };
-            due_ns = (due_ns + self.period_ns).saturating_add_signed(-ahead_ns).max(monotonic_ns());
         }
         Err(match last {
             Cycle::Back { is_op: false, .. } => "not every SubDevice followed into OP within 10 s".into(),
             Cycle::Back { .. } => "the working counter stayed wrong for 10 s".into(),
             Cycle::NotBack | Cycle::Refused => "frames did not come back in time for 10 s".into(),
         })
+    }
+
+    /// Sleeps until the next cycle is due and while its frame is away, which may last longer than a period.
+    pub fn paced_cycle(&mut self) -> Result<Cycle> {
+        std::thread::sleep(Duration::from_nanos(self.due_ns.saturating_sub(monotonic_ns())));
+        let cycle = self.exchange(monotonic_ns() + self.period_ns.max(PATIENCE_NS), true)?;
+        self.due_ns = self.after(self.due_ns, cycle, monotonic_ns());
+        Ok(cycle)
+    }
+
+    /// When the cycle is due that follows the one due at `due_ns`; those that went by until `now_ns` are left out.
+    #[inline]
+    pub fn after(&self, due_ns: u64, cycle: Cycle, now_ns: u64) -> u64 {
+        let ahead_ns = if let Cycle::Back { ahead_ns, .. } = cycle { ahead_ns } else { 0 };
+        // The next one may be late; only those after it are left out.
+        let gone_by = now_ns.saturating_sub(due_ns + self.period_ns) / self.period_ns;
+        (due_ns + (1 + gone_by) * self.period_ns).saturating_add_signed(-ahead_ns)
+    }
+
+    /// When the next cycle is due, by [`MainDevice::paced_cycle`].
+    pub fn due_ns(&self) -> u64 {
+        self.due_ns
     }
 
     /// SubDevices that it found.
@@ -225,8 +261,13 @@ impl MainDevice {
     /// Sends the process data, and polls until they are back, or it is `until_ns`.
     #[inline]
     pub fn cycle(&mut self, until_ns: u64) -> Result<Cycle> {
+        self.exchange(until_ns, false)
+    }
+
+    #[inline(always)]
+    fn exchange(&mut self, until_ns: u64, waits: bool) -> Result<Cycle> {
         let exchange = self.group.tx_rx_dc(self.main);
-        Ok(match self.traffic.drive(exchange, until_ns, false)? {
+        Ok(match self.traffic.drive(exchange, until_ns, waits)? {
             None => Cycle::NotBack,
             Some(Err(_)) => Cycle::Refused,
             Some(Ok(back)) => {
@@ -237,6 +278,7 @@ impl MainDevice {
                     is_counter_right: back.working_counter == self.expected,
                     is_op: back.all_op(),
                     to_sync0_ns: (period - since_sync0) as u64,
+                    sync0: back.extra.dc_system_time / self.period_ns + 1,
                     ahead_ns: deviation.clamp(-period / AHEAD_MOST, period / AHEAD_MOST),
                 }
             }

@@ -77,7 +77,7 @@ pub const ENDED_EARLY: &str = "the run was ended before its time";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asked {
-    /// Probes: `wakeup`, `spin`, `toggle`, `message-MEANS`, `response-MEANS`, `hardware`; or `loop`, a program's own.
+    /// Probes: `wakeup`, `spin`, `toggle`, `message-MEANS`, `response-MEANS`, `ethercat`, `hardware`; or `loop`, a program's own.
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
@@ -116,6 +116,19 @@ pub struct Asked {
     /// What the response probe polls and drives; absent: memory of this program, both ends of it here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Response>,
+    /// What EtherCAT, as a probe or else as a load, drives; absent: a simulated segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ethercat: Option<Ethercat>,
+}
+
+/// What EtherCAT drives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ethercat {
+    /// The interface; absent: a simulated segment.
+    pub device: Option<String>,
+    /// Whether it is used although it carries an address or the default route, or another MainDevice is on it.
+    pub forced: bool,
 }
 
 /// What the response probe polls and drives.
@@ -159,6 +172,9 @@ pub const MARK: &str = "mark-";
 /// How the message probe's names begin: `message-shared` and others, a row for each means.
 pub const MESSAGE: &str = "message-";
 
+/// The EtherCAT probe, and load.
+pub const ETHERCAT: &str = "ethercat";
+
 /// How the response probe's names begin: `response-shared` and others.
 pub const RESPONSE: &str = "response-";
 
@@ -167,7 +183,7 @@ impl RowKey {
     /// interruptions, whose number says nothing of how often something was due.
     pub fn is_cyclic(&self) -> bool {
         let probe = self.probe.as_str();
-        matches!(probe, "wakeup" | "toggle" | LOOP | EXECUTION)
+        matches!(probe, "wakeup" | "toggle" | ETHERCAT | LOOP | EXECUTION)
             || probe.starts_with("timerlat-")
             || probe.starts_with(MESSAGE)
             || probe.starts_with(RESPONSE)
@@ -228,6 +244,35 @@ pub struct Granted {
     /// What the kernel's isolator counted of the CPU while it measured, warm-up included, by the counter's name:
     /// `defer_sync`, `breach_call`; absent where the CPU was not isolated. Counters that stayed are left out.
     pub isolation: Option<BTreeMap<String, u64>>,
+    /// For the EtherCAT probe, what its cycles did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ethercat: Option<Exchanged>,
+}
+
+/// What cycles of an EtherCAT MainDevice did beside taking time; warm-up aside.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Exchanged {
+    /// The interface; absent: the segment was simulated.
+    pub device: Option<String>,
+    /// SubDevices.
+    pub sub_devices: u64,
+    /// Cycles.
+    pub cycles: u64,
+    /// Cycles whose frame came back with another working counter than that of all SubDevices.
+    pub wrong_counters: u64,
+    /// Cycles whose frame was not back when the next one was due.
+    pub not_back: u64,
+    /// Frames that came back after that.
+    pub late_frames: u64,
+    /// Cycles in which not every SubDevice was in OP.
+    pub not_op: u64,
+    /// The least time from when process data passed the reference SubDevice to its next SYNC0.
+    pub sync0_margin_ns: Option<u64>,
+    /// SYNC0 events between two cycles' process data beyond the one that belongs there.
+    pub sync0_missed: u64,
+    /// The largest difference of a SubDevice's clock to the reference that it said, of one SubDevice every 16 cycles.
+    pub clocks_apart_ns: Option<u64>,
 }
 
 /// How coarse an imported series is.

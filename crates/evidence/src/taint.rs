@@ -95,6 +95,8 @@ codes! {
     COUNTER_DRIFT = "counter-drift";
     /// The load died, did nothing, or ran where it must not.
     LOAD = "load";
+    /// EtherCAT cycles came back without all SubDevices' process data.
+    ETHERCAT = "ethercat";
     /// The machine is an emulator's: its times are of no machine.
     EMULATED = "emulated";
     /// Too little time to watch every CPU.

@@ -31,6 +31,8 @@ pub enum Load {
     Timers,
     /// Interrupts sent from CPU to CPU.
     Ipi,
+    /// An EtherCAT MainDevice.
+    Ethercat,
     /// Rendering; by the given command where there is one.
     Gpu(Option<String>),
     /// A command for `sh -c`.
@@ -56,6 +58,7 @@ pub struct Entry {
 
 const ORIN: &str = "\"Is PREEMPT_RT Enough?\" (Jetson Orin)";
 const CNC: &str = "latency tuning for LinuxCNC";
+const ETHERCAT: &str = "ethercrab, \"distributed clocks\"";
 const KERNEL: &str = "kernel documentation, kernel-per-CPU-kthreads and isolation";
 
 struct Row {
@@ -83,6 +86,10 @@ fn rows() -> Vec<Row> {
         Row {
             root_helps: Some("reads a perf event on each measured CPU too: one function call per read"),
             ..row(Load::Ipi, "own engine: patches kernel text, makes shootdowns and barriers; counts what arrives", KERNEL, &[])
+        },
+        Row {
+            root_helps: Some("it needs root: a network namespace, or raw frames on --device"),
+            ..row(Load::Ethercat, "own engine: an EtherCAT MainDevice at 1 kHz with distributed clocks, on --device or with a simulated segment", ETHERCAT, &["iproute2"])
         },
         row(Load::Gpu(None), "the first of glmark2, vkmark, glxgears, on DISPLAY or else Xvfb; gpu=COMMAND runs that", ORIN, &["mesa-utils", "xvfb"]),
         row(Load::Custom(String::new()), "custom=COMMAND: runs it with sh -c; takes the rest of the list", "given", &[]),
@@ -165,6 +172,11 @@ pub(crate) fn missing(load: &Load) -> Option<(String, String)> {
             Some(package("stress-ng"))
         }
         Load::Storage if find_program("fio").is_none() => Some(package("fio")),
+        Load::Ethercat if !rustix::process::geteuid().is_root() => Some((
+            "it sends raw frames, which needs root".to_string(),
+            "run as root, or leave this load out of --loads".to_string(),
+        )),
+        Load::Ethercat if find_program("ip").is_none() => Some(package("iproute2")),
         Load::Gpu(None) if RENDERERS.iter().all(|name| find_program(name).is_none()) => {
             Some(package("mesa-utils"))
         }
@@ -189,6 +201,7 @@ impl Load {
             Load::Net => "net",
             Load::Timers => "timers",
             Load::Ipi => "ipi",
+            Load::Ethercat => "ethercat",
             Load::Gpu(_) => "gpu",
             Load::Custom(_) => "custom",
         }

@@ -2,7 +2,8 @@
 //! Loads that need no other program. Each counts what it does and prints its counts, one line of JSON every
 //! 100 ms, until it is terminated. Nothing of what they change outlives their file descriptors.
 //!
-//! None of them keeps time with the measured program: pauses vary pseudo-randomly, so that no phase is spared.
+//! None of them keeps time with the measured program: pauses vary pseudo-randomly, so that no phase is spared; `ethercat`
+//! goes by the clock of its segment.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use machine::CpuSet;
 
 use crate::why;
 
+mod ethercat;
 mod ipi;
 mod net;
 mod timers;
@@ -21,13 +23,14 @@ mod timers;
 /// How often counts are printed.
 const PRINT: Duration = Duration::from_millis(100);
 
-/// `load-worker engine NAME HOUSEKEEPING [MEASURED]`
+/// `load-worker engine NAME HOUSEKEEPING [MEASURED]`; `load-worker engine ethercat [DEVICE [forced]]`
 pub fn main(args: &[String]) -> Result<(), String> {
     let cpus = |index: usize| -> Result<CpuSet, String> {
         let text = args.get(index).ok_or("a set of CPUs is missing")?;
         text.parse().map_err(|e: machine::cpuset::CpuSetError| e.to_string())
     };
     match args.first().map(String::as_str) {
+        Some("ethercat") => ethercat::run(args.get(1).map(String::as_str), args.len() > 2),
         Some("net") => net::run(cpus(1)?.len()),
         Some("timers") => timers::run(cpus(1)?.len()),
         Some("ipi") => ipi::run(&cpus(1)?, &cpus(2)?),

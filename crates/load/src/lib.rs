@@ -2,7 +2,7 @@
 //! Background loads on housekeeping CPUs: verified, and gone after the run.
 //!
 //! A load is one or more programs (stress-ng, fio, glmark2, a given command) or an engine of our own (`net`,
-//! `timers`, `ipi`), run by a *supervisor*: this very program, executed again with the hidden verb
+//! `timers`, `ipi`, `ethercat`), run by a *supervisor*: this very program, executed again with the hidden verb
 //! [`WORKER_VERB`].
 //!
 //! ```text
@@ -62,6 +62,17 @@ pub struct Placement {
     /// An existing folder for scratch files, better on a disk than in memory (see [`scratch_folder`]). Every
     /// load makes a folder of its own in it and removes that again.
     pub scratch: PathBuf,
+    /// The interface that `ethercat` drives; absent: it simulates a segment.
+    pub device: Option<Device>,
+}
+
+/// An interface with EtherCAT SubDevices on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// It is used although it carries an address or the default route.
+    pub is_forced: bool,
 }
 
 /// Why a load does not run.

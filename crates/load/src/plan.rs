@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ethercat::interface;
 use machine::CpuSet;
 
 use crate::catalog::{self, Load, RENDERERS};
@@ -61,6 +62,7 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
         Load::Net => engine(&mut order, "net", &[&place.house_keeping], Source::Engine),
         Load::Timers => engine(&mut order, "timers", &[&place.house_keeping], Source::Engine),
         Load::Ipi => engine(&mut order, "ipi", &[&place.house_keeping, &targets(place)], Source::Interrupts),
+        Load::Ethercat => ethercat(place, &mut order)?,
         Load::Gpu(None) => renderer(&mut order),
         Load::Gpu(Some(command)) | Load::Custom(command) => order.parts.push(Part {
             name: load.name().to_string(),
@@ -186,6 +188,21 @@ fn engine(order: &mut Order, name: &str, cpus: &[&CpuSet], source: Source) {
     order.parts.push(part(name, command, None, source));
 }
 
+fn ethercat(place: &Placement, order: &mut Order) -> Result<(), Error> {
+    let mut command: Vec<String> = [SELF, WORKER_VERB, "engine", "ethercat"].map(String::from).to_vec();
+    if let Some(device) = &place.device {
+        let found = interface::look(&device.name).and_then(|found| found.check(device.is_forced));
+        found.map_err(|error| not_available(&Load::Ethercat, error.why, error.cure))?;
+        command.push(device.name.clone());
+        command.extend(device.is_forced.then(|| "forced".to_string()));
+    }
+    let segment =
+        place.device.as_ref().map_or("a simulated segment".to_string(), |device| device.name.clone());
+    order.remark = Some(format!("with {segment}"));
+    order.parts.push(part("ethercat", command, None, Source::Engine));
+    Ok(())
+}
+
 /// The CPUs whose interrupts are counted.
 fn targets(place: &Placement) -> CpuSet {
     if !place.measured.is_empty() {
@@ -230,10 +247,11 @@ fn not_available(load: &Load, reason: String, cure: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Device;
 
     fn place(scratch: &str) -> Placement {
         let cpus = |text: &str| text.parse().unwrap();
-        Placement { house_keeping: cpus("0-2"), measured: cpus("3"), scratch: scratch.into() }
+        Placement { house_keeping: cpus("0-2"), measured: cpus("3"), scratch: scratch.into(), device: None }
     }
 
     #[test]
@@ -273,6 +291,19 @@ mod tests {
         let place = Placement { house_keeping: CpuSet::new(), ..place("/var/tmp") };
         let error = order(&Load::Net, &place).unwrap_err().to_string();
         assert!(error.contains("no housekeeping CPU"), "{error}");
+    }
+
+    #[test]
+    fn an_interface_that_ethercat_must_not_use_is_refused_before_anything_runs() {
+        let device = |name: &str| Some(Device { name: name.to_string(), is_forced: false });
+        let refused = |name| {
+            ethercat(&Placement { device: device(name), ..place("/var/tmp") }, &mut empty(&place("/")))
+        };
+        let said = refused("lo").unwrap_err().to_string();
+        assert_eq!(said, "cannot run the load ethercat here: it is a loopback; choose an Ethernet interface");
+        assert!(
+            refused("nosuch0").unwrap_err().to_string().contains("there is no such interface; choose from")
+        );
     }
 
     #[test]

@@ -69,6 +69,10 @@ fn tests() -> Vec<(&'static str, Test)> {
         ("net_loads_and_leaves_nothing", |s| loads_and_leaves_nothing(s, "net", &["udp_bytes", "tcp_bytes"])),
         ("timers_load_and_leave_nothing", |s| loads_and_leaves_nothing(s, "timers", &["timers_fired"])),
         ("ipis_arrive_at_the_measured_cpus", ipis_arrive_at_the_measured_cpus),
+        ("ethercat_loads_and_leaves_nothing", |s| {
+            loads_and_leaves_nothing(s, "ethercat", &["ethercat_cycles"])
+        }),
+        ("a_wire_of_ethercats_own_is_gone_after_sigkill", a_wire_of_ethercats_own_is_gone_after_sigkill),
         ("gpu_loads_and_leaves_nothing", gpu_loads_and_leaves_nothing),
         ("a_given_command_loads_and_leaves_nothing", |s| {
             loads_and_leaves_nothing(s, "custom=while :; do :; done", &[])
@@ -218,6 +222,32 @@ fn loads_are_gone_after_sigkill_of_the_supervisor(scratch: &Scratch) -> Outcome 
     Ok(())
 }
 
+fn a_wire_of_ethercats_own_is_gone_after_sigkill(scratch: &Scratch) -> Outcome {
+    let interfaces = || fs::read_to_string("/proc/self/net/dev").unwrap().lines().count();
+    let before = interfaces();
+    let mut running = start("ethercat", scratch)?;
+    assert_eq!(running.settle(SETTLE), Ok(true));
+    let family = below(std::process::id());
+    // A network namespace is there that is not ours, and no name leads to it: this machine's interfaces are as before.
+    let network = |path: String| fs::read_link(path).ok();
+    let own = network("/proc/self/ns/net".to_string());
+    let others = |pid: &u32| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        tasks.filter(|task| network(format!("{}/ns/net", task.path().display())) != own).count()
+    };
+    assert_eq!(interfaces(), before);
+    assert_eq!(family.keys().map(others).sum::<usize>(), 0, "no thread stays in it, only its sockets");
+    kill(supervisor_of(std::process::id()), "KILL");
+    is_soon("the load is known to be dead", || !running.alive());
+    running.stop();
+    are_gone(&family);
+    assert_eq!(interfaces(), before);
+    // And the next one starts as if there had been none.
+    let did = run("ethercat", scratch)?;
+    assert_eq!(did.loaded, Ok(()), "{}", did.words);
+    Ok(())
+}
+
 fn loads_are_gone_after_sigkill_of_both(scratch: &Scratch) -> Outcome {
     let (mut parent, family) = family_of_a_parent(scratch)?;
     // Stopped first, so that neither sees the other's end.
@@ -298,7 +328,12 @@ impl Scratch {
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
         let cpus: CpuSet = list.trim().parse().unwrap();
         let house_keeping: CpuSet = cpus.iter().take(1).collect();
-        Placement { measured: cpus.without(&house_keeping), house_keeping, scratch: self.0.clone() }
+        Placement {
+            measured: cpus.without(&house_keeping),
+            house_keeping,
+            scratch: self.0.clone(),
+            device: None,
+        }
     }
 
     fn is_empty(&self) -> bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes, and the control of a run.
 //!
-//! - [`wakeup`], [`spin`], [`toggle`], [`message`], [`response`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
+//! - [`wakeup`], [`spin`], [`toggle`], [`message`], [`response`], [`ethercat`]: the hot loops; [`hardware`]: the kernel's own view of what firmware takes.
 //! - [`monitor`]: no probe of ours but a program's own loop, read from its memory.
 //! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
 //! - [`recorder`]: how a hot loop records and a control thread reads.
@@ -12,6 +12,7 @@
 pub mod control;
 pub mod drain;
 pub mod error;
+pub mod ethercat;
 pub mod explain;
 pub mod hardware;
 pub mod message;

@@ -24,7 +24,7 @@ use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
 use crate::response;
-use evidence::manifest::{Asked, LOOP, MESSAGE, RESPONSE};
+use evidence::manifest::{Asked, ETHERCAT, LOOP, MESSAGE, RESPONSE};
 
 mod asked;
 mod cpus;
@@ -157,7 +157,7 @@ impl Request<'_> {
 
     /// The hardware probe is a tracer of the kernel, a loop is another program's; only the others are threads of ours.
     fn measures_with_threads(&self) -> bool {
-        self.measures("wakeup") || self.never_sleeps() || self.responds()
+        self.measures("wakeup") || self.measures(ETHERCAT) || self.never_sleeps() || self.responds()
     }
 
     fn policy(&self) -> &str {

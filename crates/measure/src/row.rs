@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{Granted, Manifest, RowEntry, RowKey, Second, State};
+use evidence::manifest::{Exchanged, Granted, Manifest, RowEntry, RowKey, Second, State};
 use evidence::taint::{self, Taint};
 use evidence::writer::{BundleWriter, stem};
 use rt::clock::{Calibration, monotonic_ns};
@@ -23,6 +23,7 @@ use rt::{Policy, thread};
 
 use crate::drain::{Drain, Start};
 use crate::error::Result;
+use crate::ethercat::{self, Wire};
 use crate::explain::Explain;
 use crate::message::{self, Partner};
 use crate::recorder::Recorder;
@@ -50,7 +51,8 @@ const ENDLESS_HALF_LIFE_S: f64 = 60.0;
 
 /// The probes by name: those of [`Probe`] and [`crate::hardware`]. `message` stands for all of [`message::MEANS`],
 /// `response` for those of [`response::MEANS`] that are asked.
-pub const PROBES: [&str; 6] = ["wakeup", "spin", "toggle", message::MESSAGE, response::PROBE, "hardware"];
+pub const PROBES: [&str; 7] =
+    ["wakeup", "spin", "toggle", message::MESSAGE, response::PROBE, ethercat::PROBE, "hardware"];
 
 /// What the threads of a row do.
 #[derive(Debug, Clone)]
@@ -83,6 +85,11 @@ pub enum Probe {
         clock: Calibration,
         /// What is polled and driven.
         wiring: Wiring,
+    },
+    /// Exchange process data with EtherCAT SubDevices each period.
+    Ethercat {
+        /// What it drives.
+        wire: Wire,
     },
 }
 
@@ -183,6 +190,8 @@ struct Ended {
     failed: Option<rt::Error>,
     /// What its samples do not tell.
     note: Option<String>,
+    /// Likewise, of the EtherCAT probe.
+    exchanged: Option<Exchanged>,
 }
 
 /// What the threads of a row share.
@@ -194,12 +203,12 @@ struct Shared {
 }
 
 impl Shared {
-    /// Waits for the start; `None` where there is none.
-    fn wait(&self) -> Option<u64> {
+    /// Waits for the start, and does `meanwhile` again and again; `None` where there is none.
+    fn wait(&self, mut meanwhile: impl FnMut()) -> Option<u64> {
         loop {
             match (self.stop.load(Ordering::SeqCst), self.start_ns.load(Ordering::SeqCst)) {
                 (true, _) => return None,
-                (false, 0) => std::thread::sleep(Duration::from_millis(1)),
+                (false, 0) => meanwhile(),
                 (false, start_ns) => return Some(start_ns),
             }
         }
@@ -247,7 +256,7 @@ impl Row {
     /// The rate of the spin probe's counter.
     fn clock(&self) -> Option<Calibration> {
         match &self.probe {
-            Probe::Wakeup { .. } => None,
+            Probe::Wakeup { .. } | Probe::Ethercat { .. } => None,
             Probe::Spin { clock } | Probe::Toggle { clock } => Some(*clock),
             Probe::Message { clock, .. } | Probe::Response { clock, .. } => Some(*clock),
         }
@@ -268,7 +277,8 @@ impl Row {
                 Probe::Wakeup { .. }
                 | Probe::Toggle { .. }
                 | Probe::Message { .. }
-                | Probe::Response { .. } => {
+                | Probe::Response { .. }
+                | Probe::Ethercat { .. } => {
                     let (samples, drain) = Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s)?;
                     (Pen::Wakeups(samples), drain)
                 }
@@ -363,6 +373,7 @@ impl Row {
             entry.granted.isolation = ended
                 .isolation
                 .map(|counts| counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect());
+            entry.granted.ethercat = ended.exchanged;
             manifest.notes.extend(ended.note.map(|note| format!("{}: {note}", lane.lane.key)));
             manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift, lane.drain.lost()));
             outcome =
@@ -389,6 +400,7 @@ struct Ready {
     timer: Timer,
     partner: Option<Partner>,
     response: Option<response::Ready>,
+    ethercat: Option<ethercat::Ready>,
     session: Option<Session>,
 }
 
@@ -407,10 +419,14 @@ impl Body {
         };
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
-        let (Some(Ready { timer, partner, response, session }), Some(start_ns)) = (ready, self.shared.wait())
-        else {
+        let Some(Ready { timer, partner, response, mut ethercat, session }) = ready else {
             return Ended::default();
         };
+        let start_ns = self.shared.wait(|| match &mut ethercat {
+            Some(ready) => ready.keep_alive(),
+            None => std::thread::sleep(Duration::from_millis(1)),
+        });
+        let Some(start_ns) = start_ns else { return Ended::default() };
         if let Some(session) = &session {
             // Lets those run that came to this CPU meanwhile. Where that is refused, isolation has ended, which the
             // counters will tell.
@@ -427,12 +443,19 @@ impl Body {
             Pen::Wakeups(mut samples) => {
                 let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
                 let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-                let (mut failed, mut note) = (None, None);
+                let (mut failed, mut note, mut exchanged) = (None, None, None);
                 match (&self.row.probe, &partner) {
                     (Probe::Response { clock, .. }, _) => {
                         let mind_ns = self.lane.threshold_ns;
                         let told = response.map(|ready| ready.run(&cycles, clock, mind_ns, samples, stop));
                         (failed, note) = told.map(|told| (told.failed, told.note)).unwrap_or_default();
+                    }
+                    (Probe::Ethercat { .. }, _) => {
+                        if let Some(ready) = ethercat {
+                            let (told, why) = ready.run(&cycles, &mut samples, stop);
+                            (failed, note) = (why, Some(ethercat::words(&told)));
+                            exchanged = Some(told);
+                        }
                     }
                     (Probe::Toggle { clock }, _) => {
                         toggle::run(&cycles, clock, &Channel::default(), &mut samples, stop)
@@ -444,7 +467,7 @@ impl Body {
                 }
                 let isolation = isolation();
                 let page_faults = thread::page_faults() - before;
-                Ended { page_faults, isolation, failed, note, ..Ended::default() }
+                Ended { page_faults, isolation, failed, note, exchanged, ..Ended::default() }
             }
             Pen::Gaps(mut recorder, short) => {
                 let threshold_ns = self.lane.threshold_ns;
@@ -478,6 +501,12 @@ impl Body {
             Probe::Response { wiring, .. } => Some(response::Ready::new(wiring, self.lane.partner)?),
             _ => None,
         };
+        let ethercat = match &self.row.probe {
+            Probe::Ethercat { wire } => {
+                Some(ethercat::Ready::new(wire, self.lane.key.period_ns.unwrap_or(1_000_000))?)
+            }
+            _ => None,
+        };
         let granted = setup.apply()?;
         // Last: the kernel looks at affinity, policy and memory.
         let session = self.row.isolate.map(isolation::start).transpose()?;
@@ -494,7 +523,7 @@ impl Body {
             edges_from: other.filter(|_| response.is_some()),
             ..Granted::default()
         };
-        Ok((granted, Ready { timer, partner, response, session }))
+        Ok((granted, Ready { timer, partner, response, ethercat, session }))
     }
 }
 
@@ -535,6 +564,14 @@ pub(crate) fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>
             reason,
             "measure on the machine itself, or give the guest CPUs of its own",
         ));
+    }
+    let told = granted.ethercat.clone().unwrap_or_default();
+    if told.wrong_counters > 0 || told.not_op > 0 {
+        let reason = format!(
+            "of {} EtherCAT cycles {} came back with a wrong working counter, {} while not every SubDevice was in OP",
+            told.cycles, told.wrong_counters, told.not_op
+        );
+        taints.push(taint(taint::ETHERCAT, reason, "look at cables and SubDevices, or give a longer period"));
     }
     let faults = granted.page_faults.unwrap_or(0);
     if faults > 0 {

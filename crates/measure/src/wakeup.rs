@@ -123,7 +123,7 @@ pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64, end_ns: u64) -> u64 {
 
 /// Sleeps until `due_ns`, which `due` says too; returns when the thread ran.
 #[inline(always)]
-fn wait_until(timer: &Timer, due_ns: u64, due: &Timespec) -> u64 {
+pub(crate) fn wait_until(timer: &Timer, due_ns: u64, due: &Timespec) -> u64 {
     loop {
         timer.sleep_until(due);
         let now_ns = monotonic_ns();

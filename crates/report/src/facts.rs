@@ -199,6 +199,7 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
         ),
         ("Isolator asked to defer", asked.isolate.clone().unwrap_or_default()),
         ("Response probe", asked.response.as_ref().map(wired).unwrap_or_default()),
+        ("EtherCAT on", asked.ethercat.as_ref().and_then(|wire| wire.device.clone()).unwrap_or_default()),
         ("Taints accepted", asked.accept.join(", ")),
     ]
 }

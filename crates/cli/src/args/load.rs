@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use machine::CpuSet;
 
-use super::Output;
+use super::{EthercatOptions, Output};
 use crate::values::{cpus, duration};
 
 /// What `--help` adds.
@@ -31,6 +31,9 @@ pub struct LoadArgs {
     /// How long [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
+    /// What ethercat drives.
+    #[command(flatten)]
+    pub ethercat: EthercatOptions,
     /// Where results go.
     #[command(flatten)]
     pub out: Output,

@@ -13,6 +13,7 @@ Examples:
   isolator measure spin --threshold 2us      as oslat -T 2
   isolator measure toggle --period 100us     an edge each period, by the processor's counter
   isolator measure message --cpus 2-3        cpu 2 signals, cpu 3 answers, by five means
+  isolator measure ethercat --device eth1    an EtherCAT MainDevice; without --device its segment is simulated
   isolator measure response --cpus 2-3       cpu 3 gives edges in memory, cpu 2 answers
   isolator measure response --board raspberry-pi-4 --in 17 --out 27 --period 5us --duration 24h
                                              answers a generator of 200,000 edges a second
@@ -29,7 +30,8 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex), response or hardware
+    /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex), response, ethercat or
+    /// hardware
     pub probe: String,
     /// What to measure and how.
     #[command(flatten)]

@@ -29,7 +29,7 @@ pub struct ProveArgs {
     /// Loads, one row after the other, or 'all'; see isolator load --list [default: idle]
     #[arg(long, value_name = "NAME,…", help_heading = ROWS)]
     pub loads: Option<String>,
-    /// Probes, one row after the other: wakeup, spin, toggle, message, response, hardware [default: wakeup]
+    /// Probes, one row after the other: wakeup, spin, toggle, message, response, ethercat, hardware [default: wakeup]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = ROWS)]
     pub probe: Vec<String>,
     /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it

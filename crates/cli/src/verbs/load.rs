@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ::load::{Did, Entry, Load, Placement, Running};
+use ::load::{Device, Did, Entry, Load, Placement, Running};
 use evidence::manifest::SCHEMA_VERSION;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -73,6 +73,7 @@ fn together(args: &LoadArgs) -> Outcome {
         house_keeping: cpus,
         measured: isolated.clone(),
         scratch: ::load::scratch_folder(Path::new(".")),
+        device: args.ethercat.device.clone().map(|name| Device { name, is_forced: args.ethercat.force }),
     };
     let mut loads: Vec<Load> = Vec::new();
     for name in &args.names {

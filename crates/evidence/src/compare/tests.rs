@@ -81,6 +81,7 @@ fn asked() -> Asked {
         causes: None,
         accept: vec![],
         response: None,
+        ethercat: None,
     }
 }
 

@@ -131,6 +131,7 @@ impl Plan {
                 answers_on: None,
                 edges_from: None,
                 isolation: None,
+                ethercat: None,
             },
             limit_ns: self.limit_ns,
             spikes: series.latency.above(60_000),

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The EtherCAT probe: a MainDevice exchanges process data with its segment once a period, inline on the measured CPU.
+//!
+//! ```text
+//! due ─ sleeps ─► wakes ─ sends ─────────► answer polled       a sample: from due to there
+//!                            └► segment ──┘                    the period: CLOCK_MONOTONIC, kept in step with SYNC0
+//! ```
+//! A frame that is not back when the next cycle is due is given up: its sample ends there, and is late by any limit. What
+//! a latency does not tell stands in [`Exchanged`]. Beside its sleep, the loop makes the system calls that send a frame
+//! and look for the answer; it takes no lock and allocates nothing.
+//!
+//! Without a device the segment is simulated, on a wire of virtual interfaces, by a thread on the housekeeping CPUs (SCHED_FIFO 1 where that is allowed): what
+//! is measured then is this machine's part, and the scheduling of that thread, and no wire.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use ethercat::interface;
+use ethercat::main_device::{Cycle, MainDevice, SETTLE};
+use ethercat::segment::Segment;
+use ethercat::simulate::Simulation;
+use ethercat::wire::{Link, own_wire};
+use evidence::manifest::{Asked, Exchanged};
+use rt::clock::{monotonic_ns, timespec};
+use rt::setup::Setup;
+use rt::{Error, Policy, Result};
+
+use crate::samples::{Sample, Samples};
+use crate::wakeup::{Cycles, Timer, missed, wait_until};
+
+/// The probe's name.
+pub const PROBE: &str = evidence::manifest::ETHERCAT;
+
+/// SubDevices that are simulated.
+const SUB_DEVICES: usize = 3;
+/// From one simulated clock to the next, as crystals differ.
+const DRIFT_PPB: i64 = 20_000;
+/// In one cycle of so many the clocks are asked how far they are apart.
+const ASK_EVERY: u64 = 16;
+
+/// What the probe drives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wire {
+    /// The interface; absent: a simulated segment.
+    pub device: Option<String>,
+    /// It is used whatever else it carries, and whoever else sends on it.
+    pub is_forced: bool,
+}
+
+impl Wire {
+    /// Of what was asked.
+    pub fn of(asked: &Asked) -> Wire {
+        let given = asked.ethercat.clone().unwrap_or_default();
+        Wire { device: given.device, is_forced: given.forced }
+    }
+
+    /// Refuses, before anything is written, what cannot be driven.
+    pub fn check(asked: &Asked) -> Result<()> {
+        let Wire { device: Some(device), is_forced } = Wire::of(asked) else { return Ok(()) };
+        let is_probed = asked.probes.iter().any(|probe| probe == PROBE);
+        if !is_probed && !asked.loads.iter().any(|load| load == PROBE || load == "all") {
+            return Err(Error::new(
+                format!("drive {device}"),
+                "neither a probe nor a load is EtherCAT",
+                "ask for --probe ethercat or --loads ethercat, or leave --device out",
+            ));
+        }
+        if is_probed && asked.cpus.len() > 1 {
+            return Err(Error::new(
+                format!("drive {device} from cpus {}", asked.cpus),
+                "an interface has one MainDevice",
+                "measure one CPU with --cpus",
+            ));
+        }
+        interface::look(&device)?.check(is_forced)
+    }
+}
+
+/// A simulated segment in a thread.
+#[derive(Debug)]
+struct Simulator {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Simulator {
+    fn start(link: Link) -> Result<Simulator> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let mut simulation = Simulation::new(Segment::new(SUB_DEVICES, DRIFT_PPB, Vec::new()), link, None);
+        let run = move || {
+            // As SubDevices have no scheduler, it goes before ordinary tasks where it may: it sleeps but for a frame.
+            let first = Setup { cpus: Vec::new(), policy: Policy::Fifo(1), lock_memory: false };
+            let _ = first.apply();
+            // Where it fails, no frame comes back, and every cycle says so.
+            let _ = simulation.run(&told);
+        };
+        let thread = std::thread::Builder::new().name("ethercat-segment".into()).spawn(run);
+        let thread =
+            thread.map_err(|e| Error::os("start a simulated segment", &e, "raise the limit on processes"))?;
+        Ok(Simulator { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A segment in OP.
+pub struct Ready {
+    main: MainDevice,
+    // Dropped after the MainDevice, which has nothing to say at its end.
+    _simulator: Option<Simulator>,
+    told: Exchanged,
+}
+
+impl Ready {
+    /// Brings the segment to OP, before the calling thread has a policy that what it starts would have too.
+    pub fn new(wire: &Wire, period_ns: u64) -> Result<Ready> {
+        let (link, simulator) = match &wire.device {
+            Some(name) => {
+                let link = Link::open(name)?;
+                if !wire.is_forced {
+                    interface::check_alone(&link, interface::LISTEN)?;
+                }
+                (link, None)
+            }
+            None => {
+                let (main, segment) = own_wire()?;
+                (main, Some(Simulator::start(segment)?))
+            }
+        };
+        let main = MainDevice::start(link, period_ns, SETTLE)?;
+        let told = Exchanged {
+            device: wire.device.clone(),
+            sub_devices: main.sub_devices() as u64,
+            ..Exchanged::default()
+        };
+        Ok(Ready { main, _simulator: simulator, told })
+    }
+
+    /// One cycle that is not recorded, while others get ready: without outputs SubDevices leave OP.
+    pub fn keep_alive(&mut self) {
+        if self.main.paced_cycle().is_err() {
+            // The interface is gone: the first recorded cycle will say it.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    /// Exchanges process data once a period until `cycles` are over or `stop` is set.
+    pub fn run(
+        mut self,
+        cycles: &Cycles,
+        samples: &mut Samples,
+        stop: &AtomicBool,
+    ) -> (Exchanged, Option<Error>) {
+        let failed = self.exchange(cycles, samples, stop).err();
+        (self.told, failed)
+    }
+
+    fn exchange(&mut self, cycles: &Cycles, samples: &mut Samples, stop: &AtomicBool) -> Result<()> {
+        let Cycles { period_ns, start_ns, end_ns, loops } = *cycles;
+        let (mut due_ns, mut left) = (self.main.due_ns(), loops);
+        let mut last_sync0 = None;
+        let mut late_before = 0;
+        while due_ns < end_ns && left > 0 && !stop.load(Ordering::Relaxed) {
+            let is_recorded = due_ns >= start_ns;
+            if is_recorded && self.told.cycles == 0 {
+                late_before = self.main.late_frames();
+                rt::scope::begin();
+            }
+            let began_ns = wait_until(&Timer::Nanosleep, due_ns, &timespec(due_ns));
+            // Where this thread woke later than that, its frame is sent all the same, and looked for once.
+            let until_ns = (due_ns + period_ns).max(began_ns);
+            let cycle = self.main.cycle(until_ns)?;
+            let woke_ns = monotonic_ns();
+            if is_recorded {
+                samples.send(Sample { due_ns, woke_ns });
+                left = left.saturating_sub(1 + missed(due_ns, woke_ns, period_ns, end_ns));
+                self.told.cycles += 1;
+                self.told.add(&cycle, &mut last_sync0);
+                self.told.late_frames = self.main.late_frames() - late_before;
+                let has_time = woke_ns + period_ns / 2 < due_ns + period_ns;
+                if has_time && self.told.cycles.is_multiple_of(ASK_EVERY) {
+                    let difference = self.main.clock_difference(due_ns + period_ns)?;
+                    let apart = difference.map(i64::unsigned_abs);
+                    self.told.clocks_apart_ns = self.told.clocks_apart_ns.max(apart);
+                }
+            }
+            due_ns = self.main.after(due_ns, cycle, woke_ns);
+        }
+        if self.told.cycles > 0 {
+            rt::scope::end();
+        }
+        Ok(())
+    }
+}
+
+/// What a cycle adds to the figures.
+trait Add {
+    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>);
+}
+
+impl Add for Exchanged {
+    #[inline]
+    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>) {
+        let Cycle::Back { is_counter_right, is_op, to_sync0_ns, sync0, .. } = *cycle else {
+            self.not_back += 1;
+            return;
+        };
+        self.wrong_counters += u64::from(!is_counter_right);
+        self.not_op += u64::from(!is_op);
+        let least = self.sync0_margin_ns.map_or(to_sync0_ns, |least| least.min(to_sync0_ns));
+        self.sync0_margin_ns = Some(least);
+        let gone_by = last_sync0.map_or(1, |last| sync0.saturating_sub(last));
+        self.sync0_missed += gone_by.saturating_sub(1);
+        *last_sync0 = Some(sync0);
+    }
+}
+
+/// The figures in one line.
+pub fn words(told: &Exchanged) -> String {
+    let us = |ns: Option<u64>| ns.map_or("unknown".to_string(), |ns| format!("{:.1} us", ns as f64 / 1e3));
+    let segment = told.device.as_deref().unwrap_or("a simulated segment, which has no wire");
+    format!(
+        "{} SubDevices at {segment}: {} cycles, {} wrong working counters, {} frames not back in time, {} late ones came \
+         after all, {} cycles not in OP; at least {} before SYNC0, {} SYNC0 without new data; clocks at most {} apart",
+        told.sub_devices,
+        told.cycles,
+        told.wrong_counters,
+        told.not_back,
+        told.late_frames,
+        told.not_op,
+        us(told.sync0_margin_ns),
+        told.sync0_missed,
+        us(told.clocks_apart_ns),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn back(sync0: u64, to_sync0_ns: u64, is_counter_right: bool) -> Cycle {
+        Cycle::Back { is_counter_right, is_op: true, to_sync0_ns, sync0, ahead_ns: 0 }
+    }
+
+    #[test]
+    fn figures_count_what_latencies_do_not_tell() {
+        let mut told = Exchanged::default();
+        let mut last = None;
+        let cycles =
+            [back(10, 500, true), back(11, 400, false), Cycle::NotBack, back(14, 600, true), Cycle::Refused];
+        cycles.iter().for_each(|cycle| told.add(cycle, &mut last));
+        assert_eq!((told.wrong_counters, told.not_back, told.sync0_missed), (1, 2, 2));
+        assert_eq!(told.sync0_margin_ns, Some(400));
+    }
+
+    #[test]
+    fn a_device_is_refused_where_nobody_drives_it_or_several_would() {
+        let asked = |probe: &str, load: &str, cpus: &str| Asked {
+            probes: vec![probe.into()],
+            loads: vec![load.into()],
+            cpus: cpus.parse().unwrap(),
+            ethercat: Some(evidence::manifest::Ethercat { device: Some("lo".into()), forced: false }),
+            ..Asked::default()
+        };
+        let said = |asked: &Asked| Wire::check(asked).unwrap_err().to_string();
+        assert!(said(&asked("wakeup", "idle", "1")).contains("neither a probe nor a load is EtherCAT"));
+        assert!(said(&asked("ethercat", "idle", "1-2")).contains("an interface has one MainDevice"));
+        for (probe, load) in [("ethercat", "idle"), ("wakeup", "ethercat")] {
+            assert!(said(&asked(probe, load, "1")).contains("it is a loopback"));
+        }
+        let simulated = Asked { ethercat: None, ..asked("ethercat", "idle", "1-2") };
+        assert_eq!(Wire::check(&simulated), Ok(()));
+    }
+}
