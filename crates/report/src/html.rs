@@ -111,6 +111,7 @@ pub(crate) fn environment() -> std::result::Result<Environment<'static>, minijin
     env.set_auto_escape_callback(|_| AutoEscape::Html);
     env.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     env.add_template("report.html", include_str!("../templates/report.html"))?;
+    env.add_template("head.html", include_str!("../templates/head.html"))?;
     env.add_template("charts.html", include_str!("../templates/charts.html"))?;
     env.add_template("lab.html", include_str!("../templates/lab.html"))?;
     env.add_template("fleet.html", include_str!("../templates/fleet.html"))?;
