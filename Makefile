@@ -110,6 +110,7 @@ proof-boot: guest ## tune on a Debian that really boots, from GRUB and from syst
 
 # PART: program messages calls fleet.
 bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/performance.md; PART=messages for some
+	@tools/bootstrap test
 	@tools/bench $(PART)
 
 fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET..." for others
