@@ -117,6 +117,15 @@ impl Interface {
     }
 }
 
+/// Opens the interface with that name to drive it: where nobody else drives it, or `forced`.
+pub fn take(name: &str, forced: bool) -> Result<Link> {
+    let link = Link::open(name)?;
+    if !forced {
+        check_alone(&link, LISTEN)?;
+    }
+    Ok(link)
+}
+
 /// Listens on a wire that we have not sent anything on: who sends EtherCAT frames there is another MainDevice.
 pub fn check_alone(link: &Link, listen: Duration) -> Result<()> {
     let mut frame = [0; 2048];

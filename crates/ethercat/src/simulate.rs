@@ -11,13 +11,24 @@ use serde::Serialize;
 use crate::Result;
 use crate::capture::Capture;
 use crate::segment::{Fate, Passed, Segment};
-use crate::wire::Link;
+use crate::wire::{Link, own_wire};
 
 /// How often a quiet wire is looked at: the watchdogs run by that, and a stop is seen.
 const IDLE_NS: u64 = 10_000_000;
 
 /// The longest frame, and what is more than that.
 const ROOM: usize = 2048;
+
+/// SubDevices where there is no device to drive.
+const SUB_DEVICES: usize = 3;
+/// From one of their clocks to the next, as crystals differ.
+const DRIFT_PPB: i64 = 20_000;
+
+/// What is driven where there is no device: the MainDevice's end of a wire of its own, and the segment at the other, to be run.
+pub fn on_own_wire() -> Result<(Link, Simulation)> {
+    let (main, segment) = own_wire()?;
+    Ok((main, Simulation::new(Segment::new(SUB_DEVICES, DRIFT_PPB, Vec::new()), segment, None)))
+}
 
 /// What a simulated segment did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

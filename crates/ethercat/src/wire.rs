@@ -9,8 +9,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::net::if_::if_nametoindex;
+use rt::clock::timespec;
 use rt::packet::{PacketSocket, own_network};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::segment::frame::ETHERTYPE;
 use crate::{Error, Result};
@@ -55,12 +56,8 @@ impl Link {
 
     /// Waits until a frame has come, or that time is over.
     pub fn wait(&self, longest_ns: u64) {
-        let time = Timespec {
-            tv_sec: (longest_ns / 1_000_000_000) as i64,
-            tv_nsec: (longest_ns % 1_000_000_000) as _,
-        };
         // What interrupts it ends the waiting, which its caller repeats.
-        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&time));
+        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timespec(longest_ns)));
     }
 }
 

@@ -18,9 +18,7 @@ use std::thread::JoinHandle;
 
 use ethercat::interface;
 use ethercat::main_device::{Cycle, MainDevice, SETTLE};
-use ethercat::segment::Segment;
-use ethercat::simulate::Simulation;
-use ethercat::wire::{Link, own_wire};
+use ethercat::simulate::{Simulation, on_own_wire};
 use evidence::manifest::{Asked, Exchanged};
 use rt::clock::{monotonic_ns, timespec};
 use rt::setup::Setup;
@@ -32,10 +30,6 @@ use crate::wakeup::{Cycles, Timer, missed, wait_until};
 /// The probe's name.
 pub const PROBE: &str = evidence::manifest::ETHERCAT;
 
-/// SubDevices that are simulated.
-const SUB_DEVICES: usize = 3;
-/// From one simulated clock to the next, as crystals differ.
-const DRIFT_PPB: i64 = 20_000;
 /// In one cycle of so many the clocks are asked how far they are apart.
 const ASK_EVERY: u64 = 16;
 
@@ -85,10 +79,9 @@ struct Simulator {
 }
 
 impl Simulator {
-    fn start(link: Link) -> Result<Simulator> {
+    fn start(mut simulation: Simulation) -> Result<Simulator> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
-        let mut simulation = Simulation::new(Segment::new(SUB_DEVICES, DRIFT_PPB, Vec::new()), link, None);
         let run = move || {
             // As SubDevices have no scheduler, it goes before ordinary tasks where it may: it sleeps but for a frame.
             let first = Setup { cpus: Vec::new(), policy: Policy::Fifo(1), lock_memory: false };
@@ -125,16 +118,10 @@ impl Ready {
     /// Brings the segment to OP, before the calling thread has a policy that what it starts would have too.
     pub fn new(wire: &Wire, period_ns: u64) -> Result<Ready> {
         let (link, simulator) = match &wire.device {
-            Some(name) => {
-                let link = Link::open(name)?;
-                if !wire.is_forced {
-                    interface::check_alone(&link, interface::LISTEN)?;
-                }
-                (link, None)
-            }
+            Some(name) => (interface::take(name, wire.is_forced)?, None),
             None => {
-                let (main, segment) = own_wire()?;
-                (main, Some(Simulator::start(segment)?))
+                let (main, simulation) = on_own_wire()?;
+                (main, Some(Simulator::start(simulation)?))
             }
         };
         let main = MainDevice::start(link, period_ns, SETTLE)?;

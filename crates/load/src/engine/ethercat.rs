@@ -13,20 +13,17 @@ use std::time::Duration;
 
 use ethercat::interface;
 use ethercat::main_device::{Cycle, MainDevice, SETTLE};
-use ethercat::segment::Segment;
-use ethercat::simulate::Simulation;
-use ethercat::wire::{Link, own_wire};
+use ethercat::simulate::on_own_wire;
+use ethercat::wire::Link;
 
 use super::{report, sharp_timers, spawn};
 
 const PERIOD: Duration = Duration::from_millis(1);
-const SUB_DEVICES: usize = 3;
-/// From one simulated clock to the next, as crystals differ.
-const DRIFT_PPB: i64 = 20_000;
 
 pub fn run(device: Option<&str>, is_forced: bool) -> Result<(), String> {
     let link = match device {
-        Some(name) => given(name, is_forced)?,
+        // Whether it may be used was looked at before; whether somebody uses it shows only now.
+        Some(name) => interface::take(name, is_forced).map_err(|why| why.to_string())?,
         None => simulated()?,
     };
     let period_ns = PERIOD.as_nanos() as u64;
@@ -50,18 +47,8 @@ pub fn run(device: Option<&str>, is_forced: bool) -> Result<(), String> {
     }
 }
 
-fn given(name: &str, is_forced: bool) -> Result<Link, String> {
-    // Whether it may be used was looked at before; whether somebody uses it shows only now.
-    let link = Link::open(name).map_err(|why| why.to_string())?;
-    if !is_forced {
-        interface::check_alone(&link, interface::LISTEN).map_err(|why| why.to_string())?;
-    }
-    Ok(link)
-}
-
 fn simulated() -> Result<Link, String> {
-    let (main, segment) = own_wire().map_err(|why| why.to_string())?;
-    let mut simulation = Simulation::new(Segment::new(SUB_DEVICES, DRIFT_PPB, Vec::new()), segment, None);
+    let (main, mut simulation) = on_own_wire().map_err(|why| why.to_string())?;
     spawn("ethercat-segment", move || {
         // Where it ends, no frame comes back: that is counted, and no cycle is right any more.
         let _ = simulation.run(&AtomicBool::new(false));
