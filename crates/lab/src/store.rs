@@ -28,7 +28,7 @@ pub fn digest(parts: &[&[u8]]) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    machine::hexadecimal(&hash.finalize())
 }
 
 /// The SHA-256 of a file.

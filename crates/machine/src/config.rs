@@ -121,7 +121,7 @@ impl Config {
     }
 
     fn new(source: &str, text: &[u8]) -> Self {
-        let sha256 = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = crate::hexadecimal(&Sha256::digest(text));
         Config { source: format!("/{source}"), sha256, text: String::from_utf8_lossy(text).into_owned() }
     }
 

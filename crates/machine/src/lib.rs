@@ -40,6 +40,11 @@ pub use snapshot::Snapshot;
 
 use tree::Tree;
 
+/// Bytes, a digest for example, in hexadecimal.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Reads the machine whose `/proc`, `/sys`, `/boot` and `/run` lie below `root`; `/` is the live one.
 pub fn read(root: &Path) -> Snapshot {
     let mut tree = Tree::new(root);

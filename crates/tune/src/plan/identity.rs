@@ -75,7 +75,7 @@ fn digest_of(path: &Path) -> Option<String> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    machine::hexadecimal(&Sha256::digest(bytes))
 }
 
 impl Plan {

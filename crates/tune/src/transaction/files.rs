@@ -53,7 +53,7 @@ impl Kept {
 
 /// SHA-256, hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    machine::hexadecimal(&Sha256::digest(bytes))
 }
 
 /// Puts `kept` at `path`, or with `None` takes the file away; nobody ever sees half of it.
