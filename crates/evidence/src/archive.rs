@@ -58,8 +58,7 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<()> {
     let mut tar = tar::Builder::new(Vec::new());
     tar.mode(tar::HeaderMode::Deterministic);
     tar.append_dir_all(".", folder).map_err(failed)?;
-    let bytes = tar.into_inner().map_err(failed)?;
-    crate::writer::replace(archive, &compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest))
+    compressed(&tar.into_inner().map_err(failed)?, archive)
 }
 
 /// Packs a bundle whose files, by their names within its folder, are in memory.
@@ -73,8 +72,11 @@ pub fn pack_files(files: &BTreeMap<String, Vec<u8>>, archive: &Path) -> Result<(
         header.set_cksum();
         tar.append_data(&mut header, name, bytes.as_slice()).map_err(failed)?;
     }
-    let bytes = tar.into_inner().map_err(failed)?;
-    crate::writer::replace(archive, &compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest))
+    compressed(&tar.into_inner().map_err(failed)?, archive)
+}
+
+fn compressed(tar: &[u8], archive: &Path) -> Result<()> {
+    crate::writer::replace(archive, &compress_to_vec(tar, CompressionLevel::Fastest))
 }
 
 fn unpack(path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {

@@ -90,6 +90,21 @@ pub struct Gated {
     pub caveats: Vec<String>,
 }
 
+/// How the reason begins that is a verdict which no longer holds.
+const VERDICT: &str = "verdict: ";
+
+impl Gated {
+    /// The reason that is a verdict which no longer holds.
+    pub fn verdict_changed(&self) -> Option<&str> {
+        self.reasons.iter().map(String::as_str).find(|reason| reason.starts_with(VERDICT))
+    }
+}
+
+/// The reason that is a row which is no longer measured.
+pub fn gone(key: &RowKey) -> String {
+    format!("{key}: measured before, not now")
+}
+
 /// One figure of one row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
@@ -228,7 +243,7 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Resul
     if sides.iter().all(|side| rank(side.outcome) < rank(after.outcome)) {
         reasons.push(verdict_changed(&sides, &after, candidate));
     }
-    reasons.extend(not_measured.iter().map(|key| format!("{key}: measured before, not now")));
+    reasons.extend(not_measured.iter().map(gone));
     reasons.extend(worse.iter().map(ToString::to_string));
     if figures.is_empty() && reasons.is_empty() {
         let why = match not_judged.first() {
@@ -336,12 +351,7 @@ fn rank(outcome: Outcome) -> u8 {
 }
 
 fn verdict_changed(baselines: &[Side], after: &Side, candidate: &Bundle) -> String {
-    let word = |outcome| match outcome {
-        Outcome::Held => "held",
-        Outcome::Unproven => "unproven",
-        Outcome::Exceeded => "exceeded",
-    };
     let before = baselines.iter().map(|side| side.outcome).max_by_key(|outcome| rank(*outcome));
     let why = crate::verdict::Verdict::of(candidate).reasons.into_iter().next().unwrap_or_default();
-    format!("verdict: {} before, {} now: {why}", word(before.unwrap_or(Outcome::Held)), word(after.outcome))
+    format!("{VERDICT}{} before, {} now: {why}", before.unwrap_or(Outcome::Held).name(), after.outcome.name())
 }

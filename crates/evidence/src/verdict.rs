@@ -47,6 +47,17 @@ pub enum Outcome {
     Unproven,
 }
 
+impl Outcome {
+    /// As documents have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Held => "held",
+            Outcome::Exceeded => "exceeded",
+            Outcome::Unproven => "unproven",
+        }
+    }
+}
+
 /// What a row contributes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowVerdict {

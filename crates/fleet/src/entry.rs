@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evidence::histogram::{highest, lowest};
 use evidence::manifest::State;
-use evidence::verdict::{Outcome, Verdict};
+use evidence::verdict::Verdict;
 use evidence::{Bundle, Manifest};
 use sha2::{Digest, Sha256};
 
@@ -106,7 +106,7 @@ fn of(bundle: &Bundle, verdict: Option<Verdict>, hostname: String, path: &Path, 
     let (rows, buckets, places) = series(bundle, &verdict);
     Entry {
         bundle: number(&digest),
-        digest: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        digest: machine::hexadecimal(&digest),
         path: absolute(path),
         machine: number(&Sha256::digest(format!("{hostname}\n{hardware}"))),
         hostname,
@@ -118,11 +118,7 @@ fn of(bundle: &Bundle, verdict: Option<Verdict>, hostname: String, path: &Path, 
         started_unix_s: started.map(|(s, _)| s),
         ended_unix_s: ended.map(|(s, _)| s),
         clock: disbelief(started, ended, now),
-        outcome: match verdict.outcome {
-            Outcome::Held => "held",
-            Outcome::Exceeded => "exceeded",
-            Outcome::Unproven => "unproven",
-        },
+        outcome: verdict.outcome.name(),
         reason: verdict.reasons.first().cloned().unwrap_or_default(),
         taints: manifest.taints.iter().filter(|taint| !taint.accepted).count() as u64,
         set_apart: !manifest.asked.cpus.is_empty()

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use evidence::gate::Gated;
+use evidence::gate::{Gated, gone};
 use evidence::manifest::RowKey;
 
 /// The document.
@@ -23,14 +23,13 @@ pub fn junit(gate: &Gated) -> String {
             }
         };
     };
-    let verdict = gate.reasons.iter().find(|reason| reason.starts_with("verdict: "));
-    case("isolator", "verdict", verdict.map(|why| ("failure", why.as_str())));
+    case("isolator", "verdict", gate.verdict_changed().map(|why| ("failure", why)));
     for one in &gate.figures {
         let why = one.to_string();
         case(&class(&one.key), one.figure.words(), one.worse.then_some(("failure", &why)));
     }
     for key in &gate.not_measured {
-        case(&class(key), "measured", Some(("failure", &format!("{key}: measured before, not now"))));
+        case(&class(key), "measured", Some(("failure", &gone(key))));
     }
     for row in &gate.not_judged {
         case(&class(&row.key), "judged", Some(("skipped", &row.why)));
