@@ -26,14 +26,21 @@ struct Page {
 
 /// A list with what it means.
 #[derive(Serialize)]
-struct Part {
+pub(crate) struct Part {
     id: &'static str,
-    title: &'static str,
+    pub title: &'static str,
     lead: &'static str,
     none: &'static str,
-    count: usize,
-    lines: Vec<String>,
-    more: usize,
+    pub count: usize,
+    pub lines: Vec<String>,
+    pub more: usize,
+}
+
+impl Part {
+    /// Whether what is in it fails.
+    pub fn is_bad(&self) -> bool {
+        ["unfit", "outliers"].contains(&self.id)
+    }
 }
 
 /// A machine.
@@ -82,7 +89,7 @@ fn page(document: &FleetDocument) -> Page {
     Page {
         title: format!("Fleet: {}", text::clean(&document.store)),
         heading: heading(document),
-        parts: parts(document),
+        parts: parts(document, LISTED),
         best: machines.iter().take(half).map(line).collect(),
         worst: worst.map(line).collect(),
         classes: document.classes.iter().take(LISTED).map(class_line).collect(),
@@ -90,15 +97,16 @@ fn page(document: &FleetDocument) -> Page {
     }
 }
 
-fn parts(document: &FleetDocument) -> Vec<Part> {
+/// What stands out, at most so many lines of each part.
+pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<Part> {
     let part = |id, title, lead, none, lines: Vec<String>| Part {
         id,
         title,
         lead,
         none,
         count: lines.len(),
-        more: lines.len().saturating_sub(LISTED),
-        lines: lines.into_iter().take(LISTED).map(|line| text::clean(&line)).collect(),
+        more: lines.len().saturating_sub(listed),
+        lines: lines.into_iter().take(listed).map(|line| text::clean(&line)).collect(),
     };
     vec![
         part(
@@ -238,7 +246,7 @@ pub(crate) fn amount(part: u64, all: u64) -> String {
     }
 }
 
-pub(crate) fn unfit(one: &Unfit) -> String {
+fn unfit(one: &Unfit) -> String {
     let mut line = format!(
         "{}: {} of {} machines whose measured CPUs are set apart exceed their limit (at least {:.0} % do, at 95 %)",
         one.class,
@@ -262,7 +270,7 @@ pub(crate) fn unfit(one: &Unfit) -> String {
     line
 }
 
-pub(crate) fn outlier(one: &Outlier) -> String {
+fn outlier(one: &Outlier) -> String {
     format!(
         "{}: p99.9 {} the median of {} machines ({}), {} in {}; {:.0} deviations from it; {}",
         one.hostname,
@@ -276,7 +284,7 @@ pub(crate) fn outlier(one: &Outlier) -> String {
     )
 }
 
-pub(crate) fn setting(one: &Setting) -> String {
+fn setting(one: &Setting) -> String {
     let share = |part: u64, all: u64| text::share(part as f64 / all.max(1) as f64);
     format!(
         "{}: {} of {} machines fail ({}), without it {} of {} ({}); {:.1} deviations, of {} differences looked at",
@@ -292,7 +300,7 @@ pub(crate) fn setting(one: &Setting) -> String {
     )
 }
 
-pub(crate) fn drift(one: &Drift) -> String {
+fn drift(one: &Drift) -> String {
     let kernels = if one.kernels > 1 { format!(", on {} kernels", one.kernels) } else { String::new() };
     format!(
         "{}: {} {} over {} runs from {} to {}{kernels}",

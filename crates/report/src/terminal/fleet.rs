@@ -3,7 +3,7 @@
 
 use evidence::fleet::{FleetDocument, Machine};
 
-use crate::fleet::{amount, heading, latency, times};
+use crate::fleet::{amount, heading, latency, parts, times};
 use crate::terminal::column::{self, Column};
 use crate::terminal::{Paint, Style, wrapped};
 use crate::text;
@@ -17,41 +17,21 @@ const ENDS: usize = 5;
 /// What a store says, and how much there is as the last line.
 pub fn fleet(document: &FleetDocument, style: Style) -> String {
     let mut out = String::new();
-    let mut part = |title: &str, paint: Paint, lines: Vec<String>| {
-        if lines.is_empty() {
-            return;
+    for part in parts(document, LISTED) {
+        if part.lines.is_empty() {
+            continue;
         }
-        out.push_str(&style.paint(Paint::Plain, &format!("{title} ({})\n", text::count(lines.len() as u64))));
-        for line in lines.iter().take(LISTED) {
-            wrapped(&mut out, "- ", &text::clean(line), paint, style);
+        let paint = if part.is_bad() { Paint::Bad } else { Paint::Unsure };
+        let title = format!("{} ({})\n", part.title, text::count(part.count as u64));
+        out.push_str(&style.paint(Paint::Plain, &title));
+        for line in &part.lines {
+            wrapped(&mut out, "- ", line, paint, style);
         }
-        if lines.len() > LISTED {
-            out.push_str(&format!("- and {} more\n", text::count((lines.len() - LISTED) as u64)));
+        if part.more > 0 {
+            out.push_str(&format!("- and {} more\n", text::count(part.more as u64)));
         }
         out.push('\n');
-    };
-    part("Unfit platforms", Paint::Bad, document.unfit.iter().map(crate::fleet::unfit).collect());
-    part(
-        "Outliers of their class",
-        Paint::Bad,
-        document.outliers.iter().map(crate::fleet::outlier).collect(),
-    );
-    part(
-        "Settings that go with failure",
-        Paint::Unsure,
-        document.settings.iter().map(crate::fleet::setting).collect(),
-    );
-    part("Drift", Paint::Unsure, document.drift.iter().map(crate::fleet::drift).collect());
-    let clock = |one: &evidence::fleet::Clock| format!("{}: {} ({})", one.hostname, one.why, one.path);
-    part("Clocks that are not believed", Paint::Unsure, document.clocks.iter().map(clock).collect());
-    let duplicate = |one: &evidence::fleet::Duplicate| format!("{}: {}", one.hostname, one.why);
-    part(
-        "Names that are not one machine's",
-        Paint::Unsure,
-        document.duplicates.iter().map(duplicate).collect(),
-    );
-    let unread = |one: &evidence::fleet::Unread| format!("{}: {}", one.path, one.why);
-    part("Not read", Paint::Unsure, document.unread.iter().map(unread).collect());
+    }
     ranked(&mut out, &document.machines, style);
     out.push_str(&heading(document));
     out
