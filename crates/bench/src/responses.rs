@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
 
-use evidence::lab::{LabRow, Responses, Spread};
+use evidence::lab::{LabDocument, LabRow, Responses, Spread};
 use lab::boot;
 use lab::kernel::Architecture;
 
@@ -47,24 +47,44 @@ pub fn name() -> Result<&'static str, Box<dyn Error>> {
 /// The tables in Markdown, and what was not reached.
 pub fn run(isolator: &Path, scratch: &Path) -> Result<(String, Vec<String>), Box<dyn Error>> {
     let architecture = guests::architecture()?;
-    let (mut out, mut missed) = scenario(MEMORY, isolator, scratch)?;
+    let lab = Lab { isolator, scratch, architecture };
+    let (mut out, mut missed) = scenario(&lab, MEMORY)?;
     // The machine of the other architecture has no lines.
     if architecture == Architecture::Aarch64 {
         let [registers, lines] = LINES;
-        let (tables, short) = scenario(registers, isolator, scratch)?;
-        out = [&out, "\n", &tables, "\n", &through_the_kernel(lines, isolator, scratch)?].concat();
+        let (tables, short) = scenario(&lab, registers)?;
+        out = [&out, "\n", &tables, "\n", &through_the_kernel(&lab, lines)?].concat();
         missed.extend(short);
     }
     Ok((out, missed))
 }
 
+/// What guests run with.
+struct Lab<'a> {
+    isolator: &'a Path,
+    scratch: &'a Path,
+    architecture: Architecture,
+}
+
+impl Lab<'_> {
+    /// A scenario on a kernel; its bundle is left in `folder`.
+    fn run(
+        &self,
+        scenario: &str,
+        kernel: &str,
+        line: &str,
+        more: &[&str],
+        folder: &Path,
+    ) -> Result<LabDocument, Box<dyn Error>> {
+        let (architecture, cpus) = (self.architecture.to_string(), CPUS.to_string());
+        let args =
+            ["run", scenario, "--kernel", kernel, "--boot", line, "--arch", &architecture, "--cpus", &cpus];
+        guests::run(self.isolator, &[&args, more].concat(), folder)
+    }
+}
+
 /// A scenario on both kernels.
-fn scenario(
-    scenario: &str,
-    isolator: &Path,
-    scratch: &Path,
-) -> Result<(String, Vec<String>), Box<dyn Error>> {
-    let architecture = guests::architecture()?.to_string();
+fn scenario(lab: &Lab<'_>, scenario: &str) -> Result<(String, Vec<String>), Box<dyn Error>> {
     let patient = format!("{} {BOUND}", boot::line("full", CPUS)?);
     let runs = [
         ("Debian's real-time kernel, boot line `full`", "debian-rt", "full", false),
@@ -73,11 +93,10 @@ fn scenario(
     let (mut seen, mut missed, mut complaints) = (Vec::new(), Vec::new(), String::new());
     let mut kernels = Vec::new();
     for (n, (name, kernel, line, isolates)) in runs.into_iter().enumerate() {
-        let args = ["run", scenario, "--kernel", kernel, "--boot", line, "--arch", &architecture];
-        let cpus = CPUS.to_string();
-        let how = ["--cpus", &cpus, "--duration", DURATION];
-        let args = [&args[..], &how, if isolates { &["--isolate"] } else { &[] }].concat();
-        let document = guests::run(isolator, &args, &scratch.join(format!("{scenario}-{n}")))?;
+        let isolate: &[&str] = if isolates { &["--isolate"] } else { &[] };
+        let more = [&["--duration", DURATION], isolate].concat();
+        let document =
+            lab.run(scenario, kernel, line, &more, &lab.scratch.join(format!("{scenario}-{n}")))?;
         for complaint in document.failures() {
             let _ = writeln!(complaints, "- {name}: {complaint}");
             missed.push(format!("{name}: {complaint}"));
@@ -101,12 +120,9 @@ fn scenario(
 }
 
 /// What the same lines take through the kernel, by the guest's own clock in instruction-count time, in words.
-fn through_the_kernel(scenario: &str, isolator: &Path, scratch: &Path) -> Result<String, Box<dyn Error>> {
-    let folder = scratch.join(scenario);
-    let architecture = guests::architecture()?.to_string();
-    let cpus = CPUS.to_string();
-    let args = ["run", scenario, "--kernel", "debian-rt", "--boot", "full", "--arch", &architecture];
-    let document = guests::run(isolator, &[&args[..], &["--cpus", &cpus]].concat(), &folder)?;
+fn through_the_kernel(lab: &Lab<'_>, scenario: &str) -> Result<String, Box<dyn Error>> {
+    let folder = lab.scratch.join(scenario);
+    let document = lab.run(scenario, "debian-rt", "full", &[], &folder)?;
     let bundle = evidence::Bundle::open(&folder)?;
     let row = bundle.rows.first().ok_or("the guest measured nothing")?;
     let latency = &row.series.latency;

@@ -59,14 +59,16 @@ impl Simulated {
 /// Python with pysoem; `None` where it is not here. The bootstrap installs it beside the tools.
 fn soem(cycles: &str) -> Option<Command> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut python = Command::new("python3");
-    python.env("PYTHONPATH", here.join("../../.tools/python")).env("PYTHONDONTWRITEBYTECODE", "1");
-    let found = python.args(["-c", "import pysoem"]).output().is_ok_and(|output| output.status.success());
+    let python = || {
+        let mut python = Command::new("python3");
+        python.env("PYTHONPATH", here.join("../../.tools/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+        python
+    };
+    let found = python().args(["-c", "import pysoem"]).output().is_ok_and(|output| output.status.success());
     if skipped(!found, "it needs python3 with pysoem") {
         return None;
     }
-    let mut python = Command::new("python3");
-    python.env("PYTHONPATH", here.join("../../.tools/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut python = python();
     python.arg(here.join("tests/soem.py")).args(["main", cycles]);
     Some(python)
 }
