@@ -1,33 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Puts the folder `kernel/` of the repository into the program, so that a binary copied elsewhere can build kernels
-//! too. Two calls of the standard library do it: no crate is needed.
+//! The folder `kernel/` goes into the program, which can so build kernels wherever it is copied.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+#[path = "../../tools/embed.rs"]
+mod embed;
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
-    println!("cargo::rerun-if-changed={}", root.display());
-    let mut files = Vec::new();
-    list(&root, &mut files);
-    files.sort();
-    let entry = |file: &PathBuf| {
-        let name = file.strip_prefix(&root).expect("it lies below").display().to_string();
-        format!("({name:?}, include_bytes!({:?})),\n", file.display().to_string())
-    };
-    let table = format!("&[\n{}]\n", files.iter().map(entry).collect::<String>());
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("kernel_folder.rs"), table).expect("the build folder can be written");
-}
-
-/// All files below a folder.
-fn list(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        // What editors and test runs leave behind is no part of it.
-        if entry.file_name().to_string_lossy().starts_with('.') {
-            continue;
-        }
-        if path.is_dir() { list(&path, files) } else { files.push(path) }
-    }
+    embed::embed("../../kernel", "kernel_folder.rs");
 }
