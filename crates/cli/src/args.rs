@@ -36,7 +36,10 @@ pub use self::compare::CompareArgs;
 pub use self::doctor::DoctorArgs;
 pub use self::ethercat::{EthercatVerb, SimulateArgs};
 pub use self::export::ExportArgs;
-pub use self::fleet::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
+pub use self::fleet::{
+    FleetApplyArgs, FleetHosts, FleetPlanArgs, FleetProveArgs, FleetQueryArgs, FleetReportArgs,
+    FleetRollbackArgs, FleetStoreArgs, FleetVerb, FleetVerifyArgs,
+};
 pub use self::gate::GateArgs;
 pub use self::generate::GenerateArgs;
 pub use self::import::ImportArgs;
@@ -111,7 +114,7 @@ pub enum Verb {
     /// Is a run worse than its baseline, by more than chance? For CI: status 2 where it is, and JUnit
     #[command(after_help = gate::HELP)]
     Gate(GateArgs),
-    /// Many machines: their bundles in one store, ranked, with outliers and what sets them apart
+    /// Many machines: measured and tuned by Ansible, their bundles in one store, ranked, with what sets them apart
     #[command(subcommand, after_help = fleet::HELP)]
     Fleet(FleetVerb),
     /// Makes a bundle of another tool's output

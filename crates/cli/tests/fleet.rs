@@ -10,6 +10,8 @@ use std::process::Command;
 use common::*;
 use fleet::synthetic::{Size, write};
 
+const ANSIBLE: &str = "it needs Ansible: pip install ansible-core";
+
 const SMALL: Size = Size { cpus: 2, loads: 1, seconds: 8 };
 
 fn made_up(folder: &Path, machines: u64) {
@@ -76,6 +78,70 @@ fn without_duckdb_the_line_says_how_to_get_it() {
 }
 
 #[test]
+fn what_cannot_be_asked_of_an_inventory_is_refused_and_leaves_nothing() {
+    let folder = folder();
+    let fleet = |args: &[&str]| isolator(folder.path(), &[&["fleet"], args].concat());
+    fleet(&["prove", "-i", "nowhere"])
+        .refused("cannot read the inventory nowhere: no such file or directory; check the path");
+    fleet(&["prove", "-i", "a,", "--", "--limt", "50us"])
+        .refused("isolator prove takes no '--limt'; is --limit meant?; see isolator prove --help");
+    fleet(&["apply", "-i", "a,", "--batches", "1,0%"]).refused(
+        "cannot use '0%' for --batches: it is neither a number of machines nor a share of them; write 3 or 10%",
+    );
+    let mut without = command(folder.path(), &["fleet", "prove", "-i", "a,"]);
+    let ran: Ran = without.env("PATH", folder.path()).output().unwrap().into();
+    ran.refused(
+        "cannot run ansible-inventory: it is not installed; install it: pip install ansible-core, or your \
+         distribution's package",
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    if skipped(!installed("ansible-inventory"), ANSIBLE) {
+        return;
+    }
+    fleet(&["prove", "-i", "a,b,", "--hosts", "c"])
+        .refused("cannot read the inventory a,b,: no machine is called c; see ansible-inventory --graph");
+    fs::write(folder.path().join("twice"), "a ansible_host=10.0.0.1\nb ansible_host=10.0.0.1\n").unwrap();
+    fleet(&["prove", "-i", "twice"]).refused(
+        "cannot use the inventory twice: a and b are the same machine (10.0.0.1 port 22), and would disturb each \
+         other; take one out, or use --force",
+    );
+    fs::write(folder.path().join("broken"), "[robots\na\n").unwrap();
+    let line = fleet(&["prove", "-i", "broken"]).ended(1).line();
+    assert!(line.starts_with("cannot read the inventory broken: "), "{line}");
+}
+
+#[test]
+fn a_machine_of_an_inventory_is_measured_once_and_its_bundle_is_brought() {
+    if skipped(!installed("ansible-playbook"), ANSIBLE) || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path().display();
+    let inventory = format!(
+        "here ansible_connection=local ansible_python_interpreter=/usr/bin/python3 isolator_become=false \
+         isolator_path={here}/isolator isolator_evidence={here}/kept/run\n"
+    );
+    fs::write(folder.path().join("inventory"), inventory).unwrap();
+    let prove = |more: &[&str]| {
+        let asked = ["fleet", "prove", "-i", "inventory", "-o", "monday", "--json=told.json"];
+        isolator(folder.path(), &[&asked, more].concat()).judged();
+        let told = read(&folder.path().join("told.json"));
+        conforms(&told, "fleet-run");
+        told["hosts"][0].clone()
+    };
+    let words = ["--", "--duration", "1s", "--warm-up", "0s", "--causes", "off"];
+    let would = prove(&[&["--check"], &words[..]].concat());
+    assert_eq!((would["outcome"].as_str(), &would["changed"]), (Some("would-change"), &1.into()), "{would}");
+    assert!(!folder.path().join("isolator").exists());
+    let first = prove(&words);
+    let bundle = folder.path().join("monday").join(first["bundle"].as_str().unwrap());
+    let shown = isolator(folder.path(), &["report", bundle.to_str().unwrap(), "--json"]).judged().json();
+    assert_eq!(first["outcome"], shown["verdict"]["outcome"], "{first}");
+    let again = prove(&words);
+    assert_eq!((&again["changed"], &again["bundle"]), (&0.into(), &first["bundle"]), "{again}");
+}
+
+#[test]
 fn every_example_of_the_page_runs() {
     let needs = skipped(!installed("duckdb"), "it needs duckdb: pip install duckdb-cli");
     if needs || skipped_for_lack_of_cpus() {
@@ -87,8 +153,9 @@ fn every_example_of_the_page_runs() {
         bundle(folder.path(), name, &["--duration", "8s", "--period", "10ms"]);
     }
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md")).unwrap();
-    let examples =
-        page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap()).collect::<Vec<_>>();
+    let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    // Those on an inventory's machines run in make proof-fleet.
+    let examples = blocks.filter(|block| !block.contains("-i inventory")).collect::<Vec<_>>();
     assert_eq!(examples.len(), 5);
     let program = Path::new(PROGRAM).parent().unwrap().display().to_string();
     let path = format!("{program}:{}", std::env::var("PATH").unwrap_or_default());

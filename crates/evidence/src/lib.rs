@@ -20,6 +20,7 @@ pub mod error;
 pub mod export;
 
 pub mod fleet;
+pub mod fleet_run;
 pub mod gate;
 pub mod histogram;
 pub mod import;

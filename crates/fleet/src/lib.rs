@@ -10,6 +10,7 @@
 //! Limits: the report needs the program `duckdb`; nobody else may write to a store meanwhile.
 #![forbid(unsafe_code)]
 
+pub mod ansible;
 mod entry;
 pub mod query;
 mod settings;

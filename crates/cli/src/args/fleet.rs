@@ -10,22 +10,143 @@ use super::{OUTPUT, Output};
 /// What `--help` adds.
 pub const HELP: &str = "\
 Examples:
-  isolator fleet store -o store bundles/
+  isolator fleet prove -i inventory -o monday -- --loads all --limit 50us
+  isolator fleet apply -i inventory --batches 1,10%,100% -- --cores 2
+  isolator fleet store -o store monday/bundles
   isolator fleet report store -o fleet.html
-  isolator fleet query
   (cd store && isolator fleet query outliers | duckdb)
 
-The report needs the program duckdb: pip install duckdb-cli, or duckdb.org.";
+prove, plan, apply, verify and rollback need Ansible here, and SSH, root and
+Python there: pip install ansible-core. The report needs the program duckdb:
+pip install duckdb-cli.
+
+Exit status: 0 done, and all hold; 1 something could not be done on a machine;
+2 a machine does not hold its limit, or what was applied is not in force.";
 
 /// `isolator fleet`
 #[derive(Debug, Subcommand)]
 pub enum FleetVerb {
+    /// Measures every machine of an inventory, and brings the evidence; done again, it measures what is missing
+    Prove(FleetProveArgs),
+    /// Says what would be changed on each machine, and brings the plans; changes nothing
+    Plan(FleetPlanArgs),
+    /// Tunes machines batch by batch, measures each, and rolls back what does not hold, where the roll-out ends
+    Apply(FleetApplyArgs),
+    /// Whether what was applied is still in force on each machine
+    Verify(FleetVerifyArgs),
+    /// Gives each machine back what was there before
+    Rollback(FleetRollbackArgs),
     /// Adds bundles to a store of Parquet files; those that it has already are passed over
     Store(FleetStoreArgs),
     /// Machines ranked, outliers, unfit platforms, drift, and the settings that go with failure
     Report(FleetReportArgs),
     /// Lists the queries behind the report, or prints one as SQL for DuckDB
     Query(FleetQueryArgs),
+}
+
+/// Which machines, and how many at once.
+#[derive(Debug, Args)]
+pub struct FleetHosts {
+    /// Ansible's inventory: a file, a folder, a program, or names with a comma after each
+    #[arg(long, short, value_name = "INVENTORY", required = true)]
+    pub inventory: PathBuf,
+    /// Only these machines or groups of it, as Ansible's --limit has them
+    #[arg(long, value_name = "PATTERN")]
+    pub hosts: Option<String>,
+    /// This many machines at once [default: Ansible's, 5]
+    #[arg(long, value_name = "N")]
+    pub forks: Option<u32>,
+    /// One more word for ansible-playbook, as --ansible=--ask-become-pass
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub ansible: Vec<String>,
+    /// Go on though two names of the inventory are one machine
+    #[arg(long)]
+    pub force: bool,
+    /// Folder for evidence, plans and Ansible's log [default: evidence/TIME]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Output,
+}
+
+/// `isolator fleet prove`
+#[derive(Debug, Args)]
+pub struct FleetProveArgs {
+    /// Which machines.
+    #[command(flatten)]
+    pub on: FleetHosts,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub check: bool,
+    /// Words for isolator prove on each machine [default: isolator_prove of the inventory]
+    #[arg(last = true, value_name = "WORD")]
+    pub words: Vec<String>,
+}
+
+/// `isolator fleet plan`
+#[derive(Debug, Args)]
+pub struct FleetPlanArgs {
+    /// Which machines.
+    #[command(flatten)]
+    pub on: FleetHosts,
+    /// Plan the boot line too
+    #[arg(long)]
+    pub reboot: bool,
+    /// Words for isolator tune plan on each machine [default: isolator_plan of the inventory]
+    #[arg(last = true, value_name = "WORD")]
+    pub words: Vec<String>,
+}
+
+/// `isolator fleet apply`
+#[derive(Debug, Args)]
+pub struct FleetApplyArgs {
+    /// Which machines.
+    #[command(flatten)]
+    pub on: FleetHosts,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub check: bool,
+    /// Tune the boot line too: each machine is rebooted for a trial, and again where that does not hold
+    #[arg(long)]
+    pub reboot: bool,
+    /// How many machines one after the other, as numbers or shares of all [default: 1,10%,100%]
+    #[arg(long, value_name = "N|%,…", value_delimiter = ',', value_parser = batch)]
+    pub batches: Option<Vec<String>>,
+    /// Words for isolator prove on each machine, in one argument [default: isolator_prove of the inventory]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub prove: Option<String>,
+    /// Words for isolator tune plan on each machine [default: isolator_plan of the inventory]
+    #[arg(last = true, value_name = "WORD")]
+    pub words: Vec<String>,
+}
+
+/// `isolator fleet verify`
+#[derive(Debug, Args)]
+pub struct FleetVerifyArgs {
+    /// Which machines.
+    #[command(flatten)]
+    pub on: FleetHosts,
+}
+
+/// `isolator fleet rollback`
+#[derive(Debug, Args)]
+pub struct FleetRollbackArgs {
+    /// Which machines.
+    #[command(flatten)]
+    pub on: FleetHosts,
+    /// Reboot machines whose boot line was tuned
+    #[arg(long)]
+    pub reboot: bool,
+}
+
+/// The size of a batch: `3`, `10%`.
+fn batch(text: &str) -> Result<String, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    match number.parse::<u32>() {
+        Ok(number) if number > 0 && (number <= 100 || !text.ends_with('%')) => Ok(text.to_string()),
+        _ => Err("it is neither a number of machines nor a share of them; write 3 or 10%".to_string()),
+    }
 }
 
 /// `isolator fleet store`

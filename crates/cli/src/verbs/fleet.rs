@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator fleet`: many machines' bundles, stored and asked.
+//! `isolator fleet`: many machines' bundles, stored and asked; measured and tuned in [`ansible`].
 
-use fleet::{QUERIES, Query};
+mod ansible;
+
+use ::fleet::{QUERIES, Query};
 
 use crate::args::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
 use crate::output::{Exit, Outcome, print, tell};
@@ -11,6 +13,11 @@ const LISTED: usize = 10;
 
 pub fn run(verb: FleetVerb) -> Outcome {
     match verb {
+        FleetVerb::Prove(args) => ansible::prove(args),
+        FleetVerb::Plan(args) => ansible::plan(args),
+        FleetVerb::Apply(args) => ansible::apply(args),
+        FleetVerb::Verify(args) => ansible::verify(args),
+        FleetVerb::Rollback(args) => ansible::rollback(args),
         FleetVerb::Store(args) => store(&args),
         FleetVerb::Report(args) => report(&args),
         FleetVerb::Query(args) => query(&args),

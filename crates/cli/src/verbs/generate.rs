@@ -12,6 +12,7 @@ use evidence::compare::Comparison;
 use evidence::document::ProveDocument;
 use evidence::export::WithBuckets;
 use evidence::fleet::FleetDocument;
+use evidence::fleet_run::FleetRunDocument;
 use evidence::gate::Gated;
 use evidence::lab::{GateDocument, LabDocument, MatrixDocument};
 use evidence::manifest::{Manifest, Spike};
@@ -57,6 +58,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("ethercat-simulate", schema_for!(Simulated)),
         ("export", schema_for!(WithBuckets)),
         ("fleet", schema_for!(FleetDocument)),
+        ("fleet-run", schema_for!(FleetRunDocument)),
         ("gate", schema_for!(Gated)),
         ("kernel", schema_for!(Built)),
         ("lab", schema_for!(LabDocument)),

@@ -8,6 +8,7 @@ mod column;
 mod comparison;
 mod doctor;
 mod fleet;
+mod fleet_run;
 mod gate;
 mod lab;
 mod watch;
@@ -27,6 +28,7 @@ use crate::{taints, text};
 pub use comparison::comparison;
 pub use doctor::{doctor, explained};
 pub use fleet::fleet;
+pub use fleet_run::fleet_run;
 pub use gate::gated;
 pub use lab::{gate, lab, matrix};
 pub use watch::watch;
@@ -50,7 +52,7 @@ const JOINT: char = '\u{a0}';
 /// Reasons listed; the report lists them all.
 const REASONS: usize = 8;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Paint {
     Good,
     Bad,

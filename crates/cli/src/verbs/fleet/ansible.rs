@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator fleet prove`, `plan`, `apply`, `verify` and `rollback`: Ansible does it, and each machine's outcome is said.
+
+use std::path::PathBuf;
+
+use ::fleet::ansible::{self, Job, Verb};
+use clap::Parser;
+use evidence::Error;
+
+use crate::args::{
+    Cli, FleetApplyArgs, FleetHosts, FleetPlanArgs, FleetProveArgs, FleetRollbackArgs, FleetVerifyArgs,
+};
+use crate::output::{Exit, Outcome};
+use crate::{session, usage};
+
+/// Architectures of which a program may lie beside this one.
+const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
+
+pub fn prove(args: FleetProveArgs) -> Outcome {
+    let mut job = job(Verb::Prove, &args.on)?;
+    job.check = args.check;
+    job.prove = words(&["prove"], args.words)?;
+    run(&job, &args.on)
+}
+
+pub fn plan(args: FleetPlanArgs) -> Outcome {
+    let mut job = job(Verb::Plan, &args.on)?;
+    job.reboot = args.reboot;
+    job.plan = words(&["tune", "plan"], args.words)?;
+    run(&job, &args.on)
+}
+
+pub fn apply(args: FleetApplyArgs) -> Outcome {
+    let mut job = job(Verb::Apply, &args.on)?;
+    job.check = args.check;
+    job.reboot = args.reboot;
+    job.batches = args.batches;
+    job.prove = args.prove;
+    job.plan = words(&["tune", "plan"], args.words)?;
+    run(&job, &args.on)
+}
+
+pub fn verify(args: FleetVerifyArgs) -> Outcome {
+    run(&job(Verb::Verify, &args.on)?, &args.on)
+}
+
+pub fn rollback(args: FleetRollbackArgs) -> Outcome {
+    let mut job = job(Verb::Rollback, &args.on)?;
+    job.reboot = args.reboot;
+    run(&job, &args.on)
+}
+
+fn job(verb: Verb, on: &FleetHosts) -> Result<Job, Error> {
+    on.out.ready()?;
+    let folder = on.output.clone().unwrap_or_else(session::default_folder);
+    // A run that measures may be gone on with; what was applied is measured anew.
+    if verb != Verb::Prove && folder.join("bundles").exists() {
+        let why = "it holds the evidence of another run";
+        return Err(Error::new("write to", folder.display(), why, "choose another folder"));
+    }
+    Ok(Job {
+        verb,
+        inventory: on.inventory.clone(),
+        hosts: on.hosts.clone(),
+        folder,
+        forks: on.forks,
+        batches: None,
+        reboot: false,
+        check: false,
+        force: on.force,
+        prove: None,
+        plan: None,
+        programs: programs(),
+        words: on.ansible.clone(),
+        quiet: on.out.quiet,
+    })
+}
+
+fn run(job: &Job, on: &FleetHosts) -> Outcome {
+    let document = ansible::run(job)?;
+    on.out.json(&document)?;
+    on.out.say(&report::terminal::fleet_run(&document, on.out.style()));
+    Ok(match (document.could_not(), document.does_not_hold()) {
+        (true, _) => Exit::CouldNot,
+        (false, true) => Exit::Exceeded,
+        (false, false) => Exit::Held,
+    })
+}
+
+/// Static programs that lie beside this one, and else this one for machines of its kind.
+fn programs() -> Vec<(String, PathBuf)> {
+    let own = std::env::current_exe().ok();
+    let of = |architecture: &str| {
+        let own = own.clone().filter(|_| architecture == std::env::consts::ARCH);
+        lab::parts::find(&format!("isolator-{architecture}")).or(own)
+    };
+    ARCHITECTURES.iter().filter_map(|name| Some((name.to_string(), of(name)?))).collect()
+}
+
+/// Words for `verb` on each machine, as one text that a shell would take apart again. What this program does not understand is
+/// refused here, before any machine is asked.
+fn words(verb: &[&str], words: Vec<String>) -> Result<Option<String>, String> {
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let all = ["isolator"].iter().chain(verb).map(ToString::to_string).chain(words.iter().cloned());
+    Cli::try_parse_from(all).map_err(|error| usage::line(&error, verb.first().copied()))?;
+    Ok(Some(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")))
+}
+
+fn quoted(word: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:%@".contains(c);
+    if !word.is_empty() && word.chars().all(safe) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_joined_so_that_a_shell_takes_them_apart_again() {
+        let all = ["--loads", "custom=sh -c 'true'", "--limit", "10%"].map(str::to_string);
+        let text = words(&["prove"], all.to_vec()).unwrap().unwrap();
+        assert_eq!(text, r"--loads 'custom=sh -c '\''true'\''' --limit 10%");
+        assert_eq!(words(&["prove"], Vec::new()).unwrap(), None);
+    }
+
+    #[test]
+    fn words_that_the_verb_does_not_know_are_refused_before_any_machine_is_asked() {
+        let line = words(&["tune", "plan"], vec!["--coers".into(), "2".into()]).unwrap_err();
+        assert_eq!(line, "isolator tune takes no '--coers'; is --cores meant?; see isolator tune --help");
+    }
+}

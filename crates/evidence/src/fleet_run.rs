@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator fleet prove`, `plan`, `apply`, `verify` and `rollback`: what became of each machine.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one of these verbs did, with `--json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetRunDocument {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// `prove`, `plan`, `apply`, `verify` or `rollback`.
+    pub verb: String,
+    /// Whether nothing was to be changed (`--check`).
+    pub check: bool,
+    /// The inventory.
+    pub inventory: String,
+    /// Where evidence, plans and Ansible's log are.
+    pub folder: String,
+    /// Each machine, in the order of the inventory.
+    pub hosts: Vec<HostOutcome>,
+}
+
+/// What became of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostOutcome {
+    /// Its name in the inventory.
+    pub host: String,
+    /// What became of it.
+    pub outcome: Became,
+    /// Why, or what was found; empty where there is nothing to be said.
+    pub reason: String,
+    /// How many things were changed on it.
+    pub changed: u32,
+    /// Its bundle, in the folder.
+    pub bundle: Option<String>,
+}
+
+/// What may become of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Became {
+    /// Something could not be done on it.
+    Failed,
+    /// It could not be reached, or no longer.
+    Unreachable,
+    /// It failed after it was tuned, and has what it had before.
+    RolledBack,
+    /// Measured: its limit does not hold.
+    Exceeded,
+    /// Measured: its limit is not proven to hold.
+    Unproven,
+    /// What was applied is not all in force.
+    NotInForce,
+    /// It was not begun.
+    NotReached,
+    /// This would be changed.
+    WouldChange,
+    /// Measured: its limit holds.
+    Held,
+    /// All that is planned is in force.
+    InForce,
+    /// It has what it had before.
+    Undone,
+}
+
+impl Became {
+    /// As documents have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Became::Failed => "failed",
+            Became::Unreachable => "unreachable",
+            Became::RolledBack => "rolled-back",
+            Became::Exceeded => "exceeded",
+            Became::Unproven => "unproven",
+            Became::NotInForce => "not-in-force",
+            Became::NotReached => "not-reached",
+            Became::WouldChange => "would-change",
+            Became::Held => "held",
+            Became::InForce => "in-force",
+            Became::Undone => "undone",
+        }
+    }
+
+    /// Whether it could not be done on this machine.
+    pub fn could_not(self) -> bool {
+        matches!(self, Became::Failed | Became::Unreachable)
+    }
+
+    /// Whether this machine does not hold what is asked of it.
+    pub fn does_not_hold(self) -> bool {
+        matches!(self, Became::RolledBack | Became::Exceeded | Became::Unproven | Became::NotInForce)
+    }
+}
+
+impl FleetRunDocument {
+    /// How many machines each outcome has, the worst first.
+    pub fn counts(&self) -> BTreeMap<Became, usize> {
+        let mut counts = BTreeMap::new();
+        for host in &self.hosts {
+            *counts.entry(host.outcome).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whether something could not be done. What was not begun since another machine did not hold is no failure of its own.
+    pub fn could_not(&self) -> bool {
+        let stopped = self.does_not_hold();
+        self.hosts
+            .iter()
+            .any(|host| host.outcome.could_not() || host.outcome == Became::NotReached && !stopped)
+    }
+
+    /// Whether some machine does not hold what is asked of it.
+    pub fn does_not_hold(&self) -> bool {
+        self.hosts.iter().any(|host| host.outcome.does_not_hold())
+    }
+}

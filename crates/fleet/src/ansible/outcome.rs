@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What became of each machine: by the events that the collection's callback wrote, and by the bundle that was brought.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use evidence::fleet_run::{Became, HostOutcome};
+use evidence::verdict::Outcome;
+use evidence::{Bundle, Error, Result, Verdict};
+use serde::Deserialize;
+
+use super::{Job, Verb};
+
+/// The task whose failure says that a machine was rolled back; `fleet/ansible/roles/tune/tasks/main.yml` has it.
+const ROLLED_BACK: &str = "Rolled back";
+
+/// A line of the callback `fleet/ansible/plugins/callback/hosts.py`.
+#[derive(Debug, Deserialize)]
+struct Event {
+    host: String,
+    task: String,
+    kind: Kind,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    data: Told,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Changed,
+    Failed,
+    Unreachable,
+    Told,
+}
+
+/// What the roles tell of a machine.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct Told {
+    isolator_in_force: Option<bool>,
+}
+
+/// What is known of a machine.
+#[derive(Debug, Default)]
+struct Known {
+    changed: u32,
+    /// The last failure: unreachable or not, the task, the reason.
+    failed: Option<(bool, String, String)>,
+    in_force: Option<bool>,
+    /// The last task that changed something.
+    last: String,
+}
+
+/// What became of `hosts`.
+pub fn of(job: &Job, hosts: &[String], events: &Path) -> Result<Vec<HostOutcome>> {
+    let text = fs::read_to_string(events).map_err(|error| Error::io("read", events, &error))?;
+    let known = read(&text);
+    let nothing = Known::default();
+    let one = |host: &String| {
+        let known = known.get(host).unwrap_or(&nothing);
+        let bundle = job.folder.join("bundles").join(format!("{host}.tar.zst"));
+        let bundle = bundle.is_file().then_some(bundle);
+        let (outcome, reason) = became(job.verb, job.check, known, bundle.as_deref());
+        HostOutcome {
+            host: host.clone(),
+            outcome,
+            reason,
+            changed: known.changed,
+            bundle: bundle.map(|_| format!("bundles/{host}.tar.zst")),
+        }
+    };
+    Ok(hosts.iter().map(one).collect())
+}
+
+fn read(text: &str) -> BTreeMap<String, Known> {
+    let mut all: BTreeMap<String, Known> = BTreeMap::new();
+    // A line that was cut off, where the run was killed, tells nothing.
+    for event in text.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok()) {
+        let known = all.entry(event.host).or_default();
+        match event.kind {
+            Kind::Changed => {
+                known.changed += 1;
+                known.last = event.task;
+            }
+            Kind::Failed | Kind::Unreachable => {
+                known.failed = Some((event.kind == Kind::Unreachable, event.task, event.message));
+            }
+            Kind::Told => known.in_force = event.data.isolator_in_force.or(known.in_force),
+        }
+    }
+    all
+}
+
+fn became(verb: Verb, check: bool, known: &Known, bundle: Option<&Path>) -> (Became, String) {
+    if let Some((unreachable, task, message)) = &known.failed {
+        return match (unreachable, task.as_str()) {
+            (true, _) => (Became::Unreachable, format!("{task}: {}", plain(message))),
+            (false, ROLLED_BACK) => (Became::RolledBack, message.clone()),
+            (false, _) => (Became::Failed, format!("{task}: {}", plain(message))),
+        };
+    }
+    match (verb, known.in_force) {
+        (Verb::Prove, _) if check => (Became::WouldChange, "it would be measured".to_string()),
+        (Verb::Prove, _) => measured(bundle),
+        (Verb::Rollback, _) => (Became::Undone, String::new()),
+        (_, None) if check => (Became::WouldChange, "the program is not on it yet".to_string()),
+        (_, None) => (Became::NotReached, "it was not begun".to_string()),
+        (_, Some(true)) => (Became::InForce, String::new()),
+        (Verb::Verify, Some(false)) => {
+            (Became::NotInForce, "isolator tune verify says on it what is not".to_string())
+        }
+        (Verb::Plan, Some(false)) => (Became::WouldChange, String::new()),
+        (Verb::Apply, Some(false)) if check => (Became::WouldChange, String::new()),
+        (Verb::Apply, Some(false)) => match measured(bundle) {
+            (Became::NotReached, _) => (Became::Failed, format!("it ended after: {}", known.last)),
+            said => said,
+        },
+    }
+}
+
+/// What the bundle says, judged here.
+fn measured(bundle: Option<&Path>) -> (Became, String) {
+    let Some(path) = bundle else { return (Became::NotReached, "it was not begun".to_string()) };
+    match Bundle::open(path) {
+        Ok(bundle) => {
+            let verdict = Verdict::of(&bundle);
+            let became = match verdict.outcome {
+                Outcome::Held => Became::Held,
+                Outcome::Exceeded => Became::Exceeded,
+                Outcome::Unproven => Became::Unproven,
+            };
+            (became, verdict.reasons.into_iter().next().unwrap_or_default())
+        }
+        Err(error) => (Became::Failed, error.to_string()),
+    }
+}
+
+/// Ansible's words without its own frame, and for what people meet most with the cure.
+fn plain(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let lower = line.to_lowercase();
+    let none = ["not found", "no such file", "permission denied", "no python"];
+    if lower.contains("python") && none.iter().any(|word| lower.contains(word)) {
+        return "it has no Python, which Ansible needs there; install python3 on it".to_string();
+    }
+    line.trim_start_matches("Task failed: ").trim_end_matches(':').to_string()
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What became of each machine of a fleet, the worst first, and how many of each as the last line.
+
+use evidence::fleet_run::{Became, FleetRunDocument};
+
+use crate::terminal::{Paint, Style, wrapped};
+use crate::text;
+
+/// Machines of one outcome that are listed; the JSON has all.
+const LISTED: usize = 20;
+
+/// What a verb over many machines did.
+pub fn fleet_run(document: &FleetRunDocument, style: Style) -> String {
+    let mut out = String::new();
+    let counts = document.counts();
+    for (&outcome, &count) in &counts {
+        let title = format!("{} ({})\n", words(outcome), text::count(count as u64));
+        out.push_str(&style.paint(Paint::Plain, &title));
+        let hosts = document.hosts.iter().filter(|host| host.outcome == outcome).take(LISTED);
+        if paint(outcome) == Paint::Good {
+            // There is nothing to be said of each.
+            let names = hosts.map(|host| text::clean(&host.host)).collect::<Vec<_>>().join(", ");
+            wrapped(&mut out, "- ", &names, Paint::Good, style);
+        } else {
+            for host in hosts {
+                let reason =
+                    if host.reason.is_empty() { String::new() } else { format!(": {}", host.reason) };
+                wrapped(
+                    &mut out,
+                    "- ",
+                    &text::clean(&format!("{}{reason}", host.host)),
+                    paint(outcome),
+                    style,
+                );
+            }
+        }
+        if count > LISTED {
+            out.push_str(&format!("- and {} more\n", text::count((count - LISTED) as u64)));
+        }
+        out.push('\n');
+    }
+    let said =
+        counts.iter().map(|(&outcome, &count)| format!("{} {}", text::count(count as u64), words(outcome)));
+    out.push_str(&format!("{}\n", said.collect::<Vec<_>>().join(" · ")));
+    out.push_str(&format!("in {}", document.folder));
+    out
+}
+
+/// An outcome for people.
+fn words(outcome: Became) -> &'static str {
+    match outcome {
+        Became::RolledBack => "rolled back",
+        Became::NotInForce => "not in force",
+        Became::NotReached => "not begun",
+        Became::WouldChange => "to be changed",
+        Became::InForce => "in force",
+        Became::Undone => "as before",
+        other => other.name(),
+    }
+}
+
+fn paint(outcome: Became) -> Paint {
+    if outcome.could_not() || outcome.does_not_hold() {
+        return Paint::Bad;
+    }
+    match outcome {
+        Became::NotReached | Became::WouldChange => Paint::Unsure,
+        _ => Paint::Good,
+    }
+}
