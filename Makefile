@@ -104,8 +104,10 @@ proof-causes: build guest ## interruptions made on purpose in guests: are they n
 	cargo build --release --locked --package isolator-bench --target $(MUSL)
 	$(TARGET)/release/isolator-bench proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-bench docs/why.md $(PART)
 
-proof-boot: guest ## tune on a Debian that really boots, from GRUB and from systemd-boot; root only, ten minutes and more
+# LOADERS: grub systemd-boot fleet.
+proof-boot: guest ## tune on a Debian that really boots, from GRUB, from systemd-boot, and by fleet; root only, half an hour
 	@tools/bootstrap boot
+	@tools/bootstrap test
 	@tools/proof-boot $(LOADERS)
 
 proof-fleet: build ## Ansible at work on eight hosts with their own sshd, and faults; root only, some minutes
