@@ -142,11 +142,20 @@ fn the_probe_counts_each_cycle_and_says_what_latencies_do_not_tell() {
     let folder = folder();
     let args = ["--probe", "ethercat", "--period", "4ms", "--causes", "off", "--json", "-", "--quiet"];
     let ran = isolator(folder.path(), &short("b", &args)).judged();
-    let row = &ran.json()["rows"][0];
+    let document = ran.json();
+    let probes = document["rows"].as_array().unwrap().iter().map(|row| row["probe"].as_str().unwrap());
+    assert_eq!(probes.collect::<Vec<_>>(), ["ethercat", "sync0", "dc-drift"]);
+    let row = &document["rows"][0];
     assert_eq!((row["probe"].as_str(), row["period_ns"].as_u64()), (Some("ethercat"), Some(4_000_000)));
     let told = &row["granted"]["ethercat"];
     assert_eq!((&told["sub_devices"], &told["device"]), (&3.into(), &Value::Null), "{told:#}");
     assert_eq!((&told["cycles"], &told["wrong_counters"]), (&row["count"], &0.into()), "{told:#}");
+    // Each frame that came back has passed the reference SubDevice; its clock is asked for once in 16 cycles.
+    let count = |row: usize| document["rows"][row]["count"].as_u64().unwrap();
+    assert_eq!(count(1), count(0) - told["not_back"].as_u64().unwrap(), "{document:#}");
+    assert!(count(2) <= count(0) / 16, "{document:#}");
+    assert_eq!(document["rows"][1]["limit_ns"], 4_000_000, "a period");
+    assert_eq!(told["clocks_apart_ns"], document["rows"][2]["max_ns"], "{document:#}");
     let manifest = read(&folder.path().join("b/manifest.json"));
     conforms(&manifest, "manifest");
     let notes = manifest["notes"].as_array().unwrap();

@@ -172,8 +172,13 @@ pub const MARK: &str = "mark-";
 /// How the message probe's names begin: `message-shared` and others, a row for each means.
 pub const MESSAGE: &str = "message-";
 
-/// The EtherCAT probe, and load.
+/// The EtherCAT probe, and load; its further rows: from the SYNC0 before until process data pass the reference SubDevice, and how far
+/// SubDevices' clocks are apart.
 pub const ETHERCAT: &str = "ethercat";
+/// See [`ETHERCAT`].
+pub const SYNC0: &str = "sync0";
+/// See [`ETHERCAT`].
+pub const DC_DRIFT: &str = "dc-drift";
 
 /// How the response probe's names begin: `response-shared` and others.
 pub const RESPONSE: &str = "response-";
@@ -183,7 +188,7 @@ impl RowKey {
     /// interruptions, whose number says nothing of how often something was due.
     pub fn is_cyclic(&self) -> bool {
         let probe = self.probe.as_str();
-        matches!(probe, "wakeup" | "toggle" | ETHERCAT | LOOP | EXECUTION)
+        matches!(probe, "wakeup" | "toggle" | ETHERCAT | SYNC0 | LOOP | EXECUTION)
             || probe.starts_with("timerlat-")
             || probe.starts_with(MESSAGE)
             || probe.starts_with(RESPONSE)

@@ -5,8 +5,10 @@
 //! due ─ sleeps ─► wakes ─ sends ─────────► answer polled       a sample: from due to there
 //!                            └► segment ──┘                    the period: CLOCK_MONOTONIC, kept in step with SYNC0
 //! ```
-//! A frame that is not back when the next cycle is due is given up: its sample ends there, and is late by any limit. What
-//! a latency does not tell stands in [`Exchanged`]. Beside its sleep, the loop makes the system calls that send a frame
+//! A frame that is not back when the next cycle is due is given up: its sample ends there, and is late by any limit. Two rows
+//! beside tell of SubDevices: `sync0`, from the SYNC0 before until process data pass the reference SubDevice, where a period or more is too late
+//! for the next one; and `dc-drift`, how far a SubDevice's clock is from the reference, where half a period has data
+//! used in another cycle. What samples do not tell stands in [`Exchanged`]. Beside its sleep, the loop makes the system calls that send a frame
 //! and look for the answer; it takes no lock and allocates nothing.
 //!
 //! Without a device the segment is simulated, on a wire of virtual interfaces, by a thread on the housekeeping CPUs (SCHED_FIFO 1 where that is allowed): what
@@ -19,11 +21,12 @@ use std::thread::JoinHandle;
 use ethercat::interface;
 use ethercat::main_device::{Cycle, MainDevice, SETTLE};
 use ethercat::simulate::{Simulation, on_own_wire};
-use evidence::manifest::{Asked, Exchanged};
+use evidence::manifest::{Asked, DC_DRIFT, Exchanged, RowKey, SYNC0};
 use rt::clock::{monotonic_ns, timespec};
 use rt::setup::Setup;
 use rt::{Error, Policy, Result};
 
+use crate::row::Lane;
 use crate::samples::{Sample, Samples};
 use crate::wakeup::{Cycles, Timer, missed, wait_until};
 
@@ -32,6 +35,29 @@ pub const PROBE: &str = evidence::manifest::ETHERCAT;
 
 /// In one cycle of so many the clocks are asked how far they are apart.
 const ASK_EVERY: u64 = 16;
+
+/// The rows beside that of `lane`.
+pub(crate) fn beside(lane: &Lane) -> [Lane; 2] {
+    let period_ns = lane.key.period_ns.unwrap_or(u64::MAX);
+    let row = |probe: &str, period_ns, limit_ns| Lane {
+        key: RowKey { probe: probe.to_string(), period_ns: Some(period_ns), ..lane.key.clone() },
+        limit_ns: Some(limit_ns),
+        threshold_ns: limit_ns,
+        ..lane.clone()
+    };
+    [row(SYNC0, period_ns, period_ns), row(DC_DRIFT, period_ns.saturating_mul(ASK_EVERY), period_ns / 2)]
+}
+
+/// Where samples go: those of the cycles, and those of [`beside`].
+#[derive(Debug)]
+pub struct Pens {
+    /// The cycle latencies.
+    pub cycles: Samples,
+    /// Row `sync0`.
+    pub sync0: Samples,
+    /// Row `dc-drift`.
+    pub drift: Samples,
+}
 
 /// What the probe drives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,14 +171,14 @@ impl Ready {
     pub fn run(
         mut self,
         cycles: &Cycles,
-        samples: &mut Samples,
+        pens: &mut Pens,
         stop: &AtomicBool,
     ) -> (Exchanged, Option<Error>) {
-        let failed = self.exchange(cycles, samples, stop).err();
+        let failed = self.exchange(cycles, pens, stop).err();
         (self.told, failed)
     }
 
-    fn exchange(&mut self, cycles: &Cycles, samples: &mut Samples, stop: &AtomicBool) -> Result<()> {
+    fn exchange(&mut self, cycles: &Cycles, pens: &mut Pens, stop: &AtomicBool) -> Result<()> {
         let Cycles { period_ns, start_ns, end_ns, loops } = *cycles;
         let (mut due_ns, mut left) = (self.main.due_ns(), loops);
         let mut last_sync0 = None;
@@ -169,16 +195,20 @@ impl Ready {
             let cycle = self.main.cycle(until_ns)?;
             let woke_ns = monotonic_ns();
             if is_recorded {
-                samples.send(Sample { due_ns, woke_ns });
+                pens.cycles.send(Sample { due_ns, woke_ns });
                 left = left.saturating_sub(1 + missed(due_ns, woke_ns, period_ns, end_ns));
                 self.told.cycles += 1;
-                self.told.add(&cycle, &mut last_sync0);
+                if let Some(took_ns) = self.told.add(&cycle, &mut last_sync0, period_ns) {
+                    pens.sync0.send(Sample { due_ns: woke_ns.saturating_sub(took_ns), woke_ns });
+                }
                 self.told.late_frames = self.main.late_frames() - late_before;
                 let has_time = woke_ns + period_ns / 2 < due_ns + period_ns;
                 if has_time && self.told.cycles.is_multiple_of(ASK_EVERY) {
                     let difference = self.main.clock_difference(due_ns + period_ns)?;
-                    let apart = difference.map(i64::unsigned_abs);
-                    self.told.clocks_apart_ns = self.told.clocks_apart_ns.max(apart);
+                    if let Some(apart_ns) = difference.map(i64::unsigned_abs) {
+                        pens.drift.send(Sample { due_ns: woke_ns, woke_ns: woke_ns + apart_ns });
+                        self.told.clocks_apart_ns = self.told.clocks_apart_ns.max(Some(apart_ns));
+                    }
                 }
             }
             due_ns = self.main.after(due_ns, cycle, woke_ns);
@@ -192,15 +222,16 @@ impl Ready {
 
 /// What a cycle adds to the figures.
 trait Add {
-    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>);
+    /// Gives the time from the SYNC0 that the cycle's process data should have followed until they passed the reference SubDevice.
+    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>, period_ns: u64) -> Option<u64>;
 }
 
 impl Add for Exchanged {
     #[inline]
-    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>) {
+    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>, period_ns: u64) -> Option<u64> {
         let Cycle::Back { is_counter_right, is_op, to_sync0_ns, sync0, .. } = *cycle else {
             self.not_back += 1;
-            return;
+            return None;
         };
         self.wrong_counters += u64::from(!is_counter_right);
         self.not_op += u64::from(!is_op);
@@ -209,6 +240,7 @@ impl Add for Exchanged {
         let gone_by = last_sync0.map_or(1, |last| sync0.saturating_sub(last));
         self.sync0_missed += gone_by.saturating_sub(1);
         *last_sync0 = Some(sync0);
+        Some((gone_by.max(1) * period_ns).saturating_sub(to_sync0_ns))
     }
 }
 
@@ -245,7 +277,9 @@ mod tests {
         let mut last = None;
         let cycles =
             [back(10, 500, true), back(11, 400, false), Cycle::NotBack, back(14, 600, true), Cycle::Refused];
-        cycles.iter().for_each(|cycle| told.add(cycle, &mut last));
+        let took = cycles.iter().map(|cycle| told.add(cycle, &mut last, 1000)).collect::<Vec<_>>();
+        // The fourth passed in the third period after the one that it should have.
+        assert_eq!(took, [Some(500), Some(600), None, Some(2400), None]);
         assert_eq!((told.wrong_counters, told.not_back, told.sync0_missed), (1, 2, 2));
         assert_eq!(told.sync0_margin_ns, Some(400));
     }

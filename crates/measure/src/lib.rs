@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+mod disturbed;
 pub mod drain;
 pub mod error;
 pub mod ethercat;

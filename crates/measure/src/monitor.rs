@@ -20,11 +20,12 @@ use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
 use rt::monitor::{Cycle, MARKS, Reader, Standing};
 
+use crate::disturbed::taints;
 use crate::drain::{Drain, Start};
 use crate::error::Result;
 use crate::explain::Explain;
 use crate::recorder::Recorder;
-use crate::row::{DRAIN_EVERY, ENDLESS_NS, Lane, LaneProgress, Progress, entry_of, half_life_s, taints};
+use crate::row::{DRAIN_EVERY, ENDLESS_NS, Lane, LaneProgress, Progress, entry_of, half_life_s};
 use crate::steal::Steal;
 
 /// How long to wait for a loop's first cycle at a time.

@@ -14,13 +14,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use evidence::manifest::{Exchanged, Granted, Manifest, RowEntry, RowKey, Second, State};
-use evidence::taint::{self, Taint};
 use evidence::writer::{BundleWriter, stem};
 use rt::clock::{Calibration, monotonic_ns};
 use rt::isolation::{self, Counters, Mask, Page, Session, Tick, since};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
+use crate::disturbed::taints;
 use crate::drain::{Drain, Start};
 use crate::error::Result;
 use crate::ethercat::{self, Wire};
@@ -167,17 +167,24 @@ pub struct Progress {
 
 /// An armed lane: its thread waits for the start.
 struct Armed {
-    lane: Lane,
+    /// The lane's own, and those beside it.
+    series: Vec<Series>,
     granted: Granted,
+    thread: JoinHandle<Ended>,
+}
+
+/// A series that a measuring thread fills.
+struct Series {
+    lane: Lane,
     drain: Drain,
     entry: usize,
-    thread: JoinHandle<Ended>,
 }
 
 /// Where a measuring thread puts what it sees.
 enum Pen {
     Wakeups(Samples),
     Gaps(Recorder, ShortGaps),
+    Ethercat(ethercat::Pens),
 }
 
 /// What a measuring thread leaves behind.
@@ -231,13 +238,13 @@ impl Row {
             // Threads that are armed already end by themselves.
             shared.stop.store(true, Ordering::SeqCst);
         })?;
-        let thread = |lane: &Armed| Some((lane.lane.key.cpu, lane.granted.thread?));
+        let thread = |armed: &Armed| Some((armed.series[0].lane.key.cpu, armed.granted.thread?));
         explain.begin(&armed.iter().filter_map(thread).collect::<Vec<_>>());
         let steal = Steal::now();
         let start_ns = monotonic_ns() + LEAD_NS + self.warm_up_ns;
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
         let start = Start { monotonic_ns: start_ns, wall, end_ns: self.end_ns(start_ns), loops: self.loops };
-        armed.iter_mut().for_each(|lane| lane.drain.start(start));
+        armed.iter_mut().flat_map(|armed| &mut armed.series).for_each(|series| series.drain.start(start));
         shared.start_ns.store(start_ns, Ordering::SeqCst);
         let drained = self.drain(&mut armed, bundle, &shared, stop, explain, observe);
         shared.stop.store(true, Ordering::SeqCst);
@@ -273,19 +280,27 @@ impl Row {
         let (mut armed, mut refusal) = (Vec::new(), None);
         for lane in &self.lanes {
             let (send, receive) = mpsc::channel();
-            let (pen, drain) = match &self.probe {
+            let wakeups = |lane: &Lane| Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s);
+            let (pen, drains) = match &self.probe {
                 Probe::Wakeup { .. }
                 | Probe::Toggle { .. }
                 | Probe::Message { .. }
-                | Probe::Response { .. }
-                | Probe::Ethercat { .. } => {
-                    let (samples, drain) = Drain::wakeups(&lane.key, lane.threshold_ns, bundle, half_life_s)?;
-                    (Pen::Wakeups(samples), drain)
+                | Probe::Response { .. } => {
+                    let (samples, drain) = wakeups(lane)?;
+                    (Pen::Wakeups(samples), vec![(lane.clone(), drain)])
+                }
+                Probe::Ethercat { .. } => {
+                    let [passes, apart] = ethercat::beside(lane);
+                    let (cycles, of_cycles) = wakeups(lane)?;
+                    let (sync0, of_sync0) = wakeups(&passes)?;
+                    let (drift, of_drift) = wakeups(&apart)?;
+                    let drains = vec![(lane.clone(), of_cycles), (passes, of_sync0), (apart, of_drift)];
+                    (Pen::Ethercat(ethercat::Pens { cycles, sync0, drift }), drains)
                 }
                 Probe::Spin { clock } => {
                     let (recorder, short, drain) =
                         Drain::gaps(&lane.key, lane.threshold_ns, *clock, bundle, half_life_s)?;
-                    (Pen::Gaps(recorder, short), drain)
+                    (Pen::Gaps(recorder, short), vec![(lane.clone(), drain)])
                 }
             };
             let body = Body { row: self.clone(), lane: lane.clone(), shared: Arc::clone(shared) };
@@ -304,20 +319,27 @@ impl Row {
                 refusal.get_or_insert(error);
                 Granted::default()
             });
-            let entry = manifest.rows.len();
-            manifest.rows.push(entry_of(lane, &granted));
-            armed.push(Armed { lane: lane.clone(), granted, drain, entry, thread });
+            let mut series = Vec::new();
+            for (lane, drain) in drains {
+                let entry = manifest.rows.len();
+                manifest.rows.push(entry_of(&lane, &granted));
+                series.push(Series { lane, drain, entry });
+            }
+            armed.push(Armed { series, granted, thread });
         }
         let written = bundle.manifest(manifest);
         if refusal.is_none() && written.is_ok() {
             return Ok(armed);
         }
         shared.stop.store(true, Ordering::SeqCst);
-        manifest.rows.truncate(manifest.rows.len() - armed.len());
-        for lane in armed {
+        let rows: usize = armed.iter().map(|armed| armed.series.len()).sum();
+        manifest.rows.truncate(manifest.rows.len() - rows);
+        for Armed { series, thread, .. } in armed {
             // Its thread was told to stop before it measured anything; how it ended says nothing more.
-            let _ = lane.thread.join();
-            lane.drain.discard()?;
+            let _ = thread.join();
+            for series in series {
+                series.drain.discard()?;
+            }
         }
         bundle.manifest(manifest)?;
         written?;
@@ -338,16 +360,12 @@ impl Row {
         loop {
             let over = armed.iter().all(|lane| lane.thread.is_finished());
             explain.look();
-            for lane in armed.iter_mut() {
-                if over {
-                    lane.drain.carry_last(bundle, explain)?
-                } else {
-                    lane.drain.carry(bundle, explain)?
-                }
+            for Series { drain, .. } in armed.iter_mut().flat_map(|armed| &mut armed.series) {
+                if over { drain.carry_last(bundle, explain)? } else { drain.carry(bundle, explain)? }
             }
             let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
             let length = (self.duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(self.duration_ns));
-            observe(&Progress { elapsed, length, lanes: armed.iter().map(Armed::progress).collect() });
+            observe(&Progress { elapsed, length, lanes: armed.iter().flat_map(Armed::progress).collect() });
             if over {
                 return Ok(());
             }
@@ -362,36 +380,43 @@ impl Row {
     fn finish(&self, armed: Vec<Armed>, manifest: &mut Manifest, state: State, steal: &Steal) -> Result<()> {
         let steal_now = Steal::now();
         let mut outcome = Ok(());
-        for lane in armed {
-            let ended = lane.thread.join().unwrap_or_default();
-            let steal_ns = steal_now.since(steal, lane.lane.key.cpu);
-            let entry = &mut manifest.rows[lane.entry];
-            entry.state = state;
-            (entry.spikes, entry.spikes_not_listed) = lane.drain.spikes();
-            entry.granted.page_faults = Some(ended.page_faults);
-            entry.granted.steal_ns = steal_ns;
-            entry.granted.isolation = ended
-                .isolation
-                .map(|counts| counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect());
-            entry.granted.ethercat = ended.exchanged;
-            manifest.notes.extend(ended.note.map(|note| format!("{}: {note}", lane.lane.key)));
-            manifest.taints.extend(taints(&lane.lane.key, &entry.granted, ended.drift, lane.drain.lost()));
-            outcome =
-                outcome.and(lane.drain.finish()).and(ended.failed.map_or(Ok(()), |why| Err(why.into())));
+        for Armed { series, thread, .. } in armed {
+            let mut ended = thread.join().unwrap_or_default();
+            for (n, Series { lane, drain, entry }) in series.into_iter().enumerate() {
+                let entry = &mut manifest.rows[entry];
+                entry.state = state;
+                (entry.spikes, entry.spikes_not_listed) = drain.spikes();
+                entry.granted.page_faults = Some(ended.page_faults);
+                entry.granted.steal_ns = steal_now.since(steal, lane.key.cpu);
+                // Said once, of the lane's own series; what was lost, of each.
+                let told = if n == 0 {
+                    entry.granted.isolation = ended.isolation.take().map(|counts| {
+                        counts.into_iter().map(|(name, count)| (name.to_string(), count)).collect()
+                    });
+                    entry.granted.ethercat = ended.exchanged.take();
+                    manifest.notes.extend(ended.note.take().map(|note| format!("{}: {note}", lane.key)));
+                    (entry.granted.clone(), ended.drift.take())
+                } else {
+                    (Granted::default(), None)
+                };
+                manifest.taints.extend(taints(&lane.key, &told.0, told.1, drain.lost()));
+                outcome = outcome.and(drain.finish());
+            }
+            outcome = outcome.and(ended.failed.map_or(Ok(()), |why| Err(why.into())));
         }
         outcome
     }
 }
 
 impl Armed {
-    fn progress(&self) -> LaneProgress {
-        LaneProgress {
-            key: self.lane.key.clone(),
+    fn progress(&self) -> impl Iterator<Item = LaneProgress> + '_ {
+        self.series.iter().map(|Series { lane, drain, .. }| LaneProgress {
+            key: lane.key.clone(),
             thread: self.granted.thread.unwrap_or(0),
             priority: self.granted.priority.unwrap_or(0),
-            so_far: self.drain.so_far(),
-            last_ns: self.drain.last_ns(),
-        }
+            so_far: drain.so_far(),
+            last_ns: drain.last_ns(),
+        })
     }
 }
 
@@ -439,23 +464,16 @@ impl Body {
         let before = thread::page_faults();
         // Asked before the next system call, which is an entry of its own.
         let isolation = || page.map(|page| since(&counted, &page.counters()));
+        let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
+        let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
         match pen {
             Pen::Wakeups(mut samples) => {
-                let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
-                let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-                let (mut failed, mut note, mut exchanged) = (None, None, None);
+                let (mut failed, mut note) = (None, None);
                 match (&self.row.probe, &partner) {
                     (Probe::Response { clock, .. }, _) => {
                         let mind_ns = self.lane.threshold_ns;
                         let told = response.map(|ready| ready.run(&cycles, clock, mind_ns, samples, stop));
                         (failed, note) = told.map(|told| (told.failed, told.note)).unwrap_or_default();
-                    }
-                    (Probe::Ethercat { .. }, _) => {
-                        if let Some(ready) = ethercat {
-                            let (told, why) = ready.run(&cycles, &mut samples, stop);
-                            (failed, note) = (why, Some(ethercat::words(&told)));
-                            exchanged = Some(told);
-                        }
                     }
                     (Probe::Toggle { clock }, _) => {
                         toggle::run(&cycles, clock, &Channel::default(), &mut samples, stop)
@@ -467,7 +485,22 @@ impl Body {
                 }
                 let isolation = isolation();
                 let page_faults = thread::page_faults() - before;
-                Ended { page_faults, isolation, failed, note, exchanged, ..Ended::default() }
+                Ended { page_faults, isolation, failed, note, ..Ended::default() }
+            }
+            Pen::Ethercat(mut pens) => {
+                let told = ethercat.map(|ready| ready.run(&cycles, &mut pens, stop));
+                let isolation = isolation();
+                let page_faults = thread::page_faults() - before;
+                let (exchanged, failed) = told.unzip();
+                let note = exchanged.as_ref().map(ethercat::words);
+                Ended {
+                    page_faults,
+                    isolation,
+                    failed: failed.flatten(),
+                    note,
+                    exchanged,
+                    ..Ended::default()
+                }
             }
             Pen::Gaps(mut recorder, short) => {
                 let threshold_ns = self.lane.threshold_ns;
@@ -542,55 +575,4 @@ pub(crate) fn entry_of(lane: &Lane, granted: &Granted) -> RowEntry {
         load_did: None,
         coarse: None,
     }
-}
-
-/// The counter may be off by this much before a spin row is tainted.
-const LARGEST_DRIFT: f64 = 1e-3;
-
-/// What disturbed one series, as the measuring thread and the kernel saw it.
-pub(crate) fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
-    let taint = |code, reason: String, cure: &str| Taint {
-        load: Some(key.load.clone()),
-        cpu: Some(key.cpu),
-        ..Taint::new(code, reason, cure)
-    };
-    let mut taints = Vec::new();
-    let steal_ns = granted.steal_ns.unwrap_or(0);
-    if steal_ns > 0 {
-        let reason =
-            format!("the hypervisor took {} ms from the {} probe's CPU", steal_ns / 1_000_000, key.probe);
-        taints.push(taint(
-            taint::STEAL,
-            reason,
-            "measure on the machine itself, or give the guest CPUs of its own",
-        ));
-    }
-    let told = granted.ethercat.clone().unwrap_or_default();
-    if told.wrong_counters > 0 || told.not_op > 0 {
-        let reason = format!(
-            "of {} EtherCAT cycles {} came back with a wrong working counter, {} while not every SubDevice was in OP",
-            told.cycles, told.wrong_counters, told.not_op
-        );
-        taints.push(taint(taint::ETHERCAT, reason, "look at cables and SubDevices, or give a longer period"));
-    }
-    let faults = granted.page_faults.unwrap_or(0);
-    if faults > 0 {
-        let reason = format!("the {} probe's thread took {faults} page faults while it measured", key.probe);
-        taints.push(taint(
-            taint::PAGE_FAULTS,
-            reason,
-            "let it lock its memory: run as root or raise RLIMIT_MEMLOCK",
-        ));
-    }
-    if lost > 0 {
-        let reason =
-            format!("{lost} wakeups were lost: the control thread was kept from its CPU for seconds");
-        taints.push(taint(taint::SAMPLES_LOST, reason, "give --house-keeping a CPU that is less loaded"));
-    }
-    let drift = drift.map_or(0.0, |drift| drift.relative);
-    if drift.abs() > LARGEST_DRIFT {
-        let reason = format!("the processor's counter ran {:+.3} % off CLOCK_MONOTONIC", drift * 100.0);
-        taints.push(taint(taint::COUNTER_DRIFT, reason, "use a machine with an invariant counter"));
-    }
-    taints
 }

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use measure::ethercat::{Ready, Wire};
+use measure::ethercat::{Pens, Ready, Wire};
 use measure::recorder::recorder;
-use measure::samples::way;
+use measure::samples::{Arrivals, way};
 use measure::spin::{self, ShortGaps, Spell};
 use measure::wakeup::{self, Cycles, Timer};
 use rt::clock::{Calibration, monotonic_ns};
@@ -91,7 +91,9 @@ fn the_ethercat_loop_faults_and_allocates_nothing() {
         return;
     }
     const PERIOD_NS: u64 = 4_000_000;
-    let (mut samples, mut arrivals) = way(PERIOD_NS);
+    let ((cycles, mut arrivals), (sync0, mut passes), (drift, mut apart)) =
+        (way(PERIOD_NS), way(PERIOD_NS), way(PERIOD_NS));
+    let mut pens = Pens { cycles, sync0, drift };
     let mut ready = Ready::new(&Wire::default(), PERIOD_NS).unwrap();
     if !set_up() {
         println!("skipped: memory cannot be locked here; run as root or raise RLIMIT_MEMLOCK");
@@ -102,13 +104,16 @@ fn the_ethercat_loop_faults_and_allocates_nothing() {
     let cycles = Cycles { period_ns: PERIOD_NS, start_ns, end_ns: u64::MAX, loops: 200 };
     let stop = AtomicBool::new(false);
     let mut done = None;
-    let seen = quietly(|| done = Some(ready.run(&cycles, &mut samples, &stop)));
+    let seen = quietly(|| done = Some(ready.run(&cycles, &mut pens, &stop)));
     let (told, failed) = done.unwrap();
     assert_eq!(failed, None);
     // What ends with the loop, the simulated segment's thread, allocates nothing in this one either.
     assert_eq!(seen, (0, 0), "page faults and allocations");
     let samples: Vec<_> = std::iter::from_fn(|| arrivals.take()).collect();
     assert_eq!(samples.len() as u64, told.cycles);
+    let count = |arrivals: &mut Arrivals| std::iter::from_fn(|| arrivals.take()).count() as u64;
+    assert_eq!(count(&mut passes), told.cycles - told.not_back, "each frame that came back passed");
+    assert!(count(&mut apart) > 0, "the clocks were asked");
     assert!(told.cycles > 0 && told.sub_devices == 3 && told.wrong_counters == 0, "{told:?}");
     assert!(samples.windows(2).all(|pair| pair[0].due_ns < pair[1].due_ns), "{samples:?}");
 }
