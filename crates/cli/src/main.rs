@@ -6,6 +6,7 @@ mod args;
 mod asked;
 mod causes;
 mod live;
+mod metrics;
 mod output;
 mod serve;
 mod session;

@@ -26,6 +26,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::asked;
 use crate::causes::Explainer;
 use crate::live::Live;
+use crate::metrics::Exposed;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -34,6 +35,12 @@ const SETTLE: Duration = Duration::from_secs(20);
 
 /// A signal may have to wait for this long while a load gets going.
 const SETTLE_SLICE: Duration = Duration::from_millis(100);
+
+/// A program's loop to measure, and where its figures are shown meanwhile.
+pub struct Followed {
+    pub attached: Attached,
+    pub exposed: Option<Exposed>,
+}
 
 /// A run under way.
 struct Session<'a> {
@@ -45,20 +52,20 @@ struct Session<'a> {
     live: Live,
     last: Option<Progress>,
     explainer: Explainer,
-    attached: Option<Attached>,
+    followed: Option<Followed>,
 }
 
-/// Measures what is asked, the loop `attached` where that is the probe, into a new bundle in `folder`, and reads it back. An error before the first row leaves
+/// Measures what is asked, the loop `followed` where that is the probe, into a new bundle in `folder`, and reads it back. An error before the first row leaves
 /// nothing behind.
 pub fn run(
     asked: &Asked,
     machine: Snapshot,
-    attached: Option<Attached>,
+    followed: Option<Followed>,
     folder: &Path,
     live: Live,
     announce: &dyn Fn(&str),
 ) -> Result<Bundle> {
-    if attached.is_none() && asked.probes.iter().any(|probe| probe == LOOP) {
+    if followed.is_none() && asked.probes.iter().any(|probe| probe == LOOP) {
         return Err("cannot measure a loop: no program was named that has one; use isolator monitor".into());
     }
     let loads = loads(asked)?;
@@ -87,10 +94,10 @@ pub fn run(
     let mut manifest = manifest(asked, &machine, &findings);
     manifest.notes.extend(explainer.notes());
     manifest.causes = explainer.told();
-    manifest.notes.extend(attached.iter().flat_map(Attached::notes));
+    manifest.notes.extend(followed.iter().flat_map(|followed| followed.attached.notes()));
     let bundle = BundleWriter::create(folder, &manifest)?;
     let mut session =
-        Session { asked, machine: &machine, manifest, bundle, stop, live, last: None, explainer, attached };
+        Session { asked, machine: &machine, manifest, bundle, stop, live, last: None, explainer, followed };
     let outcome = loads.iter().try_for_each(|load| session.under(load));
     drop(dma_latency);
     session.live.ended(session.last.as_ref());
@@ -236,12 +243,13 @@ impl Session<'_> {
         let duration_ns = self.asked.duration_ns.unwrap_or(ENDLESS_NS);
         let first = self.manifest.rows.len();
         let clock = || Calibration::measure(Duration::from_millis(50));
-        let kind = match (probe, &mut self.attached) {
-            (LOOP, Some(attached)) => {
+        let kind = match (probe, &mut self.followed) {
+            (LOOP, Some(Followed { attached, exposed })) => {
                 let (live, last, explainer) = (&mut self.live, &mut self.last, &mut self.explainer);
                 let loops = self.asked.loops.unwrap_or(u64::MAX);
                 let mut observe = |progress: &Progress| {
                     live.progress(progress);
+                    exposed.iter_mut().for_each(|exposed| exposed.progress(progress));
                     *last = Some(progress.clone());
                 };
                 let (bundle, manifest) = (&mut self.bundle, &mut self.manifest);
@@ -255,6 +263,10 @@ impl Session<'_> {
                     explainer,
                     &mut observe,
                 )?;
+                let ended = exposed.as_mut().zip(self.last.as_ref());
+                if let Some(Err(error)) = ended.map(|(exposed, last)| exposed.ended(last)) {
+                    self.manifest.notes.push(format!("figures for Prometheus are missing or old: {error}"));
+                }
                 self.live.row_ended(&figures(&self.manifest, first, self.last.as_ref()));
                 return Ok(());
             }
@@ -331,7 +343,7 @@ impl Session<'_> {
         if self.stopped() {
             return Ok(Some("the run was ended before it began"));
         }
-        let ended = self.attached.as_mut().map(Attached::ended).transpose()?;
+        let ended = self.followed.as_mut().map(|followed| followed.attached.ended()).transpose()?;
         Ok(ended.filter(|ended| *ended).map(|_| "the loop had ended"))
     }
 

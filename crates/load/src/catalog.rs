@@ -2,10 +2,12 @@
 //! Which loads there are: names, sources, what they need; and the syntax of `--loads`.
 
 use std::fmt;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::gpu::{self, Engine};
 use crate::{Error, find_program};
 
 /// One load, as asked for.
@@ -33,7 +35,7 @@ pub enum Load {
     Ipi,
     /// An EtherCAT MainDevice.
     Ethercat,
-    /// Rendering; by the given command where there is one.
+    /// Rendering or computing; by the given command where there is one.
     Gpu(Option<String>),
     /// A command for `sh -c`.
     Custom(String),
@@ -91,7 +93,7 @@ fn rows() -> Vec<Row> {
             root_helps: Some("it needs root: a network namespace, or raw frames on --device"),
             ..row(Load::Ethercat, "own engine: an EtherCAT MainDevice at 1 kHz with distributed clocks, on --device or with a simulated segment", ETHERCAT, &["iproute2"])
         },
-        row(Load::Gpu(None), "the first of glmark2, vkmark, glxgears, on DISPLAY or else Xvfb; gpu=COMMAND runs that", ORIN, &["mesa-utils", "xvfb"]),
+        row(Load::Gpu(None), "glmark2, vkmark or glxgears on DISPLAY; else clpeak or vkpeak on a device; else rendering in Xvfb; gpu=COMMAND runs that", ORIN, &["mesa-utils", "xvfb"]),
         row(Load::Custom(String::new()), "custom=COMMAND: runs it with sh -c; takes the rest of the list", "given", &[]),
     ]
 }
@@ -154,8 +156,11 @@ fn unknown(name: &str) -> Error {
     Error::Unknown { name: name.to_string(), known: known.join(", ") }
 }
 
-/// The programs that render, best first.
-pub(crate) const RENDERERS: [&str; 3] = ["glmark2", "vkmark", "glxgears"];
+/// What loads a GPU on this machine; else the package that is missing.
+pub(crate) fn gpu_engine() -> Result<Engine, &'static str> {
+    let has_display = std::env::var_os("DISPLAY").is_some();
+    gpu::engine(has_display, Path::new("/"), |name| find_program(name).is_some())
+}
 
 /// What is missing on this machine for `load`: reason and cure.
 pub(crate) fn missing(load: &Load) -> Option<(String, String)> {
@@ -177,12 +182,7 @@ pub(crate) fn missing(load: &Load) -> Option<(String, String)> {
             "run as root, or leave this load out of --loads".to_string(),
         )),
         Load::Ethercat if find_program("ip").is_none() => Some(package("iproute2")),
-        Load::Gpu(None) if RENDERERS.iter().all(|name| find_program(name).is_none()) => {
-            Some(package("mesa-utils"))
-        }
-        Load::Gpu(None) if std::env::var_os("DISPLAY").is_none() && find_program("Xvfb").is_none() => {
-            Some(package("xvfb"))
-        }
+        Load::Gpu(None) => gpu_engine().err().map(package),
         _ => None,
     }
 }

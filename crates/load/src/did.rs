@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Utilisation;
+
 /// What a load did between the moment it really loaded and its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Did {
@@ -16,6 +18,8 @@ pub struct Did {
     pub seconds: f64,
     /// CPU time it used, in CPUs: 1.5 is one and a half CPUs all the time.
     pub cpus_busy: f64,
+    /// How busy it kept a GPU, where it is for that and somebody tells.
+    pub gpu: Option<Utilisation>,
     /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations included.
     pub counts: BTreeMap<String, u64>,
     /// Why it did not load the machine from then to the end, and the row is tainted; absent: it did.
@@ -48,7 +52,8 @@ impl Did {
     /// Nothing is known but why.
     pub(crate) fn unknown(why: String) -> Did {
         let (words, loaded) = (why.clone(), Err(why));
-        Did { words, seconds: 0.0, cpus_busy: 0.0, counts: BTreeMap::new(), loaded, strays: Vec::new() }
+        let (counts, strays) = (BTreeMap::new(), Vec::new());
+        Did { words, seconds: 0.0, cpus_busy: 0.0, gpu: None, counts, loaded, strays }
     }
 }
 

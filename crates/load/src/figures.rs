@@ -10,6 +10,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::is_software;
+use crate::utilisation::Means;
+
 /// Where a part's figures come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Source {
@@ -29,10 +32,12 @@ pub enum Source {
     Engine,
     /// The `ipi` engine: as [`Source::Engine`], but what counts is what arrived.
     Interrupts,
-    /// A rendering program's output.
+    /// The output of a program that renders or computes.
     Frames,
     /// A display server: it prints the display's number.
     Display,
+    /// `nvidia-smi`: it prints how busy each GPU is, and may end: it is no part of the load.
+    Utilisation,
     /// A given command, of which nothing is known.
     Nothing,
 }
@@ -42,8 +47,10 @@ pub enum Source {
 pub struct Heard {
     /// Counts by name.
     pub counts: BTreeMap<String, u64>,
-    /// What rendered, as the driver names itself.
-    pub renderer: Option<String>,
+    /// What rendered or computed, as the driver names itself; several where one after the other does.
+    pub renderers: Vec<String>,
+    /// How busy it says GPUs are.
+    pub busy: Means,
     /// The last line it printed that said something.
     pub last_line: String,
 }
@@ -61,11 +68,17 @@ impl Heard {
                 if let Some(frames) = gears(line) {
                     *self.counts.entry("frames".to_string()).or_default() += frames;
                 } else if let Some(renderer) = renderer(line) {
-                    self.renderer = Some(renderer);
+                    if !self.renderers.contains(&renderer) {
+                        self.renderers.push(renderer);
+                    }
                 } else {
                     self.remember(line);
                 }
             }
+            Source::Utilisation => match busy(line) {
+                Some((gpu, percent)) => self.busy.entry(gpu).or_default().add(percent),
+                None => self.remember(line),
+            },
             _ => self.remember(line),
         }
     }
@@ -108,7 +121,7 @@ impl Heard {
                     )
                 })
             }
-            Source::Frames | Source::Display | Source::Nothing => None,
+            Source::Frames | Source::Display | Source::Utilisation | Source::Nothing => None,
         }
     }
 
@@ -130,8 +143,8 @@ impl Heard {
         if *source == Source::Interrupts {
             words.push("counted on the measured CPUs".to_string());
         }
-        if let Some(renderer) = &self.renderer {
-            let kind = if software(renderer) { " (software rendering)" } else { "" };
+        for renderer in &self.renderers {
+            let kind = if is_software(renderer) { " (software rendering)" } else { "" };
             words.push(format!("by {renderer}{kind}"));
         }
         words.join(", ")
@@ -193,15 +206,18 @@ fn gears(line: &str) -> Option<u64> {
     rest.ends_with("FPS").then(|| frames.parse().ok())?
 }
 
-/// The renderer that glxgears and glmark2 (GL_RENDERER) or vkmark (Device Name) name.
+/// What glxgears and glmark2 (GL_RENDERER), vkmark (Device Name), clpeak (Device) or vkpeak (device) say that they use.
 fn renderer(line: &str) -> Option<String> {
-    let rest = line.strip_prefix("GL_RENDERER").or_else(|| line.strip_prefix("Device Name"))?;
-    Some(rest.trim_start_matches([' ', ':', '=']).trim().to_string())
+    let names = ["GL_RENDERER", "Device Name", "Device", "device"];
+    let rest = names.iter().find_map(|name| line.strip_prefix(name))?.trim_start();
+    Some(rest.strip_prefix([':', '='])?.trim().to_string())
 }
 
-fn software(renderer: &str) -> bool {
-    let renderer = renderer.to_lowercase();
-    ["llvmpipe", "softpipe", "swrast", "swiftshader", "software"].iter().any(|name| renderer.contains(name))
+/// A line of nvidia-smi: `0, NVIDIA H200, 87`.
+fn busy(line: &str) -> Option<(String, f64)> {
+    let (gpu, percent) = line.rsplit_once(", ")?;
+    let (number, name) = gpu.split_once(", ")?;
+    Some((format!("{name} ({number}), whole device"), percent.parse::<u32>().ok()?.into()))
 }
 
 fn grouped(count: u64) -> String {
@@ -294,7 +310,27 @@ mod tests {
             ["GL_RENDERER   = llvmpipe (LLVM 15.0.6, 256 bits)", "1200 frames in 5.0 seconds = 240.0 FPS"];
         let words = heard(&Source::Frames, &lines).words(&Source::Frames);
         assert_eq!(words, "1,200 frames, by llvmpipe (LLVM 15.0.6, 256 bits) (software rendering)");
-        let words = heard(&Source::Frames, &["    Device Name:    NVIDIA Orin"]).words(&Source::Frames);
-        assert_eq!(words, "by NVIDIA Orin");
+        for (line, name) in [
+            ("    Device Name:    NVIDIA Orin", "NVIDIA Orin"),
+            ("  Device: NVIDIA H200", "NVIDIA H200"),
+            ("device       = NVIDIA GeForce RTX 3060", "NVIDIA GeForce RTX 3060"),
+            (
+                "  Device: pthread-skylake-avx512-AMD EPYC",
+                "pthread-skylake-avx512-AMD EPYC (software rendering)",
+            ),
+        ] {
+            let words = heard(&Source::Frames, &[line, "Device Type: a GPU"]).words(&Source::Frames);
+            assert_eq!(words, format!("by {name}"));
+        }
+    }
+
+    #[test]
+    fn nvidia_smi_tells_of_each_gpu_and_what_it_cannot_tell_is_no_utilisation() {
+        let lines = ["0, NVIDIA H200, 87", "1, NVIDIA H200, [N/A]", "0, NVIDIA H200, 89", "Unknown Error"];
+        let heard = heard(&Source::Utilisation, &lines);
+        let told = crate::utilisation::of(&heard.busy).unwrap();
+        assert_eq!((told.of.as_str(), told.busy_percent), ("NVIDIA H200 (0), whole device", 88.0));
+        assert_eq!(heard.busy.len(), 1);
+        assert_eq!(heard.words(&Source::Utilisation), "");
     }
 }

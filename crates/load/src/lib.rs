@@ -29,6 +29,7 @@ mod did;
 mod display;
 mod engine;
 mod figures;
+mod gpu;
 mod part;
 mod plan;
 mod process;
@@ -37,6 +38,7 @@ mod room;
 mod running;
 mod supervisor;
 mod sys;
+mod utilisation;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -47,6 +49,7 @@ pub use catalog::{Entry, Load, catalog, parse};
 pub use did::Did;
 pub use room::scratch_folder;
 pub use running::Running;
+pub use utilisation::Utilisation;
 
 /// The hidden verb under which the program must call [`worker_main`] before it does anything else.
 pub const WORKER_VERB: &str = "load-worker";

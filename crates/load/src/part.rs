@@ -31,6 +31,8 @@ pub struct Order {
     pub saturates: bool,
     /// A file that the load prepares, and its size in bytes; it loads once that is complete.
     pub prepares: Option<(PathBuf, u64)>,
+    /// Whether it is for GPUs, so that it is said how busy they were.
+    pub loads_gpu: bool,
     /// Said of what it did: `direct I/O`, …
     pub remark: Option<String>,
 }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ethercat::interface;
 use machine::CpuSet;
 
-use crate::catalog::{self, Load, RENDERERS};
+use crate::catalog::{self, Load, gpu_engine};
 use crate::figures::Source;
+use crate::gpu::Engine;
 use crate::part::{Order, Part, SELF};
 use crate::{Error, Placement, WORKER_VERB, cgroup, display, find_program, room};
 
@@ -63,7 +64,7 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
         Load::Timers => engine(&mut order, "timers", &[&place.house_keeping], Source::Engine),
         Load::Ipi => engine(&mut order, "ipi", &[&place.house_keeping, &targets(place)], Source::Interrupts),
         Load::Ethercat => ethercat(place, &mut order)?,
-        Load::Gpu(None) => renderer(&mut order),
+        Load::Gpu(None) => gpu(&mut order),
         Load::Gpu(Some(command)) | Load::Custom(command) => order.parts.push(Part {
             name: load.name().to_string(),
             command: vec!["/bin/sh".to_string(), "-c".to_string(), command.clone()],
@@ -71,6 +72,10 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
             folder: None,
             source: Source::Nothing,
         }),
+    }
+    order.loads_gpu = matches!(load, Load::Gpu(_));
+    if order.loads_gpu {
+        nvidia_smi(&mut order);
     }
     Ok(Some(order))
 }
@@ -87,6 +92,7 @@ fn empty(place: &Placement) -> Order {
         parts: Vec::new(),
         saturates: false,
         prepares: None,
+        loads_gpu: false,
         remark: None,
     }
 }
@@ -214,20 +220,51 @@ fn targets(place: &Placement) -> CpuSet {
     if others.is_empty() { online } else { others }
 }
 
-fn renderer(order: &mut Order) {
-    let name = RENDERERS.into_iter().find(|name| find_program(name).is_some()).unwrap_or("glxgears");
-    let arguments: &[&str] = if name == "glxgears" { &["-info"] } else { &["--run-forever"] };
-    let mut command = vec![tool(name)];
-    command.extend(arguments.iter().map(|argument| argument.to_string()));
-    let mut part = part(name, command, Some(&order.folder.clone()), Source::Frames);
-    // As many frames as it can, for Mesa's drivers and NVIDIA's.
-    part.environment = [("vblank_mode", "0"), ("__GL_SYNC_TO_VBLANK", "0")]
-        .map(|(name, value)| (name.to_string(), value.to_string()))
-        .to_vec();
-    if std::env::var_os("DISPLAY").is_none() {
-        order.parts.push(display::part(&tool("Xvfb"), &order.folder));
+/// Runs a program again and again. One that ends at once, with whatever status, had nothing to compute on.
+const AGAIN: &str =
+    r#"while :; do began=$(date +%s); "$0" || exit; [ "$(date +%s)" -gt $((began + 1)) ] || exit 1; done"#;
+
+/// What loads a GPU here.
+fn gpu(order: &mut Order) {
+    let folder = Some(order.folder.clone());
+    // What is missing was told already.
+    let engine = gpu_engine().unwrap_or(Engine::Renders("glxgears"));
+    let render = |name: &str| {
+        let arguments: &[&str] = if name == "glxgears" { &["-info"] } else { &["--run-forever"] };
+        let mut command = vec![tool(name)];
+        command.extend(arguments.iter().map(|argument| argument.to_string()));
+        let mut part = part(name, command, folder.as_deref(), Source::Frames);
+        // As many frames as it can, for Mesa's drivers and NVIDIA's.
+        part.environment = [("vblank_mode", "0"), ("__GL_SYNC_TO_VBLANK", "0")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .to_vec();
+        part
+    };
+    match engine {
+        Engine::Renders(name) => order.parts.push(render(name)),
+        Engine::Computes(name) => {
+            let command = vec!["/bin/sh".to_string(), "-c".to_string(), AGAIN.to_string(), tool(name)];
+            order.parts.push(part(name, command, folder.as_deref(), Source::Frames));
+        }
+        Engine::RendersInMemory { name, beside_a_device } => {
+            order.parts.push(display::part(&tool("Xvfb"), &order.folder));
+            order.parts.push(render(name));
+            let idle =
+                "there is no display, and neither clpeak nor vkpeak to compute with: the GPU stays idle";
+            order.remark = beside_a_device.then(|| idle.to_string());
+        }
     }
-    order.parts.push(part);
+}
+
+/// Says how busy NVIDIA's GPUs are, a line a second.
+fn nvidia_smi(order: &mut Order) {
+    if !Path::new("/dev/nvidia0").exists() || find_program("nvidia-smi").is_none() {
+        return;
+    }
+    let arguments = ["--query-gpu=index,name,utilization.gpu", "--format=csv,noheader,nounits", "--loop=1"];
+    let mut command = vec![tool("nvidia-smi")];
+    command.extend(arguments.map(String::from));
+    order.parts.push(part("nvidia-smi", command, None, Source::Utilisation));
 }
 
 fn part(name: &str, command: Vec<String>, folder: Option<&Path>, source: Source) -> Part {

@@ -21,6 +21,7 @@ use crate::did::{Did, Event, Measured, judge};
 use crate::figures::Source;
 use crate::part::Order;
 use crate::program::Program;
+use crate::utilisation::{self, Meter, Utilisation};
 use crate::{cgroup, display, process, sys, why};
 
 /// How often the load is looked at until it loads, and then.
@@ -105,6 +106,7 @@ struct Supervisor {
     ended: Option<String>,
     display: Option<u32>,
     strays: BTreeSet<String>,
+    meter: Meter,
 }
 
 impl Supervisor {
@@ -117,6 +119,7 @@ impl Supervisor {
             ended: None,
             display: None,
             strays: BTreeSet::new(),
+            meter: Meter::new(Path::new("/")),
         }
     }
 
@@ -196,7 +199,13 @@ impl Supervisor {
                 used_ticks: used_ticks(&family),
                 idle_ticks: process::idle_ticks(&self.order.house_keeping),
             });
+            // What was before is not the load's.
+            self.programs.iter_mut().for_each(|program| program.heard.busy.clear());
             tell(&Event::Loading);
+        }
+        if self.order.loads_gpu && self.baseline.is_some() {
+            let processes: Vec<u32> = family.iter().map(|member| member.pid).collect();
+            self.meter.look(&processes, Instant::now());
         }
         self.strays
             .extend(family.iter().flat_map(|member| process::strays(member, &self.order.house_keeping)));
@@ -210,7 +219,7 @@ impl Supervisor {
             return allocated(file) >= *size;
         }
         self.programs.iter().all(|program| match program.part.source {
-            Source::Display => true,
+            Source::Display | Source::Utilisation => true,
             Source::Engine | Source::Interrupts => program.heard.lacks(&program.part.source).is_none(),
             Source::Nothing | Source::Frames => self.started.elapsed() >= BEGUN_AFTER,
             Source::StressNg { .. } | Source::Fio { .. } => used_ticks(family) >= BEGUN_TICKS,
@@ -223,7 +232,7 @@ impl Supervisor {
             let pid = pid.as_raw_nonzero().get() as u32;
             let Some(program) = self.programs.iter_mut().find(|program| program.pid == pid) else { continue };
             program.status = Some(status);
-            if self.ended.is_none() {
+            if self.ended.is_none() && program.part.source != Source::Utilisation {
                 program.hear();
                 let how = obituary(program, status, self.started.elapsed());
                 tell(&Event::Ended(how.clone()));
@@ -308,16 +317,30 @@ impl Supervisor {
         }
     }
 
+    /// How busy the load kept a GPU; else why nobody knows.
+    fn utilisation(&self) -> Result<Utilisation, &'static str> {
+        let heard = || self.programs.iter().map(|program| &program.heard);
+        let renderers: Vec<_> = heard().flat_map(|heard| heard.renderers.clone()).collect();
+        let said = heard().find_map(|heard| utilisation::of(&heard.busy));
+        utilisation::of_load(&renderers, &self.meter, said)
+    }
+
     fn report(self, measured: &Measured) -> Did {
         let seconds = measured.seconds.unwrap_or(0.0);
         let cpus_busy = if seconds > 0.0 { measured.used_s / seconds } else { 0.0 };
         let mut did: Vec<String> = self.programs.iter().filter_map(Program::words).collect();
+        let gpu = self.order.loads_gpu.then(|| self.utilisation());
+        did.extend(gpu.as_ref().map(|gpu| match gpu {
+            Ok(told) => format!("GPU {:.0} % busy ({})", told.busy_percent, told.of),
+            Err(why) => format!("no utilisation of a GPU is known: {why}"),
+        }));
         did.extend(self.order.remark);
         let cpus = self.order.house_keeping.len();
         did.push(format!("{cpus_busy:.2} of {cpus} housekeeping CPUs busy for {seconds:.1} s"));
         let counts: BTreeMap<String, u64> = self.programs.into_iter().flat_map(|p| p.heard.counts).collect();
         let strays = self.strays.into_iter().collect();
-        Did { words: did.join("; "), seconds, cpus_busy, counts, loaded: judge(measured), strays }
+        let gpu = gpu.and_then(Result::ok);
+        Did { words: did.join("; "), seconds, cpus_busy, gpu, counts, loaded: judge(measured), strays }
     }
 }
 

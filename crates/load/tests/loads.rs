@@ -74,6 +74,10 @@ fn tests() -> Vec<(&'static str, Test)> {
         }),
         ("a_wire_of_ethercats_own_is_gone_after_sigkill", a_wire_of_ethercats_own_is_gone_after_sigkill),
         ("gpu_loads_and_leaves_nothing", gpu_loads_and_leaves_nothing),
+        (
+            "a_command_for_a_gpu_says_how_busy_that_was_or_that_nobody_knows",
+            a_command_for_a_gpu_says_how_busy_that_was_or_that_nobody_knows,
+        ),
         ("a_given_command_loads_and_leaves_nothing", |s| {
             loads_and_leaves_nothing(s, "custom=while :; do :; done", &[])
         }),
@@ -132,6 +136,26 @@ fn gpu_loads_and_leaves_nothing(scratch: &Scratch) -> Outcome {
     let did = run("gpu", scratch)?;
     assert_eq!(did.loaded, Ok(()), "{}", did.words);
     assert!(did.words.contains(" by "), "the renderer is named: {}", did.words);
+    let unknown = "no utilisation of a GPU is known: ";
+    assert!(did.gpu.is_some() || did.words.contains(unknown), "{}", did.words);
+    if !Path::new("/dev/dri").exists() && !Path::new("/dev/nvidia0").exists() {
+        assert!(did.words.contains("(software rendering)"), "{}", did.words);
+        assert!(did.words.contains(&format!("{unknown}software rendering")), "{}", did.words);
+    }
+    Ok(())
+}
+
+fn a_command_for_a_gpu_says_how_busy_that_was_or_that_nobody_knows(scratch: &Scratch) -> Outcome {
+    let did = run("gpu=while :; do :; done", scratch)?;
+    assert_eq!(did.loaded, Ok(()), "{}", did.words);
+    let said =
+        did.gpu.as_ref().map_or("no utilisation of a GPU is known: no driver tells one".to_string(), |gpu| {
+            format!("GPU {:.0} % busy ({})", gpu.busy_percent, gpu.of)
+        });
+    assert!(did.words.contains(&said), "{}", did.words);
+    // A load that is for no GPU says nothing of one.
+    let did = run("custom=while :; do :; done", scratch)?;
+    assert!(did.gpu.is_none() && !did.words.contains("GPU"), "{}", did.words);
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use evidence::histogram::Histogram;
 use evidence::manifest::{RowKey, Second, Spike};
 use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
 use rt::clock::Calibration;
@@ -180,6 +181,16 @@ impl Drain {
     /// Everything carried over so far, as if one second.
     pub fn so_far(&self) -> Second {
         self.so_far
+    }
+
+    /// All samples of a series that is [`Drain::told`], of which `so_far` has sum and extremes.
+    pub fn latency(&self, so_far: &Second) -> Histogram {
+        let mut latency = Histogram::new();
+        for (index, count) in self.live.counts.latency.totals() {
+            latency.add(index, count, 0, so_far.min_ns, so_far.max_ns);
+        }
+        latency.set_sum(so_far.sum_ns.into());
+        latency
     }
 
     /// The latest sample.

@@ -168,12 +168,7 @@ impl Ready {
     }
 
     /// Exchanges process data once a period until `cycles` are over or `stop` is set.
-    pub fn run(
-        mut self,
-        cycles: &Cycles,
-        pens: &mut Pens,
-        stop: &AtomicBool,
-    ) -> (Exchanged, Option<Error>) {
+    pub fn run(mut self, cycles: &Cycles, pens: &mut Pens, stop: &AtomicBool) -> (Exchanged, Option<Error>) {
         let failed = self.exchange(cycles, pens, stop).err();
         (self.told, failed)
     }

@@ -200,6 +200,9 @@ impl Record {
             priority: 0,
             so_far: self.so_far,
             last_ns: self.last_ns,
+            limit_ns: self.lane.limit_ns,
+            lost: 0,
+            latency: None,
         }
     }
 }

@@ -158,7 +158,7 @@ impl Attached {
                 row.rest(goes_on.then_some(now_ns.min(end_ns)));
             }
             row.carry(over, bundle, explain)?;
-            observe(&row.progress(duration_ns));
+            observe(&row.progress(duration_ns, self.reader.lost()));
             if over {
                 break standing;
             }
@@ -260,13 +260,20 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn progress(&self, duration_ns: u64) -> Progress {
-        let lane = |series: &Series| LaneProgress {
-            key: series.lane.key.clone(),
-            thread: self.granted.thread.unwrap_or(0),
-            priority: self.granted.priority.unwrap_or(0),
-            so_far: series.drain.so_far(),
-            last_ns: series.drain.last_ns(),
+    fn progress(&self, duration_ns: u64, lost: u64) -> Progress {
+        let lane = |series: &Series| {
+            let so_far = series.recorder.second().joined(&series.drain.so_far());
+            LaneProgress {
+                key: series.lane.key.clone(),
+                thread: self.granted.thread.unwrap_or(0),
+                priority: self.granted.priority.unwrap_or(0),
+                so_far,
+                last_ns: series.drain.last_ns(),
+                limit_ns: series.lane.limit_ns,
+                // Said once, of the loop itself.
+                lost: if series.lane.key.probe == LOOP { lost } else { 0 },
+                latency: Some(series.drain.latency(&so_far)),
+            }
         };
         Progress {
             elapsed: Duration::from_nanos(monotonic_ns().saturating_sub(self.start.monotonic_ns)),

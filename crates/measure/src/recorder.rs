@@ -245,9 +245,8 @@ impl Recorder {
 
     /// Hands on what the present second has; where the ring is full the second simply goes on.
     fn push_second(&mut self) {
-        let min_ns = if self.second.count > 0 { self.second.min_ns } else { 0 };
         let something = self.second.count > 0 || self.second.missed > 0;
-        if something && self.seconds.push(Second { min_ns, ..self.second }).is_ok() {
+        if something && self.seconds.push(self.second()).is_ok() {
             self.second = Second { second: self.second.second, ..EMPTY };
         }
     }
@@ -276,6 +275,11 @@ impl Recorder {
     #[inline(always)]
     pub fn cycles(&self) -> u64 {
         self.samples + self.missed
+    }
+
+    /// What the present second has that was not handed on.
+    pub fn second(&self) -> Second {
+        Second { min_ns: if self.second.count > 0 { self.second.min_ns } else { 0 }, ..self.second }
     }
 
     /// Hands on the last, unfinished second.

@@ -13,6 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use evidence::histogram::Histogram;
 use evidence::manifest::{Exchanged, Granted, Manifest, RowEntry, RowKey, Second, State};
 use evidence::writer::{BundleWriter, stem};
 use rt::clock::{Calibration, monotonic_ns};
@@ -152,6 +153,12 @@ pub struct LaneProgress {
     pub so_far: Second,
     /// The latest sample.
     pub last_ns: u64,
+    /// The limit that judges it.
+    pub limit_ns: Option<u64>,
+    /// Cycles lost so far.
+    pub lost: u64,
+    /// All samples so far, where they are wanted live: those of a program's own loop.
+    pub latency: Option<Histogram>,
 }
 
 /// How a row stands.
@@ -416,6 +423,9 @@ impl Armed {
             priority: self.granted.priority.unwrap_or(0),
             so_far: drain.so_far(),
             last_ns: drain.last_ns(),
+            limit_ns: lane.limit_ns,
+            lost: drain.lost(),
+            latency: None,
         })
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! - [`html`] makes one self-contained page of one or several bundles: Rust computes figures and geometry, the
 //!   templates write the markup and escape every text, so that a load's command line cannot become markup.
-//! - [`terminal`] makes a table for people; [`prometheus`](prometheus()) metrics of a watch; [`junit`](junit()) a gate for CI.
+//! - [`terminal`] makes a table for people; [`prometheus`] metrics; [`junit`](junit()) a gate for CI.
 //!
 //! Limits: the page does not grow with the length of a run, only with its rows; where there are more panels
 //! than a page can carry, the worst are drawn and the page says how many are not.
@@ -16,7 +16,7 @@ mod fleet;
 mod html;
 mod junit;
 mod lab;
-mod prometheus;
+pub mod prometheus;
 mod runs;
 mod scale;
 mod taints;
@@ -27,4 +27,3 @@ mod why;
 pub use fleet::fleet;
 pub use html::html;
 pub use junit::junit;
-pub use prometheus::{CONTENT_TYPE, prometheus};

@@ -24,6 +24,7 @@ Examples:
   isolator monitor 4711                       until Ctrl-C, or the program ends
   isolator monitor 4711:servo --limit 50us    one of several loops
   isolator monitor 4711 --loads idle,cpu --duration 1m
+  isolator monitor 4711 --prometheus 127.0.0.1:9750
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
@@ -64,6 +65,9 @@ pub struct MonitorArgs {
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
+    /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT, with native histograms where the scraper takes them
+    #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
+    pub prometheus: Option<String>,
     /// Where results go.
     #[command(flatten)]
     pub out: Output,

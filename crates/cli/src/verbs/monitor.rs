@@ -7,13 +7,16 @@ use std::time::{Duration, Instant};
 
 use evidence::manifest::Asked;
 use evidence::manifest::LOOP;
+use measure::control;
 use measure::monitor::Attached;
-use rt::monitor::{Reader, choose};
+use rt::monitor::{Reader, choose, name_of};
 use rustix::io::Errno;
 
 use crate::args::{MonitorArgs, RunOptions};
 use crate::live::View;
+use crate::metrics::{Exposed, Metrics};
 use crate::output::{Exit, Outcome};
+use crate::session::Followed;
 use crate::verbs::prove;
 use crate::{asked, session};
 
@@ -26,7 +29,7 @@ pub fn run(args: &MonitorArgs) -> Outcome {
     let loads = args.loads.as_deref().unwrap_or("idle");
     let loads = load::parse(loads)?.iter().map(ToString::to_string).collect();
     let stop = session::stop_on_signals()?;
-    let Some((reader, process)) = open(args, &stop)? else { return Ok(Exit::CouldNot) };
+    let Some((reader, process, name)) = open(args, &stop)? else { return Ok(Exit::CouldNot) };
     if reader.thread().is_none() {
         args.out.say("isolator: waiting for the loop's first cycle");
     }
@@ -57,22 +60,32 @@ pub fn run(args: &MonitorArgs) -> Outcome {
     let mut asked = asked::complete(asked, &options, &machine);
     // Another program sleeps as it likes, and has warmed up.
     (asked.timer, asked.warm_up_ns) = (None, None);
-    prove::result(&asked, machine, Some(attached), args.output.as_deref(), &args.out, View::Threads)
+    let exposed = match &args.prometheus {
+        None => None,
+        Some(wanted) => {
+            // Who serves stays off the loop's CPU too.
+            control::stay_on(&asked.house_keeping)?;
+            Some(Exposed::new(name, Metrics::open(wanted)?))
+        }
+    };
+    let followed = Followed { attached, exposed };
+    prove::result(&asked, machine, Some(followed), args.output.as_deref(), &args.out, View::Threads)
 }
 
-/// The loop of a program, and its process where one is named: that may just have been started, and is given time to begin. `None`
-/// where `stop` was set before.
-fn open(args: &MonitorArgs, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u32>)>> {
+/// The loop of a program, its process where one is named, and its name: the program may just have been started, and is given time to
+/// begin. `None` where `stop` was set before.
+fn open(args: &MonitorArgs, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u32>, String)>> {
     let (process, name) =
         args.program.split_once(':').map_or((&*args.program, None), |(process, name)| (process, Some(name)));
     let Ok(process) = process.parse::<u32>() else {
-        return Ok(Some((Reader::open(Path::new(&args.program))?, None)));
+        let path = Path::new(&args.program);
+        return Ok(Some((Reader::open(path)?, None, name_of(path).unwrap_or_default())));
     };
     let began = Instant::now();
     while !stop.load(Ordering::SeqCst) {
         let (error, may_come) = match choose(process, name) {
             Ok(path) => match Reader::open(&path) {
-                Ok(reader) => return Ok(Some((reader, Some(process)))),
+                Ok(reader) => return Ok(Some((reader, Some(process), name_of(&path).unwrap_or_default()))),
                 // Not the kernel's refusal: the ring may be half made.
                 Err(error) => (error.clone(), error.errno == 0),
             },

@@ -6,11 +6,11 @@ use std::path::Path;
 use evidence::document::ProveDocument;
 use evidence::manifest::Asked;
 use machine::Snapshot;
-use measure::monitor::Attached;
 
 use crate::args::{Output, ProveArgs, RunOptions};
 use crate::live::{Live, View};
 use crate::output::{Exit, Outcome};
+use crate::session::Followed;
 use crate::{asked, session};
 
 /// Length of a row where none is given.
@@ -49,7 +49,7 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
 pub fn result(
     asked: &Asked,
     machine: Snapshot,
-    attached: Option<Attached>,
+    followed: Option<Followed>,
     folder: Option<&Path>,
     out: &Output,
     view: View,
@@ -57,7 +57,7 @@ pub fn result(
     let folder = folder.map_or_else(session::default_folder, Path::to_path_buf);
     let live = Live::new(if out.quiet { View::Nothing } else { view }, asked);
     let announce = |text: &str| out.say(&format!("isolator: {text}"));
-    let bundle = session::run(asked, machine, attached, &folder, live, &announce)?;
+    let bundle = session::run(asked, machine, followed, &folder, live, &announce)?;
     let document = ProveDocument::of(&bundle);
     let report = session::finish(&bundle);
     // What was measured is told even where no more can be written.

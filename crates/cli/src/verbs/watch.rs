@@ -5,8 +5,7 @@
 use std::error::Error;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,8 +18,8 @@ use measure::control;
 use report::terminal::Style;
 
 use crate::args::WatchArgs;
+use crate::metrics::Metrics;
 use crate::output::{Exit, Outcome, color_allowed, tell, terminal_moves};
-use crate::serve::Served;
 use crate::session::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -39,13 +38,13 @@ pub fn run(args: &WatchArgs) -> Outcome {
     let machine = machine::read(Path::new("/"));
     let isolated = machine.isolation.set_apart();
     let cpus = watched(args, &machine, &isolated)?;
-    let mut sinks = Sinks::open(args)?;
-    let stop = stop_on_signals()?;
     let elsewhere = control::house_keeping(&machine, &cpus);
     if !elsewhere.is_empty() {
         // Where this fails it only watches from a CPU that it watches too.
         let _ = control::stay_on(&elsewhere);
     }
+    let mut sinks = Sinks::open(args)?;
+    let stop = stop_on_signals()?;
     let mut senders = args.senders.then(|| Senders::over(&cpus, &machine)).transpose()?;
     let read = || Counters::read(Path::new("/"), &cpus);
     let first = read();
@@ -167,11 +166,6 @@ struct Sinks {
     screen: Screen,
 }
 
-enum Metrics {
-    File(PathBuf),
-    Served(Served),
-}
-
 enum Screen {
     Nothing,
     /// One below the other.
@@ -191,17 +185,7 @@ impl Sinks {
                 Some(Box::new(file))
             }
         };
-        let metrics = match &args.prometheus {
-            None => None,
-            Some(text) => Some(match text.parse::<SocketAddr>() {
-                Ok(address) => {
-                    let served = Served::on(address, report::CONTENT_TYPE)?;
-                    tell(&format!("serving http://{}/metrics", served.at()));
-                    Metrics::Served(served)
-                }
-                Err(_) => Metrics::File(folder_of(Path::new(text))?),
-            }),
-        };
+        let metrics = args.prometheus.as_deref().map(Metrics::open).transpose()?;
         let screen = match std::io::stdout().is_terminal() && terminal_moves() {
             _ if args.quiet || on_stdout => Screen::Nothing,
             true => Screen::Drawn(0),
@@ -218,12 +202,8 @@ impl Sinks {
                 return Ok(false);
             }
         }
-        match &self.metrics {
-            None => {}
-            Some(Metrics::Served(served)) => served.set(report::prometheus(document)),
-            Some(Metrics::File(path)) => {
-                evidence::writer::replace(path, report::prometheus(document).as_bytes())?;
-            }
+        if let Some(metrics) = &self.metrics {
+            metrics.set(report::prometheus::watch(document))?;
         }
         self.screen.show(document)
     }
@@ -260,17 +240,5 @@ fn read_on(written: std::io::Result<()>) -> Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(evidence::Error::io("write", Path::new("standard output"), &error).into()),
-    }
-}
-
-/// `path`, where its folder is there: better said at once than after an interval.
-fn folder_of(path: &Path) -> Result<PathBuf> {
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) if !folder.is_dir() => {
-            let why = format!("there is no folder {}", folder.display());
-            let cure = "make it, or give ADDRESS:PORT to serve the figures";
-            Err(evidence::Error::new("write", path.display(), why, cure).into())
-        }
-        _ => Ok(path.to_path_buf()),
     }
 }

@@ -3,6 +3,8 @@
 //! time.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+pub mod looping;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

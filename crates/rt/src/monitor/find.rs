@@ -33,18 +33,21 @@ pub fn find(process: u32) -> Result<Vec<Loop>> {
     let mut loops = BTreeMap::new();
     for entry in read_dir(&folder).map_err(|error| failed(&error))? {
         let path = entry.map_err(|error| failed(&error))?.path();
-        // A descriptor that is closed meanwhile is none of a loop that goes on.
-        let Ok(target) = read_link(&path) else { continue };
-        let target = target.to_string_lossy().into_owned();
-        let name = target.strip_prefix("/memfd:").and_then(|name| name.strip_prefix(PREFIX));
-        let Some(name) = name.map(|name| name.trim_end_matches(" (deleted)")) else { continue };
-        if let (Ok(()), Ok(file)) = (check(name), path.metadata()) {
-            loops.entry(file.ino()).or_insert(Loop { name: name.to_string(), path });
+        let Some(name) = name_of(&path) else { continue };
+        if let (Ok(()), Ok(file)) = (check(&name), path.metadata()) {
+            loops.entry(file.ino()).or_insert(Loop { name, path });
         }
     }
     let mut loops: Vec<Loop> = loops.into_values().collect();
     loops.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(loops)
+}
+
+/// The name of the loop that a descriptor is of. One that is closed meanwhile is none of a loop that goes on.
+pub fn name_of(descriptor: &Path) -> Option<String> {
+    let target = read_link(descriptor).ok()?;
+    let name = target.to_str()?.strip_prefix("/memfd:")?.strip_prefix(PREFIX)?;
+    Some(name.trim_end_matches(" (deleted)").to_string())
 }
 
 /// Where the loop `name` of a process can be opened; without a name, its only one.

@@ -20,7 +20,7 @@ mod reader;
 use std::time::Duration;
 
 #[cfg(not(loom))]
-pub use find::{Loop, choose, find};
+pub use find::{Loop, choose, find, name_of};
 pub use reader::{Cycle, Reader, Standing};
 
 use crate::clock;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures for Prometheus: where they go, and those of a program's loop while it is measured.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use evidence::manifest::LOOP;
+use evidence::{Error, Result};
+use measure::row::Progress;
+use report::prometheus::{Family, Format, Row, monitor};
+
+use crate::output::tell;
+use crate::serve::Served;
+
+/// A loop's figures are made anew this often.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Where figures go.
+pub enum Metrics {
+    /// As text, for node_exporter's textfile collector.
+    File(PathBuf),
+    /// Over HTTP, as text or with native histograms.
+    Served(Served),
+}
+
+impl Metrics {
+    /// A file, or an address with a port to serve on, by threads that stay on the CPUs of this one.
+    pub fn open(wanted: &str) -> Result<Metrics> {
+        let Ok(address) = wanted.parse::<SocketAddr>() else {
+            return Ok(Metrics::File(folder_of(Path::new(wanted))?));
+        };
+        let served = Served::on(address)?;
+        tell(&format!("serving http://{}/metrics", served.at()));
+        Ok(Metrics::Served(served))
+    }
+
+    /// Replaces the figures.
+    pub fn set(&self, families: Vec<Family>) -> Result<()> {
+        match self {
+            Metrics::Served(served) => {
+                served.set(families);
+                Ok(())
+            }
+            Metrics::File(path) => evidence::writer::replace(path, &Format::Text.of(&families)),
+        }
+    }
+}
+
+/// `path`, where its folder is there: better said at once than after an interval.
+fn folder_of(path: &Path) -> Result<PathBuf> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) if !folder.is_dir() => {
+            let why = format!("there is no folder {}", folder.display());
+            let cure = "make it, or give ADDRESS:PORT to serve the figures";
+            Err(Error::new("write", path.display(), why, cure))
+        }
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
+/// A loop's figures: rows that have ended, and the one under way.
+pub struct Exposed {
+    metrics: Metrics,
+    name: String,
+    rows: Vec<Row>,
+    made: Option<Instant>,
+    failed: Option<Error>,
+}
+
+impl Exposed {
+    /// Of the loop `name`, to `metrics`.
+    pub fn new(name: String, metrics: Metrics) -> Exposed {
+        Exposed { metrics, name, rows: Vec::new(), made: None, failed: None }
+    }
+
+    /// The row under way stands so.
+    pub fn progress(&mut self, progress: &Progress) {
+        if self.made.is_none_or(|made| made.elapsed() >= EVERY) {
+            self.made = Some(Instant::now());
+            self.show(progress);
+        }
+    }
+
+    /// The row ended so. An error where its figures went nowhere, and why: the measurement went on.
+    pub fn ended(&mut self, progress: &Progress) -> Result<()> {
+        self.show(progress);
+        self.made = None;
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        for lane in &progress.lanes {
+            let own = lane.key.probe == LOOP;
+            let row = Row {
+                key: lane.key.clone(),
+                latency: lane.latency.clone().unwrap_or_default(),
+                limit_ns: lane.limit_ns,
+                missed: own.then_some(lane.so_far.missed),
+                lost: own.then_some(lane.lost),
+            };
+            match self.rows.iter_mut().find(|known| known.key == row.key) {
+                Some(known) => *known = row,
+                None => self.rows.push(row),
+            }
+        }
+        self.failed = self.metrics.set(monitor(&self.name, &self.rows)).err();
+    }
+}

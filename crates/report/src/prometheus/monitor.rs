@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The figures of `isolator monitor`: a program's loop, row by row, since each row began.
+
+use evidence::histogram::Histogram;
+use evidence::manifest::RowKey;
+
+use super::{Exponential, Family, Labels, Samples, label};
+
+/// How a row stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Which.
+    pub key: RowKey,
+    /// Its times.
+    pub latency: Histogram,
+    /// The limit that judges it.
+    pub limit_ns: Option<u64>,
+    /// Periods missed; of the loop's own row alone.
+    pub missed: Option<u64>,
+    /// Cycles lost; of the loop's own row alone.
+    pub lost: Option<u64>,
+}
+
+/// The rows of the loop `name` as metrics.
+pub fn monitor(name: &str, rows: &[Row]) -> Vec<Family> {
+    let labels = |row: &Row| -> Labels {
+        let key = &row.key;
+        vec![
+            label("loop", name),
+            label("probe", &key.probe),
+            label("load", &key.load),
+            label("cpu", &key.cpu.to_string()),
+        ]
+    };
+    let each = |value: &dyn Fn(&Row) -> Option<f64>| -> Vec<(Labels, f64)> {
+        rows.iter().filter_map(|row| Some((labels(row), value(row)?))).collect()
+    };
+    let times = rows.iter().map(|row| (labels(row), Exponential::of(&row.latency))).collect();
+    vec![
+        Family {
+            name: "isolator_latency_seconds",
+            help: "Wakeup latencies (loop), times from a cycle's begin to its end (execution) and to a mark (mark-N).",
+            samples: Samples::Histograms(times),
+        },
+        Family {
+            name: "isolator_late_cycles_total",
+            help: "Cycles above the row's limit.",
+            samples: Samples::Counters(each(&|row| Some(row.latency.above(row.limit_ns?) as f64))),
+        },
+        Family {
+            name: "isolator_missed_periods_total",
+            help: "Periods that went by without a cycle.",
+            samples: Samples::Counters(each(&|row| Some(row.missed? as f64))),
+        },
+        Family {
+            name: "isolator_lost_cycles_total",
+            help: "Cycles that never ended, or that nobody could read in time.",
+            samples: Samples::Counters(each(&|row| Some(row.lost? as f64))),
+        },
+        Family {
+            name: "isolator_limit_seconds",
+            help: "The limit that judges the row.",
+            samples: Samples::Gauges(each(&|row| Some(row.limit_ns? as f64 / 1e9))),
+        },
+    ]
+}

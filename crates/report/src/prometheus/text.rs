@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Prometheus' text format, version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+
+use std::fmt::Write;
+
+use super::{CLASSIC, Exponential, Family, Labels, Samples};
+
+pub(super) fn text(families: &[Family]) -> String {
+    let mut out = String::new();
+    for Family { name, help, samples } in families {
+        let kind = match samples {
+            Samples::Counters(_) => "counter",
+            Samples::Gauges(_) => "gauge",
+            Samples::Histograms(_) => "histogram",
+        };
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        match samples {
+            Samples::Counters(samples) | Samples::Gauges(samples) => {
+                samples.iter().for_each(|(labels, value)| line(&mut out, name, labels, None, *value));
+            }
+            Samples::Histograms(samples) => {
+                samples.iter().for_each(|(labels, value)| histogram(&mut out, name, labels, value));
+            }
+        }
+    }
+    out
+}
+
+fn histogram(out: &mut String, name: &str, labels: &Labels, value: &Exponential) {
+    let count = value.count as f64;
+    let bucket = format!("{name}_bucket");
+    for octave in CLASSIC {
+        let bound = number(f64::from(octave).exp2());
+        line(out, &bucket, labels, Some(&bound), value.up_to(octave) as f64);
+    }
+    line(out, &bucket, labels, Some("+Inf"), count);
+    line(out, &format!("{name}_sum"), labels, None, value.sum_s);
+    line(out, &format!("{name}_count"), labels, None, count);
+}
+
+fn line(out: &mut String, name: &str, labels: &Labels, bound: Option<&str>, value: f64) {
+    let label = |(name, value): &(&str, String)| format!("{name}=\"{}\"", escaped(value));
+    let bound = bound.map(|bound| format!("le=\"{bound}\""));
+    let labels = labels.iter().map(label).chain(bound).collect::<Vec<_>>().join(",");
+    let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+    let _ = writeln!(out, "{name}{labels} {value}");
+}
+
+/// A bound as Prometheus itself writes it where it comes in the other format, so that its series is the same.
+fn number(bound: f64) -> String {
+    if bound >= 1e-4 {
+        return bound.to_string();
+    }
+    let text = format!("{bound:e}");
+    let (digits, exponent) = text.split_once("e-").unwrap_or((&text, "0"));
+    format!("{digits}e-{exponent:0>2}")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evidence::histogram::Histogram;
+
+    #[test]
+    fn a_histogram_has_a_bucket_an_octave_that_counts_all_below_it() {
+        let mut seen = Histogram::new();
+        [0, 900, 2_500_000_000, 100_000].iter().for_each(|value| seen.record(*value));
+        let samples = vec![(vec![("load", "idle".to_string())], Exponential::of(&seen))];
+        let text = text(&[Family { name: "t", help: "Times.", samples: Samples::Histograms(samples) }]);
+        for line in [
+            "# TYPE t histogram",
+            r#"t_bucket{load="idle",le="9.5367431640625e-07"} 2"#,
+            r#"t_bucket{load="idle",le="6.103515625e-05"} 2"#,
+            r#"t_bucket{load="idle",le="0.0001220703125"} 3"#,
+            r#"t_bucket{load="idle",le="1"} 3"#,
+            r#"t_bucket{load="idle",le="+Inf"} 4"#,
+            r#"t_sum{load="idle"} 2.5001009"#,
+            r#"t_count{load="idle"} 4"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert_eq!(text.lines().filter(|line| line.starts_with("t_bucket")).count(), 22);
+    }
+}
