@@ -2,10 +2,12 @@
 //! `isolator prove`: its arguments.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use super::{Output, ROWS, RunOptions};
+use crate::values::interval;
 
 /// What `--help` adds.
 pub const HELP: &str = "\
@@ -17,6 +19,7 @@ Examples:
   isolator prove --loads idle,cpu,net --duration 10s
   isolator prove --cpus 2-3 --period 250us --limit 50us --loads all -o before
   isolator prove --plan before/manifest.json -o after
+  isolator prove --every 6h
   isolator compare before after
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
@@ -35,6 +38,9 @@ pub struct ProveArgs {
     /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
     #[arg(long, value_name = "FILE", help_heading = ROWS)]
     pub plan: Option<PathBuf>,
+    /// Measure again, this long after the last beginning, until Ctrl-C or a run that cannot measure; a bundle for each
+    #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
+    pub every: Option<Duration>,
     /// What to measure and how.
     #[command(flatten)]
     pub options: RunOptions,
