@@ -48,3 +48,42 @@ pub struct ProveArgs {
     #[command(flatten)]
     pub out: Output,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::{Cli, Verb};
+
+    /// The words of `text` between `from` and `to`.
+    fn words<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+        let (_, rest) = text.split_once(from).unwrap();
+        rest.split_once(to)
+            .unwrap()
+            .0
+            .split([' ', '[', ']', '"'])
+            .map(|word| word.trim_matches(','))
+            .filter(|word| !word.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn what_clusters_are_told_to_run_is_understood() {
+        let parsed =
+            |words: Vec<&str>| match Cli::try_parse_from([vec!["isolator"], words].concat()).unwrap().verb {
+                Verb::Prove(args) => args,
+                other => panic!("{other:?}"),
+            };
+        let job = parsed(words(include_str!("../../../../fleet/cluster/job.yaml"), "args: ", "\n"));
+        let set = parsed(words(include_str!("../../../../fleet/cluster/daemonset.yaml"), "args: ", "\n"));
+        let script = words(include_str!("../../../../fleet/cluster/isolator.sbatch"), "set -- ", "\n");
+        let script = parsed([vec!["prove"], script].concat());
+        for args in [&job, &set, &script] {
+            assert_eq!(
+                (args.loads.as_deref(), args.options.limit.as_deref()),
+                (Some("idle,timers"), Some("100us"))
+            );
+        }
+        assert!(job.every.is_none() && set.every.is_some());
+    }
+}
