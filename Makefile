@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-boot proof-fleet bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -113,6 +113,11 @@ proof-boot: guest ## tune on a Debian that really boots, from GRUB, from systemd
 proof-fleet: build ## Ansible at work on eight hosts with their own sshd, and faults; root only, some minutes
 	@tools/bootstrap test
 	@tools/proof-fleet $(ISOLATOR)
+
+# PART: kubernetes slurm.
+proof-cluster: guest ## the manifests on a real Kubernetes, the batch script on a real Slurm; root only, minutes, the first time 20
+	@tools/bootstrap cluster
+	@tools/proof-cluster $(PART)
 
 # PART: program messages calls fleet.
 bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/performance.md; PART=messages for some

@@ -2,6 +2,7 @@
 //! The program `isolator`: one file per verb.
 #![forbid(unsafe_code)]
 
+mod again;
 mod args;
 mod asked;
 mod causes;

@@ -22,6 +22,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|e| format!("{e}; {cure}"))
 }
 
+/// A time above zero.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        Ok(Duration::ZERO) => Err("it is no time above zero; write 30m, 6h or 1day".to_string()),
+        other => other,
+    }
+}
+
 /// A list of CPUs that names at least one: `3`, `0,2-5`.
 pub fn cpus(text: &str) -> Result<CpuSet, String> {
     match text.parse::<CpuSet>() {

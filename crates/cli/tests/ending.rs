@@ -4,10 +4,12 @@
 mod common;
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Stdio;
 
 use common::*;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn read(going: &Going, name: &str) -> Value {
@@ -158,4 +160,40 @@ fn a_result_that_cannot_be_printed_is_no_success() {
         let line = "cannot write standard output: no space left on device; free some space, or choose another folder with -o";
         ran.refused(line);
     }
+}
+
+/// Manifests below `evidence`, each of a run.
+fn runs(folder: &Path) -> Vec<Value> {
+    let bundles = fs::read_dir(folder.join("evidence")).into_iter().flatten().flatten();
+    let texts = bundles.filter_map(|bundle| fs::read_to_string(bundle.path().join("manifest.json")).ok());
+    texts.map(|text| serde_json::from_str(&text).unwrap_or_default()).collect()
+}
+
+#[test]
+fn it_is_measured_again_and_again_until_a_signal_that_ends_the_last_run_in_order() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let args = short("run", &["--every", "10ms"]);
+    let args: Vec<&str> = args.into_iter().filter(|arg| !["-o", "run"].contains(arg)).collect();
+    let mut child = command(folder.path(), &args).stdout(Stdio::null()).spawn().unwrap();
+    wait_for("the third run", || runs(folder.path()).len() >= 3);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ended = child.wait().unwrap();
+    assert!(matches!(ended.code(), Some(0..=2)), "{ended} {:?}", ended.signal());
+    let states: Vec<Value> = runs(folder.path()).iter().map(|run| run["state"].clone()).collect();
+    let finished = states.iter().filter(|state| **state == "finished").count();
+    assert!(finished >= 2 && !states.contains(&"running".into()), "{states:?}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_not_tried_again() {
+    let folder = folder();
+    let ran = isolator(folder.path(), &["prove", "--every", "10ms", "--limit", "1s", "--period", "1ms"]);
+    let line = "isolator: the limit 1000000 us is above the period 1000 us";
+    assert!(ran.stderr.starts_with(line) && ran.stderr.lines().count() == 1, "{ran:#?}");
+    ran.ended(1);
+    isolator(folder.path(), &["prove", "--every", "10ms", "-o", "x"])
+        .refused("--every cannot be given together with --output; see isolator prove --help");
 }

@@ -29,6 +29,11 @@ fn changed(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     machine
 }
 
+/// What a check says to do.
+fn fix(machine: &Snapshot, id: &str) -> String {
+    finding(machine, Periodic, id).fix.unwrap_or_default()
+}
+
 fn kernel_thread(id: u32, name: &str, list: &str, bound: bool) -> Thread {
     Thread { id, process: id, name: name.into(), kernel: true, bound, cpus: cpus(list), ..Thread::default() }
 }
@@ -421,6 +426,35 @@ fn limits_and_groups_of_the_session() {
     container.container = Some("docker".into());
     says(&container, Periodic, "ctr-rtprio", Fail, "neither");
     says(&container, Periodic, "ctr-detect", Warn, "docker");
+    assert_eq!(fix(&container, "lim-rtprio"), "see ctr-rtprio");
+    assert!(fix(&container, "ctr-rtprio").starts_with("docker run"));
+    container.container = Some("kubernetes".into());
+    assert!(fix(&container, "ctr-rtprio").contains("securityContext"));
+}
+
+#[test]
+fn what_a_pod_lacks() {
+    let pod = |cpus: &str, change: fn(&mut Snapshot)| {
+        changed(|machine| {
+            machine.container = Some("kubernetes".into());
+            machine.cgroup.cpus = Some(self::cpus(cpus));
+            machine.scheduler.rt_group_scheduling = Some(true);
+            machine.inventory.as_mut().unwrap().dma_latency = Default::default();
+            change(machine);
+        })
+    };
+    let shared = pod("0-7", |machine| machine.cgroup.rt_runtime_us = Some(0));
+    says(&shared, Periodic, "ctr-exclusive", Warn, "every CPU of the node");
+    says(&shared, Periodic, "ctr-rtprio", Fail, "no real-time runtime");
+    assert!(fix(&shared, "ctr-rtprio").contains("rt_group_sched=0"), "{}", fix(&shared, "ctr-rtprio"));
+    says(&shared, Periodic, "ctr-dma-latency", Warn, "no such device");
+    says(&shared, Periodic, "pwr-pmqos-holder", NotApplicable, "in a container");
+    says(&pod("6-7", |_| ()), Periodic, "ctr-exclusive", Pass, "6-7");
+    let open = pod("6-7", |machine| {
+        machine.inventory.as_mut().unwrap().dma_latency.limit_us = Some(2_000_000_000);
+    });
+    says(&open, Periodic, "ctr-dma-latency", Pass, "it may");
+    says(&changed(|_| ()), Periodic, "ctr-exclusive", NotApplicable, "no pod");
 }
 
 #[test]

@@ -255,6 +255,11 @@ impl Snapshot {
         self.cpus.iter().find(|cpu| cpu.id == id)
     }
 
+    /// Whether the program runs in a pod of Kubernetes, where what a container may is written in a manifest.
+    pub fn is_pod(&self) -> bool {
+        self.container.as_deref() == Some(crate::virtualisation::KUBERNETES)
+    }
+
     /// The CPUs that are online.
     pub fn online(&self) -> CpuSet {
         self.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()

@@ -78,10 +78,19 @@ fn by_dmi(tree: &mut Tree) -> Option<&'static str> {
     })
 }
 
+/// What `container` calls a pod's.
+pub(crate) const KUBERNETES: &str = "kubernetes";
+
 /// The container's runtime, where there is one.
 pub(crate) fn container(tree: &mut Tree) -> Option<String> {
     if let Some(manager) = tree.word("run/systemd/container") {
         return Some(manager);
+    }
+    // Only root may read it on a machine that is no container: that says nothing then.
+    let environment = tree.hint("proc/1/environ").unwrap_or_default();
+    // Where a pod's image is empty and its control group is its root, nothing else tells.
+    if environment.split('\0').any(|variable| variable.starts_with("KUBERNETES_SERVICE_HOST=")) {
+        return Some(KUBERNETES.to_string());
     }
     if tree.exists(".dockerenv") {
         return Some("docker".to_string());
@@ -89,14 +98,12 @@ pub(crate) fn container(tree: &mut Tree) -> Option<String> {
     if tree.exists("run/.containerenv") {
         return Some("podman".to_string());
     }
-    // Only root may read it on a machine that is no container: that says nothing then.
-    let environment = tree.hint("proc/1/environ").unwrap_or_default();
     if let Some(manager) = environment.split('\0').find_map(|variable| variable.strip_prefix("container=")) {
         return Some(manager.to_string());
     }
     let groups = tree.hint("proc/1/cgroup").unwrap_or_default();
     let hints = [
-        ("kubepods", "kubernetes"),
+        ("kubepods", KUBERNETES),
         ("docker", "docker"),
         ("libpod", "podman"),
         ("lxc", "lxc"),
@@ -148,6 +155,7 @@ mod tests {
             ("proc/1/environ", "PATH=/bin\0container=lxc\0TERM=x\0", Some("lxc")),
             ("proc/1/cgroup", "0::/kubepods.slice/docker-1.scope\n", Some("kubernetes")),
             ("proc/1/cgroup", "0::/init.scope\n", None),
+            ("proc/1/environ", "PATH=/bin\0KUBERNETES_SERVICE_HOST=10.0.0.1\0", Some("kubernetes")),
             ("proc/1/environ", "not_a_container=1\0", None),
         ];
         for (path, content, expected) in cases {

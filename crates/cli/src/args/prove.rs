@@ -2,10 +2,12 @@
 //! `isolator prove`: its arguments.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use super::{Output, ROWS, RunOptions};
+use crate::values::interval;
 
 /// What `--help` adds.
 pub const HELP: &str = "\
@@ -17,6 +19,7 @@ Examples:
   isolator prove --loads idle,cpu,net --duration 10s
   isolator prove --cpus 2-3 --period 250us --limit 50us --loads all -o before
   isolator prove --plan before/manifest.json -o after
+  isolator prove --every 6h
   isolator compare before after
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
@@ -35,10 +38,52 @@ pub struct ProveArgs {
     /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
     #[arg(long, value_name = "FILE", help_heading = ROWS)]
     pub plan: Option<PathBuf>,
+    /// Measure again, this long after the last beginning, until Ctrl-C or a run that cannot measure; a bundle for each
+    #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
+    pub every: Option<Duration>,
     /// What to measure and how.
     #[command(flatten)]
     pub options: RunOptions,
     /// Where results go.
     #[command(flatten)]
     pub out: Output,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::{Cli, Verb};
+
+    /// The words of `text` between `from` and `to`.
+    fn words<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+        let (_, rest) = text.split_once(from).unwrap();
+        rest.split_once(to)
+            .unwrap()
+            .0
+            .split([' ', '[', ']', '"'])
+            .map(|word| word.trim_matches(','))
+            .filter(|word| !word.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn what_clusters_are_told_to_run_is_understood() {
+        let parsed =
+            |words: Vec<&str>| match Cli::try_parse_from([vec!["isolator"], words].concat()).unwrap().verb {
+                Verb::Prove(args) => args,
+                other => panic!("{other:?}"),
+            };
+        let job = parsed(words(include_str!("../../../../fleet/cluster/job.yaml"), "args: ", "\n"));
+        let set = parsed(words(include_str!("../../../../fleet/cluster/daemonset.yaml"), "args: ", "\n"));
+        let script = words(include_str!("../../../../fleet/cluster/isolator.sbatch"), "set -- ", "\n");
+        let script = parsed([vec!["prove"], script].concat());
+        for args in [&job, &set, &script] {
+            assert_eq!(
+                (args.loads.as_deref(), args.options.limit.as_deref()),
+                (Some("idle,timers"), Some("100us"))
+            );
+        }
+        assert!(job.every.is_none() && set.every.is_some());
+    }
 }

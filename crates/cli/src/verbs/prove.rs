@@ -11,12 +11,15 @@ use crate::args::{Output, ProveArgs, RunOptions};
 use crate::live::{Live, View};
 use crate::output::{Exit, Outcome};
 use crate::session::Followed;
-use crate::{asked, session};
+use crate::{again, asked, session};
 
 /// Length of a row where none is given.
 const DURATION_NS: u64 = 20_000_000_000;
 
 pub fn run(args: ProveArgs) -> Outcome {
+    if let Some(every) = args.every {
+        return again::and_again(every);
+    }
     let plan = args.plan.as_deref().map(asked::read_plan).transpose()?;
     let mut asked = plan.unwrap_or_default();
     if let Some(loads) = &args.loads {

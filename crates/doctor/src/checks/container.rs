@@ -2,7 +2,7 @@
 //! Containers around us.
 
 use super::limits::{CAP_SYS_NICE, priority_limit};
-use super::{Check, GRAVE, TOLD};
+use super::{Check, GRAVE, MIDDLING, TOLD};
 use crate::facts::{Facts, not_captured};
 use crate::finding::{Found, Look, read_in};
 
@@ -31,10 +31,31 @@ pub(super) const ALL: &[Check] = &[
         source: "Linux 6.12, Documentation/admin-guide/cgroup-v2.rst",
         look: cpus,
     },
+    Check {
+        id: "ctr-exclusive",
+        question: "Are there CPUs that no other pod gets?",
+        weights: GRAVE,
+        why: "pods share all CPUs of a node unless the kubelet's CPU manager gives them some for themselves",
+        source: "Kubernetes 1.36, Control CPU Management Policies on the Node",
+        look: exclusive,
+    },
+    Check {
+        id: "ctr-dma-latency",
+        question: "May the container keep CPUs out of deep idle states?",
+        weights: MIDDLING,
+        why: "without the device a program asks for nothing, and wakes as late as the node's idle states are deep",
+        source: "Linux 6.12, Documentation/power/pm_qos_interface.rst",
+        look: dma_latency,
+    },
 ];
 
 fn container<'a>(facts: &Facts<'a>) -> Result<&'a str, Found> {
     facts.machine.container.as_deref().ok_or_else(|| Found::not_applicable("no container"))
+}
+
+/// What to do about a container that may not: on a command line, and in a pod's manifest.
+fn fix<'a>(facts: &Facts, command: &'a str, manifest: &'a str) -> &'a str {
+    if facts.machine.is_pod() { manifest } else { command }
 }
 
 fn detect(facts: &Facts) -> Look {
@@ -54,7 +75,11 @@ fn detect(facts: &Facts) -> Look {
 fn real_time(facts: &Facts) -> Look {
     container(facts)?;
     let session = &facts.inventory.session;
-    let run = "docker run --ulimit rtprio=99 --ulimit memlock=-1 --cap-add sys_nice";
+    let run = fix(
+        facts,
+        "docker run --ulimit rtprio=99 --ulimit memlock=-1 --cap-add sys_nice",
+        "add SYS_NICE and IPC_LOCK to securityContext.capabilities of the container, as user 0",
+    );
     if facts.machine.cgroup.rt_runtime_us == Some(0)
         && facts.machine.scheduler.rt_group_scheduling != Some(false)
     {
@@ -62,7 +87,12 @@ fn real_time(facts: &Facts) -> Look {
         return Ok(Found::fail(
             read,
             "its group has no real-time runtime",
-            "docker run --cpu-rt-runtime=950000, or a kernel without RT_GROUP_SCHED",
+            fix(
+                facts,
+                "docker run --cpu-rt-runtime=950000, or a kernel without RT_GROUP_SCHED",
+                "a kernel without RT_GROUP_SCHED (rt_group_sched=0 in its boot line), or a hook of the container runtime that \
+                 writes cpu.rt_runtime_us of the pod's groups: Kubernetes sets none",
+            ),
         ));
     }
     let limit = priority_limit(facts)?;
@@ -92,7 +122,49 @@ fn cpus(facts: &Facts) -> Look {
         Found::warn(
             read,
             format!("it may not use cpus {missing}"),
-            format!("docker run --cpuset-cpus={isolated}"),
+            if facts.machine.is_pod() {
+                "leave them out of the kubelet's reservedSystemCPUs, and do not give them to other pods"
+                    .to_string()
+            } else {
+                format!("docker run --cpuset-cpus={isolated}")
+            },
         )
+    })
+}
+
+fn exclusive(facts: &Facts) -> Look {
+    if !facts.machine.is_pod() {
+        return Err(Found::not_applicable("no pod"));
+    }
+    let path = "/sys/fs/cgroup/cpuset.cpus.effective";
+    let Some(allowed) = &facts.machine.cgroup.cpus else { return Err(not_captured(path)) };
+    let read = read_in(path, allowed);
+    Ok(if facts.machine.online().without(allowed).is_empty() {
+        Found::warn(
+            read,
+            "none: it may use every CPU of the node, and so may others",
+            "cpuManagerPolicy: static in the kubelet's configuration, and whole CPUs as both request and limit, memory too",
+        )
+    } else {
+        Found::pass(read, format!("a set of its own, or what others' sets left: {allowed}"))
+    })
+}
+
+fn dma_latency(facts: &Facts) -> Look {
+    container(facts)?;
+    let path = "/dev/cpu_dma_latency";
+    let found = &facts.inventory.dma_latency;
+    let run = fix(
+        facts,
+        "docker run --device /dev/cpu_dma_latency, or bound the idle states on the host",
+        "bound the idle states on the node (isolator tune plan there): only a privileged pod has the device",
+    );
+    Ok(match (found.limit_us, &found.unread) {
+        (Some(limit), _) => Found::pass(read_in(path, limit), "it may"),
+        (None, Some(why)) => Found::warn(read_in(path, why), "it may not open the device", run),
+        (None, None) if facts.inventory.whole => {
+            Found::warn(read_in(path, "absent"), "the container has no such device", run)
+        }
+        (None, None) => return Err(not_captured(path)),
     })
 }

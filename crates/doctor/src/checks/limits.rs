@@ -55,18 +55,24 @@ pub(super) fn priority_limit(facts: &Facts) -> Result<Option<u64>, Found> {
 pub(super) const GRANT: &str = "echo '@realtime - rtprio 95' >> /etc/security/limits.d/95-realtime.conf; \
     groupadd -f realtime; usermod -aG realtime $USER; log in anew";
 
+/// A container has the limits that it was started with, whatever its users' files say.
+fn grant(facts: &Facts, grant: &'static str) -> &'static str {
+    if facts.machine.container.is_some() { "see ctr-rtprio" } else { grant }
+}
+
 fn priority(facts: &Facts) -> Look {
     let limit = priority_limit(facts)?;
+    let fix = grant(facts, GRANT);
     let wanted = if facts.profile == Profile::Audio { 95 } else { 80 };
     Ok(match limit {
         None => {
             Found::pass(read_in(format!("{LIMITS}, /proc/self/status"), "CAP_SYS_NICE, or unlimited"), "any")
         }
-        Some(0) => Found::fail(read_in(LIMITS, "Max realtime priority 0"), "none", GRANT),
+        Some(0) => Found::fail(read_in(LIMITS, "Max realtime priority 0"), "none", fix),
         Some(limit) if limit < wanted => Found::warn(
             read_in(LIMITS, format!("Max realtime priority {limit}")),
             format!("up to {limit}"),
-            GRANT,
+            fix,
         ),
         Some(limit) => {
             Found::pass(read_in(LIMITS, format!("Max realtime priority {limit}")), format!("up to {limit}"))
@@ -76,8 +82,10 @@ fn priority(facts: &Facts) -> Look {
 
 fn memory(facts: &Facts) -> Look {
     let session = &facts.inventory.session;
-    let fix =
-        "echo '@realtime - memlock unlimited' >> /etc/security/limits.d/95-realtime.conf, then log in anew";
+    let fix = grant(
+        facts,
+        "echo '@realtime - memlock unlimited' >> /etc/security/limits.d/95-realtime.conf, then log in anew",
+    );
     if session.capable(CAP_IPC_LOCK) == Some(true) {
         return Ok(Found::pass(read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"), "all of it"));
     }

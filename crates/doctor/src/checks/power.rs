@@ -224,6 +224,9 @@ fn holder(facts: &Facts) -> Look {
     let Some(limit) = found.limit_us else {
         return Err(match &found.unread {
             Some(why) => Found::unknown(path, why, AS_ROOT),
+            None if facts.machine.container.is_some() => {
+                Found::not_applicable(format!("no {path} in a container"))
+            }
             None if facts.inventory.whole => Found::not_applicable(format!("this machine has no {path}")),
             None => not_captured(path),
         });

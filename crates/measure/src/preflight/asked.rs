@@ -241,6 +241,9 @@ fn permission(machine: &Snapshot, request: &Request, priority: u32) -> Option<Fi
     let reason =
         format!("SCHED_{policy}{wanted} is not permitted: no CAP_SYS_NICE, and RLIMIT_RTPRIO is {limit}");
     let cure = match (machine.container.is_some(), request.has_priority()) {
+        (true, _) if machine.is_pod() => {
+            "add SYS_NICE to securityContext.capabilities of the container".to_string()
+        }
         (true, true) => format!("start the container with --cap-add sys_nice or --ulimit rtprio={priority}"),
         (true, false) => "start the container with --cap-add sys_nice".to_string(),
         (false, true) => format!(
@@ -266,6 +269,7 @@ fn memory(machine: &Snapshot, request: &Request) -> Option<Finding> {
         limit / 1024
     );
     let cure = match machine.container {
+        Some(_) if machine.is_pod() => "add IPC_LOCK to securityContext.capabilities of the container",
         Some(_) => "start the container with --ulimit memlock=-1 or --cap-add ipc_lock",
         None => {
             "allow the user memlock unlimited in /etc/security/limits.d and log in again, or grant CAP_IPC_LOCK"

@@ -102,8 +102,8 @@ fn group(machine: &Snapshot, request: &Request) -> Option<Finding> {
         Some(0) => {
             let reason =
                 format!("the cgroup {path} has no real-time runtime (cpu.rt_runtime_us=0, RT_GROUP_SCHED)");
-            let cure = "write 950000 to cpu.rt_runtime_us of its parents, then of itself (docker: --cpu-rt-runtime), \
-                        or boot a kernel without RT_GROUP_SCHED";
+            let cure = "write 950000 to cpu.rt_runtime_us of its parents, then of itself (docker: --cpu-rt-runtime; \
+                        Kubernetes sets none), or boot a kernel without RT_GROUP_SCHED";
             Some(Finding::new(Refuse, "rt-group-runtime", reason, cure))
         }
         None if path != "/" => {
@@ -123,7 +123,7 @@ fn quota(machine: &Snapshot, request: &Request) -> Option<Finding> {
     let reason = format!(
         "the cgroup stops ordinary tasks, loads among them, after {quota} us of CPU time in {period} us"
     );
-    let cure = "write max to its cpu.max (docker: no --cpus, systemd: CPUQuota=)";
+    let cure = "write max to its cpu.max (docker: no --cpus, Kubernetes: no resources.limits.cpu, systemd: CPUQuota=)";
     Some(Finding::new(effect, taint::CPU_QUOTA, reason, cure))
 }
 

@@ -239,6 +239,9 @@ fn the_cure_of_missing_permission_fits_the_place() {
     case.machine.container = Some("docker".into());
     let finding = case.findings().remove(0);
     assert_eq!(finding.cure, "start the container with --cap-add sys_nice or --ulimit rtprio=80");
+    case.machine.container = Some("kubernetes".into());
+    let finding = case.findings().remove(0);
+    assert_eq!(finding.cure, "add SYS_NICE to securityContext.capabilities of the container");
 }
 
 #[test]
