@@ -150,7 +150,10 @@ fn a_generator_and_a_responder_that_share_a_file_measure_each_other() {
     let (file, stop) = (file(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let responder = scope.spawn(|| measured(by_file(&file, "responder"), ENDLESS, &stop));
-        let (given, told) = measured(by_file(&file, "generator"), FIFTY, &AtomicBool::new(false));
+        // On a busy machine the responder may come to its CPU after fifty edges.
+        let given = || measured(by_file(&file, "generator"), FIFTY, &AtomicBool::new(false));
+        let (given, told) =
+            std::iter::repeat_with(given).take(100).find(|(given, _)| !given.is_empty()).unwrap_or_default();
         stop.store(true, Ordering::SeqCst);
         assert!(told.failed.is_none() && !given.is_empty(), "{told:?}");
         let (answered, told) = responder.join().unwrap();
