@@ -123,7 +123,7 @@ fn cpus(facts: &Facts) -> Look {
             read,
             format!("it may not use cpus {missing}"),
             if facts.machine.is_pod() {
-                "leave them out of the kubelet's reservedSystemCPUs, and do not give them to other pods"
+                "on the node: look at cpuset.cpus of kubepods, and at which pods have CPUs of their own"
                     .to_string()
             } else {
                 format!("docker run --cpuset-cpus={isolated}")
