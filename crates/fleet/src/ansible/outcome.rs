@@ -15,6 +15,9 @@ use super::{Job, Verb};
 /// The task whose failure says that a machine was rolled back; `fleet/ansible/roles/tune/tasks/main.yml` has it.
 const ROLLED_BACK: &str = "Rolled back";
 
+/// What is not in force, as far as it is named.
+const LISTED: usize = 6;
+
 /// A line of the callback `fleet/ansible/plugins/callback/hosts.py`.
 #[derive(Debug, Deserialize)]
 struct Event {
@@ -37,9 +40,11 @@ enum Kind {
 }
 
 /// What the roles tell of a machine.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 struct Told {
     isolator_in_force: Option<bool>,
+    isolator_not_in_force: Vec<String>,
 }
 
 /// What is known of a machine.
@@ -49,6 +54,8 @@ struct Known {
     /// The last failure: unreachable or not, the task, the reason.
     failed: Option<(bool, String, String)>,
     in_force: Option<bool>,
+    /// Targets of the plan that are not.
+    not_in_force: Vec<String>,
     /// The last task that changed something.
     last: String,
 }
@@ -87,7 +94,10 @@ fn read(text: &str) -> BTreeMap<String, Known> {
             Kind::Failed | Kind::Unreachable => {
                 known.failed = Some((event.kind == Kind::Unreachable, event.task, event.message));
             }
-            Kind::Told => known.in_force = event.data.isolator_in_force.or(known.in_force),
+            Kind::Told => {
+                known.in_force = event.data.isolator_in_force.or(known.in_force);
+                known.not_in_force = event.data.isolator_not_in_force;
+            }
         }
     }
     all
@@ -108,15 +118,22 @@ fn became(verb: Verb, check: bool, known: &Known, bundle: Option<&Path>) -> (Bec
         (_, None) if check => (Became::WouldChange, "the program is not on it yet".to_string()),
         (_, None) => (Became::NotReached, "it was not begun".to_string()),
         (_, Some(true)) => (Became::InForce, String::new()),
-        (Verb::Verify, Some(false)) => {
-            (Became::NotInForce, "isolator tune verify says on it what is not".to_string())
-        }
-        (Verb::Plan, Some(false)) => (Became::WouldChange, String::new()),
-        (Verb::Apply, Some(false)) if check => (Became::WouldChange, String::new()),
+        (Verb::Verify, Some(false)) => (Became::NotInForce, list(&known.not_in_force)),
+        (Verb::Plan, Some(false)) => (Became::WouldChange, list(&known.not_in_force)),
+        (Verb::Apply, Some(false)) if check => (Became::WouldChange, list(&known.not_in_force)),
         (Verb::Apply, Some(false)) => match measured(bundle) {
             (Became::NotReached, _) => (Became::Failed, format!("it ended after: {}", known.last)),
             said => said,
         },
+    }
+}
+
+/// Some of many.
+fn list(names: &[String]) -> String {
+    let shown = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -146,4 +163,66 @@ fn plain(message: &str) -> String {
         return "it has no Python, which Ansible needs there; install python3 on it".to_string();
     }
     line.trim_start_matches("Task failed: ").trim_end_matches(':').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(verb: Verb, check: bool, lines: &str) -> (Became, String) {
+        let known = read(lines).remove("a").unwrap_or_default();
+        became(verb, check, &known, None)
+    }
+
+    #[test]
+    fn the_last_failure_decides_and_a_rescued_one_is_a_rollback() {
+        let rescued = r#"{"host":"a","task":"Prove","kind":"failed","message":"exceeded: late"}
+{"host":"a","task":"Roll back","kind":"changed"}
+{"host":"a","task":"Rolled back","kind":"failed","message":"exceeded: late"}"#;
+        assert_eq!(told(Verb::Apply, false, rescued), (Became::RolledBack, "exceeded: late".into()));
+        let stuck = r#"{"host":"a","task":"Prove","kind":"failed","message":"exceeded: late"}
+{"host":"a","task":"Roll back","kind":"failed","message":"isolator: cannot roll back"}"#;
+        let (outcome, reason) = told(Verb::Apply, false, stuck);
+        assert_eq!((outcome, reason.as_str()), (Became::Failed, "Roll back: isolator: cannot roll back"));
+        let gone = r#"{"host":"a","task":"Apply","kind":"unreachable","message":"Task failed: Data could not be sent.\nmore"}"#;
+        assert_eq!(
+            told(Verb::Apply, false, gone),
+            (Became::Unreachable, "Apply: Data could not be sent.".into())
+        );
+    }
+
+    #[test]
+    fn a_machine_without_python_is_told_as_that() {
+        let line = r#"{"host":"a","task":"Look","kind":"failed","message":"/bin/sh: 1: /usr/bin/python3: not found"}"#;
+        let (outcome, reason) = told(Verb::Prove, false, line);
+        assert_eq!(outcome, Became::Failed);
+        assert!(reason.ends_with("install python3 on it"), "{reason}");
+    }
+
+    #[test]
+    fn of_a_machine_that_nothing_is_told_of_nothing_is_claimed() {
+        for verb in [Verb::Prove, Verb::Plan, Verb::Apply, Verb::Verify] {
+            assert_eq!(told(verb, false, "").0, Became::NotReached, "{verb:?}");
+            assert_eq!(told(verb, false, r#"{"host":"a","task":"cut o"#).0, Became::NotReached, "{verb:?}");
+        }
+        // Begun, but neither measured nor failed: its run was broken off.
+        let begun = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":false}}
+{"host":"a","task":"Apply the plan","kind":"changed"}"#;
+        let (outcome, reason) = told(Verb::Apply, false, begun);
+        assert_eq!((outcome, reason.as_str()), (Became::Failed, "it ended after: Apply the plan"));
+    }
+
+    #[test]
+    fn what_is_not_in_force_is_named() {
+        let line = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":false,
+            "isolator_not_in_force":["1","2","3","4","5","6","7","8"]}}"#
+            .replace('\n', "");
+        assert_eq!(
+            told(Verb::Verify, false, &line),
+            (Became::NotInForce, "1, 2, 3, 4, 5, 6 and 2 more".into())
+        );
+        assert_eq!(told(Verb::Apply, true, &line).0, Became::WouldChange);
+        let all = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":true}}"#;
+        assert_eq!(told(Verb::Apply, false, all), (Became::InForce, String::new()));
+    }
 }
