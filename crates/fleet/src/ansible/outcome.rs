@@ -12,8 +12,10 @@ use serde::Deserialize;
 
 use super::{Job, Verb};
 
-/// The task whose failure says that a machine was rolled back; `fleet/ansible/roles/tune/tasks/main.yml` has it.
+/// The task whose failure says that a machine was rolled back, and the last of those that change a machine that holds; both are in
+/// `fleet/ansible/roles/tune/tasks/main.yml`.
 const ROLLED_BACK: &str = "Rolled back";
+const KEPT: &str = "Keep it";
 
 /// What is not in force, as far as it is named.
 const LISTED: usize = 6;
@@ -45,6 +47,7 @@ enum Kind {
 struct Told {
     isolator_in_force: Option<bool>,
     isolator_not_in_force: Vec<String>,
+    isolator_undone: bool,
 }
 
 /// What is known of a machine.
@@ -56,6 +59,7 @@ struct Known {
     in_force: Option<bool>,
     /// Targets of the plan that are not.
     not_in_force: Vec<String>,
+    undone: bool,
     /// The last task that changed something.
     last: String,
 }
@@ -92,11 +96,17 @@ fn read(text: &str) -> BTreeMap<String, Known> {
                 known.last = event.task;
             }
             Kind::Failed | Kind::Unreachable => {
-                known.failed = Some((event.kind == Kind::Unreachable, event.task, event.message));
+                // What failed first is why.
+                let before = known.failed.take().filter(|_| event.task == ROLLED_BACK);
+                let message = before.map_or(event.message, |(_, _, why)| why);
+                known.failed = Some((event.kind == Kind::Unreachable, event.task, message));
             }
             Kind::Told => {
                 known.in_force = event.data.isolator_in_force.or(known.in_force);
-                known.not_in_force = event.data.isolator_not_in_force;
+                known.undone |= event.data.isolator_undone;
+                if event.data.isolator_in_force.is_some() {
+                    known.not_in_force = event.data.isolator_not_in_force;
+                }
             }
         }
     }
@@ -107,24 +117,23 @@ fn became(verb: Verb, check: bool, known: &Known, bundle: Option<&Path>) -> (Bec
     if let Some((unreachable, task, message)) = &known.failed {
         return match (unreachable, task.as_str()) {
             (true, _) => (Became::Unreachable, format!("{task}: {}", plain(message))),
-            (false, ROLLED_BACK) => (Became::RolledBack, message.clone()),
+            (false, ROLLED_BACK) => (Became::RolledBack, plain(message)),
             (false, _) => (Became::Failed, format!("{task}: {}", plain(message))),
         };
     }
     match (verb, known.in_force) {
         (Verb::Prove, _) if check => (Became::WouldChange, "it would be measured".to_string()),
-        (Verb::Prove, _) => measured(bundle),
-        (Verb::Rollback, _) => (Became::Undone, String::new()),
+        (Verb::Prove, _) => measured(bundle, known),
+        (Verb::Rollback, _) if known.undone => (Became::Undone, String::new()),
         (_, None) if check => (Became::WouldChange, "the program is not on it yet".to_string()),
-        (_, None) => (Became::NotReached, "it was not begun".to_string()),
+        (_, None) => broken_off(known),
+        (Verb::Rollback, _) => broken_off(known),
         (_, Some(true)) => (Became::InForce, String::new()),
         (Verb::Verify, Some(false)) => (Became::NotInForce, list(&known.not_in_force)),
         (Verb::Plan, Some(false)) => (Became::WouldChange, list(&known.not_in_force)),
         (Verb::Apply, Some(false)) if check => (Became::WouldChange, list(&known.not_in_force)),
-        (Verb::Apply, Some(false)) => match measured(bundle) {
-            (Became::NotReached, _) => (Became::Failed, format!("it ended after: {}", known.last)),
-            said => said,
-        },
+        (Verb::Apply, Some(false)) if known.last == KEPT => measured(bundle, known),
+        (Verb::Apply, Some(false)) => broken_off(known),
     }
 }
 
@@ -138,8 +147,8 @@ fn list(names: &[String]) -> String {
 }
 
 /// What the bundle says, judged here.
-fn measured(bundle: Option<&Path>) -> (Became, String) {
-    let Some(path) = bundle else { return (Became::NotReached, "it was not begun".to_string()) };
+fn measured(bundle: Option<&Path>, known: &Known) -> (Became, String) {
+    let Some(path) = bundle else { return broken_off(known) };
     match Bundle::open(path) {
         Ok(bundle) => {
             let verdict = Verdict::of(&bundle);
@@ -151,6 +160,14 @@ fn measured(bundle: Option<&Path>) -> (Became, String) {
             (became, verdict.reasons.into_iter().next().unwrap_or_default())
         }
         Err(error) => (Became::Failed, error.to_string()),
+    }
+}
+
+/// The run ended before it told anything of this machine.
+fn broken_off(known: &Known) -> (Became, String) {
+    match known.last.as_str() {
+        "" => (Became::NotReached, "it was not begun".to_string()),
+        last => (Became::Failed, format!("the run was broken off after: {last}; do it again")),
     }
 }
 
@@ -178,7 +195,7 @@ mod tests {
     fn the_last_failure_decides_and_a_rescued_one_is_a_rollback() {
         let rescued = r#"{"host":"a","task":"Prove","kind":"failed","message":"exceeded: late"}
 {"host":"a","task":"Roll back","kind":"changed"}
-{"host":"a","task":"Rolled back","kind":"failed","message":"exceeded: late"}"#;
+{"host":"a","task":"Rolled back","kind":"failed","message":"something could not be done"}"#;
         assert_eq!(told(Verb::Apply, false, rescued), (Became::RolledBack, "exceeded: late".into()));
         let stuck = r#"{"host":"a","task":"Prove","kind":"failed","message":"exceeded: late"}
 {"host":"a","task":"Roll back","kind":"failed","message":"isolator: cannot roll back"}"#;
@@ -201,15 +218,20 @@ mod tests {
 
     #[test]
     fn of_a_machine_that_nothing_is_told_of_nothing_is_claimed() {
-        for verb in [Verb::Prove, Verb::Plan, Verb::Apply, Verb::Verify] {
+        for verb in [Verb::Prove, Verb::Plan, Verb::Apply, Verb::Verify, Verb::Rollback] {
             assert_eq!(told(verb, false, "").0, Became::NotReached, "{verb:?}");
             assert_eq!(told(verb, false, r#"{"host":"a","task":"cut o"#).0, Became::NotReached, "{verb:?}");
         }
+        let undone = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_undone":true}}"#;
+        assert_eq!(told(Verb::Rollback, false, undone), (Became::Undone, String::new()));
         // Begun, but neither measured nor failed: its run was broken off.
         let begun = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":false}}
 {"host":"a","task":"Apply the plan","kind":"changed"}"#;
         let (outcome, reason) = told(Verb::Apply, false, begun);
-        assert_eq!((outcome, reason.as_str()), (Became::Failed, "it ended after: Apply the plan"));
+        assert_eq!(
+            (outcome, reason.as_str()),
+            (Became::Failed, "the run was broken off after: Apply the plan; do it again")
+        );
     }
 
     #[test]
