@@ -26,18 +26,19 @@ pub fn run(args: &TuneVerifyArgs) -> Outcome {
     if let Some(refusal) = plan.made_for.refuses_machine(&MadeFor::here(&args.root, &machine)) {
         return Err(refused(&path, refusal).into());
     }
-    let verified = verify::verify(&plan, &machine, &refused_interrupts(&args.root, &plan));
+    let verified = verify::verify(&plan, &machine, &refused_interrupts(&args.root));
     args.out.say(verify::view::text(&verified, args.out.style().width).trim_end());
     args.out.json(&verified)?;
     Ok(if verified.in_force { Exit::Held } else { Exit::Exceeded })
 }
 
-/// Those that did not let themselves be moved when the plan was applied in this boot.
-fn refused_interrupts(root: &Path, plan: &Plan) -> Vec<u32> {
+/// Those that did not let themselves be moved in this boot, whichever plan asked it of them: a plan that is made anew, and says
+/// the same, has another digest.
+fn refused_interrupts(root: &Path) -> Vec<u32> {
     let Ok(system) = Real::new(root) else { return Vec::new() };
     let boot = store::boot_id(&system);
     let records = store::all(&system).unwrap_or_default().into_iter();
-    let records = records.filter(|record| record.plan == plan.digest && record.boot_id == boot);
+    let records = records.filter(|record| record.boot_id == boot);
     records.flat_map(|record| record.refused_interrupts().collect::<Vec<_>>()).collect()
 }
 
