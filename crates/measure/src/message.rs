@@ -115,7 +115,11 @@ impl Partner {
             let is_ready = ready.is_ok();
             // Who started it waits for this.
             let _ = say.send(ready.map(|()| thread::id()));
-            if is_ready { answers.answer() } else { Ok(()) }
+            let answered = if is_ready { answers.answer() } else { Ok(()) };
+            if answered.is_err() {
+                answers.give_up();
+            }
+            answered
         });
         let thread = thread.map_err(|error| refuse(&error))?;
         let number = said.recv().unwrap_or_else(|_| {
@@ -144,6 +148,8 @@ impl Partner {
             }
             Means::Futex => {
                 post(there, round)?;
+                // One that gave up before it saw this question posted an earlier answer.
+                self.refuse_if_over()?;
                 wait(back, round)?;
             }
             Means::Eventfd => {
@@ -156,7 +162,17 @@ impl Partner {
             }
             Means::Ipi => thread::own_barrier().map_err(|error| io::Error::other(error.to_string()))?,
         }
+        self.refuse_if_over()?;
         Ok(true)
+    }
+
+    /// An error where the other one gave up.
+    #[inline(always)]
+    fn refuse_if_over(&self) -> io::Result<()> {
+        match self.link.over.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(io::Error::other("the thread that answers was refused a system call")),
+        }
     }
 }
 
@@ -213,6 +229,19 @@ impl Link {
                 return Ok(());
             }
         }
+    }
+
+    /// Has who asks see that no answer will come, by whatever it waits for.
+    fn give_up(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        let asked = self.there.0.load(Ordering::SeqCst);
+        // What is refused here too leaves nothing to be done.
+        let _ = match self.means {
+            Means::Futex => post(&self.back, asked),
+            Means::Eventfd => notify(&self.events[1]),
+            Means::Signal => signal::send(self.asks),
+            Means::Shared | Means::Ipi => Ok(()),
+        };
     }
 }
 
@@ -322,6 +351,28 @@ mod tests {
         for (probe, means) in MEANS {
             assert_eq!(measured(means, true), [], "{probe}");
         }
+    }
+
+    #[test]
+    fn one_that_asks_is_told_where_the_other_is_refused_a_system_call() {
+        let (_read, unreadable) = std::io::pipe().unwrap();
+        let link = Arc::new(Link {
+            means: Means::Eventfd,
+            there: Word::default(),
+            back: Word::default(),
+            over: AtomicBool::new(false),
+            events: [unreadable.into(), eventfd(0, EventfdFlags::CLOEXEC).unwrap()],
+            asks: thread::id(),
+        });
+        let partner = Partner { link: Arc::clone(&link), thread: None, number: 0 };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(link.answer().is_err());
+                link.give_up();
+            });
+            let said = partner.ask(1, &AtomicBool::new(false)).unwrap_err().to_string();
+            assert_eq!(said, "the thread that answers was refused a system call");
+        });
     }
 
     #[test]
