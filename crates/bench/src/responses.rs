@@ -256,6 +256,6 @@ mod tests {
     fn the_scenarios_answer_edges() {
         let one = |name: &str| lab::scenario::named(&[name.to_string()]).unwrap().remove(0);
         assert!(one(MEMORY).responds());
-        assert!(LINES.iter().all(|name| one(name).has_edges_from_outside()));
+        assert!(LINES.iter().all(|name| one(name).has_lines()));
     }
 }

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         return load::worker_main(std::env::args().skip(2));
     }
     match std::env::args().nth(1).as_deref() {
-        Some(lab::qemu::VERB) => return lab::qemu::become_emulator(std::env::args().skip(2)),
+        Some(lab::qemu::VERB) => return lab::qemu::become_child(std::env::args().skip(2)),
         Some(alone::VERB) => return alone::main(std::env::args().skip(2)),
         Some(storm::VERB) => return storm::runner::main(std::env::args().skip(2)),
         Some(storm::owner::VERB) => {

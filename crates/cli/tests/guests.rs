@@ -186,3 +186,20 @@ fn in_a_guest_watch_names_who_sends() {
         "{documents:#?}"
     );
 }
+
+/// Who gives the edges is on the host here: what enters the guest is memory alone, and the scope bounds each answer all the same.
+#[test]
+fn edges_that_the_host_gives_through_memory_are_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = "[[scenario]]\nname='host'\nabout='no storm'\nprobe='response-ivshmem'\nperiod_us=100\n";
+    fs::write(folder.path().join("host.toml"), scenario).unwrap();
+    let args = ["host.toml", "--duration", "3s", "--boot", "full", "--json", "-", "-o", "bundle", "--quiet"];
+    let Some(ran) = lab(folder.path(), &args) else { return };
+    let document = document(&ran);
+    let responses = &row(&document, "host")["responses"];
+    let counted = |kind: &str| responses[kind]["count"].as_u64().unwrap();
+    assert!(counted("quiet") > 10, "{document:#}");
+    assert_eq!(responses["edges"], counted("quiet") + counted("interrupted"), "{document:#}");
+    let ran = isolator(folder.path(), &["lab", "run", "ivshmem", "--mode", "virtual"]);
+    assert!(ran.stderr.contains("the one that polls keeps its turn"), "{}", ran.stderr);
+}

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::edges::{self, Generator, Sockets};
-use crate::{Error, Result, disk};
+use crate::{Error, Result, disk, signal};
 
 /// The files of one guest.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Exchange {
     pub disk: Option<Shared>,
     /// Through which edges reach its lines, where somebody drives them.
     pub edges: Option<Sockets>,
+    /// The memory through which edges reach it, where somebody gives them that way.
+    pub signal: Option<Shared>,
 }
 
 impl Exchange {
@@ -45,6 +48,7 @@ impl Exchange {
             errors: make("errors")?,
             disk: None,
             edges: None,
+            signal: None,
         };
         (&files.initramfs.0).write_all(initramfs).map_err(wrong)?;
         Ok(files)
@@ -52,8 +56,7 @@ impl Exchange {
 
     /// The same with a scratch disk, which holds an empty file system.
     pub fn with_disk(mut self) -> Result<Exchange> {
-        let disk = Shared::make("disk").map_err(wrong)?;
-        disk.0.set_len(disk::BYTES).map_err(wrong)?;
+        let disk = Shared::sized("disk", disk::BYTES)?;
         let disk = self.disk.insert(disk).path();
         disk::format(&self, &disk)?;
         Ok(self)
@@ -65,6 +68,12 @@ impl Exchange {
         let (own, theirs) = pairs?;
         self.edges = Some(theirs);
         Ok(own)
+    }
+
+    /// Adds memory that edges are given through; another handle of it is for the generator.
+    pub fn with_signal(&mut self) -> Result<Shared> {
+        let memory = self.signal.insert(signal::memory()?);
+        Ok(Shared(memory.output()?))
     }
 
     /// Starts a program that finds the files by their paths.
@@ -80,7 +89,7 @@ impl Exchange {
 
     fn inherited(&self, flags: FdFlags) -> io::Result<()> {
         let files = [&self.initramfs, &self.console, &self.frames, &self.scope, &self.errors];
-        for file in files.into_iter().chain(&self.disk) {
+        for file in files.into_iter().chain(&self.disk).chain(&self.signal) {
             fcntl_setfd(&file.0, flags)?;
         }
         for socket in self.edges.iter().flat_map(Sockets::inherited) {
@@ -103,6 +112,13 @@ impl Shared {
         Ok(Shared(memfd_create(name, MemfdFlags::CLOEXEC)?.into()))
     }
 
+    /// One that holds so many zeros.
+    pub fn sized(name: &str, bytes: u64) -> Result<Shared> {
+        let file = Shared::make(name).map_err(wrong)?;
+        file.0.set_len(bytes).map_err(wrong)?;
+        Ok(file)
+    }
+
     /// The file behind another handle.
     pub fn of(file: File) -> Shared {
         Shared(file)
@@ -110,8 +126,12 @@ impl Shared {
 
     /// Its path in the program that inherited it.
     pub fn path(&self) -> String {
-        use std::os::fd::AsRawFd;
         format!("/proc/self/fd/{}", self.0.as_raw_fd())
+    }
+
+    /// Its path in any program of the same user, as long as this one has it.
+    pub fn path_here(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
     /// Another handle of it, as an output of a child.

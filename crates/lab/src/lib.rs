@@ -22,7 +22,8 @@
 //! this program as `isolator-aarch64`. Everything enters the kernel through `vectors`, so that a timer and an IPI are
 //! told apart by the functions that they enter, not by entry ([`scope::name`]).
 //!
-//! `virt` has a GPIO controller, whose lines [`edges`] drives and hears from outside.
+//! `virt` has a GPIO controller, whose lines [`edges`] drives and hears from outside. On both machines [`signal`] gives edges
+//! through memory that the guest shares with its host.
 
 pub mod boot;
 pub mod build;
@@ -46,6 +47,7 @@ pub mod run;
 pub mod scenario;
 pub mod scope;
 pub mod shell;
+pub mod signal;
 pub mod store;
 pub mod symbols;
 pub mod witness;

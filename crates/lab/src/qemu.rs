@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +18,9 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process
 use crate::exchange::{Exchange, Shared};
 use crate::job::{BEGIN, END};
 use crate::kernel::{Architecture, Kernel};
-use crate::{Error, Result, disk, edges, frame, log, scope};
+use crate::{Error, Result, disk, edges, frame, log, scope, signal};
 
-/// The hidden verb under which this program becomes the emulator, to die with its parent.
+/// The hidden verb under which this program becomes the emulator, or what else a guest needs, to die with its parent.
 pub const VERB: &str = "lab-emulator";
 
 /// Memory of a guest, in MiB.
@@ -28,7 +28,7 @@ const MEMORY_MIB: u32 = 1024;
 
 /// The most that an emulator may write into one file, unless one of them is a disk: a kernel that complains without
 /// end must not fill the memory.
-const MOST_BYTES: u64 = 256 << 20;
+pub(crate) const MOST_BYTES: u64 = 256 << 20;
 
 /// How long guests are waited for.
 #[derive(Debug, Clone, Default)]
@@ -77,8 +77,17 @@ pub struct How {
     /// Whether CPUs take turns on one host thread. QEMU before 8 may run text that another CPU has patched long ago,
     /// unless they do.
     pub by_turns: bool,
-    /// How long after an answer the next edge is driven from outside; arm64.
-    pub edges_every: Option<Duration>,
+    /// What gives it edges from outside.
+    pub outside: Option<Outside>,
+}
+
+/// What gives edges from outside of the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// Lines, the next edge so long after an answer; arm64.
+    Lines(Duration),
+    /// Memory.
+    Signal(signal::Edges),
 }
 
 /// How an emulator ended.
@@ -136,8 +145,7 @@ pub fn version(architecture: Architecture) -> Result<String> {
 /// Runs a guest to its end; an error where it did not end in order, with its last words.
 pub fn run(guest: &Guest<'_>) -> Result<Left> {
     let mut files = exchange(guest)?;
-    let generator =
-        guest.how.edges_every.map(|every| files.with_edges().map(|own| (own, every))).transpose()?;
+    let generator = guest.how.outside.map(|outside| Generator::new(outside, &mut files)).transpose()?;
     let mut command = emulator(guest, &files, Console::File)?;
     // A group of its own: a terminal's Ctrl-C is for this program, which then ends the emulator.
     command.process_group(0).stdout(Stdio::null()).stderr(files.errors.output()?);
@@ -150,21 +158,49 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
     }
     // The emulator has its ends now; when it is gone, nobody shall have them.
     files.edges = None;
-    let edges = generator.map(|(own, every)| std::thread::spawn(move || own.run(every)));
+    let (mode, gone) = (guest.mode, Arc::new(AtomicBool::new(false)));
+    let is_gone = Arc::clone(&gone);
+    let outside = generator.map(|own| std::thread::spawn(move || own.run(mode, &is_gone)));
     let ending = wait(&mut emulator, &guest.patience);
+    gone.store(true, Ordering::SeqCst);
     let (console, mut frames) = (files.console.text()?, frame::read(&files.frames.bytes()?));
-    let edges = edges
-        .map(|thread| thread.join().unwrap_or_else(|_| Err(std::io::Error::other("its thread panicked"))));
+    let panicked = || Error::new("give edges", "from outside", "its thread panicked", "report this");
+    let outside = outside.map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
     if ending == Ending::ByItself && console.contains(END) {
-        if let Some(edges) = edges {
-            let lines = Path::new("the guest's lines");
-            let edges = edges.and_then(|edges| Ok(serde_json::to_vec(&edges)?));
-            frames.push((edges::FRAME.to_string(), edges.map_err(|e| Error::io("drive", lines, &e))?));
-        }
+        frames.extend(outside.transpose()?);
         return Ok(Left { console, frames, scope: files.scope.text()? });
     }
     let said = files.errors.text()?;
     Err(broken(guest.kernel, &Words { console: &console, said: &said, sent: !frames.is_empty() }, ending))
+}
+
+/// Who gives edges from outside, ready to begin.
+enum Generator {
+    Lines(edges::Generator, Duration),
+    Signal(Shared, signal::Edges),
+}
+
+impl Generator {
+    fn new(outside: Outside, files: &mut Exchange) -> Result<Generator> {
+        Ok(match outside {
+            Outside::Lines(every) => Generator::Lines(files.with_edges()?, every),
+            Outside::Signal(edges) => Generator::Signal(files.with_signal()?, edges),
+        })
+    }
+
+    /// Gives edges until it is over or the emulator is gone; the frame that tells of them.
+    fn run(self, mode: Mode, gone: &AtomicBool) -> Result<(String, Vec<u8>)> {
+        Ok(match self {
+            Generator::Lines(own, every) => {
+                let edges = own.run(every).and_then(|edges| Ok(serde_json::to_vec(&edges)?));
+                let edges = edges.map_err(|e| Error::io("drive", Path::new("the guest's lines"), &e))?;
+                (edges::FRAME.to_string(), edges)
+            }
+            Generator::Signal(memory, edges) => {
+                (signal::FRAME.to_string(), signal::measure(&memory, edges, mode, gone)?)
+            }
+        })
+    }
 }
 
 /// Tells the emulator's monitor to give every CPU an NMI, again and again, from when the guest's program runs: firmware
@@ -188,13 +224,21 @@ fn exchange(guest: &Guest<'_>) -> Result<Exchange> {
 
 /// The command that becomes the emulator.
 fn emulator(guest: &Guest<'_>, files: &Exchange, console: Console) -> Result<Command> {
-    let own = std::env::current_exe().map_err(|e| Error::io("find", Path::new("this program"), &e))?;
-    let mut command = Command::new(own);
     let most = if guest.disk { disk::BYTES } else { MOST_BYTES };
-    command
-        .arg(VERB)
-        .args([std::process::id().to_string(), most.to_string()])
-        .args(command_line(guest, files, console));
+    let mut command = child(Path::new(program(guest.kernel.architecture)), most)?;
+    command.args(command_line(guest, files, console));
+    Ok(command)
+}
+
+/// This program's file.
+pub(crate) fn own() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|e| Error::io("find", Path::new("this program"), &e))
+}
+
+/// The command that becomes a program which dies with the thread that starts it; its arguments are to follow.
+pub(crate) fn child(program: &Path, most_bytes: u64) -> Result<Command> {
+    let mut command = Command::new(own()?);
+    command.arg(VERB).args([std::process::id().to_string(), most_bytes.to_string()]).arg(program);
     Ok(command)
 }
 
@@ -310,7 +354,7 @@ pub fn interactive(guest: &Guest<'_>) -> Result<()> {
 }
 
 fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<String> {
-    let mut line = vec![program(guest.kernel.architecture).to_string()];
+    let mut line = Vec::new();
     let mut add = |words: &[&str]| line.extend(words.iter().map(ToString::to_string));
     match guest.kernel.architecture {
         Architecture::X86_64 => add(&["-machine", "pc"]),
@@ -326,7 +370,7 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
         Mode::Count => add(&["-accel", "tcg,thread=multi", "-cpu", processor]),
         Mode::Virtual => {
             // Where all CPUs sleep, time jumps to the next timer, but not past edges that come in the host's.
-            let sleep = if guest.how.edges_every.is_some() { "on" } else { "off" };
+            let sleep = if guest.how.outside.is_some() { "on" } else { "off" };
             add(&["-accel", "tcg,thread=single", "-icount", &format!("shift=0,sleep={sleep}")]);
             add(&["-cpu", processor]);
             // What the guest asks of the world besides time: random numbers and the date.
@@ -350,6 +394,9 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
     if let Some(sockets) = &files.edges {
         add(&sockets.arguments().iter().map(String::as_str).collect::<Vec<_>>());
     }
+    if let Some(memory) = &files.signal {
+        add(&signal::arguments(memory).iter().map(String::as_str).collect::<Vec<_>>());
+    }
     if let Some(disk) = &files.disk {
         add(&["-drive", &format!("if=none,id=disk,format=raw,cache=unsafe,file={}", disk.path())]);
         add(&["-device", "virtio-blk-pci,drive=disk,ioeventfd=off"]);
@@ -362,9 +409,9 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
     line
 }
 
-/// Becomes the emulator, which the kernel ends as soon as the starting thread is gone. Arguments: the process that
+/// Becomes another program, which the kernel ends as soon as the starting thread is gone. Arguments: the process that
 /// started it, the most bytes of a file, the program, its arguments.
-pub fn become_emulator(mut args: impl Iterator<Item = String>) -> ExitCode {
+pub fn become_child(mut args: impl Iterator<Item = String>) -> ExitCode {
     let parent = args.next().and_then(|id| Pid::from_raw(id.parse().ok()?));
     let most = args.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(MOST_BYTES);
     let limit = Rlimit { current: Some(most), maximum: Some(most) };

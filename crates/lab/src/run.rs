@@ -17,9 +17,9 @@ use crate::guest::storm::runner::length;
 use crate::initramfs::Parts;
 use crate::job::{BEGIN, BUNDLE, END, Job, Measure, SIGNAL, Task};
 use crate::kernel::{Architecture, Kernel};
-use crate::qemu::{Guest, How, Left, Patience};
-use crate::scenario::{LINES, REGISTERS, RESPONSE, Scenario};
-use crate::{Error, Result, boot, disk, edges, initramfs, log, qemu, scope, store, symbols, witness};
+use crate::qemu::{Guest, How, Left, Outside, Patience};
+use crate::scenario::{self, LINES, REGISTERS, RESPONSE, Scenario};
+use crate::{Error, Result, boot, disk, edges, initramfs, log, qemu, scope, signal, store, symbols, witness};
 
 /// What the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
@@ -160,7 +160,8 @@ pub fn run(
         return Err(Error::new("run in virtual mode", &stormy.label, why, "use --mode count for storms"));
     }
     if asked.mode == Mode::Virtual
-        && let Some(answers) = experiments.iter().find(|one| one.scenario.responds())
+        && let Some(answers) =
+            experiments.iter().find(|one| one.scenario.responds() || one.scenario.has_signal())
     {
         let why = "in instruction-count time CPUs take turns, and the one that polls keeps its turn";
         return Err(Error::new("run in virtual mode", &answers.label, why, "use --mode count or real"));
@@ -170,7 +171,7 @@ pub fn run(
         return Err(Error::new("compare the guest's own tracing", "with the scope", why, "use --mode count"));
     }
     if architecture != Architecture::Aarch64
-        && let Some(outside) = experiments.iter().find(|one| one.scenario.has_edges_from_outside())
+        && let Some(outside) = experiments.iter().find(|one| one.scenario.has_lines())
     {
         let why = "its machine has no GPIO controller whose lines can be driven";
         return Err(Error::new("run the scenario", &outside.label, why, "use --arch aarch64"));
@@ -315,9 +316,14 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         run: None,
         laid: None,
     };
-    let from_outside = experiment.scenario.has_edges_from_outside();
+    let every = experiment.scenario.period();
+    let outside = match experiment.scenario.probe.as_str() {
+        REGISTERS | LINES => Some(Outside::Lines(every)),
+        scenario::SIGNAL => Some(Outside::Signal(signal::Edges { every, during: asked.duration })),
+        _ => None,
+    };
     // Registers that a driver has are nobody else's otherwise.
-    let open = if from_outside { " iomem=relaxed" } else { "" };
+    let open = if experiment.scenario.has_lines() { " iomem=relaxed" } else { "" };
     let guest = Guest {
         kernel: &asked.kernel,
         initramfs: &initramfs::build(&parts, &job)?,
@@ -325,13 +331,13 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         mode: asked.mode,
         cpus: asked.cpus,
         scope: plugin.map(|plugin| match experiment.scenario.probe.as_str() {
-            RESPONSE => plugin.to_string() + &scope::signal(),
+            RESPONSE | scenario::SIGNAL => plugin.to_string() + &scope::signal(),
             REGISTERS => plugin.to_string() + &scope::lines(),
             _ => plugin.to_string(),
         }),
         disk: has_disk,
-        how: How { edges_every: from_outside.then(|| experiment.scenario.period()), ..asked.how },
-        patience: asked.patience.or(asked.duration + fuse(experiment.scenario) + AROUND),
+        how: How { outside, ..asked.how },
+        patience: asked.patience.or(window(asked, experiment.scenario) + fuse(experiment.scenario) + AROUND),
     };
     let gave = read(asked, experiment, &store::kept(&guest, asked.fresh)?);
     // What is no result may be one on a host that is less busy.
@@ -341,20 +347,30 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
     gave
 }
 
+/// How long a guest's window is at the least.
+fn window(asked: &Asked, scenario: &Scenario) -> Duration {
+    // Who gives edges from outside begins after it and ends before it.
+    if scenario.has_signal() { asked.duration + signal::AROUND } else { asked.duration }
+}
+
 fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
     let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
     let (measured, house_keeping) = (boot::isolated(asked.cpus), boot::house_keeping(asked.cpus));
     let Experiment { scenario, load, .. } = experiment;
-    let mut arguments = words(&format!("prove --probe {} --loads {load}", scenario.probe));
+    let probe = if scenario.has_signal() { RESPONSE } else { &scenario.probe };
+    let mut arguments = words(&format!("prove --probe {probe} --loads {load}"));
     arguments.extend(words(&format!("--cpus {measured} --house-keeping {house_keeping}")));
     // With storms the window is closed after the last of them; the time is only a fuse.
     let fuse = if scenario.storms.is_empty() { Duration::ZERO } else { fuse(scenario) };
-    let duration_ms = (asked.duration + fuse).as_millis();
+    let duration_ms = (window(asked, scenario) + fuse).as_millis();
     arguments.extend(words(&format!("--duration {duration_ms}ms --warm-up 500ms -o {BUNDLE} --quiet")));
     arguments.extend(scenario.period_us.iter().flat_map(|us| words(&format!("--period {us}us"))));
     let (input, output) = (edges::INPUT, edges::OUTPUT);
     match scenario.probe.as_str() {
         RESPONSE => arguments.extend(words(&format!("--signal {SIGNAL}"))),
+        scenario::SIGNAL => {
+            arguments.extend(words(&format!("--signal {} --role responder", signal::resource())));
+        }
         REGISTERS => {
             let board = format!("--board pl061@{:#x} --in {input} --out {output}", edges::CONTROLLER);
             arguments.extend(words(&board));
@@ -371,7 +387,7 @@ fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
         storms: scenario.storms.clone(),
         order: scenario.order,
         times: scenario.times,
-        at_least_ns: asked.duration.as_nanos() as u64,
+        at_least_ns: window(asked, scenario).as_nanos() as u64,
         seed: asked.seed,
         witness: asked.witness.then(|| witness(&asked.causes).to_string()),
         alone: asked.isolate.clone().filter(|names| is_exclusive(names)),
@@ -435,6 +451,7 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
         return Err(Error::new("run the scenario", name, &row.reason, "leave that load out"));
     }
     let mut rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
+    let outside = frame(signal::FRAME).map(|archive| unpack(archive)).transpose()?;
     for row in &mut rows {
         let measured = bundle.manifest.rows.iter().find(|entry| entry.key.cpu == row.cpu);
         row.isolation = measured.and_then(|entry| entry.granted.isolation.clone());
@@ -445,6 +462,9 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
         let driven = || serde_json::from_slice::<edges::Edges>(frame(edges::FRAME)?).ok();
         if let Some((responses, driven)) = row.responses.as_mut().zip(driven()) {
             responses.edges = responses.answers() + driven.missed;
+        }
+        if let Some(responses) = row.responses.as_mut().filter(|_| outside.is_some()) {
+            responses.edges = responses.answers();
         }
     }
     let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
@@ -465,6 +485,22 @@ fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave>
     let witness = witness.collect();
     let load = (experiment.load != IDLE).then(|| load_did(name, &bundle));
     means(asked.mode, name, &mut bundle);
+    if let Some(mut outside) = outside {
+        if signal::answered(&outside) == 0 {
+            let why = "the host saw no answer of the guest";
+            return Err(Error::new(
+                "run the scenario",
+                name,
+                why,
+                "see its kernel log, or run it for longer",
+            ));
+        }
+        // By the host's clock too the answers of translated code are not those of any machine.
+        if asked.mode == Mode::Real {
+            means(asked.mode, &signal::label(name), &mut outside);
+            join(&mut bundle, outside);
+        }
+    }
     // Where storms blow, their end is the window's: its time was only a fuse.
     if !storms.is_empty() {
         bundle.manifest.state = State::Finished;

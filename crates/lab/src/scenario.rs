@@ -21,7 +21,8 @@ pub struct Scenario {
     /// What it is for, in a line.
     pub about: String,
     /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every period, [`RESPONSE`]
-    /// answers edges of a housekeeping CPU by polling, [`REGISTERS`] and [`LINES`] those of [`crate::edges`].
+    /// answers edges of a housekeeping CPU by polling, [`REGISTERS`] and [`LINES`] those of [`crate::edges`], [`SIGNAL`] those
+    /// of [`crate::signal`].
     #[serde(default = "spin")]
     pub probe: String,
     /// The period of what has one, in microseconds; a millisecond where none is given.
@@ -41,6 +42,9 @@ pub struct Scenario {
 /// The probe that answers edges, which reach it through a file.
 pub const RESPONSE: &str = "response";
 
+/// The probe that answers edges from outside which reach it through memory.
+pub const SIGNAL: &str = "response-ivshmem";
+
 /// The probe that answers edges from outside by polling and driving registers.
 pub const REGISTERS: &str = "response-registers";
 
@@ -48,13 +52,18 @@ pub const REGISTERS: &str = "response-registers";
 pub const LINES: &str = "response-lines";
 
 impl Scenario {
-    /// Whether its isolated CPU answers edges.
+    /// Whether its isolated CPU answers edges of a housekeeping CPU.
     pub fn responds(&self) -> bool {
         self.probe == RESPONSE
     }
 
-    /// Whether its edges come from outside of the guest.
-    pub fn has_edges_from_outside(&self) -> bool {
+    /// Whether its edges come from outside of the guest through memory.
+    pub fn has_signal(&self) -> bool {
+        self.probe == SIGNAL
+    }
+
+    /// Whether its edges come from outside of the guest at lines.
+    pub fn has_lines(&self) -> bool {
         [REGISTERS, LINES].contains(&self.probe.as_str())
     }
 

@@ -18,6 +18,7 @@ use crate::guest::storm::runner::READY;
 use crate::guest::storm::{self, owner};
 use crate::guest::{Result, send, trace};
 use crate::job::{BUNDLE, Measure, Order, SIGNAL};
+use crate::signal;
 
 /// How long the measuring program may take until it measures: a load may have files to write first, on a busy host.
 pub(super) const ARMING: Duration = Duration::from_secs(90);
@@ -33,8 +34,13 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     stay_on_house_keeping(task)?;
     // A thread that never sleeps is what the lab is for; the kernel's fuse would cut it off after 950 ms.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")?;
-    if task.arguments.iter().any(|argument| argument == SIGNAL) {
+    let has = |wanted: &str| task.arguments.iter().any(|argument| argument == wanted);
+    if has(SIGNAL) {
         fs::write(SIGNAL, [0; 4096])?;
+    }
+    if has(&signal::resource()) {
+        // Without firmware a device's memory does not answer until somebody enables it.
+        fs::write(Path::new(signal::DEVICE).join("enable"), "1")?;
     }
     let witness = task
         .witness

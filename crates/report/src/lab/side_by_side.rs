@@ -3,7 +3,7 @@
 //!
 //! Only like is set beside like: counts beside counts, virtual nanoseconds beside virtual nanoseconds.
 
-use evidence::lab::{LabDocument, LabRow, Mode};
+use evidence::lab::{LabDocument, LabRow, Mode, Responses};
 use serde::Serialize;
 
 use super::card::no_result;
@@ -58,7 +58,7 @@ const LIKE_LENGTH: f64 = 1.05;
 const MOST_BARS: usize = 48;
 
 pub(super) fn all(labs: &[LabRun]) -> Vec<Comparison> {
-    [excursions(labs), virtual_maxima(labs)].into_iter().flatten().collect()
+    [excursions(labs), responses(labs), virtual_maxima(labs)].into_iter().flatten().collect()
 }
 
 fn excursions(labs: &[LabRun]) -> Option<Comparison> {
@@ -108,6 +108,51 @@ fn count_cells(rows: &[Option<LabRow>]) -> Vec<Option<Cell>> {
         })
     };
     rows.iter().enumerate().map(cell).collect()
+}
+
+fn responses(labs: &[LabRun]) -> Option<Comparison> {
+    let labs = counted(labs);
+    let answering = |lab: &'_ LabDocument| lab.rows.iter().any(|row| row.responses.is_some());
+    let labs = labs.into_iter().filter(|(_, lab)| answering(lab)).collect::<Vec<_>>();
+    let rows = labs.iter().flat_map(|(_, lab)| &lab.rows).filter(|row| row.responses.is_some());
+    let keys = keys(rows.map(key))?;
+    let line = |(scenario, cpu): &(&str, u32)| {
+        let of = |lab: &LabDocument| {
+            lab.rows.iter().find(|row| key(row) == (*scenario, *cpu)).and_then(|row| row.responses.clone())
+        };
+        let all = labs.iter().map(|(_, lab)| of(lab)).collect::<Vec<_>>();
+        Line { scenario: text::clean(scenario), place: format!("cpu {cpu}"), cells: response_cells(&all) }
+    };
+    (labs.len() > 1).then(|| Comparison {
+        title: "Responses",
+        lead: "The longest from an edge to its answer, in instructions of the CPU that answers. Below it: how many were answered and \
+               what half of them took at the most, the shortest and how far apart the two are, and how many an \
+               interruption delayed. In per cent: the change of the longest against the first run.",
+        columns: columns(&labs),
+        rows: keys.iter().map(line).collect(),
+    })
+}
+
+fn response_cells(all: &[Option<Responses>]) -> Vec<Option<Cell>> {
+    let longest = |responses: &Responses| responses.all().most_instructions;
+    let first = all[0].as_ref().map(longest);
+    let cell = |(place, responses): (usize, &Option<Responses>)| {
+        let responses = responses.as_ref()?;
+        let spread = responses.all();
+        let (answers, half) = (text::count(spread.count), text::count(spread.quantile(0.5)));
+        let (least, apart) = (text::count(spread.least_instructions), text::count(spread.instructions()));
+        let also = |words: String| (words, None);
+        Some(Cell {
+            figure: text::count(spread.most_instructions),
+            change: first.filter(|_| place > 0).map(|first| change::of(first, longest(responses), 0.0)),
+            also: vec![
+                also(format!("{answers} answers, p50 {half}")),
+                also(format!("from {least} on, spread {apart}")),
+                also(format!("{} interrupted", text::count(responses.interrupted.count))),
+            ],
+        })
+    };
+    all.iter().enumerate().map(cell).collect()
 }
 
 fn virtual_maxima(labs: &[LabRun]) -> Option<Comparison> {
@@ -220,7 +265,31 @@ fn columns(labs: &[LabRun]) -> Vec<Column> {
 
 #[cfg(test)]
 mod tests {
+    use evidence::lab::Spread;
+
     use super::*;
+
+    #[test]
+    fn the_longest_response_is_set_against_the_first_runs() {
+        let spread = |most_instructions, count| Spread {
+            count,
+            least_instructions: 4,
+            most_instructions,
+            counts: vec![(12, count)],
+        };
+        let stock =
+            Responses { quiet: spread(14, 90), interrupted: spread(1400, 10), ..Responses::default() };
+        let ours = Responses { quiet: spread(14, 1000), ..Responses::default() };
+        let cells = response_cells(&[Some(stock), None, Some(ours)]);
+        let figures = cells.iter().map(|cell| Some(cell.as_ref()?.figure.clone())).collect::<Vec<_>>();
+        assert_eq!(figures, [Some("1,400".into()), None, Some("14".into())]);
+        let [Some(first), None, Some(last)] = cells.as_slice() else { panic!("{cells:?}") };
+        assert!(
+            first.change.is_none() && last.change.as_ref().is_some_and(|change| change.words.contains("99"))
+        );
+        let words = last.also.iter().map(|(words, _)| words.as_str()).collect::<Vec<_>>();
+        assert_eq!(words, ["1,000 answers, p50 12", "from 4 on, spread 10", "0 interrupted"]);
+    }
 
     #[test]
     fn seconds_are_named_where_windows_differ() {
