@@ -151,6 +151,12 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
     command.process_group(0).stdout(Stdio::null()).stderr(files.errors.output()?);
     command.stdin(if guest.how.nmi_every.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut emulator = start(guest, &files, &mut command)?;
+    if let Some(Outside::Signal(_)) = guest.how.outside
+        && let Err(error) = signal::keep_apart(&emulator)
+    {
+        end(&mut emulator);
+        return Err(error);
+    }
     if let Some((every, monitor)) = guest.how.nmi_every.zip(emulator.stdin.take()) {
         let console = Shared::of(files.console.output()?);
         // Ends with the emulator, which does not read any more then.
@@ -334,10 +340,14 @@ fn wait(emulator: &mut Child, patience: &Patience) -> Ending {
             }
             _ => return Ending::ByItself,
         };
-        let _ = emulator.kill();
-        let _ = emulator.wait();
+        end(emulator);
         return ending;
     }
+}
+
+fn end(emulator: &mut Child) {
+    let _ = emulator.kill();
+    let _ = emulator.wait();
 }
 
 /// Runs a guest whose console is this terminal, until it ends.

@@ -12,7 +12,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use evidence::lab::Mode;
 use machine::CpuSet;
 use rt::registers::{Register, Registers, SIGNAL_APART};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::sched_getaffinity;
+use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::exchange::Shared;
 use crate::{Error, Result, qemu, store};
@@ -50,7 +50,7 @@ const FIRST: u32 = 1;
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// How much longer the guest's window is than the generator's, which begins and ends within it.
-pub const AROUND: Duration = Duration::from_secs(5);
+pub const AROUND: Duration = Duration::from_secs(10);
 
 /// How often something is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -90,10 +90,9 @@ pub fn arguments(memory: &Shared) -> Vec<String> {
 }
 
 /// The CPU that the generator has, and those that are left: the last one that this program may use.
-pub fn divide() -> Result<(u32, CpuSet)> {
+fn divide() -> Result<(u32, CpuSet)> {
     let allowed = sched_getaffinity(None).map_err(|e| Error::io("ask for", Path::new("CPUs"), &e.into()))?;
-    let allowed =
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u32);
+    let allowed = (0..KernelCpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u32);
     let mut others = allowed.collect::<Vec<_>>();
     match others.pop().filter(|_| !others.is_empty()) {
         Some(own) => Ok((own, others.into_iter().collect())),
@@ -102,6 +101,14 @@ pub fn divide() -> Result<(u32, CpuSet)> {
             Err(Error::new("give edges", "from outside", why, "run it on a host with two CPUs"))
         }
     }
+}
+
+/// Keeps an emulator that was just started, and has no threads as yet, from the generator's CPU.
+pub fn keep_apart(emulator: &Child) -> Result<()> {
+    let mut cpus = KernelCpuSet::new();
+    divide()?.1.iter().for_each(|cpu| cpus.set(cpu as usize));
+    let kept = sched_setaffinity(Some(Pid::from_child(emulator)), &cpus);
+    kept.map_err(|e| Error::io("choose CPUs for", Path::new("the emulator"), &e.into()))
 }
 
 /// Waits for the guest's responder, measures its answers, and gives the bundle, packed; an error where the guest is `gone`
@@ -123,11 +130,13 @@ pub fn measure(memory: &Shared, edges: Edges, mode: Mode, gone: &AtomicBool) -> 
     let folder = Folder::make()?;
     let mut generator = generator(memory, edges, mode, &folder.0)?;
     let mut generator = generator.spawn().map_err(|e| Error::io("start", Path::new("the generator"), &e))?;
+    let mut told = false;
     let status = loop {
         match generator.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if gone.load(Ordering::SeqCst) => {
-                let _ = kill_process(Pid::from_child(&generator), Signal::TERM);
+            // Once: at a second time it would end without its bundle.
+            Ok(None) if gone.load(Ordering::SeqCst) && !told => {
+                told = kill_process(Pid::from_child(&generator), Signal::TERM).is_ok();
             }
             Ok(None) => {}
             Err(e) => return Err(Error::io("wait for", Path::new("the generator"), &e)),
