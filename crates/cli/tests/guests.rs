@@ -200,6 +200,6 @@ fn edges_that_the_host_gives_through_memory_are_answered() {
     let counted = |kind: &str| responses[kind]["count"].as_u64().unwrap();
     assert!(counted("quiet") > 10, "{document:#}");
     assert_eq!(responses["edges"], counted("quiet") + counted("interrupted"), "{document:#}");
-    let ran = isolator(folder.path(), &["lab", "run", "ivshmem", "--mode", "virtual"]);
+    let ran = isolator(folder.path(), &["lab", "run", "host.toml", "--mode", "virtual"]);
     assert!(ran.stderr.contains("the one that polls keeps its turn"), "{}", ran.stderr);
 }
