@@ -12,7 +12,7 @@
 //!
 //! - [`scenario`]: what is run; [`kernel`] and [`boot`]: on what; [`mode`]: how.
 //! - [`initramfs`], [`disk`], [`qemu`]: one guest, from the job to its console, frames and scope file.
-//! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read; [`run`] makes one [`evidence::lab::LabDocument`];
+//! - [`frame`], [`log`], [`scope`], [`witness`]: how these are read (in `gave`, all that a guest left); [`run`] makes one [`evidence::lab::LabDocument`];
 //!   [`matrix`] sets several side by side, [`gate`] holds one against a baseline.
 //! - [`guest`]: what runs inside.
 //!
@@ -32,6 +32,7 @@ pub mod edges;
 pub mod exchange;
 pub mod frame;
 pub mod gate;
+mod gave;
 pub mod guest;
 pub mod image;
 pub mod initramfs;

@@ -2,24 +2,24 @@
 //! Scenarios on a kernel, from what is asked to one bundle.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use evidence::lab::{GuestLog, LabDocument, LabRow, LoadDid, LogVerdict, Mode, StormDid, Witness};
-use evidence::manifest::{ENDED_EARLY, Manifest, SCHEMA_VERSION, State};
-use evidence::taint::{self, Taint};
-use evidence::{Bundle, Row};
+use evidence::Bundle;
+use evidence::lab::{GuestLog, LabDocument, LogVerdict, Mode};
+use evidence::manifest::SCHEMA_VERSION;
 use machine::CpuSet;
 
+use crate::gave::{self, Gave, join};
 use crate::guest::storm;
 use crate::guest::storm::runner::length;
 use crate::initramfs::Parts;
-use crate::job::{BEGIN, BUNDLE, END, Job, Measure, SIGNAL, Task};
+use crate::job::{BUNDLE, Job, Measure, SIGNAL, Task};
 use crate::kernel::{Architecture, Kernel};
-use crate::qemu::{Guest, How, Left, Outside, Patience};
+use crate::qemu::{Guest, How, Outside, Patience};
 use crate::scenario::{self, LINES, REGISTERS, RESPONSE, Scenario};
-use crate::{Error, Result, boot, disk, edges, initramfs, log, qemu, scope, signal, store, symbols, witness};
+use crate::{Error, Result, boot, disk, edges, initramfs, qemu, scope, signal, store, symbols};
 
 /// What the guest's port needs, where a kernel has it as modules.
 pub const PORT_MODULES: &[&str] = &[
@@ -118,26 +118,6 @@ impl<'a> Experiment<'a> {
             .iter()
             .flat_map(|scenario| asked.loads.iter().map(move |load| under(scenario, load)))
             .collect()
-    }
-}
-
-/// What one scenario gave.
-#[derive(Debug)]
-struct Gave {
-    rows: Vec<LabRow>,
-    storms: Vec<StormDid>,
-    load: Option<LoadDid>,
-    log: GuestLog,
-    /// Where the kernel complained: its log, and the file for it.
-    complained: Option<(String, String)>,
-    witness: Vec<Witness>,
-    bundle: Bundle,
-}
-
-impl Gave {
-    fn is_result(&self) -> bool {
-        let load = self.load.as_ref().is_none_or(|load| load.took_effect);
-        load && self.storms.iter().all(|storm| storm.took_effect) && self.log.verdict == LogVerdict::Clean
     }
 }
 
@@ -243,23 +223,6 @@ pub fn run(
     Ok(document)
 }
 
-/// Adds another guest's rows to a bundle; what was asked becomes what was asked of all.
-fn join(bundle: &mut Bundle, other: Bundle) {
-    let Manifest { rows, asked, taints, notes, .. } = other.manifest;
-    bundle.manifest.rows.extend(rows);
-    bundle.manifest.asked.loads.extend(asked.loads);
-    bundle.rows.extend(other.rows);
-    bundle.spikes.extend(other.spikes);
-    bundle
-        .manifest
-        .taints
-        .extend(taints.into_iter().filter(|t| !bundle.manifest.taints.contains(t)).collect::<Vec<_>>());
-    bundle
-        .manifest
-        .notes
-        .extend(notes.into_iter().filter(|n| !bundle.manifest.notes.contains(n)).collect::<Vec<_>>());
-}
-
 /// Results in the order of the experiments; the first error ends the rest.
 fn side_by_side(
     asked: &Asked,
@@ -339,7 +302,13 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         how: How { outside, ..asked.how },
         patience: asked.patience.or(window(asked, experiment.scenario) + fuse(experiment.scenario) + AROUND),
     };
-    let gave = read(asked, experiment, &store::kept(&guest, asked.fresh)?);
+    let gave = gave::read(
+        &store::kept(&guest, asked.fresh)?,
+        &experiment.label,
+        experiment.load != IDLE,
+        asked.mode,
+        asked.duration,
+    );
     // What is no result may be one on a host that is less busy.
     if !gave.as_ref().is_ok_and(Gave::is_result) {
         store::forget(&guest)?;
@@ -432,132 +401,6 @@ fn can_be_alone(asked: &Asked, experiments: &[Experiment<'_>]) -> Result<()> {
         return Err(Error::new("run with an owner alone", label, why, cure));
     }
     Ok(())
-}
-
-/// Makes of what a guest left what it means.
-fn read(asked: &Asked, experiment: &Experiment<'_>, left: &Left) -> Result<Gave> {
-    let name = experiment.label.as_str();
-    let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
-    let Some(archive) = frame("bundle.tar.zst") else {
-        let said = left
-            .console
-            .lines()
-            .find(|line| line.starts_with("isolator") && ![BEGIN, END].contains(line))
-            .unwrap_or("it did not say why");
-        return Err(Error::new("run the scenario", name, said, "try it with isolator lab shell"));
-    };
-    let mut bundle = unpack(archive)?;
-    if let Some(row) = bundle.manifest.not_run.first() {
-        return Err(Error::new("run the scenario", name, &row.reason, "leave that load out"));
-    }
-    let mut rows = if asked.mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
-    let outside = frame(signal::FRAME).map(|archive| unpack(archive)).transpose()?;
-    for row in &mut rows {
-        let measured = bundle.manifest.rows.iter().find(|entry| entry.key.cpu == row.cpu);
-        row.isolation = measured.and_then(|entry| entry.granted.isolation.clone());
-        // An owner alone leaves no bundle of its own.
-        let alone = || serde_json::from_slice(frame("isolation")?).ok();
-        row.isolation = row.isolation.take().or_else(alone);
-        // The scope sees no store of an edge that the host drives.
-        let driven = || serde_json::from_slice::<edges::Edges>(frame(edges::FRAME)?).ok();
-        if let Some((responses, driven)) = row.responses.as_mut().zip(driven()) {
-            responses.edges = responses.answers() + driven.missed;
-        }
-        if let Some(responses) = row.responses.as_mut().filter(|_| outside.is_some()) {
-            responses.edges = responses.answers();
-        }
-    }
-    let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
-        let storm::Did { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;
-        Some(StormDid { scenario: name.to_string(), name: storm, took_effect, did })
-    });
-    let storms = storms.collect::<Vec<_>>();
-    let kernel_log = frame("kernel-log").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let kernel_log = kernel_log.as_deref().unwrap_or(&left.console);
-    let mut log = log::judge(kernel_log, &[]);
-    let complained = (log.verdict == LogVerdict::Bad)
-        .then(|| (format!("kernel-{}.log", name.replace(' ', "-")), kernel_log.to_string()));
-    log.warnings.iter_mut().for_each(|line| *line = format!("{name}: {line}"));
-    let witness = left.frames.iter().filter_map(|(frame, bytes)| {
-        let cpu = frame.strip_prefix("witness-")?.parse().ok()?;
-        Some(witness::compare(name, cpu, &String::from_utf8_lossy(bytes), &left.scope))
-    });
-    let witness = witness.collect();
-    let load = (experiment.load != IDLE).then(|| load_did(name, &bundle));
-    means(asked.mode, name, &mut bundle);
-    if let Some(mut outside) = outside {
-        if signal::answered(&outside) == 0 {
-            let why = "the host saw no answer of the guest";
-            return Err(Error::new(
-                "run the scenario",
-                name,
-                why,
-                "see its kernel log, or run it for longer",
-            ));
-        }
-        // By the host's clock too the answers of translated code are not those of any machine.
-        if asked.mode == Mode::Real {
-            means(asked.mode, &signal::label(name), &mut outside);
-            join(&mut bundle, outside);
-        }
-    }
-    // Where storms blow, their end is the window's: its time was only a fuse.
-    if !storms.is_empty() {
-        bundle.manifest.state = State::Finished;
-        bundle.manifest.notes.retain(|note| note != ENDED_EARLY);
-        bundle.manifest.asked.duration_ns = Some(asked.duration.as_nanos() as u64);
-    }
-    Ok(Gave { rows, storms, load, log, complained, witness, bundle })
-}
-
-/// What the load says in a guest's bundle that it did: one that did nothing taints it.
-fn load_did(scenario: &str, bundle: &Bundle) -> LoadDid {
-    let taint = bundle.manifest.taints.iter().find(|taint| taint.code == taint::LOAD);
-    let words = bundle.manifest.rows.iter().find_map(|row| row.load_did.clone());
-    let did = taint.map(|taint| taint.reason.clone()).or(words).unwrap_or_default();
-    LoadDid { scenario: scenario.to_string(), took_effect: taint.is_none(), did }
-}
-
-/// What the guest measured by its own clock is kept only where that clock means something.
-fn means(mode: Mode, scenario: &str, bundle: &mut Bundle) {
-    bundle.manifest.asked.loads = vec![scenario.to_string()];
-    match mode {
-        Mode::Count => {
-            bundle.manifest.rows.clear();
-            bundle.rows.clear();
-            if bundle.manifest.causes.is_none() {
-                bundle.spikes.clear();
-            }
-            bundle
-                .manifest
-                .notes
-                .push("the guest's times are not latencies in this mode and were not kept".into());
-        }
-        Mode::Virtual | Mode::Real => {
-            let rename = |Row { entry, .. }: &mut Row| {
-                entry.key.load = scenario.to_string();
-                entry.files = evidence::writer::stem(&entry.key);
-            };
-            bundle.rows.iter_mut().for_each(rename);
-            bundle.manifest.rows = bundle.rows.iter().map(|row| row.entry.clone()).collect();
-            bundle.spikes.iter_mut().for_each(|spike| spike.key.load = scenario.to_string());
-            if mode == Mode::Virtual {
-                let reason = "in virtual time a nanosecond is an instruction, not a latency of any machine";
-                let cure = "compare such figures with each other only; judge the limit on the machine itself";
-                bundle.manifest.taints.push(Taint::new(taint::EMULATED, reason, cure));
-            }
-        }
-    }
-}
-
-/// The bundle that a guest sent.
-fn unpack(archive: &[u8]) -> Result<Bundle> {
-    let folder = store::folder("guests")?;
-    let file: PathBuf = folder.join(format!("{}.tar.zst", store::digest(&[archive])));
-    evidence::writer::replace(&file, archive)?;
-    let bundle = Bundle::open(&file);
-    let _ = std::fs::remove_file(&file);
-    bundle
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use evidence::lab::Mode;
 use machine::CpuSet;
 use rt::registers::{Register, Registers, SIGNAL_APART};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
 use crate::exchange::Shared;
 use crate::{Error, Result, qemu, store};
@@ -91,9 +91,7 @@ pub fn arguments(memory: &Shared) -> Vec<String> {
 
 /// The CPU that the generator has, and those that are left: the last one that this program may use.
 fn divide() -> Result<(u32, CpuSet)> {
-    let allowed = sched_getaffinity(None).map_err(|e| Error::io("ask for", Path::new("CPUs"), &e.into()))?;
-    let allowed = (0..KernelCpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u32);
-    let mut others = allowed.collect::<Vec<_>>();
+    let mut others = rt::thread::affinity();
     match others.pop().filter(|_| !others.is_empty()) {
         Some(own) => Ok((own, others.into_iter().collect())),
         None => {

@@ -112,7 +112,7 @@ fn count_cells(rows: &[Option<LabRow>]) -> Vec<Option<Cell>> {
 
 fn responses(labs: &[LabRun]) -> Option<Comparison> {
     let labs = counted(labs);
-    let answering = |lab: &'_ LabDocument| lab.rows.iter().any(|row| row.responses.is_some());
+    let answering = |lab: &LabDocument| lab.rows.iter().any(|row| row.responses.is_some());
     let labs = labs.into_iter().filter(|(_, lab)| answering(lab)).collect::<Vec<_>>();
     let rows = labs.iter().flat_map(|(_, lab)| &lab.rows).filter(|row| row.responses.is_some());
     let keys = keys(rows.map(key))?;
@@ -134,8 +134,7 @@ fn responses(labs: &[LabRun]) -> Option<Comparison> {
 }
 
 fn response_cells(all: &[Option<Responses>]) -> Vec<Option<Cell>> {
-    let longest = |responses: &Responses| responses.all().most_instructions;
-    let first = all[0].as_ref().map(longest);
+    let first = all[0].as_ref().map(|responses| responses.all().most_instructions);
     let cell = |(place, responses): (usize, &Option<Responses>)| {
         let responses = responses.as_ref()?;
         let spread = responses.all();
@@ -144,7 +143,7 @@ fn response_cells(all: &[Option<Responses>]) -> Vec<Option<Cell>> {
         let also = |words: String| (words, None);
         Some(Cell {
             figure: text::count(spread.most_instructions),
-            change: first.filter(|_| place > 0).map(|first| change::of(first, longest(responses), 0.0)),
+            change: first.filter(|_| place > 0).map(|first| change::of(first, spread.most_instructions, 0.0)),
             also: vec![
                 also(format!("{answers} answers, p50 {half}")),
                 also(format!("from {least} on, spread {apart}")),
