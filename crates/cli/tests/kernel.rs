@@ -118,7 +118,7 @@ fn a_kernel_is_patched_configured_built_and_kept() {
     assert_eq!(text, "int main(void)\n/* isolator */\n{ return 0; }\n");
     let config = fs::read_to_string(shop.path("out/config")).unwrap();
     assert!(config.contains("CONFIG_ISOLATOR=y\n") && config.contains("CONFIG_SMP=y\n"), "{config}");
-    assert!(shop.path("cache/isolator/lab/work/6.12/source/kernel/isolator/core.c").is_file());
+    assert!(shop.path("cache/isolator/lab/trees/6.12/source/kernel/isolator/core.c").is_file());
     assert_eq!(
         fs::read_to_string(shop.path("linux/init/main.c")).unwrap().lines().count(),
         2,

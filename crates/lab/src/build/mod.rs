@@ -436,7 +436,7 @@ pub fn command(version: &str, architecture: Architecture, unpatched: bool) -> St
 /// The source tree, with the series in it, in which a version was built last. Whoever builds there changes it.
 pub fn tree(version: &str) -> Result<PathBuf> {
     let number = version.split('+').next().unwrap_or(version);
-    let tree = store::folder("work")?.join(number).join("source");
+    let tree = store::folder("trees")?.join(number).join("source");
     if tree.is_dir() {
         return Ok(tree);
     }
@@ -453,7 +453,7 @@ struct Work {
 impl Work {
     fn take(version: &str, unpatched: bool) -> Result<Work> {
         let name = if unpatched { format!("{version}-unpatched") } else { version.to_string() };
-        let folder = store::folder("work")?.join(name);
+        let folder = store::folder("trees")?.join(name);
         fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
         let lock = folder.join("lock");
         let file = File::create(&lock).map_err(|e| Error::io("write", &lock, &e))?;
