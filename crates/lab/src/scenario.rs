@@ -31,6 +31,9 @@ pub struct Scenario {
     /// The storms; none leaves the machine idle.
     #[serde(default)]
     pub storms: Vec<String>,
+    /// In a file: the scenario of it whose storms these are.
+    #[serde(default, skip_serializing)]
+    storms_of: Option<String>,
     /// How several storms share the time.
     #[serde(default)]
     pub order: Order,
@@ -104,6 +107,7 @@ pub fn all() -> Result<Vec<Scenario>> {
         probe: spin(),
         period_us: None,
         storms: vec![kind.name.to_string()],
+        storms_of: None,
         order: Order::Together,
         times: 1,
     }));
@@ -137,8 +141,18 @@ fn parse(text: &str, name: &str) -> Result<Vec<Scenario>> {
     let wrong = |why: String| {
         Error::new("read the scenarios of", name, why, "compare it with isolator lab show quiet")
     };
-    let file: File = toml::from_str(text).map_err(|e| wrong(e.message().to_string()))?;
-    for scenario in &file.scenario {
+    let mut file: File = toml::from_str(text).map_err(|e| wrong(e.message().to_string()))?;
+    let listed = file.scenario.clone();
+    for scenario in &mut file.scenario {
+        if let Some(of) = scenario.storms_of.take() {
+            if !scenario.storms.is_empty() {
+                return Err(wrong(format!("'{}' has a list of storms and those of '{of}'", scenario.name)));
+            }
+            let one = listed.iter().find(|one| one.name == of && one.storms_of.is_none());
+            scenario.storms = one.map(|one| one.storms.clone()).ok_or_else(|| {
+                wrong(format!("'{}' has the storms of '{of}', which lists none here", scenario.name))
+            })?;
+        }
         if let Some(unknown) = scenario.storms.iter().find(|name| storm::kind(name).is_none()) {
             return Err(wrong(format!("'{}' names a storm '{unknown}', which there is not", scenario.name)));
         }
@@ -170,6 +184,14 @@ mod tests {
     }
 
     #[test]
+    fn the_storms_of_another_are_its_own() {
+        let [minute, response] =
+            ["minute", "response"].map(|name| named(&[name.to_string()]).unwrap().remove(0));
+        assert!(!minute.storms.is_empty());
+        assert_eq!(response.storms, minute.storms);
+    }
+
+    #[test]
     fn an_unknown_name_is_refused_and_so_is_a_file_with_an_unknown_storm() {
         let error = named(&["hurricane".to_string()]).unwrap_err().to_string();
         assert_eq!(
@@ -178,5 +200,7 @@ mod tests {
         );
         let error = parse("[[scenario]]\nname='a'\nabout=''\nstorms=['b']", "x").unwrap_err().to_string();
         assert!(error.contains("'a' names a storm 'b', which there is not"), "{error}");
+        let error = parse("[[scenario]]\nname='a'\nabout=''\nstorms_of='a'", "x").unwrap_err().to_string();
+        assert!(error.contains("'a' has the storms of 'a', which lists none here"), "{error}");
     }
 }
