@@ -19,6 +19,14 @@ pub fn architecture() -> Result<Architecture, Box<dyn Error>> {
     }
 }
 
+/// What a table of the guests' architecture is called: with it, where it is not the usual one.
+pub fn table(name: &str) -> Result<String, Box<dyn Error>> {
+    Ok(match architecture()? {
+        Architecture::X86_64 => name.to_string(),
+        other => format!("{name} GUEST={other}"),
+    })
+}
+
 /// `isolator lab program` on that kernel; its other options and the program are to follow.
 pub fn program(isolator: &Path, kernel: &str, architecture: Architecture) -> Command {
     let mut command = Command::new(isolator);
@@ -52,13 +60,22 @@ fn ended(args: &[&str], output: &Output) -> Box<dyn Error> {
     format!("isolator lab {} ended with {}", args.join(" "), output.status).into()
 }
 
+/// Whether the page has a place for the table of that name; asked before what takes long.
+pub fn has_place(page: &Path, name: &str) -> Result<(), Box<dyn Error>> {
+    page_with(page, name, "").map(drop)
+}
+
 /// Puts `table` into a page in place of the one of that name.
 pub fn put(page: &Path, name: &str, table: &str) -> Result<(), Box<dyn Error>> {
+    Ok(evidence::writer::replace(page, page_with(page, name, table)?.as_bytes())?)
+}
+
+fn page_with(page: &Path, name: &str, table: &str) -> Result<String, Box<dyn Error>> {
     let text = fs::read_to_string(page)?;
-    let text = with_table(&text, name, table).ok_or_else(|| {
+    let lacks = || {
         format!("cannot write {}: it has no comments '{}' and '{}'", page.display(), begin(name), end(name))
-    })?;
-    Ok(evidence::writer::replace(page, text.as_bytes())?)
+    };
+    Ok(with_table(&text, name, table).ok_or_else(lacks)?)
 }
 
 fn begin(name: &str) -> String {

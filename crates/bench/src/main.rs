@@ -35,7 +35,7 @@ fn main() -> Result<()> {
         ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
         ["proof-lab", isolator, page] => proof("proof-lab", (isolator, page), repeats::run, "did not repeat"),
         ["proof-response", isolator, page] => {
-            proof(responses::name()?, (isolator, page), responses::run, "not reached")
+            proof(&guests::table("proof-response")?, (isolator, page), responses::run, "not reached")
         }
         ["proof-kernel", isolator, page, parts @ ..] => {
             proof::run(Path::new(isolator), Path::new(page), parts)
@@ -138,6 +138,7 @@ fn proof(
     measure: fn(&Path, &Path) -> Result<Proof>,
     lacking: &str,
 ) -> Result<()> {
+    guests::has_place(Path::new(page), name)?;
     let scratch = tempfile::tempdir()?;
     let (tables, wrong) = measure(Path::new(isolator), scratch.path())?;
     print!("{tables}");

@@ -114,12 +114,18 @@ pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
         let names = PARTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         return Err(format!("there is no part '{unknown}'; choose from {names}").into());
     }
-    let mut wrong = Vec::new();
+    let mut parts = Vec::new();
     for (name, part) in PARTS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
+        let table = guests::table(&format!("proof-kernel PART={name}"))?;
+        guests::has_place(page, &table)?;
+        parts.push((name, table, part));
+    }
+    let mut wrong = Vec::new();
+    for (name, table, part) in parts {
         eprintln!("proof-kernel: {name}");
         let seen = part(&lab)?;
         print!("{}", seen.text);
-        guests::put(page, &format!("proof-kernel PART={name}"), &seen.text)?;
+        guests::put(page, &table, &seen.text)?;
         wrong.extend(seen.wrong.into_iter().map(|what| format!("{name}: {what}")));
     }
     match wrong.is_empty() {
