@@ -19,6 +19,7 @@
 #include <linux/loop.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -173,16 +174,41 @@ static int many_cpus(void)
 		       ISOLATOR_MANY_CPUS);
 }
 
-static int rt_bandwidth(void)
-{
-	char text[32];
+#define GROUPS		"/tmp/isolator-groups"
+#define LIMIT		GROUPS "/cpu.rt_runtime_us"
 
-	if (read_file("/sys/fs/cgroup/cpu/cpu.rt_runtime_us", text,
-		      sizeof(text)) < 0)
+static int under_the_limit(void)
+{
+	char limit[32];
+	int started, error;
+
+	if (read_file(LIMIT, limit, sizeof(limit)) < 0)
 		return skip("no real-time groups");
 	become_fifo(10);
-	return refused(start(fd, ISOLATOR_MASK_DEFAULT), EDQUOT,
-		       ISOLATOR_RT_BANDWIDTH);
+	if (refused(start(fd, ISOLATOR_MASK_DEFAULT), EDQUOT,
+		    ISOLATOR_RT_BANDWIDTH) != PASSED)
+		return FAILED;
+	if (write_file(LIMIT, "-1"))
+		return yes(false, "lift the limit");
+	started = start(fd, ISOLATOR_MASK_DEFAULT) || stop(fd);
+	error = write_file(LIMIT, limit);
+	return yes(!started && !error, "starts without the limit");
+}
+
+static int rt_bandwidth(void)
+{
+	int result;
+
+	/* Only the first version of control groups shows the limit. */
+	if ((mkdir(GROUPS, 0700) && errno != EEXIST) ||
+	    mount("cpu", GROUPS, "cgroup", 0, "cpu")) {
+		rmdir(GROUPS);
+		return skip("no control groups of version 1");
+	}
+	result = under_the_limit();
+	umount(GROUPS);
+	rmdir(GROUPS);
+	return result;
 }
 
 static int tick_needed(void)

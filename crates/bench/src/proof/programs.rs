@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts that are a selftest of the kernel part in a guest: what it printed is the table.
 
+use lab::build;
+
 use crate::guests;
 use crate::proof::{Lab, Result, Seen};
 
@@ -54,23 +56,18 @@ pub(super) struct Ran {
     pub wrong: Vec<String>,
 }
 
-/// Refusals, and messages.
+/// Refusals, and messages. One refusal takes a kernel that limits the real-time bandwidth of groups, where that is built.
 pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
-    all(
-        lab,
-        &[
-            Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() },
-            Test {
-                program: "errors",
-                arguments: "--slow 10",
-                boot: TICKLESS,
-                cpus: 4,
-                options: BY_TURNS,
-                ..Test::default()
-            },
-            Test { program: "rings", arguments: "--slow 10", ..Test::default() },
-        ],
-    )
+    let errors = Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() };
+    let tickless = Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..errors };
+    let rings = Test { program: "rings", arguments: "--slow 10", ..Test::default() };
+    let limiting = format!("{}+rt-group", lab.version);
+    let limited = Test { kernel: Some(&format!("isolator:{limiting}")), ..errors };
+    let mut tests = vec![errors, tickless, rings];
+    if build::last(&limiting, lab.architecture, false)?.is_some() {
+        tests.push(limited);
+    }
+    all(lab, &tests)
 }
 
 /// Nobody hangs.
@@ -182,11 +179,8 @@ pub(super) fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
     };
     let name = format!("{} {}", test.program, test.arguments);
     let more = [test.boot, test.options].join(" ");
-    let how = format!(
-        "{} CPUs{}",
-        test.cpus,
-        if more.trim().is_empty() { String::new() } else { format!(", `{}`", more.trim()) }
-    );
+    let more = [test.kernel.unwrap_or_default(), more.trim()].into_iter().filter(|what| !what.is_empty());
+    let how = format!("{} CPUs{}", test.cpus, more.map(|what| format!(", `{what}`")).collect::<String>());
     Ok(told(name.trim(), &how, &said, complaint.as_deref()))
 }
 
