@@ -69,7 +69,7 @@ pub fn program(figures: &Figures) -> String {
     );
     let samples = day.samples as f64 / 1e9;
     row(
-        &format!("24 h x 12 CPUs x 1 kHz ({samples:.2} billion samples): resident memory, all of it locked"),
+        &format!("24 h x 12 CPUs x 1 kHz ({samples:.2} billion samples): resident memory of who records it"),
         "< 64 MB",
         format!("{:.1} MiB", mib(day.resident_bytes)),
         day.resident_bytes < 64_000_000,
@@ -127,7 +127,7 @@ pub fn messages(shown: &[Shown]) -> String {
         &mut out,
         "a message's round trip / that of two bare words, p50",
         "≤ 1.10",
-        &format!("{:.0} / {:.0} ns = {ratio:.2}", ours.p50_ns, raw.p50_ns),
+        &format!("{:.1} / {:.1} ns = {ratio:.2}", ours.p50_ns, raw.p50_ns),
         ratio <= 1.1,
     );
     if let Some(best) = others.iter().min_by(|one, other| one.p50_ns.total_cmp(&other.p50_ns)) {
@@ -136,7 +136,7 @@ pub fn messages(shown: &[Shown]) -> String {
             "the same / the quickest of the other rings",
             "< 1",
             &format!(
-                "{:.0} / {:.0} ns ({}) = {:.2}",
+                "{:.1} / {:.1} ns ({}) = {:.2}",
                 ours.p50_ns,
                 best.p50_ns,
                 best.name,
@@ -156,7 +156,7 @@ pub fn messages(shown: &[Shown]) -> String {
     out.push_str("\n| ring | round trip p50 | p99.9 | one way |\n|---|--:|--:|--:|\n");
     for it in shown {
         let Shown { name, p50_ns, p999_ns, .. } = it;
-        let _ = writeln!(out, "| {name} | {p50_ns:.0} ns | {p999_ns:.0} ns | {:.1} million/s |", million(it));
+        let _ = writeln!(out, "| {name} | {p50_ns:.1} ns | {p999_ns:.0} ns | {:.1} million/s |", million(it));
     }
     out
 }

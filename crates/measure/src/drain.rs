@@ -60,7 +60,7 @@ impl Source {
             let interval_ns = woke_ns.saturating_sub(ran_ns.unwrap_or(due_ns.saturating_sub(period_ns)));
             let left = start.loops.saturating_sub(recorder.cycles() + 1);
             let missed = missed(due_ns, woke_ns, period_ns, start.end_ns).min(left);
-            recorder.wakeup(due_ns, woke_ns, interval_ns, period_ns, missed);
+            recorder.wakeup(due_ns, woke_ns, interval_ns, missed);
             *ran_ns = Some(woke_ns);
         }
     }
@@ -74,7 +74,7 @@ impl Drain {
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Samples, Drain)> {
-        let (recorder, live) = recorder(threshold_ns);
+        let (recorder, live) = recorder(threshold_ns, key.period_ns);
         let (samples, arrivals) = way(key.period_ns.unwrap_or(0));
         let source = Source::Wakeups { arrivals, recorder, ran_ns: None };
         Ok((samples, Drain::new(key, live, source, bundle, half_life_s)?))
@@ -88,7 +88,7 @@ impl Drain {
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Recorder, ShortGaps, Drain)> {
-        let (recorder, live) = recorder(threshold_ns);
+        let (recorder, live) = recorder(threshold_ns, None);
         let short = ShortGaps::default();
         let source = Source::Gaps { short: short.clone(), clock };
         Ok((recorder, short, Drain::new(key, live, source, bundle, half_life_s)?))
@@ -101,7 +101,7 @@ impl Drain {
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Recorder, Drain)> {
-        let (recorder, live) = recorder(threshold_ns);
+        let (recorder, live) = recorder(threshold_ns, key.period_ns);
         Ok((recorder, Drain::new(key, live, Source::Told, bundle, half_life_s)?))
     }
 

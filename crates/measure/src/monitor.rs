@@ -353,7 +353,7 @@ impl Wakeups {
     }
 
     fn record(&self, cycle: &Cycle, interval_ns: u64, missed: u64, recorder: &mut Recorder) {
-        recorder.wakeup(cycle.due_ns, cycle.began_ns, interval_ns, self.period_ns, missed);
+        recorder.wakeup(cycle.due_ns, cycle.began_ns, interval_ns, missed);
     }
 
     /// Periods that the loop skipped in so long: those that went by less the cycles that it ran, seen or lost.
@@ -369,7 +369,7 @@ mod tests {
 
     /// What is missed by which due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each of `cycles`.
     fn missed(cycles: &[(u64, u64)], until_ns: Option<u64>) -> Vec<(u64, u64)> {
-        let (mut recorder, mut live) = recorder(u64::MAX);
+        let (mut recorder, mut live) = recorder(u64::MAX, Some(1_000));
         recorder.start(5_000);
         let mut wakeups = Wakeups { start_ns: 5_000, period_ns: 1_000, last: None };
         for (number, due_ns) in cycles.iter().copied() {

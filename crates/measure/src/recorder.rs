@@ -55,10 +55,11 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn new() -> Self {
+    fn new(period_ns: u64) -> Self {
         Counts {
             latency: Tally::new(BUCKETS),
-            early: Tally::new(BUCKETS),
+            // No interval is shorter by more than the period, and most of the layout, in locked memory, lies above.
+            early: Tally::new(index(period_ns) + 1),
             late: Tally::new(BUCKETS),
             cells: Tally::new(SWEEP_COLUMNS * LEVELS),
             last_ns: AtomicU64::new(0),
@@ -112,6 +113,7 @@ pub struct Recorder {
     seconds: Producer<Second>,
     spikes: Producer<RawSpike>,
     threshold_ns: u64,
+    period_ns: u64,
     start_ns: u64,
     second_end_ns: u64,
     second: Second,
@@ -121,9 +123,11 @@ pub struct Recorder {
     column: usize,
 }
 
-/// Makes both sides of a series; `threshold_ns` is the latency above which a sample is a spike.
-pub fn recorder(threshold_ns: u64) -> (Recorder, Live) {
-    let counts = Arc::new(Counts::new());
+/// Makes both sides of a series; `threshold_ns` is the latency above which a sample is a spike. Only one with a period
+/// counts wakeups.
+pub fn recorder(threshold_ns: u64, period_ns: Option<u64>) -> (Recorder, Live) {
+    let period_ns = period_ns.unwrap_or(0);
+    let counts = Arc::new(Counts::new(period_ns));
     let (seconds, seconds_out) = RingBuffer::new(SECONDS_RING);
     let (spikes, spikes_out) = RingBuffer::new(SPIKES_RING);
     let recorder = Recorder {
@@ -131,6 +135,7 @@ pub fn recorder(threshold_ns: u64) -> (Recorder, Live) {
         seconds,
         spikes,
         threshold_ns,
+        period_ns,
         start_ns: 0,
         second_end_ns: 0,
         second: EMPTY,
@@ -153,15 +158,15 @@ impl Recorder {
     /// Records a wakeup: the timer was due at `due_ns`, the thread ran at `woke_ns`, `interval_ns` after it ran
     /// the last time, and `missed` further periods went by meanwhile.
     #[inline(always)]
-    pub fn wakeup(&mut self, due_ns: u64, woke_ns: u64, interval_ns: u64, period_ns: u64, missed: u64) {
+    pub fn wakeup(&mut self, due_ns: u64, woke_ns: u64, interval_ns: u64, missed: u64) {
         if woke_ns >= self.second_end_ns {
             self.roll(woke_ns);
         }
         let latency_ns = woke_ns.saturating_sub(due_ns);
         let bucket = self.sample(latency_ns);
-        let (side, jitter_ns) = match interval_ns.checked_sub(period_ns) {
+        let (side, jitter_ns) = match interval_ns.checked_sub(self.period_ns) {
             Some(longer_ns) => (&self.counts.late, longer_ns),
-            None => (&self.counts.early, period_ns - interval_ns),
+            None => (&self.counts.early, self.period_ns - interval_ns),
         };
         side.bump(index(jitter_ns));
         self.sweep(bucket);
@@ -301,11 +306,11 @@ mod tests {
 
     #[test]
     fn a_second_is_handed_on_when_the_next_one_begins_and_the_last_one_at_the_end() {
-        let (mut recorder, mut live) = recorder(u64::MAX);
+        let (mut recorder, mut live) = recorder(u64::MAX, Some(PERIOD));
         recorder.start(5_000);
         for cycle in 0..1500u64 {
             let due = 5_000 + cycle * PERIOD;
-            recorder.wakeup(due, due + 700, PERIOD, PERIOD, 0);
+            recorder.wakeup(due, due + 700, PERIOD, 0);
         }
         let row = Second { second: 0, count: 1000, min_ns: 700, sum_ns: 700_000, max_ns: 700, missed: 0 };
         assert_eq!(live.take_seconds(), [row]);
@@ -317,19 +322,19 @@ mod tests {
 
     #[test]
     fn jitter_keeps_its_sign() {
-        let (mut recorder, live) = recorder(u64::MAX);
+        let (mut recorder, live) = recorder(u64::MAX, Some(PERIOD));
         recorder.start(0);
-        recorder.wakeup(PERIOD, PERIOD, PERIOD - 30, PERIOD, 0);
-        recorder.wakeup(2 * PERIOD, 2 * PERIOD, PERIOD + 20, PERIOD, 0);
+        recorder.wakeup(PERIOD, PERIOD, PERIOD - 30, 0);
+        recorder.wakeup(2 * PERIOD, 2 * PERIOD, PERIOD + 20, 0);
         assert_eq!(live.counts.jitter().collect::<Vec<_>>(), [(-31, 1), (20, 1)]);
     }
 
     #[test]
     fn a_spike_that_finds_the_ring_full_is_still_counted() {
-        let (mut recorder, mut live) = recorder(10);
+        let (mut recorder, mut live) = recorder(10, Some(PERIOD));
         recorder.start(0);
         for cycle in 0..SPIKES_RING as u64 + 3 {
-            recorder.wakeup(cycle * PERIOD, cycle * PERIOD + 11, PERIOD, PERIOD, 0);
+            recorder.wakeup(cycle * PERIOD, cycle * PERIOD + 11, PERIOD, 0);
         }
         assert_eq!(live.counts.spikes(), (SPIKES_RING as u64 + 3, 3));
         assert_eq!(live.take_spikes().len(), SPIKES_RING);

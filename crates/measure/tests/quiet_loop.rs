@@ -125,7 +125,7 @@ fn the_spin_loop_faults_and_allocates_nothing_and_leaves_no_hole() {
         return;
     }
     let clock = Calibration::measure(Duration::from_millis(50)).unwrap();
-    let (mut recorder, mut live) = recorder(5_000);
+    let (mut recorder, mut live) = recorder(5_000, None);
     let start_ns = monotonic_ns() + 1_000_000;
     let spell =
         Spell { start_ns, end_ns: start_ns + 2_200_000_000, threshold_ns: 5_000, column_ns: 1_000_000 };
