@@ -56,10 +56,11 @@ pub struct Ring {
     region: Region,
     slots: u32,
     bytes: usize,
+    /// Lines of a slot: who polls asks for it at each look.
+    slot_lines: usize,
 }
 
 /// Lines that a slot of so many bytes takes, its word 0 included.
-#[inline(always)]
 fn slot_lines(bytes: usize) -> usize {
     (8 + bytes).div_ceil(LINE_BYTES)
 }
@@ -76,7 +77,7 @@ impl Ring {
         identity[SLOTS].store(size.slots.into(), Ordering::Relaxed);
         identity[BYTES].store(size.bytes as u64, Ordering::Relaxed);
         identity[VERSION].store(THIS_VERSION, Ordering::Release);
-        Ring { region, slots: size.slots, bytes: size.bytes }
+        Ring::of(region, size)
     }
 
     /// Reads what the ring is; `Err` says what is wrong with it.
@@ -95,7 +96,11 @@ impl Ring {
         if !size.is_possible() || Ring::lines(size) != region.len() {
             return Err("its size is not what it says");
         }
-        Ok(Ring { region, slots, bytes })
+        Ok(Ring::of(region, size))
+    }
+
+    fn of(region: Region, Size { slots, bytes }: Size) -> Ring {
+        Ring { region, slots, bytes, slot_lines: slot_lines(bytes) }
     }
 
     /// Bytes that a message may have.
@@ -128,7 +133,7 @@ impl Ring {
     /// The first line of the slot of message `n`.
     #[inline(always)]
     fn slot(&self, n: u32) -> usize {
-        HEAD_LINES + (n & (self.slots - 1)) as usize * slot_lines(self.bytes)
+        HEAD_LINES + (n & (self.slots - 1)) as usize * self.slot_lines
     }
 
     /// The number in a slot, and the length beside it.
@@ -143,10 +148,15 @@ impl Ring {
     fn write(&self, n: u32, message: &[u8]) {
         let slot = self.slot(n);
         let first = &self.region[slot].0;
-        let (head, rest) = message.split_at(message.len().min(FIRST_BYTES));
-        store(&first[1..], head);
-        for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks(LINE_BYTES)) {
-            store(&line.0, bytes);
+        match message.split_first_chunk::<FIRST_BYTES>() {
+            // Of a length that is known, so without a loop: a hop is hardly longer than one.
+            Some((head, rest)) => {
+                store(&first[1..], head);
+                for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks(LINE_BYTES)) {
+                    store(&line.0, bytes);
+                }
+            }
+            None => store(&first[1..], message),
         }
         let word = u64::from(n.wrapping_add(1)) | (message.len() as u64) << 32;
         // Pair 1: the message before its number.
@@ -156,10 +166,15 @@ impl Ring {
     #[inline(always)]
     fn read(&self, n: u32, message: &mut [u8]) {
         let slot = self.slot(n);
-        let (head, rest) = message.split_at_mut(message.len().min(FIRST_BYTES));
-        load(&self.region[slot].0[1..], head);
-        for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks_mut(LINE_BYTES)) {
-            load(&line.0, bytes);
+        let first = &self.region[slot].0[1..];
+        match message.split_first_chunk_mut::<FIRST_BYTES>() {
+            Some((head, rest)) => {
+                load(first, head);
+                for (line, bytes) in self.region[slot + 1..].iter().zip(rest.chunks_mut(LINE_BYTES)) {
+                    load(&line.0, bytes);
+                }
+            }
+            None => load(first, message),
         }
     }
 }
