@@ -26,15 +26,6 @@ static int cpu;
 static long count = 2000;
 static long leave, go, sent;
 
-#if defined(__x86_64__)
-#define MARK(code)	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t"	\
-					 ".long 0x49530000 + " #code ::: "memory")
-#else
-#define MARK(code)	__asm__ volatile("movz xzr, #(0x5300 + " #code ")" ::: "memory")
-#endif
-#define BEGIN()		MARK(1)
-#define END()		MARK(2)
-
 static void calls(void)
 {
 	long i;

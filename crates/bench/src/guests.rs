@@ -11,6 +11,9 @@ use evidence::lab::LabDocument;
 use lab::kernel::Architecture;
 use serde::de::DeserializeOwned;
 
+/// Tables in Markdown of what was measured in guests, and what in them is not as it should be.
+pub type Proof = (String, Vec<String>);
+
 /// The guests' architecture: `GUEST` in the environment, or this program's.
 pub fn architecture() -> Result<Architecture, Box<dyn Error>> {
     match std::env::var("GUEST") {

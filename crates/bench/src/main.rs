@@ -128,14 +128,11 @@ fn lab_page(isolator: &Path, page: &Path) -> Result<()> {
     guests::put(page, "lab-page", &tables)
 }
 
-/// The tables of what was measured in guests, and what is wrong in them.
-type Proof = (String, Vec<String>);
-
 /// Measures in guests, puts the tables into the page, and fails for what is wrong in them.
 fn proof(
     name: &str,
     (isolator, page): (&str, &str),
-    measure: fn(&Path, &Path) -> Result<Proof>,
+    measure: fn(&Path, &Path) -> Result<guests::Proof>,
     lacking: &str,
 ) -> Result<()> {
     guests::has_place(Path::new(page), name)?;

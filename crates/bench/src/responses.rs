@@ -12,7 +12,7 @@ use evidence::lab::{LabDocument, LabRow, Responses, Spread};
 use lab::boot;
 use lab::kernel::Architecture;
 
-use crate::guests;
+use crate::guests::{self, Proof};
 
 /// What is to be reached where the CPU is isolated: edges at the least, instructions of the longest, and between longest
 /// and shortest.
@@ -71,9 +71,6 @@ pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
     }
     Ok((out, missed))
 }
-
-/// Tables in Markdown, and what was not reached.
-type Proof = (String, Vec<String>);
 
 /// What guests run with.
 struct Lab<'a> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the hooks cost where nobody owns a CPU: kernel instructions of a system call, a context switch and an
-//! interrupt, with the series and without, as the scope counts them.
+//! interrupt, with the series and without, as the scope counts them; and what an owner's TICK costs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,10 +16,13 @@ const WINDOWS: [&str; 3] = ["getpid", "context switch (sched_yield)", "IPI recei
 /// The most that the hooks may add, in percent.
 const ALLOWED: f64 = 1.0;
 
+/// How many times as long as an ioctl that does nothing a TICK may take that has nothing to do.
+const TICK_ALLOWED: f64 = 1.5;
+
 /// What the scope counts of both kernels.
 pub fn run(lab: &Lab<'_>) -> Result<Seen> {
     let (twin, name) = lab.twin()?;
-    let (ours, twin) = (count(lab, &lab.ours())?, count(lab, &twin)?);
+    let (ours, twin) = (count::<3>(lab, &lab.ours(), "cost")?, count::<3>(lab, &twin, "cost")?);
     let text = format!("On {}, and {name}.\n\n", lab.kernel()?);
     let mut seen = Seen { text, ..Seen::default() };
     seen.text += "| | counted | without | with | added | |\n|---|--:|--:|--:|--:|--:|\n";
@@ -38,6 +41,25 @@ pub fn run(lab: &Lab<'_>) -> Result<Seen> {
     Ok(seen)
 }
 
+/// What TICK costs an owner in each round, although there is nothing to do.
+pub fn tick(lab: &Lab<'_>) -> Result<Seen> {
+    let [empty, tick] = count::<2>(lab, &lab.ours(), "tick")?;
+    let ratio = tick.usual as f64 / empty.usual.max(1) as f64;
+    let mut seen = Seen { text: format!("On {}.\n\n", lab.kernel()?), ..Seen::default() };
+    seen.text += "| | counted | instructions |\n|---|--:|--:|\n";
+    for (name, window) in
+        [("an ioctl that the driver does not know", &empty), ("TICK with nothing to do", &tick)]
+    {
+        let _ = writeln!(seen.text, "| {name} | {} | {} |", window.counted, window.usual);
+    }
+    let _ = writeln!(seen.text, "\nTICK takes {ratio:.2} times as many.");
+    if ratio > TICK_ALLOWED {
+        seen.wrong
+            .push(format!("TICK takes {ratio:.2} times the instructions of an ioctl that does nothing"));
+    }
+    Ok(seen)
+}
+
 /// Ways in of the kind that a window is about.
 #[derive(Debug, PartialEq, Eq)]
 struct Counted {
@@ -47,11 +69,12 @@ struct Counted {
     usual: u64,
 }
 
-fn count(lab: &Lab<'_>, kernel: &str) -> Result<Vec<Counted>> {
+/// The windows that a program holds on that kernel.
+fn count<const N: usize>(lab: &Lab<'_>, kernel: &str, program: &str) -> Result<[Counted; N]> {
     let record = lab.scratch.join("record.jsonl");
     let mut command = Command::new(lab.isolator);
     command.args(["lab", "program", "--kernel", kernel, "--arch", &lab.architecture.to_string(), "--record"]);
-    command.arg(&record).arg(lab.tests.join("cost"));
+    command.arg(&record).arg(lab.tests.join(program));
     let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
@@ -61,7 +84,7 @@ fn count(lab: &Lab<'_>, kernel: &str) -> Result<Vec<Counted>> {
 }
 
 /// The ways in of each window by the entry that most of them took.
-fn windows(record: &str) -> Result<Vec<Counted>> {
+fn windows<const N: usize>(record: &str) -> Result<[Counted; N]> {
     let mut windows = BTreeMap::<u64, BTreeMap<String, Vec<u64>>>::new();
     for Excursion { window, entry, offset, instructions, .. } in scope::excursions(record) {
         let entries = windows.entry(window).or_default();
@@ -75,10 +98,7 @@ fn windows(record: &str) -> Result<Vec<Counted>> {
         Counted { counted: all.len(), usual }
     };
     let counted = windows.into_values().map(most).collect::<Vec<_>>();
-    match counted.len() == WINDOWS.len() {
-        true => Ok(counted),
-        false => Err(format!("the scope saw {} windows of {}", counted.len(), WINDOWS.len()).into()),
-    }
+    counted.try_into().map_err(|seen: Vec<_>| format!("the scope saw {} windows of {N}", seen.len()).into())
 }
 
 #[cfg(test)]
@@ -103,9 +123,9 @@ mod tests {
             line(3, "ipi", 700),
         ]
         .concat();
-        let counted = windows(&record).unwrap();
+        let counted = windows::<3>(&record).unwrap();
         assert_eq!(counted[0], Counted { counted: 4, usual: 601 });
         assert_eq!((counted[1].usual, counted[2].usual), (2000, 700));
-        assert!(windows("").is_err());
+        assert!(windows::<2>(&record).is_err());
     }
 }

@@ -87,6 +87,7 @@ type Part = (&'static str, fn(&Lab<'_>) -> Result<Seen>);
 /// The parts, in the order in which all of them are run.
 pub const PARTS: &[Part] = &[
     ("cost", cost::run),
+    ("tick", cost::tick),
     ("silence", scenarios::silence),
     ("storms", scenarios::storms),
     ("mappings", scenarios::mappings),
