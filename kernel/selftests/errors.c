@@ -176,23 +176,28 @@ static int many_cpus(void)
 
 #define GROUPS		"/tmp/isolator-groups"
 #define LIMIT		GROUPS "/cpu.rt_runtime_us"
+#define OF_ALL		"/proc/sys/kernel/sched_rt_runtime_us"
 
 static int under_the_limit(void)
 {
-	char limit[32];
+	char limit[32], of_all[32];
 	int started, error;
 
-	if (read_file(LIMIT, limit, sizeof(limit)) < 0)
+	if (read_file(LIMIT, limit, sizeof(limit)) < 0 ||
+	    read_file(OF_ALL, of_all, sizeof(of_all)) < 0)
 		return skip("no real-time groups");
 	become_fifo(10);
 	if (refused(start(fd, ISOLATOR_MASK_DEFAULT), EDQUOT,
 		    ISOLATOR_RT_BANDWIDTH) != PASSED)
 		return FAILED;
-	if (write_file(LIMIT, "-1"))
+	/* No group may have more than all have. */
+	if (write_file(OF_ALL, "-1") || write_file(LIMIT, "-1"))
 		return yes(false, "lift the limit");
-	started = start(fd, ISOLATOR_MASK_DEFAULT) || stop(fd);
+	started = !start(fd, ISOLATOR_MASK_DEFAULT) && !stop(fd);
 	error = write_file(LIMIT, limit);
-	return yes(!started && !error, "starts without the limit");
+	if (!error)
+		error = write_file(OF_ALL, of_all);
+	return yes(started && !error, "starts without the limit");
 }
 
 static int rt_bandwidth(void)
