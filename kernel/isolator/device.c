@@ -118,8 +118,9 @@ static long isolator_ioctl(struct file *file, unsigned int command,
 	default:
 		return -ENOTTY;
 	}
-	if (why)
-		WRITE_ONCE(mine->refused, why);
+	if (!why)
+		return 0;
+	WRITE_ONCE(mine->refused, why);
 	return isolator_errno(why);
 }
 

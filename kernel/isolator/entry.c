@@ -7,6 +7,7 @@
  *	    |		its bits cleared, nest = 0	(RCU not watching)
  *	    v
  *	kernel		USER clear; senders send interrupts
+ *	    |		gate opened where a timer is due soon
  *	    | return	gate closed, nest = 1		(RCU watching)
  *	    |		word |= USER			(RCU not watching)
  *	    v
@@ -33,6 +34,7 @@
  */
 #include <linux/hardirq.h>
 #include <linux/irqflags.h>
+#include <linux/jiffies.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/thread_info.h>
@@ -143,26 +145,40 @@ void noinstr __isolator_nmi_exit(void)
 		raw_atomic_or(ISOLATOR_PENDING_USER, entry->word);
 }
 
+/* Interrupts off, on the CPU itself; by whoever */
+void __isolator_gate_open(void)
+{
+	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
+
+	if (likely(!entry->gated))
+		return;
+	WRITE_ONCE(entry->gated, false);
+	hrtimer_isolator_resume();
+}
+
 /*
  * Entry from user mode by any task on this CPU: the gate may be closed for an
- * owner that has just been deprived of it.
+ * owner that has just been deprived of it. An owner's stays closed where no
+ * timer is due soon: its calls are short, or sleep, which opens the gate, or
+ * else the watchdog does.
  */
 void __isolator_user_exit(void)
 {
 	struct isolator_entry *entry = this_cpu_ptr(&isolator_entry);
 	struct isolator_cpu *ic = this_cpu_ptr(&isolator_cpu);
 	unsigned int seen = entry->seen;
+	bool mine;
 
 	if (likely(!seen))
 		return;
 	entry->seen = 0;
-	if (entry->gated) {
-		WRITE_ONCE(entry->gated, false);
-		hrtimer_isolator_resume();
-	}
+	mine = READ_ONCE(ic->owner) == current;
 	/* What this leaves behind is looked at on the way out. */
-	if (READ_ONCE(ic->owner) == current)
-		set_thread_flag(TIF_NOTIFY_RESUME);
+	if (mine)
+		set_thread_flag(TIF_ISOLATOR);
+	if (!mine || (seen & ISOLATOR_PENDING_TICK) ||
+	    time_after_eq(jiffies, entry->due))
+		__isolator_gate_open();
 	isolator_count(ic, ISOLATOR_STAT_ENTRIES);
 	if (seen & ~(ISOLATOR_PENDING_USER | ISOLATOR_PENDING_MESSAGE))
 		isolator_count(ic, ISOLATOR_STAT_ENTRIES_WORK);
@@ -173,18 +189,25 @@ void __isolator_user_exit(void)
 		tick_nohz_full_kick_cpu(smp_processor_id());
 }
 
+/* An open gate is not quiet: what it lets in is taken with interrupts on. */
+bool __isolator_user_quiet(void)
+{
+	if (READ_ONCE(*this_cpu_ptr(&isolator_cpu.owner)) != current ||
+	    !__this_cpu_read(isolator_entry.gated) || !isolator_quiet())
+		return false;
+	clear_thread_flag(TIF_ISOLATOR);
+	return true;
+}
+
+/*
+ * Timers that became due behind the gate, and the look at the tick, wait as
+ * interrupts: they are taken before this rather than in user mode.
+ */
 void __isolator_user_prepare(void)
 {
-	if (likely(READ_ONCE(*this_cpu_ptr(&isolator_cpu.owner)) != current))
-		return;
-	/*
-	 * Timers that became due behind the gate, and the look at the tick,
-	 * wait as interrupts: they are taken here rather than in user mode.
-	 */
-	local_irq_enable();
-	isolator_quiesce();
-	cpu_relax();
-	local_irq_disable();
+	clear_thread_flag(TIF_ISOLATOR);
+	if (READ_ONCE(*raw_cpu_ptr(&isolator_cpu.owner)) == current)
+		isolator_quiesce();
 }
 
 void __isolator_user_arm(void)
@@ -194,13 +217,17 @@ void __isolator_user_arm(void)
 
 	/*
 	 * Who takes the CPU away from its owner interrupts it afterwards; that
-	 * interrupt then comes in user mode.
+	 * interrupt then comes in user mode, or came while the gate was closed.
 	 */
-	if (likely(READ_ONCE(ic->owner) != current))
+	if (likely(READ_ONCE(ic->owner) != current)) {
+		__isolator_gate_open();
 		return;
+	}
 	lockdep_assert_irqs_disabled();
+	if (!entry->gated)
+		entry->due = jiffies + MAX_JIFFY_OFFSET;	/* no timer */
 	if ((READ_ONCE(ic->mask) & ISOLATOR_MASK_CLOCK) &&
-	    hrtimer_isolator_stop()) {
+	    hrtimer_isolator_stop(&entry->due)) {
 		WRITE_ONCE(entry->gated, true);
 		isolator_count(ic, ISOLATOR_STAT_GATE_CLOSED);
 	}

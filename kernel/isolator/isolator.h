@@ -102,6 +102,8 @@ void isolator_end_file(struct file *file);
 
 /* quiesce.c */
 void isolator_quiesce_start(void);
+bool isolator_quiet(void);
+void isolator_quiesce(void);
 
 /* ring.c */
 enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,

@@ -138,7 +138,7 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 		WRITE_ONCE(ic->mask, mask);
 		WRITE_ONCE(ic->page->mask, mask);
 		WRITE_ONCE(ic->owner, get_task_struct(current));
-		set_thread_flag(TIF_NOTIFY_RESUME);
+		set_thread_flag(TIF_ISOLATOR);
 		cpumask_set_cpu(cpu, &isolator_cpus);
 		isolator_messages_start(cpu);
 		isolator_count(ic, ISOLATOR_STAT_STARTS);
@@ -262,8 +262,8 @@ static void verify_tsc(void)
 }
 
 /*
- * TICK. Coming here has done what was deferred, and opened the gate: timers
- * that are due have fired by now.
+ * TICK. Coming here has done what was deferred, and opened the gate if a timer
+ * was due: it has fired by now.
  */
 enum isolator_reason isolator_work(u32 flags)
 {
@@ -285,7 +285,8 @@ enum isolator_reason isolator_work(u32 flags)
 	if (flags & ISOLATOR_TICK_TSC_SYNC)
 		verify_tsc();
 	put_cpu();
-	isolator_messages_tick(cpu);
+	if (atomic_read(isolator_word(ic)) & ISOLATOR_PENDING_MESSAGE)
+		isolator_messages_tick(cpu);
 	if (flags & ISOLATOR_TICK_RT)
 		isolator_yield(ic);
 	return ISOLATOR_OK;

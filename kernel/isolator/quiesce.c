@@ -11,12 +11,18 @@
  * That takes locks which sleep on PREEMPT_RT, so it runs with interrupts on,
  * before the last look at the thread's flags. Who preempts the owner between
  * here and user mode may leave something again: it then waits for the next
- * return, or for the watchdog.
+ * return, or for the watchdog. A look whether there is anything takes no lock.
  */
 
 #include "isolator.h"
 
-/* At every return of the owner to user mode; preemptible. */
+/* Whether there is nothing to be emptied; interrupts off */
+bool isolator_quiet(void)
+{
+	return lru_isolator_empty() && vmstat_isolator_empty();
+}
+
+/* At every return of the owner to user mode but a quiet one; preemptible. */
 void isolator_quiesce(void)
 {
 	lru_isolator_drain();

@@ -301,14 +301,12 @@ static void make_calls(struct isolator_messages *messages)
 	raw_spin_unlock_irqrestore(&isolator_lock, flags);
 }
 
-/* Of TICK; the owner's */
+/* Of TICK; the owner's, whose word has MESSAGE */
 void isolator_messages_tick(int cpu)
 {
 	struct isolator_messages *messages = messages_of(cpu);
-	struct isolator_cpu *ic = per_cpu_ptr(&isolator_cpu, cpu);
 
-	if (!messages ||
-	    !(atomic_read(isolator_word(ic)) & ISOLATOR_PENDING_MESSAGE))
+	if (!messages)
 		return;
 	lower_message(cpu);
 	make_calls(messages);

@@ -42,12 +42,14 @@ static DECLARE_DELAYED_WORK(watchdog, look);
 
 /*
  * Breaks isolation by being called. Returning from the interrupt looks at the
- * tick, and the flag has the owner, if it is here, run its yield.
+ * tick, and the flag has the owner, if it is here, run its yield. An owner that
+ * was in the kernel may have gone there with its gate closed.
  */
 static void kick(void *info)
 {
 	struct isolator_cpu *ic = info;
 
+	__isolator_gate_open();
 	if (READ_ONCE(ic->owner) == current)
 		set_thread_flag(TIF_NOTIFY_RESUME);
 }

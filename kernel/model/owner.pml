@@ -7,8 +7,10 @@
  *	task()				the owner: system calls, interrupts, exit_to_user_mode_prepare(), schedule()
  *	nmi()				an NMI from user mode or from anywhere in the kernel; no exit work on its return
  *	do_work()			isolator_do_work(), with what it keeps for a way out that has exit work
- *	user_exit()			__isolator_user_exit(): opens the clock gate
- *	arm()				__isolator_user_arm(): closes the gate
+ *	user_exit()			__isolator_user_exit(): flags the owner, opens the clock gate where a timer is due
+ *					soon or the owner is none any more
+ *	arm()				__isolator_user_arm(): closes the gate; opens it for who was deprived meanwhile
+ *	schedule()			the switch to another task opens the gate
  *	resched_curr()			resched_curr(), __isolator_defer_resched(), __isolator_resched_again()
  *	wake(), stop()			a wakeup of an ordinary task; stop_one_cpu()
  *	end()				isolator_end() from another CPU: exit, last close, watchdog
@@ -27,6 +29,8 @@
  *	NMI_EATS	an NMI clears RESCHED, and its return serves nothing
  *	LEFT_BEHIND	an entry whose work an NMI has done leaves what the NMI kept
  *	END_IF_USER	who ends an isolation interrupts only a CPU whose USER is set
+ *	LEFT_CLOSED	who was deprived in the kernel leaves the gate as it is
+ *	SWITCH_CLOSED	a switch to another task leaves the gate as it is
  */
 #define USER	1
 #define RESCHED	2
@@ -41,6 +45,7 @@
 byte word, nest, level;
 bool watching = true, owner = true, gated, seen;
 bool flag;			/* TIF_NEED_RESCHED */
+bool mark;			/* TIF_ISOLATOR */
 bool ipi, locked;		/* the runqueue's lock */
 bool stop_queued, stop_ran;
 
@@ -100,9 +105,21 @@ active proctype task()
 		do	/* off: the last look at flags */
 		:: atomic { level == 0 && !flag -> break }
 		:: atomic { level == 0 && flag && !locked -> locked = true };
-			STEP(0, flag = false; stop_ran = stop_queued; locked = false)	/* schedule() */
+#ifndef SWITCH_CLOSED
+			STEP(0, gated = false);
+#endif
+			/* schedule(), and those that it lets run */
+			STEP(0, assert(!gated); flag = false; stop_ran = stop_queued; locked = false)
 		od;
-		STEP(0, if :: owner -> gated = true; nest = 1 :: else fi);	/* arm() */
+		STEP(0,	/* arm(), which only who is flagged passes */
+			if
+			:: mark && owner -> gated = true; nest = 1
+#ifndef LEFT_CLOSED
+			:: mark && !owner -> gated = false
+#endif
+			:: else
+			fi;
+			mark = false);
 		STEP(0, watching = false);
 		STEP(0, if :: nest -> word = word | USER :: else fi);
 end:		if	/* user mode */
@@ -116,9 +133,17 @@ end:		if	/* user mode */
 			STEP(0, nest = 0)
 		fi;
 		STEP(0, watching = true);
-		STEP(0, if :: seen -> seen = false; gated = false :: else fi);	/* user_exit() */
+		STEP(0,	/* user_exit() */
+			if
+			:: seen -> seen = false; mark = owner;
+				if
+				:: gated = false
+				:: owner	/* no timer is due soon */
+				fi
+			:: else
+			fi);
 		if
-		:: STEP(0, owner = true)	/* a system call: START */
+		:: STEP(0, owner = true; mark = true)	/* a system call: START */
 		:: STEP(0, skip)
 		fi
 	od

@@ -34,13 +34,16 @@ struct task_struct;
  *	has been done; above: a way in has begun, or 1 + the NMIs (and what is
  *	like them) that interrupted it and have not returned
  * @seen: work that entries have done since the owner last left for user mode
- * @gated: the clock event device was stopped for user mode
+ * @gated: the clock event device is stopped for the owner, also in the kernel,
+ *	as long as no timer is due and nothing takes the CPU from it
+ * @due: jiffies from which on a timer behind the closed gate may be due
  * @word: the page's pending word
  */
 struct isolator_entry {
 	unsigned long	nest;
 	unsigned int	seen;
 	bool		gated;
+	unsigned long	due;
 	atomic_t	*word;
 };
 
@@ -89,8 +92,10 @@ static __always_inline void isolator_nmi_exit(void)
 }
 
 void __isolator_user_exit(void);
+bool __isolator_user_quiet(void);
 void __isolator_user_prepare(void);
 void __isolator_user_arm(void);
+void __isolator_gate_open(void);
 
 /* Entry from user mode, instrumentable, interrupts off (__ct_user_exit()). */
 static __always_inline void isolator_user_exit(void)
@@ -100,10 +105,19 @@ static __always_inline void isolator_user_exit(void)
 }
 
 /*
- * Return to user mode, after each round of work that thread flags asked for
- * and before they are looked at again. Interrupts are off before and after, but
- * may be on in between; quiesces the CPU. An owner's way in sets
- * TIF_NOTIFY_RESUME, so its way out always passes here.
+ * Return to user mode of a thread whose only flag is TIF_ISOLATOR, which an
+ * owner's way in sets so that its way out passes here; interrupts off. True:
+ * nothing is to be done, and the flag is cleared.
+ */
+static __always_inline bool isolator_user_quiet(void)
+{
+	return static_branch_unlikely(&isolator_used) &&
+	       __isolator_user_quiet();
+}
+
+/*
+ * Return to user mode, at the end of each round of work that thread flags asked
+ * for; interrupts on, preemptible. Clears TIF_ISOLATOR, and quiesces the CPU.
  */
 static __always_inline void isolator_user_prepare(void)
 {
@@ -116,6 +130,13 @@ static __always_inline void isolator_user_arm(void)
 {
 	if (static_branch_unlikely(&isolator_used))
 		__isolator_user_arm();
+}
+
+/* The CPU goes to another task, whose timers must come; interrupts off. */
+static __always_inline void isolator_switch(void)
+{
+	if (static_branch_unlikely(&isolator_used))
+		__isolator_gate_open();
 }
 
 /* Senders of interrupts. True: the target has taken it, send nothing. */
@@ -299,12 +320,14 @@ int isolator_poll_message(int cpu, struct isolator_message *message);
 int isolator_post_call(int cpu, void (*func)(void *data), void *data);
 
 /* Provided by hooks */
-bool hrtimer_isolator_stop(void);		/* kernel/time/hrtimer.c */
+bool hrtimer_isolator_stop(unsigned long *due);	/* kernel/time/hrtimer.c */
 void hrtimer_isolator_resume(void);
 bool hrtimer_isolator_overdue(int cpu);
-void lru_isolator_drain(void);			/* mm/swap.c */
+bool lru_isolator_empty(void);			/* mm/swap.c */
+void lru_isolator_drain(void);
 void slab_isolator_flush(void);			/* mm/slub.c */
-void vmstat_isolator_fold(void);		/* mm/vmstat.c */
+bool vmstat_isolator_empty(void);		/* mm/vmstat.c */
+void vmstat_isolator_fold(void);
 bool tick_nohz_isolator_needed(void);		/* kernel/time/tick-sched.c */
 bool sched_isolator_starved(int cpu, struct task_struct *owner);
 bool sched_isolator_others(void);		/* kernel/sched/core.c */
@@ -320,9 +343,6 @@ void flush_tlb_vmalloc_range(unsigned long start, unsigned long end);
 #define flush_tlb_vmalloc_range flush_tlb_vmalloc_range
 #endif
 
-/* Called from __isolator_user_prepare() with interrupts on, preemptible */
-void isolator_quiesce(void);
-
 #else /* !CONFIG_ISOLATOR */
 
 static __always_inline int isolator_kernel_enter(int offset) { return offset; }
@@ -330,8 +350,10 @@ static __always_inline void isolator_kernel_exit(void) { }
 static __always_inline void isolator_nmi_enter(void) { }
 static __always_inline void isolator_nmi_exit(void) { }
 static inline void isolator_user_exit(void) { }
+static inline bool isolator_user_quiet(void) { return false; }
 static inline void isolator_user_prepare(void) { }
 static inline void isolator_user_arm(void) { }
+static inline void isolator_switch(void) { }
 static inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 {
 	return false;
