@@ -63,7 +63,8 @@ pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
     let rings = Test { program: "rings", arguments: "--slow 10", ..Test::default() };
     let limiting = format!("{}+rt-group", lab.version);
     let limited = Test { kernel: Some(&format!("isolator:{limiting}")), ..errors };
-    let mut tests = vec![errors, tickless, rings];
+    let timers = Test { program: "timers", ..rings };
+    let mut tests = vec![errors, tickless, rings, timers];
     if build::last(&limiting, lab.architecture, false)?.is_some() {
         tests.push(limited);
     }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Timers of an isolated CPU come, whatever its owner does but stay away.
+ *
+ * Why: the CPU's event device is stopped while the owner is in user mode, and
+ * stays so in a short call. Whoever forgets to start it again loses no timer,
+ * but nobody sees one come. Each case arms a timer of the CPU, and waits for it
+ * in the way that its name says; a limit on time only tells a hang.
+ *
+ * --slow K
+ */
+#include "selftest.h"
+
+#include <sys/timerfd.h>
+
+#define SOON_MS		20
+
+static volatile sig_atomic_t came;
+
+static void comes(int number)
+{
+	came = number;
+}
+
+static void arm(timer_t timer, long ms)
+{
+	struct itimerspec when = { .it_value = { ms / 1000,
+						 ms % 1000 * 1000000 } };
+
+	came = 0;
+	if (timer_settime(timer, 0, &when, NULL))
+		die("start a timer");
+}
+
+/* Without a call: clock_gettime() may be one where the vDSO has no clock. */
+static bool spins_until_it_came(void)
+{
+	uint64_t rounds = 2000000000ULL;
+
+	while (!came && --rounds)
+		relax();
+	return came;
+}
+
+static bool calls_until_it_came(int fd, unsigned int flags)
+{
+	const long until = now_ms() + HANG_MS * slow;
+
+	while (!came && now_ms() < until)
+		tick(fd, flags);
+	return came;
+}
+
+/* How often a task that sleeps a millisecond each time got on on the CPU */
+static long *naps;
+
+static pid_t napper(int cpu)
+{
+	pid_t pid = child();
+
+	if (pid)
+		return pid;
+	pin(cpu);
+	become_fifo(1);
+	for (;; __atomic_add_fetch(naps, 1, __ATOMIC_RELAXED))
+		sleep_us(1000);
+}
+
+static bool naps_go_on(void)
+{
+	long before = __atomic_load_n(naps, __ATOMIC_RELAXED);
+
+	return wait_for(__atomic_load_n(naps, __ATOMIC_RELAXED) > before + 5,
+			HANG_MS);
+}
+
+int main(int argc, char **argv)
+{
+	const struct isolator_page *page;
+	struct itimerspec soon = { .it_value.tv_nsec = SOON_MS * 1000000L };
+	struct sigaction action = { .sa_handler = comes };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+				  .sigev_signo = SIGUSR1 };
+	int cpu, fd, sleeper;
+	timer_t timer;
+	uint64_t times, closed;
+	pid_t pid;
+
+	arguments(argc, argv, (const struct argument[]){
+		{ "--slow", &slow, false }, { } });
+	cpu = isolated_cpu();
+	fd = open_isolator();
+	page = page_of(fd, cpu);
+	naps = share(PAGE);
+	pin(cpu);
+	become_fifo(80);
+	if (sigaction(SIGUSR1, &action, NULL) ||
+	    timer_create(CLOCK_MONOTONIC, &event, &timer))
+		die("make a timer");
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT))
+		die("start");
+
+	closed = stat_of(page, ISOLATOR_STAT_GATE_CLOSED);
+	arm(timer, SOON_MS);
+	ok(calls_until_it_came(fd, 0), "comes in the midst of short calls");
+	ok(stat_of(page, ISOLATOR_STAT_GATE_CLOSED) > closed,
+	   "which went back with the gate closed");
+
+	arm(timer, 5000);
+	tick(fd, 0);
+	arm(timer, SOON_MS);
+	ok(calls_until_it_came(fd, 0), "comes where a later one was armed before");
+
+	sleeper = timerfd_create(CLOCK_MONOTONIC, 0);
+	if (sleeper < 0 || timerfd_settime(sleeper, 0, &soon, NULL))
+		die("make a timer");
+	tick(fd, 0);
+	ok(read(sleeper, &times, sizeof(times)) == sizeof(times),
+	   "wakes its owner, who armed it two calls before");
+
+	pid = napper(cpu);
+	ok(naps_go_on(), "those of another task come while the owner sleeps");
+
+	arm(timer, SOON_MS);
+	tick(fd, 0);
+	ok(!stop(fd) && spins_until_it_came(),
+	   "comes without a call once the CPU was given back");
+
+	if (start_patiently(fd, ISOLATOR_MASK_DEFAULT))
+		die("start again");
+	tick(fd, 0);
+	arm(timer, SOON_MS);
+	ok(calls_until_it_came(fd, ISOLATOR_TICK_SCHED),
+	   "comes in the midst of calls that have the tick looked at");
+	stop(fd);
+	ok(naps_go_on(), "those of another task come afterwards");
+	kill(pid, SIGKILL);
+	return finish();
+}
