@@ -126,6 +126,7 @@ mod tests {
         let counted = windows::<3>(&record).unwrap();
         assert_eq!(counted[0], Counted { counted: 4, usual: 601 });
         assert_eq!((counted[1].usual, counted[2].usual), (2000, 700));
+        assert!(windows::<3>("").is_err());
         assert!(windows::<2>(&record).is_err());
     }
 }
