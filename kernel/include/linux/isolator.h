@@ -20,6 +20,7 @@
 #include <linux/jump_label.h>
 #include <linux/percpu.h>
 #include <linux/smp.h>
+#include <linux/thread_info.h>
 #include <linux/types.h>
 #include <uapi/linux/isolator.h>
 
@@ -105,14 +106,18 @@ static __always_inline void isolator_user_exit(void)
 }
 
 /*
- * Return to user mode of a thread whose only flag is TIF_ISOLATOR, which an
- * owner's way in sets so that its way out passes here; interrupts off. True:
- * nothing is to be done, and the flag is cleared.
+ * Return to user mode, before the work that thread flags @ti_work ask for;
+ * interrupts off. An owner's way in sets TIF_ISOLATOR, so that its way out
+ * passes here: if it is the only flag of @mask and nothing is to be done, it is
+ * cleared, and the thread goes back at once. Returns the flags left.
  */
-static __always_inline bool isolator_user_quiet(void)
+static __always_inline unsigned long isolator_user_quiet(unsigned long ti_work,
+							 unsigned long mask)
 {
-	return static_branch_unlikely(&isolator_used) &&
-	       __isolator_user_quiet();
+	if (static_branch_unlikely(&isolator_used) &&
+	    (ti_work & mask) == _TIF_ISOLATOR && __isolator_user_quiet())
+		return ti_work & ~_TIF_ISOLATOR;
+	return ti_work;
 }
 
 /*
@@ -350,7 +355,12 @@ static __always_inline void isolator_kernel_exit(void) { }
 static __always_inline void isolator_nmi_enter(void) { }
 static __always_inline void isolator_nmi_exit(void) { }
 static inline void isolator_user_exit(void) { }
-static inline bool isolator_user_quiet(void) { return false; }
+static inline unsigned long isolator_user_quiet(unsigned long ti_work,
+						unsigned long mask)
+{
+	return ti_work;
+}
+
 static inline void isolator_user_prepare(void) { }
 static inline void isolator_user_arm(void) { }
 static inline void isolator_switch(void) { }
