@@ -7,7 +7,8 @@
 //! ```
 //! By several means, a row each ([`MEANS`]): a word of shared memory that both poll; a futex; an eventfd each way; a
 //! signal that a thread waits for; and an interrupt that the kernel of B answers by itself (`ipi`: membarrier(2)), B's
-//! program having no part in it. A reads the clock until a question is due, so what wakes it afterwards is the means alone.
+//! program having no part in it. A reads the clock until a question is due, so what wakes it afterwards is the means alone. A question
+//! that A could ask only a period late or more counts from when it was due: no period goes by unseen.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -285,7 +286,7 @@ pub fn run(
 ) -> rt::Result<()> {
     let mut pace = Pace::new(cycles, monotonic_ns());
     let mut round = 0u32;
-    while pace.wait(stop).is_some() {
+    while let Some(due_ns) = pace.wait(stop) {
         round = round.wrapping_add(1);
         let asked_ns = monotonic_ns();
         let asked = counter();
@@ -296,9 +297,15 @@ pub fn run(
             break;
         }
         let took_ns = clock.ns(counter().wrapping_sub(asked));
-        pace.end(Sample { due_ns: asked_ns, woke_ns: asked_ns + took_ns }, samples);
+        let due_ns = from_ns(due_ns, asked_ns, cycles.period_ns);
+        pace.end(Sample { due_ns, woke_ns: asked_ns + took_ns }, samples);
     }
     Ok(())
+}
+
+/// From when a question counts that was due at `due_ns`.
+fn from_ns(due_ns: u64, asked_ns: u64, period_ns: u64) -> u64 {
+    if asked_ns.saturating_sub(due_ns) < period_ns { asked_ns } else { due_ns }
 }
 
 #[cfg(test)]
@@ -344,6 +351,12 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_question_that_could_be_asked_only_periods_late_counts_from_when_it_was_due() {
+        let asked = [1_000, 1_999, 2_000, 51_000].map(|asked_ns| from_ns(1_000, asked_ns, 1_000));
+        assert_eq!(asked, [1_000, 1_999, 1_000, 1_000]);
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::text;
 /// Pictures that a page carries.
 const PICTURES: usize = 120;
 
+/// How much of a picture's height a line of text takes, in per cent.
+const LINE: f64 = 10.0;
+
 /// From the dark screen over the afterglow to the beam.
 const PHOSPHOR: [[u8; 3]; 16] = [
     [6, 14, 10],
@@ -71,7 +74,15 @@ impl Levels {
     fn ticks(&self) -> Vec<Tick> {
         let ends = [self.lowest, self.highest + 1].map(|level| Persistence::level_from_ns(level) as f64);
         let decades = (2..12).map(|power| 10f64.powi(power)).filter(|ns| (ends[0]..=ends[1]).contains(ns));
-        decades.map(|ns| Tick { at: hundredth(self.at(ns)), label: text::time(ns) }).collect()
+        let mut ticks: Vec<Tick> =
+            decades.map(|ns| Tick { at: hundredth(self.at(ns)), label: text::time(ns) }).collect();
+        // Low levels are narrow: of two names that would lie upon each other, the upper one stays.
+        for lower in (1..ticks.len()).rev() {
+            if ticks[lower].at - ticks[lower - 1].at < LINE {
+                ticks[lower - 1].label.clear();
+            }
+        }
+        ticks
     }
 }
 
@@ -237,5 +248,14 @@ mod tests {
         assert_eq!(levels.at(1_024.0), 0.0);
         assert_eq!(levels.at(2_048.0), 20.0);
         assert_eq!(levels.ticks().iter().map(|tick| tick.label.as_str()).collect::<Vec<_>>(), ["10 us"]);
+    }
+
+    #[test]
+    fn names_of_levels_do_not_lie_upon_each_other() {
+        let ticks = Levels { lowest: 0, highest: 200 }.ticks();
+        let named: Vec<&Tick> = ticks.iter().filter(|tick| !tick.label.is_empty()).collect();
+        assert!(named.len() < ticks.len());
+        assert!(named.windows(2).all(|pair| pair[1].at - pair[0].at >= LINE), "{named:?}");
+        assert_eq!(ticks.iter().rfind(|tick| tick.at < 100.0).unwrap().label, named.last().unwrap().label);
     }
 }
