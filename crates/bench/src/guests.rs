@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -21,6 +22,12 @@ pub fn architecture() -> Result<Architecture, Box<dyn Error>> {
         Err(_) => Ok(Architecture::of_this_program()),
     }
 }
+
+/// The kernel with the isolator.
+const OURS: &str = "isolator";
+
+/// How often a guest is started that the emulator fails.
+pub const TRIES: usize = 5;
 
 /// What a table of the guests' architecture is called: with it, where it is not the usual one.
 pub fn table(name: &str) -> Result<String, Box<dyn Error>> {
@@ -47,16 +54,34 @@ pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The same of `lab run`, also where its own judgement makes it no result: the document says why.
+/// The same of `lab run`, also where its own judgement makes it no result: the document says why. A kernel that is not ours is
+/// tried again where it met stale text.
 pub fn run(isolator: &Path, args: &[&str], folder: &Path) -> Result<LabDocument, Box<dyn Error>> {
-    let output = printed(isolator, args, folder)?;
+    let mut output = printed(isolator, args, folder)?;
+    for _ in 1..TRIES {
+        if args.iter().any(|arg| arg.starts_with(OURS))
+            || !met_stale_text(&String::from_utf8_lossy(&output.stderr))
+        {
+            break;
+        }
+        eprintln!("again: isolator lab {}", args.join(" "));
+        output = printed(isolator, args, folder)?;
+    }
     serde_json::from_slice(&output.stdout).map_err(|_| ended(args, &output))
+}
+
+/// Whether a guest said that it met a breakpoint which the kernel had put into its text and taken out again: the emulator's
+/// threads run instructions that were patched meanwhile, as early as at boot. Not for ours: with the isolator it would be a finding.
+pub fn met_stale_text(said: &str) -> bool {
+    said.contains("Oops: int3")
 }
 
 fn printed(isolator: &Path, args: &[&str], folder: &Path) -> std::io::Result<Output> {
     let mut command = Command::new(isolator);
     command.arg("lab").args(args).args(["--json", "-", "--quiet", "-o"]).arg(folder);
-    command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()
+    let output = command.stdin(Stdio::null()).output()?;
+    std::io::stderr().write_all(&output.stderr)?;
+    Ok(output)
 }
 
 fn ended(args: &[&str], output: &Output) -> Box<dyn Error> {

@@ -146,12 +146,6 @@ const COST: &str = "cost";
 /// Interruptions of each kind; `SHARE=10` makes a tenth of them.
 const ROUNDS: usize = 220;
 
-/// A guest that met a breakpoint which the kernel had put into its text and taken out again is started anew: the
-/// emulator's threads run instructions that were patched meanwhile, as early as at boot. These kernels are not ours: with
-/// the isolator it would be a finding.
-const STALE: &str = "Oops: int3";
-const TRIES: usize = 3;
-
 /// The least share of rounds with the right cause, of those with the right sender, and the most that may be left
 /// unexplained in the middle one.
 const RIGHT: f64 = 0.99;
@@ -215,14 +209,14 @@ fn in_a_guest(
     command.args(["--boot", boot, "--time-limit", "20m"]);
     command.arg(guest).args(["causes-guest", collector, &rounds.to_string(), source.name]);
     let mut words = String::new();
-    for _ in 0..TRIES {
+    for _ in 0..guests::TRIES {
         let output = command.output()?;
         let said = String::from_utf8_lossy(&output.stdout);
         if let Some(outcome) = said.lines().find_map(|line| line.strip_prefix("outcome ")) {
             return Ok(serde_json::from_str(outcome)?);
         }
         words = [said, String::from_utf8_lossy(&output.stderr)].concat();
-        if !words.contains(STALE) {
+        if !guests::met_stale_text(&words) {
             break;
         }
         eprintln!("proof-causes: again: {words}");
