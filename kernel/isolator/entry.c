@@ -206,8 +206,13 @@ bool __isolator_user_quiet(void)
 void __isolator_user_prepare(void)
 {
 	clear_thread_flag(TIF_ISOLATOR);
-	if (READ_ONCE(*raw_cpu_ptr(&isolator_cpu.owner)) == current)
-		isolator_quiesce();
+	if (READ_ONCE(*raw_cpu_ptr(&isolator_cpu.owner)) != current)
+		return;
+	isolator_quiesce();
+	/* The gate waits for this: see hrtimer_isolator_stop(). */
+	guard(preempt)();
+	if (!tick_nohz_tick_stopped())
+		tick_nohz_full_kick_cpu(smp_processor_id());
 }
 
 void __isolator_user_arm(void)
@@ -230,6 +235,8 @@ void __isolator_user_arm(void)
 	    hrtimer_isolator_stop(&entry->due)) {
 		WRITE_ONCE(entry->gated, true);
 		isolator_count(ic, ISOLATOR_STAT_GATE_CLOSED);
+	} else {
+		__isolator_gate_open();
 	}
 	WRITE_ONCE(entry->nest, 1);
 }

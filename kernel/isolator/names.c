@@ -20,12 +20,12 @@ static const struct {
 	[ISOLATOR_RT_BANDWIDTH] = { EDQUOT, "the thread's group has limited real-time bandwidth" },
 	[ISOLATOR_TICK_NEEDED] = { EAGAIN, "something needs the tick: a CPU timer, a perf event, an unstable clock" },
 	[ISOLATOR_OWNED] = { EBUSY, "this CPU has another owner" },
-	[ISOLATOR_OWNER_ALREADY] = { EALREADY, "the thread owns this CPU already" },
+	[ISOLATOR_OWNER_ALREADY] = { EALREADY, "the thread owns a CPU already" },
 	[ISOLATOR_FOREIGN_FILE] = { EACCES, "the file was opened by another process" },
 	[ISOLATOR_NOT_OWNER] = { ESRCH, "the thread owns no CPU" },
 	[ISOLATOR_LAST_HOUSEKEEPING] = { EDEADLK, "this CPU keeps the time, or no housekeeping CPU is online" },
 	[ISOLATOR_BAD_POLICY] = { EPROTOTYPE, "the thread's scheduling policy is SCHED_DEADLINE or SCHED_EXT" },
-	[ISOLATOR_NOT_SUPPORTED] = { EOPNOTSUPP, "kernel thread, no high resolution timers, or Xen PV" },
+	[ISOLATOR_NOT_SUPPORTED] = { EOPNOTSUPP, "kernel thread, no high resolution timers, Xen PV, or FRED" },
 	[ISOLATOR_NO_PAGE] = { ENOMEM, "no memory for the shared page" },
 	[ISOLATOR_BAD_FLAGS] = { EINVAL, "unknown tick flags" },
 	[ISOLATOR_BAD_CPU] = { EINVAL, "no such CPU, or the size of the structure is not understood" },
@@ -44,6 +44,7 @@ static const struct {
 	[ISOLATOR_RING_FULL] = { ENOBUFS, "the ring is full" },
 	[ISOLATOR_RING_EMPTY] = { ENOMSG, "there is no message" },
 	[ISOLATOR_RING_BROKEN] = { EBADMSG, "the owner has written nonsense into the ring" },
+	[ISOLATOR_ENDED_PARTITION] = { 0, "the CPU's isolated partition is gone" },
 };
 
 /* 0 or a negative error number; distinct for what a caller can do wrong */

@@ -7,19 +7,19 @@
  * leaves is an owner that defers once more; isolator_end() interrupts it.
  *
  * Ends: STOP, exit and exec (mm_release()), the last close of the file, the
- * CPU going offline; a changed affinity or policy, which the watchdog sees.
+ * CPU going offline; a changed affinity or policy, or the end of the isolated
+ * partition that the CPU is in, which the watchdog sees.
  * fork has nothing to end: the child is not the owner.
  */
 #include <linux/capability.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
-#include <linux/cpuset.h>
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
+#include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
-#include <linux/sched/deadline.h>
 #include <linux/sched/isolation.h>
 #include <linux/sched/task.h>
 #include <linux/thread_info.h>
@@ -40,7 +40,17 @@ struct cpumask isolator_cpus;
 
 static bool bad_policy(struct task_struct *task)
 {
-	return dl_task(task) || task->policy == SCHED_EXT;
+	int policy = READ_ONCE(task->policy);	/* not what it inherits */
+
+	return policy == SCHED_DEADLINE || policy == SCHED_EXT;
+}
+
+/* The masks of housekeeping change with cpusets, and RCU keeps the old ones. */
+static bool in_domain(int cpu)
+{
+	guard(rcu)();
+	return housekeeping_cpu(cpu, HK_TYPE_DOMAIN) &&
+	       !cpuset_cpu_is_isolated(cpu);
 }
 
 /**
@@ -55,13 +65,20 @@ enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner)
 		return ISOLATOR_ENDED_AFFINITY;
 	if (bad_policy(owner) || sched_isolator_rt_limited(owner))
 		return ISOLATOR_ENDED_POLICY;
+	if (in_domain(cpu))
+		return ISOLATOR_ENDED_PARTITION;
 	return ISOLATOR_OK;
 }
 
+/*
+ * With FRED a return to user mode that faults is a fault of the kernel's: no
+ * hook, and text that may be patched runs with USER set.
+ */
 static bool supported(void)
 {
 #ifdef CONFIG_X86
-	if (boot_cpu_has(X86_FEATURE_XENPV))
+	if (boot_cpu_has(X86_FEATURE_XENPV) ||
+	    cpu_feature_enabled(X86_FEATURE_FRED))
 		return false;
 #endif
 	return !(current->flags & (PF_KTHREAD | PF_USER_WORKER)) &&
@@ -86,9 +103,7 @@ static enum isolator_reason check(int cpu, u32 mask)
 		return ISOLATOR_LAST_HOUSEKEEPING;
 	if (!tick_nohz_full_cpu(cpu))
 		return ISOLATOR_NOT_NOHZ_FULL;
-	if ((housekeeping_cpu(cpu, HK_TYPE_DOMAIN) &&
-	     !cpuset_cpu_is_isolated(cpu)) ||
-	    housekeeping_cpu(cpu, HK_TYPE_RCU))
+	if (in_domain(cpu) || housekeeping_cpu(cpu, HK_TYPE_RCU))
 		return ISOLATOR_NOT_ISOLATED;
 	if (bad_policy(current))
 		return ISOLATOR_BAD_POLICY;
@@ -97,6 +112,17 @@ static enum isolator_reason check(int cpu, u32 mask)
 	if (tick_nohz_isolator_needed())
 		return ISOLATOR_TICK_NEEDED;
 	return ISOLATOR_OK;
+}
+
+/* The CPU that a task owns; nr_cpu_ids: none. For current, or under the lock. */
+static int cpu_of(struct task_struct *owner)
+{
+	int cpu;
+
+	for_each_cpu(cpu, &isolator_cpus)
+		if (READ_ONCE(per_cpu(isolator_cpu.owner, cpu)) == owner)
+			return cpu;
+	return nr_cpu_ids;
 }
 
 /**
@@ -127,7 +153,7 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	      isolator_misplaced(cpu, current) ? ISOLATOR_MANY_CPUS :
 	      !cpu_active(cpu) ? ISOLATOR_NOT_ISOLATED :
 	      !ic->page ? ISOLATOR_NO_PAGE :
-	      ic->owner == current ? ISOLATOR_OWNER_ALREADY :
+	      cpu_of(current) < nr_cpu_ids ? ISOLATOR_OWNER_ALREADY :
 	      ic->owner ? ISOLATOR_OWNED : ISOLATOR_OK;
 	if (!why) {
 		ic->waiting = 0;
@@ -150,8 +176,6 @@ enum isolator_reason isolator_take(u32 mask, struct file *file)
 	pr_info_ratelimited("isolator: cpu %d taken by %s[%d], mask %#x\n",
 			    cpu, current->comm, task_pid_nr(current), mask);
 	isolator_watch();
-	/* Nothing may keep the tick: let the kernel see so and stop it. */
-	tick_nohz_full_kick_cpu(cpu);
 	/* What was queued before would only break isolation later. */
 	isolator_yield(ic);
 	return ISOLATOR_OK;
@@ -195,17 +219,6 @@ bool isolator_end(int cpu, struct task_struct *owner, enum isolator_reason why)
 			    isolator_reason_text(why));
 	put_task_struct(owner);
 	return true;
-}
-
-/* The CPU that a task owns; nr_cpu_ids: none. For current, or under the lock. */
-static int cpu_of(struct task_struct *owner)
-{
-	int cpu;
-
-	for_each_cpu(cpu, &isolator_cpus)
-		if (READ_ONCE(per_cpu(isolator_cpu.owner, cpu)) == owner)
-			return cpu;
-	return nr_cpu_ids;
 }
 
 /* STOP; also from a CPU that the owner does not own. */

@@ -61,11 +61,12 @@ void isolator_yield(struct isolator_cpu *ic)
 
 	if (sched_isolator_others())
 		isolator_count(ic, ISOLATOR_STAT_YIELDS);
-	while (sched_isolator_others() && !signal_pending(current) &&
+	/* Not TASK_INTERRUPTIBLE: a signal would end the others' turn. */
+	while (sched_isolator_others() && !fatal_signal_pending(current) &&
 	       ktime_before(ktime_get(), end)) {
 		ktime_t nap = ms_to_ktime(1);
 
-		set_current_state(TASK_INTERRUPTIBLE);
+		set_current_state(TASK_KILLABLE);
 		schedule_hrtimeout_range(&nap, 100 * NSEC_PER_USEC,
 					 HRTIMER_MODE_REL);
 	}

@@ -8,10 +8,11 @@
  *
  * How to read: a line per case. Each runs in a process of its own, so that
  * none sees what another left. "# SKIP" where this machine cannot be brought
- * into the case: no CPU outside of nohz_full that does not keep the time, no
- * real-time groups, no file with writeback. Not here, since user space cannot
- * provoke them: NOT_SUPPORTED, NO_PAGE, ENDED_HOTPLUG. A case to each of some
- * thirty refusals, and no more than that: hence the length.
+ * into the case: no CPU outside of nohz_full that does not keep the time, none
+ * of it that boot does not isolate, no real-time groups, no file with
+ * writeback. Not here, since user space cannot provoke them: NOT_SUPPORTED,
+ * NO_PAGE, ENDED_HOTPLUG. A case to each of some thirty refusals, and no more
+ * than that: hence the length.
  */
 #include "selftest.h"
 
@@ -634,6 +635,117 @@ static int ended_policy(void)
 	return ends(ISOLATOR_ENDED_POLICY);
 }
 
+#define ROOT		"/sys/fs/cgroup"
+#define PARTITION	ROOT "/isolator-selftest-partition"
+
+static void move_to_group(const char *procs)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", getpid());
+	if (write_file(procs, text))
+		die("move into a group");
+}
+
+/*
+ * A CPU of nohz_full that nothing isolates but a partition of cpusets, which is
+ * made here, and this process moves into it. SKIPPED: there is no such CPU.
+ */
+static int move_to_partition(void)
+{
+	char text[16];
+	int other;
+
+	for (other = 0; other < cpu_count(); other++)
+		if (list_has(CPUS "nohz_full", other) &&
+		    !list_has(CPUS "isolated", other))
+			break;
+	if (other == cpu_count())
+		return skip("every CPU of nohz_full is isolated by boot");
+	snprintf(text, sizeof(text), "%d", other);
+	if ((mkdir(PARTITION, 0755) && errno != EEXIST) ||
+	    write_file(ROOT "/cgroup.subtree_control", "+cpuset") ||
+	    write_file(PARTITION "/cpuset.cpus", text))
+		return skip("no cpuset of cgroup2");
+	if (write_file(PARTITION "/cpuset.cpus.partition", "isolated"))
+		die("make an isolated partition");
+	move_to_group(PARTITION "/cgroup.procs");
+	pin(other);
+	cpu = other;
+	return PASSED;
+}
+
+static void leave_partition(void)
+{
+	move_to_group(ROOT "/cgroup.procs");
+	if (rmdir(PARTITION))
+		die("remove the partition");
+}
+
+static int ended_partition(void)
+{
+	int result = move_to_partition();
+
+	if (result)
+		return result;
+	result = yes(!start_patiently(fd, ISOLATOR_MASK_DEFAULT),
+		     "start in a partition") ||
+		 yes(!write_file(PARTITION "/cpuset.cpus.partition", "member"),
+		     "end the partition") ||
+		 ends(ISOLATOR_ENDED_PARTITION);
+	leave_partition();
+	return result ? FAILED : PASSED;
+}
+
+/* By /proc, so that no close ends it; other tasks that run there go away. */
+static int start_for_good(void)
+{
+	int error;
+
+	while ((error = write_file("/proc/isolator", "start")) == EAGAIN)
+		sleep_us(1000);
+	return error;
+}
+
+/* Owns a CPU, moves to @next, and asks for that as well. */
+static void takes_two(int next)
+{
+	int error;
+
+	if (start_for_good())
+		die("start");
+	move_to_group(ROOT "/cgroup.procs");
+	pin(next);
+	error = start_for_good();
+	/* The watchdog may have ended the first before. */
+	_exit(yes(!error || error == EALREADY, "a second start"));
+}
+
+static bool can_be_had(int one)
+{
+	pin(one);
+	return wait_for(!start(fd, ISOLATOR_MASK_DEFAULT), HANG_MS) &&
+	       !stop(fd);
+}
+
+/* Neither of them may be left to a thread that has exited. */
+static int owner_of_two(void)
+{
+	int second = cpu, result = move_to_partition();
+	pid_t other;
+
+	if (result)
+		return result;
+	other = child();
+	if (!other)
+		takes_two(second);
+	result = yes(!reap(other), "the owner") ||
+		 yes(can_be_had(cpu), "the first is free");
+	leave_partition();
+	return result || yes(can_be_had(second), "the second is free") ?
+	       FAILED : PASSED;
+}
+
 /* ---- /proc/isolator ---- */
 
 static int proc_write(void)
@@ -715,6 +827,8 @@ static const struct {
 	CASE(ended_close),
 	CASE(ended_affinity),
 	CASE(ended_policy),
+	CASE(ended_partition),
+	CASE(owner_of_two),
 	CASE(proc_write),
 	CASE(proc_shows_the_page),
 };

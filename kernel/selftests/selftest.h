@@ -303,6 +303,18 @@ SHARED uint64_t stat_of(const struct isolator_page *page,
 	return __atomic_load_n(&page->stat[what], __ATOMIC_ACQUIRE);
 }
 
+/* Of every kind */
+SHARED uint64_t breaches(const struct isolator_page *page)
+{
+	uint64_t all = 0;
+	int kind;
+
+	for (kind = ISOLATOR_STAT_BREACH_CALL;
+	     kind <= ISOLATOR_STAT_BREACH_BOUND; kind++)
+		all += stat_of(page, kind);
+	return all;
+}
+
 SHARED int start(int fd, unsigned int mask)
 {
 	return ioctl(fd, ISOLATOR_IOC_START, (unsigned long)mask);

@@ -11,7 +11,7 @@ pub struct Reason(pub u32);
 const EXCLUSIVE: &str = "do without the exclusive address space";
 
 /// Name, words and cure of each reason, in the order of the header.
-pub(crate) const NAMES: [(&str, &str, &str); 33] = [
+pub(crate) const NAMES: [(&str, &str, &str); 34] = [
     ("ok", "not refused", "nothing is to be done"),
     ("not_permitted", "needs CAP_SYS_NICE", "run as root, or grant CAP_SYS_NICE"),
     ("bad_mask", "unknown bits in the mask, or nothing to defer", "ask for clock, resched or ipi"),
@@ -33,7 +33,7 @@ pub(crate) const NAMES: [(&str, &str, &str); 33] = [
         "end perf and CPU timers, and boot with tsc=reliable where the counter can be trusted",
     ),
     ("owned", "this CPU has another owner", "end the other owner, or choose another CPU"),
-    ("owner_already", "the thread owns this CPU already", "stop first"),
+    ("owner_already", "the thread owns a CPU already", "stop first"),
     ("foreign_file", "the file was opened by another process", "open /dev/isolator in this process"),
     ("not_owner", "the thread owns no CPU", "start first"),
     (
@@ -44,8 +44,8 @@ pub(crate) const NAMES: [(&str, &str, &str); 33] = [
     ("bad_policy", "the thread's scheduling policy is SCHED_DEADLINE or SCHED_EXT", "use SCHED_FIFO"),
     (
         "not_supported",
-        "kernel thread, no high resolution timers, or Xen PV",
-        "boot without highres=off, and not under Xen PV",
+        "kernel thread, no high resolution timers, Xen PV, or FRED",
+        "boot without highres=off and with fred=off, and not under Xen PV",
     ),
     ("no_page", "no memory for the shared page", "free some memory"),
     ("bad_flags", "unknown tick flags", "use a library and a kernel of the same version"),
@@ -72,6 +72,11 @@ pub(crate) const NAMES: [(&str, &str, &str); 33] = [
         "ring_broken",
         "the owner has written nonsense into the ring",
         "change only the owner's ends of the rings, and start again",
+    ),
+    (
+        "ended_partition",
+        "the CPU's isolated partition is gone",
+        "make its cpuset an isolated partition, and start again",
     ),
 ];
 

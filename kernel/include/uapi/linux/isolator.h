@@ -147,14 +147,14 @@ enum isolator_stat {
  * @ISOLATOR_TICK_NEEDED: something keeps the tick: a CPU timer, a perf event,
  *	an unstable clock (EAGAIN)
  * @ISOLATOR_OWNED: CPU has another owner (EBUSY)
- * @ISOLATOR_OWNER_ALREADY: caller owns it already (EALREADY)
+ * @ISOLATOR_OWNER_ALREADY: caller owns a CPU already (EALREADY)
  * @ISOLATOR_FOREIGN_FILE: the file was opened by another process (EACCES)
  * @ISOLATOR_NOT_OWNER: caller does not own the CPU that it runs on (ESRCH)
  * @ISOLATOR_LAST_HOUSEKEEPING: CPU keeps time, or no housekeeping CPU is
  *	online (EDEADLK)
  * @ISOLATOR_BAD_POLICY: caller is SCHED_DEADLINE or SCHED_EXT (EPROTOTYPE)
- * @ISOLATOR_NOT_SUPPORTED: kernel thread, or no high resolution timers
- *	(EOPNOTSUPP)
+ * @ISOLATOR_NOT_SUPPORTED: kernel thread, no high resolution timers, Xen PV,
+ *	or FRED (EOPNOTSUPP)
  * @ISOLATOR_NO_PAGE: no memory for the shared page (ENOMEM)
  * @ISOLATOR_BAD_FLAGS: unknown TICK flags (EINVAL)
  * @ISOLATOR_BAD_CPU: no such CPU in STATUS, or size not understood (EINVAL)
@@ -174,6 +174,7 @@ enum isolator_stat {
  * @ISOLATOR_RING_FULL: POST: nobody took the messages before (ENOBUFS)
  * @ISOLATOR_RING_EMPTY: POLL: there is no message (ENOMSG)
  * @ISOLATOR_RING_BROKEN: the owner wrote nonsense into the ring (EBADMSG)
+ * @ISOLATOR_ENDED_PARTITION: ended: the CPU is in no isolated partition now
  * @ISOLATOR_REASON_MAX: how many there are
  *
  * isolator_reason_text() of libisolator and &struct isolator_status.text say
@@ -213,6 +214,7 @@ enum isolator_reason {
 	ISOLATOR_RING_FULL,
 	ISOLATOR_RING_EMPTY,
 	ISOLATOR_RING_BROKEN,
+	ISOLATOR_ENDED_PARTITION,
 	ISOLATOR_REASON_MAX
 };
 
