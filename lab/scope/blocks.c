@@ -41,7 +41,7 @@ static void grow(void)
 	free(old);
 }
 
-const struct block *block_of(uint64_t address, uint32_t instructions, bool returns)
+const struct block *block_of(uint64_t address, uint32_t instructions, uint64_t last, bool returns)
 {
 	pthread_mutex_lock(&lock);
 	if (2 * used >= room)
@@ -58,12 +58,13 @@ const struct block *block_of(uint64_t address, uint32_t instructions, bool retur
 		uint32_t function = symbols_find(symbols, address);
 		if (function && symbols->table[function - 1].address != address)
 			function = 0;
-		slab[--left] = (struct block){ address, instructions, function, is_entrance(symbols, address), returns };
+		slab[--left] = (struct block){ address, 0, instructions, function, is_entrance(symbols, address), false };
 		slots[slot] = &slab[left];
 		used++;
 	}
 	/* The kernel may have patched the block since it was first seen. */
 	struct block *block = slots[slot];
+	block->last = last;
 	block->returns = returns;
 	pthread_mutex_unlock(&lock);
 	return block;

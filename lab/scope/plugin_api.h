@@ -92,6 +92,7 @@ SCOPE_IMPORT struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_
 
 /* Versions 1 and 2: returns the bytes. From version 3: copies them into `to`, and returns how many it copied. */
 SCOPE_IMPORT uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t length);
+SCOPE_IMPORT uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 SCOPE_IMPORT size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 
 SCOPE_IMPORT unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);

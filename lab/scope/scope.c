@@ -43,6 +43,10 @@ static void on_kernel_block(unsigned index, void *data)
 		record_function(cpu, block->function);
 	}
 	cpu->returned = block->returns;
+	/* The block before was told to have an instruction that it left to this one: may_be_left(). */
+	if (unlikely(block->address == cpu->last))
+		cpu->total--;
+	cpu->last = block->last;
 	cpu->total += block->instructions;
 }
 
@@ -160,11 +164,27 @@ static unsigned marker_in(const struct qemu_plugin_insn *insn)
 	return size == 7 || size == 4 ? marker_code(scope.target, bytes, bytes_of(insn, bytes)) : 0;
 }
 
-static bool ends_with_return(const struct qemu_plugin_tb *tb, size_t count)
+enum { GUEST_PAGE = 4096, REPNE = 0xf2, REP = 0xf3 };
+
+/*
+ * Where an instruction lies over the end of a page, QEMU 7.2 ends the block before it, unless it is the first, but
+ * tells plugins that it is in it. Only what is run next says whether one that begins so near to the end does lie over
+ * it. One that is repeated begins again by itself.
+ */
+static bool may_be_left(uint64_t address, size_t count, const uint8_t *bytes, size_t size)
+{
+	return scope.target == TARGET_X86_64 && count > 1 && address % GUEST_PAGE > GUEST_PAGE - LONGEST_INSN &&
+	       !(size && (bytes[0] == REPNE || bytes[0] == REP));
+}
+
+static const struct block *kernel_block(const struct qemu_plugin_tb *tb, size_t count)
 {
 	uint8_t bytes[LONGEST_INSN];
-	const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, count - 1);
-	return is_return(scope.target, bytes, bytes_of(last, bytes));
+	const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, count - 1);
+	size_t size = bytes_of(insn, bytes);
+	uint64_t last = qemu_plugin_insn_vaddr(insn);
+	return block_of(qemu_plugin_tb_vaddr(tb), count, may_be_left(last, count, bytes, size) ? last : 0,
+			is_return(scope.target, bytes, size));
 }
 
 /* User code cannot store to the kernel's addresses. */
@@ -189,7 +209,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		scope.arguments.input && !kernel ? QEMU_PLUGIN_MEM_RW : QEMU_PLUGIN_MEM_W;
 	if (kernel)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_kernel_block, QEMU_PLUGIN_CB_NO_REGS,
-						     (void *)block_of(address, count, ends_with_return(tb, count)));
+						     (void *)kernel_block(tb, count));
 	else
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
 	if (kernel && !stores)

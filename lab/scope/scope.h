@@ -57,13 +57,14 @@ bool arguments_read(struct arguments *arguments, unsigned cpus, int argc, char *
 /* blocks.c: kernel blocks, one for each address and length however often QEMU translates it. */
 struct block {
 	uint64_t address;
+	uint64_t last; /* where its last instruction begins, if the next block may begin with that; else 0 */
 	uint32_t instructions;
 	uint32_t function; /* as of symbols_find, where the block is the function's beginning; else 0 */
 	bool entrance;	   /* here the processor begins when it enters the kernel */
 	bool returns;	   /* its last instruction leaves an exception or a system call */
 };
 
-const struct block *block_of(uint64_t address, uint32_t instructions, bool returns);
+const struct block *block_of(uint64_t address, uint32_t instructions, uint64_t last, bool returns);
 
 /* entrance.c: where the kernel is entered, and what leaves it. */
 bool is_entrance(const struct symbols *symbols, uint64_t address);
@@ -133,6 +134,7 @@ struct trace {
 /* What the callbacks of every block touch: a cache line for each CPU. */
 struct cpu {
 	uint64_t total; /* instructions since the start, this block's included */
+	uint64_t last;	/* of the last kernel block */
 	bool inside;	/* in kernel code */
 	bool returned;	/* the last block left an exception or a system call */
 	bool recording; /* between the markers */

@@ -31,6 +31,8 @@ struct qemu_plugin_tb *fake_block(uint64_t address, size_t count, struct qemu_pl
 	tb->address = address;
 	tb->count = count;
 	tb->insn[count - 1] = last;
+	for (size_t i = 0; i < count; i++)
+		tb->insn[i].address = address + i;
 	translate(1, tb);
 	return tb;
 }
@@ -114,6 +116,11 @@ uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, s
 		return (uintptr_t)bytes;
 	memcpy(to, bytes, length);
 	return length;
+}
+
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn)
+{
+	return insn->address;
 }
 
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn)

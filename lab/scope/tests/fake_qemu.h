@@ -10,6 +10,7 @@ enum { FAKE_INSNS = 256 };
 struct qemu_plugin_insn {
 	const char *bytes; /* null: a nop of the test's */
 	size_t size;
+	uint64_t address;
 	uint64_t stores_to, loads_from; /* 0: does not */
 	qemu_plugin_vcpu_udata_cb_t on_exec;
 	qemu_plugin_vcpu_mem_cb_t on_access;

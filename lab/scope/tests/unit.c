@@ -115,6 +115,25 @@ static void a_system_call_is_one_excursion(void)
 		       "\"lines_dropped\":0,\"events_dropped\":0,\"open\":0,\"open_instructions\":0}\n" EXIT);
 }
 
+static void an_instruction_left_to_the_next_block_counts_once(void)
+{
+	install("lines=0");
+	user(1, 1, insn(BEGIN_X86));
+	kernel(1, 0, 10);
+	kernel(1, 0xff0, 10); /* its last instruction, at 0xff9, is the next block's first */
+	kernel(1, 0xff9, 3);
+	kernel(1, 0xfe0, 10); /* the same, further from the end of the page: it runs twice */
+	kernel(1, 0xfe9, 3);
+	fake_run(1, fake_block(KERNEL + 0x1ff0, 10, insn({ .bytes = "\xf3\xa4", .size = 2 }))); /* rep movsb */
+	kernel(1, 0x1ff9, 3);
+	user(1, 1, insn(END_X86));
+	fake_exit();
+	if (!strstr(read_file(out), "\"kernel_instructions\":48,")) {
+		fprintf(stderr, "FAILED: %s\n%s", __func__, read_file(out));
+		_exit(1);
+	}
+}
+
 /* Iretq, and a block at it. */
 #define IRET { .bytes = "\x48\xcf", .size = 2 }
 
@@ -577,6 +596,7 @@ int main(void)
 	snprintf(symbols_path, sizeof(symbols_path), "%s/symbols", folder);
 	snprintf(error_path, sizeof(error_path), "%s/error", folder);
 	TEST(a_system_call_is_one_excursion);
+	TEST(an_instruction_left_to_the_next_block_counts_once);
 	TEST(an_interrupt_that_waited_for_the_return_is_an_excursion_of_its_own);
 	TEST(what_happens_outside_of_a_window_is_not_recorded);
 	TEST(a_window_open_at_exit_is_written_with_its_open_excursion);
