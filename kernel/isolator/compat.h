@@ -16,6 +16,7 @@
 #include <linux/cpuset.h>
 
 #define mm_flags_test(flag, mm)		test_bit(flag, &(mm)->flags)
+#define system_dfl_wq			system_unbound_wq
 
 #else
 

@@ -4,7 +4,7 @@
  *
  * An open file belongs to the process that opened it, since closing it for the
  * last time ends what it started: another process, to which it was passed, can
- * look, but not start.
+ * look, and post and take messages if it is open for writing, but not start.
  */
 #include <linux/fs.h>
 #include <linux/init.h>
@@ -110,6 +110,8 @@ static long isolator_ioctl(struct file *file, unsigned int command,
 		return isolator_status(mine, (void __user *)argument);
 	case ISOLATOR_IOC_POST:
 	case ISOLATOR_IOC_POLL:
+		if (!(file->f_mode & FMODE_WRITE))
+			return -EBADF;
 		why = isolator_messages_ioctl(command == ISOLATOR_IOC_POLL,
 					      (void __user *)argument, &error);
 		if (error)

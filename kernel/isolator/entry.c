@@ -190,13 +190,13 @@ void __isolator_user_exit(void)
 }
 
 /* An open gate is not quiet: what it lets in is taken with interrupts on. */
-bool __isolator_user_quiet(void)
+unsigned long __isolator_user_quiet(unsigned long ti_work)
 {
 	if (READ_ONCE(*this_cpu_ptr(&isolator_cpu.owner)) != current ||
 	    !__this_cpu_read(isolator_entry.gated) || !isolator_quiet())
-		return false;
+		return ti_work;
 	clear_thread_flag(TIF_ISOLATOR);
-	return true;
+	return ti_work & ~_TIF_ISOLATOR;
 }
 
 /*

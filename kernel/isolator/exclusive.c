@@ -19,10 +19,14 @@
 
 #include "isolator.h"
 
-/* Reclaim takes nothing from these; mlockall() leaves them out (mlock_fixup()). */
+/*
+ * mlockall() leaves these out (mlock_fixup()). Reclaim takes nothing from them,
+ * but for droppable ones (getrandom()'s state), of which there is a page or two:
+ * that would be a breach.
+ */
 static bool needs_no_lock(struct vm_area_struct *vma)
 {
-	return (vma->vm_flags & VM_SPECIAL) || is_vm_hugetlb_page(vma) ||
+	return (vma->vm_flags & (VM_SPECIAL | VM_DROPPABLE)) || is_vm_hugetlb_page(vma) ||
 	       vma_is_dax(vma);
 }
 

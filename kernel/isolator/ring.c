@@ -25,6 +25,7 @@
 #include <linux/init.h>
 #include <linux/list.h>
 #include <linux/mm.h>
+#include <linux/preempt.h>
 #include <linux/slab.h>
 #include <linux/tick.h>
 #include <linux/uaccess.h>
@@ -136,9 +137,11 @@ static struct isolator_messages *messages_of(int cpu)
 	return per_cpu_ptr(&isolator_messages, cpu);
 }
 
+/* An interrupt's handler is not the owner that it interrupted. */
 static bool owned_by_current(int cpu)
 {
-	return READ_ONCE(per_cpu(isolator_cpu.owner, cpu)) == current;
+	return in_task() &&
+	       READ_ONCE(per_cpu(isolator_cpu.owner, cpu)) == current;
 }
 
 static enum isolator_reason post(int cpu, const struct isolator_message *message)
@@ -341,7 +344,7 @@ void isolator_messages_end(int cpu)
 
 	lower_message(cpu);
 	if (messages && !list_empty(&messages->calls))
-		queue_work(system_unbound_wq, &messages->late);
+		queue_work(system_dfl_wq, &messages->late);
 }
 
 static void make_late_calls(struct work_struct *work)

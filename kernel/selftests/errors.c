@@ -18,7 +18,9 @@
 
 #include <linux/capability.h>
 #include <linux/loop.h>
+#include <linux/perf_event.h>
 #include <linux/userfaultfd.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -348,8 +350,15 @@ static void *map(int flags, int file)
 	return at;
 }
 
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE	0x08
+#endif
+
 static int mm_exclusive(void)
 {
+	/* getrandom() has one: nothing locks it. */
+	mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_DROPPABLE,
+	     -1, 0);
 	lock_all();
 	map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	/* Shared, but nobody writes it back. */
@@ -575,6 +584,42 @@ static int page_does_not_grow(void)
 	void *more = mremap(page, PAGE, 2 * PAGE, MREMAP_MAYMOVE);
 
 	return yes(more == MAP_FAILED && errno == EFAULT, "mremap to two pages");
+}
+
+/* ---- others ---- */
+
+/* A number that no CPU has is looked at before anything is looked up by it. */
+static int perf_of_no_cpu(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY, .exclude_kernel = 1,
+	};
+	const int cpus[] = { cpu_count(), 100000, INT_MAX };
+	unsigned int i;
+
+	if (start(fd, ISOLATOR_MASK_DEFAULT) || stop(fd))
+		return yes(false, "start, stop");
+	for (i = 0; i < sizeof(cpus) / sizeof(*cpus); i++) {
+		int got = syscall(SYS_perf_event_open, &attr, -1, cpus[i], -1, 0);
+
+		if (got < 0 && errno == ENOSYS)
+			return skip("no perf events");
+		if (got >= 0 || (errno != EINVAL && errno != ENODEV))
+			return yes(false, "an event of no CPU");
+	}
+	return PASSED;
+}
+
+static int no_messages_by_reading(void)
+{
+	struct isolator_post argument = { .size = sizeof(argument), .cpu = cpu };
+	int reader = open("/dev/isolator", O_RDONLY | O_CLOEXEC);
+
+	if (reader < 0)
+		die("open to read");
+	return no(ioctl(reader, ISOLATOR_IOC_POST, &argument), EBADF) ||
+	       no(ioctl(reader, ISOLATOR_IOC_POLL, &argument), EBADF);
 }
 
 /* ---- how isolation ends ---- */
@@ -823,6 +868,8 @@ static const struct {
 	CASE(maps_read_only),
 	CASE(maps_one_page_of_a_cpu),
 	CASE(page_does_not_grow),
+	CASE(perf_of_no_cpu),
+	CASE(no_messages_by_reading),
 	CASE(ended_exit),
 	CASE(ended_close),
 	CASE(ended_affinity),

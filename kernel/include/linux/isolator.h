@@ -93,7 +93,7 @@ static __always_inline void isolator_nmi_exit(void)
 }
 
 void __isolator_user_exit(void);
-bool __isolator_user_quiet(void);
+unsigned long __isolator_user_quiet(unsigned long ti_work);
 void __isolator_user_prepare(void);
 void __isolator_user_arm(void);
 void __isolator_gate_open(void);
@@ -106,17 +106,19 @@ static __always_inline void isolator_user_exit(void)
 }
 
 /*
- * Return to user mode, before the work that thread flags @ti_work ask for;
- * interrupts off. An owner's way in sets TIF_ISOLATOR, so that its way out
- * passes here: if it is the only flag of @mask and nothing is to be done, it is
- * cleared, and the thread goes back at once. Returns the flags left.
+ * Return to user mode, before the work that thread flags @ti_work ask for, of
+ * which one of @mask is set; interrupts off. An owner's way in sets TIF_ISOLATOR,
+ * so that its way out passes here: if it is the only one and nothing is to be
+ * done, it is cleared, and the thread goes back at once. Returns the flags left.
+ * (A test for none of the others, and the flags handed through, keep the way
+ * out without work as it was: no register is saved for this.)
  */
 static __always_inline unsigned long isolator_user_quiet(unsigned long ti_work,
 							 unsigned long mask)
 {
 	if (static_branch_unlikely(&isolator_used) &&
-	    (ti_work & mask) == _TIF_ISOLATOR && __isolator_user_quiet())
-		return ti_work & ~_TIF_ISOLATOR;
+	    !(ti_work & mask & ~_TIF_ISOLATOR))
+		return __isolator_user_quiet(ti_work);
 	return ti_work;
 }
 

@@ -6,7 +6,7 @@
  * /dev/isolator. While it runs in user mode, kernel work for that CPU which
  * may wait is deferred: it is done at the next entry to the kernel, whatever
  * that is for. TICK is the cheapest such entry. STOP, exec, exit and the last
- * close of the file end it.
+ * close of the file end it; a mapping holds the file open.
  */
 #ifndef _UAPI_LINUX_ISOLATOR_H
 #define _UAPI_LINUX_ISOLATOR_H
