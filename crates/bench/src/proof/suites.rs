@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts that run the selftests on other kernels: those that look at themselves, other versions, another architecture. A
-//! row for each test; what is not built is said.
+//! Parts that run the selftests on other kernels: those that look at themselves, one without PREEMPT_RT, other versions,
+//! another architecture. A row for each test; what is not built is said.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,9 +18,13 @@ const KNOWN: &str = "RCU_NOCB";
 /// Fragments of a configuration that look for what tests cannot see; each is a kernel of its own.
 const DEBUG: [&str; 3] = ["debug", "kasan", "kcsan"];
 
-/// Other kernels that the series is for.
-const ELSEWHERE: [(&str, Architecture); 3] =
-    [("7.2", Architecture::X86_64), ("6.12", Architecture::Aarch64), ("7.2", Architecture::Aarch64)];
+/// Other kernels that the series is for: without PREEMPT_RT, other versions, another architecture.
+const ELSEWHERE: [(&str, Architecture); 4] = [
+    ("6.12+voluntary", Architecture::X86_64),
+    ("7.2", Architecture::X86_64),
+    ("6.12", Architecture::Aarch64),
+    ("7.2", Architecture::Aarch64),
+];
 
 /// The suite on kernels that look at themselves: locks, RCU, objects, leaks; memory; data races. Those that were built.
 pub fn debug(lab: &Lab<'_>) -> Result<Seen> {
@@ -35,7 +39,7 @@ pub fn debug(lab: &Lab<'_>) -> Result<Seen> {
     Ok(seen)
 }
 
-/// The suite on other versions and another architecture, and a minute of the storms that can wait.
+/// The suite without PREEMPT_RT, on other versions and another architecture, and a minute of the storms that can wait.
 pub fn elsewhere(lab: &Lab<'_>) -> Result<Seen> {
     let mut seen = Seen { text: HEAD.to_string(), ..Seen::default() };
     let mut silence = String::new();
