@@ -3,7 +3,8 @@
 //! another architecture. A row for each test; what is not built is said.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use lab::build;
 use lab::kernel::Architecture;
@@ -68,13 +69,35 @@ fn name(lab: &Lab<'_>) -> String {
     format!("{} {}", lab.version, lab.architecture)
 }
 
-/// Whether its kernel is built; if not, that is a row.
+/// Whether its kernel is built; if not, that is a row. If so, the keys in its danger zone are looked at, which is one too.
 fn is_built(lab: &Lab<'_>, seen: &mut Seen) -> Result<bool> {
-    let built = build::last(&lab.version, lab.architecture, false)?.is_some();
-    if !built {
+    let Some((built, _)) = build::last(&lab.version, lab.architecture, false)? else {
         let _ = writeln!(seen.text, "| {} | not built | | | | |", name(lab));
+        return Ok(false);
+    };
+    let audit = Command::new(KEYS).arg(Path::new(&built.folder).join("vmlinux")).output()?;
+    let said = String::from_utf8_lossy(&audit.stdout);
+    let sum = said.lines().last().and_then(keys);
+    let (passed, failed) = sum.ok_or_else(|| {
+        format!("{KEYS} did not say what it found: {}", String::from_utf8_lossy(&audit.stderr).trim())
+    })?;
+    let name = name(lab);
+    let _ = writeln!(seen.text, "| {name} | `audit/keys vmlinux` | {passed} | {failed} | | |");
+    if !audit.status.success() {
+        seen.wrong.push(format!("{name}: {failed} keys in the danger zone may change at run time"));
     }
-    Ok(built)
+    Ok(true)
+}
+
+/// The audit of the danger zone.
+const KEYS: &str = "kernel/audit/keys";
+
+/// How many sites the audit lets pass, and how many not, by its last line.
+fn keys(line: &str) -> Option<(u32, u32)> {
+    let mut words = line.split_whitespace();
+    let seen: u32 = words.next()?.parse().ok()?;
+    let failed: u32 = line.strip_suffix(" not")?.rsplit(' ').next()?.parse().ok()?;
+    Some((seen.checked_sub(failed)?, failed))
 }
 
 /// All selftests on one kernel; `slow`: by how much it is slower than hardware.
@@ -110,4 +133,16 @@ fn suite(lab: &Lab<'_>, slow: u32, seen: &mut Seen) -> Result<()> {
         seen.wrong.extend(ran.wrong.into_iter().map(|what| format!("{name}: {what}")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audits_last_line_says_how_many_pass() {
+        let line = "83 sites before the hook: 27 of keys that are read-only after boot, 44 allowed, 12 not";
+        assert_eq!(keys(line), Some((71, 12)));
+        assert_eq!(keys("jump     isolator_used    irqentry_exit    MAY BE PATCHED AT RUN TIME"), None);
+    }
 }
