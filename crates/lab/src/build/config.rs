@@ -47,9 +47,10 @@ impl Config {
         self.0.iter().map(line).collect()
     }
 
-    /// What is otherwise in `got`: `CONFIG_X (y asked, n got)`.
+    /// What is otherwise in `got`: `CONFIG_X (y asked, n got)`. An empty text is there too where its option is not.
     pub fn missing_in(&self, got: &Config) -> Vec<String> {
-        let differs = self.0.iter().filter(|(name, value)| got.get(name) != value.as_str());
+        let same = |asked: &str, got: &str| asked == got || (asked, got) == ("\"\"", "n");
+        let differs = self.0.iter().filter(|(name, value)| !same(value, got.get(name)));
         differs.map(|(name, value)| format!("CONFIG_{name} ({value} asked, {} got)", got.get(name))).collect()
     }
 }
@@ -68,5 +69,7 @@ mod tests {
         );
         let got = Config::parse("CONFIG_SMP=y\nCONFIG_RT=m\nCONFIG_NAME=\"a b\"\nCONFIG_MORE=y\n");
         assert_eq!(config.missing_in(&got), ["CONFIG_HZ (250 asked, n got)", "CONFIG_RT (y asked, m got)"]);
+        // No keys are asked for, and there is no option for any.
+        assert_eq!(Config::parse("CONFIG_KEYS=\"\"\n").missing_in(&got), Vec::<String>::new());
     }
 }
