@@ -109,7 +109,7 @@ fn suite(lab: &Lab<'_>, slow: u32, seen: &mut Seen) -> Result<()> {
     let generations = format!("--rounds {} --slow {slow}", 40 / lab.share.min(10));
     let by_turns = format!("{BY_TURNS} {LONG}");
     let tests = [
-        Test { program: "errors", arguments: &plain, cpus: 3, ..Test::default() },
+        Test { program: "errors", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
         Test { program: "rings", arguments: &plain, ..Test::default() },
         Test { program: "timers", arguments: &plain, ..Test::default() },
         Test { program: "wedge", arguments: &plain, cpus: 3, options: BY_TURNS, ..Test::default() },
