@@ -55,6 +55,9 @@ static void count(enum kind kind, long got)
 	if (error >= ERRNOS)
 		error = ERRNOS - 1;
 	__atomic_add_fetch(&shared->did[kind][error], 1, __ATOMIC_RELAXED);
+	/* What is done between calls is none. */
+	if (kind != OFFLINE)
+		__atomic_sub_fetch(&shared->calls, 1, __ATOMIC_RELAXED);
 }
 
 static unsigned long odd(uint64_t *state)
@@ -299,11 +302,9 @@ static void *work(void *argument)
 	uint64_t state = (uintptr_t)argument | 1;
 	long lifetime = chance(&state) % 20000;
 
-	while (lifetime-- && !__atomic_load_n(&shared->over, __ATOMIC_RELAXED))
-		if (__atomic_sub_fetch(&shared->calls, 1, __ATOMIC_RELAXED) >= 0)
-			one(&state);
-		else
-			break;
+	while (lifetime-- && !__atomic_load_n(&shared->over, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&shared->calls, __ATOMIC_RELAXED) > 0)
+		one(&state);
 	/* Some end alone, some take the process with them. */
 	if (chance(&state) % 2)
 		syscall(SYS_exit_group, 0);
@@ -461,7 +462,7 @@ int main(int argc, char **argv)
 
 			if (!many)
 				continue;
-			total += many;
+			total += kind == OFFLINE ? 0 : many;
 			say("%-12s %-44s %10ld", kind_names[kind],
 			    error ? strerror(error) : "done", many);
 			if (!known(error))
