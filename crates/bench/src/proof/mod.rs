@@ -12,6 +12,7 @@ pub mod cost;
 pub mod others;
 pub mod programs;
 pub mod scenarios;
+pub mod steps;
 pub mod suites;
 
 use std::error::Error;
@@ -86,6 +87,7 @@ type Part = (&'static str, fn(&Lab<'_>) -> Result<Seen>);
 
 /// The parts, in the order in which all of them are run.
 pub const PARTS: &[Part] = &[
+    ("steps", steps::steps),
     ("cost", cost::run),
     ("tick", cost::tick),
     ("silence", scenarios::silence),

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Each step of the series by itself: does it build, and does what was built boot?
+//!
+//! In a copy of the tree that the kernel was built in, with its objects, the hooks are taken out from the last to the first.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lab::build;
+use lab::build::make::{Make, arch};
+use lab::build::series::Series;
+
+use crate::guests;
+use crate::proof::{Lab, Result, Seen};
+
+/// Every hook taken out, one after the other; a row for each state of the tree.
+pub fn steps(lab: &Lab<'_>) -> Result<Seen> {
+    let (built, _) = build::last(&lab.version, lab.architecture, false)?
+        .ok_or("no kernel is built; isolator kernel build makes one")?;
+    let number = &built.version;
+    let series = Series::own();
+    let hooks = series.hooks(number)?;
+    let tree = copy(&build::tree(number)?, &lab.scratch.join("steps"))?;
+    let make = Make {
+        objects: tree.join(format!("objects-lab-{}", lab.architecture)),
+        architecture: lab.architecture,
+        variables: Vec::new(),
+        tree,
+    };
+    fs::create_dir_all(&make.objects)?;
+    fs::copy(Path::new(&built.folder).join("config"), make.objects.join(".config"))?;
+    let mut rows = Vec::new();
+    let mut wrong = Vec::new();
+    for step in (0..=hooks.len()).rev() {
+        if let Some((name, text)) = hooks.get(step) {
+            take_out(&make.tree, name, text)?;
+        }
+        let name = step.checked_sub(1).map_or("new files alone", |last| hooks[last].0);
+        eprintln!("proof-kernel: steps: {name}");
+        let (builds, boots) = match image(&make, &built.image) {
+            Ok(image) => ("yes".to_string(), boot(lab, &image)?),
+            Err(why) => (format!("**{why}**"), String::new()),
+        };
+        if builds != "yes" || boots != CLEAN {
+            wrong.push(format!("{name}: {builds} {boots}"));
+        }
+        rows.push(format!("| {name} | {builds} | {boots} |\n"));
+    }
+    let mut text = format!(
+        "On {}.\n\n| the series up to | builds | boots, and the guest's log |\n|---|---|---|\n",
+        lab.kernel()?
+    );
+    rows.iter().rev().for_each(|row| text += row);
+    Ok(Seen { text, wrong })
+}
+
+const CLEAN: &str = "clean";
+
+/// A copy of the tree with the objects of this architecture and configuration, whose times make goes by.
+fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
+    let done = Command::new("cp").args(["-a", "--reflink=auto"]).args([from, to]).status()?;
+    done.success().then(|| to.to_path_buf()).ok_or_else(|| format!("cannot copy {}", from.display()).into())
+}
+
+/// Takes a patch out of the tree.
+fn take_out(tree: &Path, name: &str, text: &[u8]) -> Result<()> {
+    let mut patch = Command::new("patch");
+    patch.args(["-R", "-p1", "-F0", "-f", "-s", "--no-backup-if-mismatch", "-d"]).arg(tree);
+    let mut patch = patch.stdin(Stdio::piped()).spawn()?;
+    patch.stdin.take().ok_or("no pipe")?.write_all(text)?;
+    patch.wait()?.success().then_some(()).ok_or_else(|| format!("cannot take {name} out").into())
+}
+
+/// Builds the tree as it is.
+fn image(make: &Make, name: &str) -> lab::Result<PathBuf> {
+    make.ask(&["olddefconfig"])?;
+    make.run(&[name], 0, &make.objects.join("steps.log"), &|_| {})?;
+    Ok(make.objects.join("arch").join(folder(make)).join("boot").join(name))
+}
+
+fn folder(make: &Make) -> &'static str {
+    match arch(make.architecture) {
+        "x86_64" => "x86",
+        other => other,
+    }
+}
+
+/// What the kernel says of a few quiet seconds.
+fn boot(lab: &Lab<'_>, image: &Path) -> Result<String> {
+    let (kernel, architecture) = (image.display().to_string(), lab.architecture.to_string());
+    let args = ["run", "quiet", "--kernel", &kernel, "--arch", &architecture, "--mode", "count"];
+    let folder = tempfile::tempdir_in(lab.scratch)?;
+    let document = guests::run(lab.isolator, &args, &folder.path().join("bundle"))?;
+    let mut said = String::new();
+    for complaint in document.failures() {
+        let _ = write!(said, "{complaint} ");
+    }
+    Ok(if said.is_empty() { CLEAN.to_string() } else { format!("**{}**", said.trim()) })
+}
