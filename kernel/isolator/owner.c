@@ -57,6 +57,8 @@ static bool in_domain(int cpu)
  * isolator_misplaced() - why a task may not own a CPU (any more)
  * @cpu: CPU
  * @owner: task
+ *
+ * Return: ISOLATOR_OK: it may.
  */
 enum isolator_reason isolator_misplaced(int cpu, struct task_struct *owner)
 {
@@ -129,6 +131,8 @@ static int cpu_of(struct task_struct *owner)
  * isolator_take() - START for the current task and the CPU that it runs on
  * @mask: ISOLATOR_MASK_*
  * @file: what it was called through; NULL: no close ends it
+ *
+ * Return: ISOLATOR_OK, or why it was refused; nothing is changed then.
  */
 enum isolator_reason isolator_take(u32 mask, struct file *file)
 {

@@ -70,6 +70,8 @@ static DEFINE_PER_CPU(struct isolator_messages, isolator_messages);
  * @head: the producer's index
  * @tail: the consumer's
  * @message: message
+ *
+ * Return: ISOLATOR_OK, or ISOLATOR_RING_FULL or _BROKEN with the ring unchanged.
  */
 enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
 				       u32 tail,
@@ -91,6 +93,8 @@ enum isolator_reason isolator_ring_put(struct isolator_ring *ring, u32 head,
  * @head: the producer's index
  * @tail: the consumer's
  * @message: where it goes
+ *
+ * Return: ISOLATOR_OK, or ISOLATOR_RING_EMPTY or _BROKEN with the ring unchanged.
  */
 enum isolator_reason isolator_ring_take(struct isolator_ring *ring, u32 head,
 					u32 tail,

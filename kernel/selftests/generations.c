@@ -470,7 +470,7 @@ static void migrate(long generation)
 
 static const struct memory {
 	const char *name;
-	void *(*owner)(void *);
+	void *(*owner)(void *nothing);
 	void (*change)(long generation);
 	long share;		/* of the rounds, one in so many */
 } memories[] = {

@@ -43,7 +43,8 @@
 #define FAILED		1
 #define SKIPPED		4
 
-#define SHARED		static __attribute__((unused))
+#define __printf(a, b)	__attribute__((format(printf, a, b)))
+#define __noreturn	__attribute__((noreturn))
 #define PAGE		4096
 #define HOUSE_CPU	0
 
@@ -54,7 +55,7 @@ static long slow = 1;
 
 static int tap_number, tap_failed;
 
-SHARED __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
+static inline __printf(1, 2) void say(const char *format, ...)
 {
 	va_list list;
 
@@ -66,7 +67,7 @@ SHARED __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
 	fflush(stdout);
 }
 
-SHARED __attribute__((format(printf, 2, 3)))
+static inline __printf(2, 3)
 bool ok(bool good, const char *format, ...)
 {
 	va_list list;
@@ -81,7 +82,7 @@ bool ok(bool good, const char *format, ...)
 	return good;
 }
 
-SHARED void ok_or_skipped(int status, const char *name, const char *why)
+static inline void ok_or_skipped(int status, const char *name, const char *why)
 {
 	if (status == SKIPPED) {
 		printf("ok %d - %s # SKIP %s\n", ++tap_number, name, why);
@@ -91,14 +92,14 @@ SHARED void ok_or_skipped(int status, const char *name, const char *why)
 	}
 }
 
-SHARED int finish(void)
+static inline int finish(void)
 {
 	printf("1..%d\n", tap_number);
 	say("%d failed of %d", tap_failed, tap_number);
 	return tap_failed ? FAILED : PASSED;
 }
 
-SHARED __attribute__((format(printf, 1, 2), noreturn))
+static inline __printf(1, 2) __noreturn
 void skip_all(const char *format, ...)
 {
 	va_list list;
@@ -112,7 +113,7 @@ void skip_all(const char *format, ...)
 	_exit(SKIPPED);
 }
 
-SHARED __attribute__((noreturn)) void die(const char *what)
+static inline __noreturn void die(const char *what)
 {
 	printf("Bail out! cannot %s: %s\n", what, strerror(errno));
 	fflush(stdout);
@@ -127,7 +128,7 @@ struct argument {
 	bool		flag;
 };
 
-SHARED void arguments(int argc, char **argv, const struct argument *known)
+static inline void arguments(int argc, char **argv, const struct argument *known)
 {
 	const struct argument *one;
 	int i;
@@ -154,7 +155,7 @@ SHARED void arguments(int argc, char **argv, const struct argument *known)
 
 /* ---- time and chance ---- */
 
-SHARED long now_ms(void)
+static inline long now_ms(void)
 {
 	struct timespec t;
 
@@ -162,7 +163,7 @@ SHARED long now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-SHARED void sleep_us(long us)
+static inline void sleep_us(long us)
 {
 	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
 
@@ -181,7 +182,7 @@ SHARED void sleep_us(long us)
 
 #define HANG_MS		20000
 
-SHARED uint64_t chance(uint64_t *state)		/* xorshift64* */
+static inline uint64_t chance(uint64_t *state)		/* xorshift64* */
 {
 	*state ^= *state >> 12;
 	*state ^= *state << 25;
@@ -191,7 +192,7 @@ SHARED uint64_t chance(uint64_t *state)		/* xorshift64* */
 
 /* ---- files ---- */
 
-SHARED int read_file(const char *path, char *text, size_t size)
+static inline int read_file(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t length = 0, more;
@@ -206,7 +207,7 @@ SHARED int read_file(const char *path, char *text, size_t size)
 }
 
 /* 0 or an error number */
-SHARED int write_file(const char *path, const char *text)
+static inline int write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	int error = 0;
@@ -220,7 +221,7 @@ SHARED int write_file(const char *path, const char *text)
 }
 
 /* Whether a list such as "1,4-6" in a file names a CPU */
-SHARED bool list_has(const char *path, int cpu)
+static inline bool list_has(const char *path, int cpu)
 {
 	char text[256], *at = text;
 
@@ -240,13 +241,13 @@ SHARED bool list_has(const char *path, int cpu)
 
 #define CPUS		"/sys/devices/system/cpu/"
 
-SHARED int cpu_count(void)
+static inline int cpu_count(void)
 {
 	return sysconf(_SC_NPROCESSORS_CONF);
 }
 
 /* The first CPU that can be isolated; skips all without one. */
-SHARED int isolated_cpu(void)
+static inline int isolated_cpu(void)
 {
 	int cpu;
 
@@ -259,7 +260,7 @@ SHARED int isolated_cpu(void)
 
 /* ---- the isolator ---- */
 
-SHARED int open_isolator(void)
+static inline int open_isolator(void)
 {
 	int fd = open("/dev/isolator", O_RDWR | O_CLOEXEC);
 
@@ -270,7 +271,7 @@ SHARED int open_isolator(void)
 	return fd;
 }
 
-SHARED struct isolator_status status_of(int fd, unsigned int cpu)
+static inline struct isolator_status status_of(int fd, unsigned int cpu)
 {
 	struct isolator_status status = { .size = sizeof(status), .cpu = cpu };
 
@@ -280,13 +281,14 @@ SHARED struct isolator_status status_of(int fd, unsigned int cpu)
 }
 
 /* Whether nobody owns the CPU; @status: as it is now */
-SHARED bool no_owner(int fd, int cpu, struct isolator_status *status)
+static inline bool no_owner(int fd, int cpu, struct isolator_status *status)
 {
 	*status = status_of(fd, cpu);
 	return !status->owner;
 }
 
-SHARED const struct isolator_page *page_of(int fd, int cpu)
+static inline
+const struct isolator_page *page_of(int fd, int cpu)
 {
 	const struct isolator_page *page;
 
@@ -297,14 +299,14 @@ SHARED const struct isolator_page *page_of(int fd, int cpu)
 	return page;
 }
 
-SHARED uint64_t stat_of(const struct isolator_page *page,
+static inline uint64_t stat_of(const struct isolator_page *page,
 			enum isolator_stat what)
 {
 	return __atomic_load_n(&page->stat[what], __ATOMIC_ACQUIRE);
 }
 
 /* Of every kind */
-SHARED uint64_t breaches(const struct isolator_page *page)
+static inline uint64_t breaches(const struct isolator_page *page)
 {
 	uint64_t all = 0;
 	int kind;
@@ -315,13 +317,13 @@ SHARED uint64_t breaches(const struct isolator_page *page)
 	return all;
 }
 
-SHARED int start(int fd, unsigned int mask)
+static inline int start(int fd, unsigned int mask)
 {
 	return ioctl(fd, ISOLATOR_IOC_START, (unsigned long)mask);
 }
 
 /* A task that happens to run there needs the tick, for a moment. */
-SHARED int start_patiently(int fd, unsigned int mask)
+static inline int start_patiently(int fd, unsigned int mask)
 {
 	int result, times = 1000;
 
@@ -330,12 +332,12 @@ SHARED int start_patiently(int fd, unsigned int mask)
 	return result;
 }
 
-SHARED int tick(int fd, unsigned int flags)
+static inline int tick(int fd, unsigned int flags)
 {
 	return ioctl(fd, ISOLATOR_IOC_TICK, (unsigned long)flags);
 }
 
-SHARED int stop(int fd)
+static inline int stop(int fd)
 {
 	return ioctl(fd, ISOLATOR_IOC_STOP, 0);
 }
@@ -343,17 +345,17 @@ SHARED int stop(int fd)
 /* ---- windows of who counts from outside (lab/scope): nothing to a processor ---- */
 
 #if defined(__x86_64__)
-#define MARK(code)	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t"	\
-					 ".long 0x49530000 + " #code ::: "memory")
+#define MARKER(code)	".byte 0x0f, 0x1f, 0x80; .long 0x49530000 + " #code
 #else
-#define MARK(code)	__asm__ volatile("movz xzr, #(0x5300 + " #code ")" ::: "memory")
+#define MARKER(code)	"movz xzr, #(0x5300 + " #code ")"
 #endif
+#define MARK(code)	({ __asm__ volatile(MARKER(code) ::: "memory"); })
 #define BEGIN()		MARK(1)
 #define END()		MARK(2)
 
 /* ---- tasks ---- */
 
-SHARED int run_on(pid_t who, int cpu)
+static inline int run_on(pid_t who, int cpu)
 {
 	cpu_set_t set;
 
@@ -362,13 +364,13 @@ SHARED int run_on(pid_t who, int cpu)
 	return sched_setaffinity(who, sizeof(set), &set);
 }
 
-SHARED void pin(int cpu)
+static inline void pin(int cpu)
 {
 	if (run_on(0, cpu))
 		die("run on a CPU");
 }
 
-SHARED void become_fifo(int priority)
+static inline void become_fifo(int priority)
 {
 	struct sched_param param = { .sched_priority = priority };
 
@@ -377,7 +379,7 @@ SHARED void become_fifo(int priority)
 }
 
 /* As the system call returns: glibc has no name for it. */
-SHARED int become_deadline(void)
+static inline int become_deadline(void)
 {
 	struct {
 		uint32_t size, policy;
@@ -393,7 +395,7 @@ SHARED int become_deadline(void)
 	return syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-SHARED void *share(size_t size)
+static inline void *share(size_t size)
 {
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -404,7 +406,7 @@ SHARED void *share(size_t size)
 }
 
 /* A child that dies with this process */
-SHARED pid_t child(void)
+static inline pid_t child(void)
 {
 	pid_t pid = fork();
 
@@ -416,7 +418,7 @@ SHARED pid_t child(void)
 }
 
 /* Waits for a child; its wait status, or -1: it hangs */
-SHARED int reap(pid_t pid)
+static inline int reap(pid_t pid)
 {
 	int status = -1;
 

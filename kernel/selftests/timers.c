@@ -68,7 +68,7 @@ static bool comes_by_itself(const struct isolator_page *page, timer_t timer)
 	return false;
 }
 
-/* How often a task that sleeps a millisecond each time got on on the CPU */
+/* How often a task that sleeps a millisecond each time got to run on the CPU */
 static long *naps;
 
 static pid_t napper(int cpu)

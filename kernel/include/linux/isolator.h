@@ -157,7 +157,8 @@ bool __isolator_resched_again(int cpu);
  * @cpu: target
  * @func: function; only those of isolator_register() are ever deferred
  *
- * All that the caller wrote before is visible to @cpu when it acts on it.
+ * Return: true: send none. All that the caller wrote before is visible to
+ * @cpu when it acts on it.
  */
 static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
 {
@@ -169,6 +170,8 @@ static __always_inline bool isolator_defer_call(int cpu, smp_call_func_t func)
  * isolator_defer_resched() - whether TIF_NEED_RESCHED needs no interrupt
  * @cpu: target, whose current task has the flag by now
  * @stop: stop work is queued there, which must run at once
+ *
+ * Return: true: send none.
  */
 static __always_inline bool isolator_defer_resched(int cpu, bool stop)
 {
@@ -180,6 +183,8 @@ static __always_inline bool isolator_defer_resched(int cpu, bool stop)
  * isolator_resched_again() - whether a flag set before needs its interrupt now
  * @cpu: target, whose current task had TIF_NEED_RESCHED already
  * @stop: stop work is queued there
+ *
+ * Return: true: send one.
  */
 static __always_inline bool isolator_resched_again(int cpu, bool stop)
 {
@@ -190,6 +195,8 @@ static __always_inline bool isolator_resched_again(int cpu, bool stop)
 /**
  * isolator_defer_tick() - whether a look at the tick needs no interrupt
  * @cpu: target
+ *
+ * Return: true: send none.
  */
 static __always_inline bool isolator_defer_tick(int cpu)
 {
@@ -210,7 +217,7 @@ bool __isolator_refuse_clone(void);
  * isolator_cpu_isolated() - whether a CPU has an owner
  * @cpu: CPU
  *
- * The answer may be old by the time it is used, unless the caller holds
+ * Return: true: it has one. The answer may be old unless the caller holds
  * cpus_write_lock(), or runs on @cpu with preemption off.
  */
 static __always_inline bool isolator_cpu_isolated(int cpu)
@@ -236,6 +243,8 @@ static __always_inline bool isolator_refuse(int cpu, enum isolator_stat what)
  * isolator_refuse_any() - isolator_refuse() for the first isolated CPU of a mask
  * @mask: CPUs
  * @what: ISOLATOR_STAT_REFUSED_*
+ *
+ * Return: true: answer -EBUSY.
  */
 static __always_inline bool isolator_refuse_any(const struct cpumask *mask,
 						enum isolator_stat what)

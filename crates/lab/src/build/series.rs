@@ -150,8 +150,8 @@ impl Series {
         let signed = signed.map(|line| format!("\n{line}\n")).unwrap_or_default();
         let mut text = format!(
             "From {:040} Mon Sep 17 00:00:00 2001\n{from}\nSubject: [PATCH 1/{of}] isolator: new files\n\n\
-             The same files for every version of Linux; the hooks that follow are for {version}.\n\
-             Nothing is built before the hooks name them.\n{signed}---\n",
+             The same files for every version of Linux; the hooks that follow are\n\
+             for {version}. Nothing is built before the hooks name them.\n{signed}---\n",
             0
         );
         for (path, file) in self.new_files() {

@@ -250,9 +250,13 @@ struct isolator_page {
 	__u64	breach_func;
 	__u64	breach_ns;
 	__u64	breach_site[ISOLATOR_SITES];
+	/* private: */
 	__u64	reserved0[19];
+	/* public: */
 	__u32	pending;
+	/* private: */
 	__u32	reserved1[31];
+	/* public: */
 	__u64	stat[ISOLATOR_STAT_ROOM];
 };
 
@@ -289,7 +293,9 @@ struct isolator_status {
 	__u32	max_defer_ms;
 	__u32	refused;
 	__u32	ended;
+	/* private: */
 	__u64	reserved[4];
+	/* public: */
 	char	text[96];
 };
 
@@ -317,9 +323,13 @@ struct isolator_message {
  */
 struct isolator_ring {
 	__u32			head;
+	/* private: */
 	__u32			reserved0[31];
+	/* public: */
 	__u32			tail;
+	/* private: */
 	__u32			reserved1[31];
+	/* public: */
 	struct isolator_message	slot[ISOLATOR_RING_SLOTS];
 };
 
