@@ -76,11 +76,14 @@ pub fn minute(lab: &Lab<'_>) -> Result<(String, Vec<String>)> {
     Ok((format!("| {window:.0} s | {ways} | {breaches} | {deferred} | {refused} |"), wrong))
 }
 
-/// Storms that unmap the kernel's own memory.
+/// Storms that unmap the kernel's own memory, together; and churn of vmalloc space alone, which waits with `ktlb`.
 pub fn mappings(lab: &Lab<'_>) -> Result<Seen> {
     let seen = of_one_scenario(lab, "mappings", "10s")?;
+    let churn = of_one_scenario(lab, "vmalloc", "5s")?;
     // Code that becomes data again changes permissions, and that is never deferred.
-    Ok(Seen { wrong: seen.wrong.into_iter().filter(|what| !what.contains("kernel_tlb")).collect(), ..seen })
+    let wrong =
+        seen.wrong.into_iter().filter(|what| !what.contains("kernel_tlb")).chain(churn.wrong).collect();
+    Ok(Seen { text: seen.text + "\n" + &churn.text, wrong })
 }
 
 fn of_one_scenario(lab: &Lab<'_>, scenario: &str, duration: &str) -> Result<Seen> {
