@@ -111,17 +111,17 @@ impl fmt::Display for Reason {
 mod tests {
     use super::*;
 
-    /// `[ISOLATOR_OK] = { 0, "not refused" },`
+    /// `[ISOLATOR_OK] = { 0, "not refused" },`, on a line or two
     #[test]
     fn the_words_are_those_of_the_kernel() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel/isolator/names.c");
         let text = std::fs::read_to_string(file).unwrap();
-        let row = |line: &str| {
-            let (name, rest) = line.trim().strip_prefix("[ISOLATOR_")?.split_once("] = { ")?;
-            let words = rest.split('"').nth(1)?;
+        let row = |row: &str| {
+            let (name, rest) = row.split_once(']')?;
+            let words = rest.strip_prefix(" = { ")?.split('"').nth(1)?;
             Some((name.to_lowercase(), words.to_string()))
         };
-        let kernel = text.lines().filter_map(row).collect::<Vec<_>>();
+        let kernel = text.split("[ISOLATOR_").filter_map(row).collect::<Vec<_>>();
         let own = NAMES.map(|(name, words, _)| (name.to_string(), words.to_string()));
         assert_eq!(kernel, own);
     }
