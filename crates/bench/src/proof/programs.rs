@@ -126,23 +126,18 @@ pub fn memory(lab: &Lab<'_>) -> Result<Seen> {
 /// The same under NMIs.
 pub fn nmi(lab: &Lab<'_>) -> Result<Seen> {
     let boot = "apic_extnmi=all";
+    let rounds = &format!("--rounds {} --slow 10", 400 / lab.share);
     all(
         lab,
         &[
             Test {
                 program: "generations",
-                arguments: "--rounds 400 --slow 10",
+                arguments: rounds,
                 boot: &format!("{boot} {PATIENT}"),
                 options: "--by-turns --nmi 2ms",
                 ..Test::default()
             },
-            Test {
-                program: "teardown",
-                arguments: "--rounds 400 --slow 10",
-                boot,
-                options: "--nmi 2ms",
-                ..Test::default()
-            },
+            Test { program: "teardown", arguments: rounds, boot, options: "--nmi 2ms", ..Test::default() },
         ],
     )
 }
