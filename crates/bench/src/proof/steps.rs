@@ -39,11 +39,11 @@ pub fn steps(lab: &Lab<'_>) -> Result<Seen> {
             take_out(&make.tree, name, text)?;
         }
         let name = step.checked_sub(1).map_or("new files alone", |last| hooks[last].0);
-        eprintln!("proof-kernel: steps: {name}");
         let (builds, boots) = match image(&make, &built.image) {
             Ok(image) => ("yes".to_string(), boot(lab, &image)?),
             Err(why) => (format!("**{why}**"), String::new()),
         };
+        eprintln!("proof-kernel: steps: {name}: {builds}, {boots}");
         if builds != "yes" || boots != CLEAN {
             wrong.push(format!("{name}: {builds} {boots}"));
         }
