@@ -19,7 +19,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::build;
+use lab::build::{self, Built};
 use lab::kernel::Architecture;
 
 use crate::guests;
@@ -63,10 +63,15 @@ impl Lab<'_> {
         }
     }
 
+    /// The kernel with the series, as it was built last.
+    pub fn built(&self) -> Result<Built> {
+        let last = build::last(&self.version, self.architecture, false)?;
+        Ok(last.ok_or("no kernel is built; isolator kernel build makes one")?.0)
+    }
+
     /// The kernel with the series, in words: its release, and which state of the series it has.
     pub fn kernel(&self) -> Result<String> {
-        let (built, _) = build::last(&self.version, self.architecture, false)?
-            .ok_or("no kernel is built; isolator kernel build makes one")?;
+        let built = self.built()?;
         let series = built.series.get(..12).unwrap_or(&built.series);
         let with = built.configuration.split_once(' ').map_or(String::new(), |(_, with)| format!(" {with}"));
         Ok(format!("{} ({}{with}, series {series})", built.release, built.architecture))

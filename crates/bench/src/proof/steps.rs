@@ -3,23 +3,21 @@
 //!
 //! In a copy of the tree that the kernel was built in, with its objects, the hooks are taken out from the last to the first.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use lab::build;
-use lab::build::make::{Make, arch};
+use lab::build::make::Make;
 use lab::build::series::Series;
+use lab::build::source;
 
 use crate::guests;
 use crate::proof::{Lab, Result, Seen};
 
 /// Every hook taken out, one after the other; a row for each state of the tree.
 pub fn steps(lab: &Lab<'_>) -> Result<Seen> {
-    let (built, _) = build::last(&lab.version, lab.architecture, false)?
-        .ok_or("no kernel is built; isolator kernel build makes one")?;
+    let built = lab.built()?;
     let number = &built.version;
     let series = Series::own();
     let hooks = series.hooks(number)?;
@@ -36,7 +34,8 @@ pub fn steps(lab: &Lab<'_>) -> Result<Seen> {
     let mut wrong = Vec::new();
     for step in (0..=hooks.len()).rev() {
         if let Some((name, text)) = hooks.get(step) {
-            take_out(&make.tree, name, text)?;
+            source::patch(&make.tree, text, &["-R"])
+                .map_err(|why| format!("cannot take {name} out: {why}"))?;
         }
         let name = step.checked_sub(1).map_or("new files alone", |last| hooks[last].0);
         let (builds, boots) = match image(&make, &built.image) {
@@ -65,27 +64,11 @@ fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
     done.success().then(|| to.to_path_buf()).ok_or_else(|| format!("cannot copy {}", from.display()).into())
 }
 
-/// Takes a patch out of the tree.
-fn take_out(tree: &Path, name: &str, text: &[u8]) -> Result<()> {
-    let mut patch = Command::new("patch");
-    patch.args(["-R", "-p1", "-F0", "-f", "-s", "--no-backup-if-mismatch", "-d"]).arg(tree);
-    let mut patch = patch.stdin(Stdio::piped()).spawn()?;
-    patch.stdin.take().ok_or("no pipe")?.write_all(text)?;
-    patch.wait()?.success().then_some(()).ok_or_else(|| format!("cannot take {name} out").into())
-}
-
 /// Builds the tree as it is.
 fn image(make: &Make, name: &str) -> lab::Result<PathBuf> {
     make.ask(&["olddefconfig"])?;
     make.run(&[name], 0, &make.objects.join("steps.log"), &|_| {})?;
-    Ok(make.objects.join("arch").join(folder(make)).join("boot").join(name))
-}
-
-fn folder(make: &Make) -> &'static str {
-    match arch(make.architecture) {
-        "x86_64" => "x86",
-        other => other,
-    }
+    Ok(make.objects.join(build::image(make.architecture).0))
 }
 
 /// What the kernel says of a few quiet seconds.
@@ -94,9 +77,6 @@ fn boot(lab: &Lab<'_>, image: &Path) -> Result<String> {
     let args = ["run", "quiet", "--kernel", &kernel, "--arch", &architecture, "--mode", "count"];
     let folder = tempfile::tempdir_in(lab.scratch)?;
     let document = guests::run(lab.isolator, &args, &folder.path().join("bundle"))?;
-    let mut said = String::new();
-    for complaint in document.failures() {
-        let _ = write!(said, "{complaint} ");
-    }
-    Ok(if said.is_empty() { CLEAN.to_string() } else { format!("**{}**", said.trim()) })
+    let said = document.failures().join(" ");
+    Ok(if said.is_empty() { CLEAN.to_string() } else { format!("**{said}**") })
 }

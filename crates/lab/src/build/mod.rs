@@ -309,8 +309,8 @@ fn variables(tree: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Target and place of an architecture's image.
-fn image(architecture: Architecture) -> (&'static str, &'static str) {
+/// Place, below the objects, and target of an architecture's image.
+pub fn image(architecture: Architecture) -> (&'static str, &'static str) {
     match architecture {
         Architecture::X86_64 => ("arch/x86/boot/bzImage", "bzImage"),
         Architecture::Aarch64 => ("arch/arm64/boot/Image", "Image"),

@@ -176,7 +176,7 @@ pub fn apply(series: &Series, version: &str, tree: &Path) -> Result<()> {
         fs::write(&file, text).map_err(|e| Error::io("write", &file, &e))?;
     }
     for (name, text) in series.hooks(version)? {
-        patch(tree, text).map_err(|why| {
+        patch(tree, text, &[]).map_err(|why| {
             let cure = "build the version that the series is for, or port the series with --series";
             Error::new("apply the patch", name, why, cure)
         })?;
@@ -184,10 +184,10 @@ pub fn apply(series: &Series, version: &str, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Applies one patch; what the program said first where it does not apply.
-fn patch(tree: &Path, text: &[u8]) -> std::result::Result<(), String> {
+/// Applies one patch, or with `-R` in `how` takes it out; what the program said first where it does not apply.
+pub fn patch(tree: &Path, text: &[u8], how: &[&str]) -> std::result::Result<(), String> {
     let mut patch = Command::new("patch");
-    patch.args(["-p1", "-F0", "-f", "--no-backup-if-mismatch", "-r", "-", "-d"]).arg(tree);
+    patch.args(how).args(["-p1", "-F0", "-f", "--no-backup-if-mismatch", "-r", "-", "-d"]).arg(tree);
     let patch = patch.env("LC_ALL", "C").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut patch = patch.spawn().map_err(|e| format!("patch: {e}"))?;
     // It reads all of its input before it writes much.
