@@ -104,7 +104,9 @@ pub const PARTS: &[Part] = &[
     ("fuzz", programs::fuzz),
     ("memory", programs::memory),
     ("nmi", programs::nmi),
-    ("debug", suites::debug),
+    ("debug", |lab| suites::looking(lab, "debug")),
+    ("kasan", |lab| suites::looking(lab, "kasan")),
+    ("kcsan", |lab| suites::looking(lab, "kcsan")),
     ("elsewhere", suites::elsewhere),
     ("others", others::beside),
 ];

@@ -16,9 +16,6 @@ use crate::proof::{Lab, Result, Seen, scenarios, selftests};
 /// rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded state").
 const KNOWN: &str = "RCU_NOCB";
 
-/// Fragments of a configuration that look for what tests cannot see; each is a kernel of its own.
-const DEBUG: [&str; 3] = ["debug", "kasan", "kcsan"];
-
 /// Other kernels that the series is for: without PREEMPT_RT, other versions, another architecture.
 const ELSEWHERE: [(&str, Architecture); 4] = [
     ("6.12+voluntary", Architecture::X86_64),
@@ -27,15 +24,14 @@ const ELSEWHERE: [(&str, Architecture); 4] = [
     ("7.2", Architecture::Aarch64),
 ];
 
-/// The suite on kernels that look at themselves: locks, RCU, objects, leaks; memory; data races. Those that were built.
-pub fn debug(lab: &Lab<'_>) -> Result<Seen> {
+/// The suite on a kernel that looks at itself for what tests cannot see, where it was built: the fragment of the
+/// configuration says for what.
+pub fn looking(lab: &Lab<'_>, fragment: &str) -> Result<Seen> {
     let mut seen =
         Seen { text: format!("On {}, configured anew.\n\n{HEAD}", lab.kernel()?), ..Seen::default() };
-    for fragment in DEBUG {
-        let lab = Lab { version: format!("{}+{fragment}", lab.version), tests: lab.tests.clone(), ..*lab };
-        if is_built(&lab, &mut seen)? {
-            suite(&lab, 40, &mut seen)?;
-        }
+    let lab = Lab { version: format!("{}+{fragment}", lab.version), tests: lab.tests.clone(), ..*lab };
+    if is_built(&lab, &mut seen)? {
+        suite(&lab, 40, &mut seen)?;
     }
     Ok(seen)
 }
