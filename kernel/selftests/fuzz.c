@@ -410,6 +410,7 @@ int main(int argc, char **argv)
 		processes = 2;
 	cpu = isolated_cpu();
 	fd = open_isolator();
+	start_alone(cpu);
 	shared = share(sizeof(*shared));
 	shared->calls = last = calls;
 	state = seed * 0x9e3779b97f4a7c15ULL | 1;

@@ -324,6 +324,7 @@ int main(int argc, char **argv)
 	fd = open_isolator();
 	page = page_of(fd, cpu);
 	shared = share(PAGE);
+	start_alone(cpu);
 	pin(HOUSE_CPU);
 
 	mapped();

@@ -427,6 +427,26 @@ static inline int reap(pid_t pid)
 	return status;
 }
 
+/*
+ * Has the kernel patch its hooks in, which the first START of all does, while
+ * nobody else runs: a child starts, and this process sleeps until it is gone.
+ * For QEMU before 8, where a CPU that runs text while another one patches it
+ * may go on with what it has read. Whether START works, others say.
+ */
+static inline void start_alone(int cpu)
+{
+	pid_t pid = child();
+
+	if (!pid) {
+		int own = open_isolator();
+
+		pin(cpu);
+		start_patiently(own, ISOLATOR_MASK_DEFAULT);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
 static inline void relax(void)
 {
 #if defined(__x86_64__)

@@ -619,6 +619,7 @@ int main(int argc, char **argv)
 	shared = share(PAGE);
 	seed_now = seed * 0x9e3779b97f4a7c15ULL | 1;
 	look_around();
+	start_alone(cpu);
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, to))
 		die("make a pair of sockets");
