@@ -23,8 +23,10 @@ pub struct Ran {
     pub output: String,
     /// Its exit status; 128 and the signal's number where one ended it.
     pub status: i32,
-    /// What the kernel said meanwhile.
+    /// What the kernel said meanwhile, judged.
     pub log: GuestLog,
+    /// The same, from the first line on that says that something is wrong; empty where none does.
+    pub complaint: String,
     /// The scope's record, where it looked on.
     pub scope: String,
 }
@@ -96,8 +98,11 @@ pub fn run(asked: &Asked<'_>) -> Result<Ran> {
     };
     match (frame("output"), frame("status").and_then(|text| text.parse().ok())) {
         (Some(output), Some(status)) => {
-            let log = log::judge(&frame("kernel-log").unwrap_or(left.console), asked.known);
-            Ok(Ran { output, status, log, scope: left.scope })
+            let whole = frame("kernel-log").unwrap_or(left.console);
+            let log = log::judge(&whole, asked.known);
+            let first = log.warnings.first().and_then(|line| whole.find(line.as_str()));
+            let complaint = first.map_or(String::new(), |at| whole[at..].to_string());
+            Ok(Ran { output, status, log, complaint, scope: left.scope })
         }
         _ => {
             let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));

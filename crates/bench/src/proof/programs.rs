@@ -171,7 +171,11 @@ pub(super) fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = match output.status.success() {
         true => None,
-        false => String::from_utf8_lossy(&output.stderr).lines().last().map(str::to_string),
+        false => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            eprint!("{why}");
+            why.lines().last().map(str::to_string)
+        }
     };
     let name = format!("{} {}", test.program, test.arguments);
     let more = [test.boot, test.options].join(" ");

@@ -266,6 +266,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
         evidence::writer::replace(file, ran.scope.as_bytes())?;
     }
     if let Some(first) = ran.log.warnings.first() {
+        tell(ran.complaint.trim_end());
         return Err(format!("cannot trust the guest: its kernel complained: {first}").into());
     }
     match ran.status {
