@@ -90,7 +90,7 @@ kernel: build ## Linux with the isolator, for the lab; KERNEL="--config debian" 
 	@tools/bootstrap kernel $(GUEST)
 	@$(ISOLATOR) kernel build $(KERNEL)
 
-# PART: steps cost tick silence storms mappings uapi wedge teardown fuzz memory nmi debug elsewhere others; VERSION: 6.12, 6.12+debug; SHARE=10 does a tenth.
+# PART: steps cost tick silence storms mappings uapi wedge teardown fuzz memory nmi debug kasan kcsan elsewhere others; VERSION: 6.12, 6.12+debug; SHARE=10 does a tenth.
 proof-kernel: kernel guest ## what docs/kernel.md claims, seen in guests, its tables into that page; hours, PART="wedge cost" for some
 	@tools/bootstrap lab $(GUEST)
 	@$(ISOLATOR) kernel build $(KERNEL) --unpatched
