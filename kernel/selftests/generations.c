@@ -340,6 +340,7 @@ static int run_vmalloc(unsigned int mask, const char *name)
 /* ---- user memory ---- */
 
 #define PAGES	16
+#define TURN	16384		/* looks; a millisecond or less */
 
 static volatile long *area;	/* PAGES pages; word 0 of each is used */
 static sigjmp_buf faulted;
@@ -355,6 +356,13 @@ static volatile long *word(int page)
 	return area + page * (PAGE / sizeof(long));
 }
 
+/* Owner: CPUs that take turns on one host thread do so here, or every 100 ms. */
+static void looked(void)
+{
+	if (!(++shared->looks % TURN))
+		relax();
+}
+
 /* Owner: a page must never be older than the generation that is over. */
 static void *read_stamps(void *unused)
 {
@@ -364,9 +372,9 @@ static void *read_stamps(void *unused)
 		int page;
 
 		for (page = 0; page < PAGES; page++) {
-			shared->looks++;
 			if (*word(page) < over)
 				shared->stale++;
+			looked();
 		}
 	}
 	return unused;
@@ -415,7 +423,7 @@ static void *write_counts(void *unused)
 		}
 		*word(page) = count[page] + 1;	/* faults if protected */
 		count[page]++;
-		shared->looks++;
+		looked();
 	}
 	return unused;
 }
@@ -428,8 +436,8 @@ static bool changes(void)
 
 	for (page = 0; page < PAGES; page++)
 		before[page] = *word(page);
-	for (i = 0; i < 2000; i++)
-		relax();
+	for (i = 0; i < 200; i++)
+		relax();	/* the owner's turn, TURN looks or 100 ms */
 	for (page = 0; page < PAGES; page++)
 		if (*word(page) != before[page])
 			return true;
