@@ -85,12 +85,12 @@ fn three_sub_devices_reach_op_and_every_working_counter_is_right() {
         let Cycle::Back { to_sync0_ns, .. } = cycle else { continue };
         assert!((1..=PERIOD_NS).contains(&to_sync0_ns), "{to_sync0_ns}");
     }
-    let differences: Vec<i64> =
-        (0..3).map(|_| main.clock_difference(monotonic_ns() + PATIENCE_NS).unwrap().unwrap()).collect();
-    assert!(
-        differences.iter().any(|difference| *difference != 0),
-        "clocks that drift differ: {differences:?}"
-    );
+    // How far a clock runs off in the longest wait between two corrections: 20 ppm more than the one before, of 500 ms.
+    let most_ns = 20_000 * 2 * PATIENCE_NS as i64 / 1_000_000_000;
+    for _ in 0..3 {
+        let difference = main.clock_difference(monotonic_ns() + PATIENCE_NS).unwrap().unwrap();
+        assert!(difference.abs() <= most_ns, "clocks that drift follow the reference: {difference} ns");
+    }
     let did = running.end();
     assert!(did.sub_devices.iter().all(|device| device.state == "OP" && device.status_code == 0), "{did:?}");
     assert!(did.sub_devices.iter().all(|device| device.sync0_hits > 0), "{did:?}");

@@ -280,7 +280,8 @@ fn broken(kernel: &Kernel, words: &Words<'_>, ending: Ending) -> Error {
             refuse(format!("its kernel panicked: {}{oops}", why.trim()), shell)
         }
         (_, Some(last), _, Ending::TimeLimit(limit)) => {
-            refuse(format!("it had not ended after {limit:?}; its last words: {last}"), shell)
+            let oops = oops(words.console);
+            refuse(format!("it had not ended after {limit:?}{oops}; its last words: {last}"), shell)
         }
         (_, None, _, Ending::TimeLimit(limit)) => {
             refuse(format!("it said nothing on its console in {limit:?}"), shell)
@@ -299,7 +300,8 @@ fn broken(kernel: &Kernel, words: &Words<'_>, ending: Ending) -> Error {
     }
 }
 
-/// What a kernel said before it panicked, in short: the first complaint, where it was, and the functions that led there.
+/// What a kernel said before it panicked or was given up, in short: the first complaint, where it was, and the functions
+/// that led there.
 fn oops(console: &str) -> String {
     const CALLERS: usize = 12;
     let lines = console.lines().map(unstamped).collect::<Vec<_>>();
@@ -474,6 +476,12 @@ mod tests {
         assert_eq!(
             why("a\n[    1.5] b\x07\n\n", "", false, limit),
             "it had not ended after 30s; its last words: b"
+        );
+        let stall = "[ 9.0] rcu: INFO: rcu_preempt self-detected stall on CPU\n[ 9.1] Call Trace:\n[ 9.2]  <TASK>\n\
+                     [ 9.3]  f+0x1/0x2\n[ 9.4]  </TASK>";
+        assert_eq!(
+            why(stall, "", false, limit),
+            "it had not ended after 30s (rcu: INFO: rcu_preempt self-detected stall on CPU, from f+0x1/0x2); its last words: </TASK>"
         );
         assert_eq!(why("[x] b", "", true, itself), "it ended too early; its last words: [x] b");
         assert_eq!(
