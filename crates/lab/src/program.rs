@@ -9,9 +9,9 @@ use evidence::lab::{GuestLog, Mode};
 use crate::initramfs::Parts;
 use crate::job::{Job, Program, Task};
 use crate::kernel::Kernel;
-use crate::qemu::{Guest, How, Patience};
+use crate::qemu::{Guest, How, Lost, Patience};
 use crate::run::PORT_MODULES;
-use crate::{Error, Result, boot, initramfs, log, qemu, scope, symbols};
+use crate::{Error, boot, initramfs, log, qemu, scope, symbols};
 
 /// Given up after this time, where none is given: a selftest on a busy host takes minutes.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -55,7 +55,7 @@ pub struct Asked<'a> {
 }
 
 /// Runs a program in a guest, with the last CPU isolated.
-pub fn run(asked: &Asked<'_>) -> Result<Ran> {
+pub fn run(asked: &Asked<'_>) -> std::result::Result<Ran, Lost> {
     let Asked { kernel, boot_line, cpus, command, patience, .. } = *asked;
     let (file, arguments) = command
         .split_first()
@@ -107,7 +107,8 @@ pub fn run(asked: &Asked<'_>) -> Result<Ran> {
         _ => {
             let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));
             let why = said.unwrap_or("it did not say why").trim_start_matches("isolator-guest: ");
-            Err(Error::new("run in a guest", file, why, "link it statically, for the guest's architecture"))
+            let cure = "link it statically, for the guest's architecture";
+            Err(Error::new("run in a guest", file, why, cure).into())
         }
     }
 }

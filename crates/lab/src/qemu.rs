@@ -142,8 +142,8 @@ pub fn version(architecture: Architecture) -> Result<String> {
     Ok(text.lines().next().unwrap_or(program).trim_start_matches("QEMU emulator version ").to_string())
 }
 
-/// Runs a guest to its end; an error where it did not end in order, with its last words.
-pub fn run(guest: &Guest<'_>) -> Result<Left> {
+/// Runs a guest to its end.
+pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, Lost> {
     let mut files = exchange(guest)?;
     let generator = guest.how.outside.map(|outside| Generator::new(outside, &mut files)).transpose()?;
     let mut command = emulator(guest, &files, Console::File)?;
@@ -155,7 +155,7 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
         && let Err(error) = signal::keep_apart(&emulator)
     {
         end(&mut emulator);
-        return Err(error);
+        return Err(error.into());
     }
     if let Some((every, monitor)) = guest.how.nmi_every.zip(emulator.stdin.take()) {
         let console = Shared::of(files.console.output()?);
@@ -177,7 +177,37 @@ pub fn run(guest: &Guest<'_>) -> Result<Left> {
         return Ok(Left { console, frames, scope: files.scope.text()? });
     }
     let said = files.errors.text()?;
-    Err(broken(guest.kernel, &Words { console: &console, said: &said, sent: !frames.is_empty() }, ending))
+    let error =
+        broken(guest.kernel, &Words { console: &console, said: &said, sent: !frames.is_empty() }, ending);
+    Err(Lost { error, console })
+}
+
+/// A guest that did not end in order, or did not even begin.
+#[derive(Debug)]
+pub struct Lost {
+    /// Why, with its last words.
+    pub error: Error,
+    /// What it wrote to its console.
+    pub console: String,
+}
+
+impl Lost {
+    /// What it and its program said from when the program ran; empty where it did not come so far.
+    pub fn said(&self) -> &str {
+        self.console.split_once(BEGIN).map_or("", |(_, said)| said.trim())
+    }
+}
+
+impl From<Error> for Lost {
+    fn from(error: Error) -> Lost {
+        Lost { error, console: String::new() }
+    }
+}
+
+impl From<Lost> for Error {
+    fn from(lost: Lost) -> Error {
+        lost.error
+    }
 }
 
 /// Who gives edges from outside, ready to begin.

@@ -260,6 +260,13 @@ fn program(args: &LabProgramArgs) -> Outcome {
         how: qemu::How { nmi_every: args.nmi, by_turns: args.by_turns, ..qemu::How::default() },
         known: &args.known,
         patience: &patience,
+    });
+    let ran = ran.map_err(|lost| {
+        // How far it came, and all complaints: the error has the last words and the first complaint alone.
+        if !lost.said().is_empty() {
+            tell(lost.said());
+        }
+        lost.error
     })?;
     print(&ran.output)?;
     if let Some(file) = &args.record {
