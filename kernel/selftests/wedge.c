@@ -205,7 +205,7 @@ static int move_there(void)
 /* A task pinned to the owner's CPU, killed: it has to run to die. */
 static int kill_there(void)
 {
-	pid_t pid = fork();
+	pid_t pid = child();
 	int status;
 
 	if (!pid) {
@@ -296,6 +296,8 @@ static long timed(const struct operation *operation, long limit_ms)
 	}
 	while (waitpid(pid, &status, WNOHANG) != pid) {
 		if (now_ms() - began > limit_ms) {
+			say("%s: not done after %ld ms", operation->name,
+			    limit_ms);
 			end_owner();
 			if (reap(pid) < 0)
 				die("get an operation done without the owner");

@@ -3,9 +3,11 @@
 //! that one that hangs has said how far it came, and leaves the guest as a frame.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal};
 
 use crate::guest::{Result, measure, send};
 use crate::job::{PROGRAM, Program};
@@ -16,19 +18,29 @@ pub fn run(task: &Program, port: &mut File) -> Result<()> {
         .args(&task.arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .process_group(0)
         .spawn()
         .map_err(|why| format!("cannot run it: {why}"))?;
+    let out = child.stdout.take().map(BufReader::new);
+    let said = std::thread::spawn(move || tell(out.into_iter().flat_map(|out| out.split(b'\n'))));
+    let status = child.wait()?;
+    // What it left running would keep its output open.
+    let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+    let output = said.join().map_err(|_| "cannot read what it printed: the thread panicked")??;
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+    send(port, "output", output.as_bytes())?;
+    send(port, "kernel-log", measure::kernel_log()?.as_bytes())?;
+    send(port, "status", code.to_string().as_bytes())
+}
+
+/// Says lines again on the console; all of them.
+fn tell(lines: impl Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<String> {
     let mut output = String::new();
-    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n'));
     for line in lines {
         let line = String::from_utf8_lossy(&line?).into_owned();
         println!("{line}");
         output += &line;
         output.push('\n');
     }
-    let status = child.wait()?;
-    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
-    send(port, "output", output.as_bytes())?;
-    send(port, "kernel-log", measure::kernel_log()?.as_bytes())?;
-    send(port, "status", code.to_string().as_bytes())
+    Ok(output)
 }
