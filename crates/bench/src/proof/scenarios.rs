@@ -61,9 +61,12 @@ pub fn silence(lab: &Lab<'_>) -> Result<Seen> {
     of_one_scenario(lab, "minute", "60s")
 }
 
+/// As kernels with PREEMPT_RT have it: compaction leaves locked memory alone, the owner's, which it may not move.
+const LOCKED_STAYS: &str = "sysctl.vm.compact_unevictable_allowed=0";
+
 /// The same of one kernel, isolating: a table's row, and what is wrong with it.
 pub fn minute(lab: &Lab<'_>) -> Result<(String, Vec<String>)> {
-    let boot = format!("{} {BOUND}", lab::boot::line(FULL, 2)?);
+    let boot = format!("{} {BOUND} {LOCKED_STAYS}", lab::boot::line(FULL, 2)?);
     let (kernel, isolate, scenarios) = (&lab.ours(), Some(ALONE), &["minute"][..]);
     let (document, mut wrong) = run(lab, &Run { kernel, boot: &boot, isolate, scenarios, duration: "60s" })?;
     let row = document.rows.first().ok_or("the lab gave no row")?;
