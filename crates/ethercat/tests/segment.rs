@@ -98,6 +98,21 @@ fn three_sub_devices_reach_op_and_every_working_counter_is_right() {
 }
 
 #[test]
+fn clocks_that_drift_differ_until_they_have_settled() {
+    const TOO_FEW: u32 = 20;
+    let Some((main, segment)) = wire() else { return };
+    let running = Running::start(Segment::new(3, 20_000, Vec::new()), segment);
+    let mut main = MainDevice::start(main, PERIOD_NS, TOO_FEW).unwrap();
+    let differences: Vec<i64> =
+        (0..3).map(|_| main.clock_difference(monotonic_ns() + PATIENCE_NS).unwrap().unwrap()).collect();
+    assert!(
+        differences.iter().any(|difference| *difference != 0),
+        "clocks that drift differ: {differences:?}"
+    );
+    running.end();
+}
+
+#[test]
 fn each_fault_is_seen_by_the_main_device() {
     let faults = ["lost@300", "late:250ms@310", "counter@320", "unplug:2@330"];
     let faults: Vec<Fault> = faults.iter().map(|fault| fault.parse().unwrap()).collect();

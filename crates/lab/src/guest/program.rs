@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::guest::{Result, measure, send};
 use crate::job::{PROGRAM, Program};
@@ -25,7 +25,7 @@ pub fn run(task: &Program, port: &mut File) -> Result<()> {
     let said = std::thread::spawn(move || tell(out.into_iter().flat_map(|out| out.split(b'\n'))));
     let status = child.wait()?;
     // What it left running would keep its output open.
-    let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     let output = said.join().map_err(|_| "cannot read what it printed: the thread panicked")??;
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
     send(port, "output", output.as_bytes())?;
