@@ -305,15 +305,6 @@ pub(super) fn kernel(release: Option<String>, version: Option<String>, realtime:
     Kernel { release, version, preemption, ..Kernel::default() }
 }
 
-/// The part of a text that ends in a whole line; where a rest was left off, that is said.
-pub(super) fn whole_lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
-    let end = text.rfind('\n').map_or(0, |end| end + 1);
-    if end < text.len() {
-        missing.push("the file ends within a line: it was cut short".into());
-    }
-    &text[..end]
-}
-
 /// CPUs in the kernel's list syntax; `None` where it is something else.
 pub(super) fn cpus(text: &str) -> Option<CpuSet> {
     text.parse::<CpuSet>().ok().filter(|cpus| !cpus.is_empty())

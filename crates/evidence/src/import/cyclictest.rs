@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found, whole_lines};
+use super::column::{Column, Found};
 use super::command::{Command, Syntax};
+use super::text::whole_lines;
 
 /// cyclictest's options: `y` stands for `--policy`, which has no letter.
 pub(super) const SYNTAX: Syntax = Syntax {

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found, cpus, whole_lines};
+use super::column::{Column, Found, cpus};
+use super::text::whole_lines;
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut found = Found::by("hwlatdetect", None);

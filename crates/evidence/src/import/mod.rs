@@ -29,6 +29,9 @@ mod jitterdebugger;
 mod oslat;
 mod rt_tests;
 mod rtla;
+mod stamps;
+pub mod text;
+mod unpack;
 
 use std::fs::File;
 use std::io::Read;
@@ -159,16 +162,18 @@ pub fn import(path: &Path) -> Result<Bundle> {
     if bytes.len() as u64 > LARGEST {
         return Err(fail(&format!("it is longer than {} MiB", LARGEST >> 20)));
     }
-    if bytes.contains(&0) {
-        return Err(fail(&"it is a binary file"));
-    }
-    let mut bundle = parse(&String::from_utf8_lossy(&bytes), None).map_err(|why| fail(&why))?;
+    let text = text::read(bytes).map_err(|why| fail(&why))?;
+    let mut bundle = parse_plain(&text, None).map_err(|why| fail(&why))?;
     bundle.path = path.to_path_buf();
     Ok(bundle)
 }
 
 /// Reads a text in `format`, or in the one that its content shows; an error says why it cannot be read.
 pub fn parse(text: &str, format: Option<Format>) -> std::result::Result<Bundle, String> {
+    parse_plain(&text::plain(text), format)
+}
+
+fn parse_plain(text: &str, format: Option<Format>) -> std::result::Result<Bundle, String> {
     if text.trim().is_empty() {
         return Err("it is empty".into());
     }

@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found, cpus, whole_lines};
+use super::column::{Column, Found, cpus};
 use super::command::Syntax;
+use super::text::whole_lines;
 
 /// oslat's options.
 pub(super) const SYNTAX: Syntax =

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found, whole_lines};
+use super::column::{Column, Found};
+use super::text::whole_lines;
 
 /// Lines below the table.
 const FIGURES: [&str; 5] = ["over:", "count:", "min:", "avg:", "max:"];
