@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A folder, held open: what lies in it cannot be moved from under us.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, fsync, mkdirat, openat, openat2, renameat,
+    statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::place;
+use crate::replace::{no_file, swap};
+
+/// Entries of a folder that are listed; more is an error.
+const MOST_ENTRIES: usize = 100_000;
+
+/// A folder that is open. Names are relative to it and lead neither out of it nor through a link.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens a folder for reading, whoever owns it.
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(rustix::fs::CWD, path, flags, Mode::empty())?;
+        Ok(Folder { fd, path: path.to_path_buf() })
+    }
+
+    /// Opens a folder to write files into, and makes it where it is absent. One that is there must belong to this user, and
+    /// not everybody may write it: else others decide which file is written.
+    pub fn ours(path: &Path) -> io::Result<Folder> {
+        let there = path.exists();
+        let fd = place::folder(path, true)?;
+        let folder = Folder { fd, path: path.to_path_buf() };
+        // A medium without owners (a USB stick) shows its folders as another user's.
+        if there { folder.check_ours().map(|()| folder) } else { Ok(folder) }
+    }
+
+    fn check_ours(&self) -> io::Result<()> {
+        let stat = fstat(&self.fd)?;
+        let why = if stat.st_uid != geteuid().as_raw() {
+            format!("the folder belongs to another user (uid {})", stat.st_uid)
+        } else if stat.st_mode & 0o002 != 0 {
+            "every user may write to the folder".to_string()
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(ErrorKind::PermissionDenied, format!("{why}: give one that is not there yet")))
+    }
+
+    /// Where the folder was when it was opened: for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the regular file `name` beneath this folder for reading.
+    pub fn file(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        let file = self.beneath(name.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(no_file());
+        }
+        Ok(file.into())
+    }
+
+    /// The bytes of the file `name` beneath this folder; more than `most` is an error.
+    pub fn read(&self, name: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.file(name)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            return Err(io::Error::new(
+                ErrorKind::FileTooLarge,
+                format!("it is longer than {} MiB", most >> 20),
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// The folder `name` beneath this one, for reading.
+    pub fn folder(&self, name: impl AsRef<Path>) -> io::Result<Folder> {
+        let fd = self.beneath(name.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(Folder { fd, path: self.path.join(name) })
+    }
+
+    /// The folder `name` in this one, made where it is absent, to write files into.
+    pub fn ours_within(&self, name: &str) -> io::Result<Folder> {
+        let made = match mkdirat(&self.fd, name, Mode::from_raw_mode(0o755)) {
+            Err(Errno::EXIST) => false,
+            made => made.map(|()| true)?,
+        };
+        let folder = self.folder(name)?;
+        if made { Ok(folder) } else { folder.check_ours().map(|()| folder) }
+    }
+
+    /// Names and types of what is in the folder, in the order of the names. Some file systems do not tell the type.
+    pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                let kind = match entry.file_type() {
+                    FileType::Unknown => self.kind(OsStr::from_bytes(name)).unwrap_or(FileType::Unknown),
+                    kind => kind,
+                };
+                entries.push((OsString::from_vec(name.to_vec()), kind));
+            }
+            if entries.len() > MOST_ENTRIES {
+                return Err(io::Error::new(
+                    ErrorKind::FileTooLarge,
+                    "the folder has more than 100,000 entries",
+                ));
+            }
+        }
+        entries.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(entries)
+    }
+
+    /// The type of `name` in the folder; a link is a link.
+    pub fn kind(&self, name: impl AsRef<Path>) -> io::Result<FileType> {
+        Ok(FileType::from_raw_mode(statat(&self.fd, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?.st_mode))
+    }
+
+    /// Whether there is anything of this name in the folder.
+    pub fn has(&self, name: impl AsRef<Path>) -> bool {
+        self.kind(name).is_ok()
+    }
+
+    /// Makes the file `name`, which must not be there.
+    pub fn create(&self, name: &str) -> io::Result<File> {
+        self.write(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
+    }
+
+    /// Opens the file `name` to write at its end, and makes it where it is absent.
+    pub fn append(&self, name: &str) -> io::Result<File> {
+        self.write(name, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)
+    }
+
+    fn write(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.fd, one_name(name)?, flags, Mode::from_raw_mode(0o666))?;
+        let stat = fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
+            return Err(no_file());
+        }
+        Ok(file.into())
+    }
+
+    /// Replaces the file `name` by `bytes`, whole or not at all.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        swap(self.fd.as_fd(), one_name(name)?, bytes, false)
+    }
+
+    /// The same, and it is on the disk when this returns: where the loss of the file would be a lie.
+    pub fn replace_synced(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        swap(self.fd.as_fd(), one_name(name)?, bytes, true)?;
+        self.sync()
+    }
+
+    /// Has all names of the folder on the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        match fsync(&self.fd) {
+            // Some file systems cannot do this for folders.
+            Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    /// Renames `from` to `to`, both in this folder.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
+    }
+
+    /// Removes the file or link `name`.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, one_name(name)?, AtFlags::empty())?)
+    }
+
+    /// Removes the folder `name`, which must be empty.
+    pub fn remove_folder(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, one_name(name)?, AtFlags::REMOVEDIR)?)
+    }
+
+    fn beneath(&self, name: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&self.fd, name, flags, Mode::empty(), how) {
+            // Kernels before 5.6, and sandboxes that do not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => self.walk(name, flags),
+            file => Ok(file?),
+        }
+    }
+
+    /// As [`Folder::beneath`], component by component.
+    fn walk(&self, name: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let mut parts = name.components().filter(|part| *part != Component::CurDir).peekable();
+        let mut at = None;
+        while let Some(part) = parts.next() {
+            let Component::Normal(part) = part else { return Err(Errno::XDEV.into()) };
+            let last = parts.peek().is_none();
+            let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let flags = OFlags::NOFOLLOW | if last { flags } else { way };
+            let from = at.as_ref().unwrap_or(&self.fd);
+            at = Some(openat(from, part, flags, Mode::empty())?);
+        }
+        at.ok_or_else(|| Errno::NOENT.into())
+    }
+}
+
+/// `name`, unless it leads out of the folder.
+fn one_name(name: &str) -> io::Result<&OsStr> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(one)), None) => Ok(one),
+        _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is no name of a file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// A folder with a file, a link out of it, a pipe and a folder behind a link.
+    fn hostile() -> (tempfile::TempDir, Folder) {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("bundle");
+        fs::create_dir_all(path.join("series")).unwrap();
+        fs::create_dir(outer.path().join("outside")).unwrap();
+        fs::write(outer.path().join("outside/x"), "secret").unwrap();
+        fs::write(path.join("series/x"), "data").unwrap();
+        symlink("../outside/x", path.join("link")).unwrap();
+        symlink("../outside", path.join("folder")).unwrap();
+        symlink("/proc/self/fd", path.join("magic")).unwrap();
+        let fd = openat(rustix::fs::CWD, &path, OFlags::PATH, Mode::empty()).unwrap();
+        rustix::fs::mknodat(&fd, "pipe", FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let folder = Folder::open(&path).unwrap();
+        (outer, folder)
+    }
+
+    #[test]
+    fn reads_regular_files_beneath_and_nothing_else() {
+        let (outer, folder) = hostile();
+        let secret = outer.path().join("outside/x");
+        let names = [
+            "link",
+            "folder/x",
+            "../outside/x",
+            "series/../../outside/x",
+            "pipe",
+            "series",
+            "magic/0",
+            "",
+            ".",
+        ];
+        let names = names.iter().map(Path::new).chain([secret.as_path()]);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        for name in names {
+            assert!(folder.file(name).is_err(), "{}", name.display());
+            let walked =
+                folder.walk(name, flags).map(|fd| FileType::from_raw_mode(fstat(&fd).unwrap().st_mode));
+            assert!(walked.map_or(true, |kind| kind != FileType::RegularFile), "{}", name.display());
+        }
+        assert_eq!(folder.read("series/x", 4).unwrap(), b"data");
+        assert_eq!(folder.read("series/x", 3).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        let mut text = String::new();
+        File::from(folder.walk(Path::new("./series/x"), OFlags::RDONLY).unwrap())
+            .read_to_string(&mut text)
+            .unwrap();
+        assert_eq!(text, "data");
+    }
+
+    #[test]
+    fn writes_neither_through_links_nor_into_pipes() {
+        let (outer, folder) = hostile();
+        assert!(folder.append("link").is_err() && folder.append("pipe").is_err());
+        assert!(folder.create("link").is_err() && folder.append("../outside/x").is_err());
+        fs::hard_link(outer.path().join("outside/x"), outer.path().join("bundle/hard")).unwrap();
+        assert!(folder.append("hard").is_err());
+        folder.replace("link", b"new").unwrap();
+        assert_eq!(fs::read(outer.path().join("outside/x")).unwrap(), b"secret");
+        assert_eq!(folder.read("link", 9).unwrap(), b"new");
+    }
+
+    #[test]
+    fn refuses_a_folder_that_everybody_may_write() {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("a/b");
+        drop(Folder::ours(&path).unwrap());
+        drop(Folder::ours(&path).unwrap());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o1777)).unwrap();
+        let error = Folder::ours(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        assert!(error.to_string().starts_with("every user may write to the folder"), "{error}");
+    }
+
+    #[test]
+    fn refuses_the_folder_of_another_user() {
+        let outer = tempfile::tempdir().unwrap();
+        let Ok(()) = std::os::unix::fs::chown(outer.path(), Some(12_345), None) else {
+            eprintln!("skipped: it takes root to make a folder of another user");
+            return;
+        };
+        let error = Folder::ours(outer.path()).unwrap_err();
+        assert!(error.to_string().starts_with("the folder belongs to another user (uid 12345)"), "{error}");
+    }
+}

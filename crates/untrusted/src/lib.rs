@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that comes from elsewhere is data: files of folders that others may write, and text and sizes in them.
+//!
+//! - [`Folder`] reads beneath a folder, regular files only and through no link, and writes by the folder's descriptor.
+//! - [`replace`] and [`open`] are for one file that the user named, wherever it lies.
+//! - [`Budget`] bounds what one bundle may make the program read and hold.
+//! - [`text`] has one escape for each place where foreign text is shown.
+//!
+//! Errors are [`std::io::Error`]: the callers know what was tried, and on what.
+#![forbid(unsafe_code)]
+
+mod budget;
+mod folder;
+mod lines;
+mod place;
+mod replace;
+pub mod text;
+
+pub use budget::{Budget, Metered};
+pub use folder::Folder;
+pub use lines::Lines;
+pub use replace::{open, read, replace};

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lines of a stream, one at a time and of bounded length.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+
+/// The lines of a file that is read as a stream.
+#[derive(Debug)]
+pub struct Lines<R> {
+    from: BufReader<R>,
+    line: Vec<u8>,
+}
+
+impl<R: Read> Lines<R> {
+    /// The longest line; the first line of a journal, which holds all of a picture's cells, is a tenth of it.
+    pub const LONGEST: u64 = 8 << 20;
+
+    /// The lines of `from`.
+    pub fn of(from: R) -> Lines<R> {
+        Lines { from: BufReader::new(from), line: Vec::new() }
+    }
+
+    /// The next line with its line break; the last one may lack it, where it was cut short. `None` at the end.
+    ///
+    /// What is no UTF-8 is replaced.
+    pub fn next_line(&mut self) -> io::Result<Option<Cow<'_, str>>> {
+        self.line.clear();
+        let bytes = self.from.by_ref().take(Self::LONGEST).read_until(b'\n', &mut self.line)? as u64;
+        if bytes == Self::LONGEST && self.line.last() != Some(&b'\n') {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a line is longer than 8 MiB"));
+        }
+        Ok((bytes > 0).then(|| String::from_utf8_lossy(&self.line)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_the_line_that_was_cut_without_its_break() {
+        let mut lines = Lines::of(&b"a\n\xff\nb"[..]);
+        let mut next = || lines.next_line().unwrap().map(Cow::into_owned);
+        assert_eq!(
+            [next(), next(), next(), next()].map(Option::unwrap_or_default),
+            ["a\n", "\u{fffd}\n", "b", ""]
+        );
+    }
+
+    #[test]
+    fn refuses_a_line_without_an_end() {
+        let error = Lines::of(io::repeat(b'x')).next_line().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+    }
+}

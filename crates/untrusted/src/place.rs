@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a path leads, when a folder on the way may belong to another user.
+//!
+//! A link is followed only where no other user can have put it: link and folder belong to root or to us, and others may not
+//! write the folder (or may not rename in it: `/tmp`). Links of others are how root is made to write elsewhere.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, fstatfs, mkdirat, openat, readlinkat, statat,
+};
+use rustix::process::{getegid, geteuid};
+
+/// Links on one path, as many as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// What `fstatfs` says of `/proc`, whose links the kernel makes.
+const PROC: i64 = 0x9fa0;
+
+/// A folder, and a name in it, which may not be there.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub folder: OwnedFd,
+    pub name: OsString,
+}
+
+/// What is at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// A regular file.
+    File,
+    /// A device, a pipe or a socket that no other user can have put there, or one of the kernel's links below `/proc`.
+    Ours,
+    /// A link, a device, a pipe or a socket of another user.
+    Theirs,
+}
+
+/// The folder `path`, opened; missing folders are made where `make` says so.
+pub(crate) fn folder(path: &Path, make: bool) -> io::Result<OwnedFd> {
+    let (mut at, mut rest) = begin(path)?;
+    let mut links = 0;
+    while let Some(part) = rest.pop_front() {
+        at = step(at, part, make, &mut rest, &mut links)?;
+    }
+    Ok(openat(&at, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+impl Place {
+    /// Where `path` leads, through links of ours.
+    pub fn of(path: &Path) -> io::Result<Place> {
+        let (mut at, mut rest) = begin(path)?;
+        let mut links = 0;
+        while let Some(part) = rest.pop_front() {
+            if rest.is_empty() && part != ".." && part != "." && !leads_on(&at, &part)? {
+                return Ok(Place { folder: at, name: part });
+            }
+            at = step(at, part, false, &mut rest, &mut links)?;
+        }
+        Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder"))
+    }
+
+    pub fn look(&self) -> io::Result<Found> {
+        let entry = match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => return Ok(Found::Nothing),
+            entry => entry?,
+        };
+        match FileType::from_raw_mode(entry.st_mode) {
+            FileType::RegularFile => Ok(Found::File),
+            FileType::Directory => Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder")),
+            _ if ours(&fstat(&self.folder)?, &entry) => Ok(Found::Ours),
+            _ => Ok(Found::Theirs),
+        }
+    }
+}
+
+/// Whether the last part of a path is a link that is to be followed by its text.
+fn leads_on(at: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    let Ok(entry) = statat(at, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(false) };
+    let link = FileType::from_raw_mode(entry.st_mode) == FileType::Symlink;
+    // The text of a link in /proc/PID/fd may be no path at all: `pipe:[4711]`.
+    Ok(link && ours(&fstat(at)?, &entry) && !kernels(at)?)
+}
+
+fn kernels(folder: &OwnedFd) -> io::Result<bool> {
+    #[allow(clippy::unnecessary_cast, reason = "the type differs between architectures")]
+    Ok(fstatfs(folder)?.f_type as i64 == PROC)
+}
+
+fn begin(path: &Path) -> io::Result<(OwnedFd, VecDeque<OsString>)> {
+    let start = if path.is_absolute() { "/" } else { "." };
+    let rest = parts(path);
+    if path.as_os_str().is_empty() {
+        return Err(io::Error::new(ErrorKind::NotFound, "the path is empty"));
+    }
+    Ok((openat(CWD, start, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?, rest))
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    let part = |part: Component| match part {
+        Component::Normal(name) => Some(name.to_os_string()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    };
+    path.components().filter_map(part).collect()
+}
+
+fn step(
+    at: OwnedFd,
+    part: OsString,
+    make: bool,
+    rest: &mut VecDeque<OsString>,
+    links: &mut usize,
+) -> io::Result<OwnedFd> {
+    let look = || openat(&at, &part, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    let next = match look() {
+        Err(rustix::io::Errno::NOENT) if make => {
+            mkdirat(&at, &part, Mode::from_raw_mode(0o755))?;
+            look()?
+        }
+        next => next?,
+    };
+    let entry = fstat(&next)?;
+    match FileType::from_raw_mode(entry.st_mode) {
+        FileType::Symlink => {
+            *links += 1;
+            if *links > MOST_LINKS {
+                return Err(rustix::io::Errno::LOOP.into());
+            }
+            if !ours(&fstat(&at)?, &entry) {
+                let name = Path::new(&part).display();
+                let why = format!("{name} is a link of another user, which is not followed");
+                return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+            }
+            let text = OsString::from_vec(readlinkat(&next, "", Vec::new())?.into_bytes());
+            let target = Path::new(&text);
+            for part in parts(target).into_iter().rev() {
+                rest.push_front(part);
+            }
+            if target.is_absolute() { Ok(begin(Path::new("/"))?.0) } else { Ok(at) }
+        }
+        FileType::Directory => Ok(next),
+        _ => Err(io::Error::new(
+            ErrorKind::NotADirectory,
+            format!("{} is no folder", Path::new(OsStr::from_bytes(part.as_bytes())).display()),
+        )),
+    }
+}
+
+/// Whether no other user can have put `entry` into `folder`. A group of ours is one of our own, as most distributions make
+/// one for each user.
+fn ours(folder: &Stat, entry: &Stat) -> bool {
+    let ours = |uid: u32| uid == 0 || uid == geteuid().as_raw();
+    let sticky = folder.st_mode & 0o1000 != 0;
+    let world = folder.st_mode & 0o002 != 0;
+    let group = folder.st_mode & 0o020 != 0 && folder.st_gid != getegid().as_raw();
+    ours(entry.st_uid) && ours(folder.st_uid) && (sticky || !(world || group))
+}

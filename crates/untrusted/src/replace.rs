@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One file that the user named, wherever it lies.
+
+use std::collections::hash_map::RandomState;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, statat, unlinkat};
+
+use crate::place::{Found, Place};
+
+/// Replaces the file at `path` by `bytes`, whole or not at all.
+///
+/// A link of another user is replaced, never written through. A device, a pipe or a link that no other user can have put
+/// there (`/dev/stdout`) is written to and stays what it is.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let place = Place::of(path)?;
+    match place.look()? {
+        Found::Ours => {
+            let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOCTTY | OFlags::CLOEXEC;
+            File::from(openat(&place.folder, &place.name, flags, Mode::empty())?).write_all(bytes)
+        }
+        Found::Nothing | Found::File | Found::Theirs => swap(place.folder.as_fd(), &place.name, bytes, false),
+    }
+}
+
+/// Opens the file at `path` for reading: a regular one, or a pipe or device that no other user can have put there.
+///
+/// A pipe of another user would hang the reader for ever, and `/dev/zero` would take all memory.
+pub fn open(path: &Path) -> io::Result<File> {
+    let plain = |mode: u32| FileType::from_raw_mode(mode) == FileType::RegularFile;
+    let seen = statat(CWD, path, AtFlags::empty())?;
+    let ours = !plain(seen.st_mode) && Place::of(path).and_then(|place| place.look())? == Found::Ours;
+    let wait = if ours { OFlags::empty() } else { OFlags::NONBLOCK };
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC | wait;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    if !ours && !plain(fstat(&file)?.st_mode) {
+        return Err(no_file());
+    }
+    Ok(file.into())
+}
+
+/// The bytes of the file at `path`, opened as by [`open`]; more than `most` is an error.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let why = format!("it is longer than {} MiB", most >> 20);
+        return Err(io::Error::new(ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn no_file() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
+}
+
+/// Writes `bytes` beside `name`, under a name that nobody can foresee, and renames.
+pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -> io::Result<()> {
+    let (beside, file) = beside(folder, name)?;
+    let written = (|| {
+        let mut file = File::from(file);
+        file.write_all(bytes)?;
+        if sync {
+            file.sync_all()?;
+        }
+        renameat(folder, &beside, folder, name)?;
+        Ok(())
+    })();
+    if written.is_err() {
+        // What is left of the attempt is of no use; that it cannot be removed changes nothing.
+        let _ = unlinkat(folder, &beside, AtFlags::empty());
+    }
+    written
+}
+
+fn beside(folder: BorrowedFd, name: &OsStr) -> io::Result<(OsString, OwnedFd)> {
+    for _ in 0..16 {
+        // Seeded by the system for each process, and counted up for each call.
+        let random = RandomState::new().build_hasher().finish();
+        let mut beside = OsString::from(format!(".{random:016x}."));
+        beside.push(Path::new(name).extension().unwrap_or(OsStr::new("new")));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(folder, &beside, flags, Mode::from_raw_mode(0o666)) {
+            Err(rustix::io::Errno::EXIST) => {}
+            file => return Ok((beside, file?)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn leaves_nothing_beside_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        replace(&folder.path().join("a.html"), b"one").unwrap();
+        replace(&folder.path().join("a.html"), b"two").unwrap();
+        assert_eq!(fs::read(folder.path().join("a.html")).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn follows_a_link_of_our_own() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("far")).unwrap();
+        symlink("far/b", folder.path().join("a")).unwrap();
+        replace(&folder.path().join("a"), b"x").unwrap();
+        assert!(folder.path().join("a").is_symlink());
+        assert_eq!(fs::read(folder.path().join("far/b")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn replaces_a_link_where_others_may_write() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(folder.path().join("target"), "kept").unwrap();
+        symlink("../target", open.join("a")).unwrap();
+        replace(&open.join("a"), b"x").unwrap();
+        assert_eq!(fs::read(folder.path().join("target")).unwrap(), b"kept");
+        assert_eq!((open.join("a").is_symlink(), fs::read(open.join("a")).unwrap()), (false, b"x".to_vec()));
+    }
+
+    #[test]
+    fn refuses_a_folder_behind_a_link_of_others() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        fs::create_dir_all(&open).unwrap();
+        fs::create_dir(folder.path().join("private")).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        symlink("../private", open.join("bundle")).unwrap();
+        let error = replace(&open.join("bundle/report.html"), b"x").unwrap_err();
+        assert!(error.to_string().contains("bundle is a link of another user"), "{error}");
+        assert_eq!(fs::read_dir(folder.path().join("private")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn writes_to_devices_and_to_open_descriptors() {
+        replace(Path::new("/dev/null"), b"x").unwrap();
+        assert!(!Path::new("/dev/null").is_file());
+        let file = tempfile::tempfile().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        replace(Path::new(&path), b"through").unwrap();
+        let mut text = String::new();
+        File::open(path).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+    }
+
+    #[test]
+    fn ends_on_a_circle_of_links() {
+        let folder = tempfile::tempdir().unwrap();
+        symlink("b", folder.path().join("a")).unwrap();
+        symlink("a", folder.path().join("b")).unwrap();
+        assert!(replace(&folder.path().join("a"), b"x").is_err());
+    }
+
+    #[test]
+    fn reads_no_more_than_the_bound() {
+        assert_eq!(read(Path::new("/dev/zero"), 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(read(Path::new("/dev/null"), 0).unwrap(), b"");
+    }
+}
