@@ -8,6 +8,7 @@ mod asked;
 mod causes;
 mod live;
 mod metrics;
+mod named;
 mod output;
 mod serve;
 mod session;

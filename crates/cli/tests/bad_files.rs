@@ -94,6 +94,51 @@ fn a_plan_that_is_none_is_refused() {
 }
 
 #[test]
+fn commands_of_a_plan_run_only_when_allowed() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let asked = serde_json::json!({"asked": {
+        "loads": ["custom=id > ran; sleep 60"], "policy": "other", "duration_ns": 1_000_000_000, "warm_up_ns": 0,
+    }});
+    fs::write(folder.path().join("plan.json"), asked.to_string()).unwrap();
+    isolator(folder.path(), &["prove", "--plan", "plan.json", "-o", "b"]).refused(
+        "cannot follow the plan plan.json: it runs the command 'id > ran; sleep 60'; look at that, then allow it with \
+         --allow-commands, or replace it by options",
+    );
+    assert!(!folder.path().join("ran").exists() && !folder.path().join("b").exists());
+    let allowed = ["prove", "--plan", "plan.json", "--allow-commands", "-o", "b"];
+    let ran = isolator(folder.path(), &allowed).judged();
+    assert!(ran.stdout.contains("isolator: the plan runs the command 'id > ran; sleep 60'\n"), "{ran:#?}");
+    assert!(folder.path().join("ran").exists());
+}
+
+#[test]
+fn devices_and_files_of_a_plan_are_refused() {
+    let folder = folder();
+    for (field, value, said) in [
+        ("response", serde_json::json!({"signal": "words"}), "it writes to the file 'words'"),
+        ("response", serde_json::json!({"board": "rpi4"}), "it drives registers of the board 'rpi4'"),
+        ("response", serde_json::json!({"chip": "/dev/null"}), "it drives lines of the chip '/dev/null'"),
+        ("response", serde_json::json!({"output": 7}), "it drives the line 7"),
+        ("ethercat", serde_json::json!({"device": "lo"}), "it sends on the interface 'lo'"),
+        (
+            "ethercat",
+            serde_json::json!({"forced": true}),
+            "it sends on an interface that carries other traffic",
+        ),
+        ("loads", serde_json::json!(["gpu=reboot"]), "it runs the command 'reboot'"),
+    ] {
+        let asked = serde_json::json!({"probes": ["response", "ethercat"], field: value});
+        fs::write(folder.path().join("plan.json"), asked.to_string()).unwrap();
+        let line = isolator(folder.path(), &["prove", "--plan", "plan.json", "-o", "b"]).line();
+        assert!(line.contains(&format!("cannot follow the plan plan.json: {said}; ")), "{line}");
+    }
+    assert!(!folder.path().join("b").exists());
+}
+
+#[test]
 fn a_bundle_is_never_written_over_another() {
     if skipped_for_lack_of_cpus() {
         return;

@@ -15,6 +15,9 @@ A row is one probe under one load on one CPU. The limit holds if no sample of
 any row was above it, no period was missed, everything asked was measured,
 nothing tainted the run, and there are enough samples for the claim.
 
+A plan may be of another person's bundle: the commands (custom=, gpu=), devices
+and files that it names are shown, and used only with --allow-commands.
+
 Examples:
   isolator prove --loads idle,cpu,net --duration 10s
   isolator prove --cpus 2-3 --period 250us --limit 50us --loads all -o before
@@ -38,6 +41,9 @@ pub struct ProveArgs {
     /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
     #[arg(long, value_name = "FILE", help_heading = ROWS)]
     pub plan: Option<PathBuf>,
+    /// Run the commands and open the devices and files that the plan names, which are shown
+    #[arg(long, requires = "plan", help_heading = ROWS)]
+    pub allow_commands: bool,
     /// Measure again, this long after the last beginning, until Ctrl-C or a run that cannot measure; a bundle for each
     #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
     pub every: Option<Duration>,

@@ -11,7 +11,7 @@ use crate::args::{Output, ProveArgs, RunOptions};
 use crate::live::{Live, View};
 use crate::output::{Exit, Outcome};
 use crate::session::Followed;
-use crate::{again, asked, session};
+use crate::{again, asked, named, session};
 
 /// Length of a row where none is given.
 const DURATION_NS: u64 = 20_000_000_000;
@@ -20,8 +20,10 @@ pub fn run(args: ProveArgs) -> Outcome {
     if let Some(every) = args.every {
         return again::and_again(every);
     }
-    let plan = args.plan.as_deref().map(asked::read_plan).transpose()?;
-    let mut asked = plan.unwrap_or_default();
+    let mut asked = match &args.plan {
+        Some(path) => follow(path, &args)?,
+        None => Asked::default(),
+    };
     if let Some(loads) = &args.loads {
         asked.loads = load::parse(loads)?.iter().map(ToString::to_string).collect();
     }
@@ -38,6 +40,17 @@ pub fn run(args: ProveArgs) -> Outcome {
         asked.duration_ns = Some(DURATION_NS);
     }
     measure(asked, &args.options, &args.out, View::Table)
+}
+
+/// What the plan at `path` asks. It is refused where it names commands, devices or files that the user has not allowed.
+fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
+    let plan = asked::read_plan(path)?;
+    let named = named::named(&plan, args.loads.is_some(), &args.options);
+    if !named.is_empty() && !args.allow_commands {
+        return Err(named::refuse(path, &named));
+    }
+    named.iter().for_each(|what| args.out.say(&format!("isolator: the plan {what}")));
+    Ok(plan)
 }
 
 /// Measures what is asked, prints the table, and says whether the limit holds.
