@@ -94,7 +94,8 @@ fn what_cannot_be_monitored_names_the_cure() {
     );
     refused(
         "/dev/null",
-        "cannot use a ring: it is not sealed memory; pass a descriptor that this version of the library made",
+        "cannot read the loop at /dev/null: it is no memory of a program (memfd); give a process with a loop, or the path of its \
+         descriptor, and be its user or root",
     );
     let _looping = Looping::start("other", u64::MAX);
     let line = isolator(folder.path(), &["monitor", &me("none")]).line();

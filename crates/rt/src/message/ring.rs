@@ -80,20 +80,35 @@ impl Ring {
         Ring::of(region, size)
     }
 
+    /// The size that the first line of a ring tells; `Err` says what is wrong with it.
+    #[cfg(not(loom))]
+    pub fn size_in(head: &[u8; LINE_BYTES]) -> Result<Size, &'static str> {
+        let (words, _) = head.as_chunks();
+        let word = |at: usize| u64::from_ne_bytes(words[at]);
+        Ring::told(word(VERSION), word(SLOTS), word(BYTES))
+    }
+
+    fn told(version: u64, slots: u64, bytes: u64) -> Result<Size, &'static str> {
+        if version != THIS_VERSION {
+            return Err("it is no ring of this version");
+        }
+        let slots = u32::try_from(slots).unwrap_or(0);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let size = Size { slots, bytes };
+        if size.is_possible() { Ok(size) } else { Err("its size is not what it says") }
+    }
+
     /// Reads what the ring is; `Err` says what is wrong with it.
     pub fn attach(region: Region) -> Result<Ring, &'static str> {
         if region.len() < HEAD_LINES {
             return Err("it is too short to be a ring");
         }
         let identity = &region[IDENTITY].0;
-        if identity[VERSION].load(Ordering::Acquire) != THIS_VERSION {
-            return Err("it is no ring of this version");
-        }
+        let version = identity[VERSION].load(Ordering::Acquire);
         // Once, and never again: the other side could change it.
-        let slots = u32::try_from(identity[SLOTS].load(Ordering::Relaxed)).unwrap_or(0);
-        let bytes = usize::try_from(identity[BYTES].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
-        let size = Size { slots, bytes };
-        if !size.is_possible() || Ring::lines(size) != region.len() {
+        let [slots, bytes] = [SLOTS, BYTES].map(|word| identity[word].load(Ordering::Relaxed));
+        let size = Ring::told(version, slots, bytes)?;
+        if Ring::lines(size) != region.len() {
             return Err("its size is not what it says");
         }
         Ok(Ring::of(region, size))

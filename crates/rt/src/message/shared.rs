@@ -30,7 +30,11 @@ const RECEIVER: i64 = 1;
 
 /// The memory of a ring, to be passed to another process.
 #[derive(Debug)]
-pub struct Shared(OwnedFd);
+pub struct Shared {
+    memory: OwnedFd,
+    /// Whether a mapping is filled at once. Not that of a stranger: pages that it never wrote would be allocated for it.
+    populate: bool,
+}
 
 impl Shared {
     /// Makes a ring. Its ends may be taken here or by whoever gets the descriptor.
@@ -49,25 +53,61 @@ impl Shared {
         let length = Ring::lines(size) * size_of::<Line>();
         ftruncate(&memory, length as u64).map_err(|e| failed("give a ring its memory", e.into()))?;
         fcntl_add_seals(&memory, SEALS).map_err(|e| failed("seal a ring", e.into()))?;
-        let shared = Shared(memory);
-        Ring::create(Region::Mapped(shared.map()?), size);
+        let shared = Shared { memory, populate: true };
+        Ring::create(Region::Mapped(shared.map(length)?), size);
         Ok(shared)
     }
 
-    /// Takes the descriptor of a ring that another process made; refuses what is none.
+    /// Takes the descriptor of a ring that another process made; refuses what is none. What it says of itself is read before it is
+    /// mapped, and its mapping is filled at once only where its maker did so too.
     pub fn from_fd(memory: OwnedFd) -> Result<Shared> {
-        let seals = fcntl_get_seals(&memory);
-        if !seals.is_ok_and(|seals| seals.contains(SEALS)) {
-            return Err(foreign("it is not sealed memory"));
-        }
-        let shared = Shared(memory);
+        let mut shared = Shared { memory, populate: false };
+        let (length, _) = shared.checked()?;
+        let found = shared.stat()?;
+        shared.populate = found.st_blocks as u64 * 512 >= length as u64;
         shared.ring()?;
         Ok(shared)
     }
 
+    /// As [`Shared::from_fd`], for a reader that has no deadline: its mapping is never filled, and a ring with more slots than `most`,
+    /// or with messages of another length than `bytes`, is refused.
+    pub(crate) fn of_stranger(memory: OwnedFd, most: u64, bytes: usize) -> Result<Shared> {
+        let shared = Shared { memory, populate: false };
+        let (_, size) = shared.checked()?;
+        if u64::from(size.slots) > most || size.bytes != bytes {
+            return Err(foreign("its size is not a loop's"));
+        }
+        shared.ring()?;
+        Ok(shared)
+    }
+
+    /// The ring's length in bytes and its size, read without a mapping; refuses what could shrink, or is not as long as it says.
+    fn checked(&self) -> Result<(usize, Size)> {
+        let seals = fcntl_get_seals(&self.memory);
+        if !seals.is_ok_and(|seals| seals.contains(SEALS)) {
+            return Err(foreign("it is not sealed memory"));
+        }
+        let mut head = [0; size_of::<Line>()];
+        let read = rustix::io::pread(&self.memory, &mut head, 0);
+        if read != Ok(head.len()) {
+            return Err(foreign("it is too short to be a ring"));
+        }
+        let size = Ring::size_in(&head).map_err(foreign)?;
+        let length = Ring::lines(size) * size_of::<Line>();
+        if self.stat()?.st_size as u64 != length as u64 {
+            return Err(foreign("its size is not what it says"));
+        }
+        Ok((length, size))
+    }
+
+    fn stat(&self) -> Result<rustix::fs::Stat> {
+        rustix::fs::fstat(&self.memory)
+            .map_err(|e| Error::os("look at a ring", &e.into(), "report this as a defect"))
+    }
+
     /// The descriptor, to be passed on: by [`Shared::pass`], by inheritance, or by the service manager.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.memory.as_fd()
     }
 
     /// Takes the sending end.
@@ -110,21 +150,20 @@ impl Shared {
     }
 
     fn ring(&self) -> Result<Arc<Ring>> {
-        Ring::attach(Region::Mapped(self.map()?)).map(Arc::new).map_err(foreign)
+        let (length, _) = self.checked()?;
+        Ring::attach(Region::Mapped(self.map(length)?)).map(Arc::new).map_err(foreign)
     }
 
-    fn map(&self) -> Result<Mapping> {
+    fn map(&self, length: usize) -> Result<Mapping> {
         let failed = |error: &io::Error| {
             Error::os("map a ring", error, "raise the limits on memory and locked memory")
         };
-        let length = rustix::fs::fstat(&self.0).map_err(|e| failed(&e.into()))?.st_size as usize;
-        if length == 0 || !length.is_multiple_of(size_of::<Line>()) {
-            return Err(foreign("its size is not a ring's"));
-        }
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        let populate = if self.populate { libc::MAP_POPULATE } else { 0 };
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | populate);
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let at =
-            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, self.0.as_raw_fd(), 0) };
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, protection, flags, self.memory.as_raw_fd(), 0)
+        };
         let Some(lines) = NonNull::new(at.cast::<Line>()).filter(|_| at != libc::MAP_FAILED) else {
             return Err(failed(&io::Error::last_os_error()));
         };
@@ -134,7 +173,7 @@ impl Shared {
     }
 
     fn hold(&self, byte: i64, name: &str) -> Result<Held> {
-        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", self.memory.as_raw_fd());
         let failed = |error: &io::Error| Error::os(format!("open a ring's {name}"), error, "mount /proc");
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| failed(&error))?;
         let held = Held { file, byte };

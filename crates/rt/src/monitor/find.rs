@@ -2,11 +2,14 @@
 //! The loops of a process, found by the names of its descriptors.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, read_dir, read_link};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{read_dir, read_link};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::Reader;
+use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, Statx, StatxFlags, memfd_create, open, statx};
+
+use super::{Reader, SLOTS, WORDS};
 use crate::error::{Error, Result};
 use crate::message::Shared;
 
@@ -34,8 +37,8 @@ pub fn find(process: u32) -> Result<Vec<Loop>> {
     for entry in read_dir(&folder).map_err(|error| failed(&error))? {
         let path = entry.map_err(|error| failed(&error))?.path();
         let Some(name) = name_of(&path) else { continue };
-        if let (Ok(()), Ok(file)) = (check(&name), path.metadata()) {
-            loops.entry(file.ino()).or_insert(Loop { name, path });
+        if let (Ok(()), Ok(Looked { inode: Some(inode), .. })) = (check(&name), Looked::at(&path)) {
+            loops.entry(inode).or_insert(Loop { name, path });
         }
     }
     let mut loops: Vec<Loop> = loops.into_values().collect();
@@ -80,17 +83,48 @@ pub fn choose(process: u32, name: Option<&str>) -> Result<PathBuf> {
     }
 }
 
+/// What a path leads to, held without being opened: another user may have it lead to a device, where opening alone does something, or
+/// to a file system of its own.
+struct Looked {
+    held: OwnedFd,
+    /// Its number, where it is memory: a file of the kernel's own file system, on which every memfd lies.
+    inode: Option<u64>,
+}
+
+impl Looked {
+    fn at(path: &Path) -> io::Result<Looked> {
+        let held = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let (found, memory) = (look(&held)?, look(&memfd_create("isolator", MemfdFlags::CLOEXEC)?)?);
+        let device = |of: &Statx| (of.stx_dev_major, of.stx_dev_minor);
+        let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+        let is_memory = is_file && device(&found) == device(&memory);
+        Ok(Looked { held, inode: is_memory.then_some(found.stx_ino) })
+    }
+
+    /// Opens the very file that was looked at.
+    fn open(&self) -> io::Result<OwnedFd> {
+        let path = format!("/proc/self/fd/{}", self.held.as_raw_fd());
+        Ok(open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?)
+    }
+}
+
+/// What the kernel knows of a file without asking the one that serves it.
+fn look(file: &OwnedFd) -> io::Result<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    Ok(statx(file, "", flags, StatxFlags::TYPE | StatxFlags::INO)?)
+}
+
 impl Reader {
     /// Reads the loop at `path`: [`Loop::path`], or a descriptor that was passed (`/dev/fd/3`). One reader at a time.
     pub fn open(path: &Path) -> Result<Reader> {
         let what = || format!("read the loop at {}", path.display());
-        let file: File = OpenOptions::new().read(true).write(true).open(path).map_err(|error| {
-            Error::os(
-                what(),
-                &error,
-                "give a process with a loop, or the path of its descriptor, and be its user or root",
-            )
-        })?;
+        let cure = "give a process with a loop, or the path of its descriptor, and be its user or root";
+        let refused = |error: io::Error| Error::os(what(), &error, cure);
+        let looked = Looked::at(path).map_err(refused)?;
+        if looked.inode.is_none() {
+            return Err(Error::new(what(), "it is no memory of a program (memfd)", cure));
+        }
+        let memory = looked.open().map_err(refused)?;
         let in_use = |error: Error| match error.errno {
             libc::EBUSY => {
                 let taken = Error::new(what(), "some process reads it already", "end that one first");
@@ -98,7 +132,8 @@ impl Reader {
             }
             _ => error,
         };
-        Reader::on(Shared::from_fd(file.into())?.receiver().map_err(in_use)?)
+        let shared = Shared::of_stranger(memory, *SLOTS.end(), 8 * WORDS)?;
+        Reader::on(shared.receiver().map_err(in_use)?)
     }
 }
 

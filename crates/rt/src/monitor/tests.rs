@@ -224,11 +224,91 @@ fn what_is_no_loop_is_refused() {
     let error = Reader::on(ring.receiver().unwrap()).unwrap_err().to_string();
     assert!(error.starts_with("cannot read a loop: the ring holds something else;"), "{error}");
     let error = Reader::open(std::path::Path::new("/dev/null")).unwrap_err().to_string();
-    assert!(error.contains("it is not sealed memory"), "{error}");
+    assert!(error.contains("it is no memory of a program (memfd)"), "{error}");
     let error = choose(std::process::id(), Some("none of that name")).unwrap_err().to_string();
     assert!(error.contains("it has no"), "{error}");
     let error = find(u32::MAX).unwrap_err().to_string();
     assert!(error.contains("give a process that runs"), "{error}");
+}
+
+/// Memory as another program would offer it: sealed, so long, beginning with these words.
+#[cfg(not(miri))]
+fn offered(length: u64, words: &[u64]) -> std::os::fd::OwnedFd {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    let memory =
+        memfd_create("isolator-loop:offered", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&memory, length).unwrap();
+    let head = words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
+    assert_eq!(rustix::io::pwrite(&memory, &head, 0), Ok(head.len()));
+    fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).unwrap();
+    memory
+}
+
+#[cfg(not(miri))]
+fn opened(memory: &std::os::fd::OwnedFd) -> Result<Reader> {
+    use std::os::fd::AsRawFd;
+    Reader::open(std::path::Path::new(&format!("/proc/self/fd/{}", memory.as_raw_fd())))
+}
+
+/// The first words of a ring: its version, its slots, bytes of a message; then the notes.
+#[cfg(not(miri))]
+const RING: u64 = 0x6973_6f6c_0000_0001;
+
+#[test]
+#[cfg(not(miri))]
+fn memory_that_a_stranger_never_wrote_is_not_allocated() {
+    // 3 lines of head, and as many slots of a line as a loop may have.
+    let length = (3 + 65_536) * 64;
+    let notes = [THIS_KIND, 1_000_000, Clock::Monotonic as u64];
+    let memory = offered(length, &[&[RING, 65_536, 56], &notes[..]].concat());
+    let blocks = || rustix::fs::fstat(&memory).unwrap().st_blocks * 512;
+    let before = blocks();
+    let mut reader = opened(&memory).unwrap();
+    reader.start().unwrap();
+    assert_eq!(poll(&mut reader).0, []);
+    // The head and the first slot; where memory comes in huge pages, one of those.
+    assert!(blocks() - before <= 2 << 20, "{} of {length} bytes", blocks());
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_ring_larger_than_a_loop_is_refused_unmapped() {
+    for (length, words, why) in [
+        (4 << 30, vec![], "it is no ring of this version"),
+        (4 << 30, vec![RING, 1 << 20, 4088], "its size is not what it says"),
+        ((3 + (64 << 20)) * 64, vec![RING, 1 << 20, 4088], "its size is not a loop's"),
+        ((3 + (1 << 20)) * 64, vec![RING, 1 << 20, 56], "its size is not a loop's"),
+        ((3 + 64) * 64, vec![RING, 64, 48], "its size is not a loop's"),
+        ((3 + 64) * 64, vec![RING, 64 << 32, 56], "its size is not what it says"),
+        ((3 + 64) * 64, vec![RING, 63, 56], "its size is not what it says"),
+        (32, vec![RING], "it is too short to be a ring"),
+    ] {
+        let error = opened(&offered(length, &words)).unwrap_err().to_string();
+        assert!(error.contains(why), "{words:?}: {error}");
+    }
+    let unsealed = rustix::fs::memfd_create("isolator-loop:x", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    assert!(opened(&unsealed).unwrap_err().to_string().contains("it is not sealed memory"));
+}
+
+#[test]
+#[cfg(not(miri))]
+fn what_is_no_memory_is_never_opened() {
+    use rustix::fs::inotify;
+    let folder = std::env::temp_dir().join(format!("isolator-monitor-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("memfd:isolator-loop:x");
+    std::fs::write(&path, [0; 4096]).unwrap();
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&watch, &path, inotify::WatchFlags::OPEN).unwrap();
+    let error = Reader::open(&path).unwrap_err().to_string();
+    assert!(error.contains("it is no memory of a program (memfd)"), "{error}");
+    let mut events = [0; 256];
+    let nothing = Err(rustix::io::Errno::AGAIN);
+    assert_eq!(rustix::io::read(&watch, &mut events), nothing, "it was opened");
+    // The watch sees an open.
+    std::fs::File::open(&path).unwrap();
+    assert_ne!(rustix::io::read(&watch, &mut events), nothing);
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 mod hostile {
