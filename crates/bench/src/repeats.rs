@@ -96,7 +96,8 @@ fn virtual_time(out: &mut String, runs: &[Histogram], differ: &mut Vec<String>) 
         let same = runs.iter().position(|(other, _)| other == bytes).unwrap_or(n);
         let said =
             if same == n && n > 0 { "**another**".to_string() } else { format!("as run {}", same + 1) };
-        let (mean, p99, max) = (summary.mean_ns, summary.p99_ns, summary.max_ns);
+        let (mean, p99) = (summary.mean_ns.unwrap_or_default(), summary.p99_ns.unwrap_or_default());
+        let max = summary.max_ns;
         let _ = writeln!(out, "| {} | {} | {mean:.1} | {p99} | {max} | {said} |", n + 1, summary.count);
     }
     let different = runs.iter().map(|(bytes, _)| bytes).collect::<BTreeSet<_>>().len();

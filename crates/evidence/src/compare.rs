@@ -82,11 +82,11 @@ pub struct Change {
     pub key: RowKey,
     /// Which of its figures.
     pub figure: Figure,
-    /// The figure in the first run, in nanoseconds.
-    pub before: f64,
-    /// The figure in the second run, in nanoseconds.
-    pub after: f64,
-    /// 100 x (after / before - 1): below zero is better; absent where only `before` is 0.
+    /// The figure in the first run, in nanoseconds; absent where the bundle does not tell it.
+    pub before: Option<f64>,
+    /// The figure in the second run, in nanoseconds; absent where the bundle does not tell it.
+    pub after: Option<f64>,
+    /// 100 x (after / before - 1): below zero is better; absent where only `before` is 0, or one of them is unknown.
     pub change_percent: Option<f64>,
     /// 95 % bootstrap interval of the change, [low, high]; absent where the data define none.
     pub interval_percent: Option<[f64; 2]>,
@@ -131,13 +131,12 @@ impl Figure {
         }
     }
 
-    /// Its value in nanoseconds.
-    fn of(self, row: &Row) -> f64 {
-        let latency = &row.series.latency;
+    /// Its value in nanoseconds, where the row tells it.
+    fn of(self, row: &Row) -> Option<f64> {
         match (self.fraction(), self) {
-            (Some(fraction), _) => latency.quantile_ns(fraction) as f64,
-            (None, Figure::Max) => latency.max_ns() as f64,
-            (None, _) => latency.mean_ns(),
+            (Some(fraction), _) => row.quantile_ns(fraction).map(|ns| ns as f64),
+            (None, Figure::Max) => Some(row.series.latency.max_ns() as f64),
+            (None, _) => row.mean_ns(),
         }
     }
 }
@@ -236,7 +235,7 @@ fn changes(before: &Row, after: &Row) -> Vec<Change> {
             figure,
             before: was,
             after: is,
-            change_percent: percent(was, is),
+            change_percent: was.zip(is).and_then(|(was, is)| percent(was, is)),
             interval_percent: intervals.of_figure(figure),
         }
     };
@@ -253,10 +252,10 @@ fn percent(before: f64, after: f64) -> Option<f64> {
 
 fn coarse(which: &str, row: &Row) -> Option<String> {
     let coarse = row.entry.coarse.as_ref()?;
-    let beyond = coarse.overflow_from_ns.filter(|_| coarse.overflow_count > 0);
+    let beyond = coarse.hidden_from_ns();
     let beyond = beyond.map(|ns| {
         format!(
-            "; {} samples from {ns} ns on were not told apart, percentiles there are lower bounds",
+            "; {} samples from {ns} ns on were not told apart, percentiles there are unknown",
             coarse.overflow_count
         )
     });

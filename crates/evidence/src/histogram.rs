@@ -168,12 +168,14 @@ impl Histogram {
     }
 
     /// How many values may lie above `limit_ns`: exact but for the one bucket that the limit cuts, which counts
-    /// as above unless the exact maximum says otherwise.
+    /// as above unless the exact maximum says otherwise. A maximum above the limit is one such value at least, even where
+    /// no bucket holds it.
     pub fn above(&self, limit_ns: u64) -> u64 {
         if self.max_ns() <= limit_ns {
             return 0;
         }
-        self.buckets().filter(|b| b.to_ns > limit_ns).fold(0, |sum: u64, b| sum.saturating_add(b.count))
+        let above = self.buckets().filter(|b| b.to_ns > limit_ns);
+        above.fold(0, |sum: u64, b| sum.saturating_add(b.count)).max(1)
     }
 
     /// All non-empty buckets, ascending.

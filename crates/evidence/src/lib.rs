@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence: what every measurement becomes, and what everything shown is made from.
 //!
-//! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of one row; [`histogram`] under it.
+//! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of one row; [`histogram`] under it; [`known`]: what an imported row tells of itself.
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
@@ -24,6 +24,7 @@ pub mod fleet_run;
 pub mod gate;
 pub mod histogram;
 pub mod import;
+pub mod known;
 
 pub mod lab;
 pub mod limit;

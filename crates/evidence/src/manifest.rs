@@ -285,10 +285,21 @@ pub struct Exchanged {
 pub struct Coarse {
     /// Width of one bucket of the source.
     pub resolution_ns: u64,
+    /// Unit of the source's figures: a bucket counts values from its label up to the last whole unit in it. 0: unknown.
+    #[serde(default)]
+    pub unit_ns: u64,
     /// Values from here on were only counted, not told apart.
     pub overflow_from_ns: Option<u64>,
     /// How many those were.
     pub overflow_count: u64,
+    /// Whether the source states the mean, or enough to work it out.
+    #[serde(default = "mean_known")]
+    pub mean_known: bool,
+}
+
+/// What an older file means, which does not say it.
+fn mean_known() -> bool {
+    true
 }
 
 /// Something asked that was not measured.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use crate::archive::Files;
 use crate::error::{Error, Result};
 use crate::lab::LabDocument;
-use crate::manifest::{Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
+use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
 use crate::series::{JournalLine, Series, read_seconds};
 use crate::tail::{self, Tail};
 use crate::verdict::Verdict;
@@ -49,7 +49,12 @@ impl Row {
     /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a verdict, a
     /// document and a page all tell of it: the series is not to change afterwards.
     pub fn tail(&self) -> &Tail {
-        self.tail.get_or_init(|| tail::estimate(&self.series.latency))
+        self.tail.get_or_init(|| match self.entry.coarse.as_ref().and_then(Coarse::hidden_from_ns) {
+            Some(_) => Tail::Refused {
+                reason: "the source counts its largest samples without their latencies".into(),
+            },
+            None => tail::estimate(&self.series.latency),
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::manifest::{Granted, RowKey};
 use crate::reader::Row;
 
 /// One row of `prove --json`; quantiles are rounded up by at most 1/1024 of their value, never down.
+/// What an imported file does not tell is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Probe, load, CPU and period.
@@ -20,34 +21,37 @@ pub struct Summary {
     /// Smallest.
     pub min_ns: u64,
     /// Mean.
-    pub mean_ns: f64,
+    pub mean_ns: Option<f64>,
     /// Standard deviation.
-    pub stddev_ns: f64,
+    pub stddev_ns: Option<f64>,
     /// Median.
-    pub p50_ns: u64,
+    pub p50_ns: Option<u64>,
     /// 99 %.
-    pub p99_ns: u64,
+    pub p99_ns: Option<u64>,
     /// 99.9 %.
-    pub p99_9_ns: u64,
+    pub p99_9_ns: Option<u64>,
     /// 99.999 %.
-    pub p99_999_ns: u64,
+    pub p99_999_ns: Option<u64>,
     /// Largest, exact.
     pub max_ns: u64,
     /// The limit that judges the row.
     pub limit_ns: Option<u64>,
-    /// Samples above the limit.
+    /// Samples above the limit, at least.
     pub over_limit: u64,
+    /// Samples above the limit, at most: more where an imported file counts some without telling their latencies.
+    #[serde(default)]
+    pub over_limit_at_most: u64,
     /// Late cycles had none been omitted while waiting: samples above the limit corrected for coordinated
     /// omission.
-    pub over_limit_corrected: u64,
+    pub over_limit_corrected: Option<u64>,
     /// 99.9 % corrected for coordinated omission.
-    pub p99_9_corrected_ns: u64,
+    pub p99_9_corrected_ns: Option<u64>,
     /// Shortest interval between two wakeups less the period (below zero: early).
-    pub jitter_min_ns: i64,
+    pub jitter_min_ns: Option<i64>,
     /// Largest interval between two wakeups less the period.
-    pub jitter_max_ns: i64,
+    pub jitter_max_ns: Option<i64>,
     /// Standard deviation of the signed jitter.
-    pub jitter_stddev_ns: f64,
+    pub jitter_stddev_ns: Option<f64>,
     /// Spikes above the threshold.
     pub spikes: u64,
     /// What the load did.
@@ -64,25 +68,41 @@ impl Summary {
         let corrected = latency.corrected(entry.key.period_ns.unwrap_or(0));
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         let (early, late) = (&series.early, &series.late);
+        let has_jitter = early.count() > 0 || late.count() > 0;
+        let jitter = |figure: &dyn Fn() -> i64| has_jitter.then(figure);
+        let tells = latency.count() > 0 && row.tells_what_waited();
+        let (over_limit, over_limit_at_most) = row.over_limit();
+        let over_limit_corrected = match entry.limit_ns {
+            None => Some(0),
+            Some(limit_ns) => {
+                let is_known = row.tells_what_waited() && over_limit == over_limit_at_most;
+                is_known.then(|| corrected.above(limit_ns))
+            }
+        };
         Summary {
             key: entry.key.clone(),
             count: latency.count(),
             missed: series.missed(),
             min_ns: latency.min_ns(),
-            mean_ns: latency.mean_ns(),
-            stddev_ns: latency.stddev_ns(),
-            p50_ns: latency.quantile_ns(0.5),
-            p99_ns: latency.quantile_ns(0.99),
-            p99_9_ns: latency.quantile_ns(0.999),
-            p99_999_ns: latency.quantile_ns(0.999_99),
+            mean_ns: row.mean_ns(),
+            stddev_ns: row.stddev_ns(),
+            p50_ns: row.quantile_ns(0.5),
+            p99_ns: row.quantile_ns(0.99),
+            p99_9_ns: row.quantile_ns(0.999),
+            p99_999_ns: row.quantile_ns(0.999_99),
             max_ns: latency.max_ns(),
             limit_ns: entry.limit_ns,
-            over_limit: entry.limit_ns.map_or(0, |limit_ns| latency.above(limit_ns)),
-            over_limit_corrected: entry.limit_ns.map_or(0, |limit_ns| corrected.above(limit_ns)),
-            p99_9_corrected_ns: corrected.quantile_ns(0.999),
-            jitter_min_ns: if early.count() > 0 { -signed(early.max_ns()) } else { signed(late.min_ns()) },
-            jitter_max_ns: if late.count() > 0 { signed(late.max_ns()) } else { -signed(early.min_ns()) },
-            jitter_stddev_ns: series.jitter_mean_stddev_ns().1,
+            over_limit,
+            over_limit_at_most,
+            over_limit_corrected,
+            p99_9_corrected_ns: tells.then(|| row.told(corrected.quantile_ns(0.999))).flatten(),
+            jitter_min_ns: jitter(&|| {
+                if early.count() > 0 { -signed(early.max_ns()) } else { signed(late.min_ns()) }
+            }),
+            jitter_max_ns: jitter(&|| {
+                if late.count() > 0 { signed(late.max_ns()) } else { -signed(early.min_ns()) }
+            }),
+            jitter_stddev_ns: has_jitter.then(|| series.jitter_mean_stddev_ns().1),
             spikes: entry.spikes,
             load_did: entry.load_did.clone(),
             granted: entry.granted.clone(),

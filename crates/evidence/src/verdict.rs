@@ -68,6 +68,8 @@ pub struct RowVerdict {
     pub held: bool,
     /// Late cycles: samples above the limit and periods missed.
     pub late: u64,
+    /// The same at most: more where an imported file counts samples without telling their latencies.
+    pub late_at_most: u64,
     /// Samples.
     pub count: u64,
     /// At 95 % confidence the rate of late cycles is below this.
@@ -94,10 +96,8 @@ impl Verdict {
         let mut exceeded = measured.zip(&rows).filter(|(_, judged)| !judged.held).collect::<Vec<_>>();
         let excess = |summary: &Summary| summary.max_ns as f64 / summary.limit_ns.unwrap_or(1).max(1) as f64;
         exceeded.sort_by(|((_, a), _), ((_, b), _)| excess(b).total_cmp(&excess(a)));
-        let mut reasons = exceeded
-            .into_iter()
-            .map(|((row, summary), judged)| over(row, summary, judged))
-            .collect::<Vec<_>>();
+        let mut reasons =
+            exceeded.into_iter().map(|((_, summary), judged)| over(summary, judged)).collect::<Vec<_>>();
         let outcome = if reasons.is_empty() { Outcome::Held } else { Outcome::Exceeded };
         reasons.extend(unsupported(bundle, &rows, claim));
         let outcome =
@@ -119,24 +119,16 @@ impl Verdict {
 
 fn judge(row: &Row, summary: &Summary) -> RowVerdict {
     let late = summary.over_limit.saturating_add(summary.missed);
-    let late_at_most = late.saturating_add(perhaps_late(row));
+    let late_at_most = late.saturating_add(summary.over_limit_at_most.saturating_sub(summary.over_limit));
     RowVerdict {
         key: summary.key.clone(),
         held: late == 0,
         late,
+        late_at_most,
         count: summary.count,
         miss_rate_below: miss_rate_below(late_at_most, summary.count.saturating_add(summary.missed)),
         tail: row.tail().clone(),
     }
-}
-
-/// Samples that another tool only counted, and that lie somewhere between its last bucket and its maximum: where
-/// the limit is in between, all but the maximum may be late or not.
-fn perhaps_late(row: &Row) -> u64 {
-    let (Some(coarse), Some(limit_ns)) = (&row.entry.coarse, row.entry.limit_ns) else { return 0 };
-    let from_ns = coarse.overflow_from_ns.unwrap_or(u64::MAX);
-    let open = from_ns <= limit_ns && limit_ns < row.series.latency.max_ns();
-    if open { coarse.overflow_count.saturating_sub(1) } else { 0 }
 }
 
 /// The upper 95 % bound of a rate of which `late` in `count` were seen: exact for none (1 - 0.05^(1/N), about
@@ -155,13 +147,13 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
     ((middle + spread) / (1.0 + z * z / n)).min(1.0)
 }
 
-fn over(row: &Row, summary: &Summary, judged: &RowVerdict) -> String {
+fn over(summary: &Summary, judged: &RowVerdict) -> String {
     let limit = summary.limit_ns.map(us).unwrap_or_default();
     let missed =
         if summary.missed > 0 { format!(", {} of them missed", summary.missed) } else { String::new() };
-    let perhaps = match perhaps_late(row) {
-        0 => String::new(),
-        more => format!(", and up to {more} that were only counted"),
+    let late = match judged.late_at_most {
+        most if most > judged.late => format!("{} to {most}", judged.late),
+        _ => judged.late.to_string(),
     };
     let cycles = judged.count.saturating_add(summary.missed);
     // Of a bundle that was cut the histogram may be lost, and with it the maximum.
@@ -169,10 +161,9 @@ fn over(row: &Row, summary: &Summary, judged: &RowVerdict) -> String {
         return format!("{}: {} periods of {cycles} missed", judged.key, summary.missed);
     }
     format!(
-        "{}: maximum {} exceeds {limit} ({} late of {cycles}{missed}{perhaps})",
+        "{}: maximum {} exceeds {limit} ({late} late of {cycles}{missed})",
         judged.key,
-        us(summary.max_ns),
-        judged.late
+        us(summary.max_ns)
     )
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use evidence::histogram::{highest, lowest};
+use evidence::histogram::{highest, index, lowest};
 use evidence::manifest::State;
 use evidence::verdict::Verdict;
 use evidence::{Bundle, Manifest};
@@ -47,8 +47,8 @@ pub(crate) struct Entry {
     pub taints: u64,
     pub set_apart: bool,
     pub rows: Vec<EntryRow>,
-    /// Cell, from, to, count.
-    pub buckets: Vec<(u64, u64, u64, u64)>,
+    /// Cell, from, to where it is known, count.
+    pub buckets: Buckets,
     pub settings: BTreeMap<String, String>,
     /// Row's place, kind, name to count, sum and maximum of durations.
     pub causes: BTreeMap<(u64, &'static str, String), (u64, u64, u64)>,
@@ -67,7 +67,8 @@ pub(crate) struct EntryRow {
     pub samples: u64,
     pub late: u64,
     pub missed: u64,
-    pub sum_ns: u64,
+    /// Absent where the source does not tell the mean.
+    pub sum_ns: Option<u64>,
     pub min_ns: u64,
     pub max_ns: u64,
     pub spikes: u64,
@@ -133,12 +134,12 @@ fn of(bundle: &Bundle, verdict: Option<Verdict>, hostname: String, path: &Path, 
 /// Probe, load and period.
 type CellKey<'a> = (&'a str, &'a str, Option<u64>);
 
-type Buckets = Vec<(u64, u64, u64, u64)>;
+type Buckets = Vec<(u64, u64, Option<u64>, u64)>;
 type Places = BTreeMap<evidence::manifest::RowKey, u64>;
 
 fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, Places) {
     let (mut rows, mut places) = (Vec::new(), Places::new());
-    let mut cells: Vec<(CellKey, BTreeMap<usize, u64>)> = Vec::new();
+    let mut cells: Vec<(CellKey, BTreeMap<(usize, bool), u64>)> = Vec::new();
     for (place, (row, judged)) in bundle.rows.iter().zip(&verdict.rows).enumerate() {
         let key = &row.entry.key;
         let same = (key.probe.as_str(), key.load.as_str(), key.period_ns);
@@ -147,8 +148,9 @@ fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, Places
             cells.len() - 1
         });
         let latency = &row.series.latency;
-        for bucket in latency.buckets() {
-            let count = cells[cell].1.entry(bucket.index >> SHIFT).or_default();
+        for bucket in row.known_buckets() {
+            let value_ns = bucket.to_ns.unwrap_or(bucket.from_ns);
+            let count = cells[cell].1.entry((index(value_ns) >> SHIFT, bucket.to_ns.is_some())).or_default();
             *count = count.saturating_add(bucket.count);
         }
         places.insert(key.clone(), place as u64);
@@ -163,15 +165,15 @@ fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, Places
             samples: latency.count(),
             late: judged.late,
             missed: row.series.missed(),
-            sum_ns: u64::try_from(latency.sum_ns()).unwrap_or(u64::MAX),
+            sum_ns: row.mean_ns().map(|_| u64::try_from(latency.sum_ns()).unwrap_or(u64::MAX)),
             min_ns: latency.min_ns(),
             max_ns: latency.max_ns(),
             spikes: row.entry.spikes,
         });
     }
-    let bucket = |cell: usize, index: usize, count: u64| {
-        let from_ns = lowest(index << SHIFT);
-        (cell as u64, from_ns, highest((index << SHIFT) + (1 << SHIFT) - 1), count)
+    let bucket = |cell: usize, (index, is_known): (usize, bool), count: u64| {
+        let (from_ns, to_ns) = (lowest(index << SHIFT), highest((index << SHIFT) + (1 << SHIFT) - 1));
+        (cell as u64, from_ns, is_known.then_some(to_ns), count)
     };
     let buckets = cells.iter().enumerate().flat_map(|(cell, (_, counts))| {
         counts.iter().map(move |(index, count)| bucket(cell, *index, *count))

@@ -237,7 +237,7 @@ fn granted_of(entry: &RowEntry) -> String {
         false => format!("may use {}", text::cpus(affinity)),
     });
     let coarse = entry.coarse.as_ref().map(|coarse| {
-        let overflow = coarse.overflow_from_ns.map(|from| {
+        let overflow = coarse.overflow_from_ns.filter(|_| coarse.overflow_count > 0).map(|from| {
             let from = text::time(from as f64);
             format!("; {} values from {from} on were only counted", text::count(coarse.overflow_count))
         });

@@ -128,11 +128,12 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
     let Said { state, mark, word, rest } = judged(verdict);
     let mut facts = Vec::new();
     if let Some(worst) = run.rows().max_by_key(worst_first) {
-        let late = run.rows().map(|row| row.verdict.late).sum::<u64>();
+        let sum =
+            |of: fn(&RowVerdict) -> u64| run.rows().map(|row| of(row.verdict)).fold(0, u64::saturating_add);
         facts.push(("Worst maximum", worst.latency(worst.summary.max_ns)));
         facts.push(("Where", worst.place()));
         facts.push(("Samples", text::count(run.rows().map(|row| row.summary.count).sum())));
-        facts.push(("Late cycles", text::count(late)));
+        facts.push(("Late cycles", range(sum(|row| row.late), sum(|row| row.late_at_most))));
     }
     let reasons = taints::reasons(&run.document);
     facts.push(("Caveats", caveats(run)));
@@ -198,14 +199,23 @@ fn rows_of(runs: &Runs, kind: &Kind) -> Vec<FigureRow> {
     rows
 }
 
+/// A number that is known exactly, or between two.
+fn range(least: u64, most: u64) -> String {
+    match most > least {
+        true => format!("{}–{}", text::count(least), text::count(most)),
+        false => text::count(least),
+    }
+}
+
 fn figures(row: RowView, place: usize) -> FigureRow {
     let (key, s) = (&row.row.entry.key, row.summary);
     let us = |ns: u64| text::us(ns as f64);
     let periodic = key.period_ns.is_some();
     let only_if = |shown: bool, text: String| if shown { text } else { "–".to_string() };
+    let unless = |known: Option<String>| known.unwrap_or("–".to_string());
     let limited = s.limit_ns.is_some();
     let result = match (row.late(), limited) {
-        (true, _) => format!("✗ {} LATE", text::count(row.verdict.late)),
+        (true, _) => format!("✗ {} LATE", range(row.verdict.late, row.verdict.late_at_most)),
         (false, _) if !row.verdict.measured() => "no sample".to_string(),
         (false, true) => "✓ ok".to_string(),
         (false, false) => "no limit".to_string(),
@@ -218,20 +228,20 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         same: false,
         cells: vec![
             us(s.max_ns),
-            only_if(limited, text::count(s.over_limit)),
+            only_if(limited, range(s.over_limit, s.over_limit_at_most)),
             only_if(periodic, text::count(s.missed)),
             text::count(s.count),
             us(s.min_ns),
-            text::us(s.mean_ns),
-            text::us(s.stddev_ns),
-            us(s.p50_ns),
-            us(s.p99_ns),
-            us(s.p99_9_ns),
-            us(s.p99_999_ns),
+            unless(s.mean_ns.map(text::us)),
+            unless(s.stddev_ns.map(text::us)),
+            unless(s.p50_ns.map(us)),
+            unless(s.p99_ns.map(us)),
+            unless(s.p99_9_ns.map(us)),
+            unless(s.p99_999_ns.map(us)),
         ],
         corrected: vec![
-            only_if(periodic, us(s.p99_9_corrected_ns)),
-            only_if(periodic && limited, text::count(s.over_limit_corrected)),
+            only_if(periodic, unless(s.p99_9_corrected_ns.map(us))),
+            only_if(periodic && limited, unless(s.over_limit_corrected.map(text::count))),
             only_if(key.is_cyclic(), format!("{:.1e}", row.verdict.miss_rate_below)),
         ],
         limit: s.limit_ns.map_or("–".to_string(), us),

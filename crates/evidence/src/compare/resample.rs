@@ -74,13 +74,12 @@ impl<'a> Intervals<'a> {
         if count * (1.0 - fraction) < BEYOND {
             return None;
         }
-        let coarse = self.rows[side].entry.coarse.as_ref().filter(|coarse| coarse.overflow_count > 0);
-        let known_below = coarse.and_then(|coarse| coarse.overflow_from_ns).unwrap_or(u64::MAX);
+        let row = self.rows[side];
         let rank = (fraction * count).ceil();
         let beta = Beta::new(rank, count - rank + 1.0).ok()?;
         let draw = |_| {
             let value_ns = ranks.at(beta.sample(&mut self.rng));
-            (value_ns < known_below).then_some(value_ns as f64)
+            row.told(value_ns).map(|ns| ns as f64)
         };
         (0..DRAWS).map(draw).collect()
     }

@@ -276,8 +276,13 @@ fn imported_evidence_says_what_it_leaves_open() {
     run.manifest.written_by.program = "cyclictest".into();
     run.manifest.asked.policy = None;
     run.rows[0].series.seconds.clear();
-    run.rows[0].entry.coarse =
-        Some(Coarse { resolution_ns: 1_000, overflow_from_ns: Some(10_000), overflow_count: 7 });
+    run.rows[0].entry.coarse = Some(Coarse {
+        resolution_ns: 1_000,
+        unit_ns: 1_000,
+        overflow_from_ns: Some(10_000),
+        overflow_count: 7,
+        mean_known: true,
+    });
     let comparison = compare(&run, &run, false);
     assert!(comparison.comparable);
     let says = |words: &str| comparison.caveats.iter().any(|caveat| caveat.contains(words));

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `cyclictest` | the text of `cyclictest -h`: one probe under one load, a column a CPU |
 //! | `rtla` | the text of `rtla timerlat hist` (timerlat and wakeup) or `rtla osnoise hist` (the others) |
-//! | `csv` | every bucket of every series, a row each, in nanoseconds |
+//! | `csv` | every bucket of every series, a row each, in nanoseconds; `to_ns` is empty where it is unknown |
 //! | `json` | the document of `prove --json` with the buckets of every row |
 //!
 //! The first two have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence ends to tell values
@@ -136,9 +136,10 @@ fn csv(rows: &[&Row]) -> String {
     for row in rows {
         let RowKey { probe, load, cpu, period_ns } = &row.entry.key;
         let period = period_ns.map(|ns| ns.to_string()).unwrap_or_default();
-        for b in row.series.latency.buckets() {
+        for b in row.known_buckets() {
             let (probe, load) = (quoted(probe), quoted(load));
-            let _ = writeln!(out, "{probe},{load},{cpu},{period},{},{},{}", b.from_ns, b.to_ns, b.count);
+            let to = b.to_ns.map(|ns| ns.to_string()).unwrap_or_default();
+            let _ = writeln!(out, "{probe},{load},{cpu},{period},{},{to},{}", b.from_ns, b.count);
         }
     }
     out
@@ -159,14 +160,14 @@ pub struct WithBuckets {
     /// The document.
     #[serde(flatten)]
     pub document: ProveDocument,
-    /// A list of buckets for each row: from, to (both in the bucket, ns) and count.
-    pub histograms: Vec<Vec<(u64, u64, u64)>>,
+    /// A list of buckets for each row: from, to (both in the bucket, ns; to is null where it is unknown) and count.
+    pub histograms: Vec<Vec<(u64, Option<u64>, u64)>>,
 }
 
 fn json(bundle: &Bundle, choice: &Choice, rows: &[&Row]) -> serde_json::Result<String> {
     let mut document = ProveDocument::of(bundle);
     document.rows.retain(|row| choice.takes(&row.key));
-    let buckets = |row: &&Row| row.series.latency.buckets().map(|b| (b.from_ns, b.to_ns, b.count)).collect();
+    let buckets = |row: &&Row| row.known_buckets().map(|b| (b.from_ns, b.to_ns, b.count)).collect();
     let histograms = rows.iter().map(buckets).collect();
     serde_json::to_string_pretty(&WithBuckets { document, histograms }).map(|text| text + "\n")
 }

@@ -16,7 +16,8 @@ struct Column {
     overflow: u64,
     count: u64,
     min: u64,
-    avg: u64,
+    /// Absent where the row does not tell it.
+    avg: Option<u64>,
     max: u64,
 }
 
@@ -39,7 +40,14 @@ fn columns(rows: &[&Row]) -> (Vec<Column>, BTreeSet<u64>) {
             *count = count.saturating_add(b.count);
         }
         let (min, max) = (latency.min_ns() / 1_000, latency.max_ns() / 1_000);
-        Column { buckets, overflow, count: latency.count(), min, avg: (latency.mean_ns() / 1e3) as u64, max }
+        Column {
+            buckets,
+            overflow,
+            count: latency.count(),
+            min,
+            avg: row.mean_ns().map(|ns| (ns / 1e3) as u64),
+            max,
+        }
     };
     let columns = rows.iter().map(column).collect::<Vec<_>>();
     let labels = columns.iter().flat_map(|column| column.buckets.keys().copied()).collect();
@@ -60,7 +68,9 @@ pub(super) fn cyclictest(rows: &[&Row]) -> String {
     };
     figures("Total", 9, Column::listed);
     figures("Min Latencies", 5, |c| c.min);
-    figures("Avg Latencies", 5, |c| c.avg);
+    if columns.iter().all(|column| column.avg.is_some()) {
+        figures("Avg Latencies", 5, |c| c.avg.unwrap_or_default());
+    }
     figures("Max Latencies", 5, |c| c.max);
     figures("Histogram Overflows", 5, |c| c.overflow);
     out.push_str("# Histogram Overflow at cycle number:\n");
@@ -98,11 +108,14 @@ pub(super) fn rtla(bundle: &Bundle, rows: &[&Row]) -> String {
     for us in labels {
         line(&us.to_string(), &|c| c.buckets.get(&us).copied().unwrap_or(0).to_string());
     }
-    let of_some = |c: &Column, figure: u64| if c.count == 0 { "-".to_string() } else { figure.to_string() };
+    let of_some = |c: &Column, figure: Option<u64>| match figure.filter(|_| c.count > 0) {
+        Some(figure) => figure.to_string(),
+        None => "-".to_string(),
+    };
     line("over:", &|c| c.overflow.to_string());
     line("count:", &|c| c.count.to_string());
-    line("min:", &|c| of_some(c, c.min));
+    line("min:", &|c| of_some(c, Some(c.min)));
     line("avg:", &|c| of_some(c, c.avg));
-    line("max:", &|c| of_some(c, c.max));
+    line("max:", &|c| of_some(c, Some(c.max)));
     out
 }

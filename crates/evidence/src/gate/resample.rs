@@ -58,7 +58,7 @@ pub(super) fn figures(before: &Row, after: &Row) -> Vec<Figure> {
         Figure::SecondMax => true,
         _ => [before, after].into_iter().all(|row| {
             let count = row.series.latency.count() as f64 / burstiness(row, *figure);
-            count * (1.0 - fraction(*figure)) >= BEYOND
+            count * (1.0 - fraction(*figure)) >= BEYOND && row.quantile_ns(fraction(*figure)).is_some()
         }),
     };
     Figure::ALL.into_iter().filter(defined).collect()
@@ -116,7 +116,7 @@ fn value(row: &Row, units: &Units, figure: Figure, limit_ns: Option<u64>) -> f64
         Figure::SecondMax => of(units.sum(|unit| (unit.max_sum_ns, unit.seconds))),
         Figure::LateSeconds => of(units.late(limit_ns).sum(|unit| (unit.late, unit.seconds))),
         Figure::MissedRate => of(units.sum(|unit| (unit.missed, unit.missed + unit.count))),
-        _ => row.series.latency.quantile_ns(fraction(figure)) as f64,
+        _ => row.quantile_ns(fraction(figure)).map_or(0.0, |ns| ns as f64),
     }
 }
 

@@ -82,7 +82,11 @@ impl Column {
         }
         if latency.count() > 0 {
             let (lowest, highest) = (latency.min_ns(), latency.max_ns());
-            let (min_ns, max_ns) = (self.min.map_or(lowest, ns), self.max.map_or(highest, ns));
+            // A bucket of several units holds values up to its last one.
+            let reach =
+                self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width - 1)).max();
+            let reach = reach.map_or(highest, |reach| ns(reach).max(highest));
+            let (min_ns, max_ns) = (self.min.map_or(lowest, ns), self.max.map_or(reach, ns));
             if max_ns < highest || (self.overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
                 say("its maximum contradicts its buckets".into());
             }
@@ -93,13 +97,16 @@ impl Column {
             // A bucket of several units begins below the smallest sample in it.
             latency.set_extremes(if self.min.is_some() { min_ns.min(max_ns) } else { lowest }, max_ns);
         }
-        if let Some(avg) = self.avg.filter(|avg| avg.is_finite() && *avg >= 0.0) {
+        let stated_mean = self.avg.filter(|avg| avg.is_finite() && *avg >= 0.0);
+        if let Some(avg) = stated_mean {
             latency.set_sum((avg * self.unit_ns as f64 * latency.count() as f64).round() as u128);
         }
         let coarse = Coarse {
             resolution_ns: ns(self.width),
+            unit_ns: self.unit_ns,
             overflow_from_ns: (self.overflow > 0 || self.overflow_from.is_some()).then(|| ns(from)),
             overflow_count: self.overflow,
+            mean_known: stated_mean.is_some() || (self.overflow <= 1 && self.width == 1),
         };
         (latency, coarse)
     }
@@ -229,7 +236,7 @@ impl Found {
         if column.overflow > 0 {
             self.note(format!(
                 "{probe} on cpu {cpu}: {} beyond the buckets, of which only the largest is known; percentiles \
-                 there are too low",
+                 there are unknown",
                 match column.overflow {
                     1 => "1 sample lies".to_string(),
                     many => format!("{many} samples lie"),
@@ -282,6 +289,8 @@ fn join(coarse: &mut Option<Coarse>, other: Coarse) {
     if let Some(coarse) = coarse {
         let from = [coarse.overflow_from_ns, other.overflow_from_ns].into_iter().flatten().min();
         coarse.resolution_ns = coarse.resolution_ns.max(other.resolution_ns);
+        coarse.unit_ns = coarse.unit_ns.min(other.unit_ns);
+        coarse.mean_known &= other.mean_known;
         coarse.overflow_from_ns = from;
         coarse.overflow_count = coarse.overflow_count.saturating_add(other.overflow_count);
     }

@@ -2,7 +2,7 @@
 -- What every question stands on. Run in the store's folder.
 --
 -- Percentiles come from buckets that were added up, never from other percentiles; they are rounded up to a bucket's end, at
--- most 3 %. What is said of chance is guarded in one way: z, a distance in standard deviations, counts only where
+-- most 3 %. A bucket without an end holds samples that an imported file only counted: a percentile there is unknown. What is said of chance is guarded in one way: z, a distance in standard deviations, counts only where
 -- exp(-z*z/2), which the chance of such a z stays below, times the number of things that were looked at is below 0.05.
 CREATE TEMP VIEW bundles AS SELECT *, hardware || ', ' || kernel_class AS class FROM read_parquet('part-*/bundles.parquet');
 CREATE TEMP VIEW rows AS SELECT * FROM read_parquet('part-*/rows.parquet');
@@ -13,6 +13,12 @@ CREATE TEMP VIEW unread AS SELECT DISTINCT path, why FROM read_parquet('part-*/u
 
 CREATE TEMP MACRO surely(z, tried) AS exp(-z * z / 2) * tried < 0.05;
 
+-- The end of the bucket that begins at from_ns; unknown from where buckets have no end.
+CREATE TEMP MACRO bucket_end(from_ns, to_ns, hidden_from_ns) AS CASE WHEN from_ns >= hidden_from_ns THEN NULL ELSE to_ns END;
+
+-- least() passes over what is unknown.
+CREATE TEMP MACRO at_most(ns, max_ns) AS CASE WHEN ns IS NULL THEN NULL ELSE least(ns, max_ns) END;
+
 -- A cell is a probe under a load at a period, all measured CPUs together. Gaps are no cycles: they are not scored.
 CREATE TEMP TABLE cells AS
 WITH counted AS (
@@ -21,18 +27,21 @@ WITH counted AS (
            max(max_ns) AS max_ns, min(limit_ns) AS limit_ns
     FROM rows WHERE cyclic = 1 AND samples > 0 GROUP BY bundle, cell
 ), seen AS (
-    SELECT bundle, cell, to_ns,
+    SELECT bundle, cell, from_ns, to_ns,
            sum(count) OVER (PARTITION BY bundle, cell ORDER BY from_ns) AS seen,
            sum(count) OVER (PARTITION BY bundle, cell) AS samples
     FROM buckets
 ), percentiles AS (
     SELECT bundle, cell,
-           min(to_ns) FILTER (seen >= ceil(0.5 * samples)) AS p50_ns,
-           min(to_ns) FILTER (seen >= ceil(0.99 * samples)) AS p99_ns,
-           min(to_ns) FILTER (seen >= ceil(0.999 * samples)) AS p99_9_ns
+           bucket_end(min(from_ns) FILTER (seen >= ceil(0.5 * samples)), min(to_ns) FILTER (seen >= ceil(0.5 * samples)),
+                min(from_ns) FILTER (to_ns IS NULL)) AS p50_ns,
+           bucket_end(min(from_ns) FILTER (seen >= ceil(0.99 * samples)), min(to_ns) FILTER (seen >= ceil(0.99 * samples)),
+                min(from_ns) FILTER (to_ns IS NULL)) AS p99_ns,
+           bucket_end(min(from_ns) FILTER (seen >= ceil(0.999 * samples)), min(to_ns) FILTER (seen >= ceil(0.999 * samples)),
+                min(from_ns) FILTER (to_ns IS NULL)) AS p99_9_ns
     FROM seen GROUP BY bundle, cell
 )
-SELECT counted.*, least(p50_ns, max_ns) AS p50_ns, least(p99_ns, max_ns) AS p99_ns, least(p99_9_ns, max_ns) AS p99_9_ns
+SELECT counted.*, at_most(p50_ns, max_ns) AS p50_ns, at_most(p99_ns, max_ns) AS p99_ns, at_most(p99_9_ns, max_ns) AS p99_9_ns
 FROM counted JOIN percentiles USING (bundle, cell);
 
 -- Each machine's latest run: of those whose clock is believed, where there is one.
@@ -44,7 +53,8 @@ QUALIFY row_number() OVER (PARTITION BY machine ORDER BY clock IS NULL DESC, sta
 CREATE TEMP TABLE against AS
 WITH medians AS (
     SELECT class, probe, load, period_ns, median(p99_9_ns) AS median_ns
-    FROM cells JOIN latest USING (bundle) GROUP BY class, probe, load, period_ns HAVING count(*) >= 4
+    FROM cells JOIN latest USING (bundle) WHERE p99_9_ns IS NOT NULL
+    GROUP BY class, probe, load, period_ns HAVING count(*) >= 4
 )
 SELECT cells.bundle, median(ln(greatest(p99_9_ns, 1) / greatest(median_ns, 1))) AS score,
        arg_max(cells.probe || ' under ' || cells.load, p99_9_ns / greatest(median_ns, 1)) AS worst_cell,
@@ -52,23 +62,27 @@ SELECT cells.bundle, median(ln(greatest(p99_9_ns, 1) / greatest(median_ns, 1))) 
 FROM cells JOIN bundles USING (bundle)
 JOIN medians ON medians.class = bundles.class AND medians.probe = cells.probe AND medians.load = cells.load
     AND medians.period_ns IS NOT DISTINCT FROM cells.period_ns
+WHERE p99_9_ns IS NOT NULL
 GROUP BY cells.bundle;
 
 -- A machine by its latest run.
 CREATE TEMP TABLE machine_figures AS
 WITH merged AS (
-    SELECT bundle, to_ns, sum(count) AS count FROM buckets JOIN cells USING (bundle, cell)
-    WHERE bundle IN (SELECT bundle FROM latest) GROUP BY bundle, to_ns
+    SELECT bundle, from_ns, to_ns, sum(count) AS count FROM buckets JOIN cells USING (bundle, cell)
+    WHERE bundle IN (SELECT bundle FROM latest) GROUP BY bundle, from_ns, to_ns
 ), seen AS (
-    SELECT bundle, to_ns, sum(count) OVER (PARTITION BY bundle ORDER BY to_ns) AS seen,
+    SELECT bundle, from_ns, to_ns, sum(count) OVER (PARTITION BY bundle ORDER BY from_ns) AS seen,
            sum(count) OVER (PARTITION BY bundle) AS samples
     FROM merged
 ), percentiles AS (
-    SELECT bundle, min(to_ns) FILTER (seen >= ceil(0.999 * samples)) AS p99_9_ns FROM seen GROUP BY bundle
+    SELECT bundle,
+           bucket_end(min(from_ns) FILTER (seen >= ceil(0.999 * samples)), min(to_ns) FILTER (seen >= ceil(0.999 * samples)),
+                min(from_ns) FILTER (to_ns IS NULL)) AS p99_9_ns
+    FROM seen GROUP BY bundle
 ), counted AS (
     SELECT bundle, sum(samples)::BIGINT AS samples, sum(late)::BIGINT AS late, sum(missed)::BIGINT AS missed,
            max(max_ns) AS max_ns, min(limit_ns) AS limit_ns
     FROM cells GROUP BY bundle
 )
-SELECT latest.*, counted.* EXCLUDE (bundle), least(p99_9_ns, max_ns) AS p99_9_ns, score, worst_cell, worst_ratio
+SELECT latest.*, counted.* EXCLUDE (bundle), at_most(p99_9_ns, max_ns) AS p99_9_ns, score, worst_cell, worst_ratio
 FROM latest LEFT JOIN counted USING (bundle) LEFT JOIN percentiles USING (bundle) LEFT JOIN against USING (bundle);

@@ -3,9 +3,9 @@
 //!
 //! Steps have equal widths on the logarithmic axis, but are never narrower than the coarsest source that shares
 //! the axis (an imported histogram may have buckets of 1 us), so that lines of different sources compare. No
-//! sample is lost: the steps of a line add up to its samples.
+//! sample is lost: the steps of a line add up to its samples, but for those that a source only counted, which the words tell.
 
-use evidence::Histogram;
+use evidence::Row;
 
 use crate::chart::{HEIGHT, Line, LoadStyle, Mark, Panels, Plot, WIDTH, drawn_cpus, limits, range_ns, share};
 use crate::runs::{Kind, Run, Runs};
@@ -28,7 +28,7 @@ pub(crate) fn panels(runs: &Runs, kind: &Kind) -> Panels {
     let resolution_ns = runs.rows_of(kind).filter_map(|row| row.row.entry.coarse.as_ref());
     let resolution_ns = resolution_ns.map(|coarse| coarse.resolution_ns).max().unwrap_or(1);
     let edges = edges(x, share(STEPS_IN_ALL, lines, 24, STEPS_OF_A_LINE), resolution_ns);
-    let tallest = runs.rows_of(kind).flat_map(|row| steps(&row.row.series.latency, &edges)).max();
+    let tallest = runs.rows_of(kind).flat_map(|row| steps(drawn(row.row), &edges)).max();
     let y = Log { from: BELOW_ONE, to: 10f64.powf((tallest.unwrap_or(1).max(9) as f64).log10().ceil()) };
     let plots =
         cpus.iter().flat_map(|cpu| runs.all.iter().map(|run| panel(runs, run, kind, *cpu, x, y, &edges)));
@@ -41,7 +41,7 @@ fn panel(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, x: Log, y: Log, edges: &
     for row in rows.iter().filter(|row| row.summary.count > 0) {
         let load = &row.row.entry.key.load;
         let style = LoadStyle::of(runs.load_place(load));
-        let steps = steps(&row.row.series.latency, edges);
+        let steps = steps(drawn(row.row), edges);
         let last = steps.iter().rev().find(|count| **count > 0).copied().unwrap_or(1);
         lines.push(Line { class: format!("s{}", style.colour), path: path(&steps, edges, x, y) });
         marks.push(Mark {
@@ -53,9 +53,15 @@ fn panel(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, x: Log, y: Log, edges: &
             "{}: {} samples, 99.9 % up to {}, maximum {}",
             text::short(load, 30),
             text::count(row.summary.count),
-            row.latency(row.summary.p99_9_ns),
+            row.summary.p99_9_ns.map_or("an unknown latency".to_string(), |ns| row.latency(ns)),
             row.latency(row.summary.max_ns)
         ));
+        if let Some(coarse) = &row.row.entry.coarse
+            && let Some(from_ns) = coarse.hidden_from_ns()
+        {
+            let (count, from) = (text::count(coarse.overflow_count), row.latency(from_ns));
+            words.push(format!("{count} of them lie somewhere from {from} on and are not drawn"));
+        }
     }
     Plot {
         title: format!("cpu {cpu}"),
@@ -96,15 +102,21 @@ fn edges(axis: Log, most: usize, resolution_ns: u64) -> Vec<u64> {
     edges
 }
 
+/// Value and number of samples, but for those that the source only counted.
+fn drawn(row: &Row) -> impl Iterator<Item = (u64, u64)> {
+    let known = row.known_buckets().filter(|bucket| bucket.to_ns.is_some());
+    known.map(|bucket| (bucket.from_ns, bucket.count))
+}
+
 /// How many samples each step holds; the first also those below it, the last those above.
-fn steps(latency: &Histogram, edges: &[u64]) -> Vec<u64> {
+fn steps(buckets: impl Iterator<Item = (u64, u64)>, edges: &[u64]) -> Vec<u64> {
     let mut steps = vec![0; edges.len().saturating_sub(1).max(1)];
     let mut place = 0;
-    for bucket in latency.buckets() {
-        while place + 1 < steps.len() && edges[place + 1] <= bucket.from_ns {
+    for (value_ns, count) in buckets {
+        while place + 1 < steps.len() && edges[place + 1] <= value_ns {
             place += 1;
         }
-        steps[place] += bucket.count;
+        steps[place] += count;
     }
     steps
 }
@@ -141,13 +153,11 @@ mod tests {
 
     #[test]
     fn merging_buckets_into_steps_loses_no_sample() {
-        let mut latency = Histogram::new();
-        (0..5_000u64).for_each(|n| latency.record(n * n));
         for resolution_ns in [1, 1_000] {
             let edges = edges(Log::around(900.0, 1e7), 200, resolution_ns);
             assert!(edges.len() <= 201, "{}", edges.len());
             assert!(edges.is_sorted() && edges.iter().all(|edge| edge % resolution_ns == 0));
-            assert_eq!(steps(&latency, &edges).iter().sum::<u64>(), 5_000);
+            assert_eq!(steps((0..5_000u64).map(|n| (n * n, 1)), &edges).iter().sum::<u64>(), 5_000);
         }
     }
 

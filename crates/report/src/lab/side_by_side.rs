@@ -169,10 +169,13 @@ fn virtual_maxima(labs: &[LabRun]) -> Option<Comparison> {
             Some(Cell {
                 figure: text::count(row.max_ns),
                 change: against.map(|first| change::of(first.max_ns, row.max_ns, 0.0)),
-                also: vec![
-                    also(format!("mean {}", text::count(row.mean_ns.round() as u64))),
-                    also(format!("99.9 % up to {}", text::count(row.p99_9_ns))),
-                ],
+                also: [
+                    row.mean_ns.map(|ns| also(format!("mean {}", text::count(ns.round() as u64)))),
+                    row.p99_9_ns.map(|ns| also(format!("99.9 % up to {}", text::count(ns)))),
+                ]
+                .into_iter()
+                .flatten()
+                .collect(),
             })
         };
         let kind = labs.iter().find_map(|(run, _)| {

@@ -46,8 +46,8 @@ fn changes(out: &mut String, rows: &[Change], style: Style) {
     }
     let mut columns = vec![
         Column::text("figure", 0, rows, figure),
-        Column::of("before", 0, rows, |row| text::us(row.before)),
-        Column::of("after", 0, rows, |row| text::us(row.after)),
+        Column::of("before", 0, rows, |row| row.before.map_or("-".to_string(), text::us)),
+        Column::of("after", 0, rows, |row| row.after.map_or("-".to_string(), text::us)),
         Column::of("change", 0, rows, |row| row.change_percent.map_or("-".to_string(), percent)),
         Column::text("95 % interval", 1, rows, |row| match row.interval_percent {
             Some([low, high]) => format!("{} to {}", percent(low), percent(high)),

@@ -147,8 +147,8 @@ fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
             if row.key.period_ns.is_some() { row.missed.to_string() } else { "-".to_string() }
         }),
         Column::of("min", 7, rows, |row| us(row.min_ns)),
-        Column::of("mean", 6, rows, |row| text::us(row.mean_ns)),
-        Column::of("p99.9", 4, rows, |row| us(row.p99_9_ns)),
+        Column::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::us)),
+        Column::of("p99.9", 4, rows, |row| row.p99_9_ns.map_or("-".to_string(), us)),
         Column::of("max", 0, rows, |row| us(row.max_ns)),
         Column::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
         Column::text("", 0, rows, mark),

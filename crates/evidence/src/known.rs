@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The figures of a row as far as its source tells them.
+//!
+//! Our own rows tell all. An imported row ([`Coarse`]) may have wide buckets, and samples that were only counted:
+//! those lie somewhere from `overflow_from_ns` up to the maximum, and stand in the histogram where that range begins.
+//! No figure is made of that place. A percentile among them, the standard deviation and the mean are `None` there, and
+//! the number of late samples is a range.
+
+use crate::histogram::{highest, index};
+use crate::manifest::Coarse;
+use crate::reader::Row;
+
+/// A bucket of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownBucket {
+    /// Smallest value that it counts.
+    pub from_ns: u64,
+    /// Largest value that it counts; absent: unknown, up to the row's maximum.
+    pub to_ns: Option<u64>,
+    /// How many values it counted.
+    pub count: u64,
+}
+
+impl Coarse {
+    /// How far a value may lie above the one that its bucket is labelled with.
+    pub fn above_label_ns(&self) -> u64 {
+        self.resolution_ns.saturating_sub(self.unit_ns.max(1))
+    }
+
+    /// Where values begin of which only their number is known. A single one is the maximum, and known.
+    pub fn hidden_from_ns(&self) -> Option<u64> {
+        self.overflow_from_ns.filter(|_| self.overflow_count > 1)
+    }
+
+    fn hides(&self, value_ns: u64) -> bool {
+        self.hidden_from_ns().is_some_and(|from_ns| from_ns <= value_ns)
+    }
+}
+
+impl Row {
+    /// The value that `fraction` of all samples do not exceed, never too low; `None` where the source does not tell.
+    pub fn quantile_ns(&self, fraction: f64) -> Option<u64> {
+        let latency = &self.series.latency;
+        if self.entry.coarse.is_none() || latency.count() == 0 {
+            return (latency.count() > 0).then(|| latency.quantile_ns(fraction));
+        }
+        let wanted = ((fraction * latency.count() as f64).ceil() as u64).clamp(1, latency.count());
+        let mut seen = 0u64;
+        let bucket = self.known_buckets().find(|bucket| {
+            seen = seen.saturating_add(bucket.count);
+            seen >= wanted
+        });
+        bucket?.to_ns.map(|to_ns| to_ns.clamp(latency.min_ns(), latency.max_ns()))
+    }
+
+    /// A value of the histogram as the source tells it; `None` where it does not.
+    pub(crate) fn told(&self, value_ns: u64) -> Option<u64> {
+        let Some(coarse) = &self.entry.coarse else { return Some(value_ns) };
+        let to_ns = value_ns.saturating_add(coarse.above_label_ns()).min(self.series.latency.max_ns());
+        (!coarse.hides(value_ns)).then_some(to_ns)
+    }
+
+    /// Arithmetic mean; `None` without samples, and where the source does not tell.
+    pub fn mean_ns(&self) -> Option<f64> {
+        let is_known = self.entry.coarse.as_ref().is_none_or(|coarse| coarse.mean_known);
+        (is_known && self.series.latency.count() > 0).then(|| self.series.latency.mean_ns())
+    }
+
+    /// Standard deviation; `None` without samples, and where buckets are too wide or samples were only counted.
+    pub fn stddev_ns(&self) -> Option<f64> {
+        let is_known = |coarse: &Coarse| coarse.hidden_from_ns().is_none() && coarse.above_label_ns() == 0;
+        let is_known = self.entry.coarse.as_ref().is_none_or(is_known);
+        (is_known && self.series.latency.count() > 0).then(|| self.series.latency.stddev_ns())
+    }
+
+    /// Whether all values from a period on are told: what waited meanwhile can then be worked out.
+    pub(crate) fn tells_what_waited(&self) -> bool {
+        let longest_ns = self.series.latency.max_ns();
+        let waits = self.entry.key.period_ns.is_some_and(|period_ns| longest_ns >= period_ns);
+        !(waits && self.entry.coarse.as_ref().is_some_and(|coarse| coarse.hidden_from_ns().is_some()))
+    }
+
+    /// Samples above the limit: as many as there are at least, and at most.
+    pub fn over_limit(&self) -> (u64, u64) {
+        let latency = &self.series.latency;
+        let Some(limit_ns) = self.entry.limit_ns else { return (0, 0) };
+        let at_least = latency.above(limit_ns);
+        // The stated maximum tells better than any bucket.
+        let Some(coarse) = self.entry.coarse.as_ref().filter(|_| at_least > 0) else {
+            return (at_least, at_least);
+        };
+        let Some(label_ns) = limit_ns.checked_sub(coarse.above_label_ns()) else {
+            return (at_least, latency.count());
+        };
+        let mut at_most = latency.above(label_ns);
+        if let Some(from_ns) = coarse.hidden_from_ns()
+            && highest(index(from_ns)) <= label_ns
+        {
+            at_most = at_most.saturating_add(coarse.overflow_count - 1);
+        }
+        (at_least, at_most.clamp(at_least, latency.count().max(at_least)))
+    }
+
+    /// The buckets of the row, ascending.
+    pub fn known_buckets(&self) -> impl Iterator<Item = KnownBucket> + '_ {
+        let max_ns = self.series.latency.max_ns();
+        self.series.latency.buckets().map(move |bucket| {
+            let to_ns = match &self.entry.coarse {
+                Some(coarse) if coarse.hides(bucket.to_ns) => None,
+                Some(coarse) if coarse.above_label_ns() > 0 => {
+                    let to_ns = bucket.to_ns.saturating_add(coarse.above_label_ns());
+                    Some(to_ns.min(max_ns).max(bucket.from_ns))
+                }
+                _ => Some(bucket.to_ns),
+            };
+            KnownBucket { from_ns: bucket.from_ns, to_ns, count: bucket.count }
+        })
+    }
+}
