@@ -32,8 +32,7 @@ const FILES: &[&str] = &[
 ];
 
 /// Folders that say which service keeps house, and what the map says of those that are there.
-const SERVICES: &[(&str, &str)] =
-    &[("run/systemd/system", "systemd"), ("run/irqbalance", "irqbalance"), ("run/tuned", "TuneD")];
+const SERVICES: &[(&str, &str)] = &[("run/systemd/system", "systemd"), ("run/irqbalance", "irqbalance")];
 
 pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
     for path in FILES {
@@ -46,6 +45,25 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
         .filter(|(folder, _)| tree.exists(folder))
         .map(|(_, service)| service.to_string())
         .collect();
+    if tuned_runs(tree) {
+        machine.services.push("TuneD".to_string());
+    }
+}
+
+/// Whether TuneD runs: its folder and the number in it stay where it was killed, and the number may be another's since.
+fn tuned_runs(tree: &mut Tree) -> bool {
+    let groups =
+        ["sys/fs/cgroup/system.slice/tuned.service", "sys/fs/cgroup/systemd/system.slice/tuned.service"];
+    if groups.iter().any(|group| tree.exists(group)) {
+        return true;
+    }
+    let Some(process) = tree.hint("run/tuned/tuned.pid").and_then(|text| text.trim().parse::<u32>().ok())
+    else {
+        return false;
+    };
+    let named =
+        |file: &str| tree.hint(&format!("proc/{process}/{file}")).is_some_and(|text| text.contains("tuned"));
+    ["comm", "cmdline"].into_iter().any(named)
 }
 
 #[cfg(test)]
@@ -66,5 +84,31 @@ mod tests {
             machine.settings.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         assert_eq!(kept, [("/proc/sys/kernel/timer_migration", "1")]);
         assert_eq!(machine.services, ["systemd"]);
+    }
+
+    #[test]
+    fn tuned_runs_where_a_process_or_group_is_its() {
+        let pid = ("run/tuned/tuned.pid", "4711\n");
+        for (files, runs) in [
+            (vec![pid], false),
+            (vec![pid, ("proc/4711/comm", "bash\n")], false),
+            (vec![("run/tuned/tuned.pid", "x\n")], false),
+            (vec![("run/tuned/x", "")], false),
+            (vec![pid, ("proc/4711/comm", "tuned\n")], true),
+            (
+                vec![
+                    pid,
+                    ("proc/4711/comm", "python3\n"),
+                    ("proc/4711/cmdline", "python3\0/usr/sbin/tuned\0"),
+                ],
+                true,
+            ),
+            (vec![("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n")], true),
+        ] {
+            let (_folder, mut tree) = made_of(&files);
+            let mut machine = Snapshot::default();
+            read(&mut tree, &mut machine);
+            assert_eq!(machine.services == ["TuneD"], runs, "{files:?}");
+        }
     }
 }

@@ -24,6 +24,9 @@ mod systemd_boot;
 mod tests;
 mod uboot;
 
+pub(crate) use grub::DROP_IN;
+pub(crate) use uboot::OPTIONAL;
+
 use crate::error::{Error, Result};
 use crate::system::System;
 use crate::transaction::files::Kept;

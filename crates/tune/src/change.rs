@@ -7,18 +7,21 @@
 
 use std::path::Path;
 
+use machine::Snapshot;
 use machine::boot::{Boot, line};
-use machine::{CpuSet, Snapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::boot::{self, Asked, TRIAL, Way};
 use crate::error::{Error, Result};
-use crate::plan::{MadeFor, Plan, Refusal, Skipped};
+use crate::plan::{Kind, MadeFor, Plan, Refusal, Skipped};
 use crate::system::{self, System};
 use crate::transaction::files::{self, Kept};
 use crate::transaction::step::reads;
-use crate::transaction::{self, Outcome, Own, Part, Record, State, Step, Undone, store};
+use crate::transaction::{self, Outcome, Own, Part, Record, State, Step, Undone, store, words};
+use crate::verify;
+
+mod unit;
 
 /// Version of the documents.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -118,6 +121,8 @@ pub struct RolledBack {
     pub schema_version: u32,
     /// Each record, and what became of its steps.
     pub records: Vec<RecordUndone>,
+    /// What is still to be undone, and why it could not be.
+    pub left: Vec<String>,
 }
 
 /// What became of one record.
@@ -171,7 +176,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     } else {
         plan.made_for.refuses(&made_for)
     };
-    if let Some(refusal) = refusal.or(plan.check_unchanged().err()) {
+    if let Some(refusal) = refusal.or(plan.check_unchanged().err()).or(crate::allowed::plan(plan).err()) {
         return Err(of_refusal("apply the plan", &refusal));
     }
     other_owner(here)?;
@@ -190,11 +195,12 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         ));
     }
     let runtime_there = live.iter().any(|record| record.part == Part::Runtime && record.boot_id == boot_id);
-    let boot_there = live.iter().any(|record| record.part != Part::Runtime);
+    let of_boot = live.iter().find(|record| record.part != Part::Runtime && !record.words.is_empty());
     // Files of an earlier boot's settings are made anew by this one's.
     let stale = |record: &&Record| record.part == Part::Runtime && record.boot_id != boot_id;
     for stale in live.iter().filter(stale).filter(|_| !options.dry_run) {
-        transaction::roll_back(here.system, &mut stale.clone())?;
+        let undone = transaction::roll_back(here.system, &mut stale.clone());
+        whole("undo the settings of an earlier boot", &undone)?;
     }
     // Everything that may be refused is asked before anything is done.
     let (runtime, skipped) = if runtime_there {
@@ -208,9 +214,13 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     }
     let mut words: Vec<String> = line::words(&plan.boot_line).map(|word| word.raw.to_string()).collect();
     let mut way = None;
-    if boot_there && !words.is_empty() {
+    if options.runtime_only || options.at_boot || words.is_empty() {
+    } else if let Some(record) = of_boot {
+        in_files(here.system, record, &boot_id).map_err(|why| {
+            Error::new("apply the boot line", why, "isolator tune rollback, then plan and apply again")
+        })?;
         applied.already.push("the boot line of this plan".into());
-    } else if !(options.runtime_only || options.at_boot || words.is_empty()) {
+    } else {
         let boot = machine::boot::read(here.root);
         words = left_to_do(&boot, words, &mut applied.already);
         if !words.is_empty() {
@@ -225,13 +235,10 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         }
         return Ok(applied);
     }
-    keep_plan(here, plan)?;
-    let mut done = Vec::new();
+    let mut todo = Vec::new();
     if !runtime.is_empty() {
         let id = fresh_id(here, "runtime");
-        let mut record = Record::new(&id, Part::Runtime, &plan.digest, &boot_id, &[], runtime);
-        transaction::apply(here.system, &mut record)?;
-        done.push(record);
+        todo.push(Record::new(&id, Part::Runtime, &plan.digest, &boot_id, &[], runtime));
     }
     if let Some(way) = way {
         let start = if let Way::Trial { start, .. } = &way { Some(start.clone()) } else { None };
@@ -242,19 +249,62 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
             let id = fresh_id(here, name);
             let mut record = Record::new(&id, part, &plan.digest, &boot_id, &words, steps);
             record.start = start;
-            if let Err(error) = transaction::apply(here.system, &mut record) {
-                for record in done.iter_mut().rev() {
-                    transaction::roll_back(here.system, record)?;
-                }
-                return Err(error);
-            }
-            done.push(record);
+            record.theirs = words::found(here.system, &words);
+            todo.push(record);
         }
     } else if !options.at_boot && applied.already.is_empty() {
         applied.next.push("isolator tune confirm: have the settings done again at every boot".into());
     }
+    keep_plan(here, plan)?;
+    let done = carry_out(here.system, todo)?;
     finish(&mut applied, &done);
     Ok(applied)
+}
+
+/// Does all of the records or none: the space of each is kept before the first changes anything.
+fn carry_out(system: &mut dyn System, mut records: Vec<Record>) -> Result<Vec<Record>> {
+    for at in 0..records.len() {
+        if let Err(error) = transaction::prepare(system, &mut records[at]) {
+            records[..at].iter().for_each(|record| store::forget(system, &record.id));
+            return Err(error);
+        }
+    }
+    for at in 0..records.len() {
+        let Err(error) = transaction::carry_out(system, &mut records[at]) else { continue };
+        records[at + 1..].iter().for_each(|record| store::forget(system, &record.id));
+        let mut left = Vec::new();
+        for record in records[..at].iter_mut().rev() {
+            let undone = transaction::roll_back(system, record);
+            left.extend(transaction::still_changed(&undone).map(str::to_string));
+        }
+        if left.is_empty() {
+            return Err(error);
+        }
+        return Err(Error {
+            why: format!("{}; this stays changed: {}", error.why, left.join(", ")),
+            cure: format!("{}; then run isolator tune rollback", error.cure),
+            ..error
+        });
+    }
+    Ok(records)
+}
+
+/// An error where something is still to be undone.
+fn whole(what: &str, undone: &[Undone]) -> Result<()> {
+    let left = still_to_undo(undone);
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(what, left.join("; "), "take away what is in the way, then run isolator tune rollback"))
+}
+
+/// What is still to be undone, and why it could not be.
+fn still_to_undo(undone: &[Undone]) -> Vec<String> {
+    let left = undone.iter().filter_map(|undone| match &undone.became {
+        transaction::Became::Failed(why) => Some(format!("{}: {why}", undone.what)),
+        _ => None,
+    });
+    left.collect()
 }
 
 /// Makes a trial that held last, and has the settings done again at every boot; `program` is what the unit runs.
@@ -265,18 +315,27 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     let Some(first) = live.first() else {
         return Err(Error::new("confirm", "no plan is applied", "apply one first: isolator tune apply PLAN"));
     };
-    if system::stat_is_file(here.system, UNIT) && live.iter().any(|record| touches(record, UNIT)) {
+    let with_unit =
+        system::stat_is_file(here.system, UNIT) && live.iter().any(|record| touches(record, UNIT));
+    if with_unit && !live.iter().any(|record| record.part == Part::Trial) {
         applied.already.push("this plan is confirmed".into());
         return Ok(applied);
     }
     let digest = first.plan.clone();
     let plan = kept_plan(here, &digest)?;
     let boot_id = store::boot_id(here.system);
-    let changed = live.iter().rev().find(|record| record.part != Part::Runtime);
+    let changed = live.iter().rev().find(|record| record.part != Part::Runtime && !record.words.is_empty());
     let mut steps = Vec::new();
     let mut words = Vec::new();
+    settings_in_force(here.system, &live, &boot_id)?;
     if let Some(record) = changed {
         in_force(here, record, &boot_id)?;
+        verified(here, &plan, &live)?;
+        if record.part == Part::Boot {
+            in_files(here.system, record, &boot_id).map_err(|why| {
+                Error::new("confirm the boot line", why, "isolator tune rollback, then plan and apply again")
+            })?;
+        }
         if record.part == Part::Trial {
             words = record.words.clone();
             let mut boot = machine::boot::read(here.root);
@@ -285,15 +344,22 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
             steps = describe(way, &mut applied);
         }
     }
-    steps.extend(unit(here, program, &digest, &mut applied)?);
+    if !with_unit {
+        steps.extend(unit::steps(here, program, &plan_path(&digest), &mut applied)?);
+    }
     let id = fresh_id(here, "kept");
     let mut record = Record::new(&id, Part::Boot, &digest, &boot_id, &words, steps);
+    record.theirs = changed.map(|changed| changed.theirs.clone()).unwrap_or_default();
     transaction::apply(here.system, &mut record)?;
     // The trial has done its work; the line that lasts is in place.
     for mut trial in live.into_iter().filter(|record| record.part == Part::Trial) {
-        transaction::roll_back(here.system, &mut trial)?;
+        let undone = transaction::roll_back(here.system, &mut trial);
+        let left = still_to_undo(&undone).into_iter();
+        applied
+            .skipped
+            .extend(left.map(|reason| Skipped { what: format!("the end of {}", trial.id), reason }));
     }
-    if !plan.actions.iter().all(|action| action.kind == crate::plan::Kind::BootParameter) {
+    if !plan.actions.iter().all(|action| action.kind == Kind::BootParameter) {
         applied.next.push(
             "systemctl start isolator-tune.service: do the settings now, without another reboot".into(),
         );
@@ -304,24 +370,37 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
 
 /// Undoes one record, or all that are in force, the newest first.
 pub fn roll_back(here: &mut Here<'_>, id: Option<&str>) -> Result<RolledBack> {
-    let mut records = match id {
-        Some(id) => vec![store::read(here.system, id)?],
-        None => store::all(here.system)?,
-    };
+    let (mut records, unread) = store::readable(here.system)?;
+    if let Some(id) = id.filter(|id| !records.iter().any(|record| record.id == *id)) {
+        store::read(here.system, id)?;
+    }
     records.retain(Record::live);
     let mut undone = Vec::new();
-    for record in records.iter_mut().rev() {
-        let became = transaction::roll_back(here.system, record)?;
+    let mut left: Vec<String> = unread.iter().filter(|_| id.is_none()).map(Error::to_string).collect();
+    for at in
+        (0..records.len()).rev().filter(|at| id.is_none_or(|id| records[*at].id == id)).collect::<Vec<_>>()
+    {
+        // Words that another change wants too are taken out with the last of them.
+        let wanted = |raw: &String| {
+            let mut others = records.iter().enumerate().filter(|(other, _)| *other != at);
+            others.any(|(_, other)| other.live() && other.words.contains(raw))
+        };
+        let gone: Vec<String> = records[at].words.iter().filter(|raw| !wanted(raw)).cloned().collect();
+        let record = &mut records[at];
+        let became = transaction::roll_back_everywhere(here.system, record, &gone);
+        left.extend(still_to_undo(&became));
         undone.push(RecordUndone { id: record.id.clone(), undone: became });
     }
-    Ok(RolledBack { schema_version: SCHEMA_VERSION, records: undone })
+    Ok(RolledBack { schema_version: SCHEMA_VERSION, records: undone, left })
 }
 
 /// Every record, and what of it is still in force.
 pub fn status(here: &mut Here<'_>) -> Result<Status> {
     let boot_id = store::boot_id(here.system);
     let mut status = Status { schema_version: SCHEMA_VERSION, records: Vec::new(), next: Vec::new() };
-    for record in store::all(here.system)? {
+    let (records, unread) = store::readable(here.system)?;
+    status.next.extend(unread.iter().map(|error| format!("a record does not count: {error}")));
+    for record in records {
         let same_boot = record.boot_id == boot_id;
         let (mut ended, mut lost, mut refused) = (0, Vec::new(), Vec::new());
         for done in &record.steps {
@@ -380,9 +459,7 @@ fn of_refusal(what: &str, refusal: &Refusal) -> Error {
 
 /// Another program that writes the same settings back.
 fn other_owner(here: &Here<'_>) -> Result<()> {
-    let tuned = here.system.stat("/run/tuned/tuned.pid").is_ok()
-        || here.machine.services.iter().any(|name| name == "TuneD");
-    if tuned {
+    if here.machine.services.iter().any(|name| name == "TuneD") {
         let profile = system::word(here.system, "/etc/tuned/active_profile").unwrap_or_default();
         return Err(Error::new(
             "apply the plan",
@@ -395,6 +472,9 @@ fn other_owner(here: &Here<'_>) -> Result<()> {
 
 fn recovered(here: &mut Here<'_>) -> Result<Vec<String>> {
     let recovered = store::recover(here.system)?;
+    for (record, undone) in &recovered {
+        whole(&format!("undo {}, which was interrupted", record.id), undone)?;
+    }
     Ok(recovered.into_iter().map(|(record, _)| record.id).collect())
 }
 
@@ -502,16 +582,66 @@ fn in_force(here: &Here<'_>, record: &Record, boot_id: &str) -> Result<()> {
             "try again by isolator tune rollback and apply, or look at the boot's log",
         );
     }
-    let list = record.words.iter().find_map(|word| word.strip_prefix("isolcpus="));
-    let flags = |part: &&str| part.starts_with(|first: char| first.is_ascii_alphabetic());
-    let list = list.map(|list| list.split(',').filter(|part| !flags(part)).collect::<Vec<_>>().join(","));
-    if let Some(wanted) = list.and_then(|list| list.parse::<CpuSet>().ok()) {
-        let missing = wanted.without(&here.machine.isolation.isolated);
-        if !missing.is_empty() {
-            return refuse(
-                format!("the kernel did not isolate CPU {missing}"),
-                "look for isolcpus in the kernel's log (dmesg)",
-            );
+    Ok(())
+}
+
+/// What `verify` finds of the plan's boot line, refused where some of it is not in force.
+fn verified(here: &Here<'_>, plan: &Plan, live: &[Record]) -> Result<()> {
+    let refused: Vec<u32> =
+        live.iter().flat_map(|record| record.refused_interrupts().collect::<Vec<_>>()).collect();
+    let verified = verify::verify(plan, here.machine, &refused);
+    let not = verified
+        .checks
+        .iter()
+        .filter(|check| check.kind == Kind::BootParameter && check.result == verify::State::Not);
+    let not: Vec<String> = not
+        .map(|check| {
+            let now = check.effective.value.as_deref().or(check.running.value.as_deref());
+            let now = now.map_or(String::new(), |now| format!(" (it is {now})"));
+            format!("{}={} is not in force{now}", check.target, check.wanted)
+        })
+        .collect();
+    if not.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        "confirm the boot line",
+        not.join("; "),
+        "isolator tune verify last says why; take out what stands in its way, or isolator tune rollback",
+    ))
+}
+
+/// Settings of this boot that were done and are other ones now: the unit would do no better.
+fn settings_in_force(system: &dyn System, live: &[Record], boot_id: &str) -> Result<()> {
+    let here = live.iter().filter(|record| record.part == Part::Runtime && record.boot_id == boot_id);
+    let settings = here
+        .flat_map(|record| &record.steps)
+        .filter(|done| done.outcome == Outcome::Done && matches!(done.step, Step::Setting { .. }));
+    let lost: Vec<String> = settings.filter_map(|done| now_otherwise(system, &done.step)).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        "confirm the settings",
+        lost.join("; "),
+        "find which program writes them back and stop it, then isolator tune rollback and apply again",
+    ))
+}
+
+/// Whether the files of a boot line still have it; why not otherwise.
+fn in_files(system: &dyn System, record: &Record, boot_id: &str) -> std::result::Result<(), String> {
+    for done in &record.steps {
+        let path = match &done.step {
+            Step::File { path, .. } | Step::Generated { path, .. } => path,
+            _ => continue,
+        };
+        let over = record.boot_id != boot_id && ends_with_boot(&done.step);
+        if over || now_otherwise(system, &done.step).is_none() {
+            continue;
+        }
+        // Another program may change what is not ours.
+        if !words::all_in(system, path, &record.words) {
+            return Err(format!("{path} has the words of record {} no more", record.id));
         }
     }
     Ok(())
@@ -523,42 +653,6 @@ fn without_trial(boot: &mut Boot) {
     boot.entries.retain(|entry| !entry.id.ends_with(TRIAL));
     let place = boot.entries.iter().position(|entry| Some(&entry.id) == default.as_ref());
     boot.default = place.or((!boot.entries.is_empty()).then_some(0));
-}
-
-/// The unit that does the settings again at every boot.
-fn unit(here: &mut Here<'_>, program: &str, digest: &str, applied: &mut Applied) -> Result<Vec<Step>> {
-    if here.system.stat("/run/systemd/system").is_err() {
-        applied.skipped.push(Skipped {
-            what: "settings at every boot".into(),
-            reason: format!(
-                "no systemd runs here; have `{program} tune apply --at-boot {}` run at boot",
-                plan_path(digest)
-            ),
-        });
-        return Ok(Vec::new());
-    }
-    let plan = plan_path(digest);
-    let text = format!(
-        "# Made by `isolator tune confirm`; `isolator tune rollback` takes it away again.\n[Unit]\n\
-         Description=Isolator: the settings of the confirmed plan\nAfter=systemd-udev-trigger.service irqbalance.service\n\
-         ConditionPathExists={plan}\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
-         ExecStart={program} tune apply --at-boot {plan}\n\n[Install]\nWantedBy=multi-user.target\n"
-    );
-    let old = Kept::of(here.system, UNIT)?;
-    let new = Some(Kept::new(&text, old.as_ref()));
-    let systemctl = |rest: &[&str]| -> Vec<String> {
-        ["systemctl"].iter().chain(rest).map(ToString::to_string).collect()
-    };
-    let command = |run, undo| Step::Command { run, undo, volatile: false, needed: true };
-    Ok(vec![
-        command(Vec::new(), systemctl(&["daemon-reload"])),
-        Step::File { path: UNIT.into(), old, new, own: Own::Whole },
-        command(systemctl(&["daemon-reload"]), Vec::new()),
-        command(
-            systemctl(&["enable", "isolator-tune.service"]),
-            systemctl(&["disable", "isolator-tune.service"]),
-        ),
-    ])
 }
 
 /// Whether it is over with the boot in which it was done: the loader clears, or renames, what armed a trial.

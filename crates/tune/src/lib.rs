@@ -5,6 +5,7 @@
 //! that writes reads the previous value first, reads back what it wrote, and can be undone.
 #![forbid(unsafe_code)]
 
+pub mod allowed;
 pub mod boot;
 pub mod change;
 pub mod error;

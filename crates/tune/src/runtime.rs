@@ -19,7 +19,7 @@ use crate::transaction::{Compare, Own, Step};
 /// The kernel says that a task's CPUs are not to be changed (`PF_NO_SETAFFINITY`).
 const BOUND: u64 = 0x0400_0000;
 /// What irqbalance is told; it ends with the boot, as what it belongs to does.
-const BALANCE: &str = "/run/systemd/system/irqbalance.service.d";
+pub(crate) const BALANCE: &str = "/run/systemd/system/irqbalance.service.d";
 
 /// The steps of `actions`, and what cannot be done here.
 pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<(Vec<Step>, Vec<Skipped>)> {
@@ -149,7 +149,7 @@ impl Made<'_> {
         }
         let text = format!("[Service]\nEnvironment={BANNED}={}\n", action.value);
         let old = Kept::of(self.system, &path)?;
-        self.steps.push(Step::File { new: Some(Kept::new(&text, old.as_ref())), path, old, own: Own::Whole });
+        self.steps.push(Step::File { new: Some(Kept::new(&text, old.as_ref())), path, old, own: Own::Lines });
         self.steps.push(command(reload, Vec::new()));
         self.steps.push(command(restart, Vec::new()));
         Ok(())
@@ -175,13 +175,13 @@ impl Made<'_> {
 
     fn slice(&mut self, action: &Action) {
         let unit = action.target.as_str();
-        let show = ["systemctl", "show", "--property=AllowedCPUs", "--value", unit].map(String::from);
+        let show = ["systemctl", "show", "--property=AllowedCPUs", "--value", "--", unit].map(String::from);
         let old = match self.system.run(&show) {
             Ok(ran) if ran.good => String::from_utf8_lossy(&ran.output).trim().replace(' ', ","),
             _ => return self.skip(unit, "systemctl does not answer"),
         };
         let set = |cpus: &str| {
-            ["systemctl", "set-property", "--runtime", unit, &format!("AllowedCPUs={cpus}")]
+            ["systemctl", "set-property", "--runtime", "--", unit, &format!("AllowedCPUs={cpus}")]
                 .map(String::from)
                 .to_vec()
         };
@@ -230,7 +230,7 @@ impl Made<'_> {
             self.skip(&action.target, "no PAM here reads such files");
             return Ok(());
         }
-        self.steps.push(Step::File { path: action.target.clone(), old, new, own: Own::Whole });
+        self.steps.push(Step::File { path: action.target.clone(), old, new, own: Own::Lines });
         Ok(())
     }
 }

@@ -25,8 +25,10 @@ pub struct Stat {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// When its bytes last changed, in seconds since 1970.
-    pub changed_s: i64,
+    /// How many names it has.
+    pub names: u64,
+    /// When its bytes last changed, in nanoseconds since 1970.
+    pub changed_ns: i64,
 }
 
 /// How a command ended.
@@ -55,12 +57,19 @@ pub trait System {
     /// The CPUs that a task may use.
     fn affinity(&self, task: u32) -> io::Result<CpuSet>;
 
-    /// Makes a file, or writes it anew, with these bytes, permissions and owner.
-    fn write(&mut self, path: &str, bytes: &[u8], stat: Stat) -> io::Result<()>;
+    /// Makes a file of a new name beside `path` and gives that name. It has these bytes, and permissions, owner and
+    /// attributes of the file at `path`, or those of `new` where there is none. `None`: no other file can have them.
+    fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>>;
+    /// Writes over the bytes of a file that is there. A power cut may leave some of the old ones.
+    fn overwrite(&mut self, path: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Sets when a file's bytes last changed, in nanoseconds since 1970.
+    fn set_changed(&mut self, path: &str, changed_ns: i64) -> io::Result<()>;
     /// Waits until a file's bytes are on the medium.
     fn sync(&mut self, path: &str) -> io::Result<()>;
     /// Gives a file another name, in place of one that has it.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+    /// Gives each of two files the other's name.
+    fn exchange(&mut self, one: &str, other: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&mut self, path: &str) -> io::Result<()>;
     /// Waits until a folder's names are on the medium.

@@ -5,8 +5,11 @@
 //! new value are both known can be undone at any moment: what is there is either of the two, or somebody else's. So a
 //! record that says `applying` or `rolling-back` is all that a later process needs.
 //!
-//! Limits: a command's effects are its own; what it leaves when power fails while it runs is not known here. Files keep
-//! their bytes, bits and owner; other attributes are those that a new file gets in that folder.
+//! The way back goes on where a step fails, needs no new space, and can be gone again when the obstacle is away.
+//!
+//! Limits: a command's effects are its own; what it leaves when power fails while it runs is not known here.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,7 @@ pub mod files;
 pub(crate) mod own;
 pub(crate) mod step;
 pub mod store;
+pub(crate) mod words;
 
 pub use own::Own;
 
@@ -44,6 +48,9 @@ pub struct Record {
     pub boot_id: String,
     /// Words of the boot line that are ours.
     pub words: Vec<String>,
+    /// Files of boot loaders that had some of these words before, and which: those are not ours.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub theirs: BTreeMap<String, Vec<String>>,
     /// What starts a trial; absent where the change is in force or comes with any next boot.
     pub start: Option<String>,
     /// What it does, in order.
@@ -218,6 +225,8 @@ pub enum Became {
     Gone,
     /// It stays, and why.
     Left(String),
+    /// It is still to be undone, and why it could not be.
+    Failed(String),
 }
 
 impl Step {
@@ -268,6 +277,7 @@ impl Record {
             plan: plan.to_string(),
             boot_id: boot_id.to_string(),
             words: words.to_vec(),
+            theirs: BTreeMap::new(),
             start: None,
             steps: steps.into_iter().map(|step| Done { step, outcome: Outcome::Pending }).collect(),
         }
@@ -281,18 +291,42 @@ impl Record {
 
 /// Does every step, or none: where one fails, those before it are undone.
 pub fn apply(system: &mut dyn System, record: &mut Record) -> Result<()> {
+    prepare(system, record)?;
+    carry_out(system, record)
+}
+
+/// Asks whether there is room for everything, and keeps the record and its space; nothing else changes.
+pub fn prepare(system: &mut dyn System, record: &mut Record) -> Result<()> {
     enough_room(system, record)?;
+    if record.theirs.is_empty() {
+        record.theirs = words::found(system, &record.words);
+    }
     record.state = State::Applying;
-    store::write(system, record)?;
+    store::keep(system, record)
+}
+
+/// Does every step of a record that is kept, or none.
+pub fn carry_out(system: &mut dyn System, record: &mut Record) -> Result<()> {
     let done = all_steps(system, record).and_then(|()| {
         record.state = State::Applied;
         store::write(system, record)
     });
     let Err(error) = done else { return Ok(()) };
-    match roll_back(system, record) {
-        Ok(undone) if undone.iter().all(|undone| !matches!(undone.became, Became::Left(_))) => Err(error),
-        _ => Err(Error { cure: format!("{}; then run isolator tune rollback", error.cure), ..error }),
+    let left: Vec<String> = still_changed(&roll_back(system, record)).map(str::to_string).collect();
+    if left.is_empty() {
+        return Err(error);
     }
+    Err(Error {
+        why: format!("{}; this stays changed: {}", error.why, left.join(", ")),
+        cure: format!("{}; then run isolator tune rollback", error.cure),
+        ..error
+    })
+}
+
+/// What was not undone.
+pub fn still_changed(undone: &[Undone]) -> impl Iterator<Item = &str> {
+    let failed = undone.iter().filter(|undone| matches!(undone.became, Became::Failed(_)));
+    failed.map(|undone| undone.what.as_str())
 }
 
 fn all_steps(system: &mut dyn System, record: &mut Record) -> Result<()> {
@@ -309,26 +343,52 @@ fn all_steps(system: &mut dyn System, record: &mut Record) -> Result<()> {
 }
 
 /// Undoes every step, in reverse order; says what became of each.
-pub fn roll_back(system: &mut dyn System, record: &mut Record) -> Result<Vec<Undone>> {
+pub fn roll_back(system: &mut dyn System, record: &mut Record) -> Vec<Undone> {
+    roll_back_everywhere(system, record, &[])
+}
+
+/// As [`roll_back`], and takes `gone`, words of ours, out of every file of the boot loaders: a kernel that was installed
+/// since has them too.
+pub fn roll_back_everywhere(system: &mut dyn System, record: &mut Record, gone: &[String]) -> Vec<Undone> {
     record.state = State::RollingBack;
-    store::write(system, record)?;
+    // Where this cannot be written, what is on the medium says as well that all is to be undone.
+    let _ = store::write(system, record);
     let boot_id = store::boot_id(system);
     let same_boot = record.boot_id == boot_id;
     let mut undone = Vec::new();
     // A generated file comes last: should it have to be made anew, its sources must be back.
     let generated = |done: &&Done| matches!(done.step, Step::Generated { .. });
-    let order = record.steps.iter().rev().filter(|done| !generated(done));
-    for done in order.chain(record.steps.iter().rev().filter(generated)) {
-        let became = match &done.outcome {
-            Outcome::Refused(_) | Outcome::AlreadySo => Became::Untouched,
-            _ if done.step.volatile() && !same_boot => Became::Gone,
-            _ => step::undo(system, &done.step)?,
-        };
-        undone.push(Undone { what: done.step.what(), became });
+    for done in record.steps.iter().rev().filter(|done| !generated(done)) {
+        undone.push(undo(system, done, same_boot));
     }
-    record.state = State::RolledBack;
-    store::write(system, record)?;
-    Ok(undone)
+    let sources = words::sources(system);
+    undone.extend(words::take_out(system, record, gone, sources));
+    for done in record.steps.iter().rev().filter(generated) {
+        undone.push(undo(system, done, same_boot));
+    }
+    let entries = words::entries(system);
+    undone.extend(words::take_out(system, record, gone, entries));
+    let whole = still_changed(&undone).next().is_none();
+    record.state = if whole { State::RolledBack } else { State::RollingBack };
+    match store::write(system, record) {
+        Ok(()) if whole => store::finish(system, &record.id),
+        Ok(()) => {}
+        Err(error) if whole => {
+            let why = format!("all is undone, and this cannot be noted: {}; {}", error.why, error.cure);
+            undone.push(Undone { what: format!("the record {}", record.id), became: Became::Failed(why) });
+        }
+        Err(_) => {}
+    }
+    undone
+}
+
+fn undo(system: &mut dyn System, done: &Done, same_boot: bool) -> Undone {
+    let became = match &done.outcome {
+        Outcome::Refused(_) | Outcome::AlreadySo => Became::Untouched,
+        _ if done.step.volatile() && !same_boot => Became::Gone,
+        _ => step::undo(system, &done.step).unwrap_or_else(|error| Became::Failed(error.why)),
+    };
+    Undone { what: done.step.what(), became }
 }
 
 /// Room for every file and its copy in the record, before anything is written.

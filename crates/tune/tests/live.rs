@@ -154,7 +154,7 @@ fn comes_back() {
         }
         println!("the partition is valid");
     }
-    let undone = transaction::roll_back(&mut system, &mut done).unwrap();
+    let undone = transaction::roll_back(&mut system, &mut done);
     let left: Vec<_> = undone.iter().filter(|undone| matches!(undone.became, Became::Left(_))).collect();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(difference(&before, &state(&system)), Vec::<String>::new());
@@ -185,7 +185,7 @@ fn comes_back_after_a_kill(name: &str, kind: &str) {
         let recovered = store::recover(&mut system).unwrap();
         interrupted += recovered.len();
         for mut record in store::all(&system).unwrap().into_iter().filter(Record::live) {
-            transaction::roll_back(&mut system, &mut record).unwrap();
+            transaction::roll_back(&mut system, &mut record);
         }
         assert_eq!(difference(&before, &state(&system)), Vec::<String>::new(), "round {round}");
     }
@@ -238,7 +238,7 @@ fn forever() -> ! {
     loop {
         let mut record = record(&mut system, "20260101-000001-runtime");
         transaction::apply(&mut system, &mut record).unwrap();
-        transaction::roll_back(&mut system, &mut record).unwrap();
+        transaction::roll_back(&mut system, &mut record);
     }
 }
 

@@ -128,6 +128,7 @@ fn check(machine: &Snapshot, asked: &Intent, plan: &Plan) {
     );
     assert!(!asked.no_reboot || plan.boot_line.is_empty());
     assert!(plan.check_unchanged().is_ok());
+    assert_eq!(tune::allowed::plan(plan), Ok(()));
 }
 
 proptest! {

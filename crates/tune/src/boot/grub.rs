@@ -56,7 +56,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     if system.stat(drop_ins).is_err() {
         steps.push(Step::Folder { path: drop_ins.into() });
     }
-    steps.push(file(system, DROP_IN, Own::Whole, |_| format!("{own}{line}"))?);
+    steps.push(file(system, DROP_IN, Own::Lines, |_| format!("{own}{line}"))?);
     steps.push(Step::Generated {
         command: vec!["grub-mkconfig".into()],
         old: Kept::of(system, &menu)?,

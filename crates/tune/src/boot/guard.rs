@@ -89,9 +89,9 @@ pub(super) fn bootable(system: &dyn System, asked: &Asked<'_>) -> Result<()> {
     }
     let modules = format!("/lib/modules/{version}");
     let made = entry.initrd.iter().filter_map(|path| find(system, asked, path));
-    let made = made.filter_map(|path| system.stat(&path).ok()).map(|stat| stat.changed_s).min();
+    let made = made.filter_map(|path| system.stat(&path).ok()).map(|stat| stat.changed_ns).min();
     match (made, system.stat(&format!("{modules}/modules.dep"))) {
-        (Some(made), Ok(dep)) if made < dep.changed_s => Err(Error::new(
+        (Some(made), Ok(dep)) if made < dep.changed_ns => Err(Error::new(
             what(),
             format!("its initial RAM disk is older than {modules}"),
             format!("make it anew: update-initramfs -u -k {version}, or dracut -f --kver {version}"),

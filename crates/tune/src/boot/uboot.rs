@@ -10,7 +10,7 @@ use crate::system::System;
 use crate::transaction::Step;
 
 /// Variables that vendors leave for more words.
-const OPTIONAL: [&str; 3] = ["optargs", "extraargs", "othbootargs"];
+pub(crate) const OPTIONAL: [&str; 3] = ["optargs", "extraargs", "othbootargs"];
 
 pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     let words = asked.words.join(" ");

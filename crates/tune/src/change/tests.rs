@@ -215,7 +215,7 @@ fn refuses_a_plan_of_another_machine_another_boot_or_another_hand() {
     world.system.put("/proc/sys/kernel/random/boot_id", b"later\n");
     assert!(refused(&mut world, &plan).ends_with("; plan again"));
     let mut world = World::new();
-    world.system.put("/run/tuned/tuned.pid", b"1\n");
+    world.facts.services.push("TuneD".into());
     world.system.put("/etc/tuned/active_profile", b"realtime\n");
     assert_eq!(
         refused(&mut world, &plan),

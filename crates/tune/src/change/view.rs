@@ -101,12 +101,16 @@ pub fn rolled_back(rolled_back: &RolledBack) -> String {
         if gone > 0 {
             let _ = write!(text, ", {gone} ended by themselves");
         }
+        let left = count(&|became| matches!(became, Became::Failed(_)));
+        if left > 0 {
+            let _ = write!(text, ", {left} STILL TO BE UNDONE");
+        }
         text.push('\n');
         for undone in &record.undone {
             let said = match &undone.became {
-                Became::Stripped => "somebody else changed it too; only what is ours was taken out",
-                Became::MadeAnew => "somebody else made it anew; it was made anew without our words",
-                Became::Left(why) => why,
+                Became::Stripped => "another program changed or made it; only what is ours was taken out",
+                Became::MadeAnew => "another program made it anew; it was made anew without our words",
+                Became::Left(why) | Became::Failed(why) => why,
                 Became::Restored | Became::Untouched | Became::Gone => continue,
             };
             let _ = writeln!(text, "  {}: {said}", undone.what);

@@ -129,6 +129,7 @@ impl Plan {
         let plan: Plan = serde_json::from_value(value)
             .map_err(|error| refuse(format!("the file is not a plan: {error}")))?;
         plan.check_unchanged()?;
+        crate::allowed::plan(&plan)?;
         Ok(plan)
     }
 }

@@ -47,7 +47,7 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
     let mut warnings = choice.warnings.clone();
     warnings.extend(line::foreign(&facts, &actions));
     warnings.extend(about(&facts, intent, &choice, device));
-    let boot_line = line::text(&actions);
+    let boot_line = boot_line(&actions);
     actions.extend(runtime::actions(&facts, intent, &choice, device, &mut skipped));
     let articles = articles::articles(&facts, intent, &choice, &actions, &skipped);
     Ok(Plan {
@@ -66,6 +66,11 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
         digest: String::new(),
     }
     .sealed())
+}
+
+/// The boot line that actions make.
+pub(crate) fn boot_line(actions: &[Action]) -> String {
+    line::text(actions)
 }
 
 fn nothing_isolated(facts: &Facts) -> Choice {

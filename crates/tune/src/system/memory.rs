@@ -12,6 +12,7 @@ use std::path::Path;
 use machine::CpuSet;
 
 use super::{Ran, Stat, System, folder};
+use crate::transaction::files::SUFFIX;
 
 /// What happens at the change that is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub enum Fault {
     Kill,
     /// This change is refused; those after it happen.
     Refuse(ErrorKind),
+    /// This change and all after it that take space are refused.
+    Full,
+    /// This change and all after it are refused.
+    ReadOnly,
 }
 
 /// What a power cut leaves of changes that were not synced.
@@ -70,7 +75,7 @@ pub struct Machine {
     dead: bool,
 }
 
-const PLAIN: Stat = Stat { folder: false, mode: 0o644, uid: 0, gid: 0, changed_s: 0 };
+const PLAIN: Stat = Stat { folder: false, mode: 0o644, uid: 0, gid: 0, names: 1, changed_ns: 0 };
 
 impl Machine {
     /// A machine with the files below a real folder; those in `/proc` and `/sys` become settings.
@@ -107,6 +112,14 @@ impl Machine {
         self.inodes.push(Inode { bytes: bytes.to_vec(), synced: bytes.to_vec(), stat: PLAIN });
         self.now.insert(path.into(), self.inodes.len() - 1);
         self.durable.insert(path.into(), self.inodes.len() - 1);
+    }
+
+    /// Gives a file a second name.
+    pub fn link(&mut self, path: &str, name: &str) {
+        let at = self.now[path];
+        self.inodes[at].stat.names = 2;
+        self.now.insert(name.into(), at);
+        self.durable.insert(name.into(), at);
     }
 
     /// What is set now is what the next boot begins with.
@@ -168,6 +181,15 @@ impl Machine {
                 Err(io::Error::other("the process is dead"))
             }
             Some((at, Fault::Refuse(kind))) if at == number => Err(kind.into()),
+            Some((at, Fault::ReadOnly)) if at <= number => Err(ErrorKind::ReadOnlyFilesystem.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// An error where the medium is full by now.
+    fn takes_space(&self) -> io::Result<()> {
+        match self.fault {
+            Some((at, Fault::Full)) if at < self.changes.len() => Err(ErrorKind::StorageFull.into()),
             _ => Ok(()),
         }
     }
@@ -220,19 +242,46 @@ impl System for Machine {
         self.tasks.get(&task).map(|(cpus, _)| cpus.clone()).ok_or_else(|| io::Error::from_raw_os_error(3))
     }
 
-    fn write(&mut self, path: &str, bytes: &[u8], stat: Stat) -> io::Result<()> {
+    fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>> {
         self.change(format!("write {path}"))?;
+        self.takes_space()?;
         if !self.folders.contains_key(folder(path)) {
             return Err(ErrorKind::NotFound.into());
         }
-        let inode = Inode { bytes: bytes.to_vec(), synced: Vec::new(), stat };
-        match self.now.get(path) {
-            Some(at) => self.inodes[*at] = Inode { synced: self.inodes[*at].synced.clone(), ..inode },
-            None => {
-                self.inodes.push(inode);
-                self.now.insert(path.into(), self.inodes.len() - 1);
-            }
+        let stat = self.inode(path).map_or(new, |inode| inode.stat);
+        if stat.names > 1 {
+            return Ok(None);
         }
+        let name = format!("{path}.{:016x}{SUFFIX}", self.changes.len());
+        self.inodes.push(Inode { bytes: bytes.to_vec(), synced: Vec::new(), stat });
+        self.now.insert(name.clone(), self.inodes.len() - 1);
+        Ok(Some(name))
+    }
+
+    fn overwrite(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        self.change(format!("overwrite {path}"))?;
+        let at = *self.now.get(path).ok_or(ErrorKind::NotFound)?;
+        if bytes.len() > self.inodes[at].bytes.len() {
+            self.takes_space()?;
+        }
+        self.inodes[at].bytes = bytes.to_vec();
+        Ok(())
+    }
+
+    fn set_changed(&mut self, path: &str, changed_ns: i64) -> io::Result<()> {
+        self.change(format!("set the time of {path}"))?;
+        let at = *self.now.get(path).ok_or(ErrorKind::NotFound)?;
+        self.inodes[at].stat.changed_ns = changed_ns;
+        Ok(())
+    }
+
+    fn exchange(&mut self, one: &str, other: &str) -> io::Result<()> {
+        self.change(format!("exchange {one} {other}"))?;
+        let (Some(first), Some(second)) = (self.now.get(one).copied(), self.now.get(other).copied()) else {
+            return Err(ErrorKind::NotFound.into());
+        };
+        self.now.insert(one.into(), second);
+        self.now.insert(other.into(), first);
         Ok(())
     }
 
@@ -268,6 +317,9 @@ impl System for Machine {
 
     fn make_folder(&mut self, path: &str) -> io::Result<()> {
         self.change(format!("make folder {path}"))?;
+        if !path.starts_with("/sys/") {
+            self.takes_space()?;
+        }
         if self.folders.contains_key(path) {
             return Err(ErrorKind::AlreadyExists.into());
         }

@@ -2,17 +2,30 @@
 //! A real machine, or its files below a folder.
 //!
 //! Below a folder no link may lead out of it, and no command runs: what is in the folder is not what runs here.
+//! What is written is reached by its folder's descriptor, and its last name is never followed.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use machine::CpuSet;
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps};
+use rustix::io::Errno;
 use rustix::thread::CpuSet as Mask;
 
-use super::{Ran, Stat, System};
+mod dress;
+
+use crate::transaction::files::SUFFIX;
+
+use super::{Ran, Stat, System, folder};
+
+/// No file that is read here is as long.
+const LONGEST: u64 = 64 << 20;
+/// How often a name is drawn that nothing has yet.
+const DRAWS: usize = 16;
 
 /// The machine below a root folder; `/` is this one.
 pub struct Real {
@@ -51,11 +64,51 @@ impl Real {
                 }
             }
             if !there.canonicalize()?.starts_with(&self.root) {
-                return Err(io::Error::other("a link leads out of the root folder"));
+                return Err(out_of_root());
             }
         }
         Ok(full)
     }
+
+    /// The folder of `path`, and the last name in it.
+    fn folder<'p>(&self, path: &'p str) -> io::Result<(OwnedFd, &'p str)> {
+        let name = path.rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."));
+        let name = name.ok_or_else(|| io::Error::other("it names no file"))?;
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let full = self.at(folder(path))?;
+        if self.live() {
+            return Ok((rustix::fs::open(&full, flags, Mode::empty())?, name));
+        }
+        let real = full.canonicalize()?;
+        let below = real.strip_prefix(&self.root).map_err(|_| out_of_root())?;
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        let root = rustix::fs::open(&self.root, flags, Mode::empty())?;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&root, below, flags, Mode::empty(), resolve) {
+            Ok(folder) => Ok((folder, name)),
+            // Linux before 5.6 has no such call.
+            Err(Errno::NOSYS) => Ok((rustix::fs::open(&real, flags, Mode::empty())?, name)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A regular file that is there, opened to be written over.
+    fn to_write(&self, path: &str) -> io::Result<File> {
+        let (folder, name) = self.folder(path)?;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+    }
+}
+
+fn out_of_root() -> io::Error {
+    io::Error::other("a link leads out of the root folder")
+}
+
+/// A name beside `name` that nothing has, as far as chance goes: what is left of a dead process is told by its end.
+fn drawn(name: &str) -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    format!("{name}.{:016x}{SUFFIX}", RandomState::new().build_hasher().finish())
 }
 
 impl System for Real {
@@ -64,7 +117,12 @@ impl System for Real {
         if !fs::metadata(&path)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        fs::read(path)
+        let mut bytes = Vec::new();
+        File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(io::Error::other("it is longer than any file of this kind"));
+        }
+        Ok(bytes)
     }
 
     fn names(&self, path: &str) -> io::Result<Vec<String>> {
@@ -82,15 +140,14 @@ impl System for Real {
             mode: meta.mode() & 0o7777,
             uid: meta.uid(),
             gid: meta.gid(),
-            changed_s: meta.mtime(),
+            names: meta.nlink(),
+            changed_ns: meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()),
         })
     }
 
     fn real_path(&self, path: &str) -> io::Result<String> {
         let real = self.at(path)?.canonicalize()?;
-        let below = real
-            .strip_prefix(&self.root)
-            .map_err(|_| io::Error::other("a link leads out of the root folder"))?;
+        let below = real.strip_prefix(&self.root).map_err(|_| out_of_root())?;
         Ok(format!("/{}", below.display()))
     }
 
@@ -106,32 +163,81 @@ impl System for Real {
         Ok((0..limit).filter(|cpu| mask.is_set(*cpu as usize)).collect())
     }
 
-    fn write(&mut self, path: &str, bytes: &[u8], stat: Stat) -> io::Result<()> {
-        let path = self.at(path)?;
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(stat.mode).open(path)?;
+    fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>> {
+        let (at, name) = self.folder(path)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let like = match rustix::fs::openat(&at, name, flags, Mode::empty()) {
+            Ok(file) => Some(File::from(file)),
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(like) = &like {
+            let meta = like.metadata()?;
+            if !meta.is_file() {
+                return Err(io::Error::other("not a regular file"));
+            }
+            // Its other names would keep the old bytes.
+            if meta.nlink() > 1 {
+                return Ok(None);
+            }
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut made = Err(Errno::EXIST);
+        for _ in 0..DRAWS {
+            let name = drawn(name);
+            made = rustix::fs::openat(&at, &name, flags, Mode::from_raw_mode(0o600)).map(|file| (file, name));
+            if !matches!(made, Err(Errno::EXIST)) {
+                break;
+            }
+        }
+        let (file, beside) = made?;
+        let mut file = File::from(file);
+        let filled = file.write_all(bytes).and_then(|()| match &like {
+            Some(like) => dress::like(&file, like),
+            None => dress::anew(&file, new).map(|()| true),
+        });
+        match filled {
+            Ok(true) => Ok(Some(format!("{}/{beside}", folder(path).trim_end_matches('/')))),
+            unlike => {
+                let _ = rustix::fs::unlinkat(&at, &beside, AtFlags::empty());
+                unlike.map(|_| None)
+            }
+        }
+    }
+
+    fn overwrite(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.to_write(path)?;
         file.write_all(bytes)?;
-        // vfat has neither owners nor bits; it says so by an error that changes nothing.
-        if file.metadata()?.mode() & 0o7777 != stat.mode {
-            let _ = file.set_permissions(fs::Permissions::from_mode(stat.mode));
-        }
-        let meta = file.metadata()?;
-        if (meta.uid(), meta.gid()) != (stat.uid, stat.gid) {
-            let _ = fchown(&file, Some(stat.uid), Some(stat.gid));
-        }
-        Ok(())
+        file.set_len(bytes.len() as u64)
+    }
+
+    fn set_changed(&mut self, path: &str, changed_ns: i64) -> io::Result<()> {
+        let at = Timespec {
+            tv_sec: changed_ns.div_euclid(1_000_000_000),
+            tv_nsec: changed_ns.rem_euclid(1_000_000_000) as _,
+        };
+        let file = self.to_write(path)?;
+        let keep = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT as _ };
+        Ok(rustix::fs::futimens(&file, &Timestamps { last_access: keep, last_modification: at })?)
     }
 
     fn sync(&mut self, path: &str) -> io::Result<()> {
-        File::open(self.at(path)?)?.sync_all()
+        self.to_write(path)?.sync_all()
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.at(from)?, self.at(to)?)
+        let ((one, from), (other, to)) = (self.folder(from)?, self.folder(to)?);
+        Ok(rustix::fs::renameat(&one, from, &other, to)?)
+    }
+
+    fn exchange(&mut self, one: &str, other: &str) -> io::Result<()> {
+        let ((first, one), (second, other)) = (self.folder(one)?, self.folder(other)?);
+        Ok(rustix::fs::renameat_with(&first, one, &second, other, RenameFlags::EXCHANGE)?)
     }
 
     fn remove(&mut self, path: &str) -> io::Result<()> {
-        fs::remove_file(self.at(path)?)
+        let (folder, name) = self.folder(path)?;
+        Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
     }
 
     fn sync_folder(&mut self, path: &str) -> io::Result<()> {
@@ -139,17 +245,18 @@ impl System for Real {
     }
 
     fn make_folder(&mut self, path: &str) -> io::Result<()> {
-        fs::create_dir(self.at(path)?)
+        let (folder, name) = self.folder(path)?;
+        Ok(rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o755))?)
     }
 
     fn remove_folder(&mut self, path: &str) -> io::Result<()> {
-        fs::remove_dir(self.at(path)?)
+        let (folder, name) = self.folder(path)?;
+        Ok(rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR)?)
     }
 
     fn set(&mut self, path: &str, text: &str) -> io::Result<()> {
         // Some settings refuse to be truncated, and one write is one value.
-        let mut file = OpenOptions::new().write(true).open(self.at(path)?)?;
-        file.write_all(text.as_bytes())
+        self.to_write(path)?.write_all(text.as_bytes())
     }
 
     fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()> {

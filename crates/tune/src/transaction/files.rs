@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that are replaced as a whole: written beside, synced, renamed, their folder synced, read back.
+//!
+//! The new file has permissions, owner and attributes of the one that is there. One that has several names, or attributes
+//! that no other file can be given, is written over instead: a power cut may then leave it half written, which [`mixed`]
+//! tells, and the record has both texts.
 
 use std::io;
 
@@ -23,16 +27,19 @@ pub struct Kept {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// When its bytes last changed, in nanoseconds since 1970; absent in records of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_ns: Option<i64>,
 }
 
-/// What a file's new bytes are called until they are in place.
+/// What the name ends with under which a file's new bytes lie until they are in place.
 pub const SUFFIX: &str = ".isolator-new";
 
 impl Kept {
     /// New bytes for a file with the bits and owner of the old one, or those of an ordinary file of root.
     pub fn new(text: &str, like: Option<&Kept>) -> Kept {
         let (mode, uid, gid) = like.map_or((0o644, 0, 0), |kept| (kept.mode, kept.uid, kept.gid));
-        Kept { sha256: sha256(text.as_bytes()), text: text.to_string(), mode, uid, gid }
+        Kept { sha256: sha256(text.as_bytes()), text: text.to_string(), mode, uid, gid, changed_ns: None }
     }
 
     /// What is at `path`; none where nothing is.
@@ -43,11 +50,45 @@ impl Kept {
             Err(error) => return Err(Error::io("read", path, &error)),
         };
         let stat = system.stat(path).map_err(|error| Error::io("read", path, &error))?;
-        Ok(Some(Kept { mode: stat.mode, uid: stat.uid, gid: stat.gid, ..Kept::new(&text, None) }))
+        let changed_ns = Some(stat.changed_ns);
+        Ok(Some(Kept { mode: stat.mode, uid: stat.uid, gid: stat.gid, changed_ns, ..Kept::new(&text, None) }))
     }
 
     fn stat(&self) -> Stat {
-        Stat { folder: false, mode: self.mode, uid: self.uid, gid: self.gid, changed_s: 0 }
+        Stat { folder: false, mode: self.mode, uid: self.uid, gid: self.gid, names: 1, changed_ns: 0 }
+    }
+}
+
+/// A file's bytes as text that can be written back to the byte, whatever they are: what is no UTF-8 is read as Latin-1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lossless {
+    /// The text.
+    pub text: String,
+    latin: bool,
+}
+
+impl Lossless {
+    /// What is at `path`; none where nothing is.
+    pub fn of(system: &dyn System, path: &str) -> io::Result<Option<Lossless>> {
+        match system.read(path) {
+            Ok(bytes) => Ok(Some(match String::from_utf8(bytes) {
+                Ok(text) => Lossless { text, latin: false },
+                Err(error) => Lossless {
+                    text: error.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
+                    latin: true,
+                },
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The bytes of `text`, which was made of this one by taking characters away.
+    pub fn bytes(&self, text: &str) -> Vec<u8> {
+        match self.latin {
+            true => text.chars().map(|letter| u8::try_from(u32::from(letter)).unwrap_or(b'?')).collect(),
+            false => text.as_bytes().to_vec(),
+        }
     }
 }
 
@@ -56,46 +97,121 @@ pub fn sha256(bytes: &[u8]) -> String {
     machine::hexadecimal(&Sha256::digest(bytes))
 }
 
-/// Puts `kept` at `path`, or with `None` takes the file away; nobody ever sees half of it.
+/// Puts `kept` at `path`, or with `None` takes the file away; another program never sees half of it.
 pub fn replace(system: &mut dyn System, path: &str, kept: Option<&Kept>) -> Result<()> {
-    // A link stays a link: the file it leads to is replaced.
-    let real = system.real_path(path).unwrap_or_else(|_| path.to_string());
-    let fail = |what: &'static str| move |error: io::Error| Error::io(what, path, &error);
-    let Some(kept) = kept else {
-        match system.remove(&real) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail("remove")(error)),
-            _ => {}
+    match kept {
+        Some(kept) => put(system, path, kept.text.as_bytes(), kept.stat(), false),
+        None => remove(system, path),
+    }
+}
+
+/// As [`replace`], on the way back: a full medium does not stop it, and the file's time is the old one again.
+pub fn give_back(system: &mut dyn System, path: &str, kept: Option<&Kept>) -> Result<()> {
+    let Some(kept) = kept else { return remove(system, path) };
+    put(system, path, kept.text.as_bytes(), kept.stat(), true)?;
+    if let Some(changed_ns) = kept.changed_ns {
+        // A file system that does not keep it is no failure.
+        let _ = system.set_changed(&real(system, path), changed_ns);
+    }
+    Ok(())
+}
+
+/// Puts bytes in place of those of a file that is there, also on a full medium.
+pub fn put_back(system: &mut dyn System, path: &str, bytes: &[u8]) -> Result<()> {
+    put(system, path, bytes, Kept::new("", None).stat(), true)
+}
+
+/// A link stays a link: the file it leads to is replaced.
+fn real(system: &dyn System, path: &str) -> String {
+    system.real_path(path).unwrap_or_else(|_| path.to_string())
+}
+
+fn remove(system: &mut dyn System, path: &str) -> Result<()> {
+    let real = real(system, path);
+    match system.remove(&real) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", path, &error));
         }
-        return system.sync_folder(folder(&real)).map_err(fail("remove"));
-    };
-    let beside = format!("{real}{SUFFIX}");
-    let put = |system: &mut dyn System| {
-        system.write(&beside, kept.text.as_bytes(), kept.stat())?;
-        system.sync(&beside)?;
-        system.rename(&beside, &real)?;
-        system.sync_folder(folder(&real))
-    };
-    if let Err(error) = put(system) {
-        let _ = system.remove(&beside);
-        return Err(fail("write")(error));
+        _ => {}
+    }
+    system.sync_folder(folder(&real)).map_err(|error| Error::io("remove", path, &error))
+}
+
+fn put(system: &mut dyn System, path: &str, bytes: &[u8], new: Stat, without_space: bool) -> Result<()> {
+    let real = real(system, path);
+    let mut over = system.stat(&real).is_ok_and(|stat| !stat.folder && stat.names > 1);
+    if !over {
+        match beside(system, &real, bytes, new) {
+            Ok(done) => over = !done,
+            Err(error) if without_space && is_full(&error) && system.stat(&real).is_ok() => over = true,
+            Err(error) => return Err(Error::io("write", path, &error)),
+        }
+    }
+    if over {
+        let written = system.overwrite(&real, bytes).and_then(|()| system.sync(&real));
+        written.map_err(|error| Error::io("write", path, &error))?;
     }
     match system.read(&real) {
-        Ok(bytes) if bytes == kept.text.as_bytes() => Ok(()),
+        Ok(read) if read == bytes => Ok(()),
         Ok(_) => Err(Error::new(
             format!("write {path}"),
             "it reads back other bytes",
             "check the medium and try again",
         )),
-        Err(error) => Err(fail("read back")(error)),
+        Err(error) => Err(Error::io("read back", path, &error)),
     }
+}
+
+/// Writes a file beside and puts it in place; whether it could be made like the one that is there.
+fn beside(system: &mut dyn System, real: &str, bytes: &[u8], new: Stat) -> io::Result<bool> {
+    let Some(beside) = system.write_beside(real, bytes, new)? else { return Ok(false) };
+    let placed = system.sync(&beside).and_then(|()| system.rename(&beside, real));
+    if let Err(error) = placed {
+        let _ = system.remove(&beside);
+        return Err(error);
+    }
+    system.sync_folder(folder(real)).map(|()| true)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether `now` is what a power cut leaves of a file in which `new` was written over `old`: each sector is of one of them,
+/// or was never written.
+pub fn mixed(now: &[u8], old: &[u8], new: &[u8]) -> bool {
+    const SECTOR: usize = 512;
+    let sector = |bytes: &[u8], at: usize| {
+        bytes.get(at..).map_or(Vec::new(), |rest| rest[..rest.len().min(SECTOR)].to_vec())
+    };
+    let lengths = [old.len(), new.len()];
+    lengths.contains(&now.len())
+        && (0..now.len()).step_by(SECTOR).all(|at| {
+            let here = sector(now, at);
+            let of = |bytes: &[u8]| {
+                let other = sector(bytes, at);
+                let shared = other.len().min(here.len());
+                here[..shared] == other[..shared] && here[shared..].iter().all(|byte| *byte == 0)
+            };
+            of(old) || of(new)
+        })
 }
 
 /// Removes what a process that died left beside `path`.
 pub fn tidy(system: &mut dyn System, path: &str) {
-    let real = system.real_path(path).unwrap_or_else(|_| path.to_string());
-    let beside = format!("{real}{SUFFIX}");
-    if system.stat(&beside).is_ok() {
-        let _ = system.remove(&beside);
+    let real = real(system, path);
+    let folder = folder(&real).to_string();
+    let Some(name) = real.rsplit('/').next() else { return };
+    // An older program put it under a name without a number.
+    let ours = |other: &String| {
+        let middle = other.strip_prefix(name).and_then(|rest| rest.strip_suffix(SUFFIX));
+        middle.is_some_and(|middle| {
+            let number = middle.strip_prefix('.').unwrap_or_default();
+            middle.is_empty() || (number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        })
+    };
+    for left in system.names(&folder).unwrap_or_default().iter().filter(|name| ours(name)) {
+        let _ = system.remove(&format!("{}/{left}", folder.trim_end_matches('/')));
     }
 }
 

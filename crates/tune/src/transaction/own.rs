@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum Own {
     /// All of it: nobody else writes it.
     Whole,
+    /// Its lines; those that others add stay.
+    Lines,
     /// All of it, and systemd-boot may have written the tries that are left into its name.
     Counted,
     /// Words of the first line.
@@ -57,10 +59,12 @@ pub const BEGIN: &str = "# isolator begin: made by `isolator tune`, which takes 
 pub const END: &str = "# isolator end";
 
 impl Own {
-    /// `text` without what is ours; none where the file as a whole is, or where it cannot be read.
-    pub fn strip(&self, text: &str) -> Option<String> {
-        match self {
+    /// `text` without what is ours, as we wrote it in `written`; none where the file is ours or somebody's as a whole, and
+    /// an error where it cannot be told what is ours.
+    pub fn strip(&self, text: &str, written: &str) -> Result<Option<String>, String> {
+        Ok(match self {
             Own::Whole | Own::Counted => None,
+            Own::Lines => Some(without_lines(text, written)),
             Own::Line { words } => {
                 let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
                 Some(without_words(first, words) + rest)
@@ -79,9 +83,9 @@ impl Own {
                 }
                 Some(file.text())
             }
-            Own::Block => Some(without_block(text)),
+            Own::Block => Some(without_block(text, written)?),
             Own::Variable { name, value } => {
-                let mut block = Environment::read(text)?;
+                let mut block = environment(text)?;
                 // GRUB leaves the name of what it has cleared.
                 if block.get(name).is_some_and(|now| now == value || now.is_empty()) {
                     block.set(name, None);
@@ -89,33 +93,85 @@ impl Own {
                 block.text()
             }
             Own::VariableWords { name, words } => {
-                let mut block = Environment::read(text)?;
-                let value = without_words(block.get(name)?, words);
-                block.set(name, Some(&value));
+                let mut block = environment(text)?;
+                if let Some(value) = block.get(name).map(|value| without_words(value, words)) {
+                    block.set(name, Some(&value));
+                }
                 block.text()
             }
-        }
+        })
     }
 }
 
-/// `text` with `block` between our two lines at its end; one that was there goes.
+fn environment(text: &str) -> Result<Environment, String> {
+    Environment::read(text).ok_or_else(|| "it is no block of GRUB's variables any more".to_string())
+}
+
+/// `text` with `block` between our two lines at its end; one that was there goes, where it is whole.
 pub fn with_block(text: &str, block: &str) -> String {
-    let mut text = without_block(text);
+    let mut text = without_block(text, "").unwrap_or_else(|_| text.to_string());
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     format!("{text}{BEGIN}\n{}\n{END}\n", block.trim_end_matches('\n'))
 }
 
-fn without_block(text: &str) -> String {
+/// `text` without our block. Where its last line is missing, what follows the first is ours only as far as it is what we
+/// wrote: the rest is somebody's.
+fn without_block(text: &str, written: &str) -> Result<String, String> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let is = |line: &str, mark: &str| line.trim_end() == mark;
+    let body: Vec<&str> = written
+        .lines()
+        .skip_while(|line| !is(line, BEGIN))
+        .skip(1)
+        .take_while(|line| !is(line, END))
+        .collect();
     let mut kept = String::new();
-    let mut ours = false;
-    for line in text.split_inclusive('\n') {
-        ours |= line.trim_end() == BEGIN;
-        if !ours {
-            kept.push_str(line);
+    let mut at = 0;
+    while at < lines.len() {
+        if !is(lines[at], BEGIN) {
+            kept.push_str(lines[at]);
+            at += 1;
+            continue;
         }
-        ours &= line.trim_end() != END;
+        let rest = &lines[at + 1..];
+        let mark = rest.iter().position(|line| is(line, BEGIN) || is(line, END));
+        if let Some(end) = mark.filter(|end| is(rest[*end], END)) {
+            at += end + 2;
+            continue;
+        }
+        let whole = !body.is_empty()
+            && rest.len() >= body.len()
+            && rest.iter().zip(&body).all(|(line, ours)| line.trim_end_matches(['\n', '\r']) == *ours);
+        if !whole {
+            return Err(format!(
+                "the line `{END}` is missing after our lines: put it back behind them, or take our lines out"
+            ));
+        }
+        at += 1 + body.len();
+    }
+    Ok(kept)
+}
+
+/// `text` without the lines of `written`. The head of a section stays where a line of somebody else stands in it.
+fn without_lines(text: &str, written: &str) -> String {
+    let mut ours: Vec<&str> = written.lines().collect();
+    let mut kept = String::new();
+    let mut head = None;
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end_matches(['\n', '\r']);
+        let found = ours.iter().position(|own| *own == bare);
+        if bare.starts_with('[') {
+            head = found.is_some().then_some(line);
+        }
+        match found {
+            Some(at) => drop(ours.remove(at)),
+            None => {
+                kept.push_str(head.take().unwrap_or_default());
+                kept.push_str(line);
+            }
+        }
     }
     kept
 }

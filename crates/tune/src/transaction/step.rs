@@ -5,9 +5,10 @@ use std::io;
 
 use machine::CpuSet;
 use machine::boot::grub;
-use machine::boot::line::kernel_words;
+use machine::boot::line::{kernel_words, without_words};
 
-use super::files::{self, Kept};
+use super::files::{self, Kept, Lossless};
+use super::words::without_tokens;
 use super::{Became, Compare, Outcome, Own, Step};
 use crate::error::{Error, Result};
 use crate::system::{self, System};
@@ -23,7 +24,7 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
             if !same(now.as_ref(), old.as_ref()) {
                 return Err(Error::new(
                     format!("write {path}"),
-                    "somebody else changed it just now",
+                    "another program changed it just now",
                     "run the same command again",
                 ));
             }
@@ -124,9 +125,10 @@ fn generated(
             return fail(&why, "look which file of /etc/default/grub.d sets the line anew");
         }
         if !expected && words.iter().any(has) {
+            let why = format!("its entry '{title}' has words of ours");
             return fail(
-                &format!("its entry '{title}' has words of ours"),
-                "look which file of /etc/grub.d puts them there",
+                &why,
+                "look for them in /etc/default/grub and the files of /etc/default/grub.d and /etc/grub.d",
             );
         }
     }
@@ -136,44 +138,9 @@ fn generated(
 /// Undoes a step where what is there is ours; what is somebody else's stays and is named.
 pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
     match step {
-        Step::File { path, old, new, own } => {
-            files::tidy(system, path);
-            let now = Kept::of(system, path)?;
-            if let (None, Own::Counted, Some(new)) = (&now, own, new) {
-                return counted_down(system, path, new);
-            }
-            if same(now.as_ref(), old.as_ref()) {
-                return Ok(Became::Untouched);
-            }
-            if same(now.as_ref(), new.as_ref()) {
-                files::replace(system, path, old.as_ref())?;
-                return Ok(Became::Restored);
-            }
-            foreign(system, path, now, own)
-        }
+        Step::File { path, old, new, own } => undo_file(system, path, old.as_ref(), new.as_ref(), own),
         Step::Generated { path, command, old, new, words } => {
-            files::tidy(system, path);
-            let now = Kept::of(system, path)?;
-            if same(now.as_ref(), old.as_ref()) {
-                return Ok(Became::Untouched);
-            }
-            if new.is_some() && same(now.as_ref(), new.as_ref()) {
-                files::replace(system, path, old.as_ref())?;
-                return Ok(Became::Restored);
-            }
-            // Somebody else's run of the generator may have taken our words up.
-            let ours = now.as_ref().is_some_and(|now| {
-                let entries = grub::menu(&now.text, path);
-                entries.iter().any(|e| {
-                    kernel_words(&e.entry.options).any(|word| words.iter().any(|own| own == word.raw))
-                })
-            });
-            if !ours {
-                return Ok(Became::Untouched);
-            }
-            let text = generated(system, path, command, words, false)?;
-            files::replace(system, path, Some(&Kept::new(&text, now.as_ref())))?;
-            Ok(Became::MadeAnew)
+            undo_generated(system, (path, command, words), old.as_ref(), new.as_ref())
         }
         Step::Folder { path } => Ok(match system.remove_folder(path) {
             Ok(()) if step.volatile() => Became::Restored,
@@ -182,7 +149,10 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
                 Err(error) => return Err(Error::io("remove", path, &error)),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Became::Untouched,
-            Err(error) => Became::Left(machine::reason(&error)),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                Became::Left("it holds files of others".into())
+            }
+            Err(error) => Became::Failed(machine::reason(&error)),
         }),
         Step::Setting { path, old, write, undo, compare, .. } => {
             let Ok(now) = system::text(system, path) else { return Ok(Became::Gone) };
@@ -190,11 +160,11 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
                 return Ok(Became::Untouched);
             }
             if !reads(&now, write, *compare) {
-                return Ok(Became::Left(format!("somebody else set it to {} since", now.trim())));
+                return Ok(Became::Left(format!("another program set it to {} since", now.trim())));
             }
             Ok(match set(system, path, undo, *compare) {
                 Ok(_) => Became::Restored,
-                Err(why) => Became::Left(why),
+                Err(why) => Became::Failed(why),
             })
         }
         Step::Affinity { task, started, old, new, .. } => {
@@ -204,26 +174,136 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
             Ok(match system.affinity(*task) {
                 Ok(now) if now == *old => Became::Untouched,
                 Ok(now) if now != *new && old != new => {
-                    Became::Left(format!("somebody else gave it CPUs {now} since"))
+                    Became::Left(format!("another program gave it CPUs {now} since"))
                 }
                 Ok(_) => match system.set_affinity(*task, old) {
                     Ok(()) => Became::Restored,
-                    Err(error) => Became::Left(machine::reason(&error)),
+                    Err(error) => Became::Failed(machine::reason(&error)),
                 },
                 Err(_) => Became::Gone,
             })
         }
-        Step::Command { undo, .. } => {
+        Step::Command { run, undo, .. } => {
             if undo.is_empty() {
                 return Ok(Became::Untouched);
             }
-            Ok(match system.run(undo) {
-                Ok(ran) if ran.good => Became::Restored,
-                Ok(ran) => Became::Left(format!("`{}` failed: {}", undo.join(" "), ran.complaint)),
-                Err(error) => {
-                    Became::Left(format!("`{}` failed: {}", undo.join(" "), machine::reason(&error)))
-                }
-            })
+            let undo = match variable_now(system, run, undo) {
+                Some(undo) if undo.is_empty() => return Ok(Became::Untouched),
+                changed => changed.unwrap_or_else(|| undo.clone()),
+            };
+            let why = match system.run(&undo) {
+                Ok(ran) if ran.good => return Ok(Became::Restored),
+                Ok(ran) => ran.complaint,
+                Err(error) => machine::reason(&error),
+            };
+            Ok(Became::Failed(format!("`{}` failed: {why}", undo.join(" "))))
+        }
+    }
+}
+
+/// How to take our words out of a variable of U-Boot's that another program changed since; empty where none is in it, and
+/// none where the variable is as we left it, or cannot be read.
+fn variable_now(system: &mut dyn System, run: &[String], undo: &[String]) -> Option<Vec<String>> {
+    let [program, name, written] = run else { return None };
+    if program != "fw_setenv" {
+        return None;
+    }
+    let ran = system.run(&["fw_printenv".to_string()]).ok().filter(|ran| ran.good)?;
+    let text = String::from_utf8(ran.output).ok()?;
+    let now = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let before = undo.get(2).map(String::as_str);
+    if now == Some(written) {
+        return None;
+    }
+    let had = |raw: &&str| before.is_some_and(|before| kernel_words(before).any(|word| word.raw == *raw));
+    let ours: Vec<&str> = kernel_words(written).map(|word| word.raw).filter(|raw| !had(raw)).collect();
+    let left = without_words(now.unwrap_or_default(), &ours);
+    if now.unwrap_or_default() == left {
+        return Some(Vec::new());
+    }
+    let value = (!left.trim().is_empty()).then_some(left);
+    Some([program.clone(), name.clone()].into_iter().chain(value).collect())
+}
+
+fn undo_file(
+    system: &mut dyn System,
+    path: &str,
+    old: Option<&Kept>,
+    new: Option<&Kept>,
+    own: &Own,
+) -> Result<Became> {
+    files::tidy(system, path);
+    let now = Lossless::of(system, path).map_err(|error| Error::io("read", path, &error))?;
+    if let (None, Own::Counted, Some(new)) = (&now, own, new) {
+        return counted_down(system, path, new);
+    }
+    let text = now.as_ref().map(|now| now.text.as_str());
+    if text == old.map(|old| old.text.as_str()) {
+        return Ok(Became::Untouched);
+    }
+    if text == new.map(|new| new.text.as_str()) || torn(text, old, new) {
+        files::give_back(system, path, old)?;
+        return Ok(Became::Restored);
+    }
+    let Some(now) = now else { return Ok(Became::Left("another program removed it".into())) };
+    let written = new.map_or("", |new| new.text.as_str());
+    let Some(text) =
+        own.strip(&now.text, written).map_err(|why| Error::new(format!("undo {path}"), why, ""))?
+    else {
+        return Ok(Became::Left(
+            "another program changed it; remove it by hand where it is not wanted".into(),
+        ));
+    };
+    if text == now.text {
+        return Ok(Became::Left("another program changed it; nothing of ours is in it".into()));
+    }
+    if old.is_none() && text.trim().is_empty() {
+        files::give_back(system, path, None)?;
+    } else {
+        files::put_back(system, path, &now.bytes(&text))?;
+    }
+    Ok(Became::Stripped)
+}
+
+/// Whether a power cut left a file that was written over with bytes of both states.
+fn torn(now: Option<&str>, old: Option<&Kept>, new: Option<&Kept>) -> bool {
+    let (Some(now), Some(old), Some(new)) = (now, old, new) else { return false };
+    files::mixed(now.as_bytes(), old.text.as_bytes(), new.text.as_bytes())
+}
+
+/// A menu as it was; where another program made it anew with our words, it is made anew without them.
+fn undo_generated(
+    system: &mut dyn System,
+    (path, command, words): (&str, &[String], &[String]),
+    old: Option<&Kept>,
+    new: Option<&Kept>,
+) -> Result<Became> {
+    files::tidy(system, path);
+    let now = Lossless::of(system, path).map_err(|error| Error::io("read", path, &error))?;
+    let text = now.as_ref().map(|now| now.text.as_str());
+    if text == old.map(|old| old.text.as_str()) {
+        return Ok(Became::Untouched);
+    }
+    if (new.is_some() && text == new.map(|new| new.text.as_str())) || torn(text, old, new) {
+        files::give_back(system, path, old)?;
+        return Ok(Became::Restored);
+    }
+    let Some(now) = now else { return Ok(Became::Left("another program removed it".into())) };
+    let ours = grub::menu(&now.text, path)
+        .iter()
+        .any(|entry| kernel_words(&entry.entry.options).any(|word| words.iter().any(|own| own == word.raw)));
+    if !ours {
+        return Ok(Became::Untouched);
+    }
+    match generated(system, path, command, words, false) {
+        Ok(text) => {
+            files::put_back(system, path, text.as_bytes())?;
+            Ok(Became::MadeAnew)
+        }
+        // Without its generator the words go out of the menu as it is.
+        Err(_) => {
+            files::put_back(system, path, &now.bytes(&without_tokens(&now.text, words, &[])))?;
+            Ok(Became::Stripped)
         }
     }
 }
@@ -241,28 +321,14 @@ fn counted_down(system: &mut dyn System, path: &str, new: &Kept) -> Result<Becam
     for name in names.iter().filter(|name| ours(name)) {
         let there = format!("{folder}/{name}");
         if same(Kept::of(system, &there)?.as_ref(), Some(new)) {
-            files::replace(system, &there, None)?;
+            files::give_back(system, &there, None)?;
             became = Became::Restored;
         }
     }
     Ok(became)
 }
 
-fn foreign(system: &mut dyn System, path: &str, now: Option<Kept>, own: &Own) -> Result<Became> {
-    let Some(now) = now else { return Ok(Became::Left("somebody else removed it".into())) };
-    match own.strip(&now.text) {
-        Some(text) if text == now.text => {
-            Ok(Became::Left("somebody else changed it; nothing of ours is in it".into()))
-        }
-        Some(text) => {
-            files::replace(system, path, Some(&Kept::new(&text, Some(&now))))?;
-            Ok(Became::Stripped)
-        }
-        None => Ok(Became::Left("somebody else changed it; remove it by hand where it is not wanted".into())),
-    }
-}
-
-/// Whether two states of a file have the same bytes, bits and owner; on vfat bits and owner never differ.
+/// Whether two states of a file have the same bytes; permissions and owner are those of the file that is there.
 fn same(one: Option<&Kept>, other: Option<&Kept>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => one.text == other.text,
@@ -279,7 +345,7 @@ fn set(
     compare: Compare,
 ) -> std::result::Result<bool, String> {
     let why = |error: io::Error| match error.raw_os_error() {
-        Some(1) => "the kernel lets nobody move it".to_string(),
+        Some(1) => "the kernel does not let it be moved".to_string(),
         Some(5) => "the kernel manages it itself".to_string(),
         _ => machine::reason(&error),
     };

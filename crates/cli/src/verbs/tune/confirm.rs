@@ -9,7 +9,7 @@ use crate::output::{Exit, Outcome};
 
 pub fn run(args: &TuneHereArgs) -> Outcome {
     args.out.ready()?;
-    let mut machine = Machine::open(&args.root, "confirm", true)?;
+    let mut machine = Machine::open_whole(&args.root, "confirm")?;
     let program = std::env::current_exe()?;
     let done = change::confirm(&mut machine.here(&args.root), &program.display().to_string())?;
     args.out.json(&done)?;

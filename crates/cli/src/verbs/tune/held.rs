@@ -53,8 +53,8 @@ impl Held {
     /// Gives back what was there before, and says what stays otherwise.
     pub fn release(mut self, system: &mut dyn System) -> Result<()> {
         // A thread that ended meanwhile, or an interrupt of a device that is gone, is no loss.
-        for one in transaction::roll_back(system, &mut self.0)? {
-            if let Became::Left(why) = one.became {
+        for one in transaction::roll_back(system, &mut self.0) {
+            if let Became::Left(why) | Became::Failed(why) = one.became {
                 tell(&format!("isolator: left as it is: {}: {why}", one.what));
             }
         }

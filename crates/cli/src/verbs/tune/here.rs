@@ -21,13 +21,27 @@ pub struct Machine {
 impl Machine {
     /// The machine below `root`; to change the one that runs takes root, which `what` needs.
     pub fn open(root: &Path, what: &str, changes: bool) -> Result<Machine, Error> {
+        Machine::of(root, what, changes, machine::read)
+    }
+
+    /// As [`Machine::open`], read with all that `tune verify` looks at.
+    pub fn open_whole(root: &Path, what: &str) -> Result<Machine, Error> {
+        Machine::of(root, what, true, machine::read_whole)
+    }
+
+    fn of(
+        root: &Path,
+        what: &str,
+        changes: bool,
+        read: impl FnOnce(&Path) -> Snapshot,
+    ) -> Result<Machine, Error> {
         let system =
             Real::new(root).map_err(|error| Error::io("open", &root.display().to_string(), &error))?;
         if changes && !system.may_change() {
             return Err(Error::new(what, "only root may change the machine", "run it by sudo"));
         }
         let lock = if changes && system.live() { Some(lock(what)?) } else { None };
-        Ok(Machine { _lock: lock, system, snapshot: machine::read(root) })
+        Ok(Machine { _lock: lock, system, snapshot: read(root) })
     }
 
     /// What the verbs of `tune` take.

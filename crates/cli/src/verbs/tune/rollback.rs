@@ -2,6 +2,7 @@
 //! `isolator tune rollback`: gives back what was there before.
 
 use ::tune::change::{self, view};
+use ::tune::error::Error;
 
 use super::here::Machine;
 use crate::args::TuneRollbackArgs;
@@ -13,5 +14,9 @@ pub fn run(args: &TuneRollbackArgs) -> Outcome {
     let undone = change::roll_back(&mut machine.here(&args.here.root), args.id.as_deref())?;
     args.here.out.json(&undone)?;
     args.here.out.say(view::rolled_back(&undone).trim_end());
+    if !undone.left.is_empty() {
+        let cure = "take away what is in the way, then run isolator tune rollback again";
+        return Err(Error::new("undo everything", undone.left.join("; "), cure).into());
+    }
     Ok(Exit::Held)
 }

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What this program changes, and nothing else: the targets of each kind of action, and the files, settings and commands of
+//! each kind of step.
+//!
+//! A plan may come from a stranger and a record lies on a disk. Each is checked once, when it is read, so that what follows
+//! may rely on it. The planner's own plans and records pass by construction, which the tests hold it to.
+
+use machine::CpuSet;
+
+use crate::boot::TRIAL;
+use crate::change::UNIT;
+use crate::error::{Error, Result};
+use crate::plan::runtime::{LIMITS, LIMITS_FILE, PARTITION};
+use crate::plan::{Action, Kind, Plan, Refusal, boot_line};
+use crate::runtime::BALANCE;
+use crate::transaction::{Record, Step};
+
+/// Why something is not allowed.
+type Allowed = std::result::Result<(), String>;
+
+/// Parameters of the boot line that a plan may have.
+const PARAMETERS: [&str; 10] = [
+    "irqaffinity",
+    "isolcpus",
+    "nohz_full",
+    "nosmt",
+    "rcu_nocb_poll",
+    "rcu_nocbs",
+    "rcutree.nohz_full_patience_delay",
+    "skew_tick",
+    "threadirqs",
+    "tsc",
+];
+const SYSCTLS: [&str; 6] = [
+    "/proc/sys/kernel/nmi_watchdog",
+    "/proc/sys/kernel/numa_balancing",
+    "/proc/sys/kernel/timer_migration",
+    "/proc/sys/kernel/watchdog_cpumask",
+    "/proc/sys/vm/compaction_proactiveness",
+    "/proc/sys/vm/swappiness",
+];
+const UNITS: [&str; 4] = ["init.scope", "machine.slice", "system.slice", "user.slice"];
+/// Folders of boot loaders.
+const BOOT: [&str; 2] = ["/boot/", "/efi/"];
+/// Files elsewhere that a boot line comes from.
+const SOURCES: [&str; 4] =
+    ["/etc/default/grub", crate::boot::DROP_IN, "/etc/default/u-boot", "/etc/kernel/cmdline"];
+/// No value of a setting is longer.
+const LONGEST: usize = 64 << 10;
+
+/// Whether every action of a plan is one that this program makes.
+pub fn plan(plan: &Plan) -> std::result::Result<(), Refusal> {
+    let refuse =
+        |reason: String| Refusal { reason, cure: "plan on this machine, with this program".to_string() };
+    for one in &plan.actions {
+        action(one).map_err(|why| refuse(format!("the plan is none of this program's: {why}")))?;
+    }
+    if boot_line(&plan.actions) != plan.boot_line {
+        return Err(refuse("the plan's boot line is not that of its actions".to_string()));
+    }
+    Ok(())
+}
+
+fn action(action: &Action) -> Allowed {
+    let (target, value) = (action.target.as_str(), action.value.as_str());
+    let one_of = |all: &[&str]| all.contains(&target);
+    let of_cpu = |start: &str, end: &str| numbered(target, start, end);
+    let known = match action.kind {
+        Kind::BootParameter => one_of(&PARAMETERS),
+        Kind::Governor => of_cpu("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_governor"),
+        Kind::Frequency => of_cpu("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_min_freq"),
+        Kind::PmQos => of_cpu("/sys/devices/system/cpu/cpu", "/power/pm_qos_resume_latency_us"),
+        Kind::FairServer => of_cpu("/sys/kernel/debug/sched/fair_server/cpu", "/runtime"),
+        Kind::MachineCheck => of_cpu("/sys/devices/system/machinecheck/machinecheck", "/check_interval"),
+        Kind::Sysctl => one_of(&SYSCTLS),
+        Kind::IrqDefault => one_of(&["/proc/irq/default_smp_affinity"]),
+        Kind::Workqueues => one_of(&[
+            "/sys/devices/virtual/workqueue/cpumask",
+            "/sys/devices/virtual/workqueue/writeback/cpumask",
+        ]),
+        Kind::Memory => one_of(&["/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/ksm/run"]),
+        Kind::Irqs => one_of(&["/proc/irq"]),
+        Kind::DeviceIrqs => device(target),
+        Kind::IrqBalance => one_of(&["irqbalance.service"]),
+        Kind::KernelThreads => one_of(&["kthreads"]),
+        Kind::Slice => one_of(&UNITS),
+        Kind::Partition => one_of(&[PARTITION]),
+        Kind::Limits => one_of(&[LIMITS_FILE]),
+    };
+    if !known {
+        return Err(format!("no {} is at '{}'", name(action.kind), shown(target)));
+    }
+    let plain = |extra: &str| {
+        let letter = |letter: char| letter.is_ascii_alphanumeric() || extra.contains(letter);
+        value.len() <= LONGEST && value.chars().all(letter)
+    };
+    let takes = match action.kind {
+        Kind::BootParameter => plain("_-,."),
+        Kind::Governor | Kind::Memory => !value.is_empty() && plain("_"),
+        Kind::Frequency | Kind::FairServer | Kind::MachineCheck => number(value),
+        Kind::PmQos => number(value) || value == "n/a",
+        Kind::Sysctl if target.ends_with("cpumask") => cpus(value),
+        Kind::Sysctl => number(value),
+        Kind::IrqDefault | Kind::Workqueues => {
+            plain(",") && CpuSet::from_mask(value).is_ok_and(|set| !set.is_empty())
+        }
+        Kind::Limits => value == LIMITS,
+        Kind::Irqs
+        | Kind::DeviceIrqs
+        | Kind::IrqBalance
+        | Kind::KernelThreads
+        | Kind::Slice
+        | Kind::Partition => cpus(value),
+    };
+    if takes { Ok(()) } else { Err(format!("{} is no value for {}", shown(value), shown(target))) }
+}
+
+/// The kind as documents name it.
+fn name(kind: Kind) -> String {
+    serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_string)).unwrap_or_default()
+}
+
+/// Foreign text within an error: short, and it steers no terminal.
+fn shown(text: &str) -> String {
+    crate::text::cleaned(&text.chars().take(80).collect::<String>())
+}
+
+fn number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u64>().is_ok()
+}
+
+fn cpus(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || b",-".contains(&byte))
+        && text.parse::<CpuSet>().is_ok_and(|set| !set.is_empty())
+}
+
+fn numbered(path: &str, start: &str, end: &str) -> bool {
+    let middle = path.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    middle.is_some_and(|middle| middle.len() <= 6 && number(middle) && !middle.is_empty())
+}
+
+/// A device's name, or where it is on its bus: it becomes part of a path.
+fn device(name: &str) -> bool {
+    let letter = |letter: char| letter.is_ascii_alphanumeric() || "._:@-".contains(letter);
+    name.len() <= 64
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(letter)
+}
+
+/// Whether every step of a record is one that this program makes.
+pub fn record(record: &Record) -> Result<()> {
+    let checked = identity(record).and_then(|()| record.steps.iter().try_for_each(|done| step(&done.step)));
+    checked.map_err(|why| {
+        Error::new(
+            format!("use the record {}", shown(&record.id)),
+            why,
+            "it is not as this program wrote it: move it away, and undo by hand what it names",
+        )
+    })
+}
+
+fn identity(record: &Record) -> Allowed {
+    let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    if record.id.is_empty() || record.id.len() > 100 || !record.id.chars().all(letter) {
+        return Err(format!("'{}' is no name of a record", shown(&record.id)));
+    }
+    if !record.plan.chars().all(letter) {
+        return Err(format!("'{}' is no digest of a plan", shown(&record.plan)));
+    }
+    record.words.iter().try_for_each(|raw| word(raw))
+}
+
+/// A word of the boot line.
+fn word(raw: &str) -> Allowed {
+    let (name, value) = raw.split_once('=').unwrap_or((raw, ""));
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-,.".contains(letter);
+    match PARAMETERS.contains(&name) && value.chars().all(plain) {
+        true => Ok(()),
+        false => Err(format!("'{}' is no word that a plan puts into the boot line", shown(raw))),
+    }
+}
+
+fn step(step: &Step) -> Allowed {
+    match step {
+        Step::File { path, .. } => file(path),
+        Step::Generated { path, command, words, .. } => {
+            file(path)?;
+            words.iter().try_for_each(|raw| word(raw))?;
+            let maker = matches!(command.as_slice(), [program] if program == "grub-mkconfig");
+            if maker { Ok(()) } else { Err(no_command(command)) }
+        }
+        Step::Folder { path } => {
+            let known = [crate::system::folder(crate::boot::DROP_IN), BALANCE, PARTITION];
+            if known.contains(&path.as_str()) { Ok(()) } else { Err(no_file(path)) }
+        }
+        Step::Setting { path, write, undo, .. } => {
+            if write.len().max(undo.len()) > LONGEST {
+                return Err(format!("the value of {} is too long", shown(path)));
+            }
+            setting(path)
+        }
+        Step::Affinity { .. } => Ok(()),
+        Step::Command { run, undo, .. } => command(run).and_then(|()| command(undo)),
+    }
+}
+
+fn no_file(path: &str) -> String {
+    format!("no change of this program touches '{}'", shown(path))
+}
+
+fn no_command(command: &[String]) -> String {
+    format!("no change of this program runs `{}`", shown(&command.join(" ")))
+}
+
+/// A file that a change may write.
+fn file(path: &str) -> Allowed {
+    let plain = path.starts_with('/')
+        && !path.contains(char::is_control)
+        && path[1..].split('/').all(|part| !matches!(part, "" | "." | ".."));
+    let drop_in = format!("{BALANCE}/isolator.conf");
+    let known = [UNIT, LIMITS_FILE, &drop_in].contains(&path)
+        || SOURCES.contains(&path)
+        || BOOT.iter().any(|folder| path.starts_with(folder));
+    if plain && known { Ok(()) } else { Err(no_file(path)) }
+}
+
+/// A file of the kernel that a change may write to.
+fn setting(path: &str) -> Allowed {
+    let of_cpus = [
+        ("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_governor"),
+        ("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_min_freq"),
+        ("/sys/devices/system/cpu/cpu", "/power/pm_qos_resume_latency_us"),
+        ("/sys/kernel/debug/sched/fair_server/cpu", "/runtime"),
+        ("/sys/devices/system/machinecheck/machinecheck", "/check_interval"),
+        ("/proc/irq/", "/smp_affinity_list"),
+    ];
+    let one = [
+        "/proc/irq/default_smp_affinity",
+        "/sys/devices/virtual/workqueue/cpumask",
+        "/sys/devices/virtual/workqueue/writeback/cpumask",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        "/sys/kernel/mm/ksm/run",
+        "/sys/fs/cgroup/cgroup.subtree_control",
+    ];
+    let of_partition = path.strip_prefix(PARTITION);
+    let known = SYSCTLS.contains(&path)
+        || one.contains(&path)
+        || of_cpus.iter().any(|(start, end)| numbered(path, start, end))
+        || matches!(of_partition, Some("/cpuset.cpus" | "/cpuset.cpus.partition"));
+    if known { Ok(()) } else { Err(no_file(path)) }
+}
+
+/// A command that a change may run; an empty one does nothing.
+fn command(words: &[String]) -> Allowed {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let allowed = |raw: &str, option: &str| raw.strip_prefix(option).is_some_and(|raw| word(raw).is_ok());
+    let fenced =
+        |raw: &str| raw.strip_prefix("AllowedCPUs=").is_some_and(|list| list.is_empty() || cpus(list));
+    let known = match words.as_slice() {
+        [] | ["systemctl", "daemon-reload"] | ["systemctl", "try-restart", "irqbalance.service"] => true,
+        ["systemctl", "enable" | "disable", unit] => UNIT.ends_with(&format!("/{unit}")),
+        ["systemctl", "set-property", "--runtime", "--", unit, property]
+        | ["systemctl", "set-property", "--runtime", unit, property] => {
+            UNITS.contains(unit) && fenced(property)
+        }
+        ["bootctl", "set-oneshot", id] => id.is_empty() || *id == format!("{TRIAL}.conf"),
+        ["rpm-ostree", "kargs", options @ ..] => options
+            .iter()
+            .all(|raw| allowed(raw, "--append-if-missing=") || allowed(raw, "--delete-if-present=")),
+        ["fw_setenv", name, ..] if words.len() <= 3 => crate::boot::OPTIONAL.contains(name),
+        _ => false,
+    };
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    if known { Ok(()) } else { Err(no_command(&words)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The unit that does the settings again at every boot. It runs as root, so its program must be one that only root can
+//! write, and its line is quoted as systemd.service(5) and systemd.syntax(7) ask.
+
+use std::path::Path;
+
+use super::{Applied, Here, UNIT};
+use crate::error::{Error, Result};
+use crate::plan::Skipped;
+use crate::system::System;
+use crate::transaction::files::Kept;
+use crate::transaction::{Own, Step};
+
+/// The steps that install and enable it; none where no systemd runs.
+pub(super) fn steps(
+    here: &mut Here<'_>,
+    program: &str,
+    plan: &str,
+    applied: &mut Applied,
+) -> Result<Vec<Step>> {
+    if here.system.stat("/run/systemd/system").is_err() {
+        applied.skipped.push(Skipped {
+            what: "settings at every boot".into(),
+            reason: format!("no systemd runs here; have `{program} tune apply --at-boot {plan}` run at boot"),
+        });
+        return Ok(Vec::new());
+    }
+    if program.chars().any(char::is_control) {
+        return Err(refused(program, "its path has control characters"));
+    }
+    // Files below a folder are of a machine where the program lies elsewhere.
+    if here.root == Path::new("/") {
+        only_roots(here.system, program)?;
+    }
+    let text = text(program, plan);
+    let old = Kept::of(here.system, UNIT)?;
+    let new = Some(Kept::new(&text, old.as_ref()));
+    let systemctl = |rest: &[&str]| -> Vec<String> {
+        ["systemctl"].iter().chain(rest).map(ToString::to_string).collect()
+    };
+    let command = |run, undo| Step::Command { run, undo, volatile: false, needed: true };
+    Ok(vec![
+        command(Vec::new(), systemctl(&["daemon-reload"])),
+        Step::File { path: UNIT.into(), old, new, own: Own::Lines },
+        command(systemctl(&["daemon-reload"]), Vec::new()),
+        command(
+            systemctl(&["enable", "isolator-tune.service"]),
+            systemctl(&["disable", "isolator-tune.service"]),
+        ),
+    ])
+}
+
+fn text(program: &str, plan: &str) -> String {
+    format!(
+        "# Made by `isolator tune confirm`; `isolator tune rollback` takes it away again.\n[Unit]\n\
+         Description=Isolator: the settings of the confirmed plan\nAfter=systemd-udev-trigger.service irqbalance.service\n\
+         ConditionPathExists={plan}\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+         ExecStart={} tune apply --at-boot {plan}\n\n[Install]\nWantedBy=multi-user.target\n",
+        quoted(program)
+    )
+}
+
+/// A program's path as one word of `ExecStart=`; variables are not looked for in the first word, so `$` stays as it is.
+fn quoted(path: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+-".contains(letter);
+    if path.chars().all(plain) {
+        return path.to_string();
+    }
+    let escaped = path.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    format!("\"{escaped}\"")
+}
+
+fn refused(program: &str, why: &str) -> Error {
+    Error::new(
+        format!("let {UNIT} run {program} at every boot"),
+        why,
+        "install it where only root can write (install -o root -m 755 isolator /usr/local/bin/) and confirm with that one",
+    )
+}
+
+/// Refuses a program that, or a folder of whose path, another user than root can write.
+fn only_roots(system: &dyn System, program: &str) -> Result<()> {
+    let real = system.real_path(program).map_err(|error| refused(program, &machine::reason(&error)))?;
+    let ends = real.match_indices('/').map(|(at, _)| at.max(1)).chain([real.len()]);
+    for path in ends.map(|end| &real[..end]) {
+        let stat = system.stat(path).map_err(|error| refused(program, &machine::reason(&error)))?;
+        if stat.uid != 0 {
+            return Err(refused(program, &format!("{path} belongs to another user than root")));
+        }
+        if stat.mode & 0o022 != 0 {
+            return Err(refused(program, &format!("other users than root can write {path}")));
+        }
+        if stat.folder == (path == real) {
+            return Err(refused(program, &format!("{path} is no program")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_a_path_as_systemd_reads_it() {
+        for (path, word) in [
+            ("/usr/local/bin/isolator", "/usr/local/bin/isolator"),
+            ("/opt/my tools/isolator", "\"/opt/my tools/isolator\""),
+            ("/opt/50%/a\"b\\c/isolator", "\"/opt/50%%/a\\\"b\\\\c/isolator\""),
+            ("/opt/$HOME/isolator", "\"/opt/$HOME/isolator\""),
+            ("/opt/it's/isolator", "\"/opt/it's/isolator\""),
+        ] {
+            assert_eq!(quoted(path), word);
+        }
+    }
+}

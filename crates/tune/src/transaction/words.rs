@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Words of ours, wherever a boot loader finds them: other programs copy them into entries of kernels that are installed
+//! later (`/etc/kernel/cmdline` on Fedora and RHEL, `grubby`), so the files that we wrote are not all that have them.
+//!
+//! What a file had of these words before our change ([`found`]) is not ours and stays. Limits: U-Boot's environment and
+//! unified kernel images are no text files; entries of ostree's deployments belong to ostree, and are named.
+
+use std::collections::BTreeMap;
+
+use machine::boot::grub::Environment;
+
+use super::files::{self, Lossless};
+use super::{Became, Record, Step, Undone};
+use crate::system::System;
+
+/// Files from which lines are made.
+const SOURCES: [&str; 5] = [
+    "/etc/default/grub",
+    "/etc/kernel/cmdline",
+    "/etc/default/u-boot",
+    "/boot/armbianEnv.txt",
+    "/boot/uEnv.txt",
+];
+/// Files that a loader reads.
+const ENTRIES: [&str; 10] = [
+    "/boot/cmdline.txt",
+    "/boot/firmware/cmdline.txt",
+    "/boot/firmware/current/cmdline.txt",
+    "/boot/firmware/new/cmdline.txt",
+    "/boot/firmware/old/cmdline.txt",
+    "/boot/extlinux/extlinux.conf",
+    "/boot/grub/grub.cfg",
+    "/boot/grub/custom.cfg",
+    "/boot/grub2/grub.cfg",
+    "/boot/grub2/custom.cfg",
+];
+/// Folders with a file for each entry.
+const FOLDERS: [&str; 4] =
+    ["/boot/loader/entries", "/efi/loader/entries", "/boot/efi/loader/entries", "/boot/EFI/loader/entries"];
+/// GRUB's blocks of variables; entries of RHEL 8 have their line in one.
+const BLOCKS: [&str; 2] = ["/boot/grub/grubenv", "/boot/grub2/grubenv"];
+const VARIABLE: &str = "kernelopts";
+/// Longer files are no files of entries.
+const LONGEST: usize = 4 << 20;
+
+/// The files from which lines are made that are there.
+pub(super) fn sources(system: &dyn System) -> Vec<String> {
+    let folder = "/etc/default/grub.d";
+    let drop_ins = system.names(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".cfg"));
+    let all = SOURCES.map(String::from).into_iter().chain(drop_ins.map(|name| format!("{folder}/{name}")));
+    all.filter(|path| crate::system::stat_is_file(system, path)).collect()
+}
+
+/// The files that a loader reads that are there, each under one name.
+pub(super) fn entries(system: &dyn System) -> Vec<String> {
+    let names = |folder: &&str| {
+        let names = system.names(folder).unwrap_or_default().into_iter();
+        let folder = folder.to_string();
+        names
+            .filter(|name| name.ends_with(".conf"))
+            .map(move |name| format!("{folder}/{name}"))
+            .collect::<Vec<_>>()
+    };
+    let of_folders = FOLDERS.iter().flat_map(names);
+    let fixed = ENTRIES.iter().chain(&BLOCKS).map(ToString::to_string);
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for path in fixed.chain(of_folders).filter(|path| crate::system::stat_is_file(system, path)) {
+        let real = system.real_path(&path).unwrap_or_else(|_| path.clone());
+        if !seen.contains(&real) {
+            seen.push(real);
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Which of `words` stand in the files of boot loaders, each as often as it does.
+pub(crate) fn found(system: &dyn System, words: &[String]) -> BTreeMap<String, Vec<String>> {
+    if words.is_empty() {
+        return BTreeMap::new();
+    }
+    let places = sources(system).into_iter().chain(entries(system));
+    let with = places.filter_map(|path| {
+        let text = Lossless::of(system, &path).ok()??.text;
+        let there = in_text(&path, &text, words);
+        (!there.is_empty()).then_some((path, there))
+    });
+    with.collect()
+}
+
+/// Whether all of `words` stand in the file at `path`.
+pub(crate) fn all_in(system: &dyn System, path: &str, words: &[String]) -> bool {
+    let Ok(Some(now)) = Lossless::of(system, path) else { return false };
+    let there = in_text(path, &now.text, words);
+    words.iter().all(|word| there.contains(word))
+}
+
+/// The words of a file, each as often as it stands there.
+fn in_text(path: &str, text: &str, words: &[String]) -> Vec<String> {
+    let text = match line_of(path, text) {
+        Some(line) => line,
+        None => text.to_string(),
+    };
+    let often = |word: &String| vec![word.clone(); tokens(&text, word).len()];
+    if text.len() > LONGEST { Vec::new() } else { words.iter().flat_map(often).collect() }
+}
+
+/// The line that a block of variables has; none where the file is no such block.
+fn line_of(path: &str, text: &str) -> Option<String> {
+    let of_block = BLOCKS.contains(&path);
+    of_block.then(|| {
+        Environment::read(text).and_then(|block| block.get(VARIABLE).map(str::to_string)).unwrap_or_default()
+    })
+}
+
+/// Takes `gone` out of those of `paths` that have more of it than before the change of `record`.
+pub(super) fn take_out(
+    system: &mut dyn System,
+    record: &Record,
+    gone: &[String],
+    paths: Vec<String>,
+) -> Vec<Undone> {
+    if gone.is_empty() {
+        return Vec::new();
+    }
+    let ostree = system.stat("/run/ostree-booted").is_ok();
+    let mut undone = Vec::new();
+    for path in paths {
+        let Ok(Some(now)) = Lossless::of(system, &path) else { continue };
+        let theirs = before(record, &path, gone);
+        let text = without(&path, &now.text, gone, &theirs);
+        if text.as_deref() == Some(&now.text) {
+            continue;
+        }
+        let became = match text {
+            _ if ostree && FOLDERS.iter().any(|folder| path.starts_with(folder)) => Became::Left(
+                "an older deployment has the plan's words; it goes with the next one, or by rpm-ostree cleanup -rp"
+                    .into(),
+            ),
+            None => Became::Failed("the plan's words do not go out of it".into()),
+            Some(text) => match files::put_back(system, &path, &now.bytes(&text)) {
+                Ok(()) => Became::Stripped,
+                Err(error) => Became::Failed(format!("it has the plan's words: {}", error.why)),
+            },
+        };
+        undone.push(Undone { what: path, became });
+    }
+    undone
+}
+
+/// The words that a file had before: as the record noted, or as the text that it kept says.
+fn before(record: &Record, path: &str, words: &[String]) -> Vec<String> {
+    let kept = record.steps.iter().find_map(|done| match &done.step {
+        Step::File { path: own, old, .. } | Step::Generated { path: own, old, .. } if own == path => {
+            old.as_ref()
+        }
+        _ => None,
+    });
+    match (record.theirs.get(path), kept) {
+        (Some(theirs), _) => theirs.clone(),
+        (None, Some(kept)) => in_text(path, &kept.text, words),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// A file's text without the words; none where it cannot be written so.
+fn without(path: &str, text: &str, gone: &[String], theirs: &[String]) -> Option<String> {
+    let Some(line) = line_of(path, text) else { return Some(without_tokens(text, gone, theirs)) };
+    let shorter = without_tokens(&line, gone, theirs);
+    if shorter == line {
+        return Some(text.to_string());
+    }
+    let mut block = Environment::read(text)?;
+    block.set(VARIABLE, Some(&shorter));
+    block.text()
+}
+
+/// Where `word` stands in `text` by itself: between spaces or quotes, and not in a comment.
+fn tokens(text: &str, word: &str) -> Vec<usize> {
+    let edge = |letter: Option<char>| {
+        letter.is_none_or(|letter| letter.is_whitespace() || matches!(letter, '"' | '\''))
+    };
+    let comment = |at: usize| {
+        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        text[start..].trim_start().starts_with('#')
+    };
+    let alone = |at: &usize| {
+        edge(text[..*at].chars().next_back()) && edge(text[at + word.len()..].chars().next()) && !comment(*at)
+    };
+    if word.is_empty() {
+        return Vec::new();
+    }
+    text.match_indices(word).map(|(at, _)| at).filter(alone).collect()
+}
+
+/// `text` without each of `gone`, the first ones left as often as `theirs` has them; a space goes along with each.
+pub(super) fn without_tokens(text: &str, gone: &[String], theirs: &[String]) -> String {
+    let mut text = text.to_string();
+    let mut words = gone.to_vec();
+    words.sort();
+    words.dedup();
+    for word in &words {
+        let keep = theirs.iter().filter(|their| *their == word).count();
+        for at in tokens(&text, word).into_iter().skip(keep).rev() {
+            let blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+            let (mut from, mut to) = (at, at + word.len());
+            let alone_before = at == 0 || matches!(text.as_bytes()[at - 1], b'\n' | b'"' | b'\'');
+            if alone_before && blank(text.as_bytes().get(to)) {
+                to += 1;
+            } else if at > 0 && blank(text.as_bytes().get(at - 1)) {
+                from -= 1;
+            }
+            text.replace_range(from..to, "");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone(text: &str, theirs: &[&str]) -> String {
+        let words = ["isolcpus=3", "nosmt"].map(String::from);
+        without_tokens(text, &words, &theirs.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn takes_words_out_of_lines_quotes_and_ends() {
+        for (text, left) in [
+            ("options root=x ro isolcpus=3 nosmt\n", "options root=x ro\n"),
+            ("A=\"isolcpus=3 quiet nosmt\"\n", "A=\"quiet\"\n"),
+            ("A='nosmt'\n", "A=''\n"),
+            ("nosmt isolcpus=3", ""),
+            ("isolcpus=3\r\nx nosmt\r\n", "\r\nx\r\n"),
+        ] {
+            assert_eq!(gone(text, &[]), left, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn leaves_parts_of_words_comments_and_words_of_others() {
+        for text in
+            ["l1tf=full,nosmt x", "isolcpus=31 nosmt=force", "# was: isolcpus=3 nosmt\n", "nosmtx", ""]
+        {
+            assert_eq!(gone(text, &[]), text);
+        }
+        assert_eq!(gone("a nosmt b nosmt c", &["nosmt"]), "a nosmt b c");
+    }
+}
