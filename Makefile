@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -103,6 +103,11 @@ proof-causes: build guest ## interruptions made on purpose in guests: are they n
 	cargo build --release --locked --package isolator-bench
 	cargo build --release --locked --package isolator-bench --target $(MUSL)
 	$(TARGET)/release/isolator-bench proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-bench docs/why.md $(PART)
+
+# FAULTS: how many on each loader.
+proof-faults: ## faults at every change that tune makes, on each loader, and on the way back; some minutes
+	@tools/bootstrap build
+	ISOLATOR_FAULTS=$(or $(FAULTS),5000) cargo test --locked --package isolator-tune --lib -- --ignored --nocapture proof_faults
 
 # LOADERS: grub systemd-boot fleet.
 proof-boot: guest ## tune on a Debian that really boots, from GRUB, from systemd-boot, and by fleet; root only, half an hour

@@ -88,7 +88,7 @@ fn action(action: &Action) -> Allowed {
         Kind::Limits => one_of(&[LIMITS_FILE]),
     };
     if !known {
-        return Err(format!("no {} is at '{}'", name(action.kind), shown(target)));
+        return Err(format!("'{}' is no target of the kind {}", shown(target), name(action.kind)));
     }
     let plain = |extra: &str| {
         let letter = |letter: char| letter.is_ascii_alphanumeric() || extra.contains(letter);

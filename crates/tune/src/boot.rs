@@ -21,7 +21,7 @@ mod ostree;
 mod pi;
 mod systemd_boot;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod uboot;
 
 pub(crate) use grub::DROP_IN;

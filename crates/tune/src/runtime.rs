@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::plan::{Action, Kind, Skipped};
 use crate::system::{self, System};
 use crate::transaction::files::Kept;
+use crate::transaction::own::with_lines;
 use crate::transaction::step::{chosen, started_at};
 use crate::transaction::{Compare, Own, Step};
 
@@ -224,7 +225,8 @@ impl Made<'_> {
 
     fn limits(&mut self, action: &Action) -> Result<()> {
         let old = Kept::of(self.system, &action.target)?;
-        let new = Some(Kept::new(&action.value, old.as_ref()));
+        let before = old.as_ref().map_or("", |old| old.text.as_str());
+        let new = Some(Kept::new(&with_lines(before, &action.value), old.as_ref()));
         let folder = system::folder(&action.target).to_string();
         if self.system.stat(&folder).is_err() {
             self.skip(&action.target, "no PAM here reads such files");

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use machine::CpuSet;
 
+#[cfg(test)]
+mod faults;
 pub mod files;
 pub(crate) mod own;
 pub(crate) mod step;
@@ -361,13 +363,11 @@ pub fn roll_back_everywhere(system: &mut dyn System, record: &mut Record, gone: 
     for done in record.steps.iter().rev().filter(|done| !generated(done)) {
         undone.push(undo(system, done, same_boot));
     }
-    let sources = words::sources(system);
-    undone.extend(words::take_out(system, record, gone, sources));
+    take_out(system, record, gone, words::sources, &mut undone);
     for done in record.steps.iter().rev().filter(generated) {
         undone.push(undo(system, done, same_boot));
     }
-    let entries = words::entries(system);
-    undone.extend(words::take_out(system, record, gone, entries));
+    take_out(system, record, gone, words::entries, &mut undone);
     let whole = still_changed(&undone).next().is_none();
     record.state = if whole { State::RolledBack } else { State::RollingBack };
     match store::write(system, record) {
@@ -380,6 +380,19 @@ pub fn roll_back_everywhere(system: &mut dyn System, record: &mut Record, gone: 
         Err(_) => {}
     }
     undone
+}
+
+/// Takes words out of the files that are there, but for those whose step failed: a later rollback must find them as they are.
+fn take_out(
+    system: &mut dyn System,
+    record: &Record,
+    gone: &[String],
+    there: fn(&dyn System) -> Vec<String>,
+    undone: &mut Vec<Undone>,
+) {
+    let mut paths = there(system);
+    paths.retain(|path| !still_changed(undone).any(|failed| failed == path));
+    undone.extend(words::take_out(system, record, gone, paths));
 }
 
 fn undo(system: &mut dyn System, done: &Done, same_boot: bool) -> Undone {

@@ -12,7 +12,7 @@ use super::{Asked, TRIAL, Way, file, guard, text};
 use crate::error::{Error, Result};
 use crate::system::System;
 use crate::transaction::files::Kept;
-use crate::transaction::own::with_block;
+use crate::transaction::own::{with_block, with_lines};
 use crate::transaction::{Own, Step};
 
 /// The drop-in; its number lets it come after those that set the line anew, as cloud images do.
@@ -56,7 +56,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     if system.stat(drop_ins).is_err() {
         steps.push(Step::Folder { path: drop_ins.into() });
     }
-    steps.push(file(system, DROP_IN, Own::Lines, |_| format!("{own}{line}"))?);
+    steps.push(file(system, DROP_IN, Own::Lines, |text| with_lines(text, &format!("{own}{line}")))?);
     steps.push(Step::Generated {
         command: vec!["grub-mkconfig".into()],
         old: Kept::of(system, &menu)?,

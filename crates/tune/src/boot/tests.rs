@@ -14,12 +14,12 @@ use crate::system::memory::{Fault, Lost, Machine};
 use crate::system::{Ran, System};
 use crate::transaction::{self, Became, Outcome, Part, Record, State, Undone, store};
 
-type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 type Boots = (Option<String>, Option<String>);
 
 const WORDS: [&str; 3] = ["isolcpus=managed_irq,domain,2-3", "irqaffinity=0-1", "skew_tick=1"];
 /// Every loader whose files we write.
-const WRITTEN: [&str; 6] = ["debian", "fedora", "rhel8", "l4t", "systemd-boot", "pi"];
+pub(crate) const WRITTEN: [&str; 6] = ["debian", "fedora", "rhel8", "l4t", "systemd-boot", "pi"];
 
 fn tree(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot").join(name)
@@ -64,7 +64,7 @@ fn grub_mkconfig(system: &Machine, command: &[String]) -> Ran {
 }
 
 /// The files without our own store.
-fn files(system: &Machine) -> Files {
+pub(crate) fn files(system: &Machine) -> Files {
     let files = system.files().into_iter().filter(|(path, _)| !path.starts_with("/var/lib/isolator/"));
     files.map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap())).collect()
 }
@@ -77,7 +77,7 @@ fn steps(way: Way) -> Vec<Step> {
 }
 
 /// The two changes of a loader: what `apply` does, and what `confirm` does.
-fn records(name: &str) -> Vec<(Machine, Record)> {
+pub(crate) fn records(name: &str) -> Vec<(Machine, Record)> {
     let words = words();
     let make = |part| {
         let (mut system, boot) = machine(name);

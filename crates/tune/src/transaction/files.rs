@@ -236,3 +236,71 @@ pub fn nearest_folder(system: &dyn System, path: &str) -> String {
     }
     at.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::memory::{Fault, Lost, Machine};
+
+    fn text(system: &Machine, path: &str) -> String {
+        String::from_utf8(system.read(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_file_with_two_names_keeps_both() {
+        let mut system = Machine::default();
+        system.put("/etc/a", b"old\n");
+        system.link("/etc/a", "/etc/b");
+        replace(&mut system, "/etc/a", Some(&Kept::new("new\n", None))).unwrap();
+        assert_eq!((text(&system, "/etc/a"), text(&system, "/etc/b")), ("new\n".into(), "new\n".into()));
+        assert_eq!(text(&system.after_power_cut(Lost::Everything), "/etc/b"), "new\n");
+    }
+
+    #[test]
+    fn giving_back_needs_no_space_and_replacing_does() {
+        let mut system = Machine::default();
+        system.put("/etc/a", b"longer\n");
+        system.fault = Some((0, Fault::Full));
+        let short = Kept { changed_ns: Some(7), ..Kept::new("short\n", None) };
+        assert!(replace(&mut system, "/etc/a", Some(&short)).is_err());
+        give_back(&mut system, "/etc/a", Some(&short)).unwrap();
+        assert_eq!(text(&system, "/etc/a"), "short\n");
+        assert_eq!(system.stat("/etc/a").unwrap().changed_ns, 7);
+    }
+
+    #[test]
+    fn tells_a_file_half_written_over_from_one_changed_by_others() {
+        let (old, new) = ("o".repeat(1500), "n".repeat(2000));
+        let (old, new) = (old.as_bytes(), new.as_bytes());
+        assert!(mixed(old, old, new) && mixed(new, old, new));
+        assert!(mixed(&[&new[..512], &old[512..]].concat(), old, new));
+        assert!(mixed(&[&old[..1024], &new[1024..]].concat(), old, new));
+        assert!(mixed(&[old, &[0; 500]].concat(), old, new));
+        assert!(!mixed(&[&new[..512], b"x", &old[513..]].concat(), old, new));
+        assert!(!mixed(&old[..1499], old, new));
+        assert!(!mixed(b"", old, new));
+    }
+
+    #[test]
+    fn text_that_is_no_utf_8_comes_back_to_the_byte() {
+        let mut system = Machine::default();
+        let bytes = b"caf\xe9 \xff\x80 ours\n";
+        system.put("/etc/a", bytes);
+        let read = Lossless::of(&system, "/etc/a").unwrap().unwrap();
+        assert_eq!(read.bytes(&read.text), bytes);
+        assert_eq!(read.bytes(&read.text.replace(" ours", "")), b"caf\xe9 \xff\x80\n");
+        assert_eq!(Lossless::of(&system, "/etc/b").unwrap(), None);
+    }
+
+    #[test]
+    fn only_what_lies_beside_by_our_name_is_tidied() {
+        let mut system = Machine::default();
+        for name in
+            ["a", "a.isolator-new", "a.0123456789abcdef.isolator-new", "ab.isolator-new", "a.x.isolator-new"]
+        {
+            system.put(&format!("/etc/{name}"), b"");
+        }
+        tidy(&mut system, "/etc/a");
+        assert_eq!(system.names("/etc").unwrap(), ["a", "a.x.isolator-new", "ab.isolator-new"]);
+    }
+}

@@ -59,12 +59,13 @@ pub const BEGIN: &str = "# isolator begin: made by `isolator tune`, which takes 
 pub const END: &str = "# isolator end";
 
 impl Own {
-    /// `text` without what is ours, as we wrote it in `written`; none where the file is ours or somebody's as a whole, and
+    /// `text` without what is ours, as we made `written` of `before`; none where the file is ours or somebody's as a whole, and
     /// an error where it cannot be told what is ours.
-    pub fn strip(&self, text: &str, written: &str) -> Result<Option<String>, String> {
+    pub fn strip(&self, text: &str, before: &str, written: &str) -> Result<Option<String>, String> {
         Ok(match self {
             Own::Whole | Own::Counted => None,
-            Own::Lines => Some(without_lines(text, written)),
+            // What stood there before is theirs too.
+            Own::Lines => Some(without_lines(text, &without_lines(written, before))),
             Own::Line { words } => {
                 let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
                 Some(without_words(first, words) + rest)
@@ -154,9 +155,17 @@ fn without_block(text: &str, written: &str) -> Result<String, String> {
     Ok(kept)
 }
 
-/// `text` without the lines of `written`. The head of a section stays where a line of somebody else stands in it.
-fn without_lines(text: &str, written: &str) -> String {
-    let mut ours: Vec<&str> = written.lines().collect();
+/// `text` with those of `lines` at its end that it has not yet.
+pub(crate) fn with_lines(text: &str, lines: &str) -> String {
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let missing = lines.lines().filter(|line| !text.lines().any(|there| there == *line));
+    let missing: String = missing.map(|line| format!("{line}\n")).collect();
+    if missing.is_empty() { text.to_string() } else { format!("{text}{end}{missing}") }
+}
+
+/// `text` without the lines that are ours. The head of a section stays where a line of another stands in it.
+fn without_lines(text: &str, ours: &str) -> String {
+    let mut ours: Vec<&str> = ours.lines().collect();
     let mut kept = String::new();
     let mut head = None;
     for line in text.split_inclusive('\n') {
@@ -174,4 +183,58 @@ fn without_lines(text: &str, written: &str) -> String {
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str = "A=1\nB=2";
+
+    fn strip(text: &str) -> Result<String, String> {
+        without_block(text, &with_block("x\n", BODY))
+    }
+
+    #[test]
+    fn takes_a_block_and_leaves_what_stands_around_it() {
+        let text = with_block("x\n", BODY);
+        assert_eq!(strip(&text).unwrap(), "x\n");
+        assert_eq!(strip(&format!("before\n{text}after\n")).unwrap(), "before\nx\nafter\n");
+        assert_eq!(strip("x\n").unwrap(), "x\n");
+        // Changed within, it is still ours between its two lines.
+        assert_eq!(strip(&text.replace("A=1", "A=7")).unwrap(), "x\n");
+    }
+
+    #[test]
+    fn without_its_last_line_only_what_we_wrote_goes() {
+        let open = with_block("x\n", BODY).replace(&format!("{END}\n"), "");
+        assert_eq!(strip(&format!("{open}TIMEOUT=7\n")).unwrap(), "x\nTIMEOUT=7\n");
+        assert_eq!(strip(&open.replace('\n', "\r\n")).unwrap(), "x\r\n");
+        for changed in ["A=7\nB=2\nTIMEOUT=7\n", "A=1\n", "", "A=1\nmine\nB=2\n"] {
+            let error = strip(&format!("x\n{BEGIN}\n{changed}")).unwrap_err();
+            assert!(error.contains("`# isolator end` is missing"), "{error}");
+        }
+        // One that is open does not reach to the end of the next.
+        assert!(strip(&format!("{BEGIN}\nmine\n{}", with_block("", BODY))).is_err());
+        assert_eq!(strip(&format!("{END}\nmine\n")).unwrap(), format!("{END}\nmine\n"));
+    }
+
+    #[test]
+    fn lines_of_others_stay_in_a_file_of_ours() {
+        let ours = "# ours\nA=1\n";
+        assert_eq!(without_lines("# ours\nmine\nA=1\nmore\n", ours), "mine\nmore\n");
+        assert_eq!(without_lines(ours, ours), "");
+        assert_eq!(without_lines("A=1 mine\n", ours), "A=1 mine\n");
+        let unit = "[Unit]\nA=1\n\n[Service]\nB=2\n";
+        assert_eq!(without_lines("[Unit]\nA=1\n\n[Service]\nB=2\nNice=5\n", unit), "[Service]\nNice=5\n");
+        assert_eq!(Own::Lines.strip("mine\nA=1\n", "mine\n", "mine\nA=1\n"), Ok(Some("mine\n".into())));
+    }
+
+    #[test]
+    fn adds_only_lines_that_are_missing() {
+        assert_eq!(with_lines("", "A=1\n"), "A=1\n");
+        assert_eq!(with_lines("mine", "A=1\nB=2\n"), "mine\nA=1\nB=2\n");
+        assert_eq!(with_lines("A=1\nmine\n", "A=1\nB=2\n"), "A=1\nmine\nB=2\n");
+        assert_eq!(with_lines("A=1\n", "A=1\n"), "A=1\n");
+    }
 }

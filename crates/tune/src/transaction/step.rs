@@ -246,9 +246,10 @@ fn undo_file(
         return Ok(Became::Restored);
     }
     let Some(now) = now else { return Ok(Became::Left("another program removed it".into())) };
-    let written = new.map_or("", |new| new.text.as_str());
-    let Some(text) =
-        own.strip(&now.text, written).map_err(|why| Error::new(format!("undo {path}"), why, ""))?
+    let of = |kept: Option<&Kept>| kept.map_or(String::new(), |kept| kept.text.clone());
+    let Some(text) = own
+        .strip(&now.text, &of(old), &of(new))
+        .map_err(|why| Error::new(format!("undo {path}"), why, ""))?
     else {
         return Ok(Became::Left(
             "another program changed it; remove it by hand where it is not wanted".into(),

@@ -165,7 +165,15 @@ pub fn readable(system: &dyn System) -> Result<(Vec<Record>, Vec<Error>)> {
 /// Undoes what a process that died, or a machine that lost power, left half done.
 pub fn recover(system: &mut dyn System) -> Result<Vec<(Record, Vec<Undone>)>> {
     let mut recovered = Vec::new();
-    for mut record in all(system)?.into_iter().rev() {
+    let records = all(system)?;
+    // Space that was kept for a record which was never written, or is never written again.
+    for name in system.names(FOLDER).unwrap_or_default() {
+        let id = name.strip_suffix(".spare");
+        if id.is_some_and(|id| !records.iter().any(|record| record.id == id && record.live())) {
+            let _ = system.remove(&format!("{FOLDER}/{name}"));
+        }
+    }
+    for mut record in records.into_iter().rev() {
         files::tidy(system, &path(&record.id));
         if matches!(record.state, State::Applying | State::RollingBack) {
             let undone = super::roll_back(system, &mut record);
