@@ -295,11 +295,18 @@ pub struct Coarse {
     /// Whether the source states the mean, or enough to work it out.
     #[serde(default = "mean_known")]
     pub mean_known: bool,
+    /// Periods missed, as the source states them for the whole run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missed: u64,
 }
 
 /// What an older file means, which does not say it.
 fn mean_known() -> bool {
     true
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Something asked that was not measured.

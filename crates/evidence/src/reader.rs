@@ -46,6 +46,12 @@ impl Row {
         Row { entry, series, tail: OnceLock::new() }
     }
 
+    /// Periods missed in all: those of the seconds, and those that an imported file states for the whole run.
+    pub fn missed(&self) -> u64 {
+        let stated = self.entry.coarse.as_ref().map_or(0, |coarse| coarse.missed);
+        self.series.missed().saturating_add(stated)
+    }
+
     /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a verdict, a
     /// document and a page all tell of it: the series is not to change afterwards.
     pub fn tail(&self) -> &Tail {

@@ -82,7 +82,7 @@ impl Summary {
         Summary {
             key: entry.key.clone(),
             count: latency.count(),
-            missed: series.missed(),
+            missed: row.missed(),
             min_ns: latency.min_ns(),
             mean_ns: row.mean_ns(),
             stddev_ns: row.stddev_ns(),

@@ -164,7 +164,7 @@ fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, Places
             cyclic: key.is_cyclic(),
             samples: latency.count(),
             late: judged.late,
-            missed: row.series.missed(),
+            missed: row.missed(),
             sum_ns: row.mean_ns().map(|_| u64::try_from(latency.sum_ns()).unwrap_or(u64::MAX)),
             min_ns: latency.min_ns(),
             max_ns: latency.max_ns(),

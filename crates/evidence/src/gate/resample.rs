@@ -47,7 +47,7 @@ pub(super) fn too_short(before: &Row, after: &Row) -> Option<String> {
 
 /// The figures that both rows define.
 pub(super) fn figures(before: &Row, after: &Row) -> Vec<Figure> {
-    let missed = before.series.missed() + after.series.missed() > 0;
+    let missed = before.missed() > 0 || after.missed() > 0;
     // The new limit judges both: what is asked may differ in it.
     let limit_ns = after.entry.limit_ns;
     let late = |row: &Row| row.series.seconds.iter().any(|second| is_late(second, limit_ns));

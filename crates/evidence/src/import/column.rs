@@ -40,6 +40,8 @@ pub(super) struct Column {
     pub min: Option<u64>,
     pub avg: Option<f64>,
     pub max: Option<u64>,
+    /// Periods missed, as the tool states them.
+    pub missed: u64,
 }
 
 impl Column {
@@ -107,6 +109,7 @@ impl Column {
             overflow_from_ns: (self.overflow > 0 || self.overflow_from.is_some()).then(|| ns(from)),
             overflow_count: self.overflow,
             mean_known: stated_mean.is_some() || (self.overflow <= 1 && self.width == 1),
+            missed: self.missed,
         };
         (latency, coarse)
     }
@@ -293,6 +296,7 @@ fn join(coarse: &mut Option<Coarse>, other: Coarse) {
         coarse.mean_known &= other.mean_known;
         coarse.overflow_from_ns = from;
         coarse.overflow_count = coarse.overflow_count.saturating_add(other.overflow_count);
+        coarse.missed = coarse.missed.saturating_add(other.missed);
     }
 }
 
