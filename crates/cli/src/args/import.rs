@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use evidence::import;
 
 use super::{OUTPUT, Output};
 use crate::values::duration;
@@ -12,10 +13,17 @@ use crate::values::duration;
 /// What `--help` adds.
 pub const HELP: &str = "\
 Reads what these tools write, and tells which one it was from the text:
-  cyclictest    --json, -h, --histfile, -v and its summary
-  oslat         --json and its text
-  rtla          timerlat hist, osnoise hist
-  jitterdebugger, hwlatdetect
+  cyclictest      --json, -h, --histfile, -v and its summary
+  oslat           --json, its text, and its table alone
+  rtla            timerlat and osnoise, hist and top; hwnoise
+  rt-tests        pmqtest, ptsematest, svsematest, sigwaittest, signaltest and
+                  cyclicdeadline, --json and text; deadline_test; hwlatdetect
+  Xenomai, EVL    latency and latmus: RTH, RTD and RTS lines, latmus -g
+  stress-ng       --cyclic, with or without --cyclic-dist
+  LinuxCNC        latency-test as text, latency-histogram --nox
+  jitterdebugger  its JSON
+  rteval          summary.xml
+docs/import.md says what each becomes, and what it cannot tell.
 
 Examples:
   cyclictest -m -p 80 -i 1000 -D 1m --json=out.json
@@ -36,10 +44,31 @@ pub struct ImportArgs {
     /// The limit that judges it [default: none, so there is no verdict]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub limit: Option<Duration>,
+    /// Unit of figures whose text does not state it, as with cyclictest -N [default: us]
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<Unit>,
     /// Folder of the bundle, which must not hold one yet [default: evidence/FILE without its ending]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Where results go.
     #[command(flatten)]
     pub out: Output,
+}
+
+/// A unit of figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Unit {
+    /// Nanoseconds
+    Ns,
+    /// Microseconds
+    Us,
+}
+
+impl From<Unit> for import::Unit {
+    fn from(unit: Unit) -> import::Unit {
+        match unit {
+            Unit::Ns => import::Unit::Nanoseconds,
+            Unit::Us => import::Unit::Microseconds,
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::output::{Exit, Outcome};
 use crate::session;
 
 pub fn run(args: &ImportArgs) -> Outcome {
-    let mut bundle = import::import(&args.file)?;
+    let mut bundle = import::import_with(&args.file, args.unit.map(Into::into))?;
     if let Some(load) = &args.load {
         import::set_load(&mut bundle, load);
     }

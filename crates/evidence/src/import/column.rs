@@ -159,6 +159,12 @@ impl Found {
         self.manifest.taints.push(Taint { cpu, ..Taint::new(code, reason, cure) });
     }
 
+    /// Adds a row that was not run.
+    pub fn not_run(&mut self, probe: &str, reason: String) {
+        let (probe, load) = (probe.to_string(), UNKNOWN_LOAD.to_string());
+        self.manifest.not_run.push(NotRun { probe, load, reason });
+    }
+
     /// The policy and priority that were asked; a taint where they are not real-time ones.
     pub fn scheduled(&mut self, policy: Option<&str>, priority: Option<u64>) {
         let asked = &mut self.manifest.asked;

@@ -2,7 +2,7 @@
 //! What cyclictest prints: histograms, samples (`-v`) and summary lines.
 //!
 //! A bucket `N` counts latencies of N us up to below N + 1. The text does not say whether `-N` made them
-//! nanoseconds, so microseconds are taken and that is noted. `# Total:` counts the buckets alone, without the
+//! nanoseconds, so microseconds are taken unless the caller tells, and that is noted. `# Total:` counts the buckets alone, without the
 //! overflows; `-H` adds a column with the sum of all threads. cyclictest skips periods it has missed without
 //! counting them; which CPU a thread ran on only `-v` says.
 
@@ -106,9 +106,15 @@ struct Around<'a> {
     cpus: BTreeMap<u32, u32>,
     policy: Option<&'a str>,
     dma_latency_us: Option<u32>,
+    /// Nanoseconds of one unit of the figures, as the caller tells it.
+    unit_ns: Option<u64>,
 }
 
 impl<'a> Around<'a> {
+    fn in_unit(unit_ns: Option<u64>) -> Around<'a> {
+        Around { unit_ns, ..Around::default() }
+    }
+
     fn take(&mut self, line: &'a str) {
         if let Some(summary) = summary(line) {
             self.threads.insert(summary.thread, summary);
@@ -130,15 +136,23 @@ impl<'a> Around<'a> {
         let summary = self.threads.get(&thread);
         let period_ns = summary.and_then(|s| s.interval_us.checked_mul(1_000)).filter(|ns| *ns > 0);
         let cpu = self.cpus.get(&thread).copied().unwrap_or(thread);
-        Column { probe: "wakeup", cpu, period_ns, unit_ns: 1_000, width: 1, ..Column::default() }
+        let unit_ns = self.unit_ns.unwrap_or(1_000);
+        Column { probe: "wakeup", cpu, period_ns, unit_ns, width: 1, ..Column::default() }
     }
 
     /// Ends the reading.
     fn into(self, mut found: Found) -> Found {
         found.skips_missed = true;
-        found.note(
-            "cyclictest's text does not say whether -N made its figures nanoseconds: taken as microseconds",
-        );
+        if self.unit_ns.is_none() {
+            found.note(
+                "cyclictest's text does not say whether -N made its figures nanoseconds: taken as microseconds",
+            );
+            let lowest = |column: &Column| column.min.or(column.buckets.first().map(|bucket| bucket.0));
+            // No thread always wakes up a millisecond late.
+            if found.columns.iter().filter_map(lowest).min().is_some_and(|lowest| lowest >= 1_000) {
+                found.note("every latency is above 1000, as nanoseconds are: import it with --unit ns if so");
+            }
+        }
         found.manifest.asked.dma_latency_us = self.dma_latency_us;
         let mut priorities = self.threads.values().map(|summary| summary.priority);
         if let Some(priority) = priorities.next().filter(|first| priorities.all(|other| other == *first)) {
@@ -151,9 +165,9 @@ impl<'a> Around<'a> {
 }
 
 /// Reads `-h`, `-H` or `--histfile`.
-pub(super) fn read_histogram(text: &str) -> Result<Found, String> {
+pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
     let mut found = Found::by("cyclictest", None);
-    let (mut around, mut stated) = (Around::default(), BTreeMap::new());
+    let (mut around, mut stated) = (Around::in_unit(unit_ns), BTreeMap::new());
     let mut rows: Vec<(u64, Vec<u64>)> = Vec::new();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         if let Some((name, figures)) = line.strip_prefix("# ").and_then(|line| line.split_once(':'))
@@ -222,9 +236,9 @@ struct Samples {
 }
 
 /// Reads `-v`.
-pub(super) fn read_samples(text: &str) -> Result<Found, String> {
+pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
     let mut found = Found::by("cyclictest", None);
-    let mut around = Around::default();
+    let mut around = Around::in_unit(unit_ns);
     let mut threads: BTreeMap<u32, Samples> = BTreeMap::new();
     for line in whole_lines(text, &mut found.missing).lines() {
         let Some((thread, cycle, latency)) = sample(line) else {
@@ -257,9 +271,9 @@ pub(super) fn read_samples(text: &str) -> Result<Found, String> {
 }
 
 /// Reads `T:` lines without a histogram.
-pub(super) fn read_summary(text: &str) -> Result<Found, String> {
+pub(super) fn read_summary(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
     let mut found = Found::by("cyclictest", None);
-    let mut around = Around::default();
+    let mut around = Around::in_unit(unit_ns);
     whole_lines(text, &mut found.missing).lines().for_each(|line| around.take(line));
     for (thread, summary) in around.threads.iter().filter(|thread| thread.1.cycles > 0) {
         let mut column = around.column(*thread);

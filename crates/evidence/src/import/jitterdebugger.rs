@@ -3,7 +3,8 @@
 //!
 //! It catches up with missed periods, so that every one of them is a sample. Samples of 1 ms and above are
 //! counted but not listed. Its `cpu` numbers threads: they are CPU numbers only where every online CPU was
-//! measured. Priority and period are not in the file.
+//! measured. Priority and period are not in the file. Version 0.1 wrote no `sysinfo`, and always microseconds; a
+//! file that lost it is taken as microseconds unless a bucket lies where only nanoseconds have some.
 
 use std::collections::BTreeMap;
 
@@ -31,14 +32,30 @@ struct Thread {
     avg: Option<f64>,
 }
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
+/// The unit of a file that does not state it.
+fn unstated(threads: &BTreeMap<u32, Thread>, told: Option<u64>, found: &mut Found) -> u64 {
+    if let Some(unit_ns) = told {
+        return unit_ns;
+    }
+    let last =
+        threads.values().filter_map(|thread| thread.histogram.last_key_value()).map(|bucket| *bucket.0).max();
+    let is_ns = last.is_some_and(|last| last >= BUCKETS_END_NS / 1_000);
+    let unit = if is_ns { "nanoseconds, for it has buckets above 1000" } else { "microseconds" };
+    found.note(format!("the file does not say its resolution_in_ns: taken as {unit}"));
+    if is_ns { 1 } else { 1_000 }
+}
+
+pub(super) fn read(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
     let document: Document = serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
     let mut found = Found::by("jitterdebugger", None);
     let sysinfo = document.sysinfo;
     let unit_ns = match sysinfo.resolution_in_ns {
+        Some(stated) if unit_ns.is_some_and(|told| told != stated) => {
+            return Err(format!("its resolution_in_ns is {stated}, and another unit was told"));
+        }
         Some(unit_ns @ (1 | 1_000)) => unit_ns,
         Some(other) => return Err(format!("its resolution_in_ns is {other}, neither 1 nor 1000")),
-        None => return Err("it does not say its resolution_in_ns".into()),
+        None => unstated(&document.cpu, unit_ns, &mut found),
     };
     found.cpus_known = sysinfo.cpus_online == Some(document.cpu.len() as u64);
     for (cpu, thread) in document.cpu {

@@ -5,9 +5,17 @@
 //! |---|---|---|
 //! | cyclictest `--json`, `-h`/`-H`/`--histfile`, `-v`, summary lines | `wakeup` | a thread |
 //! | jitterdebugger JSON | `wakeup` | a thread |
-//! | rtla timerlat hist | `timerlat-irq`, `timerlat-thread`, `timerlat-user` | a CPU |
-//! | oslat JSON and text | `spin` | a CPU |
-//! | rtla osnoise hist | `noise`: only interruptions are counted, not the loop's iterations | a CPU |
+//! | stress-ng `--cyclic` | `wakeup` | the first instance |
+//! | cyclicdeadline JSON and text | `wakeup` | a thread |
+//! | LinuxCNC latency-test, latency-histogram `--nox` | `wakeup`: deviation between two runs | a thread |
+//! | rteval XML | `wakeup` (cyclictest), `timerlat-user` (timerlat) | a CPU |
+//! | Xenomai latency, latmus table and `-g` | `wakeup`; in the kernel `timerlat-thread`, `timerlat-irq`; with GPIO `response-lines` | a CPU |
+//! | rtla timerlat hist and top | `timerlat-irq`, `timerlat-thread`, `timerlat-user` | a CPU |
+//! | pmqtest, ptsematest, svsematest, sigwaittest, JSON and text | `message-mqueue`, `-mutex`, `-semaphore`, `-sigwait`: one way; `message-unknown` where the text does not name its tool | a pair |
+//! | signaltest JSON and text | `message-signal`: one round through all threads | a thread |
+//! | deadline_test text | `execution`: of a loop of fixed length | a thread |
+//! | oslat JSON, text and table alone | `spin` | a CPU |
+//! | rtla osnoise hist and top, hwnoise | `noise`: only interruptions are counted, not the loop's iterations | a CPU |
 //! | hwlatdetect text | `hardware`: only gaps above its threshold | a CPU |
 //!
 //! The rules: what the file cannot tell stays `None`, and what it hides is said in a note or a taint. Bucket
@@ -17,21 +25,38 @@
 //! still holds and a line in [`Bundle::missing`]; half a line is never read. Seconds, spikes and jitter are in
 //! none of these formats.
 //!
-//! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.3.1.
+//! Most of these tools state extremes alone: then there is no bucket, and everything is overflow from the minimum on.
+//! Overruns, missed deadlines and timeouts that a tool states are periods missed. A screen that is drawn again and
+//! again is one run: the last one counts, and the worst maximum of all. More than one run, or results of more than
+//! one tool, are refused.
+//!
+//! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.1 and 0.3.1, stress-ng 0.15,
+//! Xenomai 2.4 and 3, libevl 0.42, LinuxCNC 2.9, rteval 3.7.
 //!
 //! [`Coarse`]: crate::manifest::Coarse
 
 mod column;
 mod command;
 mod cyclictest;
+mod deadline_test;
+mod figures;
 mod hwlatdetect;
 mod jitterdebugger;
+mod latmus;
+mod linuxcnc;
 mod oslat;
+mod pairs;
 mod rt_tests;
+mod rteval;
 mod rtla;
+mod rtla_top;
 mod stamps;
+mod stress_ng;
+mod tell;
 pub mod text;
+mod threads;
 mod unpack;
+mod xenomai;
 
 use std::fs::File;
 use std::io::Read;
@@ -50,6 +75,24 @@ pub const UNKNOWN_LOAD: &str = "unknown";
 
 /// No result file is longer than this; a longer one is refused.
 const LARGEST: u64 = 256 << 20;
+
+/// The unit of a text's figures, where the text does not state it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Microseconds, as most tools have it.
+    Microseconds,
+    /// Nanoseconds, as with `cyclictest -N`.
+    Nanoseconds,
+}
+
+impl Unit {
+    fn ns(self) -> u64 {
+        match self {
+            Unit::Microseconds => 1_000,
+            Unit::Nanoseconds => 1,
+        }
+    }
+}
 
 /// A format that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +117,37 @@ pub enum Format {
     Jitterdebugger,
     /// What hwlatdetect prints.
     Hwlatdetect,
+    /// Tables of Xenomai's `latency` and of EVL's `latmus`.
+    Xenomai,
+    /// `latmus -g`.
+    Latmus,
+    /// `--json` of pmqtest, ptsematest, svsematest, sigwaittest, signaltest and cyclicdeadline.
+    RtTestsJson,
+    /// What pmqtest, ptsematest, svsematest and sigwaittest print.
+    PairsText,
+    /// What signaltest prints.
+    Signaltest,
+    /// What cyclicdeadline prints.
+    Cyclicdeadline,
+    /// What deadline_test prints.
+    DeadlineTest,
+    /// `rtla timerlat top`.
+    TimerlatTop,
+    /// `rtla osnoise top` and `rtla hwnoise`.
+    OsnoiseTop,
+    /// `stress-ng --cyclic`.
+    StressNg,
+    /// LinuxCNC's latency-test.
+    LinuxcncTest,
+    /// LinuxCNC's `latency-histogram --nox`.
+    LinuxcncHistogram,
+    /// rteval's `summary.xml`.
+    Rteval,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 10] = [
+    pub const ALL: [Format; 23] = [
         Format::CyclictestJson,
         Format::CyclictestHistogram,
         Format::CyclictestVerbose,
@@ -89,6 +158,19 @@ impl Format {
         Format::Osnoise,
         Format::Jitterdebugger,
         Format::Hwlatdetect,
+        Format::Xenomai,
+        Format::Latmus,
+        Format::RtTestsJson,
+        Format::PairsText,
+        Format::Signaltest,
+        Format::Cyclicdeadline,
+        Format::DeadlineTest,
+        Format::TimerlatTop,
+        Format::OsnoiseTop,
+        Format::StressNg,
+        Format::LinuxcncTest,
+        Format::LinuxcncHistogram,
+        Format::Rteval,
     ];
 
     /// Its name for people.
@@ -104,13 +186,40 @@ impl Format {
             Format::Osnoise => "rtla osnoise hist",
             Format::Jitterdebugger => "jitterdebugger JSON",
             Format::Hwlatdetect => "hwlatdetect text",
+            Format::Xenomai => "Xenomai latency",
+            Format::Latmus => "latmus histogram",
+            Format::RtTestsJson => "rt-tests JSON",
+            Format::PairsText => "pmqtest and ptsematest text",
+            Format::Signaltest => "signaltest text",
+            Format::Cyclicdeadline => "cyclicdeadline text",
+            Format::DeadlineTest => "deadline_test text",
+            Format::TimerlatTop => "rtla timerlat top",
+            Format::OsnoiseTop => "rtla osnoise top",
+            Format::StressNg => "stress-ng --cyclic",
+            Format::LinuxcncTest => "LinuxCNC latency-test",
+            Format::LinuxcncHistogram => "LinuxCNC latency-histogram",
+            Format::Rteval => "rteval XML",
         }
+    }
+
+    /// Whether [`tell`] is the one to tell it; others have more marks than those.
+    fn is_shown_by_its_lines(self) -> bool {
+        !matches!(self, Format::CyclictestSummary | Format::Timerlat | Format::Osnoise)
+    }
+
+    /// Whether a text of it may leave its unit out.
+    fn has_untold_unit(self) -> bool {
+        use Format::*;
+        matches!(self, CyclictestHistogram | CyclictestVerbose | CyclictestSummary | Jitterdebugger)
     }
 
     /// The format of a text, from its content.
     pub fn of(text: &str) -> Option<Format> {
         if text.trim_start().starts_with('{') {
             return of_json(&serde_json::from_str(text).ok()?);
+        }
+        if let Some(format) = tell::all(text).into_iter().find(|format| format.is_shown_by_its_lines()) {
+            return Some(format);
         }
         let marked = text.lines().find_map(|line| match line.trim() {
             "# RTLA timerlat histogram" => Some(Format::Timerlat),
@@ -141,6 +250,9 @@ fn of_json(document: &Value) -> Option<Format> {
         return Some(Format::Jitterdebugger);
     }
     let threads = document.get("thread")?.as_object()?;
+    if rt_tests::is_of_another_tool(document) {
+        return Some(Format::RtTestsJson);
+    }
     let has = |key: &str| threads.values().any(|thread| thread.get(key).is_some());
     match (has("cycles"), has("freq")) {
         (true, _) => Some(Format::CyclictestJson),
@@ -152,9 +264,14 @@ fn of_json(document: &Value) -> Option<Format> {
 /// Reads the result file of another tool; what wrote it is told from its content. The load of its rows is
 /// [`UNKNOWN_LOAD`] and they have no limit until [`set_load`] and [`set_limit`] say so.
 pub fn import(path: &Path) -> Result<Bundle> {
+    import_with(path, None)
+}
+
+/// The same; `unit` says in which unit the figures of a text are that does not state it (`cyclictest -N`).
+pub fn import_with(path: &Path, unit: Option<Unit>) -> Result<Bundle> {
     let fail = |why: &dyn std::fmt::Display| {
-        let names = Format::ALL.map(Format::name).join(", ");
-        Error::new("import", path.display(), why, format!("give the whole output of one run: {names}"))
+        let cure = "give the whole output of one run of a tool that `isolator import --help` lists";
+        Error::new("import", path.display(), why, cure)
     };
     let file = File::open(path).map_err(|e| Error::io("import", path, &e))?;
     let mut bytes = Vec::new();
@@ -163,19 +280,38 @@ pub fn import(path: &Path) -> Result<Bundle> {
         return Err(fail(&format!("it is longer than {} MiB", LARGEST >> 20)));
     }
     let text = text::read(bytes).map_err(|why| fail(&why))?;
-    let mut bundle = parse_plain(&text, None).map_err(|why| fail(&why))?;
+    let mut bundle = parse_plain(&text, None, unit).map_err(|why| fail(&why))?;
     bundle.path = path.to_path_buf();
     Ok(bundle)
 }
 
 /// Reads a text in `format`, or in the one that its content shows; an error says why it cannot be read.
 pub fn parse(text: &str, format: Option<Format>) -> std::result::Result<Bundle, String> {
-    parse_plain(&text::plain(text), format)
+    parse_with(text, format, None)
 }
 
-fn parse_plain(text: &str, format: Option<Format>) -> std::result::Result<Bundle, String> {
+/// The same; see [`import_with`].
+pub fn parse_with(
+    text: &str,
+    format: Option<Format>,
+    unit: Option<Unit>,
+) -> std::result::Result<Bundle, String> {
+    parse_plain(&text::plain(text), format, unit)
+}
+
+fn parse_plain(
+    text: &str,
+    format: Option<Format>,
+    unit: Option<Unit>,
+) -> std::result::Result<Bundle, String> {
     if text.trim().is_empty() {
         return Err("it is empty".into());
+    }
+    if format.is_none()
+        && let [first, second, ..] = tell::all(text)[..]
+    {
+        let (first, second) = (first.name(), second.name());
+        return Err(format!("it holds more than one result, of {first} and of {second}: give each alone"));
     }
     let format = match format.or_else(|| Format::of(text)) {
         Some(format) => format,
@@ -187,15 +323,31 @@ fn parse_plain(text: &str, format: Option<Format>) -> std::result::Result<Bundle
         }
         None => return Err("it is in no format that is known".into()),
     };
+    if unit.is_some() && !format.has_untold_unit() {
+        return Err(format!("the unit of a {} is stated in it, and was told besides", format.name()));
+    }
+    let unit_ns = unit.map(Unit::ns);
     let found = match format {
-        Format::CyclictestJson | Format::OslatJson => rt_tests::read(text),
-        Format::CyclictestHistogram => cyclictest::read_histogram(text),
-        Format::CyclictestVerbose => cyclictest::read_samples(text),
-        Format::CyclictestSummary => cyclictest::read_summary(text),
+        Format::CyclictestJson | Format::OslatJson | Format::RtTestsJson => rt_tests::read(text),
+        Format::CyclictestHistogram => cyclictest::read_histogram(text, unit_ns),
+        Format::CyclictestVerbose => cyclictest::read_samples(text, unit_ns),
+        Format::CyclictestSummary => cyclictest::read_summary(text, unit_ns),
         Format::OslatText => oslat::read(text),
         Format::Timerlat | Format::Osnoise => rtla::read(text),
-        Format::Jitterdebugger => jitterdebugger::read(text),
+        Format::Jitterdebugger => jitterdebugger::read(text, unit_ns),
         Format::Hwlatdetect => hwlatdetect::read(text),
+        Format::Xenomai => xenomai::read(text),
+        Format::Latmus => latmus::read(text),
+        Format::PairsText => pairs::read(text),
+        Format::Signaltest => threads::read(text, threads::Tool::Signaltest),
+        Format::Cyclicdeadline => threads::read(text, threads::Tool::Cyclicdeadline),
+        Format::DeadlineTest => deadline_test::read(text),
+        Format::TimerlatTop => rtla_top::read_timerlat(text),
+        Format::OsnoiseTop => rtla_top::read_osnoise(text),
+        Format::StressNg => stress_ng::read(text),
+        Format::LinuxcncTest => linuxcnc::read_test(text),
+        Format::LinuxcncHistogram => linuxcnc::read_histogram(text),
+        Format::Rteval => rteval::read(text),
     }?;
     found.into_bundle()
 }

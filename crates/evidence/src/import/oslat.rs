@@ -36,6 +36,11 @@ pub(super) fn settle(column: &mut Column, found: &mut Found) {
     }
 }
 
+/// The bucket whose row a line is: `001 (us): 0 0`.
+pub(super) fn bucket(line: &str) -> Option<u64> {
+    line.split_once(':')?.0.strip_suffix(" (us)")?.trim().parse().ok()
+}
+
 /// Reads the text.
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut found = Found::by("oslat", None);
@@ -61,7 +66,18 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             }
         }
     }
-    let cores = figures.get("Core").ok_or("it has no line 'Core:' with the CPUs")?.clone();
+    let numbers =
+        (0..rows.first_key_value().map_or(0, |row| row.1.len())).map(|n| n.to_string()).collect::<Vec<_>>();
+    let cores = match figures.get("Core") {
+        Some(cores) => cores.clone(),
+        None if numbers.is_empty() => {
+            return Err("it has neither a line 'Core:' with the CPUs nor a table".into());
+        }
+        None => {
+            found.cpus_known = false;
+            numbers.iter().map(String::as_str).collect()
+        }
+    };
     if let Some((label, row)) = rows.iter().find(|row| row.1.len() != cores.len()) {
         return Err(format!("bucket {label} has {} columns for {} CPUs", row.len(), cores.len()));
     }

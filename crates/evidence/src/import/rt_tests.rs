@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON of rt-tests: cyclictest and oslat share a frame.
+//! JSON of rt-tests: its tools share a frame.
 //!
 //! Two keys of the frame carry a stray colon (`"cmdline:"`), which some builds lack; both are read.
 //! `resolution_in_ns` is a flag: 1 where the figures are nanoseconds (`-N`). The file says neither priority nor
@@ -12,7 +12,8 @@ use serde::Deserialize;
 
 use super::column::{Column, Found, kernel};
 use super::command::{Command, Syntax};
-use super::{cyclictest, oslat};
+use super::figures::Screen;
+use super::{cyclictest, oslat, pairs, threads};
 use crate::taint;
 
 /// 10000-01-01 in seconds since 1970.
@@ -66,23 +67,107 @@ struct Thread {
     avg: Option<f64>,
     max: Option<u64>,
     cpu: Option<i64>,
+    sender: Option<pairs::Sender>,
+    receiver: Option<pairs::Receiver>,
+}
+
+/// Which tool of rt-tests wrote a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Cyclictest,
+    Oslat,
+    /// pmqtest and its family; absent: the file does not say which.
+    Pair(Option<&'static str>),
+    Thread(threads::Tool),
+}
+
+impl Tool {
+    fn of(program: &str, document: &Document) -> Result<Tool, String> {
+        let has = |what: fn(&Thread) -> bool| document.thread.values().any(what);
+        Ok(match program {
+            "" if has(|thread| thread.receiver.is_some()) => Tool::Pair(None),
+            "" if has(|thread| thread.cycles.is_some()) => Tool::Cyclictest,
+            "" => Tool::Oslat,
+            program if program.contains("cyclictest") => Tool::Cyclictest,
+            program if program.contains("oslat") => Tool::Oslat,
+            program => {
+                let pair = pairs::tool(program).map(|tool| Tool::Pair(Some(tool)));
+                pair.or_else(|| threads::Tool::named(program).map(Tool::Thread))
+                    .ok_or_else(|| format!("it is a result of {program}, which is not read"))?
+            }
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Cyclictest => "cyclictest",
+            Tool::Oslat => "oslat",
+            Tool::Pair(tool) => tool.unwrap_or("rt-tests"),
+            Tool::Thread(tool) => tool.name(),
+        }
+    }
+}
+
+/// Whether a document says that another tool than cyclictest and oslat wrote it.
+pub(super) fn is_of_another_tool(document: &serde_json::Value) -> bool {
+    let line = ["cmdline", "cmdline:"].iter().find_map(|key| document.get(key)?.as_str()).unwrap_or_default();
+    let program = program(line);
+    let threads = document.get("thread").and_then(|threads| threads.as_object());
+    let is_pair =
+        threads.is_some_and(|threads| threads.values().any(|thread| thread.get("receiver").is_some()));
+    is_pair || pairs::tool(program).is_some() || threads::Tool::named(program).is_some()
+}
+
+/// The program of a command line, without its folder.
+fn program(line: &str) -> &str {
+    line.split_whitespace().next().unwrap_or_default().rsplit('/').next().unwrap_or_default()
+}
+
+fn take_pairs(tool: &str, threads: BTreeMap<u32, Thread>, found: &mut Found) -> Result<(), String> {
+    let pair = |(number, thread): (u32, Thread)| Some((number, thread.sender?, thread.receiver?));
+    let count = threads.len();
+    let whole = threads.into_iter().filter_map(pair).collect::<Vec<_>>();
+    if whole.len() != count {
+        return Err("a thread has no 'sender' or no 'receiver'".into());
+    }
+    pairs::take(tool, whole, found);
+    Ok(())
+}
+
+fn take_threads(
+    tool: threads::Tool,
+    line: &str,
+    all: BTreeMap<u32, Thread>,
+    found: &mut Found,
+) -> Result<(), String> {
+    let command = tool.syntax().read(line).unwrap_or_default();
+    found.manifest.asked.duration_ns = command.time_ns('D');
+    threads::remarks(tool, found);
+    tool.asked(&command, found);
+    // Without -a the number of a thread's CPU is that of no CPU.
+    found.cpus_known = command.has('a');
+    for (number, thread) in all {
+        let cpu = thread.cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        found.cpus_known &= cpu.is_some();
+        let screen = Screen {
+            cycles: thread.cycles.ok_or("a thread has no 'cycles'")?,
+            min: thread.min,
+            avg: thread.avg,
+            max: thread.max,
+            ..Screen::default()
+        };
+        let cpu = cpu.filter(|_| command.has('a')).unwrap_or(number);
+        found.columns.push(threads::column(tool, &screen, cpu, tool.period_us(&command, number)));
+    }
+    Ok(())
 }
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let document: Document = serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
     let line = document.cmdline.clone().unwrap_or_default();
-    let program = line.split_whitespace().next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
-    let is_cyclictest = match program {
-        "" => document.thread.values().any(|thread| thread.cycles.is_some()),
-        program if program.contains("cyclictest") => true,
-        program if program.contains("oslat") => false,
-        program => {
-            return Err(format!(
-                "it is a result of {program}, of rt-tests only cyclictest and oslat are read"
-            ));
-        }
-    };
-    let name = if is_cyclictest { "cyclictest" } else { "oslat" };
+    let tool = Tool::of(program(&line), &document)?;
+    let name = tool.name();
+    let is_cyclictest = tool == Tool::Cyclictest;
     let mut found = Found::by(name, document.rt_test_version);
     found.manifest.written_by.command_line = document.cmdline;
     found.manifest.started_at = document.start_time.as_deref().and_then(utc);
@@ -91,6 +176,17 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         found.taint(taint::TOOL_FAILED, format!("{name} ended with status {status}"), "measure again", None);
     }
     document.sysinfo.put_into(&mut found);
+    match tool {
+        Tool::Cyclictest | Tool::Oslat => {}
+        Tool::Pair(_) => {
+            take_pairs(name, document.thread, &mut found)?;
+            return Ok(found);
+        }
+        Tool::Thread(tool) => {
+            take_threads(tool, &line, document.thread, &mut found)?;
+            return Ok(found);
+        }
+    }
     let syntax: &Syntax = if is_cyclictest { &cyclictest::SYNTAX } else { &oslat::SYNTAX };
     let command = syntax.read(&line).filter(|_| !line.is_empty());
     let unit_ns = if document.resolution_in_ns == 0 { 1_000 } else { 1 };

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers and repeated screens of the tools' texts.
+
+/// A number that may have a fraction, in thousandths: `12.345` is 12345. More digits are rounded up, so that a
+/// figure never gets smaller. `None` where it is no plain decimal number, as with a decimal comma.
+pub(super) fn thousandths(text: &str) -> Option<i64> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    let (kept, rest) = fraction.split_at(fraction.len().min(3));
+    let padded = format!("{kept:0<3}").parse::<i64>().ok()?;
+    let up = i64::from(rest.bytes().any(|byte| byte != b'0'));
+    let value = whole.parse::<i64>().ok()?.checked_mul(1_000)?.checked_add(padded)?.checked_add(up)?;
+    Some(sign * value)
+}
+
+/// The word that follows `name` in a line: of `Min:      7 Act:` the 7.
+pub(super) fn after<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_once(name)?.1.split_whitespace().next()
+}
+
+/// What a tool states of one thread on the screen that it draws again and again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Screen {
+    /// What tells one run's thread from another's: thread id, period.
+    pub identity: String,
+    pub cycles: u64,
+    pub min: Option<u64>,
+    pub avg: Option<f64>,
+    pub max: Option<u64>,
+}
+
+impl Screen {
+    /// Takes the thread's next screen. The last one counts, and the worst maximum of all; an error where it
+    /// belongs to another run.
+    pub fn redraw(&mut self, next: Screen) -> Result<(), String> {
+        if next.identity != self.identity || next.cycles < self.cycles {
+            return Err("it holds more than one run".into());
+        }
+        let worst = self.max.max(next.max);
+        *self = Screen { max: worst, ..next };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_plain_decimal_numbers_and_rounds_up() {
+        for (text, expected) in [
+            ("12.345", Some(12_345)),
+            ("7", Some(7_000)),
+            ("-0.5", Some(-500)),
+            ("1.0001", Some(1_001)),
+            ("1.0000", Some(1_000)),
+            ("12,345", None),
+            (".5", None),
+            ("-", None),
+            ("+1", None),
+            ("nan", None),
+            ("1e3", None),
+            ("\u{661}", None),
+            ("9999999999999999999", None),
+        ] {
+            assert_eq!(thousandths(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn keeps_the_worst_maximum_of_all_screens() {
+        let screen = |cycles, max| Screen { cycles, max: Some(max), ..Screen::default() };
+        let mut seen = screen(1, 9);
+        assert!(seen.redraw(screen(2, 7)).is_ok());
+        assert_eq!((seen.cycles, seen.max), (2, Some(9)));
+        assert!(seen.redraw(screen(1, 7)).is_err(), "fewer cycles are another run's");
+        assert!(seen.redraw(Screen { identity: "2".into(), ..screen(3, 7) }).is_err());
+    }
+}

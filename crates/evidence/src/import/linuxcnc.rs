@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures of LinuxCNC's latency-test, as people post them, and of `latency-histogram --nox`.
+//!
+//! ```text
+//!                        Max Interval (ns)   Max Jitter (ns)   Last interval (ns)
+//! Servo thread (1.0ms):            1009075              9075               999413
+//! Base thread (25.0us):              33954              8954                24972
+//! ```
+//! ```text
+//!    10 s  servo min: -12.345 us max:  45.678 us sdev:   1.234 us
+//! ```
+//!
+//! Both state how far the time between two runs of a thread was off its period, in either direction. A run that
+//! comes early by that much follows one that came late by as much, so the larger counts. It is a deviation between
+//! two runs: the lateness itself may be larger by that of the run before. Neither says how many runs there were.
+
+use std::collections::BTreeMap;
+
+use super::column::{Column, Found};
+use super::figures::thousandths;
+use super::text::whole_lines;
+
+/// Whether a line has the figures of a thread of latency-test.
+pub(super) fn is_thread(line: &str) -> bool {
+    thread_of(line).is_some()
+}
+
+/// Whether a thread's line says itself which figure is which.
+pub(super) fn names_its_figures(line: &str) -> bool {
+    thread_of(line).is_some_and(|(_, rest)| rest.to_lowercase().contains("jitter"))
+}
+
+/// Whether a line says what the figures of latency-test are.
+pub(super) fn is_heading(line: &str) -> bool {
+    if line.len() > 500 {
+        return false;
+    }
+    let line = line.to_lowercase();
+    line.contains("max interval") && line.contains("max jitter")
+}
+
+/// Whether a line is of `latency-histogram --nox`.
+pub(super) fn is_histogram(line: &str) -> bool {
+    ["servo", "base"].iter().any(|thread| line.split_whitespace().nth(2) == Some(*thread))
+        && [" s ", "min:", "max:", "sdev:"].iter().all(|part| line.contains(part))
+}
+
+/// A thread's worst figures, in nanoseconds.
+#[derive(Debug, Default)]
+struct Thread {
+    period_ns: Option<u64>,
+    worst_ns: u64,
+    elapsed_s: u64,
+}
+
+/// Reads latency-test.
+pub(super) fn read_test(text: &str) -> Result<Found, String> {
+    let mut found = Found::by("latency-test", None);
+    let mut threads: BTreeMap<&str, Thread> = BTreeMap::new();
+    let mut is_headed = false;
+    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
+        let at = |why: String| format!("line {}: {why}", n + 1);
+        if let Some((name, rest)) = thread_of(line) {
+            let thread = test_thread(rest, is_headed).map_err(at)?;
+            if threads.insert(name, thread).is_some() {
+                return Err("it holds more than one run".into());
+            }
+        } else if is_heading(line) {
+            if is_headed && !threads.is_empty() {
+                return Err("it holds more than one run".into());
+            }
+            is_headed = line.matches("(ns)").count() >= 2;
+            if !is_headed {
+                return Err(at("its figures are not stated to be nanoseconds".into()));
+            }
+        }
+    }
+    into_rows(threads, &mut found);
+    Ok(found)
+}
+
+/// Reads latency-histogram without its window.
+pub(super) fn read_histogram(text: &str) -> Result<Found, String> {
+    let mut found = Found::by("latency-histogram", None);
+    let mut threads: BTreeMap<&str, Thread> = BTreeMap::new();
+    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
+        if !is_histogram(line) {
+            continue;
+        }
+        let bad = || format!("line {}: '{line}' is no line of latency-histogram", n + 1);
+        let (name, next) = histogram_thread(line).ok_or_else(bad)?;
+        let thread = threads.entry(name).or_default();
+        if next.elapsed_s < thread.elapsed_s {
+            return Err("it holds more than one run".into());
+        }
+        thread.elapsed_s = next.elapsed_s;
+        thread.worst_ns = thread.worst_ns.max(next.worst_ns);
+    }
+    let ran_s = threads.values().map(|thread| thread.elapsed_s).max();
+    found.manifest.asked.duration_ns = ran_s.and_then(|s| s.checked_mul(1_000_000_000));
+    into_rows(threads, &mut found);
+    Ok(found)
+}
+
+fn into_rows(threads: BTreeMap<&str, Thread>, found: &mut Found) {
+    let program = found.manifest.written_by.program.clone();
+    found.cpus_known = false;
+    found.note("nothing marks the end of the text: whether it is whole cannot be told");
+    found.note(format!(
+        "{program} states how far the time between two runs was off the period: a run may have been later than that"
+    ));
+    found.note(format!("{program} does not state how many runs there were: the worst one is counted alone"));
+    for (name, thread) in threads {
+        // The servo thread is LinuxCNC's main one.
+        let number = u32::from(name == "Base");
+        found.note(format!("cpu {number} stands for the {} thread", name.to_lowercase()));
+        found.columns.push(Column {
+            probe: "wakeup",
+            cpu: number,
+            period_ns: thread.period_ns,
+            unit_ns: 1,
+            width: 1,
+            overflow: 1,
+            max: Some(thread.worst_ns),
+            ..Column::default()
+        });
+    }
+}
+
+/// `Servo thread (1.0ms): 1009075 9075 999413` as name and rest.
+fn thread_of(line: &str) -> Option<(&'static str, &str)> {
+    ["Servo", "Base"].into_iter().find_map(|name| {
+        let start = line.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name))?;
+        let rest = line[start.len()..].trim_start();
+        let word = rest.get(.."thread".len()).filter(|word| word.eq_ignore_ascii_case("thread"))?;
+        Some((name, &rest[word.len()..]))
+    })
+}
+
+/// The figures of latency-test behind the thread's name: in the order of its heading, or each with its name.
+fn test_thread(rest: &str, is_headed: bool) -> Result<Thread, String> {
+    let (period_ns, figures) = match rest.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'))
+    {
+        Some((period, figures)) => {
+            (Some(time_ns(period).ok_or(format!("'{period}' is no period"))?), figures)
+        }
+        None => (None, rest),
+    };
+    let figures = figures.trim_start_matches(':').to_lowercase();
+    let number = |word: &str| {
+        word.trim_end_matches(',').parse::<u64>().map_err(|_| format!("'{word}' is no figure of it"))
+    };
+    let (interval_ns, jitter_ns) = if figures.contains("jitter") {
+        let named = |name: &str| figures.split_once(name).and_then(|(_, rest)| figure_ns(rest));
+        let jitter_ns = named("jitter").ok_or("its jitter has no figure in ns")?;
+        (named("interval"), jitter_ns)
+    } else if is_headed {
+        let words = figures.split_whitespace().collect::<Vec<_>>();
+        if words.len() != 2 && words.len() != 3 {
+            return Err(format!("a thread has {} figures, the heading names three", words.len()));
+        }
+        let numbers = words.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        (Some(numbers[0].max(numbers.get(2).copied().unwrap_or(0))), numbers[1])
+    } else {
+        return Err("the text does not say which figure is the jitter, and in which unit".into());
+    };
+    let over = interval_ns.zip(period_ns).map_or(0, |(interval, period)| interval.saturating_sub(period));
+    Ok(Thread { period_ns: period_ns.filter(|ns| *ns > 0), worst_ns: jitter_ns.max(over), elapsed_s: 0 })
+}
+
+/// The first number of `: 9075 ns, …`, where the unit is stated.
+fn figure_ns(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches([':', '=', ' ']);
+    let (is_ns, text) = text.strip_prefix("(ns)").map_or((false, text), |text| (true, text));
+    let text = text.trim_start_matches([':', '=', ' ']);
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = text[end..].trim_start();
+    let unit = unit.find(|c: char| !c.is_alphabetic()).map_or(unit, |end| &unit[..end]);
+    match unit {
+        "" if is_ns => text[..end].parse().ok(),
+        unit => time_ns(&format!("{}{unit}", &text[..end])),
+    }
+}
+
+/// `1.0ms` or `25µs` in nanoseconds.
+fn time_ns(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let each_ns = match text[end..].trim() {
+        "ns" => 1,
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    u64::try_from(thousandths(&text[..end])?)
+        .ok()?
+        .checked_mul(each_ns)
+        .map(|thousandths| thousandths.div_ceil(1_000))
+}
+
+/// `10 s  servo min: -12.345 us max:  45.678 us sdev:   1.234 us`.
+fn histogram_thread(line: &str) -> Option<(&'static str, Thread)> {
+    // A long figure leaves no blank before it.
+    let line = line.replace("min:", "min: ").replace("max:", "max: ");
+    let words = line.split_whitespace().collect::<Vec<_>>();
+    let [elapsed, "s", name, "min:", min, "us", "max:", max, "us", ..] = words.as_slice() else {
+        return None;
+    };
+    let name = if *name == "servo" { "Servo" } else { "Base" };
+    let worst_ns = thousandths(min)?.checked_neg()?.max(thousandths(max)?);
+    let thread = Thread {
+        period_ns: None,
+        worst_ns: u64::try_from(worst_ns).unwrap_or(0),
+        elapsed_s: elapsed.parse().ok()?,
+    };
+    Some((name, thread))
+}

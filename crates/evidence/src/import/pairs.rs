@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests: how long a message takes from a sending to a
+//! receiving thread.
+//!
+//! ```text
+//! #0: ID22390, P80, CPU0, I1000; #1: ID22391, P80, CPU0, TO 0, Cycles 948
+//! #1 -> #0, Min    3, Cur    4, Avg    4, Max   39
+//! ```
+//!
+//! A row is a pair, on the CPU of its receiver. The text names the tool only where its command line is in it;
+//! pmqtest alone counts timeouts (`TO`), each of which is a message that did not come: a period missed.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::column::{Column, Found};
+use super::figures::{Screen, after};
+use super::text::whole_lines;
+
+/// The tools and what carries their messages.
+const TOOLS: [(&str, &str); 4] = [
+    ("pmqtest", "message-mqueue"),
+    ("ptsematest", "message-mutex"),
+    ("svsematest", "message-semaphore"),
+    ("sigwaittest", "message-sigwait"),
+];
+
+/// The probe of a tool of this family.
+fn probe(tool: &str) -> Option<&'static str> {
+    TOOLS.iter().find(|known| known.0 == tool).map(|known| known.1)
+}
+
+/// The tool of this family that has a name.
+pub(super) fn tool(name: &str) -> Option<&'static str> {
+    TOOLS.iter().map(|tool| tool.0).find(|tool| *tool == name)
+}
+
+/// Whether a line is the head of a pair.
+pub(super) fn is_head(line: &str) -> bool {
+    line.starts_with('#') && line.contains(": ID") && line.contains("Cycles ")
+}
+
+/// Whether a line has the figures of a pair.
+pub(super) fn is_figures(line: &str) -> bool {
+    line.starts_with('#') && line.contains(" -> #")
+}
+
+/// A pair as its two lines state it.
+#[derive(Debug, Default)]
+struct Pair {
+    screen: Screen,
+    cpu: u32,
+    period_us: u64,
+    priority: u64,
+    timeouts: u64,
+    /// Whether its second line was read, on the last screen.
+    told: bool,
+}
+
+/// Reads the text.
+pub(super) fn read(text: &str) -> Result<Found, String> {
+    let mut missing = Vec::new();
+    let mut pairs: BTreeMap<u32, Pair> = BTreeMap::new();
+    let mut has_timeouts = false;
+    for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
+        let bad = || format!("line {}: '{line}' is no line of a pair", n + 1);
+        if is_head(line) {
+            let (number, pair) = head(line).ok_or_else(bad)?;
+            has_timeouts |= line.contains(" TO ");
+            match pairs.get_mut(&number) {
+                Some(known) => advance(known, pair)?,
+                None => {
+                    pairs.insert(number, pair);
+                }
+            }
+        } else if is_figures(line) {
+            let number = line.split("-> #").nth(1).and_then(leading_number).ok_or_else(bad)?;
+            let pair = pairs.get_mut(&number).ok_or_else(bad)?;
+            pair.told = true;
+            if !line.ends_with("(not yet ready)") {
+                figures(line, &mut pair.screen).ok_or_else(bad)?;
+            }
+        }
+    }
+    let named = tool_of(text);
+    let tool = named.or(has_timeouts.then_some("pmqtest"));
+    let mut found = Found::by(tool.unwrap_or("rt-tests"), None);
+    found.missing = missing;
+    if tool.is_none() {
+        found.note("the text does not say which of ptsematest, svsematest and sigwaittest wrote it");
+    }
+    found.note("nothing marks the end of the text: whether it is whole cannot be told");
+    one_way(&mut found);
+    let probe = tool.and_then(probe).unwrap_or("message-unknown");
+    shared_priority(pairs.values().map(|pair| pair.priority), &mut found);
+    for (number, pair) in pairs {
+        if !pair.told {
+            found.missing.push(format!("the pair #{number} has no line of figures: the file was cut short"));
+        }
+        found.columns.push(column(probe, &pair.screen, pair.cpu, pair.period_us, pair.timeouts));
+    }
+    Ok(found)
+}
+
+/// JSON of a pair.
+#[derive(Debug, Deserialize)]
+pub(super) struct Sender {
+    cpu: Option<i64>,
+    priority: Option<u64>,
+    samples: u64,
+    interval: Option<u64>,
+}
+
+/// JSON of a pair.
+#[derive(Debug, Deserialize)]
+pub(super) struct Receiver {
+    cpu: Option<i64>,
+    #[serde(default)]
+    timeoutcount: u64,
+    min: Option<u64>,
+    avg: Option<f64>,
+    max: Option<u64>,
+}
+
+/// Takes the pairs of a JSON document.
+pub(super) fn take(tool: &str, pairs: Vec<(u32, Sender, Receiver)>, found: &mut Found) {
+    one_way(found);
+    let probe = probe(tool).unwrap_or("message-unknown");
+    shared_priority(pairs.iter().filter_map(|(_, sender, _)| sender.priority), found);
+    for (number, sender, receiver) in pairs {
+        let cpu = receiver.cpu.or(sender.cpu).and_then(|cpu| u32::try_from(cpu).ok());
+        found.cpus_known &= cpu.is_some();
+        let screen = Screen {
+            cycles: sender.samples,
+            min: receiver.min,
+            avg: receiver.avg,
+            max: receiver.max,
+            ..Screen::default()
+        };
+        let period_us = sender.interval.unwrap_or(0);
+        found.columns.push(column(probe, &screen, cpu.unwrap_or(number), period_us, receiver.timeoutcount));
+    }
+}
+
+fn one_way(found: &mut Found) {
+    found.note("a latency is one way, from the sender to the receiver, without an answer");
+    found.note("the file holds no histogram: only minimum, mean and maximum are known");
+}
+
+/// Every pair after the first has a lower priority: only one that all share is what was asked.
+fn shared_priority(mut priorities: impl Iterator<Item = u64>, found: &mut Found) {
+    let Some(first) = priorities.next() else { return };
+    if priorities.all(|priority| priority == first) {
+        found.scheduled(Some(if first > 0 { "fifo" } else { "other" }), Some(first));
+    }
+}
+
+fn column(probe: &'static str, screen: &Screen, cpu: u32, period_us: u64, timeouts: u64) -> Column {
+    let has_samples = screen.cycles > 0 && screen.max.is_some();
+    Column {
+        probe,
+        cpu,
+        period_ns: period_us.checked_mul(1_000).filter(|ns| *ns > 0),
+        unit_ns: 1_000,
+        width: 1,
+        overflow: if has_samples { screen.cycles } else { 0 },
+        min: screen.min,
+        avg: screen.avg,
+        max: screen.max,
+        missed: timeouts,
+        ..Column::default()
+    }
+}
+
+/// `#0: ID22390, P80, CPU0, I1000; #1: ID22391, P80, CPU0, TO 0, Cycles 948`: the number of the receiving thread,
+/// and the pair.
+fn head(line: &str) -> Option<(u32, Pair)> {
+    let (first, second) = line.split_once(';')?;
+    let number = leading_number(first.strip_prefix('#')?)?;
+    let field = |text: &str, name: &str| -> Option<u64> {
+        // `I1000` is not the `ID22390` before it: only a number may follow.
+        let parts = text.split(',').map(|part| part.split_once(':').map_or(part, |(_, part)| part).trim());
+        parts.filter_map(|part| part.strip_prefix(name)).find_map(|number| number.trim().parse().ok())
+    };
+    let pair = Pair {
+        screen: Screen {
+            identity: format!("{} {}", field(first, "ID")?, field(first, "I")?),
+            cycles: field(second, "Cycles")?,
+            ..Screen::default()
+        },
+        // The line of figures goes from the second thread to the first: the second one receives.
+        cpu: field(second, "CPU")?.try_into().ok()?,
+        period_us: field(first, "I")?,
+        priority: field(first, "P")?,
+        timeouts: field(second, "TO").unwrap_or(0),
+        told: false,
+    };
+    Some((number, pair))
+}
+
+fn advance(known: &mut Pair, next: Pair) -> Result<(), String> {
+    let screen = known.screen.clone();
+    known.screen.redraw(Screen { min: screen.min, avg: screen.avg, max: screen.max, ..next.screen })?;
+    if next.timeouts < known.timeouts {
+        return Err("it holds more than one run".into());
+    }
+    (known.timeouts, known.told, known.cpu) = (next.timeouts, false, next.cpu);
+    Ok(())
+}
+
+/// `#1 -> #0, Min    3, Cur    4, Avg    4, Max   39`.
+fn figures(line: &str, screen: &mut Screen) -> Option<()> {
+    let figure = |name: &str| after(line, name)?.trim_end_matches(',').parse::<u64>().ok();
+    let (min, cur, avg, max) = (figure("Min")?, figure("Cur")?, figure("Avg")?, figure("Max")?);
+    (screen.min, screen.avg) = (Some(min), Some(avg as f64));
+    screen.max = screen.max.max(Some(max.max(cur)));
+    Some(())
+}
+
+fn leading_number(text: &str) -> Option<u32> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+/// The tool whose command line is in the text: `$ sudo ptsematest -t 2`.
+fn tool_of(text: &str) -> Option<&'static str> {
+    let words =
+        text.lines().filter(|line| !is_head(line) && !is_figures(line)).flat_map(str::split_whitespace);
+    let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
+    names.into_iter().find_map(tool)
+}

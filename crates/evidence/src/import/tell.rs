@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tells the text formats that show themselves by lines of two kinds, or by two lines of one.
+//!
+//! One line is not enough: prose quotes lines of other tools' results.
+
+use super::threads::Tool;
+use super::{
+    Format, cyclictest, deadline_test, latmus, linuxcnc, oslat, pairs, rteval, rtla_top, stress_ng, xenomai,
+};
+
+/// What a line shows: a format, and which of its marks.
+type Mark = (Format, u8);
+
+/// A thread's line of latency-test that names its figures.
+const NAMED: Mark = (Format::LinuxcncTest, 3);
+
+/// The formats whose results are in a text; more than one where it holds results of several tools.
+pub(super) fn all(text: &str) -> Vec<Format> {
+    if rteval::is_report(text) {
+        return vec![Format::Rteval];
+    }
+    let (mut told, mut seen, mut rows) = (Vec::new(), Vec::<Mark>::new(), 0);
+    let mut tell = |format| {
+        if !told.contains(&format) {
+            told.push(format);
+        }
+    };
+    for mark in text.lines().filter_map(mark) {
+        if mark.0 == Format::Xenomai {
+            rows += 1;
+        } else if seen.iter().any(|before| before.0 == mark.0 && before.1 != mark.1) || is_told_by_one(mark) {
+            tell(mark.0);
+        } else if !seen.contains(&mark) {
+            seen.push(mark);
+        }
+    }
+    // The histogram of latmus says more than its table, which may stand before it.
+    if rows > 1 && !told.contains(&Format::Latmus) {
+        told.push(Format::Xenomai);
+    }
+    told
+}
+
+/// Whether every field of a line has its name, so that no other text looks like it.
+fn is_told_by_one(mark: Mark) -> bool {
+    use Format::*;
+    let whole = [LinuxcncHistogram, Signaltest, Cyclicdeadline, CyclictestSummary, Timerlat, Osnoise];
+    whole.contains(&mark.0) || mark == NAMED
+}
+
+fn mark(line: &str) -> Option<Mark> {
+    let marks = [
+        (xenomai::is_row(line) || xenomai::is_frame(line), (Format::Xenomai, 0)),
+        (latmus::is_head(line), (Format::Latmus, line.as_bytes().get(2).copied().unwrap_or(0))),
+        (rtla_top::heads_timerlat(line), (Format::TimerlatTop, 0)),
+        (line.contains("IRQ Timer Latency ("), (Format::TimerlatTop, 1)),
+        (rtla_top::heads_osnoise(line), (Format::OsnoiseTop, 0)),
+        (line.starts_with("duration:") && line.contains("time is in us"), (Format::OsnoiseTop, 1)),
+        (pairs::is_head(line), (Format::PairsText, 0)),
+        (pairs::is_figures(line), (Format::PairsText, 1)),
+        (
+            deadline_test::is_figure(line),
+            (Format::DeadlineTest, line.as_bytes().first().copied().unwrap_or(0)),
+        ),
+        (stress_ng::is_head(line), (Format::StressNg, 0)),
+        (stress_ng::is_extremes(line), (Format::StressNg, 1)),
+        (linuxcnc::is_histogram(line), (Format::LinuxcncHistogram, 0)),
+        (oslat::bucket(line).is_some(), (Format::OslatText, oslat::bucket(line).unwrap_or(0) as u8)),
+        (cyclictest::summary(line).is_some(), (Format::CyclictestSummary, 0)),
+        (line == "# RTLA timerlat histogram", (Format::Timerlat, 0)),
+        (line == "# RTLA osnoise histogram", (Format::Osnoise, 0)),
+        (linuxcnc::names_its_figures(line), NAMED),
+        (linuxcnc::is_heading(line), (Format::LinuxcncTest, 0)),
+        (
+            linuxcnc::is_thread(line),
+            (Format::LinuxcncTest, if line.to_lowercase().starts_with('s') { 1 } else { 2 }),
+        ),
+    ];
+    let found = marks.into_iter().find(|mark| mark.0).map(|mark| mark.1);
+    found.or_else(|| match Tool::of(line)? {
+        Tool::Signaltest => Some((Format::Signaltest, 0)),
+        Tool::Cyclicdeadline => Some((Format::Cyclicdeadline, 0)),
+    })
+}
