@@ -7,7 +7,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
-use crate::registry;
+use crate::registry::{self, Version};
 use crate::tree::Tree;
 
 /// Longest configuration that is read, packed or unpacked; a distribution's is about 0.3 MB.
@@ -87,6 +87,15 @@ const KEPT: &[&str] = &[
     "X86_MCE",
 ];
 
+/// Options whose absence says nothing of some kernels: from the first version on they could be switched off, and from
+/// the second one on they cannot be any more. Before and after, what they stand for is always built in.
+/// References: kernel/sched/isolation.c (4.15), lib/Kconfig.debug (4.13; 6.15).
+const OPTIONAL: &[(&str, Option<Version>, Option<Version>)] = &[
+    ("CPU_ISOLATION", Some((4, 15)), None),
+    ("SOFTLOCKUP_DETECTOR", Some((4, 13)), None),
+    ("SCHED_DEBUG", None, Some((6, 15))),
+];
+
 /// A kernel's configuration text.
 pub(crate) struct Config {
     /// Where it was read.
@@ -125,13 +134,21 @@ impl Config {
         Config { source: format!("/{source}"), sha256, text: String::from_utf8_lossy(text).into_owned() }
     }
 
-    /// What each of the options that decide latency is set to, `n` where it is not.
-    pub(crate) fn kept(&self) -> BTreeMap<String, String> {
+    /// What each of the options that decide latency is set to, `n` where it is not. An option that the kernel does not
+    /// have ([`OPTIONAL`]) is left out; `at_least` says whether the kernel is of a version or newer.
+    pub(crate) fn kept(&self, at_least: impl Fn(u32, u32) -> Option<bool>) -> BTreeMap<String, String> {
         let set: BTreeMap<&str, &str> =
             self.text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect();
         let value = |name: &str| set.get(name).map_or("n", |value| value.trim()).to_string();
         let needed = registry::all().flat_map(|setting| setting.needs.iter().chain(setting.idle_with));
-        KEPT.iter().chain(needed).map(|name| (name.to_string(), value(name))).collect()
+        let not_older = |version: Option<Version>| version.and_then(|(major, minor)| at_least(major, minor));
+        let says_nothing = |name: &str| {
+            OPTIONAL.iter().any(|(option, since, until)| {
+                *option == name && (not_older(*since) == Some(false) || not_older(*until) == Some(true))
+            })
+        };
+        let told = |name: &&&str| set.contains_key(**name) || !says_nothing(name);
+        KEPT.iter().chain(needed).filter(told).map(|name| (name.to_string(), value(name))).collect()
     }
 
     /// Whether CONFIG_`option` is built in.
@@ -188,12 +205,32 @@ mod tests {
 
     #[test]
     fn keeps_the_options_that_decide_latency_and_says_which_are_off() {
-        let kept = Config::of(&format!("{TEXT}CONFIG_HZ=250\n")).kept();
+        let kept = Config::of(&format!("{TEXT}CONFIG_HZ=250\n")).kept(|_, _| None);
         let value = |name| kept.get(name).map(String::as_str);
         assert_eq!(
             [value("PREEMPT_RT"), value("RT_GROUP_SCHED"), value("USB"), value("HZ"), value("ACORN")],
             [Some("y"), Some("n"), Some("m"), Some("250"), None]
         );
+    }
+
+    #[test]
+    fn an_option_the_kernel_lacks_is_not_off() {
+        let option = |text: &str, version: Version, name: &str| {
+            Config::of(text).kept(|major, minor| Some(version >= (major, minor))).get(name).cloned()
+        };
+        for (version, name, expected) in [
+            ((3, 10), "CPU_ISOLATION", None),
+            ((4, 14), "CPU_ISOLATION", None),
+            ((4, 15), "CPU_ISOLATION", Some("n")),
+            ((6, 12), "CPU_ISOLATION", Some("n")),
+            ((4, 12), "SOFTLOCKUP_DETECTOR", None),
+            ((4, 13), "SOFTLOCKUP_DETECTOR", Some("n")),
+            ((6, 14), "SCHED_DEBUG", Some("n")),
+            ((6, 15), "SCHED_DEBUG", None),
+        ] {
+            assert_eq!(option(TEXT, version, name).as_deref(), expected, "{name} {version:?}");
+        }
+        assert_eq!(option("CONFIG_CPU_ISOLATION=y\n", (4, 9), "CPU_ISOLATION").as_deref(), Some("y"));
     }
 
     #[test]

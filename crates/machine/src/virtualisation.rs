@@ -101,6 +101,13 @@ pub(crate) fn container(tree: &mut Tree) -> Option<String> {
     if let Some(manager) = environment.split('\0').find_map(|variable| variable.strip_prefix("container=")) {
         return Some(manager.to_string());
     }
+    // What systemd's container interface and OpenVZ leave inside.
+    if let Some(manager) = tree.word("run/host/container-manager") {
+        return Some(manager);
+    }
+    if tree.exists("proc/vz") && !tree.exists("proc/bc") {
+        return Some("openvz".to_string());
+    }
     let groups = tree.hint("proc/1/cgroup").unwrap_or_default();
     let hints = [
         ("kubepods", KUBERNETES),
@@ -157,6 +164,8 @@ mod tests {
             ("proc/1/cgroup", "0::/init.scope\n", None),
             ("proc/1/environ", "PATH=/bin\0KUBERNETES_SERVICE_HOST=10.0.0.1\0", Some("kubernetes")),
             ("proc/1/environ", "not_a_container=1\0", None),
+            ("run/host/container-manager", "lxc-libvirt\n", Some("lxc-libvirt")),
+            ("proc/vz/version", "4.8\n", Some("openvz")),
         ];
         for (path, content, expected) in cases {
             assert_eq!(
