@@ -16,6 +16,7 @@ pub mod bls;
 mod detect;
 pub mod extlinux;
 pub mod grub;
+mod keeper;
 pub mod line;
 pub mod lines;
 pub mod pi;
@@ -75,8 +76,19 @@ pub struct Boot {
     pub menu_tenths: Option<u32>,
     /// The lines from which entries are made, and the file or variable of each.
     pub sources: Vec<Source>,
+    /// The program that writes these files anew, where there is one: an edit of them is gone with its next run.
+    pub keeper: Option<Keeper>,
     /// Files that could not be read or understood, and why.
     pub unread: Vec<String>,
+}
+
+/// A program that owns the boot line, and how it is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Keeper {
+    /// Its name.
+    pub name: String,
+    /// What to do, in order; `WORDS` stands for the words.
+    pub steps: Vec<String>,
 }
 
 /// One entry of a boot loader.
@@ -97,6 +109,9 @@ pub struct Entry {
     pub options: String,
     /// Whether it is meant for repair.
     pub recovery: bool,
+    /// The script of GRUB's generator that made it, where the menu says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
     /// How often it may still fail, where boots are counted.
     pub tries_left: Option<u32>,
 }
@@ -113,6 +128,28 @@ pub struct Source {
     pub line: Option<String>,
     /// Whether entries for repair get it too.
     pub recovery: bool,
+    /// Whether it is a variable that the loader puts in while it boots.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub loader: bool,
+    /// Why the line is not known, where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unclear: Option<Unclear>,
+}
+
+/// A statement that cannot be read here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unclear {
+    /// Why.
+    pub why: String,
+    /// The statement as it is written.
+    pub text: String,
+}
+
+impl Source {
+    /// Where it stands: the file, and the variable in it.
+    pub fn place(&self) -> String {
+        self.variable.as_ref().map_or(self.file.clone(), |name| format!("{name} of {}", self.file))
+    }
 }
 
 /// How the line that runs differs from what is configured.
@@ -125,6 +162,8 @@ pub struct Drift {
     pub not_running: Vec<String>,
     /// Words that run and the default entry lacks: set by hand, or another entry runs. Empty where firmware adds words.
     pub not_configured: Vec<String>,
+    /// Words that the default entry has and nothing that its menu is generated from: gone with the next generation.
+    pub by_hand: Vec<String>,
     /// The entries all of whose words are in the running line.
     pub running: Vec<String>,
 }
@@ -151,24 +190,126 @@ impl Boot {
         self.entries.get(self.default?)
     }
 
-    /// How `running`, the line of `/proc/cmdline`, differs from what is configured; none where no default is known.
+    /// How `running`, the line of `/proc/cmdline`, differs from what is configured; none where nothing is known of that.
     pub fn drift(&self, running: &str) -> Option<Drift> {
-        let default = self.default_entry()?;
-        let firmware_adds = matches!(self.loader, Loader::RaspberryPi | Loader::L4tExtlinux | Loader::UBoot);
-        let has = |line: &str, raw: &str| line::words(line).any(|word| word.raw == raw);
-        let missing = |of: &str, from: &str| -> Vec<String> {
-            let of = line::words(of).filter(|word| !has(from, word.raw) && !by_loader(word));
-            of.map(|word| word.raw.to_string()).collect()
+        let written = self.sources.iter().filter(|source| !source.loader);
+        let lines = written.filter_map(|source| source.line.as_deref());
+        let Some(default) = self.default_entry() else {
+            let lines: Vec<&str> = lines.collect();
+            let not_running = lines.iter().flat_map(|line| missing(line, running)).collect();
+            return (!lines.is_empty()).then(|| Drift { not_running, ..Drift::default() });
         };
-        let sources = self.sources.iter().filter_map(|source| source.line.as_deref());
+        let firmware_adds = matches!(self.loader, Loader::RaspberryPi | Loader::L4tExtlinux | Loader::UBoot);
+        let mut not_configured = if firmware_adds { Vec::new() } else { missing(running, &default.options) };
+        let by_loader = self.sources.iter().filter(|source| source.loader);
+        let by_loader: Vec<&str> = by_loader.filter_map(|source| source.line.as_deref()).collect();
+        not_configured.retain(|raw| !by_loader.iter().any(|line| has(line, raw)));
         let ran = self.entries.iter().filter(|entry| !entry.options.is_empty());
         Some(Drift {
-            never_generated: sources.flat_map(|line| missing(line, &default.options)).collect(),
+            never_generated: lines.flat_map(|line| missing(line, &default.options)).collect(),
             not_running: missing(&default.options, running),
-            not_configured: if firmware_adds { Vec::new() } else { missing(running, &default.options) },
+            not_configured,
+            by_hand: self.by_hand(default),
             running: ran.filter(|e| missing(&e.options, running).is_empty()).map(|e| e.id.clone()).collect(),
         })
     }
+
+    /// Words of a generated entry that its generator was not told.
+    fn by_hand(&self, entry: &Entry) -> Vec<String> {
+        let generated = matches!(self.loader, Loader::GrubDebian | Loader::Grub)
+            && entry.script.as_deref().is_none_or(|script| script.contains("10_linux"));
+        let told = self.sources.iter().all(|source| source.unclear.is_none());
+        if !generated || !told || self.sources.is_empty() {
+            return Vec::new();
+        }
+        let told = |raw: &str| {
+            self.sources.iter().any(|source| has(source.line.as_deref().unwrap_or_default(), raw))
+        };
+        let own = |raw: &str| GENERATED.contains(&line::Word::new(raw).name);
+        missing(&entry.options, "").into_iter().filter(|raw| !told(raw) && !own(raw)).collect()
+    }
+
+    /// The running line's `root=` and an entry's, where the line that runs is of none of these entries.
+    pub fn booted_elsewhere(&self, running: &str) -> Option<(String, String)> {
+        let of_entries: Vec<&str> = self.entries.iter().flat_map(|entry| roots(&entry.options)).collect();
+        let runs: Vec<&str> = roots(running).collect();
+        let known = runs.iter().any(|root| of_entries.contains(root));
+        (!known).then(|| Some((runs.last()?.to_string(), of_entries.first()?.to_string()))).flatten()
+    }
+
+    /// Whether `entry` boots the kernel that runs, as far as names tell.
+    pub fn boots_what_runs(&self, entry: &Entry, release: Option<&str>, running: &str) -> Option<bool> {
+        let kernel = entry.kernel.as_deref().filter(|kernel| !kernel.contains('$'))?;
+        let name = |path: &str| path.rsplit(['/', '\\', ')']).next().unwrap_or_default().to_string();
+        if release.is_some_and(|release| names_release(kernel, release)) {
+            return Some(true);
+        }
+        if let Some(booted) = line::value(running, "BOOT_IMAGE") {
+            return Some(name(booted) == name(kernel));
+        }
+        // A file name with another release; people write shorter versions than a release has.
+        let other = name(kernel).split_once('-').is_some_and(|(_, version)| is_release(version));
+        if release.is_some() && other {
+            return Some(false);
+        }
+        let disks =
+            line::kernel_words(running).filter(|word| word.is("initrd")).filter_map(|word| word.value);
+        let disks: Vec<String> = disks.flat_map(|disks| disks.split(',')).map(name).collect();
+        let own: Vec<String> = entry.initrd.iter().map(|path| name(path)).collect();
+        (!disks.is_empty() && !own.is_empty()).then(|| own.iter().all(|own| disks.contains(own)))
+    }
+
+    /// The entry that runs: one all of whose words are in the running line and whose kernel is the one that runs. The
+    /// default where it is such a one; none where none is.
+    pub fn running_entry(&self, release: Option<&str>, running: &str) -> Option<&Entry> {
+        let runs = |entry: &&Entry| {
+            !entry.recovery
+                && !entry.options.is_empty()
+                && missing(&entry.options, running).is_empty()
+                && self.boots_what_runs(entry, release, running) != Some(false)
+        };
+        self.default_entry().filter(runs).or_else(|| self.entries.iter().find(runs))
+    }
+}
+
+/// Words that GRUB's generator puts into an entry by itself.
+const GENERATED: [&str; 8] = ["root", "ro", "rw", "rootflags", "rootfstype", "init", "boot", "panic"];
+
+/// Whether `line` has the word `raw`.
+fn has(line: &str, raw: &str) -> bool {
+    line::words(line).any(|word| word.raw == raw)
+}
+
+/// Words of one line that another lacks, without those that loaders put in themselves.
+fn missing(of: &str, from: &str) -> Vec<String> {
+    let of = line::words(of).filter(|word| !has(from, word.raw) && !by_loader(word));
+    of.map(|word| word.raw.to_string()).collect()
+}
+
+/// The `root=` words of a line whose value is written out.
+fn roots(line: &str) -> impl Iterator<Item = &str> {
+    line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$')).map(|word| word.raw)
+}
+
+/// Whether `text` begins as a kernel's release does: with three numbers.
+fn is_release(text: &str) -> bool {
+    let mut numbers = text.splitn(3, '.');
+    let number = |text: Option<&str>| {
+        text.is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+    };
+    number(numbers.next())
+        && number(numbers.next())
+        && numbers.next().is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// Whether a part of the path `kernel` is named after this release.
+fn names_release(kernel: &str, release: &str) -> bool {
+    let before = |at: usize| kernel[..at].ends_with(['-', '/']) || at == 0;
+    let after = |at: usize| {
+        let rest = &kernel[at..];
+        rest.is_empty() || rest.starts_with(['/', '.', '_'])
+    };
+    kernel.match_indices(release).any(|(at, found)| before(at) && after(at + found.len()))
 }
 
 /// Words that loaders put in themselves, or replace.

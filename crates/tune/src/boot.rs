@@ -10,8 +10,7 @@
 //! that only a generator can make is printed by that generator, judged, and put in place by us.
 
 use machine::Boot;
-use machine::boot::Loader;
-use machine::boot::line;
+use machine::boot::{Entry, Keeper, Loader, line};
 
 mod bls;
 mod extlinux;
@@ -32,6 +31,8 @@ use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::{Own, Step};
 
+pub(crate) use grub::DROP_IN;
+
 /// What is to come into the boot line of which machine.
 #[derive(Debug, Clone)]
 pub struct Asked<'a> {
@@ -41,8 +42,18 @@ pub struct Asked<'a> {
     pub words: &'a [String],
     /// The release of the kernel that runs.
     pub release: Option<&'a str>,
+    /// The line that runs, `/proc/cmdline`; none where it is not known.
+    pub running: Option<&'a str>,
     /// Whether that kernel is PREEMPT_RT, which switches EFI's variables off.
     pub real_time: bool,
+}
+
+impl Asked<'_> {
+    /// The entry that is copied: the one that runs where it can be told, else the default.
+    fn entry(&self) -> Option<&Entry> {
+        let runs = self.boot.running_entry(self.release, self.running.unwrap_or_default());
+        runs.filter(|entry| !entry.id.ends_with(TRIAL)).or_else(|| self.boot.default_entry())
+    }
 }
 
 /// How words come into the boot line.
@@ -78,6 +89,10 @@ pub const TRIAL: &str = "isolator-trial";
 pub fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     guard::words(asked)?;
     guard::duplicates(asked)?;
+    if let Some(keeper) = &asked.boot.keeper {
+        return Ok(by_keeper(asked, keeper));
+    }
+    guard::booted(asked)?;
     guard::bootable(system, asked)?;
     match asked.boot.loader {
         Loader::GrubDebian => grub::first(system, asked),
@@ -97,6 +112,10 @@ pub fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
 pub fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     guard::words(asked)?;
     guard::duplicates(asked)?;
+    if let Some(keeper) = &asked.boot.keeper {
+        return Ok(by_keeper(asked, keeper));
+    }
+    guard::booted(asked)?;
     match asked.boot.loader {
         Loader::GrubDebian => grub::lasting(system, asked),
         Loader::GrubBls => bls::lasting(system, asked, true),
@@ -124,6 +143,14 @@ fn text(system: &dyn System, path: &str) -> Result<String> {
     crate::system::text(system, path).map_err(|error| Error::io("read", path, &error))
 }
 
+/// What a person tells the program that writes the loader's files.
+fn by_keeper(asked: &Asked<'_>, keeper: &Keeper) -> Way {
+    let words = asked.words.join(" ");
+    let mut lines: Vec<String> = keeper.steps.iter().map(|step| step.replace("WORDS", &words)).collect();
+    lines.push("reboot, then run: isolator tune verify".to_string());
+    Way::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
+}
+
 fn by_hand(system: &mut dyn System, asked: &Asked<'_>) -> Way {
     let words = asked.words.join(" ");
     let folder = &asked.boot.folder;
@@ -132,20 +159,13 @@ fn by_hand(system: &mut dyn System, asked: &Asked<'_>) -> Way {
             "this GRUB reads no drop-in files, and /etc/default/grub belongs to you".to_string(),
             vec![
                 format!("add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {words}"),
-                format!("run: grub-mkconfig -o {folder}/grub.cfg"),
+                format!("run: {} -o {folder}/grub.cfg", mkconfig(system)),
             ],
         ),
-        Loader::Extlinux => {
-            let debian = system.stat("/etc/default/u-boot").is_ok();
-            let mut lines = vec![format!("add to the append line of {folder}/extlinux.conf: {words}")];
-            if debian {
-                lines = vec![
-                    format!("add to U_BOOT_PARAMETERS in /etc/default/u-boot: {words}"),
-                    "run: u-boot-update".to_string(),
-                ];
-            }
-            ("extlinux boots nothing only once, and this file is made by another program".to_string(), lines)
-        }
+        Loader::Extlinux => (
+            "extlinux boots nothing only once, and this file is made by another program".to_string(),
+            vec![format!("add to the append line of {folder}/extlinux.conf: {words}")],
+        ),
         Loader::UnifiedKernelImage => (
             "the boot line is within a kernel image, which may be signed".to_string(),
             vec![
@@ -161,4 +181,14 @@ fn by_hand(system: &mut dyn System, asked: &Asked<'_>) -> Way {
     let mut lines = lines;
     lines.push("reboot, then run: isolator tune verify".to_string());
     Way::Instructions { why, lines }
+}
+
+/// GRUB's generator under the name that it has here: Fedora and SUSE have another than Debian and Arch.
+fn mkconfig(system: &dyn System) -> &'static str {
+    let there = |name: &&str| {
+        ["/usr/sbin", "/usr/bin", "/sbin"]
+            .iter()
+            .any(|folder| system.stat(&format!("{folder}/{name}")).is_ok())
+    };
+    ["grub-mkconfig", "grub2-mkconfig"].into_iter().find(there).unwrap_or("grub-mkconfig")
 }

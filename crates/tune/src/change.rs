@@ -179,6 +179,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     if let Some(refusal) = refusal.or(plan.check_unchanged().err()).or(crate::allowed::plan(plan).err()) {
         return Err(of_refusal("apply the plan", &refusal));
     }
+    boot::guard::host(here.machine)?;
     other_owner(here)?;
     let mut applied =
         Applied { schema_version: SCHEMA_VERSION, dry_run: options.dry_run, ..Applied::default() };
@@ -492,6 +493,7 @@ fn asked<'a>(machine: &'a Snapshot, boot: &'a Boot, words: &'a [String]) -> Aske
         boot,
         words,
         release: machine.kernel.release.as_deref(),
+        running: machine.kernel.command_line.as_deref(),
         real_time: machine.kernel.preemption == machine::snapshot::Preemption::RealTime,
     }
 }

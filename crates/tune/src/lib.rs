@@ -9,6 +9,7 @@ pub mod allowed;
 pub mod boot;
 pub mod change;
 pub mod error;
+mod generator;
 pub mod measure;
 pub mod plan;
 pub mod runtime;

@@ -72,14 +72,23 @@ const FILES: &str = "/boot, /etc/default/grub";
 
 fn loader_known(facts: &Facts) -> Look {
     let boot = &facts.inventory.boot;
+    let keeper = boot.keeper.as_ref();
     match boot.loader {
-        Loader::Unknown if facts.inventory.whole && facts.machine.container.is_none() => Ok(Found::warn(
-            read_in(FILES, "no loader's files"),
-            "no boot loader that we know: isolator tune can only print what to do",
-            "set the boot line by hand; isolator tune plan prints it",
-        )),
-        Loader::Unknown => Err(no_loader(facts)),
-        loader => Ok(Found::pass(read_in(boot.seen.join(", "), name(loader)), name(loader))),
+        Loader::Unknown if keeper.is_none() && facts.inventory.whole && facts.machine.container.is_none() => {
+            Ok(Found::warn(
+                read_in(FILES, "no loader's files"),
+                "no boot loader that we know: isolator tune can only print what to do",
+                "set the boot line by hand; isolator tune plan prints it",
+            ))
+        }
+        Loader::Unknown if keeper.is_none() => Err(no_loader(facts)),
+        loader => {
+            let says = match keeper {
+                Some(keeper) => format!("{}, whose files {} writes", name(loader), keeper.name),
+                None => name(loader).to_string(),
+            };
+            Ok(Found::pass(read_in(boot.seen.join(", "), &says), says.clone()))
+        }
     }
 }
 
@@ -95,7 +104,7 @@ fn name(loader: Loader) -> &'static str {
         Loader::RaspberryPi => "the Raspberry Pi's firmware",
         Loader::UBoot => "U-Boot",
         Loader::Ostree => "ostree",
-        Loader::Unknown => "unknown",
+        Loader::Unknown => "a loader that we do not know",
     }
 }
 
@@ -113,28 +122,108 @@ fn no_loader(facts: &Facts) -> Found {
 
 fn drift(facts: &Facts) -> Look {
     let running = facts.known_command_line()?;
+    facts.unseen_host(FILES)?;
     let boot = &facts.inventory.boot;
-    let Some(drift) = boot.drift(running) else { return Err(no_loader(facts)) };
-    let file = boot.default_entry().map(|entry| entry.file.clone()).unwrap_or_default();
-    let configured = boot.default_entry().map(|entry| entry.options.clone());
+    let default = boot.default_entry();
+    let unclear =
+        boot.sources.iter().find_map(|source| source.unclear.as_ref().map(|unclear| (source, unclear)));
+    let drift = match (boot.drift(running), unclear) {
+        (Some(drift), _) => drift,
+        (None, Some((source, unclear))) => return Err(cannot_compare(source, unclear)),
+        (None, None) => return Err(no_loader(facts)),
+    };
+    let files = boot.sources.iter().map(|source| source.file.clone());
+    let file = default.map(|entry| entry.file.clone()).or(files.into_iter().next()).unwrap_or_default();
+    let configured = default.map(|entry| entry.options.clone());
     let state = State { configured, running: Some(running.to_string()), effective: None };
     let read = read_in(format!("{file}, /proc/cmdline"), running);
-    let found = if !drift.never_generated.is_empty() {
-        let says = format!("edited, but never generated: {}", some(&drift.never_generated, 4));
-        Found::warn(read, says, "update-grub (grub2-mkconfig, grubby --update-kernel=ALL), then boot")
-    } else if !drift.not_running.is_empty() {
+    let found = if let Some((runs, says)) = boot.booted_elsewhere(running) {
         Found::warn(
             read,
-            format!("configured, but not running: {}", some(&drift.not_running, 4)),
-            "systemctl reboot",
+            format!(
+                "{runs} runs, and no entry of {file} has it ({says}): this machine booted from another file"
+            ),
+            "find the partition from which the loader boots (a card, an eMMC, a USB disk) and mount it at /boot",
         )
+    } else if !drift.never_generated.is_empty() {
+        let says = format!(
+            "edited, but never generated: {}{}",
+            some(&drift.never_generated, 4),
+            places(boot, &drift.never_generated)
+        );
+        Found::warn(read, says, generate(boot))
+    } else if !drift.not_running.is_empty() {
+        let says = format!(
+            "configured, but not running: {}{}",
+            some(&drift.not_running, 4),
+            places(boot, &drift.not_running)
+        );
+        let release = facts.machine.kernel.release.as_deref();
+        match default.map(|entry| boot.boots_what_runs(entry, release, running)) {
+            Some(Some(false)) => Found::warn(
+                read,
+                says,
+                "another entry than the default was booted: choose the default, or make this one it",
+            ),
+            _ => Found::warn(read, says, "systemctl reboot"),
+        }
     } else if !drift.not_configured.is_empty() {
         let says = format!("running, but not configured: {}", some(&drift.not_configured, 4));
         Found::warn(read, says, "write it into the boot loader's files, or it is gone with the next boot")
+    } else if !drift.by_hand.is_empty() {
+        let sources: Vec<String> = boot.sources.iter().map(machine::boot::Source::place).collect();
+        let says = format!(
+            "{} in {file} alone, and gone with the next update-grub: {}",
+            if drift.by_hand.len() == 1 { "a word stands" } else { "words stand" },
+            some(&drift.by_hand, 4)
+        );
+        let place = sources.last().map_or("/etc/default/grub", String::as_str);
+        Found::warn(read, says, format!("add to {place} and run update-grub: {}", drift.by_hand.join(" ")))
+    } else if let Some((source, unclear)) = unclear {
+        return Err(cannot_compare(source, unclear));
+    } else if default.is_none() {
+        Found::pass(read, format!("what {file} gives to the loader runs"))
     } else {
         Found::pass(read, "the line that runs is the one that is configured")
     };
     Ok(found.state(state))
+}
+
+/// That a file's statement cannot be read here, and why.
+fn cannot_compare(source: &machine::boot::Source, unclear: &machine::boot::Unclear) -> Found {
+    let name = source.variable.as_deref().unwrap_or("its line");
+    Found::unknown(
+        source.file.clone(),
+        format!("{name} cannot be read here: {}", unclear.why),
+        format!("write it as one line, {name}=\"...\""),
+    )
+}
+
+/// Where the first of these words stands, as far as a source says it.
+fn places(boot: &machine::Boot, words: &[String]) -> String {
+    let has = |source: &&machine::boot::Source| {
+        let line = source.line.as_deref().unwrap_or_default();
+        machine::boot::line::words(line).any(|word| words.first().is_some_and(|first| first == word.raw))
+    };
+    boot.sources.iter().find(has).map_or(String::new(), |source| format!(" ({})", source.place()))
+}
+
+/// What makes the loader's files from what was edited.
+fn generate(boot: &machine::Boot) -> String {
+    let run = |keeper: &machine::boot::Keeper| {
+        let last =
+            keeper.steps.iter().rev().find(|step| step.starts_with("run: ") && !step.contains("WORDS"));
+        last.map(|step| format!("{}, then boot", &step["run: ".len()..]))
+    };
+    let by_loader = match boot.loader {
+        Loader::GrubDebian => "update-grub, then boot",
+        Loader::GrubBls => {
+            "grub2-mkconfig -o /boot/grub2/grub.cfg --update-bls-cmdline (RHEL 9.3 and newer), or grubby \
+             --update-kernel=ALL --args=..., then boot"
+        }
+        _ => "update-grub (grub2-mkconfig, grubby --update-kernel=ALL), then boot",
+    };
+    boot.keeper.as_ref().and_then(run).unwrap_or(by_loader.to_string())
 }
 
 fn default_entry(facts: &Facts) -> Look {
@@ -151,17 +240,19 @@ fn default_entry(facts: &Facts) -> Look {
         ));
     }
     let boot = &facts.inventory.boot;
-    let Some(kernel) = boot.default_entry().and_then(|entry| entry.kernel.as_deref()) else {
+    let Some((entry, kernel)) =
+        boot.default_entry().and_then(|entry| Some((entry, entry.kernel.as_deref()?)))
+    else {
         return Err(no_loader(facts));
     };
-    let file = boot.default_entry().map(|entry| entry.file.clone()).unwrap_or_default();
-    let read = read_in(&file, kernel);
-    let versioned = kernel.rsplit('/').next().unwrap_or_default().contains(|c: char| c.is_ascii_digit());
-    Ok(if !versioned || kernel.contains(running) {
-        Found::pass(read, format!("{kernel} is the default"))
-    } else {
-        let fix = "make the running kernel the default: grub-set-default, grubby --set-default, bootctl set-default";
-        Found::warn(read, format!("{running} runs, {kernel} is the default"), fix)
+    let read = read_in(&entry.file, kernel);
+    let line = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
+    Ok(match boot.boots_what_runs(entry, Some(running), line) {
+        Some(false) => {
+            let fix = "make the running kernel the default: grub-set-default, grubby --set-default, bootctl set-default";
+            Found::warn(read, format!("{running} runs, {kernel} is the default"), fix)
+        }
+        _ => Found::pass(read, format!("{kernel} is the default")),
     })
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which loader it is, by the files that only it has; the narrowest sign first.
+//! Which loader it is: first by what booted this machine says (a variable of the firmware, the running line), then by the
+//! files that only it has, the narrowest sign first.
 
-use super::Loader;
+use super::pi::Settings;
+use super::{Loader, line};
 use crate::tree::Tree;
 
 /// The loader, the files by which it was recognised, and the folder of its files.
@@ -15,60 +17,141 @@ pub(super) struct Found {
 const PARTITIONS: [&str; 4] = ["boot", "efi", "boot/efi", "boot/EFI"];
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
+/// What the running line and the firmware's variables say of the loader that was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Booted {
+    /// GRUB, or another that names the kernel in `BOOT_IMAGE=`.
+    Grub,
+    /// systemd-boot.
+    SystemdBoot,
+    /// The kernel was started as a program of the firmware's.
+    Stub,
+    /// Neither says.
+    Unknown,
+}
+
+/// The loader itself tells more surely than files, of which some may be left from another one.
+fn booted(tree: &mut Tree) -> Booted {
+    let line = tree.hint("proc/cmdline").unwrap_or_default();
+    let by_stub =
+        |word: line::Word<'_>| word.is("initrd") && word.value.is_some_and(|value| value.contains('\\'));
+    // The text is UTF-16 after four bytes of attributes.
+    let info = tree.hint_bytes(&variable()).unwrap_or_default();
+    let info: Vec<u8> = info.into_iter().filter(|byte| *byte != 0).collect();
+    let info = String::from_utf8_lossy(&info);
+    match () {
+        () if line::value(&line, "BOOT_IMAGE").is_some() => Booted::Grub,
+        () if info.contains("systemd-boot") => Booted::SystemdBoot,
+        () if info.to_uppercase().contains("GRUB") => Booted::Grub,
+        () if line::kernel_words(&line).any(by_stub) => Booted::Stub,
+        () => Booted::Unknown,
+    }
+}
+
+fn variable() -> String {
+    format!("sys/firmware/efi/efivars/LoaderInfo-{VENDOR}")
+}
+
+fn found(loader: Loader, seen: &[&str], folder: &str) -> Found {
+    let seen = seen.iter().filter(|path| !path.is_empty()).map(|path| format!("/{path}")).collect();
+    Found { loader, seen, folder: format!("/{folder}") }
+}
+
 pub(super) fn loader(tree: &mut Tree) -> Found {
-    let found = |loader, seen: &[&str], folder: &str| Found {
-        loader,
-        seen: seen.iter().filter(|path| !path.is_empty()).map(|path| format!("/{path}")).collect(),
-        folder: format!("/{folder}"),
-    };
+    let booted = booted(tree);
     if tree.exists("run/ostree-booted") {
         return found(Loader::Ostree, &["run/ostree-booted"], "boot/loader/entries");
     }
+    let by_board = if matches!(booted, Booted::Unknown | Booted::Stub) { board(tree) } else { None };
+    let by_firmware = if booted == Booted::Grub { None } else { systemd_boot(tree, booted) };
+    if let Some(found) = by_board.or(by_firmware) {
+        return found;
+    }
+    if booted == Booted::SystemdBoot {
+        // Its files are on a partition that is not mounted.
+        return found(Loader::SystemdBoot, &[&variable()], "boot/loader");
+    }
+    if booted == Booted::Stub {
+        return found(Loader::Unknown, &[], "boot");
+    }
+    if let Some(found) = grub(tree) {
+        return found;
+    }
+    if tree.exists("boot/extlinux/extlinux.conf") {
+        return found(Loader::Extlinux, &["boot/extlinux/extlinux.conf"], "boot/extlinux");
+    }
+    let environment = environments(tree).into_iter().next();
+    for path in ["etc/fw_env.config", environment.as_deref().unwrap_or_default(), "boot/boot.scr"] {
+        if !path.is_empty() && tree.exists(path) {
+            return found(Loader::UBoot, &[path], "boot");
+        }
+    }
+    let scripts =
+        ["boot/firmware/boot.scr", "boot/firmware/boot.scr.uimg", "boot/boot.scr.uimg", "boot/boot.ini"];
+    if let Some(path) = scripts.into_iter().find(|path| tree.exists(path)) {
+        return found(Loader::UBoot, &[path], "boot");
+    }
+    found(Loader::Unknown, &[], "boot")
+}
+
+/// Files of U-Boot's environment that vendors let people edit: armbianEnv.txt, orangepiEnv.txt, uEnv.txt.
+pub(super) fn environments(tree: &mut Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in ["boot", "boot/firmware", "boot/uboot"] {
+        let names =
+            tree.hint_names(folder).into_iter().filter(|name| name.to_lowercase().ends_with("env.txt"));
+        found.extend(names.map(|name| format!("{folder}/{name}")));
+    }
+    found
+}
+
+/// Boards whose own firmware reads files.
+fn board(tree: &mut Tree) -> Option<Found> {
     if tree.exists("boot/extlinux/extlinux.conf") && tree.exists("etc/nv_tegra_release") {
         let seen = ["boot/extlinux/extlinux.conf", "etc/nv_tegra_release"];
-        return found(Loader::L4tExtlinux, &seen, "boot/extlinux");
+        return Some(found(Loader::L4tExtlinux, &seen, "boot/extlinux"));
     }
     let model =
         tree.hint("proc/device-tree/model").or_else(|| tree.hint("sys/firmware/devicetree/base/model"));
+    let a_pi = model.as_deref().map(|model| model.contains("Raspberry Pi"));
     for folder in ["boot/firmware", "boot"] {
         let [line, config] = ["cmdline.txt", "config.txt"].map(|name| format!("{folder}/{name}"));
-        let a_pi = model.as_deref().is_none_or(|model| model.contains("Raspberry Pi"));
-        if a_pi && tree.exists(&line) && tree.exists(&config) {
-            return found(Loader::RaspberryPi, &[&line, &config], folder);
+        if a_pi == Some(false) || !tree.exists(&config) || (a_pi.is_none() && !tree.exists(&line)) {
+            continue;
         }
+        let read = Settings::read(tree, folder);
+        if read.as_ref().is_ok_and(|read| read.another_loader) {
+            return None;
+        }
+        let line = read.map_or(line, |read| format!("{folder}/{}", read.line));
+        let line = if tree.exists(&line) { line.as_str() } else { "" };
+        return Some(found(Loader::RaspberryPi, &[line, &config], folder));
     }
-    if let Some(found) = systemd_boot(tree) {
-        return found;
-    }
-    let grub = ["boot/grub2/grub.cfg", "boot/grub/grub.cfg"].into_iter().find(|path| tree.exists(path));
-    let folder = grub.map_or("boot/grub2", |path| path.trim_end_matches("/grub.cfg"));
+    None
+}
+
+fn grub(tree: &mut Tree) -> Option<Found> {
+    let path = ["boot/grub2/grub.cfg", "boot/grub/grub.cfg"].into_iter().find(|path| tree.exists(path));
+    let folder = path.map_or("boot/grub2", |path| path.trim_end_matches("/grub.cfg"));
     let entries = tree.names("boot/loader/entries").iter().any(|name| name.ends_with(".conf"));
-    if entries && (grub.is_some() || tree.exists("etc/default/grub")) {
-        return found(Loader::GrubBls, &["boot/loader/entries", grub.unwrap_or_default()], folder);
+    // A menu with entries of its own that does not ask for files has no use for them.
+    let menu = path.and_then(|path| tree.hint(path)).unwrap_or_default();
+    let by_files = entries && (menu.contains("blscfg") || !menu.contains("menuentry "));
+    if by_files && (path.is_some() || tree.exists("etc/default/grub")) {
+        return Some(found(Loader::GrubBls, &["boot/loader/entries", path.unwrap_or_default()], folder));
     }
     if tree.exists("etc/default/grub") {
         // The folder of drop-ins is Debian's: elsewhere grub-mkconfig does not read it.
         let debian = tree.exists("etc/debian_version") || of_debian(tree);
         let loader = if debian { Loader::GrubDebian } else { Loader::Grub };
-        let folder = grub.map_or("boot/grub", |path| path.trim_end_matches("/grub.cfg"));
-        return found(loader, &["etc/default/grub", grub.unwrap_or_default()], folder);
+        let folder = path.map_or("boot/grub", |path| path.trim_end_matches("/grub.cfg"));
+        return Some(found(loader, &["etc/default/grub", path.unwrap_or_default()], folder));
     }
-    if tree.exists("boot/extlinux/extlinux.conf") {
-        return found(Loader::Extlinux, &["boot/extlinux/extlinux.conf"], "boot/extlinux");
-    }
-    for path in ["etc/fw_env.config", "boot/armbianEnv.txt", "boot/uEnv.txt", "boot/boot.scr"] {
-        if tree.exists(path) {
-            return found(Loader::UBoot, &[path], "boot");
-        }
-    }
-    found(Loader::Unknown, &[], "boot")
+    None
 }
 
-fn systemd_boot(tree: &mut Tree) -> Option<Found> {
-    let variable = format!("sys/firmware/efi/efivars/LoaderInfo-{VENDOR}");
-    // The text is UTF-16 after four bytes of attributes.
-    let info = tree.hint_bytes(&variable).map(|bytes| bytes.into_iter().filter(|byte| *byte != 0).collect());
-    let says = info.is_some_and(|info: Vec<u8>| String::from_utf8_lossy(&info).contains("systemd-boot"));
+fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<Found> {
+    let says = booted == Booted::SystemdBoot;
     for partition in PARTITIONS {
         let conf = format!("{partition}/loader/loader.conf");
         let program = format!("{partition}/EFI/systemd");
@@ -88,11 +171,7 @@ fn systemd_boot(tree: &mut Tree) -> Option<Found> {
                 });
             }
             None if unified && (here || says || !tree.exists("etc/default/grub")) => {
-                return Some(Found {
-                    loader: Loader::UnifiedKernelImage,
-                    seen: vec![format!("/{images}")],
-                    folder: format!("/{partition}"),
-                });
+                return Some(found(Loader::UnifiedKernelImage, &[&images], partition));
             }
             _ => {}
         }

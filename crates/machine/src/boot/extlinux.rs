@@ -92,6 +92,12 @@ impl Extlinux {
         self.labels().filter_map(of).collect()
     }
 
+    /// How many lines of `label` give a boot line.
+    pub fn appends(&self, label: &str) -> usize {
+        let lines = self.block(label).map(|block| &self.lines[block]).unwrap_or_default();
+        lines.iter().filter(|line| Self::key(line).is_some_and(|(key, _)| key == "APPEND")).count()
+    }
+
     /// Adds a label `name`, a copy of `from` with another title and line, after all that is there.
     pub fn add_copy(&mut self, from: &str, name: &str, title: &str, append: &str) -> bool {
         let Some(block) = self.block(from) else { return false };

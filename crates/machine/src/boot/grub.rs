@@ -18,6 +18,36 @@ pub struct MenuEntry<'a> {
     path: Vec<(usize, String, String)>,
 }
 
+impl MenuEntry<'_> {
+    /// Its first line under another title and id; classes, users and all else in it stay.
+    pub fn head(&self, title: &str, id: &str) -> String {
+        let head = self.block.lines().next().unwrap_or_default();
+        let words = spans(head);
+        let word = |at: usize| words.get(at).map(|span| &head[span.clone()]);
+        let mut parts: Vec<String> = Vec::new();
+        let mut named = false;
+        let mut at = 0;
+        while let Some(raw) = word(at) {
+            match (at, raw) {
+                (1, _) => parts.push(format!("'{title}'")),
+                (_, "$menuentry_id_option" | "${menuentry_id_option}" | "--id") => {
+                    parts.extend([raw.to_string(), format!("'{id}'")]);
+                    named = true;
+                    at += 1;
+                }
+                (_, raw) if raw.starts_with("--id=") => {
+                    parts.push(format!("--id='{id}'"));
+                    named = true;
+                }
+                (_, "{") if !named => parts.extend(["--id".to_string(), format!("'{id}'"), raw.to_string()]),
+                _ => parts.push(raw.to_string()),
+            }
+            at += 1;
+        }
+        parts.join(" ")
+    }
+}
+
 /// The `menuentry` blocks of `menu`, in their order; `file` is where the menu was read.
 pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
     let mut found: Vec<MenuEntry> = Vec::new();
@@ -27,10 +57,12 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
     let mut current: Option<(usize, usize)> = None;
     let mut depth = 0usize;
     let mut at = 0;
+    let mut script = None;
     for line in menu.split_inclusive('\n') {
         let (start, text) = (at, line.trim());
         at += line.len();
         if text.starts_with('#') {
+            script = section(text).unwrap_or(script);
             continue;
         }
         let words = statement(text);
@@ -49,7 +81,8 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
             } else {
                 current = Some((start, depth));
                 let path = open.iter().map(|(level, _)| level.clone()).chain([here]).collect();
-                let entry = Entry { id, title, file: file.to_string(), ..Entry::default() };
+                let script = script.clone();
+                let entry = Entry { id, title, file: file.to_string(), script, ..Entry::default() };
                 found.push(MenuEntry { entry, block: "", path });
             }
             depth += 1;
@@ -77,6 +110,39 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
     // A file that ends within a block was cut off; what it would boot is not known.
     found.retain(|entry| !entry.block.is_empty());
     found
+}
+
+/// The script whose part of the menu begins or ends with a comment of the generator's.
+fn section(comment: &str) -> Option<Option<String>> {
+    let of =
+        |mark: &str| comment.strip_prefix(mark)?.strip_suffix(" ###").map(|script| script.trim().to_string());
+    of("### BEGIN ").map(Some).or_else(|| of("### END ").map(|_| None))
+}
+
+/// What the menu itself sets before any entry: name, value, and whether that is sure to be reached.
+pub fn settings(menu: &str) -> Vec<(String, String, bool)> {
+    let mut found = Vec::new();
+    let mut depth = 0usize;
+    for line in menu.lines() {
+        let text = line.trim();
+        let words = statement(text);
+        let first = words.first().map(String::as_str).unwrap_or_default();
+        if matches!(first, "fi" | "}" | "done") {
+            depth = depth.saturating_sub(1);
+        }
+        let setting = words.get(1).filter(|_| first == "set").and_then(|word| word.split_once('='));
+        found.extend(setting.map(|(name, value)| (name.to_string(), value.to_string(), depth == 0)));
+        depth += usize::from(first == "if" || text.ends_with('{'));
+    }
+    found
+}
+
+/// What `GRUB_DEFAULT` was when the menu was made: the last that it sets besides the entry for one boot.
+pub fn default_of(menu: &str) -> Option<String> {
+    let once = |value: &&(String, String, bool)| value.0 == "default" && !value.1.contains("next_entry");
+    let all = settings(menu);
+    let last = all.iter().rfind(once)?;
+    Some(if last.1.contains("saved_entry") { "saved".to_string() } else { last.1.clone() })
 }
 
 fn statement_of_entry(text: &str, entry: &mut Entry) {
@@ -121,28 +187,44 @@ pub fn default_entry(menu: &[MenuEntry<'_>], default: &str) -> Option<usize> {
 
 /// The words of a statement of GRUB's script language, quotes taken off.
 fn statement(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let (mut any, mut single, mut double) = (false, false, false);
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\'' if !double => (single, any) = (!single, true),
-            '"' if !single => (double, any) = (!double, true),
-            '\\' if !single => word.extend(letters.next()),
-            ' ' | '\t' if !single && !double => {
-                if any || !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-                any = false;
+    let bare = |raw: &str| {
+        let mut word = String::new();
+        let (mut single, mut double) = (false, false);
+        let mut letters = raw.chars();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '\'' if !double => single = !single,
+                '"' if !single => double = !double,
+                '\\' if !single => word.extend(letters.next()),
+                other => word.push(other),
             }
-            other => word.push(other),
         }
+        word
+    };
+    spans(text).into_iter().map(|span| bare(&text[span])).collect()
+}
+
+/// Where the words of a statement stand, quotes left on.
+fn spans(text: &str) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = None;
+    let (mut single, mut double) = (false, false);
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            ' ' | '\t' if !single && !double => {
+                found.extend(start.take().map(|start| start..at));
+                continue;
+            }
+            '\'' if !double => single = !single,
+            '"' if !single => double = !double,
+            '\\' if !single => drop(letters.next()),
+            _ => {}
+        }
+        start = start.or(Some(at));
     }
-    if any || !word.is_empty() {
-        words.push(word);
-    }
-    words
+    found.extend(start.map(|start| start..text.len()));
+    found
 }
 
 /// The line that the generator gives to ordinary entries, and the one that it gives to all; `None` where only a shell

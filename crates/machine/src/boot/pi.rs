@@ -7,6 +7,10 @@
 
 use super::lines::{Line, end_last, joined, lines};
 
+mod filter;
+
+pub(super) use filter::Settings;
+
 /// `config.txt`, which can be written back to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -22,6 +26,12 @@ impl Config {
     /// The file's bytes.
     pub fn text(&self) -> String {
         joined(&self.lines)
+    }
+
+    /// Its lines without comments and space around them.
+    fn said(&self) -> impl Iterator<Item = &str> {
+        let said = self.lines.iter().map(|line| line.body().split('#').next().unwrap_or_default().trim());
+        said.filter(|body| !body.is_empty())
     }
 
     /// Every value of `key`, with the section in which it stands, `all` being the first.

@@ -4,7 +4,7 @@
 use super::bls::EntryFile;
 use super::extlinux::Extlinux;
 use super::grub::{self, Environment};
-use super::{Boot, Entry, Loader, Source, bls, pi};
+use super::{Boot, Entry, Loader, Source, bls, line, pi};
 use crate::tree::Tree;
 
 pub(super) fn entries(tree: &mut Tree, boot: &mut Boot) {
@@ -25,10 +25,11 @@ pub(super) fn entries(tree: &mut Tree, boot: &mut Boot) {
     if boot.loader == Loader::Ostree && !boot.entries.is_empty() {
         boot.default = Some(0);
     }
+    super::keeper::read(tree, boot);
 }
 
 /// The text of a boot file as it stands; unlike [`Tree::text`] without taking space off its ends.
-fn text(tree: &mut Tree, path: &str) -> Option<String> {
+pub(super) fn text(tree: &mut Tree, path: &str) -> Option<String> {
     let bytes = tree.bytes(path, 4 << 20)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -38,19 +39,18 @@ fn grub_menu(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     boot.sources = sources;
     let path = format!("{folder}/grub.cfg");
     let Some(menu) = text(tree, &path) else { return };
-    let seen = grub::menu(&menu, &format!("/{path}"));
-    let environment = text(tree, &format!("{folder}/grubenv")).and_then(|text| Environment::read(&text));
-    let stored = |name| environment.as_ref().and_then(|block| block.get(name)).map(str::to_string);
-    boot.next = stored("next_entry").filter(|name| !name.is_empty());
-    let wanted =
-        variables.get("GRUB_DEFAULT").map(|name| if name.is_empty() { "0" } else { name }.to_string());
-    let wanted = match wanted.as_deref() {
-        Some("saved") => {
-            Some(stored("saved_entry").filter(|name| !name.is_empty()).unwrap_or("0".to_string()))
-        }
-        _ => wanted,
-    };
-    boot.default = wanted.and_then(|name| grub::default_entry(&seen, &name));
+    let block = environment(tree, folder);
+    let stored =
+        |name: &str| block.as_ref().and_then(|block| block.get(name)).unwrap_or_default().to_string();
+    let mut seen = grub::menu(&menu, &format!("/{path}"));
+    boot.next = Some(stored("next_entry")).filter(|name| !name.is_empty());
+    // The menu is what boots; the generator's variable may have been edited since.
+    let wanted = grub::default_of(&menu).filter(|name| !name.contains('$'));
+    let wanted = wanted.or_else(|| variables.get("GRUB_DEFAULT").map(str::to_string));
+    let first = |name: String| if name.is_empty() { "0".to_string() } else { name };
+    boot.default = wanted
+        .map(|name| first(if name == "saved" { stored("saved_entry") } else { name }))
+        .and_then(|name| grub::default_entry(&seen, &name));
     let hidden = variables.get("GRUB_TIMEOUT_STYLE").is_some_and(|style| style == "hidden");
     let seconds = variables
         .get("GRUB_TIMEOUT")
@@ -61,25 +61,99 @@ fn grub_menu(tree: &mut Tree, boot: &mut Boot, folder: &str) {
         i32::MIN..0 => u32::MAX,
         seconds => seconds.unsigned_abs().saturating_mul(10),
     });
+    let entries = seen.iter_mut().map(|seen| &mut seen.entry);
+    boot.sources.extend(variables_of(entries, &menu, block.as_ref(), folder));
     boot.entries = seen.into_iter().map(|seen| seen.entry).collect();
+}
+
+/// GRUB's block of variables.
+fn environment(tree: &mut Tree, folder: &str) -> Option<Environment> {
+    text(tree, &format!("{folder}/grubenv")).and_then(|text| Environment::read(&text))
+}
+
+/// Puts the values of GRUB's variables into the lines of `entries`, and says where each stands. What the menu sets
+/// under a condition is only said.
+fn variables_of<'a>(
+    entries: impl Iterator<Item = &'a mut Entry>,
+    menu: &str,
+    block: Option<&Environment>,
+    folder: &str,
+) -> Vec<Source> {
+    let settings = grub::settings(menu);
+    let mut sources: Vec<Source> = Vec::new();
+    let mut say = |file: &str, name: &str, line: &str| {
+        let (file, variable, line) =
+            (format!("/{folder}/{file}"), Some(name.to_string()), Some(line.to_string()));
+        let source = Source { file, variable, line, loader: true, ..Source::default() };
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+    };
+    for entry in entries {
+        let used: Vec<String> = line::words(&entry.options)
+            .filter_map(|word| word.raw.strip_prefix('$'))
+            .map(|name| name.trim_matches(['{', '}']).to_string())
+            .collect();
+        for name in used {
+            let mut set = settings.iter().filter(|(set, value, _)| *set == name && !value.contains('$'));
+            set.clone()
+                .filter(|(_, value, _)| !value.is_empty())
+                .for_each(|(_, value, _)| say("grub.cfg", &name, value));
+            let stored = block.and_then(|block| block.get(&name));
+            stored.into_iter().for_each(|value| say("grubenv", &name, value));
+            let sure = set.rfind(|(_, _, sure)| *sure).map(|(_, value, _)| value.as_str());
+            if let Some(value) = sure.or(stored) {
+                for written in [format!("${{{name}}}"), format!("${name}")] {
+                    let words = line::words(&entry.options)
+                        .map(|word| if word.raw == written { value } else { word.raw });
+                    entry.options = words.collect::<Vec<_>>().join(" ");
+                }
+            }
+        }
+    }
+    sources
 }
 
 /// The variables of GRUB's generator, and the lines that it takes from them.
 fn generator(tree: &mut Tree) -> (super::Variables, Vec<Source>) {
+    let mut variables = super::Variables::default();
     let mut files = vec!["etc/default/grub".to_string()];
     let drop_ins = tree.names("etc/default/grub.d").into_iter().filter(|name| name.ends_with(".cfg"));
     files.extend(drop_ins.map(|name| format!("etc/default/grub.d/{name}")));
-    let texts: Vec<String> = files.iter().filter_map(|path| text(tree, path)).collect();
-    let (ordinary, all, variables) = grub::generator(&texts);
-    let source = |variable: &str, line, recovery| Source {
-        file: "/etc/default/grub".into(),
-        variable: Some(variable.into()),
-        line,
-        recovery,
-    };
-    let sources =
-        vec![source("GRUB_CMDLINE_LINUX", all, true), source("GRUB_CMDLINE_LINUX_DEFAULT", ordinary, false)];
+    let texts: Vec<(String, String)> =
+        files.into_iter().filter_map(|path| text(tree, &path).map(|text| (path, text))).collect();
+    texts.iter().for_each(|(_, text)| variables.read(text));
+    let files: Vec<String> = texts.into_iter().map(|(path, _)| format!("/{path}")).collect();
+    let mut sources = shell_sources(&variables, &files, "GRUB_CMDLINE_LINUX", true);
+    sources.extend(shell_sources(&variables, &files, "GRUB_CMDLINE_LINUX_DEFAULT", false));
     (variables, sources)
+}
+
+/// Where the words of a shell's variable stand: one source for each file that gives some.
+pub(super) fn shell_sources(
+    variables: &super::Variables,
+    files: &[String],
+    name: &str,
+    recovery: bool,
+) -> Vec<Source> {
+    let source = |file: usize| Source {
+        file: files.get(file).cloned().unwrap_or_default(),
+        variable: Some(name.to_string()),
+        recovery,
+        ..Source::default()
+    };
+    if let Some(unclear) = variables.unclear(name) {
+        let text =
+            unclear.text.trim_start_matches('\u{feff}').split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = super::Unclear { why: unclear.why.clone(), text };
+        return vec![Source { unclear: Some(said), ..source(unclear.file) }];
+    }
+    let parts = (0..files.len()).map(|file| (file, variables.part(name, file)));
+    // The first file is where people look, and is named though it says nothing.
+    parts
+        .filter(|(file, part)| *file == 0 || !part.is_empty())
+        .map(|(file, part)| Source { line: Some(part), ..source(file) })
+        .collect()
 }
 
 /// The files of entries below `folder`, in the loader's order.
@@ -97,22 +171,23 @@ fn entry_files(tree: &mut Tree, folder: &str) -> Vec<(EntryFile, Entry)> {
 }
 
 fn grub_entries(tree: &mut Tree, boot: &mut Boot, folder: &str) {
-    let block = text(tree, &format!("{folder}/grubenv")).and_then(|text| Environment::read(&text));
+    let block = environment(tree, folder);
     let stored = |name: &str| block.as_ref().and_then(|block| block.get(name)).map(str::to_string);
     boot.entries = entry_files(tree, "boot/loader/entries").into_iter().map(|(_, entry)| entry).collect();
-    for entry in &mut boot.entries {
-        // RHEL 8 keeps the line in a variable.
-        if let Some(line) = stored("kernelopts") {
-            entry.options = entry.options.replace("$kernelopts", &line);
-        }
+    for entry in boot.entries.iter_mut().filter(|entry| entry.options.is_empty()) {
+        entry.options = "$default_kernelopts".to_string();
     }
+    let menu = text(tree, &format!("{folder}/grub.cfg")).unwrap_or_default();
+    let (variables, sources) = generator(tree);
+    boot.sources = sources;
+    // RHEL 8 keeps the line in a variable, and TuneD adds one of its own.
+    boot.sources.extend(variables_of(boot.entries.iter_mut(), &menu, block.as_ref(), folder));
     boot.next = stored("next_entry").filter(|name| !name.is_empty());
     let saved = stored("saved_entry").unwrap_or_default();
-    let named = boot.entries.iter().position(|entry| entry.id == saved);
+    let named = boot.entries.iter().position(|entry| entry.id == saved || entry.title == saved);
     let numbered = saved.parse().ok().filter(|at| *at < boot.entries.len());
     let first = (!boot.entries.is_empty()).then_some(0);
     boot.default = named.or(numbered).or(first);
-    let (variables, _) = generator(tree);
     let seconds = variables.get("GRUB_TIMEOUT").and_then(|text| text.parse::<u32>().ok());
     boot.menu_tenths = seconds.map(|seconds| seconds.saturating_mul(10));
     kernel_command_line(tree, boot);
@@ -122,9 +197,14 @@ fn grub_entries(tree: &mut Tree, boot: &mut Boot, folder: &str) {
 fn kernel_command_line(tree: &mut Tree, boot: &mut Boot) {
     let paths = ["etc/kernel/cmdline", "usr/lib/kernel/cmdline"];
     if let Some(path) = paths.into_iter().find(|path| tree.exists(path)) {
-        let line = text(tree, path).map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
-        boot.sources.push(Source { file: format!("/{path}"), variable: None, line, recovery: false });
+        boot.sources.extend(whole_file(tree, path));
     }
+}
+
+/// A file that is a line as a whole.
+pub(super) fn whole_file(tree: &mut Tree, path: &str) -> Option<Source> {
+    let line = text(tree, path)?.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(Source { file: format!("/{path}"), line: Some(line), ..Source::default() })
 }
 
 fn extlinux(tree: &mut Tree, boot: &mut Boot, folder: &str) {
@@ -163,12 +243,18 @@ fn systemd_boot(tree: &mut Tree, boot: &mut Boot, folder: &str) {
 }
 
 fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
-    let config = text(tree, &format!("{folder}/config.txt")).unwrap_or_default();
-    let config = pi::Config::read(&config);
-    let last = |key: &'static str| config.values(key).last().map(|(_, value)| value.to_string());
-    let prefix = last("os_prefix").unwrap_or_default();
-    let name = last("cmdline").unwrap_or_else(|| "cmdline.txt".into());
-    let path = format!("{folder}/{prefix}{name}");
+    let read = match pi::Settings::read(tree, folder) {
+        Ok(read) => read,
+        Err(why) => return tree.note(&format!("{folder}/config.txt"), why),
+    };
+    let mut name = read.line.clone();
+    // The firmware leaves a prefix out whose folder is not there.
+    if let Some((prefix, rest)) = name.rsplit_once('/')
+        && !tree.exists(&format!("{folder}/{prefix}"))
+    {
+        name = rest.to_string();
+    }
+    let path = format!("{folder}/{name}");
     let Some(line) = text(tree, &path) else { return };
     if pi::has_more_lines(&line) {
         tree.note(&path, "has more than one line; the firmware reads the first alone");
@@ -177,8 +263,8 @@ fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
         id: name,
         title: "the firmware's only entry".into(),
         file: format!("/{path}"),
-        kernel: last("kernel"),
-        initrd: last("initramfs").into_iter().collect(),
+        kernel: read.kernel,
+        initrd: read.initrd.into_iter().collect(),
         options: pi::command_line(&line).trim().to_string(),
         ..Entry::default()
     }];
@@ -186,17 +272,22 @@ fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     boot.menu_tenths = Some(0);
 }
 
+/// Names that vendors give the variable for more words in their files of U-Boot's environment, the likeliest first.
+const ENVIRONMENT: [&str; 6] =
+    ["extraargs", "optargs", "cmdline", "bootargs", "othbootargs", "extra_bootargs"];
+
 fn u_boot(tree: &mut Tree, boot: &mut Boot) {
-    for (path, key) in [("boot/armbianEnv.txt", "extraargs"), ("boot/uEnv.txt", "cmdline")] {
-        let Some(text) = tree.hint(path) else { continue };
-        let line =
-            text.lines().filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix('=')).next_back();
-        let line = Some(line.unwrap_or_default().to_string());
-        boot.sources.push(Source {
-            file: format!("/{path}"),
-            variable: Some(key.into()),
-            line,
-            recovery: false,
-        });
+    for path in super::detect::environments(tree) {
+        let text = tree.hint(&path).unwrap_or_default();
+        let value = |key: &str| {
+            let of = |line: &str| {
+                line.trim().strip_prefix(key)?.trim_start().strip_prefix('=').map(str::to_string)
+            };
+            text.lines().filter_map(of).next_back()
+        };
+        let key = ENVIRONMENT.into_iter().find(|key| value(key).is_some()).unwrap_or(ENVIRONMENT[0]);
+        let line = Some(value(key).unwrap_or_default().trim_matches(['"', '\'']).to_string());
+        let (file, variable) = (format!("/{path}"), Some(key.to_string()));
+        boot.sources.push(Source { file, variable, line, ..Source::default() });
     }
 }

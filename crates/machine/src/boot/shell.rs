@@ -1,95 +1,296 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Assignments of a file that a shell reads, `/etc/default/grub` above all.
+//! Assignments of files that a shell reads one after the other, `/etc/default/grub` and its drop-ins above all.
 //!
-//! We read plain assignments: `NAME=word`, quotes of both kinds, `\`, `$NAME`, `${NAME}`, `+=`, `export`. A file that
-//! does more (a command's output, a condition) can only be understood by a shell; then the value is unknown, and
-//! every later one that uses it.
+//! We read plain assignments: `NAME=word`, quotes of both kinds, `\`, `$NAME`, `${NAME}`, `${NAME:+word}`, `+=`,
+//! `export`. What does more (a command's output, a condition) can only be understood by a shell, and what a shell reads
+//! otherwise than its writer meant (a space before `=`, words after the closing quote, typographic quotes, a value over
+//! two lines) helps nobody: then the value is unknown, with the reason, and so is every later one that uses it.
+//!
+//! Each letter of a value remembers the file from which it came, so that a word can be shown where it stands.
 
 use std::collections::BTreeMap;
 
-/// The variables that files have set, in the order in which they were read; `None` is a value not understood.
+mod cut;
+
+use cut::{Statement, statements};
+
+/// The variables that files have set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Variables(BTreeMap<String, Option<String>>);
+pub struct Variables {
+    values: BTreeMap<String, Result<Value, Unclear>>,
+    /// Set where a file reads another one: that may have set anything.
+    opaque: Option<Unclear>,
+    /// How many files were read.
+    files: usize,
+}
+
+/// A value, and where each part of it came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Value {
+    text: String,
+    /// Up to which byte of the text it came from which file.
+    from: Vec<(usize, usize)>,
+}
+
+/// Why a value is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unclear {
+    /// The number of the file, in the order of reading.
+    pub file: usize,
+    /// Why.
+    pub why: String,
+    /// The statement as it is written.
+    pub text: String,
+}
+
+impl Value {
+    fn push(&mut self, text: &str, file: usize) {
+        self.text.push_str(text);
+        match self.from.last_mut() {
+            Some((end, last)) if *last == file => *end = self.text.len(),
+            _ if text.is_empty() => {}
+            _ => self.from.push((self.text.len(), file)),
+        }
+    }
+
+    fn append(&mut self, other: &Value) {
+        let mut start = 0;
+        for (end, file) in &other.from {
+            self.push(&other.text[start..*end], *file);
+            start = *end;
+        }
+    }
+}
 
 impl Variables {
     /// The value of `name`, empty where it was never set, `None` where it was set in a way not understood here.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map_or(Some(""), Option::as_deref)
+        self.value(name).ok().map(|value| value.map_or("", |value| value.text.as_str()))
+    }
+
+    /// Why the value of `name` is not known.
+    pub fn unclear(&self, name: &str) -> Option<&Unclear> {
+        self.value(name).err()
+    }
+
+    fn value(&self, name: &str) -> Result<Option<&Value>, &Unclear> {
+        match (self.values.get(name), &self.opaque) {
+            (Some(Ok(value)), _) => Ok(Some(value)),
+            (Some(Err(unclear)), _) | (None, Some(unclear)) => Err(unclear),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Whether `name` was set at all.
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.values.contains_key(name)
+    }
+
+    /// The part of a known value that came from the file of this number, the first being 0.
+    pub fn part(&self, name: &str, file: usize) -> String {
+        let Ok(Some(value)) = self.value(name) else { return String::new() };
+        let owner = |at: usize| value.from.iter().find(|(end, _)| at < *end).map(|(_, file)| *file);
+        let mut words = Vec::new();
+        for word in super::line::words(&value.text) {
+            // A word made of parts of several files stands where it begins.
+            let at = word.raw.as_ptr() as usize - value.text.as_ptr() as usize;
+            words.extend((owner(at) == Some(file)).then_some(word.raw));
+        }
+        words.join(" ")
     }
 
     /// Reads one more file.
     pub fn read(&mut self, text: &str) {
-        let text = text.replace("\\\n", "");
-        // Within a condition or a function we do not know whether a line is reached.
+        let file = self.files;
+        self.files += 1;
+        // A carriage return at a line's end does no harm: the loader skips it when it reads the menu.
+        let text = text.replace("\r\n", "\n").replace("\\\n", "");
         let mut depth = 0usize;
-        for line in text.lines() {
-            let line = line.trim();
-            match line.split([' ', '\t', ';', '(']).next().unwrap_or_default() {
-                "if" | "case" | "for" | "while" | "until" | "{" => depth += 1,
-                "fi" | "esac" | "done" | "}" => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
-            let Some((name, rest)) = line.split_once('=') else { continue };
-            let (name, more) = match name.strip_suffix('+') {
-                Some(name) => (name, true),
-                None => (name, false),
-            };
-            let named = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-            if name.is_empty() || !name.chars().all(named) || name.starts_with(|c: char| c.is_ascii_digit()) {
-                continue;
-            }
-            let mut value = (depth == 0).then(|| self.word(rest)).flatten();
-            if more {
-                value = self.get(name).zip(value).map(|(old, new)| format!("{old}{new}"));
-            }
-            self.0.insert(name.to_string(), value);
+        for statement in statements(&text) {
+            depth = (depth + statement.opens).saturating_sub(statement.closes);
+            self.statement(&statement, file, depth > 0 || statement.closes > 0);
         }
     }
 
-    /// The word that `text` begins with, as a shell expands it; none where more follows than a comment.
-    fn word(&self, text: &str) -> Option<String> {
-        let mut value = String::new();
-        let mut letters = text.chars().peekable();
+    fn statement(&mut self, statement: &Statement<'_>, file: usize, inside: bool) {
+        let unclear = |why: String| Unclear { file, why, text: statement.text.chars().take(400).collect() };
+        let mut words = statement.words.as_slice();
+        if let Some(bare) = words.first().and_then(|word| word.strip_prefix('\u{feff}'))
+            && let Some((name, _)) = assigned(bare)
+        {
+            let why = "a byte order mark stands before it, so that a shell does not see it";
+            self.values.insert(name.into(), Err(unclear(why.into())));
+            return;
+        }
+        match words.first().copied() {
+            Some("." | "source" | "eval") if !inside && !statement.compound => {
+                let opaque = unclear(format!("`{}` may set it", words.join(" ")));
+                self.values.values_mut().for_each(|value| *value = Err(opaque.clone()));
+                self.opaque = Some(opaque);
+                return;
+            }
+            Some("export" | "readonly" | "declare") => words = &words[1..],
+            Some("unset") if !inside && !statement.compound => {
+                words[1..]
+                    .iter()
+                    .for_each(|name| drop(self.values.insert(name.to_string(), Ok(Value::default()))));
+                return;
+            }
+            _ => {}
+        }
+        let Some((name, _)) = words.first().and_then(|word| assigned(word)) else {
+            // `NAME = value` is a command of that name.
+            if let [name, rest, ..] = words
+                && rest.starts_with('=')
+                && is_name(name)
+            {
+                let why = "a space stands before =, so that a shell takes it for a command".to_string();
+                self.values.insert(name.to_string(), Err(unclear(why)));
+            } else if inside || statement.compound {
+                let why = "only a shell could tell whether it is set";
+                for (name, _) in words.iter().filter_map(|word| assigned(word)) {
+                    self.values.insert(name.into(), Err(unclear(why.into())));
+                }
+            }
+            return;
+        };
+        if let Some(why) = self.slip(statement, words, inside) {
+            self.values.insert(name.into(), Err(unclear(why)));
+            for (name, _) in words[1..].iter().filter_map(|word| assigned(word)) {
+                self.values
+                    .insert(name.into(), Err(unclear("it stands outside of the quotes before it".into())));
+            }
+            return;
+        }
+        for word in words {
+            let Some((name, more)) = assigned(word) else { continue };
+            let value = self.word(&word[word.find('=').map_or(0, |at| at + 1)..], file);
+            let value = value.map_err(|why| match why {
+                Why::Here(why) => unclear(why),
+                Why::There(other) => other,
+            });
+            let value = match (more, value, self.value(name)) {
+                (true, Ok(new), Ok(old)) => {
+                    let mut both = old.cloned().unwrap_or_default();
+                    both.append(&new);
+                    Ok(both)
+                }
+                (true, Ok(_), Err(old)) => Err(old.clone()),
+                (_, value, _) => value,
+            };
+            self.values.insert(name.into(), value);
+        }
+    }
+
+    /// Why a shell reads an assignment otherwise than it looks.
+    fn slip(&self, statement: &Statement<'_>, words: &[&str], inside: bool) -> Option<String> {
+        let typographic =
+            |letter: char| "\u{201c}\u{201d}\u{201e}\u{201f}\u{2018}\u{2019}\u{ab}\u{bb}".contains(letter);
+        if inside || statement.compound {
+            return Some("only a shell could tell whether it is set".into());
+        }
+        if words.iter().any(|word| word.contains(typographic)) {
+            return Some("its quotes are typographic, which a shell does not know".into());
+        }
+        if statement.open {
+            return Some("a quote is not closed".into());
+        }
+        let belongs = |word: &&&str| assigned(word).is_some_and(|(name, _)| name.starts_with("GRUB_"));
+        let outside: Vec<&str> = words[1..].iter().filter(|word| !belongs(word)).copied().collect();
+        if !outside.is_empty() {
+            return Some(format!("{} stands outside of the quotes", outside.join(" ")));
+        }
+        words.iter().any(|word| word.contains('\n')).then(|| "its value goes over more than one line".into())
+    }
+
+    /// What a shell expands `text`, one word, to.
+    fn word(&self, text: &str, file: usize) -> Result<Value, Why> {
+        let shell = || Why::Here("only a shell could tell its value".into());
+        let mut value = Value::default();
+        let mut letters = text.char_indices().peekable();
         let (mut single, mut double) = (false, false);
-        while let Some(letter) = letters.next() {
+        while let Some((at, letter)) = letters.next() {
             match letter {
                 '\'' if !double => single = !single,
                 '"' if !single => double = !double,
-                _ if single => value.push(letter),
-                '\\' => match letters.next()? {
-                    escaped @ ('"' | '\\' | '$' | '`') => value.push(escaped),
-                    other if double => value.extend(['\\', other]),
-                    other => value.push(other),
+                _ if single => value.push(letter.encode_utf8(&mut [0; 4]), file),
+                '\\' => match letters.next() {
+                    Some((_, escaped @ ('"' | '\\' | '$' | '`'))) => {
+                        value.push(escaped.encode_utf8(&mut [0; 4]), file)
+                    }
+                    Some((_, other)) if double => value.push(&format!("\\{other}"), file),
+                    Some((_, other)) => value.push(other.encode_utf8(&mut [0; 4]), file),
+                    None => {}
                 },
                 '$' => {
-                    let braced = letters.next_if_eq(&'{').is_some();
-                    let mut name = String::new();
-                    while let Some(letter) = letters.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
-                        name.push(letter);
-                    }
-                    if name.is_empty() || (braced && letters.next() != Some('}')) {
-                        return None;
-                    }
-                    value.push_str(self.get(&name)?);
+                    let (taken, expanded) = self.expansion(&text[at + 1..], file).ok_or_else(shell)??;
+                    value.append(&expanded);
+                    while letters.next_if(|(next, _)| *next <= at + taken).is_some() {}
                 }
-                '`' => return None,
-                ' ' | '\t' if !double => {
-                    let rest: String = letters.collect();
-                    let rest = rest.trim_start();
-                    return (rest.is_empty() || rest.starts_with('#')).then_some(value);
-                }
-                ';' | '&' | '|' | '(' | '<' | '>' if !double => return None,
-                other => value.push(other),
+                '`' => return Err(shell()),
+                other => value.push(other.encode_utf8(&mut [0; 4]), file),
             }
         }
-        (!single && !double).then_some(value)
+        Ok(value)
     }
+
+    /// What `$` before `text` expands to and how many bytes it takes; none where only a shell could tell.
+    fn expansion(&self, text: &str, file: usize) -> Option<Result<(usize, Value), Why>> {
+        let letters =
+            |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+        let value = |name: &str| self.value(name).map(|value| value.cloned().unwrap_or_default());
+        let there = |unclear: &Unclear| Why::There(unclear.clone());
+        let Some(braced) = text.strip_prefix('{') else {
+            let length = letters(text);
+            return (length > 0).then(|| value(&text[..length]).map(|value| (length, value)).map_err(there));
+        };
+        let end = braced.find('}')?;
+        let (name, rest) = braced[..end].split_at(letters(&braced[..end]));
+        let taken = end + 2;
+        let known = match value(name) {
+            _ if name.is_empty() => return None,
+            Ok(known) => known,
+            Err(unclear) => return Some(Err(there(unclear))),
+        };
+        let set = if rest.starts_with(':') { !known.text.is_empty() } else { self.has(name) };
+        let other = match rest.trim_start_matches(':') {
+            "" if rest.is_empty() => return Some(Ok((taken, known))),
+            word if word.starts_with('+') => {
+                if set {
+                    &word[1..]
+                } else {
+                    ""
+                }
+            }
+            word if word.starts_with('-') && set => return Some(Ok((taken, known))),
+            word if word.starts_with('-') => &word[1..],
+            _ => return None,
+        };
+        // The word may use the variable again: `${NAME:+$NAME }`.
+        Some(self.word(other, file).map(|value| (taken, value)))
+    }
+}
+
+/// Why a word has no value: for a reason of its own, or since it uses another one that has none.
+enum Why {
+    Here(String),
+    There(Unclear),
+}
+
+/// The name that a word assigns to, and whether it adds to it.
+fn assigned(word: &str) -> Option<(&str, bool)> {
+    let (name, _) = word.split_once('=')?;
+    let (name, more) = match name.strip_suffix('+') {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    is_name(name).then_some((name, more))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// `text` as one word of a shell in single quotes.
@@ -98,43 +299,4 @@ pub fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Variables {
-        let mut variables = Variables::default();
-        variables.read(text);
-        variables
-    }
-
-    #[test]
-    fn reads_what_a_shell_would_assign() {
-        let seen = read(concat!(
-            "# comment A=1\nA=\"quiet splash\" # why\nB='single $A'\n  C=word\nexport D=\"$A ${C}\"\n",
-            "A=\"$A more\"\nA+=\" end\"\nE=\"a \\\"b c\\\" \\$x\"\nF=\nG=\"two\\\n lines\"\n"
-        ));
-        let value = |name| seen.get(name);
-        assert_eq!(value("A"), Some("quiet splash more end"));
-        assert_eq!(value("B"), Some("single $A"));
-        assert_eq!(value("C"), Some("word"));
-        assert_eq!(value("D"), Some("quiet splash word"));
-        assert_eq!(value("E"), Some("a \"b c\" $x"));
-        assert_eq!((value("F"), seen.has("F"), value("Z"), seen.has("Z")), (Some(""), true, Some(""), false));
-        assert_eq!(value("G"), Some("two lines"));
-    }
-
-    #[test]
-    fn says_unknown_where_only_a_shell_could_tell() {
-        let seen = read("A=`lsb_release`\nB=$(x)\nC=\"$A y\"\nif true; then\nD=1\nfi\nE=\"open\nF=a; G=b\n");
-        for name in ["A", "B", "C", "D", "E", "F"] {
-            assert_eq!(seen.get(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn quotes_so_that_it_reads_back() {
-        for text in ["a b", "it's", "\"$x\" `y` \\"] {
-            assert_eq!(read(&format!("A={}", quoted(text))).get("A"), Some(text));
-        }
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! GRUB with an entry per file: Fedora, RHEL and their kin.
 //!
-//! Trial: one more entry, a copy of the default, named as rescue entries are, so that it is never the newest; armed by
+//! Trial: one more entry, a copy of the one that runs, named as rescue entries are, so that it is never the newest; armed by
 //! `next_entry`. Lasting: the options of every entry but those for repair, or the variable `kernelopts` where entries
 //! use it (RHEL 8); and what the next kernel will get, `/etc/kernel/cmdline` and `/etc/default/grub`.
 
@@ -19,17 +19,7 @@ use crate::transaction::{Own, Step};
 const ENTRIES: &str = "/boot/loader/entries";
 
 pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
-    if system.stat("/etc/zipl.conf").is_ok() {
-        let words = asked.words.join(" ");
-        return Ok(Way::Instructions {
-            why: "this machine boots by zipl, which keeps a copy of the entries".into(),
-            lines: vec![
-                format!("run: grubby --update-kernel=ALL --args=\"{words}\" && zipl"),
-                "reboot".into(),
-            ],
-        });
-    }
-    let Some(default) = asked.boot.default_entry() else {
+    let Some(default) = asked.entry() else {
         return Err(Error::new(
             "change the boot line",
             format!("{ENTRIES} has no entry"),

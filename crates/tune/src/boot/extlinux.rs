@@ -19,7 +19,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     let path = format!("{}/extlinux.conf", asked.boot.folder);
     let refuse = |why: &str, cure: &str| Err(Error::new(format!("add a label to {path}"), why, cure));
     let mut file = Extlinux::read(&text(system, &path)?);
-    let Some(entry) = asked.boot.default_entry() else {
+    let Some((entry, before)) = asked.entry().zip(asked.boot.default_entry()) else {
         return refuse("it has no label to copy", "restore it");
     };
     let labels: Vec<&str> = file.labels().collect();
@@ -32,11 +32,17 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     if labels.len() >= MAX_LABELS {
         return refuse("it has ten labels, and the loader reads no more", "remove one that is not needed");
     }
+    if file.appends(&entry.id) > 1 {
+        return refuse(
+            "its default label has two APPEND lines, of which loaders take one",
+            "make one of them",
+        );
+    }
     if !entry.options.split_whitespace().any(|word| word.starts_with("root=")) {
         return refuse("the line of its default label names no root=", "restore it");
     }
-    let default = entry.id.clone();
-    file.add_copy(&default, LABEL, "Isolator", &with_words(&entry.options, asked.words));
+    let default = before.id.clone();
+    file.add_copy(&entry.id, LABEL, "Isolator", &with_words(&entry.options, asked.words));
     file.set_default(LABEL);
     if file.timeout() < MENU {
         file.set_timeout(MENU);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! GRUB on Debian and Ubuntu.
 //!
-//! Trial: a copy of the default entry in `custom.cfg`, which the generated menu sources, and `next_entry` in GRUB's
+//! Trial: a copy of the entry that runs in `custom.cfg`, which the generated menu sources, and `next_entry` in GRUB's
 //! block of variables, which GRUB clears before it boots. Lasting: a drop-in of `/etc/default/grub.d` for
 //! `GRUB_CMDLINE_LINUX_DEFAULT`, which entries for repair do not get, and the menu made anew.
 
@@ -10,6 +10,7 @@ use machine::boot::line::with_words;
 
 use super::{Asked, TRIAL, Way, file, guard, text};
 use crate::error::{Error, Result};
+use crate::generator;
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::own::{with_block, with_lines};
@@ -23,11 +24,12 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     let menu_path = format!("{folder}/grub.cfg");
     let menu = text(system, &menu_path)?;
     let entries = grub::menu(&menu, &menu_path);
-    let default = default_of(asked, &entries)?;
+    let runs = entry_of(asked, &entries)?;
+    not_set_anew(system, asked.words)?;
     let once = menu.contains("next_entry") && menu.contains("custom.cfg");
     let variables = format!("{folder}/grubenv");
     if let Some(arm) = arm(system, &variables, TRIAL)?.filter(|_| once) {
-        let copy = copy_of(default, asked.words);
+        let copy = copy_of(runs, asked.words);
         let custom =
             file(system, &format!("{folder}/custom.cfg"), Own::Block, |text| with_block(text, &copy))?;
         return Ok(Way::Trial { steps: vec![custom, arm], start: "reboot".into() });
@@ -47,6 +49,7 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
 }
 
 pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+    not_set_anew(system, asked.words)?;
     let menu = format!("{}/grub.cfg", asked.boot.folder);
     let own = "# Made by `isolator tune`; `isolator tune rollback` takes it away again.\n";
     let line =
@@ -67,9 +70,21 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     Ok(Way::Lasting { steps, fallback: "the entries for repair".into() })
 }
 
-fn default_of<'a, 'b>(asked: &Asked<'_>, entries: &'a [MenuEntry<'b>]) -> Result<&'a MenuEntry<'b>> {
-    let default = asked.boot.default_entry();
-    let found = entries.iter().find(|entry| default.is_some_and(|default| default.id == entry.entry.id));
+/// A file that is read after our drop-in and sets the line anew takes our words away.
+fn not_set_anew(system: &dyn System, words: &[String]) -> Result<()> {
+    match generator::set_anew(system, DROP_IN, words) {
+        Some(file) => Err(Error::new(
+            format!("give words to GRUB by {DROP_IN}"),
+            format!("{file} is read after it and sets {} anew", generator::VARIABLE),
+            format!("write {0}=\"${0} ...\" in {file}, or rename it to come before", generator::VARIABLE),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn entry_of<'a, 'b>(asked: &Asked<'_>, entries: &'a [MenuEntry<'b>]) -> Result<&'a MenuEntry<'b>> {
+    let wanted = asked.boot.default_entry().and(asked.entry());
+    let found = entries.iter().find(|entry| wanted.is_some_and(|wanted| wanted.id == entry.entry.id));
     found.filter(|entry| entry.entry.kernel.is_some()).ok_or_else(|| {
         Error::new(
             format!("find the entry that {} boots", asked.boot.folder),
@@ -79,7 +94,7 @@ fn default_of<'a, 'b>(asked: &Asked<'_>, entries: &'a [MenuEntry<'b>]) -> Result
     })
 }
 
-/// A copy of an entry under our id, with our words in its line.
+/// A copy of an entry under our id, with our words in its line. Its head keeps all else: who may boot it above all.
 fn copy_of(entry: &MenuEntry<'_>, words: &[String]) -> String {
     let boots = |statement: &str| {
         let rest = ["linux16", "linuxefi", "linux"].iter().find_map(|key| statement.strip_prefix(key));
@@ -88,7 +103,7 @@ fn copy_of(entry: &MenuEntry<'_>, words: &[String]) -> String {
     let mut copy = String::new();
     for (number, line) in entry.block.lines().enumerate() {
         let line = match number {
-            0 => format!("menuentry 'Isolator trial' $menuentry_id_option '{TRIAL}' {{"),
+            0 => entry.head("Isolator trial", TRIAL),
             _ if boots(line.trim_start()) => with_words(line, words),
             _ => line.to_string(),
         };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must hold before a boot file is touched: words that every loader reads alike, no second owner of a parameter,
-//! a line that fits, and an entry whose kernel, initial RAM disk and root driver are there.
+//! What must hold before a boot file is touched: words that every loader reads alike, no second owner of a parameter
+//! wherever its words come from, files that are those of this boot, a line that fits, and an entry whose kernel, initial
+//! RAM disk and root driver are there.
 
+use machine::Snapshot;
 use machine::boot::{Entry, Loader, line};
 
 use super::Asked;
@@ -28,25 +30,59 @@ pub fn foreign<'a>(options: &'a str, words: &[String]) -> Vec<&'a str> {
     line::kernel_words(options).filter(|word| ours(word.name)).map(|word| word.raw).collect()
 }
 
-/// No parameter of ours stands in the line already, no `root=` stands twice, and the longer line still fits.
-pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
-    let boot = asked.boot;
-    let Some(entry) = boot.default_entry() else { return Ok(()) };
-    let mut found: Vec<String> =
-        foreign(&entry.options, asked.words).iter().map(|raw| format!("{raw} in {}", entry.file)).collect();
-    for source in &boot.sources {
+/// Words under names of ours, each with the place where it stands.
+fn others(asked: &Asked<'_>) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for source in &asked.boot.sources {
         let line = source.line.as_deref().unwrap_or_default();
-        let file = &source.file;
-        let place = source.variable.as_ref().map_or(file.clone(), |name| format!("{name} of {file}"));
-        found.extend(foreign(line, asked.words).iter().map(|raw| format!("{raw} in {place}")));
+        found.extend(foreign(line, asked.words).into_iter().map(|raw| (raw.to_string(), source.place())));
+        // A statement that cannot be read may still name a parameter.
+        let Some(unclear) = &source.unclear else { continue };
+        let quote =
+            |letter: char| letter.is_whitespace() || "\"'\u{201c}\u{201d}\u{2018}\u{2019}".contains(letter);
+        let place = format!("{}, which cannot be read here ({})", source.place(), unclear.why);
+        for word in unclear.text.split(quote) {
+            found.extend(foreign(word, asked.words).into_iter().map(|raw| (raw.to_string(), place.clone())));
+        }
     }
-    if !found.is_empty() {
+    let known = |found: &[(String, String)], raw: &str| found.iter().any(|(other, _)| other == raw);
+    for entry in asked.boot.default_entry().into_iter().chain(asked.entry()) {
+        for raw in foreign(&entry.options, asked.words) {
+            if !known(&found, raw) {
+                let file = entry.script.as_ref().filter(|script| !script.contains("10_linux"));
+                found.push((raw.to_string(), file.unwrap_or(&entry.file).clone()));
+            }
+        }
+    }
+    for raw in foreign(asked.running.unwrap_or_default(), asked.words) {
+        // What a trial of ours has left in the running line is ours.
+        if !known(&found, raw) && !asked.words.iter().any(|word| word == raw) {
+            let place = "the running line and in no file: firmware adds it, or the entry that had it is gone";
+            found.push((raw.to_string(), place.to_string()));
+        }
+    }
+    found
+}
+
+/// No parameter of ours stands in the line already or comes into it from elsewhere, no `root=` stands twice, and the
+/// longer line still fits.
+pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
+    let mut by_place: Vec<(String, Vec<String>)> = Vec::new();
+    for (raw, place) in others(asked) {
+        match by_place.iter_mut().find(|(other, _)| *other == place) {
+            Some((_, raws)) => raws.push(raw),
+            None => by_place.push((place, vec![raw])),
+        }
+    }
+    if !by_place.is_empty() {
+        let said = by_place.iter().map(|(place, raws)| format!("{} in {place}", raws.join(" ")));
         return Err(Error::new(
             "add to the boot line",
-            format!("somebody else sets the same: {}", found.join(", ")),
-            "take that out first, or roll back what set it, and plan again",
+            format!("the same is set already: {}", said.collect::<Vec<_>>().join(", ")),
+            "take that out first, or roll back what set it, boot again and plan again",
         ));
     }
+    let Some(entry) = asked.entry() else { return Ok(()) };
     if line::kernel_words(&entry.options).filter(|word| word.is("root")).count() > 1 {
         return Err(Error::new(
             format!("copy the entry '{}'", entry.title),
@@ -67,6 +103,90 @@ pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The files are those from which this machine booted, and the default entry boots the kernel that runs: the plan was
+/// made for that one.
+pub(super) fn booted(asked: &Asked<'_>) -> Result<()> {
+    let boot = asked.boot;
+    let running = asked.running.unwrap_or_default();
+    let Some(entry) = boot.default_entry().filter(|_| boot.loader != Loader::Ostree) else { return Ok(()) };
+    let what = || format!("change the boot line in {}", entry.file);
+    if let Some((runs, says)) = boot.booted_elsewhere(running) {
+        return Err(Error::new(
+            what(),
+            format!(
+                "{runs} runs and no entry of it has that (it has {says}): this machine booted from another file"
+            ),
+            "find the partition from which the loader boots (a card, an eMMC, a USB disk), mount it at /boot and plan again",
+        ));
+    }
+    let roots = |line: &str| -> Vec<String> {
+        let roots = line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$'));
+        roots.map(|word| word.raw.to_string()).collect()
+    };
+    let (own, runs) = (roots(&entry.options), roots(running));
+    if !own.is_empty() && !runs.is_empty() && !own.iter().any(|root| runs.contains(root)) {
+        return Err(Error::new(
+            what(),
+            format!(
+                "its default entry '{}' boots {}, and {} runs",
+                entry.title,
+                own.join(" "),
+                runs.join(" ")
+            ),
+            "make the system that runs the default, boot it and plan again",
+        ));
+    }
+    if boot.boots_what_runs(entry, asked.release, running) == Some(false) {
+        let release = asked.release.unwrap_or("another kernel");
+        return Err(Error::new(
+            what(),
+            format!(
+                "its default entry '{}' boots {}, and the plan is for {release}, which runs",
+                entry.title,
+                entry.kernel.as_deref().unwrap_or("another kernel")
+            ),
+            make_default(boot.loader),
+        ));
+    }
+    Ok(())
+}
+
+/// How the running kernel becomes the one that is booted when no person chooses.
+fn make_default(loader: Loader) -> &'static str {
+    match loader {
+        Loader::GrubDebian | Loader::Grub => {
+            "make it the default (GRUB_DEFAULT in /etc/default/grub names its entry, then update-grub), or boot the default \
+             and plan again"
+        }
+        Loader::GrubBls => {
+            "make it the default (grubby --set-default /boot/vmlinuz-$(uname -r)), or boot the default and plan again"
+        }
+        Loader::SystemdBoot => {
+            "make it the default (bootctl set-default), or boot the default and plan again"
+        }
+        _ => "make it the default in that file, or boot the default and plan again",
+    }
+}
+
+/// Settings of the machine are its host's where this is a container.
+pub fn host(machine: &Snapshot) -> Result<()> {
+    let wsl = machine.hypervisor.as_deref() == Some("wsl");
+    let refuse = |why: String, cure: &str| Err(Error::new("apply the plan", why, cure));
+    match &machine.container {
+        Some(kind) => refuse(
+            format!(
+                "this is a container ({kind}): the boot line, interrupts and kernel threads are its host's"
+            ),
+            "plan and apply on the host",
+        ),
+        None if wsl => refuse(
+            "this is WSL: Windows starts its kernel and owns its boot line and processors".into(),
+            "use Linux on the machine itself, or kernelCommandLine in .wslconfig of Windows and `wsl --shutdown`",
+        ),
+        None => Ok(()),
+    }
+}
+
 /// The entry that is copied or changed boots: its kernel and initial RAM disks exist, and the driver of the root
 /// device is in one of them.
 pub(super) fn bootable(system: &dyn System, asked: &Asked<'_>) -> Result<()> {
@@ -74,7 +194,7 @@ pub(super) fn bootable(system: &dyn System, asked: &Asked<'_>) -> Result<()> {
     if matches!(asked.boot.loader, Loader::Ostree | Loader::UBoot | Loader::RaspberryPi) {
         return Ok(());
     }
-    let Some(entry) = asked.boot.default_entry() else { return Ok(()) };
+    let Some(entry) = asked.entry() else { return Ok(()) };
     let what = || format!("use the entry '{}' of {}", entry.title, entry.file);
     for path in entry.kernel.iter().chain(&entry.initrd).filter(|path| !path.contains(['$', '('])) {
         if find(system, asked, path).is_none() {

@@ -15,9 +15,10 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     let entry = known(system, asked)?;
     let line = text(system, &entry)?;
     let mut config = Config::read(&text(system, &format!("{folder}/config.txt"))?);
-    if config.values("os_prefix").next().is_some() || system.stat(&format!("{folder}/tryboot.txt")).is_ok() {
+    let there = |name: &str| system.stat(&format!("{folder}/{name}")).is_ok();
+    if config.values("os_prefix").next().is_some() || there("tryboot.txt") || there("autoboot.txt") {
         return Ok(Way::Instructions {
-            why: "another program tries boots here (os_prefix or tryboot.txt)".into(),
+            why: "another program tries boots here (os_prefix, tryboot.txt or autoboot.txt)".into(),
             lines: vec![
                 format!("add to the one line of {entry}: {}", asked.words.join(" ")),
                 "reboot".into(),
@@ -43,7 +44,12 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
 fn known(system: &dyn System, asked: &Asked<'_>) -> Result<String> {
     let Some(entry) = asked.boot.default_entry() else {
         let folder = &asked.boot.folder;
-        return Err(Error::new(format!("read {folder}/cmdline.txt"), "it cannot be read", "run it as root"));
+        let config = format!("{folder}/config.txt");
+        let said = asked.boot.unread.iter().find_map(|said| said.strip_prefix(&format!("{config}: ")));
+        return Err(match said {
+            Some(why) => Error::new(format!("find the boot line by {config}"), why, "set it by hand"),
+            None => Error::new(format!("read {folder}/cmdline.txt"), "it cannot be read", "run it as root"),
+        });
     };
     let refuse =
         |why: &str| Err(Error::new(format!("change {}", entry.file), why, "write it as one line again"));

@@ -14,13 +14,14 @@ use crate::system::System;
 use crate::transaction::{Own, Step};
 
 pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
-    if system.stat("/etc/kernelstub/configuration").is_ok() {
-        return Ok(Way::Instructions {
-            why: "kernelstub owns the entries of this machine".into(),
-            lines: vec![format!("run: kernelstub -a \"{}\"", asked.words.join(" ")), "reboot".into()],
-        });
+    if asked.boot.entries.is_empty() {
+        return Err(Error::new(
+            "change the boot line",
+            "systemd-boot started this machine, and no mounted partition has its entries",
+            "mount the EFI system partition (at /efi or /boot) and plan again",
+        ));
     }
-    let Some(default) = asked.boot.default_entry() else {
+    let Some(default) = asked.boot.default_entry().and(asked.entry()) else {
         return Err(Error::new(
             "change the boot line",
             format!("which entry of {} is booted is not known", asked.boot.folder),

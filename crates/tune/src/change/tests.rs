@@ -54,7 +54,7 @@ impl World {
         facts.architecture = Some("x86_64".into());
         facts.kernel.release = Some("6.12.9-rt-amd64".into());
         facts.kernel.preemption = Preemption::RealTime;
-        facts.kernel.command_line = Some("root=UUID=1 ro quiet".into());
+        facts.kernel.command_line = Some("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet".into());
         facts.hostname = Some("robot".into());
         World { system, folder: tempfile::tempdir().unwrap(), facts, stamps: 0 }
     }
@@ -128,7 +128,7 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
     let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
     assert_eq!(error, "cannot confirm the boot line: it has not been booted yet; run: reboot");
     // A boot of the old entry, since the trial failed.
-    world.reboot("second", "root=UUID=1 ro quiet");
+    world.reboot("second", "root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet");
     let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
     assert!(error.contains("this boot runs without isolcpus=managed_irq,domain,3"), "{error}");
     let failed = status(&mut world.here()).unwrap();
@@ -141,7 +141,10 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
         "{failed:?}"
     );
     // The trial.
-    world.reboot("third", &format!("root=UUID=1 ro quiet {}", plan.boot_line));
+    world.reboot(
+        "third",
+        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line),
+    );
     assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-3\n");
     let status_now = status(&mut world.here()).unwrap();
     assert!(status_now.next[0].starts_with("isolator tune confirm"), "{status_now:?}");
@@ -160,7 +163,10 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
     let again = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
     assert_eq!(again.already, ["this plan is confirmed"]);
     // The next boot does the settings again.
-    world.reboot("fourth", &format!("root=UUID=1 ro quiet {}", plan.boot_line));
+    world.reboot(
+        "fourth",
+        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line),
+    );
     let at_boot = Options { at_boot: true, ..Options::default() };
     let applied = apply(&mut world.here(), &plan, at_boot).unwrap();
     assert_eq!(applied.records.len(), 1, "{applied:?}");

@@ -11,6 +11,7 @@ use super::files::{self, Kept, Lossless};
 use super::words::without_tokens;
 use super::{Became, Compare, Outcome, Own, Step};
 use crate::error::{Error, Result};
+use crate::generator;
 use crate::system::{self, System};
 
 /// Does a step; a refusal that does not matter is an outcome, one that does is an error.
@@ -122,7 +123,13 @@ fn generated(
         let (title, expected) = (&entry.entry.title, ours && !entry.entry.recovery);
         if expected && !words.iter().all(has) {
             let why = format!("its entry '{title}' lacks words that /etc/default/grub.d gives it");
-            return fail(&why, "look which file of /etc/default/grub.d sets the line anew");
+            return match generator::set_anew(system, crate::boot::DROP_IN, words) {
+                Some(file) => fail(&why, &format!("look at {file}, which sets {} anew", generator::VARIABLE)),
+                None => fail(
+                    &why,
+                    &format!("look at /etc/grub.d/10_linux, which does not use {}", generator::VARIABLE),
+                ),
+            };
         }
         if !expected && words.iter().any(has) {
             let why = format!("its entry '{title}' has words of ours");
