@@ -31,8 +31,6 @@ use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::{Own, Step};
 
-pub(crate) use grub::DROP_IN;
-
 /// What is to come into the boot line of which machine.
 #[derive(Debug, Clone)]
 pub struct Asked<'a> {
