@@ -85,6 +85,14 @@ codes! {
     SMT_SIBLING = "smt-sibling";
     /// The CPU may enter an idle state that takes longer to leave than the limit allows.
     DEEP_IDLE = "deep-idle";
+    /// The measured CPU went offline while it was measured.
+    CPU_OFFLINE = "cpu-offline";
+    /// The measuring thread ran on another CPU, or was let run on others.
+    MOVED = "moved";
+    /// What the measuring thread was granted was changed while it measured: its policy, its priority, its control group.
+    GRANT_LOST = "grant-lost";
+    /// The machine slept while it was measured.
+    SUSPENDED = "suspended";
     /// A hypervisor took the CPU away while it was measured.
     STEAL = "steal";
     /// The measuring thread took page faults while it measured.

@@ -6,6 +6,9 @@
 //! that keeps the host's names sees its own group mounted as the root; so we look at each step upwards that
 //! exists.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use crate::snapshot::Cgroup;
 use crate::tree::Tree;
 
@@ -17,13 +20,7 @@ pub(crate) fn read(tree: &mut Tree) -> Cgroup {
     let unified = path_of(&membership, None);
     let cpu = path_of(&membership, Some("cpu"));
     let cpuset = path_of(&membership, Some("cpuset"));
-    let unified_mount = if tree.exists("sys/fs/cgroup/cgroup.controllers") {
-        "sys/fs/cgroup"
-    } else {
-        "sys/fs/cgroup/unified"
-    };
-
-    let in_unified = steps(unified_mount, unified);
+    let in_unified = steps(unified_mount(tree), unified);
     let in_cpu = steps("sys/fs/cgroup/cpu", cpu);
     let in_cpuset = steps("sys/fs/cgroup/cpuset", cpuset);
     let cpus = in_unified.iter().map(|step| format!("{step}/cpuset.cpus.effective"));
@@ -40,6 +37,41 @@ pub(crate) fn read(tree: &mut Tree) -> Cgroup {
         quota_period_us: tightest.map(|(_, period)| period),
         rt_runtime_us: in_cpu.iter().find_map(|step| tree.number(&format!("{step}/cpu.rt_runtime_us"))),
     }
+}
+
+/// How often, and for how long in all, a control group's quota has stopped its ordinary tasks since the group was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stops {
+    /// Periods in which it was stopped.
+    pub times: u64,
+    /// For how long, added up over CPUs.
+    pub length_ns: u64,
+}
+
+/// The stops of each control group that a task is in, by the group's folder; `membership` is the task's `cgroup` file.
+pub fn stops(membership: &str) -> BTreeMap<String, Stops> {
+    stops_in(&Tree::new(Path::new("/")), membership)
+}
+
+fn stops_in(tree: &Tree, membership: &str) -> BTreeMap<String, Stops> {
+    let groups = [(unified_mount(tree), None), ("sys/fs/cgroup/cpu", Some("cpu"))];
+    let folders = groups.into_iter().flat_map(|(mount, name)| steps(mount, path_of(membership, name)));
+    folders.filter_map(|folder| Some((format!("/{folder}"), stops_of(tree, &folder)?))).collect()
+}
+
+/// Version 2 counts in microseconds, version 1 in nanoseconds; groups without a quota may tell nothing.
+fn stops_of(tree: &Tree, folder: &str) -> Option<Stops> {
+    let text = tree.hint(&format!("{folder}/cpu.stat"))?;
+    let figure = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
+    };
+    let us = figure("throttled_usec").map(|us| us.saturating_mul(1000));
+    let length_ns = us.or(figure("throttled_time")).unwrap_or(0);
+    Some(Stops { times: figure("nr_throttled")?, length_ns })
+}
+
+fn unified_mount(tree: &Tree) -> &'static str {
+    if tree.exists("sys/fs/cgroup/cgroup.controllers") { "sys/fs/cgroup" } else { "sys/fs/cgroup/unified" }
 }
 
 /// The path in the tree of `controller`, `None` being version 2's; lines are `number:controllers:path`.
@@ -117,6 +149,28 @@ mod tests {
         assert_eq!(seen.rt_runtime_us, Some(0));
         assert_eq!(seen.quota_us, None);
         assert_eq!(seen.cpus.unwrap().to_string(), "2-3");
+    }
+
+    #[test]
+    fn stops_of_every_group_on_the_way_up_are_read() {
+        let (_folder, tree) = made_of(&[
+            ("sys/fs/cgroup/unified/cgroup.controllers", "cpu\n"),
+            ("sys/fs/cgroup/unified/a/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 70\n"),
+            ("sys/fs/cgroup/unified/cpu.stat", "usage_usec 9\n"),
+            ("sys/fs/cgroup/cpu/b/c/cpu.stat", "nr_periods 8\nnr_throttled 5\nthrottled_time 4000\n"),
+            ("sys/fs/cgroup/cpu/b/cpu.stat", "nr_periods 8\nnr_throttled 0\nthrottled_time 0\n"),
+        ]);
+        let stop = |times, length_ns| Stops { times, length_ns };
+        let found = stops_in(&tree, "4:cpu,cpuacct:/b/c\n0::/a\n");
+        let found = found.iter().map(|(folder, stops)| (folder.as_str(), *stops)).collect::<Vec<_>>();
+        assert_eq!(
+            found,
+            [
+                ("/sys/fs/cgroup/cpu/b", stop(0, 0)),
+                ("/sys/fs/cgroup/cpu/b/c", stop(5, 4000)),
+                ("/sys/fs/cgroup/unified/a", stop(3, 70_000)),
+            ]
+        );
     }
 
     #[test]

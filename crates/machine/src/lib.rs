@@ -14,7 +14,7 @@
 use std::path::Path;
 
 pub mod boot;
-mod cgroup;
+pub mod cgroup;
 mod config;
 pub mod counters;
 pub mod cpuset;

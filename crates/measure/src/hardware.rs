@@ -23,6 +23,7 @@ use rt::clock::monotonic_ns;
 
 use crate::error::{Error, Result};
 use crate::row::{Lane, LaneProgress, Progress, entry_of};
+use crate::watch::Watch;
 use hwlat::{Gap, Hwlat};
 
 mod hwlat;
@@ -91,6 +92,9 @@ fn trace(
         records.push(Record::of(lane, duration_ns, bundle.series(&lane.key, 0.0)?));
     }
     bundle.manifest(manifest)?;
+    let load = lanes.first().map_or("", |lane| &lane.key.load);
+    let mut watch = Watch::begin(load, lanes.iter().map(|lane| lane.key.cpu).collect());
+    let mut taken = None;
     let (start_ns, mut elapsed_ns) = (monotonic_ns(), 0);
     while elapsed_ns < duration_ns && !stop.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK_EVERY.min(Duration::from_nanos(duration_ns - elapsed_ns)));
@@ -107,6 +111,8 @@ fn trace(
             }
         }
         elapsed_ns = monotonic_ns() - start_ns;
+        watch.look();
+        taken = taken.or_else(|| tracer.taken());
         for record in &mut records {
             record.hand_on(elapsed_ns / NS_PER_S)?;
         }
@@ -121,10 +127,21 @@ fn trace(
         record.writer.finish()?;
         entry.state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
     }
+    let (taints, notes) = watch.end("hardware");
+    manifest.taints.extend(taints);
+    manifest.notes.extend(notes);
+    manifest.taints.extend(taken.map(|what| taken_back(load, what)));
     if elapsed_ns < tracer.round_ns() {
         manifest.taints.push(too_short(lanes, elapsed_ns, tracer.round_ns()));
     }
     Ok(())
+}
+
+/// Without this, no gap seen by a tracer that is off would read as none there.
+fn taken_back(load: &str, what: String) -> Taint {
+    let cure = "find what else uses the tracer (trace-cmd, rtla, perf) and keep it off";
+    let taint = Taint::new(taint::GRANT_LOST, format!("the hwlat tracer was changed: {what}"), cure);
+    Taint { load: Some(load.to_string()), ..taint }
 }
 
 /// Without this, no gap seen would read as none there.

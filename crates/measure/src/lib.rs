@@ -6,6 +6,7 @@
 //! - [`preflight`]: what would spoil a run, said before it begins; [`control`]: where the control thread stays.
 //! - [`recorder`]: how a hot loop records and a control thread reads.
 //! - [`explain`]: where spikes get their causes; [`suspects`]: the least of them, for anybody.
+//! - `watch`: what was granted, checked to the end of a row.
 //! - [`row`]: one row, from arming its threads to the finished series.
 #![forbid(unsafe_code)]
 
@@ -31,5 +32,6 @@ pub mod suspects;
 pub mod tally;
 pub mod toggle;
 pub mod wakeup;
+mod watch;
 
 pub use error::{Error, Result};

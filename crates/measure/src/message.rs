@@ -133,6 +133,11 @@ impl Partner {
         Ok(Partner { link, thread: Some(thread), number })
     }
 
+    /// The number of its thread.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Signals, and comes back with the answer; false where `stop` was set first.
     #[inline(always)]
     fn ask(&self, round: u32, stop: &AtomicBool) -> io::Result<bool> {

@@ -27,6 +27,7 @@ use crate::explain::Explain;
 use crate::recorder::Recorder;
 use crate::row::{DRAIN_EVERY, ENDLESS_NS, Lane, LaneProgress, Progress, entry_of, half_life_s};
 use crate::steal::Steal;
+use crate::watch::{Seat, Watch};
 
 /// How long to wait for a loop's first cycle at a time.
 const FIRST_CYCLE: Duration = Duration::from_millis(10);
@@ -139,12 +140,19 @@ impl Attached {
         row.series(LOOP, bundle, manifest)?;
         bundle.manifest(manifest)?;
         explain.begin(&[(lane.key.cpu, self.thread.id)]);
+        let Thread { process, id, .. } = self.thread;
+        let mut watch = Watch::begin(&lane.key.load, [lane.key.cpu].into_iter().collect());
+        let cpu = lane.key.cpu;
+        if let Some(seat) = Seat::of("the loop's thread".into(), process, id, cpu, Some(cpu)) {
+            watch.add(seat);
+        }
         let (steal, mut left) = (Steal::now(), loops);
         let standing = loop {
             // Before the look into the ring: what was due until then has come, but for the cycle under way.
             let now_ns = monotonic_ns();
             let over = stop.load(Ordering::SeqCst) || now_ns >= end_ns;
             explain.look();
+            watch.look();
             let mut cycles = Vec::new();
             let standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
             cycles.truncate(usize::try_from(left).unwrap_or(usize::MAX));
@@ -173,6 +181,9 @@ impl Attached {
             Standing::Gone => manifest.notes.push("the loop's program ended, and the row with it".into()),
         }
         let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
+        let (taints, notes) = watch.end(LOOP);
+        manifest.taints.extend(taints);
+        manifest.notes.extend(notes);
         row.finish(state, Steal::now().since(&steal, lane.key.cpu), self.reader.lost(), manifest)?;
         bundle.manifest(manifest)?;
         Ok(())

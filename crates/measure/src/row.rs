@@ -34,6 +34,7 @@ use crate::spin::{self, ShortGaps, Spell};
 use crate::steal::Steal;
 use crate::toggle::{self, Channel};
 use crate::wakeup::{self, Cycles, Timer};
+use crate::watch::{Seat, Watch, measuring};
 
 /// How often the control thread looks after the rows.
 pub(crate) const DRAIN_EVERY: Duration = Duration::from_millis(250);
@@ -177,6 +178,8 @@ struct Armed {
     /// The lane's own, and those beside it.
     series: Vec<Series>,
     granted: Granted,
+    /// Its thread and those that have a part in it.
+    seats: Vec<Arc<Seat>>,
     thread: JoinHandle<Ended>,
 }
 
@@ -241,10 +244,13 @@ impl Row {
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<()> {
         let shared = Arc::new(Shared::default());
+        let load = self.lanes.first().map_or("", |lane| &lane.key.load);
+        let mut watch = Watch::begin(load, self.lanes.iter().map(|lane| lane.key.cpu).collect());
         let mut armed = self.arm(&shared, bundle, manifest).inspect_err(|_| {
             // Threads that are armed already end by themselves.
             shared.stop.store(true, Ordering::SeqCst);
         })?;
+        armed.iter().flat_map(|armed| &armed.seats).for_each(|seat| watch.add(Arc::clone(seat)));
         let thread = |armed: &Armed| Some((armed.series[0].lane.key.cpu, armed.granted.thread?));
         explain.begin(&armed.iter().filter_map(thread).collect::<Vec<_>>());
         let steal = Steal::now();
@@ -253,10 +259,13 @@ impl Row {
         let start = Start { monotonic_ns: start_ns, wall, end_ns: self.end_ns(start_ns), loops: self.loops };
         armed.iter_mut().flat_map(|armed| &mut armed.series).for_each(|series| series.drain.start(start));
         shared.start_ns.store(start_ns, Ordering::SeqCst);
-        let drained = self.drain(&mut armed, bundle, &shared, stop, explain, observe);
+        let drained = self.drain(&mut armed, bundle, &shared, stop, &mut watch, explain, observe);
         shared.stop.store(true, Ordering::SeqCst);
         let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
         let finished = self.finish(armed, manifest, state, &steal);
+        let (taints, notes) = watch.end(self.lanes.first().map_or("", |lane| &lane.key.probe));
+        manifest.taints.extend(taints);
+        manifest.notes.extend(notes);
         drained.and(finished)?;
         bundle.manifest(manifest)?;
         Ok(())
@@ -324,15 +333,16 @@ impl Row {
             });
             let granted = granted.unwrap_or_else(|error| {
                 refusal.get_or_insert(error);
-                Granted::default()
+                (Granted::default(), Vec::new())
             });
+            let (granted, seats) = granted;
             let mut series = Vec::new();
             for (lane, drain) in drains {
                 let entry = manifest.rows.len();
                 manifest.rows.push(entry_of(&lane, &granted));
                 series.push(Series { lane, drain, entry });
             }
-            armed.push(Armed { series, granted, thread });
+            armed.push(Armed { series, granted, seats, thread });
         }
         let written = bundle.manifest(manifest);
         if refusal.is_none() && written.is_ok() {
@@ -354,12 +364,14 @@ impl Row {
     }
 
     /// Carries the recorders' data into the bundle until every thread has ended.
+    #[allow(clippy::too_many_arguments, reason = "what a row is drained from and into")]
     fn drain(
         &self,
         armed: &mut [Armed],
         bundle: &mut BundleWriter,
         shared: &Shared,
         stop: &AtomicBool,
+        watch: &mut Watch,
         explain: &mut dyn Explain,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<()> {
@@ -367,6 +379,7 @@ impl Row {
         loop {
             let over = armed.iter().all(|lane| lane.thread.is_finished());
             explain.look();
+            watch.look();
             for Series { drain, .. } in armed.iter_mut().flat_map(|armed| &mut armed.series) {
                 if over { drain.carry_last(bundle, explain)? } else { drain.carry(bundle, explain)? }
             }
@@ -437,6 +450,7 @@ struct Ready {
     response: Option<response::Ready>,
     ethercat: Option<ethercat::Ready>,
     session: Option<Session>,
+    seats: Vec<Arc<Seat>>,
 }
 
 /// What a measuring thread takes along.
@@ -447,14 +461,14 @@ struct Body {
 }
 
 impl Body {
-    fn run(self, pen: Pen, send: &mpsc::Sender<rt::Result<Granted>>) -> Ended {
+    fn run(self, pen: Pen, send: &mpsc::Sender<rt::Result<(Granted, Vec<Arc<Seat>>)>>) -> Ended {
         let (granted, ready) = match self.set_up() {
-            Ok((granted, ready)) => (Ok(granted), Some(ready)),
+            Ok((granted, ready)) => (Ok((granted, ready.seats.clone())), Some(ready)),
             Err(error) => (Err(error), None),
         };
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
-        let Some(Ready { timer, partner, response, mut ethercat, session }) = ready else {
+        let Some(Ready { timer, partner, response, mut ethercat, session, seats }) = ready else {
             return Ended::default();
         };
         let start_ns = self.shared.wait(|| match &mut ethercat {
@@ -476,7 +490,7 @@ impl Body {
         let isolation = || page.map(|page| since(&counted, &page.counters()));
         let period_ns = self.lane.key.period_ns.unwrap_or(u64::MAX);
         let cycles = Cycles { period_ns, start_ns, end_ns, loops: self.row.loops };
-        match pen {
+        let ended = match pen {
             Pen::Wakeups(mut samples) => {
                 let (mut failed, mut note) = (None, None);
                 match (&self.row.probe, &partner) {
@@ -522,7 +536,11 @@ impl Body {
                 recorder.finish();
                 Ended { page_faults, drift, isolation, ..Ended::default() }
             }
-        }
+        };
+        // Once more after the control thread's last look, while the threads are there.
+        seats.iter().for_each(|seat| seat.look());
+        drop(partner);
+        ended
     }
 
     fn set_up(&self) -> rt::Result<(Granted, Ready)> {
@@ -541,7 +559,9 @@ impl Body {
             _ => None,
         };
         let response = match &self.row.probe {
-            Probe::Response { wiring, .. } => Some(response::Ready::new(wiring, self.lane.partner)?),
+            Probe::Response { wiring, .. } => {
+                Some(response::Ready::new(wiring, self.lane.partner, self.lane.key.cpu)?)
+            }
             _ => None,
         };
         let ethercat = match &self.row.probe {
@@ -551,6 +571,13 @@ impl Body {
             _ => None,
         };
         let granted = setup.apply()?;
+        let cpu = self.lane.key.cpu;
+        let answers = |id: u32| Seat::of("the thread that answers".into(), std::process::id(), id, cpu, None);
+        let seats = [
+            Seat::own(measuring(&self.lane.key), cpu),
+            partner.as_ref().and_then(|partner| answers(partner.number())),
+            response.as_ref().and_then(response::Ready::seat),
+        ];
         // Last: the kernel looks at affinity, policy and memory.
         let session = self.row.isolate.map(isolation::start).transpose()?;
         let counter_hz = self.row.clock().map(|clock| clock.hz);
@@ -566,7 +593,8 @@ impl Body {
             edges_from: other.filter(|_| response.is_some()),
             ..Granted::default()
         };
-        Ok((granted, Ready { timer, partner, response, ethercat, session }))
+        let seats = seats.into_iter().flatten().collect();
+        Ok((granted, Ready { timer, partner, response, ethercat, session, seats }))
     }
 }
 

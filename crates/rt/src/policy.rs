@@ -136,15 +136,21 @@ impl Policy {
 
     /// The policy of the calling thread.
     pub fn current() -> Result<Policy> {
+        Policy::of(0)
+    }
+
+    /// The policy of the thread of this number; 0 is the calling one.
+    pub fn of(thread: u32) -> Result<Policy> {
+        let thread = thread as libc::pid_t;
         let failed = || {
             let error = std::io::Error::last_os_error();
-            Error::os("read this thread's scheduling policy", &error, "report this as a defect")
+            Error::os("read a thread's scheduling policy", &error, "see whether the thread still runs")
         };
         let mut priority: libc::c_int = 0;
         // SAFETY: takes a number only.
-        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
         // SAFETY: the kernel's struct sched_param is one int, which is live and writable.
-        let status = unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut priority) };
+        let status = unsafe { libc::syscall(libc::SYS_sched_getparam, thread, &raw mut priority) };
         if policy < 0 || status != 0 {
             return Err(failed());
         }
@@ -157,7 +163,7 @@ impl Policy {
                 let mut attr = SchedAttr::default();
                 let size = size_of::<SchedAttr>();
                 // SAFETY: attr is writable for `size` bytes, which the kernel is told.
-                if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) } != 0 {
+                if unsafe { libc::syscall(libc::SYS_sched_getattr, thread, &raw mut attr, size, 0) } != 0 {
                     return Err(failed());
                 }
                 let SchedAttr { sched_runtime, sched_deadline, sched_period, .. } = attr;

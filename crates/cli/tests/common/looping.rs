@@ -33,7 +33,8 @@ impl Looping {
         let mut monitor = Monitor::create(name, Duration::from_nanos(PERIOD_NS)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name(format!("loop-{name}"));
+        let thread = thread.spawn(move || {
             let mut due_ns = monotonic_ns();
             for cycle in 1..=cycles {
                 due_ns += PERIOD_NS;
@@ -49,6 +50,7 @@ impl Looping {
             }
             then(&flag);
         });
+        let thread = thread.unwrap();
         Looping(stop, Some(thread))
     }
 }

@@ -31,6 +31,8 @@ pub struct Hwlat {
     /// somebody has open.
     pipe: Option<File>,
     watch: Watch,
+    /// Its settings, as they were once it was on.
+    settings: Vec<(PathBuf, String)>,
 }
 
 /// How it shares out its time.
@@ -80,7 +82,7 @@ impl Hwlat {
             ErrorKind::AlreadyExists => "another isolator measures with it now".to_string(),
             kind => format!("no tracing instance can be made in {} ({kind})", root.display()),
         })?;
-        let mut tracer = Hwlat { instance, pipe: None, watch };
+        let mut tracer = Hwlat { instance, pipe: None, watch, settings: Vec::new() };
         write(&tracer.file("tracing_on"), "0")?;
         write(&tracer.file("tracing_cpumask"), &cpus.iter().copied().collect::<CpuSet>().to_mask(0))?;
         fs::write(tracer.file("current_tracer"), "hwlat").map_err(|error| match error.kind() {
@@ -92,6 +94,11 @@ impl Hwlat {
         let pipe = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&path);
         tracer.pipe = Some(pipe.map_err(|e| format!("{} cannot be read ({})", path.display(), e.kind()))?);
         write(&tracer.file("tracing_on"), "1")?;
+        let own = ["current_tracer", "tracing_on", "tracing_cpumask"].map(|name| tracer.file(name));
+        let shared =
+            ["tracing_thresh", "hwlat_detector/mode", "hwlat_detector/width", "hwlat_detector/window"];
+        let paths = own.into_iter().chain(shared.map(|name| root.join(name)));
+        tracer.settings = paths.filter_map(|path| Some((path.clone(), read(&path).ok()?))).collect();
         Ok(tracer)
     }
 
@@ -103,6 +110,11 @@ impl Hwlat {
     /// How long it takes until it has watched every CPU once, in nanoseconds.
     pub fn round_ns(&self) -> u64 {
         self.watch.round_ns
+    }
+
+    /// What of it was changed since it was started, if anything was.
+    pub fn taken(&self) -> Option<String> {
+        changed(&self.settings)
     }
 
     /// What it told since the last call.
@@ -159,6 +171,14 @@ fn watch(mode: &str, width: &str, window: &str, cpus: usize) -> Result<Watch> {
     Ok(Watch { words, round_ns: ((turns - 1) * window + width) * 1000 })
 }
 
+/// The first file that does not hold any more what it held.
+fn changed(settings: &[(PathBuf, String)]) -> Option<String> {
+    settings.iter().find_map(|(path, then)| {
+        let now = read(path).unwrap_or_default();
+        (now != *then).then(|| format!("{} is '{}' instead of '{}'", path.display(), now.trim(), then.trim()))
+    })
+}
+
 /// One line of the tracer.
 fn gap(line: &str) -> Option<Gap> {
     let cpu = line.split_once('[')?.1.split_once(']')?.0.parse().ok()?;
@@ -192,6 +212,19 @@ mod tests {
            <...>-152     [000] d......    16.794243: #2     inner/outer(us): 4034/4050  ts:1795196128.422018180 count:295
            <...>-162     [000] d....    12.650264: #6     inner/outer(us):  105/226   ts:1795197462.355617932 count:1247
 ";
+
+    #[test]
+    fn a_tracer_that_another_program_changes_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("current_tracer");
+        fs::write(&path, "hwlat\n").unwrap();
+        let settings = [(path.clone(), "hwlat\n".to_string())];
+        assert_eq!(changed(&settings), None);
+        fs::write(&path, "nop\n").unwrap();
+        assert_eq!(changed(&settings), Some(format!("{} is 'nop' instead of 'hwlat'", path.display())));
+        fs::remove_file(&path).unwrap();
+        assert!(changed(&settings).unwrap().contains("is '' instead"));
+    }
 
     #[test]
     fn a_gap_is_the_longer_of_inner_and_outer() {

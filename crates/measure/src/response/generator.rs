@@ -15,6 +15,7 @@ use super::{Open, Role, Told, nothing_came};
 use crate::pace::Pace;
 use crate::samples::Samples;
 use crate::wakeup::Cycles;
+use crate::watch::Seat;
 
 /// What a generator is told once the row begins.
 pub(super) struct Work {
@@ -31,6 +32,8 @@ type Gives = Box<dyn FnOnce(Pace<'_>, &mut Work, &AtomicBool) -> Heard + Send>;
 #[derive(Debug)]
 pub(super) struct Generator {
     cpu: u32,
+    /// Its thread, as it is watched.
+    pub seat: Option<Arc<Seat>>,
     begin: mpsc::Sender<Work>,
     thread: JoinHandle<Heard>,
     pub done: Arc<AtomicBool>,
@@ -47,8 +50,8 @@ impl Drop for SaysDone {
 }
 
 impl Generator {
-    /// Starts it on `cpu` with that policy; it waits for [`Generator::answered`].
-    pub fn start(cpu: u32, policy: Policy, open: &Open) -> Result<Generator> {
+    /// Starts it on `cpu` with that policy, to give edges to `measured`; it waits for [`Generator::answered`].
+    pub fn start(cpu: u32, policy: Policy, measured: u32, open: &Open) -> Result<Generator> {
         let refuse = |error: &io::Error| {
             Error::os("start the thread that generates edges", error, "raise the limit on processes")
         };
@@ -74,29 +77,33 @@ impl Generator {
         let (says_done, ends) = (SaysDone(Arc::clone(&done)), Arc::clone(&end));
         let thread = std::thread::Builder::new().name(format!("edges-{cpu}")).spawn(move || {
             let _says_done = says_done;
-            let set_up = Setup { cpus: vec![cpu], policy, lock_memory: false }.apply().map(drop);
+            let set_up = Setup { cpus: vec![cpu], policy, lock_memory: false }.apply();
+            let seat = Seat::own("the thread that gives edges".into(), measured);
             // Who started it waits for this.
-            let _ = say.send(set_up);
+            let _ = say.send(set_up.map(|_| seat.clone()));
             // Where the row never begins, nobody sends.
             let Ok(mut work) = begins.recv() else { return Heard::default() };
             let cycles = work.cycles;
             let pace = Pace::new(&cycles, monotonic_ns()).unmarked();
-            gives(pace, &mut work, &ends)
+            let heard = gives(pace, &mut work, &ends);
+            // The control thread's last look comes when it has ended.
+            seat.iter().for_each(|seat| seat.look());
+            heard
         });
         let thread = thread.map_err(|error| refuse(&error))?;
-        said.recv().unwrap_or_else(|_| {
+        let seat = said.recv().unwrap_or_else(|_| {
             Err(Error::new(
                 "start the thread that generates edges",
                 "it ended at once",
                 "report this as a defect",
             ))
         })?;
-        Ok(Generator { cpu, begin, thread, done, end })
+        Ok(Generator { cpu, seat, begin, thread, done, end })
     }
 
     /// Has it begin, and answers its edges until it is done.
     pub fn answered(self, work: Work, open: &Open, stop: &AtomicBool) -> Told {
-        let Generator { cpu, begin, thread, done, end } = self;
+        let Generator { cpu, begin, thread, done, end, .. } = self;
         let mind_ns = work.mind_ns;
         // It waits for this; where it is gone, it has said that it is done.
         let _ = begin.send(work);

@@ -31,6 +31,7 @@ use rt::{Error, Policy, Result};
 use crate::pace::Pace;
 use crate::samples::Samples;
 use crate::wakeup::Cycles;
+use crate::watch::Seat;
 use board::Board;
 use generator::{Generator, Work};
 use lines::Lines;
@@ -274,12 +275,12 @@ pub struct Told {
 }
 
 impl Ready {
-    /// Opens what `wiring` names and, where it has one, starts the generator on `partner`. Before the calling thread has a
+    /// Opens what `wiring` names and, where it has one, starts the generator on `partner`, which gives edges to the CPU `measured`. Before the calling thread has a
     /// policy that what it starts would have too.
-    pub fn new(wiring: &Wiring, partner: Option<(u32, Policy)>) -> Result<Ready> {
+    pub fn new(wiring: &Wiring, partner: Option<(u32, Policy)>, measured: u32) -> Result<Ready> {
         let open = wiring.open()?;
         let generator = match (wiring.role, partner) {
-            (Role::Both, Some((cpu, policy))) => Some(Generator::start(cpu, policy, &open)?),
+            (Role::Both, Some((cpu, policy))) => Some(Generator::start(cpu, policy, measured, &open)?),
             (Role::Both, None) => {
                 let what = "measure the response to another CPU";
                 return Err(Error::new(what, "there is none", "give two CPUs, or one for housekeeping"));
@@ -287,6 +288,11 @@ impl Ready {
             _ => None,
         };
         Ok(Ready { role: wiring.role, open, generator })
+    }
+
+    /// The generator's thread, where that is one of this program.
+    pub(crate) fn seat(&self) -> Option<Arc<Seat>> {
+        self.generator.as_ref()?.seat.clone()
     }
 
     /// Measures until `cycles` are over or `stop` is set. What keeps the generator from its CPU for longer than `mind_ns` is told.

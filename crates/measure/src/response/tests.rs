@@ -104,7 +104,7 @@ fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (
     // A thread of its own: it goes to a CPU.
     let told = std::thread::scope(|scope| {
         let body = || {
-            let ready = Ready::new(&wiring, Some((there, Policy::Other))).unwrap();
+            let ready = Ready::new(&wiring, Some((there, Policy::Other)), here).unwrap();
             thread::set_affinity(&[here]).unwrap();
             let start_ns = monotonic_ns() + 10 * PERIOD;
             let end_ns = start_ns + length * PERIOD;
@@ -188,10 +188,10 @@ fn one_that_is_stopped_before_it_begins_leaves_nobody_behind() {
 #[test]
 fn a_generator_that_no_cpu_has_and_a_row_that_never_begins_are_told() {
     let own = Wiring::of(SHARED, &Asked::default()).unwrap();
-    let said = Ready::new(&own, Some((1023, Policy::Other))).unwrap_err().to_string();
+    let said = Ready::new(&own, Some((1023, Policy::Other)), 0).unwrap_err().to_string();
     assert!(said.starts_with("cannot run on cpus [1023]"), "{said}");
-    assert!(Ready::new(&own, None).is_err());
-    let never_begun = Ready::new(&own, Some((thread::affinity()[0], Policy::Other))).unwrap();
+    assert!(Ready::new(&own, None, 0).is_err());
+    let never_begun = Ready::new(&own, Some((thread::affinity()[0], Policy::Other)), 0).unwrap();
     let done = Arc::clone(&never_begun.generator.as_ref().unwrap().done);
     drop(never_begun);
     while !done.load(Ordering::SeqCst) {
