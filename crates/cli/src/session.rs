@@ -219,12 +219,24 @@ impl Session<'_> {
         {
             self.manifest.notes.push(format!("load ipi sends no memory barriers: {error}"));
         }
-        let measured = self.asked.probes.iter().try_for_each(|probe| self.row(probe, &name));
+        let mut still = Vec::new();
+        let measured = self.asked.probes.iter().try_for_each(|probe| -> Result<()> {
+            let (began, before) = (Instant::now(), running.worked());
+            self.row(probe, &name)?;
+            let seconds = began.elapsed().as_secs_f64();
+            let stood = before
+                .zip(running.worked())
+                .and_then(|(before, now)| now.stood_still_since(&before, seconds));
+            still.extend(stood.map(|how| format!("during {probe} {how}")));
+            Ok(())
+        });
         let did = running.stop();
+        // Where the whole load is none, its rows say so already.
+        let still = if did.loaded.is_ok() { still } else { Vec::new() };
         for entry in &mut self.manifest.rows[first..] {
             entry.load_did = Some(did.words.clone());
         }
-        for reason in did.loaded.err().iter().chain(&did.strays) {
+        for reason in did.loaded.err().iter().chain(&still).chain(&did.strays) {
             let reason = format!("load {name}: {reason}");
             let taint = Taint::new(taint::LOAD, reason, format!("see why with: isolator load {name}"));
             self.manifest.taints.push(Taint { load: Some(name.clone()), ..taint });

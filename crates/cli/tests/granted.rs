@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use common::looping::{Looping, me};
 use common::*;
 use rt::Policy;
-use rustix::process::{Pid, Signal, getuid};
+use rustix::process::{Pid, Signal, getuid, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 
@@ -187,6 +187,26 @@ fn a_programs_loop_that_is_lowered_taints() {
         "grant-lost",
         "the loop's thread had SCHED_BATCH instead of",
     );
+}
+
+#[test]
+fn a_load_that_is_stopped_taints_its_row() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let going = Going::start(folder.path(), &["--loads", "custom=while :; do :; done", "--json", "-"]);
+    going.wait_for_seconds(1);
+    // Guard, supervisor, shell.
+    let load = *going.descendants().last().unwrap();
+    kill_process(Pid::from_raw(load.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    going.wait_for_seconds(6);
+    going.signal(Signal::INT);
+    let document = going.end().ended(2).json();
+    assert_ne!(document["verdict"]["outcome"], "held", "{document:#}");
+    let taints = document["taints"].as_array().unwrap();
+    tainted(taints, "load", "it stood still for ");
+    tainted(taints, "load", &format!("({load}) was stopped"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Utilisation;
+use crate::work::Worked;
 
 /// What a load did between the moment it really loaded and its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +69,8 @@ pub(crate) enum Event {
     Loading,
     /// It ended by itself.
     Ended(String),
+    /// The answer to the control thread's question: how it worked so far.
+    Worked(Worked),
     /// It was ended, and is gone.
     Did(Did),
 }
@@ -87,6 +90,8 @@ pub(crate) struct Measured {
     pub ended: Option<String>,
     /// What it did nothing of.
     pub lacks: Option<String>,
+    /// How it worked, second by second.
+    pub worked: Worked,
 }
 
 /// Whether that was a load.
@@ -102,6 +107,9 @@ pub(crate) fn judge(measured: &Measured) -> Result<(), String> {
     }
     if measured.used_s == 0.0 {
         return Err("it used no CPU time".to_string());
+    }
+    if let Some(why) = measured.worked.stood_still_since(&Worked::default(), measured.worked.seconds) {
+        return Err(why);
     }
     if measured.saturates && measured.used_s < measured.idle_s {
         let (used, idle) = (measured.used_s, measured.idle_s);
@@ -136,6 +144,10 @@ mod tests {
             (Measured { lacks: Some("no read bytes".into()), ..busy() }, "no read bytes"),
             (Measured { used_s: 0.0, saturates: false, ..busy() }, "no CPU time"),
             (Measured { used_s: 0.2, idle_s: 1.8, ..busy() }, "idled longer"),
+            (
+                Measured { worked: Worked { seconds: 9.0, still_s: 2.0, why: None }, ..busy() },
+                "stood still for 2.0 of 9.0 s",
+            ),
         ];
         for (measured, why) in cases {
             let verdict = judge(&measured).unwrap_err();

@@ -99,6 +99,17 @@ impl Heard {
         }
     }
 
+    /// The counts that grow as long as the part works; `None` where it has none. Not its failures, and not the least of several.
+    pub fn growing(&self, source: &Source) -> Option<BTreeMap<String, u64>> {
+        let grows = |name: &str| match source {
+            Source::Interrupts => name == "rounds",
+            _ => !name.ends_with("_wrong"),
+        };
+        let counts = self.counts.iter().filter(|(name, _)| grows(name));
+        matches!(source, Source::Engine | Source::Interrupts)
+            .then(|| counts.map(|(name, count)| (name.clone(), *count)).collect())
+    }
+
     /// What did nothing; `None` where all did something, or where nothing can be known.
     pub fn lacks(&self, source: &Source) -> Option<String> {
         let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! control thread ── stdin: order, then held open ──► supervisor ── spawns ──► load-worker exec ─► stress-ng …
-//!   Load::start  ◄─ stdout: started, loading, did ──  own session, subreaper     death signal, cgroup
+//!   Load::start  ◄─ stdout: started, loading, did ──  below its guard, subreapers  death signal, cgroup
 //! ```
 //!
 //! The supervisor stands on the housekeeping CPUs at SCHED_OTHER and nice 0, and everything below it inherits
@@ -16,10 +16,13 @@
 //! itself is still found. Where the supervisor itself is killed, its programs get their death signal and the
 //! control thread removes the rest.
 //!
-//! That a load really loads is measured, not assumed: see [`Did`].
+//! That a load really loads is measured, not assumed: see [`Did`], and [`Worked`] for each second.
 //!
-//! Limits: where the supervisor *and* the control thread are killed in the same moment, the programs end but the
-//! scratch folder stays, and a given command that detached itself survives.
+//! Above the supervisor stands its *guard*, a process that only waits: where the supervisor is killed, with the control thread or
+//! alone, the guard inherits all orphans, kills them and removes the files.
+//!
+//! Limits: where guard, supervisor and control thread are killed in the same moment, the programs end but the scratch folder stays, and
+//! a given command that detached itself survives.
 //!
 //! References: prctl(2) PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER, cgroups(7), stress-ng(1), fio(1).
 
@@ -30,6 +33,7 @@ mod display;
 mod engine;
 mod figures;
 mod gpu;
+mod guard;
 mod part;
 mod plan;
 mod process;
@@ -39,6 +43,7 @@ mod running;
 mod supervisor;
 mod sys;
 mod utilisation;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +55,7 @@ pub use did::Did;
 pub use room::scratch_folder;
 pub use running::Running;
 pub use utilisation::Utilisation;
+pub use work::Worked;
 
 /// The hidden verb under which the program must call [`worker_main`] before it does anything else.
 pub const WORKER_VERB: &str = "load-worker";
@@ -115,6 +121,7 @@ pub enum Error {
 pub fn worker_main(args: impl IntoIterator<Item = String>) -> ExitCode {
     let args: Vec<String> = args.into_iter().collect();
     let result = match args.split_first().map(|(verb, rest)| (verb.as_str(), rest)) {
+        Some(("guard", rest)) => guard::main(rest),
         Some(("supervise", rest)) => supervisor::main(rest),
         Some(("exec", rest)) => part::become_program(rest),
         Some(("engine", rest)) => engine::main(rest),

@@ -7,12 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use machine::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What is read of one process or thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
     pub pid: u32,
@@ -30,6 +31,11 @@ pub struct Process {
     pub children_ticks: u64,
     /// Its scheduling policy as sched.h counts them: 0 is SCHED_OTHER.
     pub policy: u32,
+}
+
+/// A file of `/proc`. A process may call itself what is no UTF-8.
+fn text(path: impl AsRef<Path>) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 const SCHED_FIFO: u32 = 1;
@@ -59,7 +65,22 @@ impl Process {
 
     /// The process with number `pid`; `None` where there is none.
     pub fn read(pid: u32) -> Option<Process> {
-        Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Process::parse(&text(format!("/proc/{pid}/stat"))?)
+    }
+
+    /// For how long its threads have run, in nanoseconds; where the kernel does not tell (CONFIG_SCHED_INFO), in whole ticks.
+    pub fn ran_ns(&self) -> u64 {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let ran =
+            |path: PathBuf| text(path.join("schedstat"))?.split_whitespace().next()?.parse::<u64>().ok();
+        let ran =
+            threads.map(|thread| ran(thread.path())).try_fold(0u64, |sum, ns| Some(sum.saturating_add(ns?)));
+        ran.filter(|ns| *ns > 0).unwrap_or(self.ticks)
+    }
+
+    /// The control groups that it is in.
+    pub fn groups(&self) -> String {
+        text(format!("/proc/{}/cgroup", self.pid)).unwrap_or_default()
     }
 
     /// Asks the kernel to send it a signal; one that is gone already needs none.
@@ -100,7 +121,7 @@ pub fn strays(process: &Process, allowed: &CpuSet) -> BTreeSet<String> {
     let paths = threads.flatten().map(|thread| thread.path());
     paths
         .flat_map(|path| {
-            let read = |file: &str| fs::read_to_string(path.join(file)).unwrap_or_default();
+            let read = |file: &str| text(path.join(file)).unwrap_or_default();
             let policy = Process::parse(&read("stat")).and_then(|thread| real_time(&thread));
             let outside = outside(&read("status"), allowed).map(|cpus| (process.name.clone(), cpus));
             [policy, outside.map(|(name, cpus)| format!("{name} may run on cpus {cpus}, outside {allowed}"))]
@@ -181,6 +202,22 @@ mod tests {
         for end in 0..LINE.len() - 12 {
             assert_eq!(Process::parse(&LINE[..end]), None, "{}", &LINE[..end]);
         }
+    }
+
+    #[test]
+    fn a_name_that_is_no_utf_8_hides_no_process() {
+        // The kernel names a process after its program's file.
+        use std::os::unix::ffi::OsStrExt;
+        let folder = std::env::temp_dir().join(format!("isolator-name-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let program = folder.join(std::ffi::OsStr::from_bytes(b"\x9bfoo) R 1 ("));
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        let found = descendants(std::process::id()).into_iter().find(|process| process.pid == child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found.unwrap().parent, std::process::id());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,16 @@ use rustix::process::Signal;
 
 use crate::did::{Did, Event};
 use crate::part::{Order, SELF};
-use crate::{Error, Load, Placement, WORKER_VERB, cgroup, plan, process, why};
+use crate::{Error, Load, Placement, WORKER_VERB, Worked, cgroup, plan, process, why};
 
 /// How long a supervisor may take to start everything; a display server may need 10 s of it.
 const START: Duration = Duration::from_secs(20);
 
 /// How long it may take to end everything: its own limits add up to 25 s for two programs.
 const STOP: Duration = Duration::from_secs(30);
+
+/// How long it may take to say how the load worked.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// How long orphans of a dead supervisor may take to follow their death signal.
 const FOLLOW: Duration = Duration::from_secs(1);
@@ -65,6 +69,15 @@ impl Running {
         }
     }
 
+    /// How it worked so far, second by second; `None` where its supervisor does not tell.
+    pub fn worked(&mut self) -> Option<Worked> {
+        let Some(supervised) = &mut self.supervised else { return None };
+        supervised.heard.worked = None;
+        supervised.stdin.as_mut()?.write_all(b"?").ok()?;
+        supervised.listen(ANSWER, |heard| heard.worked.is_some());
+        supervised.heard.worked.take()
+    }
+
     /// Whether it still runs; does not wait.
     pub fn alive(&mut self) -> bool {
         let Some(supervised) = &mut self.supervised else { return true };
@@ -85,6 +98,7 @@ struct Told {
     failed: Option<String>,
     loading: bool,
     ended: Option<String>,
+    worked: Option<Worked>,
     did: Option<Did>,
     /// Its end of the pipe is closed: it is no more.
     closed: bool,
@@ -108,7 +122,8 @@ impl Supervised {
         let mut text = serde_json::to_string(&order).map_err(|e| failed(e.into()))?;
         text.push('\n');
         let mut command = Command::new(SELF);
-        command.arg0("isolator").args([WORKER_VERB, "supervise", &std::process::id().to_string()]);
+        command.arg0("isolator").args([WORKER_VERB, "guard", &std::process::id().to_string()]);
+        command.arg(&order.folder).arg(order.cgroup.as_deref().unwrap_or(Path::new("-")));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
@@ -159,6 +174,7 @@ impl Supervised {
                 Ok(Event::Failed(why)) => self.heard.failed = Some(why),
                 Ok(Event::Loading) => self.heard.loading = true,
                 Ok(Event::Ended(how)) => self.heard.ended = Some(how),
+                Ok(Event::Worked(worked)) => self.heard.worked = Some(worked),
                 Ok(Event::Did(did)) => self.heard.did = Some(did),
                 Err(_) => {}
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process above a load: starts its programs, watches them, and leaves nothing behind.
 //!
-//! It ends when its standard input ends (the control thread closed it, or is no more), when its parent's process
-//! descriptor says that the parent ended, or on SIGTERM, SIGINT and SIGHUP. The parent's *death signal* is not
-//! used here: that one is sent when the parent's thread ends.
+//! It ends when its standard input ends (the control thread closed it, or is no more), when the process descriptor of the control
+//! thread's process says that this ended, or on SIGTERM, SIGINT and SIGHUP; the first of these comes when its guard dies, too. A byte
+//! on its standard input asks how the load worked so far.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,14 +14,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use machine::CpuSet;
+use machine::cgroup::stops;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getppid, pidfd_open, wait};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getppid, pidfd_open, set_parent_process_death_signal,
+    test_kill_process, wait,
+};
 
 use crate::did::{Did, Event, Measured, judge};
 use crate::figures::Source;
 use crate::part::Order;
 use crate::program::Program;
 use crate::utilisation::{self, Meter, Utilisation};
+use crate::work::{Look, Part, Seen, Work};
 use crate::{cgroup, display, process, sys, why};
 
 /// How often the load is looked at until it loads, and then.
@@ -46,15 +51,19 @@ const BEGUN_TICKS: u64 = 5;
 /// When a program that may use little CPU time counts as loading.
 const BEGUN_AFTER: Duration = Duration::from_secs(1);
 
-/// `load-worker supervise PARENT`
+/// `load-worker supervise PARENT`: started by the guard, for the control thread of the process PARENT.
 pub fn main(args: &[String]) -> Result<(), String> {
     let parent = args.first().and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     let parent = parent.ok_or("no parent given")?;
-    stand_apart()?;
+    inherit_orphans()?;
+    // A load that is not guarded any more ends in order.
+    let guard = getppid();
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(|e| format!("no death signal: {}", why(e)))?;
     let signals = sys::signals().map_err(|e| format!("no signal descriptor: {}", why(e)))?;
     // Linux before 5.3 has no process descriptors; the end of the standard input tells as much.
     let descriptor = pidfd_open(parent, PidfdFlags::empty()).ok();
-    if getppid() != Some(parent) {
+    if getppid() != guard {
         return Ok(());
     }
     let mut line = String::new();
@@ -67,19 +76,23 @@ pub fn main(args: &[String]) -> Result<(), String> {
     if started.is_ok() {
         supervisor.watch(&signals, descriptor.as_ref());
     }
-    let grace = if getppid() == Some(parent) { GRACE } else { GRACE_ALONE };
+    let grace = if test_kill_process(parent).is_ok() { GRACE } else { GRACE_ALONE };
     let did = supervisor.end(grace);
     tell(&Event::Did(did));
     Ok(())
 }
 
 /// Out of the terminal's reach, without the policy of the control thread, and the parent of all orphans below.
-fn stand_apart() -> Result<(), String> {
+pub(crate) fn stand_apart() -> Result<(), String> {
     // Refused only to a process that leads a group already: then it is apart.
     let _ = rustix::process::setsid();
     sys::ordinary_scheduling().map_err(|e| format!("cannot leave the real-time policy: {}", why(e)))?;
     // A program started with nice keeps that, where it may not take it back.
     let _ = rustix::process::setpriority_process(None, 0);
+    inherit_orphans()
+}
+
+fn inherit_orphans() -> Result<(), String> {
     let own = Pid::from_raw(1);
     rustix::process::set_child_subreaper(own).map_err(|e| format!("cannot become a subreaper: {}", why(e)))
 }
@@ -107,6 +120,7 @@ struct Supervisor {
     display: Option<u32>,
     strays: BTreeSet<String>,
     meter: Meter,
+    work: Work,
 }
 
 impl Supervisor {
@@ -120,6 +134,7 @@ impl Supervisor {
             display: None,
             strays: BTreeSet::new(),
             meter: Meter::new(Path::new("/")),
+            work: Work::default(),
         }
     }
 
@@ -184,8 +199,15 @@ impl Supervisor {
             let told = ready[1] && terminated(signals);
             self.programs.iter_mut().for_each(Program::hear);
             self.reap();
+            if told {
+                self.ended.get_or_insert_with(|| "it was told to end before its time".to_string());
+            }
             if told || (ready[0] && at_end(&stdin)) || ready.get(2).is_some_and(|ended| *ended) {
                 return;
+            }
+            if ready[0] {
+                self.look();
+                tell(&Event::Worked(self.work.worked()));
             }
         }
     }
@@ -203,12 +225,39 @@ impl Supervisor {
             self.programs.iter_mut().for_each(|program| program.heard.busy.clear());
             tell(&Event::Loading);
         }
+        if self.baseline.is_some() {
+            self.work.look(Instant::now(), self.seen(&family));
+        }
         if self.order.loads_gpu && self.baseline.is_some() {
             let processes: Vec<u32> = family.iter().map(|member| member.pid).collect();
             self.meter.look(&processes, Instant::now());
         }
         self.strays
             .extend(family.iter().flat_map(|member| process::strays(member, &self.order.house_keeping)));
+    }
+
+    /// What there is to see of its work.
+    fn seen(&self, family: &[process::Process]) -> Look {
+        let beside =
+            |program: &&Program| matches!(program.part.source, Source::Display | Source::Utilisation);
+        let beside: Vec<u32> = self.programs.iter().filter(beside).map(|program| program.pid).collect();
+        let part = |program: &Program| Part {
+            pid: program.pid,
+            counts: program.heard.growing(&program.part.source),
+            has_workers: matches!(program.part.source, Source::StressNg { .. }),
+        };
+        let working = family.iter().filter(|member| !beside.contains(&member.pid));
+        let groups = family.iter().map(process::Process::groups).collect::<BTreeSet<_>>();
+        let idle_ticks = process::idle_ticks(&self.order.house_keeping);
+        Look {
+            parts: self.programs.iter().map(part).collect(),
+            family: working
+                .map(|process| Seen { process: process.clone(), ran_ns: process.ran_ns() })
+                .collect(),
+            used_and_idle_ticks: self.order.saturates.then(|| (used_ticks(family), idle_ticks)),
+            stops: groups.iter().flat_map(|groups| stops(groups)).collect(),
+            cpus: self.order.house_keeping.len(),
+        }
     }
 
     fn begun(&self, family: &[process::Process]) -> bool {
@@ -253,6 +302,7 @@ impl Supervisor {
             measured.idle_s = since(process::idle_ticks(&self.order.house_keeping), baseline.idle_ticks);
         }
         measured.ended = self.ended.clone();
+        measured.worked = self.work.worked();
         self.terminate(grace);
         self.kill();
         for program in &mut self.programs {

@@ -90,7 +90,21 @@ fn tests() -> Vec<(&'static str, Test)> {
         ("a_dropped_load_is_stopped", a_dropped_load_is_stopped),
         ("loads_are_gone_after_sigkill_of_the_parent", loads_are_gone_after_sigkill_of_the_parent),
         ("loads_are_gone_after_sigkill_of_the_supervisor", loads_are_gone_after_sigkill_of_the_supervisor),
-        ("loads_are_gone_after_sigkill_of_both", loads_are_gone_after_sigkill_of_both),
+        ("loads_are_gone_after_sigkill_of_parent_and_guard", |s| {
+            loads_are_gone_after_sigkill_of_both(s, false)
+        }),
+        ("loads_are_gone_after_sigkill_of_parent_and_supervisor", |s| {
+            loads_are_gone_after_sigkill_of_both(s, true)
+        }),
+        ("what_detached_is_gone_after_sigkill_of_parent_and_supervisor", what_detached_is_gone_after_sigkill),
+        ("a_stopped_worker_stands_still", a_stopped_worker_stands_still),
+        ("a_command_that_falls_asleep_stands_still", |s| {
+            stands_still(s, "custom=expr 1 + 1; sleep 1000", "none of its processes ran")
+        }),
+        ("a_command_that_rests_between_restarts_stands_still", |s| {
+            stands_still(s, "custom=while :; do expr 1 + 1; sleep 5; done", "none of its processes ran")
+        }),
+        ("a_load_that_works_does_not_stand_still", a_load_that_works_does_not_stand_still),
         ("a_terminated_supervisor_cleans_up", a_terminated_supervisor_cleans_up),
         ("a_real_time_parent_starts_ordinary_loads", a_real_time_parent_starts_ordinary_loads),
         ("storage_in_memory_is_refused", storage_in_memory_is_refused),
@@ -272,17 +286,73 @@ fn a_wire_of_ethercats_own_is_gone_after_sigkill(scratch: &Scratch) -> Outcome {
     Ok(())
 }
 
-fn loads_are_gone_after_sigkill_of_both(scratch: &Scratch) -> Outcome {
+fn loads_are_gone_after_sigkill_of_both(scratch: &Scratch, supervisor: bool) -> Outcome {
     let (mut parent, family) = family_of_a_parent(scratch)?;
-    // Stopped first, so that neither sees the other's end.
-    let supervisors: Vec<u32> =
-        family.iter().filter(|(pid, _)| parent_of(**pid) == Some(parent.id())).map(|(pid, _)| *pid).collect();
-    supervisors.iter().for_each(|pid| kill(*pid, "STOP"));
-    parent.kill().unwrap();
-    supervisors.iter().for_each(|pid| kill(*pid, "KILL"));
-    parent.wait().unwrap();
+    // Of each load the guard is the parent's child, and the supervisor is the guard's.
+    let guards = |pid: &u32| parent_of(*pid) == Some(parent.id());
+    let supervisors = |pid: &u32| parent_of(*pid).is_some_and(|pid| guards(&pid));
+    let killed = family.keys().copied().filter(|pid| if supervisor { supervisors(pid) } else { guards(pid) });
+    let killed: Vec<u32> = killed.collect();
+    assert!(!killed.is_empty());
+    kill_together(&mut parent, &killed);
     are_gone(&family);
-    // Nobody is left to remove the folders.
+    is_soon("the scratch folder is empty", || scratch.is_empty());
+    Ok(())
+}
+
+/// Kills all of them; stopped first, so that none sees another's end.
+fn kill_together(parent: &mut Child, others: &[u32]) {
+    others.iter().for_each(|pid| kill(*pid, "STOP"));
+    parent.kill().unwrap();
+    others.iter().for_each(|pid| kill(*pid, "KILL"));
+    parent.wait().unwrap();
+}
+
+fn what_detached_is_gone_after_sigkill(scratch: &Scratch) -> Outcome {
+    let command = Command::new(std::env::current_exe().unwrap());
+    let load = "custom=(setsid sleep 1000 &); while :; do :; done";
+    let (mut parent, family) = parent_process(command, load, scratch).unwrap();
+    assert!(family.values().any(|name| name == "sleep"), "{family:?}");
+    let supervisor = supervisor_of(supervisor_of(parent.id()));
+    kill_together(&mut parent, &[supervisor]);
+    are_gone(&family);
+    is_soon("the scratch folder is empty", || scratch.is_empty());
+    Ok(())
+}
+
+fn a_stopped_worker_stands_still(scratch: &Scratch) -> Outcome {
+    needs("stress-ng", "stress-ng")?;
+    let mut running = start("system", scratch)?;
+    assert_eq!(running.settle(SETTLE), Ok(true));
+    let worker = below(std::process::id()).into_iter().find(|(_, name)| name.starts_with("stress-ng-cpu"));
+    let (worker, _) = worker.unwrap();
+    kill(worker, "STOP");
+    is_soon("a second in which it stood still", || running.worked().unwrap().still_s > 0.0);
+    kill(worker, "CONT");
+    let why = running.worked().unwrap().why.unwrap();
+    assert!(why.starts_with("stress-ng-cpu") && why.ends_with(&format!("({worker}) was stopped")), "{why}");
+    running.stop();
+    nothing_is_left(scratch);
+    Ok(())
+}
+
+fn stands_still(scratch: &Scratch, load: &str, why: &str) -> Outcome {
+    let mut running = start(load, scratch)?;
+    assert_eq!(running.settle(SETTLE), Ok(true));
+    is_soon("a second in which it stood still", || running.worked().unwrap().still_s > 0.0);
+    assert_eq!(running.worked().unwrap().why.as_deref(), Some(why));
+    assert!(running.stop().loaded.is_err());
+    nothing_is_left(scratch);
+    Ok(())
+}
+
+fn a_load_that_works_does_not_stand_still(scratch: &Scratch) -> Outcome {
+    let mut running = start("custom=while :; do sleep 0.1; done", scratch)?;
+    assert_eq!(running.settle(SETTLE), Ok(true));
+    is_soon("three seconds that were looked at", || running.worked().unwrap().seconds > 3.0);
+    let worked = running.worked().unwrap();
+    assert_eq!(worked.stood_still_since(&load::Worked::default(), worked.seconds), None, "{worked:?}");
+    assert_eq!(running.stop().loaded, Ok(()));
     Ok(())
 }
 
@@ -451,7 +521,7 @@ fn needs(program: &str, package: &str) -> Outcome {
 
 /// Name and fields from the third on of `/proc/PID/stat`.
 fn stat(pid: u32) -> Option<(String, Vec<String>)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?).into_owned();
     let (head, tail) = text.rsplit_once(')')?;
     let name = head.split_once('(')?.1.to_string();
     Some((name, tail.split_whitespace().map(String::from).collect()))

@@ -453,6 +453,9 @@ struct Ready {
     seats: Vec<Arc<Seat>>,
 }
 
+/// What a measuring thread tells once it is set up: what it was granted, and the threads that are watched.
+type SetUp = (Granted, Vec<Arc<Seat>>);
+
 /// What a measuring thread takes along.
 struct Body {
     row: Row,
@@ -461,7 +464,7 @@ struct Body {
 }
 
 impl Body {
-    fn run(self, pen: Pen, send: &mpsc::Sender<rt::Result<(Granted, Vec<Arc<Seat>>)>>) -> Ended {
+    fn run(self, pen: Pen, send: &mpsc::Sender<rt::Result<SetUp>>) -> Ended {
         let (granted, ready) = match self.set_up() {
             Ok((granted, ready)) => (Ok((granted, ready.seats.clone())), Some(ready)),
             Err(error) => (Err(error), None),

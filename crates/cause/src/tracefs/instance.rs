@@ -147,7 +147,9 @@ fn is_leftover(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
 
 /// When a process was started, in the kernel's ticks since boot.
 fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // A process may call itself what is no UTF-8.
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

@@ -384,7 +384,8 @@ impl Tracefs {
     /// A thread's name, and whether it is the kernel's: events do not tell. One that has gone has none.
     fn task(&mut self, pid: u32) -> (String, bool) {
         let read = || {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let stat = String::from_utf8_lossy(&stat);
             let (name, rest) =
                 stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).unwrap_or_default();
             let flags = rest.split_whitespace().nth(6).and_then(|flags| flags.parse::<u32>().ok());
