@@ -259,8 +259,8 @@ impl Boot {
         (!disks.is_empty() && !own.is_empty()).then(|| own.iter().all(|own| disks.contains(own)))
     }
 
-    /// The entry that runs: one all of whose words are in the running line and whose kernel is the one that runs. The
-    /// default where it is such a one; none where none is.
+    /// The entry that runs: of those whose words are all in the running line and whose kernel is the one that runs, one
+    /// with the most words. The default where it is such a one; none where none is.
     pub fn running_entry(&self, release: Option<&str>, running: &str) -> Option<&Entry> {
         let runs = |entry: &&Entry| {
             !entry.recovery
@@ -268,7 +268,10 @@ impl Boot {
                 && missing(&entry.options, running).is_empty()
                 && self.boots_what_runs(entry, release, running) != Some(false)
         };
-        self.default_entry().filter(runs).or_else(|| self.entries.iter().find(runs))
+        let words = |entry: &&Entry| line::words(&entry.options).count();
+        let most = self.entries.iter().filter(runs).map(|entry| words(&entry)).max()?;
+        let best = |entry: &&Entry| runs(entry) && words(entry) == most;
+        self.default_entry().filter(best).or_else(|| self.entries.iter().find(best))
     }
 }
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the checks of the boot loader say of machines after public reports.
+
+#[path = "../../machine/tests/common/boots.rs"]
+mod boots;
+mod common;
+
+use doctor::Outcome::{self, *};
+use doctor::Profile::Periodic;
+use doctor::Report;
+
+/// What the check `id` says of the machine `name`: the outcome, the sentence, and the cure.
+fn said(report: &Report, id: &str) -> (Outcome, String, String) {
+    let finding = report.checks.iter().find(|finding| finding.id == id).unwrap();
+    (finding.result, finding.says.clone(), finding.fix.clone().unwrap_or_default())
+}
+
+fn report(name: &str) -> Report {
+    let root = boots::of(name).lay_out();
+    common::examined(&machine::read_whole(root.path()), Periodic)
+}
+
+#[test]
+fn drift_says_where_each_word_stands_or_why_it_cannot() {
+    for (name, outcome, words) in [
+        (
+            "grub-after-quote",
+            Unknown,
+            "GRUB_CMDLINE_LINUX_DEFAULT cannot be read here: isolcpus=2,3 stands outside of the quotes",
+        ),
+        ("grub-bom", Unknown, "a byte order mark stands before it"),
+        ("grub-curly", Unknown, "its quotes are typographic"),
+        ("grub-multiline", Unknown, "its value goes over more than one line"),
+        ("grub-lasting-multiline", Unknown, "its value goes over more than one line"),
+        ("grub-spaces", Unknown, "a space stands before ="),
+        ("grub-sourced", Unknown, "`. /etc/realtime.conf` may set it"),
+        ("grub-crlf", Warn, "edited, but never generated: isolcpus=2,3"),
+        (
+            "grub-not-generated",
+            Warn,
+            "edited, but never generated: isolcpus=2,3 (GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub)",
+        ),
+        ("grub-lasting", Pass, "the line that runs is the one that is configured"),
+        ("grub-lasting-crlf", Pass, "the line that runs"),
+        ("grub-commented", Pass, "the line that runs"),
+        ("grub-handoff", Pass, "the line that runs"),
+        ("grub-tuned", Pass, "the line that runs"),
+        ("ubuntu-50-cloud", Pass, "the line that runs"),
+        ("rt-conf-dropin", Pass, "the line that runs"),
+        (
+            "ubuntu-99-realtime",
+            Warn,
+            "splash (GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub.d/99-realtime.cfg)",
+        ),
+        ("linuxcnc-grubcfg-by-hand", Warn, "a word stands in /boot/grub/grub.cfg alone"),
+        ("grub-own-entry", Pass, "the line that runs"),
+        (
+            "rhel9-default-grub",
+            Warn,
+            "edited, but never generated: isolcpus=2-7, nohz_full=2-7 (GRUB_CMDLINE_LINUX of /etc/default/grub)",
+        ),
+        ("tuned-params-bls", Pass, "the line that runs"),
+        ("proxmox", Pass, "what /etc/kernel/cmdline gives to the loader runs"),
+        ("flatcar", Pass, "what /oem/grub.cfg gives to the loader runs"),
+        ("orangepi", Warn, "configured, but not running: cma=128M (extraargs of /boot/orangepiEnv.txt)"),
+        ("jetson-emmc-first", Warn, "this machine booted from another file"),
+        ("pi-sections", Pass, "the line that runs"),
+        ("ubuntu-pi-ab", Pass, "the line that runs"),
+        ("ubuntu-pi-ab-new", Warn, "configured, but not running: isolcpus=3"),
+        ("lxc-with-grub", Unknown, "a container (lxc) does not see the host's"),
+    ] {
+        let (result, says, fix) = said(&report(name), "boot-cmdline-drift");
+        assert!(result == outcome && says.contains(words), "{name}: {result} {says}");
+        assert!(!(name == "jetson-emmc-first" && fix.contains("reboot")), "{name}: {fix}");
+    }
+}
+
+#[test]
+fn the_cure_names_the_command_of_this_machine() {
+    let fix = |name: &str| said(&report(name), "boot-cmdline-drift").2;
+    assert!(fix("rhel9-default-grub").contains("--update-bls-cmdline"));
+    assert!(fix("grub-not-generated").starts_with("update-grub"));
+    assert_eq!(
+        fix("linuxcnc-grubcfg-by-hand"),
+        "add to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub and run update-grub: isolcpus=1"
+    );
+}
+
+#[test]
+fn names_the_loader_by_what_booted_and_the_program_that_keeps_it() {
+    for (name, words) in [
+        ("proxmox", "systemd-boot, whose files proxmox-boot-tool writes"),
+        ("grub-beside-systemd-boot", "GRUB as Debian and Ubuntu have it"),
+        ("nixos", "systemd-boot, whose files NixOS writes"),
+        ("ubuntu-pi-ab", "the Raspberry Pi's firmware"),
+        ("debian-raspi-firmware", "the Raspberry Pi's firmware, whose files raspi-firmware writes"),
+        ("talos", "whose files Talos writes"),
+        ("flatcar", "whose files Flatcar writes"),
+        ("ubuntu-core", "whose files snapd writes"),
+        ("flash-kernel", "U-Boot, whose files flash-kernel writes"),
+        ("orangepi", "U-Boot"),
+        ("ubuntu-rockchip", "U-Boot"),
+        ("suse-rt", "GRUB, whose files transactional-update writes"),
+        ("tuned-params-bls", "GRUB with Boot Loader Specification entries"),
+    ] {
+        let (result, says, _) = said(&report(name), "boot-loader-known");
+        assert!(result == Pass && says.contains(words), "{name}: {result} {says}");
+    }
+}
+
+#[test]
+fn the_default_entry_must_boot_the_kernel_that_runs() {
+    for (name, outcome) in [("rt-not-default", Warn), ("grub-lasting", Pass), ("tuned-params-bls", Pass)] {
+        let (result, says, _) = said(&report(name), "boot-default-entry");
+        assert_eq!(result, outcome, "{name}: {says}");
+    }
+}
+
+#[test]
+fn an_option_newer_than_the_kernel_is_no_failure() {
+    for name in ["k49-jetson", "rhel7-310"] {
+        let report = report(name);
+        for id in ["kernel-config-cpu-isolation", "boot-param-noop", "boot-param-effective"] {
+            let (result, says, _) = said(&report, id);
+            assert!(!matches!(result, Fail | Warn), "{name} {id}: {says}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `apply` does to machines after public reports: a refusal changes nothing, instructions name the file and the
+//! command, and a trial is a copy of the entry that runs.
+
+#[path = "../../machine/tests/common/boots.rs"]
+mod boots;
+
+use std::path::Path;
+
+use boots::{AB, Made, PI_LINE, RHEL, ROOT, RT, STOCK};
+use tune::change::{Applied, BootChange, Here, Options, apply};
+use tune::error::Result;
+use tune::plan::{Intent, MadeFor, Plan, Profile, Wanted, plan};
+use tune::system::Real;
+
+fn planned(root: &Path) -> Plan {
+    let machine = machine::read_whole(root);
+    let intent = Intent {
+        profile: Profile::Periodic,
+        cpus: Wanted::Cpus("3".parse().unwrap()),
+        device: None,
+        no_reboot: false,
+        split_siblings: false,
+        nosmt: false,
+    };
+    plan(&machine, &MadeFor::here(root, &machine), &intent).unwrap()
+}
+
+/// Applies a plan for CPU 3 below `root`.
+fn applied(root: &Path, options: Options) -> Result<Applied> {
+    let machine = machine::read_whole(root);
+    let plan = planned(root);
+    let mut system = Real::new(root).unwrap();
+    let mut here = Here { system: &mut system, root, machine: &machine, stamp: "20260101-000000".into() };
+    apply(&mut here, &plan, options)
+}
+
+fn wet(made: &Made) -> (tempfile::TempDir, Result<Applied>) {
+    let root = made.lay_out();
+    let before = boots::files(root.path());
+    let done = applied(root.path(), Options::default());
+    if done.is_err() {
+        assert!(boots::files(root.path()) == before, "a refusal changed a file");
+    }
+    (root, done)
+}
+
+#[track_caller]
+fn refused(name: &str, made: &Made, words: &[&str]) {
+    let error = match wet(made).1 {
+        Ok(applied) => panic!("{name}: {:?}", applied.boot),
+        Err(error) => error.to_string(),
+    };
+    for word in words {
+        assert!(error.contains(word), "{name}: '{word}' is not in {error}");
+    }
+    assert!(!error.contains('\n'), "{name}: {error}");
+}
+
+#[test]
+fn refuses_words_of_others_and_names_their_file() {
+    let tuned = "isolcpus=managed_irq,domain,2-7 nohz_full=2-7 rcu_nocbs=2-7 irqaffinity=0-1";
+    let tuned = tuned.replace("nohz_full=2-7 ", "");
+    for (name, words) in [
+        ("rt-conf-dropin", vec!["isolcpus=2-3 irqaffinity=0-1", "/etc/default/grub.d/60_rt-conf.cfg"]),
+        ("rhel9-default-grub", vec!["isolcpus=2-7 in GRUB_CMDLINE_LINUX of /etc/default/grub"]),
+        ("tuned-params-bls", vec![tuned.as_str(), "tuned_params of /boot/grub2/grubenv"]),
+        ("grub-tuned", vec![tuned.as_str(), "tuned_params of /boot/grub/grub.cfg"]),
+        ("grub-own-entry", vec!["isolcpus=3 in /etc/grub.d/40_custom"]),
+        ("linuxcnc-grubcfg-by-hand", vec!["isolcpus=1 in /boot/grub/grub.cfg"]),
+        ("grub-not-generated", vec!["isolcpus=2,3 in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub"]),
+        ("grub-crlf", vec!["isolcpus=2,3 in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub"]),
+        ("grub-after-quote", vec!["isolcpus=2,3 in", "/etc/default/grub, which cannot be read here"]),
+        ("grub-bom", vec!["isolcpus=2,3 in", "a byte order mark"]),
+        ("grub-curly", vec!["isolcpus=2,3 in", "typographic"]),
+        ("grub-multiline", vec!["isolcpus=2,3 in", "more than one line"]),
+        ("grub-spaces", vec!["isolcpus=2,3 in", "a space stands before ="]),
+        ("tx2-firmware-isolcpus", vec!["isolcpus=1-2 in the running line and in no file: firmware adds it"]),
+        ("ubuntu-pi-ab-new", vec!["isolcpus=3 in /boot/firmware/current/cmdline.txt"]),
+    ] {
+        refused(name, &boots::of(name), &words);
+    }
+    let flash =
+        boots::of("flash-kernel").file("etc/default/flash-kernel", "LINUX_KERNEL_CMDLINE=\"isolcpus=1\"\n");
+    refused("flash-kernel", &flash, &["isolcpus=1 in LINUX_KERNEL_CMDLINE of /etc/default/flash-kernel"]);
+    let orange = boots::of("orangepi").file("boot/orangepiEnv.txt", "extraargs=isolcpus=2-3\n");
+    refused("orangepi", &orange, &["isolcpus=2-3 in extraargs of /boot/orangepiEnv.txt"]);
+    let flatcar = boots::of("flatcar").file("oem/grub.cfg", "set linux_append=\"isolcpus=5\"\n");
+    refused("flatcar", &flatcar, &["isolcpus=5 in linux_append of /oem/grub.cfg"]);
+    let pi = boots::of("debian-raspi-firmware").file("etc/default/raspi-extra-cmdline", "isolcpus=1\n");
+    refused("debian-raspi-firmware", &pi, &["isolcpus=1 in /etc/default/raspi-extra-cmdline"]);
+}
+
+#[test]
+fn refuses_files_from_which_this_machine_did_not_boot() {
+    refused(
+        "jetson-emmc-first",
+        &boots::of("jetson-emmc-first"),
+        &["root=/dev/sda1 runs", "root=/dev/mmcblk0p1"],
+    );
+    let stick = boots::plain_debian()
+        .file("proc/cmdline", &format!("BOOT_IMAGE=/boot/vmlinuz-{RT} root=/dev/sdb1 ro\n"));
+    refused("another disk", &stick, &["root=/dev/sdb1 runs", "booted from another file"]);
+    let pi = boots::pi("Raspberry Pi 4 Model B Rev 1.4", "", "root=/dev/nfs rootwait")
+        .file("boot/firmware/cmdline.txt", "root=PARTUUID=1-02 rootwait\n");
+    refused("a Pi from the network", &pi, &["root=/dev/nfs runs", "/boot/firmware/cmdline.txt"]);
+    // Two systems in one menu, of which the other is the default.
+    let entries = boots::entry("'Other'", "other", RT, "root=UUID=9 ro quiet")
+        + &boots::entry("'Debian'", "simple", RT, &format!("{ROOT} ro quiet"));
+    let two = boots::plain_debian().file("boot/grub/grub.cfg", &boots::menu("", &entries));
+    refused("the other system is the default", &two, &["its default entry 'Other' boots root=UUID=9"]);
+}
+
+#[test]
+fn refuses_a_default_that_boots_another_kernel() {
+    refused(
+        "rt-not-default",
+        &boots::of("rt-not-default"),
+        &[STOCK, "and the plan is for 6.1.0-28-rt-amd64"],
+    );
+    let newer = boots::rhel9("", "", "", "")
+        .file("proc/sys/kernel/osrelease", "5.14.0-427.rt.el9.x86_64\n")
+        .file("boot/config-5.14.0-427.rt.el9.x86_64", "CONFIG_CPU_ISOLATION=y\n")
+        .file(
+            "proc/cmdline",
+            "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-5.14.0-427.rt.el9.x86_64 root=/dev/mapper/rhel-root ro\n",
+        );
+    refused("an older kernel was chosen", &newer, &[RHEL, "grubby --set-default"]);
+    let arch = boots::plain_debian()
+        .file("proc/sys/kernel/osrelease", "6.12.9-rt1-1-rt\n")
+        .file("boot/config-6.12.9-rt1-1-rt", "CONFIG_CPU_ISOLATION=y\n")
+        .file("proc/cmdline", &format!("BOOT_IMAGE=/boot/vmlinuz-linux-rt {ROOT} ro quiet\n"));
+    refused("kernels without versions", &arch, &["boots /boot/vmlinuz-"]);
+}
+
+#[test]
+fn refuses_a_drop_in_after_ours_that_sets_the_line_anew() {
+    for name in ["ubuntu-99-override", "ubuntu-99-realtime"] {
+        refused(name, &boots::of(name), &["/etc/default/grub.d/99-realtime.cfg is read after it"]);
+    }
+    let added = "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT quiet\"\n";
+    let adds = boots::plain_debian().file("etc/default/grub.d/99-realtime.cfg", added);
+    assert!(wet(&adds).1.is_ok());
+    assert!(wet(&boots::of("ubuntu-50-cloud")).1.is_ok());
+}
+
+#[test]
+fn refuses_a_container_and_wsl_before_anything() {
+    refused("lxc-with-grub", &boots::of("lxc-with-grub"), &["this is a container (lxc)"]);
+    refused("wsl2", &boots::of("wsl2"), &["this is WSL"]);
+    for (path, text, name) in [
+        (".dockerenv", "", "docker"),
+        ("run/.containerenv", "", "podman"),
+        ("run/host/container-manager", "lxc-libvirt\n", "lxc-libvirt"),
+        ("proc/1/environ", "container=lxc\0", "lxc"),
+        ("proc/1/cgroup", "0::/lxc.payload.robot\n", "lxc"),
+    ] {
+        refused(path, &boots::plain_debian().file(path, text), &[&format!("this is a container ({name})")]);
+    }
+    let root = boots::of("lxc-with-grub").lay_out();
+    let settings = Options { runtime_only: true, ..Options::default() };
+    assert!(applied(root.path(), settings).is_err());
+}
+
+#[test]
+fn refuses_what_cannot_be_told_of_the_file() {
+    refused("pi-monitor", &boots::of("pi-monitor"), &["cmdline depends on [edid=del-x]"]);
+    refused("jetson-two-append", &boots::of("jetson-two-append"), &["two APPEND lines"]);
+    refused("jetson-root-twice", &boots::of("jetson-root-twice"), &["root= stands twice"]);
+    let unmounted = boots::of("proxmox").without("etc/kernel/proxmox-boot-uuids");
+    refused(
+        "systemd-boot unmounted",
+        &unmounted,
+        &["no mounted partition has its entries", "mount the EFI system partition"],
+    );
+}
+
+#[test]
+fn instructions_name_the_place_and_the_command_and_no_boot_file_changes() {
+    for (name, lines) in [
+        (
+            "proxmox",
+            vec!["add to the one line of /etc/kernel/cmdline: isolcpus=", "run: proxmox-boot-tool refresh"],
+        ),
+        ("nixos", vec!["boot.kernelParams in /etc/nixos/configuration.nix", "run: nixos-rebuild boot"]),
+        (
+            "suse-rt",
+            vec![
+                "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: isolcpus=",
+                "run: transactional-update grub.cfg",
+            ],
+        ),
+        (
+            "suse-leap",
+            vec![
+                "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: isolcpus=",
+                "run: grub2-mkconfig -o /boot/grub/grub.cfg",
+            ],
+        ),
+        ("talos", vec!["extraKernelArgs", "run: talosctl upgrade"]),
+        ("flatcar", vec!["linux_append in /oem/grub.cfg (set linux_append=\"...\"): isolcpus="]),
+        ("ubuntu-core", vec!["run: snap set system system.boot.cmdline-append=\"isolcpus="]),
+        (
+            "debian-raspi-firmware",
+            vec!["/etc/default/raspi-extra-cmdline: isolcpus=", "run: update-initramfs -u"],
+        ),
+        ("ubuntu-pi-ab", vec!["add to the one line of /boot/firmware/current/cmdline.txt: isolcpus="]),
+        (
+            "flash-kernel",
+            vec!["LINUX_KERNEL_CMDLINE in /etc/default/flash-kernel: isolcpus=", "run: flash-kernel"],
+        ),
+        ("orangepi", vec!["add to extraargs= in /boot/orangepiEnv.txt: isolcpus="]),
+        ("ubuntu-rockchip", vec!["add to bootargs= in /boot/firmware/ubuntuEnv.txt: isolcpus="]),
+    ] {
+        let made = boots::of(name);
+        let (root, done) = wet(&made);
+        let done = done.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let BootChange::Instructions { lines: said, .. } = &done.boot else {
+            panic!("{name}: {:?}", done.boot)
+        };
+        let said = said.join("\n");
+        for line in lines {
+            assert!(said.contains(line), "{name}: '{line}' is not in {said}");
+        }
+        let boots = |files: Vec<(String, Vec<u8>)>| -> Vec<(String, Vec<u8>)> {
+            files
+                .into_iter()
+                .filter(|(path, _)| !path.starts_with("var/") && !path.starts_with("proc/irq"))
+                .collect()
+        };
+        assert!(boots(boots::files(root.path())) == boots(boots::files(made.lay_out().path())), "{name}");
+    }
+}
+
+#[test]
+fn a_copied_entry_keeps_who_may_boot_it() {
+    let trial = |made: &Made| {
+        let (root, done) = wet(made);
+        assert!(matches!(done.unwrap().boot, BootChange::Trial { .. }));
+        let text = std::fs::read_to_string(root.path().join("boot/grub/custom.cfg")).unwrap();
+        text.lines().find(|line| line.starts_with("menuentry")).unwrap().to_string()
+    };
+    assert_eq!(
+        trial(&boots::of("grub-password")),
+        "menuentry 'Isolator trial' --class debian --class os --unrestricted $menuentry_id_option 'isolator-trial' {"
+    );
+    for (head, expected) in [
+        ("\"Debian {x}\" --users \"ann,bob\" --class os", "'Isolator trial' --users \"ann,bob\" --class os"),
+        ("'a \"b\" c'  --users '' --hotkey=r", "'Isolator trial' --users '' --hotkey=r"),
+        ("Plain", "'Isolator trial'"),
+        ("'Ärger' --unrestricted", "'Isolator trial' --unrestricted"),
+    ] {
+        let entry = boots::entry(head, "simple", RT, &format!("{ROOT} ro  quiet"));
+        let made = boots::plain_debian().file("boot/grub/grub.cfg", &boots::menu("", &entry));
+        assert_eq!(
+            trial(&made),
+            format!("menuentry {expected} $menuentry_id_option 'isolator-trial' {{"),
+            "{head}"
+        );
+        let bare = entry.replace(" $menuentry_id_option 'simple'", "");
+        let made = boots::plain_debian().file("boot/grub/grub.cfg", &boots::menu("", &bare));
+        assert_eq!(trial(&made), format!("menuentry {expected} --id 'isolator-trial' {{"), "{head}");
+    }
+}
+
+#[test]
+fn the_trial_copies_the_entry_that_runs() {
+    // The same kernel stands in two entries; the second one runs.
+    let entries = boots::entry("'Debian'", "simple", RT, &format!("{ROOT} ro  quiet"))
+        + &boots::entry("'With a console'", "console", RT, &format!("{ROOT} ro  quiet console=ttyS0"));
+    let made = boots::plain_debian()
+        .file("boot/grub/grub.cfg", &boots::menu("", &entries))
+        .file("proc/cmdline", &format!("BOOT_IMAGE=/boot/vmlinuz-{RT} {ROOT} ro quiet console=ttyS0\n"));
+    let (root, done) = wet(&made);
+    done.unwrap();
+    let text = std::fs::read_to_string(root.path().join("boot/grub/custom.cfg")).unwrap();
+    assert!(text.contains("quiet console=ttyS0 isolcpus="), "{text}");
+}
+
+#[test]
+fn machines_with_nothing_special_get_their_trial_or_line() {
+    for name in
+        ["grub-lasting", "grub-lasting-crlf", "grub-lasting-multiline", "grub-commented", "grub-handoff"]
+    {
+        let done = wet(&boots::of(name)).1.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(matches!(done.boot, BootChange::Trial { .. }), "{name}: {:?}", done.boot);
+    }
+    for (name, made) in [
+        ("rhel9", boots::rhel9("", "", "GRUB_CMDLINE_LINUX=\"crashkernel=1G rd.lvm.lv=rhel/root\"\n", "")),
+        ("grub-beside-systemd-boot", boots::of("grub-beside-systemd-boot")),
+    ] {
+        let done = wet(&made).1.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(matches!(done.boot, BootChange::Trial { .. }), "{name}: {:?}", done.boot);
+    }
+    let done = wet(&boots::of("jetson-plain")).1.unwrap();
+    assert!(matches!(done.boot, BootChange::Lasting { .. }), "{:?}", done.boot);
+}
+
+#[test]
+fn a_pi_takes_the_line_of_its_own_section() {
+    let (root, done) = wet(&boots::of("pi-sections"));
+    assert!(matches!(done.unwrap().boot, BootChange::Trial { .. }));
+    let line = std::fs::read_to_string(root.path().join("boot/firmware/cmdline-isolator.txt")).unwrap();
+    assert!(line.starts_with("console=tty1 root=PARTUUID=aa-02 rootwait isolcpus="), "{line}");
+    // Another program tries boots: nothing is armed beside it.
+    for (path, text) in [("autoboot.txt", "[all]\ntryboot_a_b=1\n"), ("tryboot.txt", "")] {
+        let made = boots::pi("Raspberry Pi 5 Model B Rev 1.0", "", PI_LINE)
+            .file("boot/firmware/cmdline.txt", PI_LINE)
+            .file(&format!("boot/firmware/{path}"), text);
+        assert!(matches!(wet(&made).1.unwrap().boot, BootChange::Instructions { .. }), "{path}");
+    }
+    assert!(AB.contains("os_prefix"));
+}
+
+#[test]
+fn kernels_from_before_the_option_get_a_plan() {
+    for name in ["k49-jetson", "rhel7-310"] {
+        let root = boots::of(name).lay_out();
+        let plan = planned(root.path());
+        assert!(plan.boot_line.starts_with("isolcpus=3 "), "{name}: {}", plan.boot_line);
+    }
+}
