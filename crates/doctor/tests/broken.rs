@@ -303,25 +303,6 @@ fn interrupts_on_cpus_that_were_set_apart() {
 }
 
 #[test]
-fn irqbalance_and_its_lists() {
-    let with = |text: &str, partition: bool| {
-        changed(|machine| {
-            if partition {
-                machine.isolation.partitions = cpus("5");
-            }
-            let inventory = machine.inventory.as_mut().unwrap();
-            inventory.services.active.insert("irqbalance".into());
-            inventory.files.insert("/etc/default/irqbalance".into(), Reading::Text(text.into()));
-        })
-    };
-    says(&with("", false), Periodic, "irq-balance", Pass, "by itself");
-    says(&with("", true), Periodic, "irq-balance", Warn, "partition");
-    says(&with("IRQBALANCE_BANNED_CPULIST=\"6-7\"", false), Periodic, "irq-balance", Pass, "spares");
-    says(&with("IRQBALANCE_BANNED_CPULIST=7", false), Periodic, "irq-balance", Warn, "cpus 6");
-    says(&with("#x\nIRQBALANCE_BANNED_CPUS=c0", false), Periodic, "irq-balance", Warn, "old name");
-}
-
-#[test]
 fn idle_states_and_what_bounds_them() {
     let with = |limit: Option<u64>, asked: Option<i32>| {
         changed(|machine| {

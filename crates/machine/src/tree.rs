@@ -81,7 +81,12 @@ impl Tree {
 
     /// As [`Tree::hint`], the bytes as they are.
     pub(crate) fn hint_bytes(&self, path: &str) -> Option<Vec<u8>> {
-        self.head(path, TEXT_LIMIT).ok()
+        self.hint_head(path, TEXT_LIMIT)
+    }
+
+    /// As [`Tree::hint_bytes`], at most `limit` of them.
+    pub(crate) fn hint_head(&self, path: &str, limit: u64) -> Option<Vec<u8>> {
+        self.head(path, limit).ok()
     }
 
     /// As [`Tree::names`], where failing says nothing.
@@ -148,6 +153,11 @@ impl Tree {
             Err(error) if absent(&error) => self.whole().then_some(Reading::Absent),
             Err(error) => Some(Reading::Unreadable { unreadable: reason(&error) }),
         }
+    }
+
+    /// Whether the machine is known to have no `path`.
+    pub(crate) fn absent(&self, path: &str) -> bool {
+        self.whole() && self.inside(path).is_err_and(|error| absent(&error))
     }
 
     /// The last part of where the link `path` leads.

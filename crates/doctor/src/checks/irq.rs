@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts: where they go, who moves them, and their threads.
 
-use machine::CpuSet;
-use machine::inventory::{BANNED, Irq, Thread};
+use machine::inventory::{BANNED, BANNED_MASK, By, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
 use crate::Profile;
@@ -49,7 +48,7 @@ pub(super) const ALL: &[Check] = &[
         question: "Does irqbalance leave the CPUs alone?",
         weights: APART_LESS,
         why: "it moves interrupts back; it spares CPUs isolated at boot by itself, but not those of a cgroup partition",
-        source: "Irqbalance/irqbalance issues 19, 90, 156, 356",
+        source: "Irqbalance/irqbalance, cputree.c (setup_banned_cpus), issues 19, 90, 156, 356, 358",
         look: balance,
     },
     Check {
@@ -191,12 +190,6 @@ fn managed(facts: &Facts) -> Look {
     })
 }
 
-/// The value of a shell variable in the text of a file of settings.
-fn variable<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let mut values = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
-    values.next_back().map(|value| value.trim().trim_matches(['"', '\'']))
-}
-
 fn balance(facts: &Facts) -> Look {
     if !facts.inventory.services.runs("irqbalance") {
         if facts.inventory.threads.is_empty() {
@@ -209,40 +202,65 @@ fn balance(facts: &Facts) -> Look {
         ));
     }
     let isolated = facts.isolated()?;
-    let files = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
-    let found = files.iter().find_map(|path| Some((*path, facts.hint(path)?)));
-    let (path, text) = found.unwrap_or((files[0], ""));
-    let fix = format!("set {BANNED}={isolated} in {path}, then systemctl restart irqbalance");
-    // What it runs with, where that may be read, comes before what its file says.
-    let running = facts.inventory.services.banned.as_deref();
-    let (path, told) = match running {
-        Some(list) => ("the environment of irqbalance", Some(list)),
-        None => (path, variable(text, BANNED)),
+    let Some(told) = &facts.inventory.services.irqbalance else {
+        return Err(not_captured("/proc/PID/environ"));
     };
-    if let Some(list) = told.filter(|list| !list.is_empty()) {
-        let read = read_in(path, format!("{BANNED}={list}"));
-        return Ok(match list.parse::<CpuSet>() {
-            Ok(banned) if isolated.without(&banned).is_empty() => Found::pass(read, "it spares them"),
-            Ok(banned) => {
-                Found::warn(read, format!("it does not spare cpus {}", isolated.without(&banned)), fix)
-            }
-            Err(why) => Found::warn(read, why.to_string(), fix),
-        });
+    if let Some(why) = &told.unread {
+        return Err(Found::unknown(&told.source, why, AS_ROOT));
     }
-    if let Some(mask) = variable(text, "IRQBALANCE_BANNED_CPUS").filter(|mask| !mask.is_empty()) {
-        let says = "IRQBALANCE_BANNED_CPUS is the old name, which new versions do not read";
-        return Ok(Found::warn(read_in(path, format!("IRQBALANCE_BANNED_CPUS={mask}")), says, fix));
-    }
-    let by_itself = facts.machine.isolation.isolated.or(&facts.machine.isolation.nohz_full);
-    let left = isolated.without(&by_itself);
-    Ok(if left.is_empty() {
-        Found::pass(read_in(path, "no list"), "it spares CPUs that were isolated at boot by itself")
-    } else {
-        Found::warn(
-            read_in(path, "no list"),
-            format!("it knows nothing of the partition with cpus {left}"),
+    let spares = told.spares(&facts.machine.isolation);
+    let left = isolated.without(&spares.cpus);
+    let (mask, list) = (told.mask.as_deref().unwrap_or_default(), told.list.as_deref().unwrap_or_default());
+    let take_out = if mask.is_empty() { String::new() } else { format!("take {BANNED_MASK} out, ") };
+    let fix = format!(
+        "{take_out}set {BANNED}={isolated} where irqbalance is started, then systemctl restart irqbalance"
+    );
+    let not_spared = || match (left.is_empty(), spares.cpus.is_empty()) {
+        (true, _) => "it spares them".to_string(),
+        (_, true) => format!("it spares no CPU, and not cpus {left}"),
+        _ => format!("it spares cpus {}, and not cpus {left}", spares.cpus),
+    };
+    Ok(match spares.by {
+        By::Mask => {
+            let read = read_in(&told.source, format!("{BANNED_MASK}={mask}"));
+            let wrong = if spares.whole {
+                ""
+            } else {
+                " is no mask, and switches the detection of isolated CPUs off"
+            };
+            let first = if list.is_empty() { "" } else { ", which goes before the list" };
+            let later = if left.is_empty() { "; a later irqbalance will not read that name" } else { "" };
+            Found::warn(read, format!("{BANNED_MASK}={mask}{first}{wrong}: {}{later}", not_spared()), fix)
+        }
+        By::List if !spares.whole => Found::warn(
+            read_in(&told.source, format!("{BANNED}={list}")),
+            format!(
+                "'{list}' is no list of CPUs, and switches the detection of isolated CPUs off: {}",
+                not_spared()
+            ),
             fix,
-        )
+        ),
+        By::List if list.is_empty() => Found::warn(
+            read_in(&told.source, format!("{BANNED}=")),
+            "the empty list switches the detection of isolated CPUs off in an irqbalance of 2026 or later",
+            fix,
+        ),
+        By::List if left.is_empty() => {
+            Found::pass(read_in(&told.source, format!("{BANNED}={list}")), "it spares them")
+        }
+        By::List => Found::warn(read_in(&told.source, format!("{BANNED}={list}")), not_spared(), fix),
+        By::Itself if left.is_empty() => Found::pass(
+            read_in(&told.source, "no list"),
+            "it spares CPUs that were isolated at boot by itself",
+        ),
+        By::Itself => {
+            let blind = told.detects == Some(false);
+            let says = match blind {
+                true => format!("this version knows nothing of isolated CPUs: {}", not_spared()),
+                false => format!("it knows nothing of the partition with cpus {left}"),
+            };
+            Found::warn(read_in(&told.source, "no list"), says, fix)
+        }
     })
 }
 

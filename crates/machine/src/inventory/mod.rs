@@ -16,6 +16,7 @@ use crate::{CpuSet, Snapshot};
 
 mod devices;
 mod files;
+mod irqbalance;
 mod irqs;
 mod live;
 mod log;
@@ -26,14 +27,16 @@ mod services;
 mod session;
 mod system;
 mod threads;
+mod units;
 
 pub use devices::{Coalescing, Interface};
+pub use irqbalance::{BANNED, BANNED_MASK, By, Irqbalance, Spares};
 pub use irqs::Irq;
 pub use log::Log;
 pub use power::{CpuPower, DmaLatency, Frequency};
 pub use sample::{CpuSample, Sample, ThreadSample};
 pub use sampling::sample;
-pub use services::{BANNED, Group, Services};
+pub use services::{Group, Services};
 pub use session::{Limit, Session};
 pub use system::{Distribution, Installed, RootDevice};
 pub use threads::{Policy, Thread, live_thread};

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Thread;
+use super::irqbalance::{self, Irqbalance};
 use crate::CpuSet;
 use crate::tree::Tree;
 
@@ -31,13 +32,9 @@ pub struct Services {
     pub groups: Vec<Group>,
     /// Whether the tree of control groups of version 2 could be looked at.
     pub unified: bool,
-    /// What the running irqbalance has as `IRQBALANCE_BANNED_CPULIST`, empty where it has none; absent where it does not
-    /// run, or its environment may not be read.
-    pub banned: Option<String>,
+    /// What the running irqbalance was told; absent where none runs.
+    pub irqbalance: Option<Irqbalance>,
 }
-
-/// The variable by which irqbalance is told which CPUs to leave alone.
-pub const BANNED: &str = "IRQBALANCE_BANNED_CPULIST";
 
 /// A control group of version 2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,14 +63,7 @@ pub(super) fn read(tree: &mut Tree, threads: &[Thread]) -> Services {
     let mut services =
         Services { unified: tree.exists("sys/fs/cgroup/cgroup.controllers"), ..Services::default() };
     let users = threads.iter().filter(|thread| !thread.kernel && thread.id == thread.process);
-    services.processes = users.clone().map(|thread| thread.name.clone()).collect();
-    services.banned = users.clone().find(|thread| thread.name == "irqbalance").and_then(|thread| {
-        let environment = tree.hint_bytes(&format!("proc/{}/environ", thread.id))?;
-        let mut own = environment.split(|byte| *byte == 0).filter_map(|one| {
-            one.strip_prefix(BANNED.as_bytes())?.strip_prefix(b"=").map(String::from_utf8_lossy)
-        });
-        Some(own.next_back().unwrap_or_default().into_owned())
-    });
+    services.processes = users.map(|thread| thread.name.clone()).collect();
     for mount in ["sys/fs/cgroup", "sys/fs/cgroup/unified", "sys/fs/cgroup/systemd"] {
         let names = tree.names(&format!("{mount}/system.slice"));
         services.active.extend(units(names.into_iter()));
@@ -85,6 +75,7 @@ pub(super) fn read(tree: &mut Tree, threads: &[Thread]) -> Services {
     if services.unified {
         groups(tree, String::new(), 0, &mut services.groups);
     }
+    services.irqbalance = irqbalance::read(tree, &services, threads);
     services
 }
 
@@ -140,8 +131,9 @@ mod tests {
         ]);
         let process = |name: &str, id| Thread { name: name.into(), id, process: id, ..Thread::default() };
         let services = read(&mut tree, &[process("power-profiles-", 9), process("irqbalance", 10)]);
-        assert_eq!(services.banned.as_deref(), Some("2-3"));
-        assert_eq!(read(&mut tree, &[process("irqbalance", 11)]).banned, None);
+        let told = services.irqbalance.as_ref().unwrap();
+        assert_eq!((told.list.as_deref(), told.source.as_str()), (Some("2-3"), "/proc/10/environ"));
+        assert_eq!(read(&mut tree, &[process("power-profiles-", 9)]).irqbalance, None);
         assert!(services.runs("tuned") && services.runs("power-profiles-daemon") && !services.runs("tlp"));
         assert_eq!(services.enabled.iter().map(String::as_str).collect::<Vec<_>>(), ["fstrim.timer", "tlp"]);
         let paths: Vec<_> = services.groups.iter().map(|group| group.path.as_str()).collect();

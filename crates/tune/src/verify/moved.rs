@@ -19,7 +19,7 @@ pub(super) fn places(plan: &Plan, action: &Action, machine: &Snapshot, refused: 
         Kind::Irqs => interrupts(plan, machine, inventory, refused),
         Kind::DeviceIrqs => device(action, &cpus, machine, inventory),
         Kind::KernelThreads => threads(plan, inventory),
-        Kind::IrqBalance => balance(&cpus, inventory),
+        Kind::IrqBalance => balance(&cpus, machine, inventory),
         Kind::Slice => slice(action, &cpus, inventory),
         Kind::Partition => partition(&cpus, inventory),
         Kind::Limits => limits(inventory),
@@ -110,18 +110,20 @@ fn threads(plan: &Plan, inventory: &Inventory) -> Places {
     Places { effective: Seen::new(Some(there.is_empty()), None, "/proc/*/status"), why, ..Places::default() }
 }
 
-fn balance(cpus: &CpuSet, inventory: &Inventory) -> Places {
+fn balance(cpus: &CpuSet, machine: &Snapshot, inventory: &Inventory) -> Places {
     if !inventory.services.runs("irqbalance") {
         let effective = Seen::new(Some(true), Some("not running".to_string()), "services");
         return Places { effective, ..Places::default() };
     }
-    let Some(banned) = &inventory.services.banned else {
+    let told = inventory.services.irqbalance.as_ref().filter(|told| told.unread.is_none());
+    let Some(told) = told else {
         let why = "it runs, and what it was told only root may read: /proc/PID/environ".to_string();
         return Places { why, ..Places::default() };
     };
-    let spares = banned.parse::<CpuSet>().is_ok_and(|banned| cpus.without(&banned).is_empty());
-    let effective = Seen::new(Some(spares), Some(banned.clone()), "the environment of irqbalance");
-    let why = if spares { String::new() } else { "it may move interrupts there".to_string() };
+    let spares = told.spares(&machine.isolation);
+    let spared = cpus.without(&spares.cpus).is_empty();
+    let effective = Seen::new(Some(spared), Some(spares.cpus.to_string()), &told.source);
+    let why = if spared { String::new() } else { "it may move interrupts there".to_string() };
     Places { effective, why, ..Places::default() }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine on which a plan was applied, and what may have gone wrong with it.
 
-use machine::inventory::{Inventory, Irq, Reading, Thread};
+use machine::inventory::{Inventory, Irq, Irqbalance, Reading, Thread};
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
 
@@ -171,7 +171,8 @@ fn irqbalance_is_judged_by_what_it_was_told() {
     let mut told = |banned: Option<&str>| {
         let services = &mut machine.inventory.as_mut().unwrap().services;
         services.processes.insert("irqbalance".into());
-        services.banned = banned.map(str::to_string);
+        services.irqbalance =
+            banned.map(|list| Irqbalance { list: Some(list.to_string()), ..Irqbalance::default() });
         of(&verify(&plan, &machine, &[]), "irqbalance.service").result
     };
     assert_eq!(told(None), State::Unknown);
