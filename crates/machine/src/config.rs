@@ -1,100 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration that the running kernel was built with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
-use crate::registry::{self, Version};
+use crate::registry::options::{self, KernelOption};
+use crate::snapshot::Kernel;
 use crate::tree::Tree;
 
 /// Longest configuration that is read, packed or unpacked; a distribution's is about 0.3 MB.
 const LIMIT: u64 = 16 << 20;
 
-/// Options that a snapshot keeps, without `CONFIG_`, besides those that settings of the table need.
-const KEPT: &[&str] = &[
-    "ACPI_PROCESSOR",
-    "AUDIT",
-    "CGROUP_SCHED",
-    "CPUSETS",
-    "CPU_FREQ",
-    "CPU_FREQ_DEFAULT_GOV_PERFORMANCE",
-    "CPU_FREQ_STAT",
-    "CPU_IDLE",
-    "CPU_ISOLATION",
-    "DEBUG_ATOMIC_SLEEP",
-    "DEBUG_KMEMLEAK",
-    "DEBUG_LOCK_ALLOC",
-    "DEBUG_OBJECTS",
-    "DEBUG_PAGEALLOC",
-    "DEBUG_PREEMPT",
-    "EFI",
-    "EFI_DISABLE_RUNTIME",
-    "FTRACE_STARTUP_TEST",
-    "GENERIC_IDLE_POLL_SETUP",
-    "GENERIC_IRQ_DEBUGFS",
-    "HALTPOLL_CPUIDLE",
-    "HARDLOCKUP_DETECTOR",
-    "HIGH_RES_TIMERS",
-    "HOTPLUG_SMT",
-    "HWLAT_TRACER",
-    "HZ",
-    "IKCONFIG",
-    "INTEL_IDLE",
-    "IRQSOFF_TRACER",
-    "IRQ_FORCED_THREADING",
-    "KASAN",
-    "KCSAN",
-    "KMSAN",
-    "KSM",
-    "LOCKDEP",
-    "LOCKUP_DETECTOR",
-    "LOCK_STAT",
-    "NO_HZ_COMMON",
-    "NO_HZ_FULL",
-    "NUMA_BALANCING",
-    "OSNOISE_TRACER",
-    "PCIEASPM",
-    "PREEMPT",
-    "PREEMPT_DYNAMIC",
-    "PREEMPT_LAZY",
-    "PREEMPT_NONE",
-    "PREEMPT_RT",
-    "PREEMPT_RT_FULL",
-    "PREEMPT_TRACER",
-    "PREEMPT_VOLUNTARY",
-    "PROC_SYSCTL",
-    "PROVE_LOCKING",
-    "PSI",
-    "RCU_BOOST",
-    "RCU_LAZY",
-    "RCU_NOCB_CPU",
-    "RCU_NOCB_CPU_DEFAULT_ALL",
-    "RT_GROUP_SCHED",
-    "RT_GROUP_SCHED_DEFAULT_DISABLED",
-    "SCHED_DEBUG",
-    "SLUB_DEBUG_ON",
-    "SMP",
-    "SOFTLOCKUP_DETECTOR",
-    "TIMERLAT_TRACER",
-    "TRANSPARENT_HUGEPAGE",
-    "UBSAN_TRAP",
-    "USB",
-    "X86_AMD_PSTATE",
-    "X86_INTEL_PSTATE",
-    "X86_MCE",
-];
+const NOT_ONE: &str = "no configuration of a kernel: it sets no option";
 
-/// Options whose absence says nothing of some kernels: from the first version on they could be switched off, and from
-/// the second one on they cannot be any more. Before and after, what they stand for is always built in.
-/// References: kernel/sched/isolation.c (4.15), lib/Kconfig.debug (4.13; 6.15).
-const OPTIONAL: &[(&str, Option<Version>, Option<Version>)] = &[
-    ("CPU_ISOLATION", Some((4, 15)), None),
-    ("SOFTLOCKUP_DETECTOR", Some((4, 13)), None),
-    ("SCHED_DEBUG", None, Some((6, 15))),
-];
+/// Whether a text is a configuration: one without an option would say that all are off.
+fn is_one(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"CONFIG_"))
+}
 
 /// A kernel's configuration text.
 pub(crate) struct Config {
@@ -113,7 +38,8 @@ impl Config {
             let mut text = Vec::new();
             match GzDecoder::new(&bytes[..]).take(LIMIT).read_to_end(&mut text) {
                 Ok(length) if length as u64 == LIMIT => tree.note(packed, "unpacks to more than 16 MiB"),
-                Ok(_) => return Some(Config::new(packed, &text)),
+                Ok(_) if is_one(&text) => return Some(Config::new(packed, &text)),
+                Ok(_) => tree.note(packed, NOT_ONE),
                 Err(error) => tree.note(packed, error),
             }
         }
@@ -126,7 +52,14 @@ impl Config {
             format!("lib/modules/{release}/build/.config"),
             format!("usr/lib/ostree-boot/config-{release}"),
         ];
-        installed.iter().find_map(|path| Some(Config::new(path, &tree.bytes(path, LIMIT)?)))
+        installed.iter().find_map(|path| {
+            let text = tree.bytes(path, LIMIT)?;
+            if !is_one(&text) {
+                tree.note(path, NOT_ONE);
+                return None;
+            }
+            Some(Config::new(path, &text))
+        })
     }
 
     fn new(source: &str, text: &[u8]) -> Self {
@@ -134,21 +67,22 @@ impl Config {
         Config { source: format!("/{source}"), sha256, text: String::from_utf8_lossy(text).into_owned() }
     }
 
-    /// What each of the options that decide latency is set to, `n` where it is not. An option that the kernel does not
-    /// have ([`OPTIONAL`]) is left out; `at_least` says whether the kernel is of a version or newer.
-    pub(crate) fn kept(&self, at_least: impl Fn(u32, u32) -> Option<bool>) -> BTreeMap<String, String> {
+    /// What each of the options that decide latency is set to, `n` where it is not; one that this kernel need not know and
+    /// that is not named stays out.
+    pub(crate) fn kept(&self, kernel: &Kernel) -> BTreeMap<String, String> {
         let set: BTreeMap<&str, &str> =
             self.text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect();
-        let value = |name: &str| set.get(name).map_or("n", |value| value.trim()).to_string();
-        let needed = registry::all().flat_map(|setting| setting.needs.iter().chain(setting.idle_with));
-        let not_older = |version: Option<Version>| version.and_then(|(major, minor)| at_least(major, minor));
-        let says_nothing = |name: &str| {
-            OPTIONAL.iter().any(|(option, since, until)| {
-                *option == name && (not_older(*since) == Some(false) || not_older(*until) == Some(true))
-            })
+        let off: BTreeSet<&str> = self
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# CONFIG_")?.trim_end().strip_suffix(" is not set"))
+            .collect();
+        let value = |option: &KernelOption| {
+            let unset = off.contains(option.name) || option.is_off_where_unnamed(kernel);
+            let value = set.get(option.name).map(|value| value.trim()).or(unset.then_some("n"))?;
+            Some((option.name.to_string(), value.to_string()))
         };
-        let told = |name: &&&str| set.contains_key(**name) || !says_nothing(name);
-        KEPT.iter().chain(needed).filter(told).map(|name| (name.to_string(), value(name))).collect()
+        options::ALL.iter().filter_map(value).collect()
     }
 
     /// Whether CONFIG_`option` is built in.
@@ -187,7 +121,7 @@ mod tests {
 
     #[test]
     fn prefers_the_running_kernels_own_copy_and_digests_the_text() {
-        let (folder, mut tree) = made_of(&[("boot/config-6.12.1", "other"), ("proc/version", "")]);
+        let (folder, mut tree) = made_of(&[("boot/config-6.12.1", "CONFIG_OTHER=y"), ("proc/version", "")]);
         fs::write(folder.path().join("proc/config.gz"), packed(TEXT)).unwrap();
         let config = Config::read(&mut tree, Some("6.12.1")).unwrap();
         assert_eq!(config.source, "/proc/config.gz");
@@ -205,7 +139,7 @@ mod tests {
 
     #[test]
     fn keeps_the_options_that_decide_latency_and_says_which_are_off() {
-        let kept = Config::of(&format!("{TEXT}CONFIG_HZ=250\n")).kept(|_, _| None);
+        let kept = Config::of(&format!("{TEXT}CONFIG_HZ=250\n")).kept(&Kernel::default());
         let value = |name| kept.get(name).map(String::as_str);
         assert_eq!(
             [value("PREEMPT_RT"), value("RT_GROUP_SCHED"), value("USB"), value("HZ"), value("ACORN")],
@@ -214,23 +148,34 @@ mod tests {
     }
 
     #[test]
-    fn an_option_the_kernel_lacks_is_not_off() {
-        let option = |text: &str, version: Version, name: &str| {
-            Config::of(text).kept(|major, minor| Some(version >= (major, minor))).get(name).cloned()
+    fn an_option_newer_than_the_kernel_is_off_only_where_it_is_named() {
+        let kept = |text: &str| {
+            let kernel = Kernel { release: Some("4.9.253-tegra".into()), ..Kernel::default() };
+            Config::of(text).kept(&kernel).get("CPU_ISOLATION").cloned()
         };
-        for (version, name, expected) in [
-            ((3, 10), "CPU_ISOLATION", None),
-            ((4, 14), "CPU_ISOLATION", None),
-            ((4, 15), "CPU_ISOLATION", Some("n")),
-            ((6, 12), "CPU_ISOLATION", Some("n")),
-            ((4, 12), "SOFTLOCKUP_DETECTOR", None),
-            ((4, 13), "SOFTLOCKUP_DETECTOR", Some("n")),
-            ((6, 14), "SCHED_DEBUG", Some("n")),
-            ((6, 15), "SCHED_DEBUG", None),
+        assert_eq!(kept("CONFIG_SMP=y\n"), None);
+        assert_eq!(kept("# CONFIG_CPU_ISOLATION is not set\n").as_deref(), Some("n"));
+        assert_eq!(kept("CONFIG_CPU_ISOLATION=y\n").as_deref(), Some("y"));
+    }
+
+    #[test]
+    fn an_option_the_kernel_lacks_is_not_off() {
+        let option = |text: &str, release: &str, name: &str| {
+            let kernel = Kernel { release: Some(release.into()), ..Kernel::default() };
+            Config::of(text).kept(&kernel).get(name).cloned()
+        };
+        for (release, name, expected) in [
+            ("3.10.0", "CPU_ISOLATION", None),
+            ("4.14.0", "CPU_ISOLATION", None),
+            ("4.15.0", "CPU_ISOLATION", Some("n")),
+            ("6.12.0", "CPU_ISOLATION", Some("n")),
+            ("4.12.0", "SOFTLOCKUP_DETECTOR", None),
+            ("4.13.0", "SOFTLOCKUP_DETECTOR", Some("n")),
+            ("6.14.0", "SCHED_DEBUG", Some("n")),
+            ("6.15.0", "SCHED_DEBUG", None),
         ] {
-            assert_eq!(option(TEXT, version, name).as_deref(), expected, "{name} {version:?}");
+            assert_eq!(option(TEXT, release, name).as_deref(), expected, "{name} {release}");
         }
-        assert_eq!(option("CONFIG_CPU_ISOLATION=y\n", (4, 9), "CPU_ISOLATION").as_deref(), Some("y"));
     }
 
     #[test]

@@ -24,10 +24,7 @@ pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<Config> {
     let config = Config::read(tree, kernel.release.as_deref());
     kernel.config_sha256 = config.as_ref().map(|config| config.sha256.clone());
     kernel.config_source = config.as_ref().map(|config| config.source.clone());
-    kernel.options = config
-        .as_ref()
-        .map(|config| config.kept(|major, minor| kernel.at_least(major, minor)))
-        .unwrap_or_default();
+    kernel.options = config.as_ref().map(|config| config.kept(kernel)).unwrap_or_default();
     kernel.preemption = preemption(tree, kernel, config.as_ref());
     config
 }

@@ -15,6 +15,7 @@ use crate::snapshot::Kernel;
 mod boot;
 pub mod known;
 pub mod list;
+pub mod options;
 mod runtime;
 
 /// A kernel version, `(6, 12)`.

@@ -37,6 +37,7 @@ pub(super) const ALL: &[Setting] = &[
             "Housekeeping: nohz_full= must match isolcpus=",
         ],
         accepted: &["NO_HZ: Full dynticks CPUs: *"],
+        since: Some((3, 10)),
         reason: "stops the tick while a single task runs; offloads RCU callbacks and unbound kernel threads as well",
         cost: "every entry into the kernel becomes dearer: for programs that poll, not for those that sleep each period",
         source: "Linux 6.12, kernel/sched/isolation.c; Linux 7.0, Documentation/core-api/real-time/kernel-configuration.rst",
@@ -48,6 +49,7 @@ pub(super) const ALL: &[Setting] = &[
         needs: &["RCU_NOCB_CPU"],
         rejected: &["rcu_nocbs= bad CPU range, all CPUs set", "*contains nonexistent CPUs"],
         accepted: &["Offload RCU callbacks from CPUs: *"],
+        since: Some((3, 8)),
         reason: "RCU callbacks of those CPUs run in threads that can be elsewhere, not in their softirq",
         cost: "a wakeup of such a thread now and then; with a wrong list the kernel offloads all CPUs",
         source: "Linux 6.12, kernel/rcu/tree_nocb.h",
@@ -58,6 +60,7 @@ pub(super) const ALL: &[Setting] = &[
         takes: Takes::Nothing,
         needs: &["RCU_NOCB_CPU"],
         accepted: &["Poll for callbacks from no-CBs CPUs."],
+        since: Some((3, 8)),
         reason: "offloaded CPUs need not wake the callback threads, which poll",
         cost: "CPU time and power on housekeeping CPUs",
         source: "Linux 6.12, kernel/rcu/tree_nocb.h",
@@ -69,6 +72,7 @@ pub(super) const ALL: &[Setting] = &[
         needs: &["SMP"],
         // The boot CPU is added by the kernel.
         effective: &["/proc/irq/default_smp_affinity"],
+        since: Some((4, 6)),
         reason: "device interrupts begin on these CPUs",
         cost: "interrupts share fewer CPUs; a list that cannot be read is dropped in silence",
         source: "Linux 6.12, kernel/irq/irqdesc.c",
@@ -103,6 +107,7 @@ pub(super) const ALL: &[Setting] = &[
         takes: Takes::Cpus,
         effective: &["/sys/devices/virtual/workqueue/cpumask"],
         rejected: &["workqueue.unbound_cpus: incorrect CPU range"],
+        since: Some((6, 6)),
         reason: "unbound deferred work runs on these CPUs only",
         source: "Linux 6.12, kernel/workqueue.c",
         ..BOOT
@@ -111,6 +116,7 @@ pub(super) const ALL: &[Setting] = &[
         name: "workqueue.power_efficient",
         takes: Takes::Switch,
         effective: &["/sys/module/workqueue/parameters/power_efficient"],
+        since: Some((3, 11)),
         reason: "some work bound to a CPU becomes unbound, and can be kept off isolated CPUs",
         source: "Linux 6.12, kernel/workqueue.c",
         ..BOOT
@@ -120,6 +126,7 @@ pub(super) const ALL: &[Setting] = &[
         takes: Takes::Word(&["", "force"]),
         needs: &["HOTPLUG_SMT"],
         effective: &["/sys/devices/system/cpu/smt/control"],
+        since: Some((4, 19)),
         reason: "one hardware thread a core: nothing shares the isolated core's units and caches",
         cost: "half of the hardware threads",
         source: "Linux 6.12, kernel/cpu.c",
@@ -171,6 +178,7 @@ pub(super) const ALL: &[Setting] = &[
         name: "cgroup_no_v1",
         takes: Takes::Text,
         effective: &["/sys/fs/cgroup/cgroup.controllers"],
+        since: Some((4, 6)),
         reason: "leaves a controller to version 2",
         ..BOOT
     },

@@ -65,6 +65,7 @@ pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "cpuidle.governor",
         effective: &["/sys/devices/system/cpu/cpuidle/current_governor_ro"],
+        since: Some((5, 0)),
         reason: "chooses who chooses idle states",
         ..BOOT
     },
@@ -101,6 +102,7 @@ pub(super) const ALL: &[Setting] = &[
         needs: &["X86_INTEL_PSTATE"],
         architectures: X86,
         effective: &["/sys/devices/system/cpu/intel_pstate/status"],
+        since: Some((3, 9)),
         reason: "passive hands frequencies to the governors",
         source: "Linux 6.12, drivers/cpufreq/intel_pstate.c",
         ..BOOT
@@ -111,6 +113,7 @@ pub(super) const ALL: &[Setting] = &[
         needs: &["X86_AMD_PSTATE"],
         architectures: X86,
         effective: &["/sys/devices/system/cpu/amd_pstate/status"],
+        since: Some((5, 17)),
         reason: "chooses who sets frequencies, the processor or the governors",
         source: "Linux 6.12, drivers/cpufreq/amd-pstate.c",
         ..BOOT
@@ -149,6 +152,7 @@ pub(super) const ALL: &[Setting] = &[
         needs: &["HALTPOLL_CPUIDLE"],
         architectures: X86,
         effective: &["/sys/devices/system/cpu/cpuidle/current_driver"],
+        since: Some((5, 4)),
         reason: "a guest polls for a moment before it halts",
         cost: "the host's time",
         source: "Linux 6.12, drivers/cpuidle/cpuidle-haltpoll.c",
