@@ -19,6 +19,8 @@ use crate::CpuSet;
 use crate::tree::Tree;
 
 mod interrupts;
+
+pub(crate) use interrupts::devices_of;
 #[cfg(test)]
 mod tests;
 

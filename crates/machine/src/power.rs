@@ -11,7 +11,7 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
     for cpu in &mut machine.cpus {
         let folder = format!("sys/devices/system/cpu/cpu{}", cpu.id);
         cpu.governor = tree.word(&format!("{folder}/cpufreq/scaling_governor"));
-        cpu.idle_states = idle_states(tree, &format!("{folder}/cpuidle"));
+        (cpu.idle_states, cpu.idle_states_unread) = idle_states(tree, &format!("{folder}/cpuidle"));
         // The file says 0 where there is no bound, and n/a where no latency at all is tolerated.
         cpu.idle_latency_limit_us =
             match tree.text(&format!("{folder}/power/pm_qos_resume_latency_us")).as_deref() {
@@ -22,18 +22,23 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
     }
 }
 
-fn idle_states(tree: &mut Tree, folder: &str) -> Vec<IdleState> {
-    let mut states = Vec::new();
+/// The states, and how many more there are that could not be read.
+fn idle_states(tree: &mut Tree, folder: &str) -> (Vec<IdleState>, u32) {
+    let (mut states, mut unread) = (Vec::new(), 0);
     for number in tree.numbered(folder, "state") {
         let state = format!("{folder}/state{number}");
-        let Some(exit_latency_us) = tree.number(&format!("{state}/latency")) else { continue };
+        let Some(exit_latency_us) = tree.number(&format!("{state}/latency")) else {
+            unread += 1;
+            continue;
+        };
         states.push(IdleState {
             name: tree.word(&format!("{state}/name")).unwrap_or_else(|| format!("state{number}")),
             exit_latency_us,
-            disabled: tree.text(&format!("{state}/disable")).is_some_and(|text| text != "0"),
+            // Bits: 1 by the user, 2 by the driver.
+            disabled: tree.number::<u64>(&format!("{state}/disable")).is_some_and(|bits| bits != 0),
         });
     }
-    states
+    (states, unread)
 }
 
 #[cfg(test)]
@@ -64,6 +69,7 @@ mod tests {
         let seen: Vec<_> =
             cpu.idle_states.iter().map(|state| (state.name.as_str(), state.disabled)).collect();
         assert_eq!(seen, [("POLL", false), ("C6", true), ("C10", false)]);
+        assert_eq!(cpu.idle_states_unread, 1);
         assert_eq!(cpu.idle_states[2].exit_latency_us, 890);
         assert_eq!(cpu.governor.as_deref(), Some("schedutil"));
         assert_eq!(cpu.idle_latency_limit_us, Some(0));

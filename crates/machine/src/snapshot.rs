@@ -153,6 +153,9 @@ pub struct Cpu {
     pub governor: Option<String>,
     /// Its idle states, shallowest first.
     pub idle_states: Vec<IdleState>,
+    /// How many more idle states there are that could not be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub idle_states_unread: u32,
     /// Longest exit latency that its idle states may have in microseconds (`pm_qos_resume_latency_us`);
     /// absent: no bound.
     pub idle_latency_limit_us: Option<u64>,
@@ -226,6 +229,10 @@ pub struct Cgroup {
     pub quota_period_us: Option<u64>,
     /// Real-time runtime per `sched_rt_period_us` (`cpu.rt_runtime_us`, version 1 only); 0 forbids real-time policies.
     pub rt_runtime_us: Option<i64>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Kernel {

@@ -89,6 +89,17 @@ impl Tree {
         self.head(path, limit).ok()
     }
 
+    /// The text of `path`, `Ok(None)` where it is not there or its process has ended.
+    pub(crate) fn fleeting(&self, path: &str) -> Result<Option<String>, String> {
+        // ESRCH: the process ended after its file was opened.
+        let gone = |error: &io::Error| absent(error) || error.raw_os_error() == Some(3);
+        match self.head(path, TEXT_LIMIT) {
+            Ok(bytes) => Ok(Some(tidy(&bytes))),
+            Err(error) if gone(&error) => Ok(None),
+            Err(error) => Err(reason(&error)),
+        }
+    }
+
     /// As [`Tree::names`], where failing says nothing.
     pub(crate) fn hint_names(&self, path: &str) -> Vec<String> {
         let entries = self.inside(path).and_then(fs::read_dir).into_iter().flatten().take(ENTRIES_LIMIT);
@@ -191,6 +202,11 @@ impl Tree {
     /// Whether `path` exists.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.inside(path).is_ok()
+    }
+
+    /// Whether there is an entry `path`, be it a link that leads nowhere.
+    pub(crate) fn present(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.root.join(path)).is_ok()
     }
 
     /// The name that `path` really has, after all links.

@@ -92,10 +92,10 @@ pub(crate) fn container(tree: &mut Tree) -> Option<String> {
     if environment.split('\0').any(|variable| variable.starts_with("KUBERNETES_SERVICE_HOST=")) {
         return Some(KUBERNETES.to_string());
     }
-    if tree.exists(".dockerenv") {
+    if tree.present(".dockerenv") {
         return Some("docker".to_string());
     }
-    if tree.exists("run/.containerenv") {
+    if tree.present("run/.containerenv") {
         return Some("podman".to_string());
     }
     if let Some(manager) = environment.split('\0').find_map(|variable| variable.strip_prefix("container=")) {

@@ -91,6 +91,12 @@ pub fn text(system: &dyn System, path: &str) -> io::Result<String> {
     String::from_utf8(system.read(path)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
 }
 
+/// A file's text, with replacements for bytes that are no UTF-8: for what is shown and never written back, such as names
+/// that processes gave themselves.
+pub fn lossy(system: &dyn System, path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&system.read(path).ok()?).into_owned())
+}
+
 /// A file's text without surrounding space; none where it cannot be read.
 pub fn word(system: &dyn System, path: &str) -> Option<String> {
     let text = text(system, path).ok()?;

@@ -242,17 +242,18 @@ fn numbers(system: &dyn System, folder: &str) -> Vec<u32> {
 /// Reads one thread; none where it has ended, or says nothing that makes sense.
 fn read(system: &dyn System, process: u32, id: u32) -> Option<Task> {
     let folder = format!("/proc/{process}/task/{id}");
-    let stat = system::text(system, &format!("{folder}/stat")).ok()?;
+    let stat = system::lossy(system, &format!("{folder}/stat"))?;
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_whitespace().collect();
     // Numbers are those of proc(5); what follows the name begins with the third.
     let field = |number: usize| fields.get(number - 3).copied();
     let name = head.split_once('(')?.1.to_string();
     let parent: u32 = field(4)?.parse().ok()?;
-    let status = system::text(system, &format!("{folder}/status")).unwrap_or_default();
+    let status = system::lossy(system, &format!("{folder}/status")).unwrap_or_default();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let irq = name.strip_prefix("irq/").and_then(|rest| rest.split('-').next()?.parse().ok());
-    let kernel = parent == 2 || id == 2;
+    // `PF_KTHREAD`: in a container's process namespace 2 is any program.
+    let kernel = field(9)?.parse::<u32>().ok()? & 0x0020_0000 != 0;
     Some(Task {
         id,
         process,

@@ -9,6 +9,8 @@
 //! ERR:          0                                               of no CPU
 //! ```
 
+use std::collections::BTreeMap;
+
 use crate::CpuSet;
 use crate::counters::{Class, Counters};
 
@@ -47,6 +49,26 @@ impl Counters {
             }
         }
     }
+}
+
+/// The devices that each numbered interrupt has by its line.
+pub(crate) fn devices_of(text: &str) -> BTreeMap<u32, Vec<String>> {
+    let mut lines = text.lines();
+    let columns = columns(lines.next().unwrap_or_default()).len();
+    let line = |line: &str| {
+        let (label, rest) = line.split_once(':')?;
+        let number = label.trim().parse::<u32>().ok()?;
+        let mut rest = rest.trim_start();
+        for _ in 0..columns {
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            rest[..end].parse::<u64>().ok()?;
+            rest = rest[end..].trim_start();
+        }
+        let names = device(rest.trim());
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Some((number, names.map(str::to_string).collect()))
+    };
+    lines.filter_map(line).collect()
 }
 
 /// What a line counts, from its label and its description.

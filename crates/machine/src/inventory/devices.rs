@@ -32,6 +32,9 @@ pub struct Interface {
     pub wireless: bool,
     /// CPUs that its received packets are handed to, all queues together.
     pub rps: CpuSet,
+    /// Whether that could not be read of a queue.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rps_unread: bool,
     /// How it collects interrupts; absent: it could not be asked.
     pub coalescing: Option<Coalescing>,
 }
@@ -53,10 +56,13 @@ pub(super) fn interfaces(tree: &mut Tree) -> Vec<Interface> {
         if !tree.exists(&format!("{folder}/device")) {
             continue;
         }
-        let mut rps = CpuSet::new();
+        let (mut rps, mut rps_unread) = (CpuSet::new(), false);
         for queue in tree.numbered(&format!("{folder}/queues"), "rx-") {
-            let mask = tree.hint(&format!("{folder}/queues/rx-{queue}/rps_cpus")).unwrap_or_default();
-            rps = rps.or(&CpuSet::from_mask(&mask).unwrap_or_default());
+            let mask = tree.hint(&format!("{folder}/queues/rx-{queue}/rps_cpus"));
+            match mask.and_then(|mask| CpuSet::from_mask(&mask).ok()) {
+                Some(cpus) => rps = rps.or(&cpus),
+                None => rps_unread = true,
+            }
         }
         let node: Option<i64> =
             tree.hint(&format!("{folder}/device/numa_node")).and_then(|text| text.parse().ok());
@@ -73,6 +79,7 @@ pub(super) fn interfaces(tree: &mut Tree) -> Vec<Interface> {
             },
             state,
             rps,
+            rps_unread,
             name,
         });
     }

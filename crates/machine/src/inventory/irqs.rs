@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::CpuSet;
+use crate::counters::devices_of;
 use crate::tree::Tree;
 
 /// Most interrupts that are looked at.
@@ -18,8 +19,11 @@ const MOST: usize = 8_192;
 pub struct Irq {
     /// Its number.
     pub number: u32,
-    /// Who handles it (`nvme0q1`, `eth0-rx-0`, …); empty: nobody.
+    /// Who handles it (`nvme0q1`, `eth0-rx-0`, …); empty: nobody, where that could be read.
     pub actions: Vec<String>,
+    /// Whether no file says if anything handles it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
     /// The controller's name (`PCI-MSI`, `GICv3`, …).
     pub chip: Option<String>,
     /// CPUs that were asked for (`smp_affinity_list`).
@@ -35,27 +39,41 @@ pub struct Irq {
 pub(super) fn read(tree: &mut Tree) -> Vec<Irq> {
     let debug = tree.exists("sys/kernel/debug/irq/irqs");
     let numbers = tree.numbered("proc/irq", "");
-    numbers.into_iter().take(MOST).map(|number| irq(tree, number, debug)).collect()
+    let lines = tree.hint("proc/interrupts").map(|text| devices_of(&text));
+    numbers.into_iter().take(MOST).map(|number| irq(tree, number, debug, lines.as_ref())).collect()
 }
 
-fn irq(tree: &mut Tree, number: u32, debug: bool) -> Irq {
+type Lines = BTreeMap<u32, Vec<String>>;
+
+/// What handles an interrupt; `None` where no file says it. `/sys/kernel/irq` is new in Linux 4.9.
+fn actions(tree: &mut Tree, number: u32, lines: Option<&Lines>) -> Option<Vec<String>> {
+    if let Some(text) = tree.hint(&format!("sys/kernel/irq/{number}/actions")) {
+        return Some(text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect());
+    }
+    // Each handler has a folder there.
+    let proc = format!("proc/irq/{number}");
+    let folders: Vec<String> =
+        tree.names(&proc).into_iter().filter(|name| tree.is_folder(&format!("{proc}/{name}"))).collect();
+    if !folders.is_empty() {
+        return Some(folders);
+    }
+    lines.map(|lines| lines.get(&number).cloned().unwrap_or_default())
+}
+
+fn irq(tree: &mut Tree, number: u32, debug: bool, lines: Option<&Lines>) -> Irq {
     let (proc, sys) = (format!("proc/irq/{number}"), format!("sys/kernel/irq/{number}"));
-    let actions = match tree.hint(&format!("{sys}/actions")) {
-        Some(text) => text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect(),
-        // Each handler has a folder there.
-        None => {
-            tree.names(&proc).into_iter().filter(|name| tree.is_folder(&format!("{proc}/{name}"))).collect()
-        }
-    };
+    let actions = actions(tree, number, lines);
     Irq {
         number,
-        actions,
+        unseen: actions.is_none(),
+        actions: actions.unwrap_or_default(),
         chip: tree.hint(&format!("{sys}/chip_name")).filter(|name| !name.is_empty()),
         affinity: tree.cpus(&format!("{proc}/smp_affinity_list")),
         effective: tree.cpus(&format!("{proc}/effective_affinity_list")),
         settable: tree.writable(&format!("{proc}/smp_affinity_list")),
         managed: if debug {
             tree.hint(&format!("sys/kernel/debug/irq/irqs/{number}"))
+                .filter(|text| text.contains("dstate:") || text.contains("IRQD_"))
                 .map(|text| text.contains("IRQD_AFFINITY_MANAGED"))
         } else {
             None
@@ -77,6 +95,17 @@ pub(super) fn workqueues(tree: &mut Tree) -> BTreeMap<String, CpuSet> {
 mod tests {
     use super::*;
     use crate::tree::made_of;
+
+    #[test]
+    fn takes_handlers_from_the_counts_where_no_file_names_them() {
+        let mask = ("proc/irq/78/smp_affinity_list", "2\n");
+        let counts = "      CPU0 CPU1\n 78: 0 3  PCI-MSI 0-edge      mpi3mr0-msix0, other\nLOC: 1 1 Local\n";
+        let irqs = read(&mut made_of(&[mask, ("proc/interrupts", counts)]).1);
+        assert_eq!((irqs[0].actions.join("+").as_str(), irqs[0].unseen), ("mpi3mr0-msix0+other", false));
+        let none = read(&mut made_of(&[mask, ("proc/interrupts", "CPU0\n")]).1);
+        assert_eq!((none[0].actions.len(), none[0].unseen), (0, false));
+        assert!(read(&mut made_of(&[mask]).1)[0].unseen);
+    }
 
     #[test]
     fn names_whoever_handles_an_interrupt() {

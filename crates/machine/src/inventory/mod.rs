@@ -57,6 +57,9 @@ pub struct Inventory {
     pub log: Log,
     /// Threads; ordinary ones of a process that are alike are one entry.
     pub threads: Vec<Thread>,
+    /// Why those are not all that there are; absent where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads_unread: Option<String>,
     /// Interrupts.
     pub irqs: Vec<Irq>,
     /// Which CPUs each unbound workqueue that shows itself in sysfs may use.
@@ -126,6 +129,7 @@ impl Inventory {
 
 pub(crate) fn read(tree: &mut Tree, machine: &Snapshot) -> Inventory {
     let cpuinfo = tree.hint("proc/cpuinfo").unwrap_or_default();
+    let (threads, threads_unread) = threads::read(tree);
     let root_device = system::root_device(tree, machine.kernel.release.as_deref());
     let mut inventory = Inventory {
         whole: tree.whole(),
@@ -133,7 +137,8 @@ pub(crate) fn read(tree: &mut Tree, machine: &Snapshot) -> Inventory {
         files: files::read(tree, machine),
         boot: boot::read_tree(tree),
         log: log::read(tree),
-        threads: threads::read(tree),
+        threads,
+        threads_unread,
         irqs: irqs::read(tree),
         workqueues: irqs::workqueues(tree),
         frequencies: power::frequencies(tree),

@@ -68,15 +68,25 @@ pub(super) fn read(tree: &mut Tree, threads: &[Thread]) -> Services {
         let names = tree.names(&format!("{mount}/system.slice"));
         services.active.extend(units(names.into_iter()));
     }
-    for folder in tree.names("etc/systemd/system").into_iter().filter(|name| name.ends_with(".wants")) {
-        let names = tree.names(&format!("etc/systemd/system/{folder}"));
-        services.enabled.extend(units(names.into_iter()));
+    for base in ["etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"] {
+        let pulls = |name: &String| [".wants", ".requires", ".upholds"].iter().any(|end| name.ends_with(end));
+        for folder in tree.hint_names(base).into_iter().filter(pulls) {
+            let names = tree.hint_names(&format!("{base}/{folder}")).into_iter();
+            services.enabled.extend(units(names).filter(|unit| !masked(tree, unit)));
+        }
     }
     if services.unified {
         groups(tree, String::new(), 0, &mut services.groups);
     }
     services.irqbalance = irqbalance::read(tree, &services, threads);
     services
+}
+
+/// Whether a unit is a link to /dev/null, so that nothing starts it.
+fn masked(tree: &Tree, unit: &str) -> bool {
+    let file = if unit.ends_with(".timer") { unit.to_string() } else { format!("{unit}.service") };
+    let null = |base: &str| tree.link_name(&format!("{base}/{file}")).is_some_and(|name| name == "null");
+    null("etc/systemd/system") || null("run/systemd/system")
 }
 
 fn units(names: impl Iterator<Item = String>) -> impl Iterator<Item = String> {

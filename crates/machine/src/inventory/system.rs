@@ -150,14 +150,19 @@ const ROOT_OPTIONS: &[(&str, &str)] = &[
     ("f2fs", "F2FS_FS"),
 ];
 
-/// Whether a kernel so configured has one of them as a module; `None` where we know none of them.
+/// Whether a kernel so configured has one of them as a module; `None` where that cannot be told.
 fn needs_module(config: &str, root: &RootDevice) -> Option<bool> {
     let names = root.drivers.iter().chain(&root.file_system);
     let options: Vec<&str> = names
         .filter_map(|name| ROOT_OPTIONS.iter().find(|(known, _)| known == name).map(|(_, option)| *option))
         .collect();
-    let is_module = |option: &&str| config.lines().any(|line| line == format!("CONFIG_{option}=m"));
-    (!options.is_empty()).then(|| options.iter().any(is_module))
+    let set =
+        |option: &str, value: &str| config.lines().any(|line| line == format!("CONFIG_{option}={value}"));
+    if options.iter().any(|option| set(option, "m")) {
+        return Some(true);
+    }
+    // One that is not built in either may have another name in this kernel.
+    (!options.is_empty() && options.iter().all(|option| set(option, "y"))).then_some(false)
 }
 
 pub(super) fn root_device(tree: &mut Tree, release: Option<&str>) -> RootDevice {

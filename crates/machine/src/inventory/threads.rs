@@ -137,14 +137,28 @@ fn member(tree: &Tree, process: Option<u32>, id: u32) -> Option<Thread> {
         status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
     };
     let process = process.or_else(leader)?;
-    thread(tree, &format!("proc/{process}/task/{id}"), id, process)
+    thread(tree, &format!("proc/{process}/task/{id}"), id, process).ok().flatten()
 }
 
-pub(super) fn read(tree: &mut Tree) -> Vec<Thread> {
+/// The threads, and why that is not all of them, where it is not.
+pub(super) fn read(tree: &mut Tree) -> (Vec<Thread>, Option<String>) {
     let mut threads: Vec<Thread> = Vec::new();
-    for process in tree.numbered("proc", "").into_iter().take(PROCESSES) {
+    let mut unread: Vec<String> = Vec::new();
+    let processes = tree.numbered("proc", "");
+    if processes.len() > PROCESSES {
+        unread.push(format!("there are more than {PROCESSES} processes"));
+    }
+    unread.extend(hidden(tree));
+    for process in processes.into_iter().take(PROCESSES) {
         let folder = format!("proc/{process}");
-        let Some(main) = thread(tree, &folder, process, process) else { continue };
+        let main = match thread(tree, &folder, process, process) {
+            Ok(Some(main)) => main,
+            Ok(None) => continue,
+            Err(why) => {
+                unread.push(why);
+                continue;
+            }
+        };
         if main.kernel {
             threads.push(main);
             continue;
@@ -152,13 +166,23 @@ pub(super) fn read(tree: &mut Tree) -> Vec<Thread> {
         let first = threads.len();
         let main_alone = tree.hint(&format!("{folder}/stat")).and_then(|stat| thread_count(&stat)) == Some(1);
         let ids = if main_alone { vec![process] } else { tree.numbered(&format!("{folder}/task"), "") };
+        if ids.len() > THREADS {
+            unread.push(format!("process {process} has more than {THREADS} threads"));
+        }
         for id in ids.into_iter().take(THREADS) {
             let next = if id == process {
-                Some(main.clone())
+                Ok(Some(main.clone()))
             } else {
                 thread(tree, &format!("{folder}/task/{id}"), id, process)
             };
-            let Some(next) = next else { continue };
+            let next = match next {
+                Ok(Some(next)) => next,
+                Ok(None) => continue,
+                Err(why) => {
+                    unread.push(why);
+                    continue;
+                }
+            };
             let alike = |known: &&mut Thread| {
                 !next.is_real_time()
                     && !known.is_real_time()
@@ -171,16 +195,44 @@ pub(super) fn read(tree: &mut Tree) -> Vec<Thread> {
             }
         }
     }
-    threads
+    let why = unread.first().map(|first| match unread.len() {
+        1 => first.clone(),
+        more => format!("{first}, and {} more", more - 1),
+    });
+    (threads, why)
 }
 
-fn thread(tree: &Tree, folder: &str, id: u32, process: u32) -> Option<Thread> {
-    let mut thread = from_stat(&tree.hint(&format!("{folder}/stat"))?)?;
+/// Why others' processes do not show, where `/proc` is mounted so (proc(5), hidepid) and we are not root.
+fn hidden(tree: &Tree) -> Option<String> {
+    if !tree.live() || super::live::is_root() {
+        return None;
+    }
+    let mounts = tree.hint("proc/self/mountinfo").unwrap_or_default();
+    let proc = mounts.lines().rev().find(|line| line.split(' ').nth(4) == Some("/proc"))?;
+    let hides = proc
+        .split([' ', ','])
+        .any(|word| word.strip_prefix("hidepid=").is_some_and(|how| !["0", "off"].contains(&how)));
+    hides.then(|| "/proc hides the processes of others (hidepid)".to_string())
+}
+
+/// `Ok(None)` where it has ended.
+fn thread(tree: &Tree, folder: &str, id: u32, process: u32) -> Result<Option<Thread>, String> {
+    let Some(stat) =
+        tree.fleeting(&format!("{folder}/stat")).map_err(|why| format!("/{folder}/stat: {why}"))?
+    else {
+        return Ok(None);
+    };
+    let mut thread = from_stat(&stat).ok_or_else(|| format!("/{folder}/stat makes no sense"))?;
     (thread.id, thread.process) = (id, process);
-    let status = tree.hint(&format!("{folder}/status")).unwrap_or_default();
+    let status = tree.fleeting(&format!("{folder}/status")).unwrap_or_default();
+    if status.is_none() && tree.live() {
+        return Ok(None);
+    }
+    let status = status.unwrap_or_default();
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
+    // No CPU at all stands for unknown: the kernel lets no thread be without one.
     thread.cpus = field("Cpus_allowed_list").and_then(|list| list.parse().ok()).unwrap_or_default();
     if thread.is_real_time() && !thread.kernel {
         let kib = |name| field(name)?.strip_suffix("kB")?.trim().parse().ok();
@@ -189,7 +241,7 @@ fn thread(tree: &Tree, folder: &str, id: u32, process: u32) -> Option<Thread> {
         let groups = tree.hint(&format!("{folder}/cgroup")).unwrap_or_default();
         thread.cgroup = groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_string);
     }
-    Some(thread)
+    Ok(Some(thread))
 }
 
 /// proc_pid_stat(5) counts from 1; what follows the name begins with field 3.
@@ -257,6 +309,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_no_utf8_is_shown_with_replacements() {
+        let (folder, mut tree) = made_of(&[("proc/9/status", "Cpus_allowed_list:\t0\n")]);
+        let mut line = b"9 (\x9b31mX) R 1 (\xff) S".to_vec();
+        line.extend_from_slice(stat("", 0, 1, 0, 10, 1).split_once(") S").unwrap().1.as_bytes());
+        std::fs::write(folder.path().join("proc/9/stat"), line).unwrap();
+        let (threads, unread) = read(&mut tree);
+        assert_eq!((threads[0].name.as_str(), threads[0].priority), ("\u{fffd}31mX) R 1 (\u{fffd}", 10));
+        assert_eq!(unread, None);
+    }
+
+    #[test]
     fn tells_kernel_threads_policies_and_what_may_be_moved() {
         let files = [
             ("proc/2/stat".to_string(), stat("kthreadd", 0x0020_8040, 1, 0, 0, 0)),
@@ -276,7 +339,8 @@ mod tests {
             ("proc/50/stat".to_string(), "50 (cut".to_string()),
         ];
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let threads = read(&mut made_of(&files).1);
+        let (threads, unread) = read(&mut made_of(&files).1);
+        assert_eq!(unread.as_deref(), Some("/proc/50/stat makes no sense"));
         let seen: Vec<_> =
             threads.iter().map(|t| (t.id, t.process, t.name.as_str(), t.kernel, t.alike)).collect();
         assert_eq!(

@@ -8,9 +8,10 @@ use crate::system::memory::Machine;
 fn machine() -> Machine {
     let mut system = Machine::default();
     let mut put = |id: u32, process: u32, parent: u32, name: &str, policy: u32, priority: u32, cpus: &str| {
+        let flags = if parent == 2 || id == 2 { 0x0020_8040 } else { 0 };
         let stat = format!(
-            "{id} ({name}) S {parent} {} 0 {} 0 {priority} {policy} 0\n",
-            "0 ".repeat(14).trim(),
+            "{id} ({name}) S {parent} 0 0 0 0 {flags} {} 0 {} 0 {priority} {policy} 0\n",
+            "0 ".repeat(9).trim(),
             "0 ".repeat(19).trim()
         );
         system.put(&format!("/proc/{process}/task/{id}/stat"), stat.as_bytes());
@@ -54,6 +55,17 @@ fn reads_policy_priority_and_cpus_whatever_the_name() {
         table.contains("\n      40       40  fifo 50      0-1                 0  [irq/24-eth1]\n"),
         "{table}"
     );
+}
+
+#[test]
+fn lists_a_task_whose_name_is_no_utf8() {
+    let mut system = machine();
+    let path = "/proc/100/task/100/stat";
+    let stat = String::from_utf8(system.read(path).unwrap()).unwrap();
+    let (head, tail) = stat.split_once("control (loop)").unwrap();
+    system.put(path, &[head.as_bytes(), b"\x9b31mX) R 2 (\xff", tail.as_bytes()].concat());
+    let tasks = find(&system, &Which::Id(100), false, false).unwrap();
+    assert_eq!((tasks[0].name.as_str(), tasks[0].parent), ("\u{fffd}31mX) R 2 (\u{fffd}", 1));
 }
 
 #[test]
