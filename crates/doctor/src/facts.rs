@@ -18,13 +18,19 @@ pub struct Facts<'a> {
     pub(crate) purpose: Option<&'a Use>,
     /// CPUs that are set apart: outside of the scheduler's domains, in a partition, or without a tick.
     pub(crate) isolated: CpuSet,
-    /// Whether that could be read.
-    pub(crate) isolation_known: bool,
+    /// Why that is not known, where it is not.
+    isolation_unknown: Option<Found>,
+    /// Why it is not known which CPUs may stop their tick, where it is not.
+    nohz_unknown: Option<Found>,
     /// CPUs that are online and not set apart.
     pub(crate) housekeeping: CpuSet,
     pub(crate) online: CpuSet,
     pub(crate) x86: bool,
 }
+
+const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
+const PARTITIONS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
 
 static NOTHING: std::sync::LazyLock<Inventory> = std::sync::LazyLock::new(Inventory::default);
 
@@ -38,18 +44,69 @@ impl<'a> Facts<'a> {
         let inventory = machine.inventory.as_deref().unwrap_or(&NOTHING);
         let isolated = machine.isolation.set_apart().or(&machine.isolation.nohz_full);
         let online = machine.online();
-        let file = inventory.files.get("/sys/devices/system/cpu/isolated");
-        Facts {
+        let mut facts = Facts {
             machine,
             inventory,
             profile: question.purpose.as_ref().map_or(question.profile, |purpose| purpose.profile),
             purpose: question.purpose.as_ref(),
-            isolation_known: !isolated.is_empty() || matches!(file, Some(Reading::Text(_) | Reading::Absent)),
+            isolation_unknown: None,
+            nohz_unknown: None,
             housekeeping: online.without(&isolated),
             isolated,
             online,
             x86: machine.architecture.as_deref().is_some_and(|name| name == "x86_64" || name.ends_with("86")),
+        };
+        let partition =
+            facts.cpus_unknown(PARTITIONS, false).filter(|_| inventory.files.contains_key(PARTITIONS));
+        let isolated = facts.cpus_unknown(ISOLATED, facts.boot_value("isolcpus").is_some()).or(partition);
+        // Of a tree of which a part was taken, what is there is believed.
+        let taken = |path: &str| facts.isolated.is_empty() || inventory.files.contains_key(path);
+        facts.isolation_unknown = isolated.filter(|_| taken(ISOLATED));
+        facts.nohz_unknown = match facts.option("NO_HZ_FULL") {
+            Some(false) if !inventory.files.contains_key(NOHZ_FULL) => None,
+            built => facts.cpus_unknown(NOHZ_FULL, facts.asks_for_no_tick() && built != Some(false)),
+        };
+        facts
+    }
+
+    /// Why it is not known which CPUs a file names; `asked`: whether the boot line asks for some, so that a file that is
+    /// not there does not mean that there are none.
+    fn cpus_unknown(&self, path: &str, asked: bool) -> Option<Found> {
+        match self.inventory.files.get(path) {
+            Some(Reading::Text(text)) if text == "(null)" || text.parse::<CpuSet>().is_ok() => None,
+            Some(Reading::Text(text)) => {
+                Some(Found::unknown(path, format!("'{text}' names no CPUs"), "look at it"))
+            }
+            Some(Reading::Unreadable { unreadable }) => Some(Found::unknown(path, unreadable, AS_ROOT)),
+            Some(Reading::Absent) if asked => {
+                let why = "it is not there, so that it does not show whether the boot line acts";
+                Some(Found::unknown(path, why, "look at the kernel's log: dmesg"))
+            }
+            Some(Reading::Absent) => None,
+            None => Some(not_captured(path)),
         }
+    }
+
+    /// Whether the boot line asks that a tick stop.
+    pub(crate) fn asks_for_no_tick(&self) -> bool {
+        let flags = self
+            .boot_value("isolcpus")
+            .and_then(|value| list::read(Takes::FlagsAndCpus, value, self.last_possible()).ok());
+        self.boot_value("nohz_full").is_some()
+            || flags.is_some_and(|listed| listed.flags.iter().any(|flag| flag == "nohz"))
+    }
+
+    /// The CPUs that may stop their tick; else why that is not known.
+    pub(crate) fn nohz_full(&self) -> Result<&'a CpuSet, Found> {
+        match &self.nohz_unknown {
+            Some(found) => Err(found.clone()),
+            None => Ok(&self.machine.isolation.nohz_full),
+        }
+    }
+
+    /// Whether it is known which CPUs are set apart.
+    pub(crate) fn isolation_is_known(&self) -> bool {
+        self.isolation_unknown.is_none()
     }
 
     /// What a file says; else why that is not known, or that this machine has no such thing.
@@ -61,10 +118,35 @@ impl<'a> Facts<'a> {
     pub(crate) fn text_or(&self, path: &str, absent: impl FnOnce() -> Found) -> Result<&'a str, Found> {
         match self.inventory.files.get(path) {
             Some(Reading::Text(text)) => Ok(text),
-            Some(Reading::Absent) => Err(absent()),
+            Some(Reading::Absent) => Err(self.too_old_for(path).unwrap_or_else(absent)),
             Some(Reading::Unreadable { unreadable }) => Err(Found::unknown(path, unreadable, AS_ROOT)),
             None => Err(not_captured(path)),
         }
+    }
+
+    /// That this kernel does not show a file which newer ones do: what it would say may be the case all the same.
+    pub(crate) fn too_old_for(&self, path: &str) -> Option<Found> {
+        let (major, minor) = machine::registry::options::file_since(path)?;
+        if self.at_least(major, minor) != Some(false) {
+            return None;
+        }
+        let why = format!("Linux {major}.{minor} is the first that shows it");
+        Some(Found::unknown(path, why, "boot a newer kernel, or measure: isolator measure wakeup"))
+    }
+
+    /// The text of a file that says one of `words`; else why it is not known.
+    pub(crate) fn word(&self, path: &str, words: &[&str]) -> Result<&'a str, Found> {
+        let text = self.text(path)?;
+        if words.contains(&text) {
+            return Ok(text);
+        }
+        Err(Found::unknown(path, format!("'{text}' is none of {}", words.join(", ")), "look at it"))
+    }
+
+    /// The number in a file; else why it is not known.
+    pub(crate) fn number(&self, path: &str) -> Result<i64, Found> {
+        let text = self.text(path)?;
+        text.parse().map_err(|_| Found::unknown(path, format!("'{text}' is no number"), "look at it"))
     }
 
     /// The text of a file, where there is one.
@@ -94,6 +176,16 @@ impl<'a> Facts<'a> {
     pub(crate) fn config_unknown(&self) -> Found {
         let cure = "modprobe configs, or install the kernel's package with its /boot/config";
         Found::unknown(self.config_source(), "no configuration could be read", cure)
+    }
+
+    /// What to say where an option would decide: the configuration could not be read, or this kernel need not know it.
+    pub(crate) fn option_unknown(&self, name: &str) -> Found {
+        if self.machine.kernel.config_source.is_none() {
+            return self.config_unknown();
+        }
+        let release = self.machine.kernel.release.as_deref().unwrap_or("of unknown release");
+        let why = format!("it does not name CONFIG_{name}, which Linux {release} need not know");
+        Found::unknown(self.config_source(), why, "look at what the kernel does: boot-param-effective")
     }
 
     /// The boot line that runs.
@@ -144,8 +236,12 @@ impl<'a> Facts<'a> {
 
     /// The CPUs that are set apart and may be looked at; else why there is nothing to look at.
     pub(crate) fn isolated(&self) -> Result<&CpuSet, Found> {
-        if !self.isolation_known {
-            return Err(not_captured("/sys/devices/system/cpu/isolated"));
+        let unknown = self.isolation_unknown.as_ref().or(self
+            .nohz_unknown
+            .as_ref()
+            .filter(|_| self.isolated.is_empty() || self.inventory.files.contains_key(NOHZ_FULL)));
+        if let Some(found) = unknown {
+            return Err(found.clone());
         }
         if self.isolated.is_empty() {
             return Err(Found::not_applicable("no CPU is set apart"));
@@ -182,6 +278,22 @@ impl<'a> Facts<'a> {
     /// Real-time threads of programs.
     pub(crate) fn real_time_threads(&self) -> Result<Vec<&'a Thread>, Found> {
         Ok(self.user_threads()?.into_iter().filter(|thread| thread.is_real_time()).collect())
+    }
+
+    /// That some threads could not be seen, so that finding none says nothing.
+    pub(crate) fn unseen_threads(&self) -> Result<(), Found> {
+        if let Some(why) = &self.inventory.threads_unread {
+            return Err(Found::unknown("/proc/PID", why, AS_ROOT));
+        }
+        let nowhere = self.inventory.threads.iter().find(|thread| thread.cpus.is_empty());
+        match nowhere.filter(|_| self.inventory.whole) {
+            Some(thread) => Err(Found::unknown(
+                format!("/proc/{}/task/{}/status", thread.process, thread.id),
+                "it does not say which CPUs the thread may use",
+                AS_ROOT,
+            )),
+            None => Ok(()),
+        }
     }
 
     /// That the host around a container cannot be seen, so that nothing found says nothing.

@@ -83,7 +83,7 @@ fn machine(facts: &Facts) -> String {
     parts.extend(facts.machine.hostname.clone());
     parts.push(format!("Linux {}", kernel.release.as_deref().unwrap_or("of unknown release")));
     parts.push(crate::checks::preemption_words(kernel.preemption).to_string());
-    let apart = match (facts.isolation_known, facts.isolated.to_string()) {
+    let apart = match (facts.isolation_is_known(), facts.isolated.to_string()) {
         (false, _) => "isolation unknown".to_string(),
         (true, list) if list.is_empty() => "none set apart".to_string(),
         (true, list) => format!("{list} set apart"),

@@ -165,7 +165,9 @@ fn noop(facts: &Facts) -> Look {
     let boot_line = facts.known_command_line()?;
     let mut idle: Vec<(String, String)> = Vec::new();
     for (word, setting) in settings(boot_line) {
-        if let Some(why) = cannot_act(facts, &word, setting) {
+        // A distribution may have taken a parameter over: what its file shows comes before versions and options.
+        let acts = || matches!(effect(facts, &word, setting), Effect::Acts);
+        if let Some(why) = cannot_act(facts, &word, setting).filter(|_| !acts()) {
             idle.push((word.raw.to_string(), why));
         }
     }
@@ -247,7 +249,12 @@ fn effective(facts: &Facts) -> Look {
         return Ok(Found::fail(read_in(file, holds), says, fix).state(state));
     }
     if let Some(file) = unknown.first() {
-        facts.text_or(file, || crate::facts::not_captured(file))?;
+        let text = facts.text_or(file, || crate::facts::not_captured(file))?;
+        return Err(Found::unknown(
+            file,
+            format!("'{text}' cannot be compared with the boot line"),
+            "look at it",
+        ));
     }
     if acts == 0 {
         return Err(Found::not_applicable("the boot line has no parameter whose effect could be seen"));
@@ -339,7 +346,7 @@ fn effect_of_cpus(facts: &Facts, value: &str, setting: &Setting, file: &'static 
     }
     let Some(text) = facts.hint(file) else {
         let absent = matches!(facts.inventory.files.get(file), Some(machine::inventory::Reading::Absent));
-        return if absent {
+        return if absent && facts.too_old_for(file).is_none() {
             Effect::Not(value.to_string(), "no such file".to_string(), file)
         } else {
             Effect::Unknown(file)
@@ -388,6 +395,10 @@ fn range(facts: &Facts) -> Look {
         let fix = format!("correct {} in the boot loader's files: cpus {present} are there", setting.name);
         match list::read(setting.takes, word.value.unwrap_or_default(), facts.last_possible()) {
             Err(why) => return Ok(Found::fail(read_in(LINE, word.raw), format!("{}: {why}", word.raw), fix)),
+            Ok(listed) if listed.flags.iter().any(|flag| wrong_flag(facts, flag).is_some()) => {
+                let wrong = listed.flags.iter().find_map(|flag| wrong_flag(facts, flag)).unwrap_or_default();
+                return Ok(Found::fail(read_in(LINE, word.raw), format!("{}: {wrong}", word.raw), fix));
+            }
             Ok(listed) if setting.takes != Takes::MaybeCpus || word.value.is_some() => {
                 let missing = listed.cpus.without(&present);
                 if !missing.is_empty() {
@@ -404,9 +415,27 @@ fn range(facts: &Facts) -> Look {
     Ok(Found::pass(read_in(LINE, format!("present: {present}")), "every list names CPUs that there are"))
 }
 
+/// Why this kernel does not take a flag of `isolcpus` (kernel/sched/isolation.c). Up to Linux 5.7 one that it does not know
+/// makes it drop the whole list, later ones skip the flag.
+fn wrong_flag(facts: &Facts, flag: &str) -> Option<String> {
+    let since = match flag {
+        "nohz" | "domain" => Some((4, 15)),
+        "managed_irq" => Some((5, 6)),
+        _ => None,
+    };
+    let drops = if facts.at_least(5, 8) == Some(true) { "skips it" } else { "drops the whole list" };
+    match since {
+        Some((major, minor)) if facts.at_least(major, minor) == Some(false) => {
+            Some(format!("Linux {major}.{minor} is the first that knows {flag}, this kernel {drops}"))
+        }
+        Some(_) => None,
+        None => Some(format!("{flag} is no flag of isolcpus, the kernel {drops}")),
+    }
+}
+
 fn letters(facts: &Facts) -> Look {
     let boot_line = facts.known_command_line()?;
-    let mut seen = 0;
+    let (mut seen, mut unreadable) = (0, None);
     for (word, setting) in lists(boot_line) {
         seen += 1;
         let value = word.value.unwrap_or_default();
@@ -437,8 +466,13 @@ fn letters(facts: &Facts) -> Look {
                         fix(&listed.cpus),
                     ));
                 }
+                unreadable = unreadable.or(Some(word.raw));
             }
         }
+    }
+    if let Some(raw) = unreadable {
+        let why = format!("{raw} is no list of CPUs");
+        return Err(Found::unknown(LINE, why, "isolator doctor --explain boot-cpulist-range"));
     }
     if seen == 0 {
         return Err(Found::not_applicable("the boot line has no list of CPUs"));

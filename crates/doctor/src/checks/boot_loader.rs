@@ -326,10 +326,12 @@ fn initrd(facts: &Facts) -> Look {
     Ok(if let Some(first) = missing.first() {
         let read = read_in("/boot", format!("no initrd of {}", missing.join(", ")));
         let says = format!("{} has modules, and no initial RAM disk", some(&missing, 3));
-        if kernels
-            .iter()
-            .any(|kernel| kernel.release == *first && kernel.root_driver_is_module == Some(false))
-        {
+        let built_in = |release: &String| {
+            kernels
+                .iter()
+                .any(|kernel| kernel.release == *release && kernel.root_driver_is_module == Some(false))
+        };
+        if missing.iter().all(built_in) {
             Found::pass(read, format!("{says}; its root driver is built in"))
         } else {
             Found::fail(read, says, make(first))
@@ -370,7 +372,7 @@ fn root_driver(facts: &Facts) -> Look {
             fix,
         ));
     }
-    if kernels.iter().all(|kernel| kernel.root_driver_is_module.is_none()) {
+    if kernels.iter().any(|kernel| kernel.root_driver_is_module.is_none() && !kernel.initrd) {
         return Err(Found::unknown(
             "/boot/config-*",
             format!("what the root file system hangs on ({drivers}) cannot be told"),

@@ -3,7 +3,7 @@
 
 use super::limits::{CAP_SYS_NICE, priority_limit};
 use super::{Check, GRAVE, MIDDLING, TOLD};
-use crate::facts::{Facts, not_captured};
+use crate::facts::{AS_ROOT, Facts, not_captured};
 use crate::finding::{Found, Look, read_in};
 
 pub(super) const ALL: &[Check] = &[
@@ -65,10 +65,17 @@ fn detect(facts: &Facts) -> Look {
             format!("a container ({kind})"),
             "run isolator doctor on the host as well: interrupts, kernel threads, services, boot files",
         ),
-        None => Found::pass(
-            read_in("/run/systemd/container, /.dockerenv, /run/.containerenv", "absent"),
-            "no container is seen",
-        ),
+        None if !facts.inventory.whole => return Err(not_captured("/run/systemd/container")),
+        None => match facts.machine.unread.iter().find(|line| line.starts_with("/run/systemd/container")) {
+            Some(line) => {
+                let why = line.split_once(": ").map_or("it could not be read", |(_, why)| why);
+                return Err(Found::unknown("/run/systemd/container", why, AS_ROOT));
+            }
+            None => Found::pass(
+                read_in("/run/systemd/container, /.dockerenv, /run/.containerenv", "absent"),
+                "no container is seen",
+            ),
+        },
     })
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the firmware does, and hardware threads.
 
-use super::isolation::split_siblings;
+use super::isolation::{known_siblings, split_siblings};
 use super::{Check, GRAVE, MIDDLING};
 use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, not_captured};
 use crate::finding::{Found, Look, Severity, read_in};
@@ -95,6 +95,10 @@ fn smt(facts: &Facts) -> Look {
     }
     let read = read_in(format!("{control}, topology/core_cpus_list"), text.unwrap_or("unknown"));
     if threads <= 1 {
+        let one = |word: &str| ["off", "forceoff", "notsupported", "notimplemented"].contains(&word);
+        if !text.is_some_and(one) {
+            known_siblings(facts, &facts.online)?;
+        }
         return Ok(Found::pass(read, "one hardware thread to a core"));
     }
     let split = split_siblings(facts);
@@ -105,6 +109,7 @@ fn smt(facts: &Facts) -> Look {
             "nosmt on the boot line, or set whole cores apart: isolator tune plan",
         )
     } else if split.is_empty() {
+        known_siblings(facts, &facts.isolated)?;
         Found::pass(read, "siblings are set apart together")
     } else {
         Found::fail(
@@ -131,8 +136,12 @@ fn machine_checks(facts: &Facts) -> Look {
         return Err(Found::not_applicable("no x86 processor"));
     }
     let folder = "/sys/devices/system/machinecheck/machinecheck0";
-    let interval = facts.text(&format!("{folder}/check_interval"))?;
-    let ignored = facts.text(&format!("{folder}/ignore_ce"))?;
+    let interval_file = format!("{folder}/check_interval");
+    let interval = facts.text(&interval_file)?;
+    if interval.is_empty() || !interval.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(Found::unknown(interval_file, format!("'{interval}' is no number"), "look at it"));
+    }
+    let ignored = facts.word(&format!("{folder}/ignore_ce"), &["0", "1"])?;
     let read = read_in(format!("{folder}/check_interval, ignore_ce"), format!("{interval}, {ignored}"));
     // The file prints seconds in hexadecimal.
     let off = interval.chars().all(|digit| digit == '0') || ignored == "1";

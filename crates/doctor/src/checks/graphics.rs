@@ -15,12 +15,12 @@ pub(super) const ALL: &[Check] = &[Check {
 }];
 
 fn nvidia(facts: &Facts) -> Look {
-    if facts.inventory.modules.is_empty() && !facts.inventory.whole {
-        return Err(not_captured("/proc/modules"));
-    }
     let loaded = facts.inventory.has_module("nvidia")
         || facts.inventory.graphics.iter().any(|driver| driver == "nvidia");
     let read = read_in("/proc/modules, /sys/class/drm", if loaded { "nvidia" } else { "no nvidia" });
+    if !loaded && facts.inventory.modules.is_empty() && facts.option("MODULES") != Some(false) {
+        return Err(not_captured("/proc/modules"));
+    }
     Ok(match (loaded, facts.real_time()) {
         (true, true) if !facts.jetson() => {
             let fix = "drive the screen by the processor's own graphics, or boot without it: modprobe.blacklist=nvidia";

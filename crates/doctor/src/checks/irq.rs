@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts: where they go, who moves them, and their threads.
 
+use machine::CpuSet;
 use machine::inventory::{BANNED, BANNED_MASK, By, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
@@ -93,7 +94,10 @@ fn default_affinity(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
     let path = "/proc/irq/default_smp_affinity";
     let text = facts.text(path)?;
-    let overlap = facts.machine.isolation.irq_default.and(isolated);
+    let Ok(default) = CpuSet::from_mask(text) else {
+        return Err(Found::unknown(path, format!("'{text}' is no mask"), "look at it"));
+    };
+    let overlap = default.and(isolated);
     let read = read_in(path, text);
     let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
     Ok(if overlap.is_empty() {
@@ -104,17 +108,31 @@ fn default_affinity(facts: &Facts) -> Look {
     })
 }
 
-/// Interrupts that a device handles.
-fn devices<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Irq>, Found> {
+/// Interrupts that a device handles, or of which nothing says whether one does.
+pub(super) fn devices<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Irq>, Found> {
     let irqs = &facts.inventory.irqs;
     if irqs.is_empty() {
         return Err(not_captured("/proc/irq"));
     }
-    Ok(irqs.iter().filter(|irq| !irq.actions.is_empty()).collect())
+    let found: Vec<&Irq> = irqs.iter().filter(|irq| irq.unseen || !irq.actions.is_empty()).collect();
+    match found.is_empty() {
+        true => Err(Found::unknown("/sys/kernel/irq/N/actions", "no interrupt has a handler", AS_ROOT)),
+        false => Ok(found),
+    }
 }
 
-fn named(irq: &Irq) -> String {
-    format!("{} ({})", irq.number, irq.actions.join(","))
+pub(super) fn named(irq: &Irq) -> String {
+    let actions = if irq.unseen { "of an unknown device".to_string() } else { irq.actions.join(",") };
+    format!("{} ({actions})", irq.number)
+}
+
+/// Interrupts of `all` that may be delivered to these CPUs for all that is known: it is not shown where they are
+/// delivered, and they were not asked to stay away.
+pub(super) fn perhaps_on(all: &[&Irq], cpus: &CpuSet) -> Vec<String> {
+    let perhaps = |irq: &&&Irq| {
+        irq.effective.is_none() && irq.affinity.as_ref().is_none_or(|asked| !asked.and(cpus).is_empty())
+    };
+    all.iter().filter(perhaps).map(|irq| named(irq)).collect()
 }
 
 fn on_isolated(facts: &Facts) -> Look {
@@ -123,16 +141,32 @@ fn on_isolated(facts: &Facts) -> Look {
         irq.managed != Some(true) && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
     };
     let all = devices(facts)?;
-    if all.iter().all(|irq| irq.effective.is_none()) {
-        return Err(Found::unknown(EFFECTIVE, "no interrupt shows where it is delivered", AS_ROOT));
-    }
     let found: Vec<&&Irq> = all.iter().filter(here).collect();
     let read = read_in(EFFECTIVE, some(&found.iter().map(|irq| named(irq)).collect::<Vec<_>>(), 12));
     if found.is_empty() {
+        let unclear = perhaps_on(&all, isolated);
+        if !unclear.is_empty() {
+            let why = format!("where these are delivered is not shown: {}", some(&unclear, 3));
+            return Err(Found::unknown(EFFECTIVE, why, AS_ROOT));
+        }
+        // The kernel alone places managed ones; they are delivered there all the same.
+        let managed: Vec<String> = all
+            .iter()
+            .filter(|irq| irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty()))
+            .map(|irq| named(irq))
+            .collect();
+        if !managed.is_empty() {
+            let read = read_in(EFFECTIVE, some(&managed, 12));
+            let says = format!("managed interrupts are delivered to cpus {isolated}: {}", some(&managed, 3));
+            return Ok(Found::warn(read, says, "isolator doctor --explain irq-managed"));
+        }
         return Ok(Found::pass(read, "they are"));
     }
     let first = found[0].number;
-    let fix = format!("echo {} > /proc/irq/{first}/smp_affinity_list, for each", facts.housekeeping);
+    let fix = format!(
+        "echo {} > /proc/irq/{first}/smp_affinity_list, for each; where that is refused with EIO the kernel manages it: irq-managed",
+        facts.housekeeping
+    );
     let names: Vec<String> = found.iter().map(|irq| named(irq)).collect();
     // What a sample saw come decides how grave it is.
     let busy = facts.inventory.sample.as_ref().and_then(|sample| {
@@ -152,7 +186,17 @@ fn pending(facts: &Facts) -> Look {
         (Some(asked), Some(effective)) => !effective.without(asked).is_empty(),
         _ => false,
     };
-    let found: Vec<String> = devices(facts)?.into_iter().filter(late).map(named).collect();
+    let all = devices(facts)?;
+    let found: Vec<String> = all.iter().copied().filter(late).map(named).collect();
+    let unclear: Vec<String> = all
+        .iter()
+        .filter(|irq| irq.affinity.is_none() || irq.effective.is_none())
+        .map(|irq| named(irq))
+        .collect();
+    if found.is_empty() && !unclear.is_empty() {
+        let why = format!("where these are delivered is not shown: {}", some(&unclear, 3));
+        return Err(Found::unknown(EFFECTIVE, why, AS_ROOT));
+    }
     let read = read_in(format!("{EFFECTIVE}, /proc/irq/N/smp_affinity_list"), some(&found, 8));
     Ok(if found.is_empty() {
         Found::pass(read, "each is where it was asked to be")
@@ -165,14 +209,6 @@ fn pending(facts: &Facts) -> Look {
 fn managed(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
     let all = devices(facts)?;
-    if all.iter().all(|irq| irq.managed.is_none()) {
-        let cure = "look as root, on a kernel with CONFIG_GENERIC_IRQ_DEBUGFS";
-        return Err(Found::unknown(
-            "/sys/kernel/debug/irq/irqs",
-            "which interrupts are managed cannot be told",
-            cure,
-        ));
-    }
     let here = |irq: &&&Irq| {
         let only_here =
             irq.affinity.as_ref().is_some_and(|cpus| !cpus.is_empty() && cpus.without(isolated).is_empty());
@@ -180,14 +216,34 @@ fn managed(facts: &Facts) -> Look {
     };
     let found: Vec<String> = all.iter().filter(here).map(|irq| named(irq)).collect();
     let read = read_in("/sys/kernel/debug/irq/irqs", some(&found, 8));
-    Ok(if found.is_empty() {
-        Found::pass(read, "no managed interrupt is for these CPUs alone")
-    } else {
-        let fix = format!(
-            "add isolcpus=managed_irq,domain,{isolated} to the boot line, and do no input or output there"
-        );
-        Found::warn(read, format!("{} are for cpus {isolated} alone", some(&found, 3)), fix)
-    })
+    if found.is_empty() {
+        // One that may move to other CPUs, or is asked to be there alone, is no matter whoever places it.
+        let unclear: Vec<String> = all
+            .iter()
+            .filter(|irq| match (&irq.affinity, irq.managed) {
+                (None, managed) => managed != Some(false),
+                (Some(cpus), None) => cpus.is_empty() || cpus.without(isolated).is_empty(),
+                _ => false,
+            })
+            .map(|irq| named(irq))
+            .collect();
+        if !unclear.is_empty() {
+            let why = format!("whether these are managed cannot be told: {}", some(&unclear, 3));
+            let cure = "look as root, on a kernel with CONFIG_GENERIC_IRQ_DEBUGFS";
+            return Err(Found::unknown("/sys/kernel/debug/irq/irqs", why, cure));
+        }
+        return Ok(Found::pass(read, "no managed interrupt is for these CPUs alone"));
+    }
+    // With managed_irq a queue whose CPUs are all isolated stays on them (kernel/irq/manage.c, irq_do_set_affinity).
+    let asked =
+        facts.boot_value("isolcpus").is_some_and(|value| value.split(',').any(|flag| flag == "managed_irq"));
+    let fewer =
+        "give the driver fewer queues (its module's parameter), or do no input or output on these CPUs";
+    let fix = match asked {
+        true => fewer.to_string(),
+        false => format!("add isolcpus=managed_irq,domain,{isolated} to the boot line, and {fewer}"),
+    };
+    Ok(Found::warn(read, format!("{} are for cpus {isolated} alone", some(&found, 3)), fix))
 }
 
 fn balance(facts: &Facts) -> Look {
@@ -196,6 +252,7 @@ fn balance(facts: &Facts) -> Look {
             return Err(not_captured("/proc/PID/stat"));
         }
         facts.unseen_host("/proc/PID/stat")?;
+        facts.unseen_threads()?;
         return Ok(Found::pass(
             read_in("/proc, /sys/fs/cgroup/system.slice", "no irqbalance"),
             "irqbalance does not run",
@@ -324,6 +381,7 @@ fn thread_priority(facts: &Facts) -> Look {
             "apt install rtirq-init, or chrt -f -p 90 the card's thread",
         )
     } else {
+        facts.unseen_threads()?;
         Found::pass(read, format!("{lowest} to {highest}, programs below"))
     })
 }

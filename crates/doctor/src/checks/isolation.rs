@@ -161,13 +161,17 @@ fn consistent(facts: &Facts) -> Look {
 fn online(facts: &Facts) -> Look {
     let asked = ["isolcpus", "nohz_full"].into_iter().filter_map(|name| facts.boot_cpus(name));
     let wanted = asked.fold(facts.isolated.clone(), |all, cpus| all.or(&cpus));
-    if wanted.is_empty() {
-        facts.isolated()?;
-    }
     let there: CpuSet = facts.machine.cpus.iter().map(|cpu| cpu.id).collect();
     let missing = wanted.without(&facts.online);
     let read = read_in("/sys/devices/system/cpu/online", &facts.online);
     if missing.is_empty() {
+        // What the boot line asks and the kernel dropped is not set apart.
+        facts.isolated()?;
+        let path = "/sys/devices/system/cpu/online";
+        let text = facts.text_or(path, || not_captured(path))?;
+        if text.parse::<CpuSet>().is_err() {
+            return Err(Found::unknown(path, format!("'{text}' names no CPUs"), "look at it"));
+        }
         return Ok(Found::pass(read, format!("cpus {wanted} are online")));
     }
     let back = missing.and(&there);
@@ -203,12 +207,22 @@ fn housekeeping(facts: &Facts) -> Look {
     let bare: Vec<String> =
         nodes(&facts.online).difference(&nodes(&facts.housekeeping)).map(|node| node.to_string()).collect();
     let read = read_in("/sys/devices/system/cpu/online less those set apart", &facts.housekeeping);
+    let without_node = facts.online.iter().filter(|id| node(*id).is_none()).count();
     let fix = "set fewer CPUs apart: isolator tune plan";
     Ok(match left {
         0 => Found::fail(read, "no CPU is left for everything else", fix),
         1 if all > 4 => Found::warn(read, format!("one core of {all} is left for everything else"), fix),
         _ if !bare.is_empty() => {
             Found::warn(read, format!("no CPU of node {} is left for everything else", bare.join(", ")), fix)
+        }
+        _ if without_node > 0
+            && (without_node < facts.online.len() || facts.option("NUMA") == Some(true)) =>
+        {
+            Found::unknown(
+                "/sys/devices/system/node/nodeN/cpulist",
+                format!("the memory node of {without_node} CPUs is not known"),
+                "look at the machine itself",
+            )
         }
         _ => Found::pass(read, format!("{left} of {all} cores are left for everything else")),
     })
@@ -219,11 +233,20 @@ pub(super) fn split_siblings(facts: &Facts) -> CpuSet {
     facts.machine.siblings_of(&facts.isolated).and(&facts.online)
 }
 
+/// That the siblings of a CPU that is online are not known.
+pub(super) fn known_siblings(facts: &Facts, cpus: &CpuSet) -> Result<(), Found> {
+    let known = |id: u32| facts.machine.cpu(id).is_some_and(|cpu| !cpu.siblings.is_empty());
+    match cpus.and(&facts.online).iter().find(|id| !known(*id)) {
+        Some(id) => Err(not_captured(&format!("/sys/devices/system/cpu/cpu{id}/topology/core_cpus_list"))),
+        None => Ok(()),
+    }
+}
+
 fn siblings(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
     let split = split_siblings(facts);
-    if isolated.iter().all(|id| facts.machine.cpu(id).is_none_or(|cpu| cpu.siblings.is_empty())) {
-        return Err(not_captured("/sys/devices/system/cpu/cpuN/topology/core_cpus_list"));
+    if split.is_empty() {
+        known_siblings(facts, isolated)?;
     }
     let read = read_in("/sys/devices/system/cpu/cpuN/topology/core_cpus_list", &split);
     Ok(match split.iter().next() {
@@ -240,7 +263,7 @@ fn siblings(facts: &Facts) -> Look {
 
 fn nohz_fit(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
-    let nohz = facts.machine.isolation.nohz_full.and(isolated);
+    let nohz = facts.nohz_full()?.and(isolated);
     let read = read_in(NOHZ, &facts.machine.isolation.nohz_full);
     Ok(match facts.profile {
         Profile::Periodic if !nohz.is_empty() => Found::warn(
@@ -261,7 +284,8 @@ fn timer_migration(facts: &Facts) -> Look {
     let path = "/proc/sys/kernel/timer_migration";
     let text = facts.text(path)?;
     let read = read_in(path, text);
-    let nohz = !facts.machine.isolation.nohz_full.is_empty();
+    let text = facts.word(path, &["0", "1"]).map(|_| text)?;
+    let nohz = !facts.nohz_full()?.is_empty();
     Ok(match (facts.profile, text) {
         (Profile::Poll, "0") if nohz => Found::warn(
             read,
@@ -299,6 +323,14 @@ fn partitions(facts: &Facts) -> Look {
         let text = group.partition.as_deref().unwrap_or_default();
         let fix = format!("mend what it names, then echo isolated > {}", file(&group.path));
         return Ok(Found::fail(read_in(file(&group.path), text), format!("{} is {text}", group.path), fix));
+    }
+    let odd = partitions
+        .iter()
+        .find(|group| !group.partition.as_deref().is_some_and(|word| ["root", "isolated"].contains(&word)));
+    if let Some(group) = odd {
+        let text = group.partition.as_deref().unwrap_or_default();
+        let why = format!("'{text}' is no kind of partition");
+        return Err(Found::unknown(file(&group.path), why, "look at it"));
     }
     if partitions.is_empty() {
         return Err(Found::not_applicable("no control group is a partition"));

@@ -76,6 +76,9 @@ fn rcu_offload(facts: &Facts) -> Look {
     let offloaded = offloaded(&facts.kernel_threads()?);
     let missing = isolated.without(&offloaded);
     let read = read_in("rcuop/N in /proc/PID/stat", &offloaded);
+    if !missing.is_empty() {
+        facts.unseen_threads()?;
+    }
     let fix = format!("add rcu_nocbs={isolated} to the boot line; the kernel needs CONFIG_RCU_NOCB_CPU");
     Ok(if missing.is_empty() {
         Found::pass(read, "they do")
@@ -89,6 +92,7 @@ fn rcuo_placement(facts: &Facts) -> Look {
     let threads = facts.kernel_threads()?;
     let ours: Vec<&&Thread> = threads.iter().filter(|thread| thread.name.starts_with("rcuo")).collect();
     if ours.is_empty() {
+        facts.unseen_threads()?;
         return Err(Found::not_applicable("no callbacks are offloaded"));
     }
     let here: Vec<String> = ours
@@ -97,6 +101,9 @@ fn rcuo_placement(facts: &Facts) -> Look {
         .map(|thread| thread.name.clone())
         .collect();
     let read = read_in("Cpus_allowed_list in /proc/PID/status", some(&here, 8));
+    if here.is_empty() {
+        facts.unseen_threads()?;
+    }
     Ok(if here.is_empty() {
         Found::pass(read, "they are")
     } else {
@@ -149,6 +156,9 @@ fn kernel_threads(facts: &Facts) -> Look {
     let here: Vec<String> =
         threads.iter().filter(movable).map(|thread| format!("{} ({})", thread.name, thread.id)).collect();
     let read = read_in("Cpus_allowed_list in /proc/PID/status", some(&here, 12));
+    if here.is_empty() {
+        facts.unseen_threads()?;
+    }
     Ok(if here.is_empty() {
         Found::pass(read, "they do")
     } else {
@@ -176,6 +186,7 @@ fn programs(facts: &Facts) -> Look {
     let read = read_in("Cpus_allowed_list in /proc/PID/status", some(&here, 12));
     if here.is_empty() {
         facts.unseen_host("/proc/PID/status")?;
+        facts.unseen_threads()?;
     }
     Ok(if here.is_empty() {
         Found::pass(read, "they do")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What kernel runs, and what it was built with.
 
-use machine::registry::{Takes, list};
 use machine::snapshot::Preemption;
 
 use super::{APART, Check, GRAVE, MIDDLING, SLIGHT, TOLD, preemption_words};
@@ -175,17 +174,13 @@ fn config_readable(facts: &Facts) -> Look {
     }
 }
 
-/// Whether the boot line asks that a tick stop.
-fn asks_for_no_tick(facts: &Facts) -> bool {
-    let flags = facts
-        .boot_value("isolcpus")
-        .and_then(|value| list::read(Takes::FlagsAndCpus, value, facts.last_possible()).ok());
-    facts.boot_value("nohz_full").is_some()
-        || flags.is_some_and(|listed| listed.flags.iter().any(|flag| flag == "nohz"))
-}
-
 fn nohz_full(facts: &Facts) -> Look {
     let file = "/sys/devices/system/cpu/nohz_full";
+    // What it shows comes before what a configuration says.
+    let shown = &facts.machine.isolation.nohz_full;
+    if !shown.is_empty() {
+        return Ok(Found::pass(read_in(file, shown), format!("it can for cpus {shown}")));
+    }
     let there = match facts.option("NO_HZ_FULL") {
         Some(built) => built,
         // The file is there only with the option (drivers/base/cpu.c).
@@ -193,13 +188,16 @@ fn nohz_full(facts: &Facts) -> Look {
             if found.result == crate::Outcome::NotApplicable {
                 Ok(false)
             } else {
-                Err(facts.config_unknown())
+                Err(facts.option_unknown("NO_HZ_FULL"))
             }
         })?,
     };
     let read = facts.option_read("NO_HZ_FULL");
     let build = "boot a kernel with CONFIG_NO_HZ_FULL, or take nohz_full= off the boot line";
-    Ok(match (there, asks_for_no_tick(facts)) {
+    if !there {
+        facts.known_command_line()?;
+    }
+    Ok(match (there, facts.asks_for_no_tick()) {
         (true, _) => Found::pass(read, "built with NO_HZ_FULL"),
         (false, true) => {
             Found::fail(read, "the boot line asks for it, and the kernel is built without NO_HZ_FULL", build)
@@ -220,9 +218,12 @@ fn rcu_nocb(facts: &Facts) -> Look {
     let asked = facts.boot_value("rcu_nocbs").is_some();
     let read = facts.option_read("RCU_NOCB_CPU");
     let build = "boot a kernel with CONFIG_RCU_NOCB_CPU, or take rcu_nocbs= off the boot line";
+    if option == Some(false) && !thread {
+        facts.known_command_line()?;
+    }
     match (option, thread) {
         (Some(true), _) => Ok(Found::pass(read, "built with RCU_NOCB_CPU")),
-        (None, true) => Ok(Found::pass(read_in("/proc/PID/stat", "rcuo threads"), "callback threads run")),
+        (_, true) => Ok(Found::pass(read_in("/proc/PID/stat", "rcuo threads"), "callback threads run")),
         (Some(false), _) if asked => Ok(Found::fail(
             read,
             "rcu_nocbs= is asked for, and the kernel is built without RCU_NOCB_CPU",
@@ -232,22 +233,23 @@ fn rcu_nocb(facts: &Facts) -> Look {
             Ok(Found::warn(read, "built without RCU_NOCB_CPU", build))
         }
         (Some(false), _) => Ok(Found::pass(read, "built without RCU_NOCB_CPU, and nothing asks for it")),
-        (None, false) => Err(facts.config_unknown()),
+        (None, false) => Err(facts.option_unknown("RCU_NOCB_CPU")),
     }
 }
 
 fn cpu_isolation(facts: &Facts) -> Look {
     let read = facts.option_read("CPU_ISOLATION");
+    // What the kernel does comes before what a configuration says of it.
+    let shown = &facts.machine.isolation.isolated;
+    if !shown.is_empty() {
+        return Ok(Found::pass(read_in("/sys/devices/system/cpu/isolated", shown), "it isolates"));
+    }
     match facts.option("CPU_ISOLATION") {
         Some(true) => Ok(Found::pass(read, "built with CPU_ISOLATION")),
         Some(false) => {
             Ok(Found::fail(read, "built without CPU_ISOLATION", "boot a kernel with CONFIG_CPU_ISOLATION"))
         }
-        None if !facts.machine.isolation.isolated.is_empty() => {
-            let list = &facts.machine.isolation.isolated;
-            Ok(Found::pass(read_in("/sys/devices/system/cpu/isolated", list), "it isolates"))
-        }
-        None => Err(facts.config_unknown()),
+        None => Err(facts.option_unknown("CPU_ISOLATION")),
     }
 }
 
@@ -361,6 +363,13 @@ fn false_name(facts: &Facts) -> Look {
             "/proc/sys/kernel/version",
             "it does not tell the preemption model",
             AS_ROOT,
+        ));
+    }
+    if !release.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(Found::unknown(
+            "/proc/sys/kernel/osrelease",
+            format!("'{release}' is no release"),
+            "look at it",
         ));
     }
     let words = release.split(|c: char| !c.is_ascii_alphanumeric());

@@ -93,8 +93,8 @@ fn group_sched(facts: &Facts) -> Look {
 
 fn rcu_normal(facts: &Facts) -> Look {
     let (normal_file, expedited_file) = ("/sys/kernel/rcu_normal", "/sys/kernel/rcu_expedited");
-    let normal = facts.text(normal_file)?;
-    let expedited = facts.text(expedited_file)?;
+    let expedited = facts.word(expedited_file, &["0", "1"])?;
+    let normal = facts.word(normal_file, &["0", "1"])?;
     let fix = format!("echo 1 > {normal_file}; from boot on: rcupdate.rcu_normal_after_boot=1");
     let read = read_in(format!("{normal_file}, {expedited_file}"), format!("{normal}, {expedited}"));
     Ok(match (normal, expedited) {
@@ -108,9 +108,9 @@ fn rcu_normal(facts: &Facts) -> Look {
 
 fn sched_ext(facts: &Facts) -> Look {
     let path = "/sys/kernel/sched_ext/state";
-    let state = facts.text(path)?;
+    let state = facts.word(path, &["disabled", "enabling", "enabled", "disabling"])?;
     Ok(match state {
-        "enabled" => Found::warn(
+        "enabled" | "enabling" => Found::warn(
             read_in(path, state),
             "a scheduler of BPF is loaded",
             "stop its service (systemctl stop scx)",

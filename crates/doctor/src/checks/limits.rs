@@ -94,7 +94,10 @@ fn memory(facts: &Facts) -> Look {
         None => Found::pass(read_in(LIMITS, "Max locked memory unlimited"), "all of it"),
         Some(bytes) => {
             let read = read_in(LIMITS, format!("Max locked memory {bytes}"));
-            let says = format!("{} MiB", bytes >> 20);
+            let says = match bytes >> 20 {
+                0 => format!("{} KiB", bytes >> 10),
+                mib => format!("{mib} MiB"),
+            };
             // A small program with its libraries is some 30 MiB.
             if bytes <= 64 << 20 { Found::fail(read, says, fix) } else { Found::warn(read, says, fix) }
         }

@@ -59,18 +59,25 @@ fn huge_pages(facts: &Facts) -> Look {
             "made for every program",
             format!("echo madvise > {path}; from boot on: transparent_hugepage=madvise"),
         ),
-        Some(word) => Found::pass(read, word),
+        Some(word) if ["madvise", "never"].contains(&word) => Found::pass(read, word),
+        Some(word) => Found::unknown(path, format!("'{word}' is no choice of this file"), "look at it"),
         None => Found::unknown(path, format!("'{text}' shows no choice"), "look at it"),
     })
 }
 
 fn numa_balancing(facts: &Facts) -> Look {
     let path = "/proc/sys/kernel/numa_balancing";
-    let text = facts.text(path)?;
+    let mode = facts.number(path)?;
     let nodes: BTreeSet<u32> = facts.machine.cpus.iter().filter_map(|cpu| cpu.node).collect();
-    let read = read_in(path, text);
-    Ok(match (text, nodes.len()) {
-        ("0", _) => Found::pass(read, "off"),
+    let unknown = facts.machine.cpus.is_empty() || facts.machine.cpus.iter().any(|cpu| cpu.node.is_none());
+    let read = read_in(path, mode);
+    Ok(match (mode, nodes.len()) {
+        (0, _) => Found::pass(read, "off"),
+        (_, 0 | 1) if unknown => Found::unknown(
+            "/sys/devices/system/node/nodeN/cpulist",
+            "the memory node of a CPU is not known",
+            "look at the machine itself",
+        ),
         (_, 0 | 1) => Found::pass(read, "on, with one node: it does nothing"),
         (_, nodes) => {
             Found::warn(read, format!("on, with {nodes} nodes"), "sysctl -w kernel.numa_balancing=0")
@@ -81,6 +88,9 @@ fn numa_balancing(facts: &Facts) -> Look {
 fn swap(facts: &Facts) -> Look {
     let path = "/proc/swaps";
     let text = facts.text(path)?;
+    if !text.starts_with("Filename") {
+        return Err(Found::unknown(path, "it does not begin as a list of swap does", "look at it"));
+    }
     let devices: Vec<String> =
         text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect();
     let read = read_in(path, devices.join(", "));
@@ -89,9 +99,15 @@ fn swap(facts: &Facts) -> Look {
     }
     let threads = facts.real_time_threads()?;
     let locked = |thread: &&machine::inventory::Thread| {
-        thread.locked_kib.unwrap_or(0) * 10 >= thread.resident_kib.unwrap_or(0) * 9
+        let (locked, all) = (thread.locked_kib.unwrap_or(0), thread.resident_kib.unwrap_or(u64::MAX));
+        locked.saturating_mul(10) >= all.saturating_mul(9)
     };
-    Ok(if !threads.is_empty() && threads.iter().all(locked) {
+    let all_locked = !threads.is_empty() && threads.iter().all(locked);
+    if all_locked {
+        facts.unseen_host("/proc/PID/status")?;
+        facts.unseen_threads()?;
+    }
+    Ok(if all_locked {
         Found::pass(
             read,
             format!("swap on {}, and real-time programs have their memory locked", some(&devices, 2)),
@@ -107,7 +123,7 @@ fn swap(facts: &Facts) -> Look {
 
 fn merging(facts: &Facts) -> Look {
     let path = "/sys/kernel/mm/ksm/run";
-    let text = facts.text(path)?;
+    let text = facts.word(path, &["0", "1", "2"])?;
     let read = read_in(path, text);
     Ok(match text {
         "1" => Found::warn(read, "equal pages are looked for and merged", format!("echo 2 > {path}")),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network interfaces.
 
+use machine::inventory::Irq;
+
+use super::irq::{devices, named, perhaps_on};
 use super::{APART_LESS, Check, SLIGHT};
-use crate::facts::{Facts, not_captured, some};
+use crate::facts::{AS_ROOT, Facts, not_captured, some};
 use crate::finding::{Found, Look, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
@@ -91,16 +94,34 @@ fn interrupts(facts: &Facts) -> Look {
     let own = |number: u32| {
         facts.machine.devices.iter().any(|device| device.kind == "network" && device.irqs.contains(&number))
     };
-    let here: Vec<String> = facts
-        .inventory
-        .irqs
+    let all: Vec<&Irq> = devices(facts)?
+        .into_iter()
+        .filter(|irq| {
+            let named = irq.actions.iter().any(|action| names.iter().any(|name| belongs(action, name)));
+            irq.unseen || own(irq.number) || named
+        })
+        .collect();
+    let here: Vec<String> = all
         .iter()
         .filter(|irq| {
-            own(irq.number) || irq.actions.iter().any(|action| names.iter().any(|name| belongs(action, name)))
+            !irq.unseen && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
         })
-        .filter(|irq| irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty()))
-        .map(|irq| format!("{} ({})", irq.number, irq.actions.join(",")))
+        .map(|irq| named(irq))
         .collect();
+    if here.is_empty() {
+        let unseen = all.iter().filter(|irq| irq.unseen).map(|irq| named(irq));
+        let unclear: Vec<String> = perhaps_on(&all, isolated).into_iter().chain(unseen).collect();
+        if !unclear.is_empty() {
+            let why =
+                format!("whose these are, or where they are delivered, is not shown: {}", some(&unclear, 3));
+            return Err(Found::unknown("/proc/irq/N/effective_affinity_list", why, AS_ROOT));
+        }
+        // An interface of which no interrupt is known may have one under another name.
+        if all.is_empty() {
+            let why = format!("no interrupt bears the name of {}", some(&names, 3));
+            return Err(Found::unknown("/sys/kernel/irq/N/actions", why, AS_ROOT));
+        }
+    }
     let read = read_in("/proc/irq/N/effective_affinity_list", some(&here, 8));
     Ok(if here.is_empty() {
         Found::pass(read, "they are")
@@ -132,6 +153,11 @@ fn steering(facts: &Facts) -> Look {
         .filter(|port| !port.rps.and(isolated).is_empty())
         .map(|port| format!("{} to cpus {}", port.name, port.rps.and(isolated)))
         .collect();
+    let unread = facts.inventory.interfaces.iter().find(|port| port.rps_unread);
+    if let Some(port) = unread.filter(|_| here.is_empty() && facts.option("RPS") != Some(false)) {
+        let path = format!("/sys/class/net/{}/queues/rx-N/rps_cpus", port.name);
+        return Err(Found::unknown(path, "it could not be read", AS_ROOT));
+    }
     let read = read_in("/sys/class/net/IF/queues/rx-N/rps_cpus", some(&here, 8));
     let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
     Ok(if here.is_empty() {

@@ -104,6 +104,17 @@ fn policies<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Frequency>, Found> {
     Ok(all.iter().filter(|policy| !policy.cpus.and(facts.measured()).is_empty()).collect())
 }
 
+/// That no policy names one of the CPUs whose latency counts, so that nothing is known of its frequency.
+fn all_have_policies(facts: &Facts) -> Result<(), Found> {
+    let named = facts.inventory.frequencies.iter().fold(CpuSet::new(), |all, policy| all.or(&policy.cpus));
+    let bare = facts.measured().and(&facts.online).without(&named);
+    if bare.is_empty() {
+        return Ok(());
+    }
+    let path = format!("{POLICIES}/affected_cpus");
+    Err(Found::unknown(path, format!("no policy names cpus {bare}"), "look at the machine itself"))
+}
+
 /// Whether the driver chooses by itself, its governors being preferences.
 fn by_itself(policy: &Frequency) -> bool {
     matches!(policy.driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"))
@@ -148,6 +159,7 @@ fn governor(facts: &Facts) -> Look {
     } else if !weak.is_empty() {
         Found::warn(read(&weak), some(&named(&weak), 2), fix)
     } else {
+        all_have_policies(facts)?;
         let all: Vec<&&Frequency> = policies.iter().collect();
         Found::pass(read(&all), "it does not")
     })
@@ -160,6 +172,9 @@ fn pinned(facts: &Facts) -> Look {
     let free = policies.iter().filter(|policy| !fixed(policy));
     let free = together(free.map(|policy| (range(policy), policy.cpus.clone())));
     let read = read_in(format!("{POLICIES}/scaling_min_freq, scaling_max_freq"), some(&free, 8));
+    if free.is_empty() {
+        all_have_policies(facts)?;
+    }
     Ok(if free.is_empty() {
         Found::pass(read, "it is")
     } else {
@@ -190,7 +205,15 @@ fn idle_states(facts: &Facts) -> Look {
             open.map(move |state| (state.exit_latency_us, state.name.as_str(), cpu.id))
         })
         .max();
+    let unread = cpus.iter().find(|cpu| cpu.idle_states_unread > 0 || cpu.idle_states.is_empty());
+    let unknown = unread.map(|cpu| {
+        let path = format!("/sys/devices/system/cpu/cpu{}/cpuidle/stateN/latency", cpu.id);
+        Found::unknown(path, "it could not be read of every idle state", "look at the machine itself")
+    });
     let Some((latency, name, cpu)) = deepest else {
+        if let Some(found) = unknown {
+            return Err(found);
+        }
         return Ok(Found::pass(
             read_in("/sys/devices/system/cpu/cpuN/cpuidle", "none"),
             "no idle state is allowed",
@@ -209,6 +232,8 @@ fn idle_states(facts: &Facts) -> Look {
         let says =
             "no latency at all is allowed, so that idle CPUs poll: heat, and less turbo for their neighbours";
         Found::warn(read, says, fix)
+    } else if let (true, Some(found)) = (latency <= SHALLOW_US, unknown) {
+        found
     } else if latency <= SHALLOW_US {
         Found::pass(read, format!("{name}, {latency} us at most"))
     } else if latency <= limit / 2 {
@@ -267,6 +292,9 @@ fn throttled(facts: &Facts) -> Look {
     }
     let hot: CpuSet =
         counts.iter().filter(|cpu| cpu.core_throttled.unwrap_or(0) > 0).map(|cpu| cpu.cpu).collect();
+    if hot.is_empty() && counts.iter().any(|cpu| cpu.core_throttled.is_none()) {
+        return Err(Found::unknown(path, "it could not be read of every CPU", AS_ROOT));
+    }
     Ok(if hot.is_empty() {
         Found::pass(read_in(path, "0"), "none since boot")
     } else {
@@ -288,13 +316,17 @@ fn power_mode<'a>(facts: &Facts<'a>) -> Result<(u32, Option<&'a str>, Option<u32
         return Err(Found::unknown(path, format!("'{status}' names no mode"), "nvpmodel -q"));
     };
     // "< POWER_MODEL ID=0 NAME=MAXN >"
-    let text = facts.hint("/etc/nvpmodel.conf").unwrap_or_default();
+    let conf = "/etc/nvpmodel.conf";
+    let text = facts.text_or(conf, || Found::unknown(conf, "it is not there", "nvpmodel -q"))?;
     let modes = text.lines().filter_map(|line| {
         let rest = line.trim().strip_prefix("< POWER_MODEL ID=")?;
         let (id, name) = rest.split_once(" NAME=")?;
         Some((id.trim().parse::<u32>().ok()?, name.trim_end_matches('>').trim()))
     });
     let modes: Vec<(u32, &str)> = modes.collect();
+    if modes.is_empty() {
+        return Err(Found::unknown(conf, "it names no power mode", "nvpmodel -q"));
+    }
     let name = modes.iter().find(|(id, _)| *id == mode).map(|(_, name)| *name);
     Ok((mode, name, modes.iter().filter(|(_, name)| name.starts_with("MAXN")).map(|(id, _)| *id).next_back()))
 }
@@ -324,6 +356,9 @@ fn jetson_clocks(facts: &Facts) -> Look {
     let free: Vec<String> =
         policies(facts)?.iter().filter(|policy| !fixed(policy)).map(|policy| policy.name.clone()).collect();
     let read = read_in(format!("{POLICIES}/scaling_min_freq, scaling_max_freq"), some(&free, 8));
+    if free.is_empty() {
+        all_have_policies(facts)?;
+    }
     Ok(if free.is_empty() {
         Found::pass(read, "those of the CPUs are; jetson_clocks --show tells of GPU and memory")
     } else {
@@ -346,7 +381,8 @@ fn drivers_off(facts: &Facts) -> Look {
     found.extend((facts.boot_value("nohlt").is_some() && !facts.x86).then_some("nohlt"));
     let read = read_in("/sys/module/{cpuidle,cpufreq}/parameters/off, /proc/cmdline", found.join(" "));
     if found.is_empty() {
-        facts.text("/sys/module/cpuidle/parameters/off")?;
+        facts.word("/sys/module/cpuidle/parameters/off", &["0", "1"])?;
+        facts.known_command_line()?;
         return Ok(Found::pass(read, "they are"));
     }
     let fix = format!(

@@ -100,6 +100,11 @@ fn runtime(facts: &Facts) -> Look {
             format!("a program that never sleeps is stopped for {} us of each {period}", period - runtime),
             "sysctl -w kernel.sched_rt_runtime_us=-1, with two CPUs for housekeeping",
         ),
+        (_, None) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Found::unknown(
+            facts.config_source(),
+            "whether this kernel throttles real-time threads cannot be told",
+            "modprobe configs, or install the kernel's package with its /boot/config",
+        ),
         _ => Found::pass(read, "a program that sleeps each period does not reach it"),
     })
 }
@@ -116,9 +121,11 @@ fn throttled(facts: &Facts) -> Look {
             format!("the kernel says: {line}"),
             "find the thread that never sleeps: isolator doctor --sample 10s --explain thr-spinner",
         ),
-        None => Found::pass(
-            read_in(source, "no such line"),
-            if log.from_boot { "none since boot" } else { "none since the log begins" },
+        None if log.from_boot => Found::pass(read_in(source, "no such line"), "none since boot"),
+        None => Found::unknown(
+            source,
+            "the log has lost its beginning",
+            "look after the next boot: journalctl -k -b",
         ),
     })
 }
@@ -164,7 +171,7 @@ fn fair_server(facts: &Facts) -> Look {
 
 fn soft_lockup(facts: &Facts) -> Look {
     let (on, mask) = ("/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/watchdog_cpumask");
-    let soft = facts.text(on)?;
+    let soft = facts.word(on, &["0", "1"])?;
     if soft == "0" || facts.hint("/proc/sys/kernel/watchdog") == Some("0") {
         return Ok(Found::pass(read_in(on, soft), "off"));
     }
@@ -184,7 +191,7 @@ fn soft_lockup(facts: &Facts) -> Look {
 
 fn hard_lockup(facts: &Facts) -> Look {
     let path = "/proc/sys/kernel/nmi_watchdog";
-    let text = facts.text(path)?;
+    let text = facts.word(path, &["0", "1"])?;
     let read = read_in(path, text);
     Ok(match text {
         "0" => Found::pass(read, "off"),

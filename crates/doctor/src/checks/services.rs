@@ -16,12 +16,18 @@ pub(super) const ALL: &[Check] = &[Check {
 
 /// Services that write governors, frequencies, affinities or sysctls.
 const TUNERS: &[&str] = &[
+    "isolator-tune",
     "tuned",
     "power-profiles-daemon",
     "tlp",
     "auto-cpufreq",
     "thermald",
     "cpupower",
+    "cpufrequtils",
+    "laptop-mode",
+    "system76-power",
+    "auto-epp",
+    "powertop",
     "ondemand",
     "rt-conf",
     "gamemoded",
@@ -40,8 +46,9 @@ fn conflict(facts: &Facts) -> Look {
             _ => name.to_string(),
         })
         .collect();
-    if there.is_empty() {
+    if there.len() < 2 {
         facts.unseen_host("/sys/fs/cgroup/system.slice")?;
+        facts.unseen_threads()?;
     }
     let read = read_in("/sys/fs/cgroup/system.slice, /etc/systemd/system, /proc", there.join(", "));
     Ok(match there.len() {
@@ -49,7 +56,9 @@ fn conflict(facts: &Facts) -> Look {
         1 => Found::pass(read, there[0].clone()),
         _ => {
             let one = there[1].split(' ').next().unwrap_or_default();
-            Found::warn(read, some(&there, 4), format!("keep one: systemctl disable --now {one}"))
+            let many = if there.len() == 2 { "two".to_string() } else { there.len().to_string() };
+            let says = format!("{many}: {}", some(&there, 4));
+            Found::warn(read, says, format!("keep one: systemctl disable --now {one}"))
         }
     })
 }

@@ -5,7 +5,7 @@ use machine::inventory::{Policy, Thread};
 
 use super::{Check, GRAVE, MIDDLING, TOLD};
 use crate::Profile;
-use crate::facts::{BY_SAMPLE, Facts, some};
+use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, some};
 use crate::finding::{Found, Look, Severity, read_in};
 
 const STAT: &str = "/proc/PID/stat";
@@ -95,6 +95,10 @@ fn inventory(facts: &Facts) -> Look {
     let threads = facts.real_time_threads()?;
     let names = all_words(&threads);
     let read = read_in(STAT, some(&names, 20));
+    if names.is_empty() {
+        facts.unseen_host(STAT)?;
+        facts.unseen_threads()?;
+    }
     Ok(match names.len() {
         0 => Found::pass(read, "none"),
         _ => Found::pass(read, format!("{}: {}", names.len(), some(&names, 3))),
@@ -109,6 +113,10 @@ fn priority_99(facts: &Facts) -> Look {
         .collect();
     let names = all_words(&high);
     let read = read_in(STAT, some(&names, 8));
+    if high.is_empty() {
+        facts.unseen_host(STAT)?;
+        facts.unseen_threads()?;
+    }
     Ok(match high.first() {
         None => Found::pass(read, "none has it"),
         Some(first) => {
@@ -139,6 +147,9 @@ fn spinner(facts: &Facts) -> Look {
     let read = read_in(format!("/proc/PID/task/TID/stat over {} ms", sample.duration_ms), some(&spins, 8));
     let stalled = facts.inventory.log.matching("rcu*stall").next();
     let fix = "run it at fifo 1, run stalld, or let it sleep for a moment each second";
+    if spins.is_empty() {
+        facts.unseen_threads()?;
+    }
     Ok(match (spins.is_empty(), stalled) {
         (true, _) => Found::pass(read, "they sleep now and then"),
         (false, Some(line)) => {
@@ -151,13 +162,18 @@ fn spinner(facts: &Facts) -> Look {
 fn locked(facts: &Facts) -> Look {
     let threads = facts.real_time_threads()?;
     let mut processes: Vec<&Thread> = Vec::new();
+    let blind = threads.iter().find(|thread| thread.resident_kib.is_none() || thread.locked_kib.is_none());
+    let blind = blind.map(|thread| {
+        let path = format!("/proc/{}/status", thread.process);
+        Found::unknown(path, format!("it does not say what {} has locked", thread.name), AS_ROOT)
+    });
     for thread in threads.into_iter().filter(|thread| thread.resident_kib.is_some_and(|kib| kib > 0)) {
         if !processes.iter().any(|known| known.process == thread.process) {
             processes.push(thread);
         }
     }
     if processes.is_empty() {
-        return Err(Found::not_applicable("no program has a real-time policy"));
+        return Err(blind.unwrap_or_else(|| Found::not_applicable("no program has a real-time policy")));
     }
     // What is mapped and shared need not count as locked, so a tenth is let pass.
     let open = |thread: &&&Thread| thread.locked_kib.unwrap_or(0) * 10 < thread.resident_kib.unwrap_or(0) * 9;
@@ -170,6 +186,9 @@ fn locked(facts: &Facts) -> Look {
         })
         .collect();
     let read = read_in("VmLck, VmRSS in /proc/PID/status", some(&names, 8));
+    if let (true, Some(found)) = (names.is_empty(), blind) {
+        return Err(found);
+    }
     Ok(if names.is_empty() {
         Found::pass(read, "it is")
     } else {
@@ -215,6 +234,9 @@ fn affinity(facts: &Facts) -> Look {
         .map(|thread| format!("{} ({}) on {}", thread.name, thread.id, thread.cpus))
         .collect();
     let read = read_in("Cpus_allowed_list in /proc/PID/task/TID/status", some(&free, 8));
+    if free.is_empty() {
+        facts.unseen_threads()?;
+    }
     // On a machine that polls, every thread has a CPU of its own; elsewhere a helper may roam.
     Ok(if free.is_empty() {
         Found::pass(read, "each has one")

@@ -43,9 +43,16 @@ fn guest(facts: &Facts) -> Look {
         Some(kind) => Found::warn(
             read_in("/proc/cpuinfo, /sys/class/dmi/id, clock sources", kind),
             format!("a guest of a hypervisor ({kind}): its host bounds every result"),
-            "on the host: pin each virtual CPU to a CPU that is set apart (isolator doctor --profile vm there)",
+            if kind == "wsl" {
+                "run Linux on the machine itself"
+            } else {
+                "on the host: pin each virtual CPU to a CPU that is set apart (isolator doctor --profile vm there)"
+            },
         ),
-        None if facts.machine.cpu_model.is_none() && !facts.inventory.whole => {
+        // Of an x86 processor its flags tell, and each has one of those that are kept.
+        None if facts.machine.architecture.is_none()
+            || (facts.x86 && facts.inventory.cpu_flags.is_empty()) =>
+        {
             return Err(crate::facts::not_captured("/proc/cpuinfo"));
         }
         None => Found::pass(
