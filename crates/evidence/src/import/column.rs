@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use machine::snapshot::{Kernel, Preemption};
 use machine::{CpuSet, Snapshot};
@@ -34,6 +35,10 @@ pub(super) struct Column {
     pub buckets: Vec<(u64, u64)>,
     /// Samples beyond the buckets.
     pub overflow: u64,
+    /// Samples of which the source states the number, and nothing of where they lie.
+    pub unplaced: u64,
+    /// The thread, where the source numbers those.
+    pub thread: Option<u32>,
     /// Where the buckets end, in units; absent: after the last one listed.
     pub overflow_from: Option<u64>,
     /// Figures that the tool states, in units.
@@ -62,6 +67,25 @@ impl Column {
         self.overflow = total.saturating_sub(listed);
     }
 
+    /// All samples that the source counts.
+    pub fn samples(&self) -> u64 {
+        self.listed().saturating_add(self.overflow).saturating_add(self.unplaced)
+    }
+
+    /// States a sample that the source tells apart from its table: where it is worse than all others it counts.
+    pub fn state_max(&mut self, value: u64) {
+        let listed = self.buckets.iter().filter(|bucket| bucket.1 > 0).map(|bucket| bucket.0).max();
+        let reached = listed.map(|last| last.saturating_add(self.width.saturating_sub(1)));
+        if self.samples() == 0 || self.max.or(reached).is_none_or(|max| max < value) {
+            // Where more samples are hidden than the maximum, it may be one of them.
+            if self.overflow == 0 && self.unplaced == 0 {
+                self.overflow = 1;
+                self.overflow_from = Some(value);
+            }
+            self.max = Some(value);
+        }
+    }
+
     fn latency(&self, missing: &mut Vec<String>) -> (Histogram, Coarse) {
         let mut say = |what: String| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
         let ns = |units: u64| units.saturating_mul(self.unit_ns);
@@ -70,8 +94,12 @@ impl Column {
             latency.record_many(ns(*value), *count);
         }
         let ends = self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width)).max();
-        let from = self.overflow_from.or(ends).or(self.min).unwrap_or(0);
-        match (self.overflow, self.max) {
+        let from = match self.unplaced {
+            0 => self.overflow_from.or(ends).or(self.min).unwrap_or(0),
+            _ => self.min.unwrap_or(0),
+        };
+        let overflow = self.overflow.saturating_add(self.unplaced);
+        match (overflow, self.max) {
             (0, _) => {}
             (count, Some(max)) => {
                 latency.record_many(ns(from.min(max)), count - 1);
@@ -89,11 +117,14 @@ impl Column {
                 self.buckets.iter().filter(|b| b.1 > 0).map(|b| b.0.saturating_add(self.width - 1)).max();
             let reach = reach.map_or(highest, |reach| ns(reach).max(highest));
             let (min_ns, max_ns) = (self.min.map_or(lowest, ns), self.max.map_or(reach, ns));
-            if max_ns < highest || (self.overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
+            if max_ns < highest || (overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
                 say("its maximum contradicts its buckets".into());
             }
             if min_ns >= lowest.saturating_add(ns(self.width)) {
                 say("its minimum contradicts its buckets".into());
+            }
+            if self.min.zip(self.max).is_some_and(|(min, max)| min > max) {
+                say("its minimum is above its maximum".into());
             }
             let max_ns = max_ns.max(highest);
             // A bucket of several units begins below the smallest sample in it.
@@ -106,9 +137,9 @@ impl Column {
         let coarse = Coarse {
             resolution_ns: ns(self.width),
             unit_ns: self.unit_ns,
-            overflow_from_ns: (self.overflow > 0 || self.overflow_from.is_some()).then(|| ns(from)),
-            overflow_count: self.overflow,
-            mean_known: stated_mean.is_some() || (self.overflow <= 1 && self.width == 1),
+            overflow_from_ns: (overflow > 0 || self.overflow_from.is_some()).then(|| ns(from)),
+            overflow_count: overflow,
+            mean_known: stated_mean.is_some() || (overflow <= 1 && self.width == 1),
             missed: self.missed,
         };
         (latency, coarse)
@@ -184,6 +215,7 @@ impl Found {
             return Err("it holds no result".into());
         }
         let program = self.manifest.written_by.program.clone();
+        self.doubt_dates(SystemTime::now());
         if !self.cpus_known {
             self.note(format!(
                 "{program} numbers threads here: which CPU each ran on is not said, its number stands for it"
@@ -192,8 +224,11 @@ impl Found {
         let mut rows: Vec<Row> = Vec::new();
         let mut known = HashMap::new();
         for column in std::mem::take(&mut self.columns) {
-            if column.listed() == 0 && column.overflow == 0 && column.probe != "hardware" {
-                let reason = format!("the file has no sample of cpu {}", column.cpu);
+            if column.samples() == 0 && column.probe != "hardware" {
+                let reason = match column.thread {
+                    Some(thread) => format!("the file has no sample of thread {thread}: it never woke up"),
+                    None => format!("the file has no sample of cpu {}", column.cpu),
+                };
                 let (probe, load) = (column.probe.to_string(), UNKNOWN_LOAD.to_string());
                 self.manifest.not_run.push(NotRun { probe, load, reason });
                 continue;
@@ -236,6 +271,28 @@ impl Found {
         self.manifest.rows = rows.iter().map(|row| row.entry.clone()).collect();
         let (manifest, missing) = (self.manifest, self.missing);
         Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing })
+    }
+
+    /// Notes a date that cannot be: the clock of the machine, or the file, is wrong.
+    fn doubt_dates(&mut self, now: SystemTime) {
+        let time = |text: &Option<String>| humantime::parse_rfc3339_weak(text.as_deref()?).ok();
+        let (start, end) = (time(&self.manifest.started_at), time(&self.manifest.ended_at));
+        let year_2000 = SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_800);
+        for (what, time) in [("start", start), ("end", end)] {
+            let Some(time) = time else { continue };
+            let why = if time > now {
+                "lies in the future"
+            } else if time < year_2000 {
+                "lies before the year 2000"
+            } else {
+                continue;
+            };
+            let date = humantime::format_rfc3339_seconds(time);
+            self.note(format!("its {what} {date} {why}: the clock of the machine was wrong"));
+        }
+        if start.zip(end).is_some_and(|(start, end)| end < start) {
+            self.note("it ended before it started: the clock of the machine was set meanwhile");
+        }
     }
 
     /// Says what the source hides about a column: overflow, and periods that were missed and not counted.

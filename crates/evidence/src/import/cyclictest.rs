@@ -6,11 +6,13 @@
 //! overflows; `-H` adds a column with the sum of all threads. cyclictest skips periods it has missed without
 //! counting them; which CPU a thread ran on only `-v` says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use machine::CpuSet;
 
 use super::column::{Column, Found};
 use super::command::{Command, Syntax};
-use super::text::whole_lines;
+use super::text::{is_row, split_cut, whole_lines};
 
 /// cyclictest's options: `y` stands for `--policy`, which has no letter.
 pub(super) const SYNTAX: Syntax = Syntax {
@@ -63,13 +65,20 @@ pub(super) fn sample(line: &str) -> Option<(u32, u64, u64)> {
     let mut fields = line.split(':').map(str::trim);
     let fields = (fields.next()?, fields.next()?, fields.next()?, fields.next());
     let (thread, cycle, latency, None) = fields else { return None };
-    Some((thread.parse().ok()?, cycle.parse().ok()?, latency.parse().ok()?))
+    // A time of day, as `date` prints it between two programs.
+    let is_time = line.len() == 8 && [thread, cycle, latency].iter().all(|field| field.len() == 2);
+    if is_time {
+        return None;
+    }
+    Some((thread.parse().ok()?, number(cycle)?, number(latency)?))
 }
 
 /// Figures of one `T:` line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Summary {
     thread: u32,
+    /// The thread's id, which tells one run from the next.
+    tid: u64,
     priority: u64,
     interval_us: u64,
     cycles: u64,
@@ -78,23 +87,67 @@ pub(super) struct Summary {
     max: u64,
 }
 
-/// A line `T: 0 ( 3407) P:99 I:1000 C: 100000 Min: 7 Act: 10 Avg: 10 Max: 18`.
+impl Summary {
+    /// Whether `next` may be the same thread later in the same run: cyclictest draws its lines again and again.
+    fn leads_to(&self, next: &Summary) -> bool {
+        let never = self.cycles == 0;
+        self.tid == next.tid
+            && self.cycles <= next.cycles
+            && (never || (next.min <= self.min && self.max <= next.max))
+    }
+}
+
+/// A line `T: 0 ( 3407) P:99 I:1000 C: 100000 Min: 7 Act: 10 Avg: 10 Max: 18`, every field of which is whole.
 pub(super) fn summary(line: &str) -> Option<Summary> {
-    let figures = line.trim_start().strip_prefix("T:")?;
-    let (thread, figures) = figures.split_once('(')?;
-    let field = |name: &str| -> Option<u64> {
-        let (_, rest) = figures.split_once(name)?;
-        rest.split_whitespace().next()?.parse().ok()
-    };
+    let (thread, rest) = line.trim_start().strip_prefix("T:")?.split_once('(')?;
+    let (tid, rest) = rest.split_once(')')?;
+    let mut fields = BTreeMap::new();
+    let mut words = rest.split_whitespace();
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once(':')?;
+        let value = if value.is_empty() { words.next()? } else { value };
+        // The last latency decides nothing, and may be negative.
+        let value = if name == "Act" { 0 } else { number(value)? };
+        if fields.insert(name, value).is_some() {
+            return None;
+        }
+    }
+    let field = |name: &str| fields.get(name).copied();
     Some(Summary {
         thread: thread.trim().parse().ok()?,
-        priority: field(" P:")?,
-        interval_us: field(" I:")?,
-        cycles: field(" C:")?,
-        min: field(" Min:")?,
-        avg: field(" Avg:")?,
-        max: field(" Max:")?,
+        tid: number(tid.trim())?,
+        priority: field("P")?,
+        interval_us: field("I")?,
+        cycles: field("C")?,
+        min: field("Min")?,
+        avg: field("Avg")?,
+        max: field("Max")?,
     })
+}
+
+/// A plain number: no sign, no separators.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// Whether a line is a thread's summary, or should be one.
+pub(super) fn is_summary(line: &str) -> bool {
+    let named = ["T:", " P:", " I:", " C:", "Max:"].iter().all(|name| line.contains(name));
+    summary(line).is_some() || named
+}
+
+/// Whether a line that cannot be read should be a thread's summary: something stands around it, or in it.
+fn resembles_summary(line: &str) -> bool {
+    let has = |name: &str| line.contains(name);
+    line.starts_with("T:") && has("(") || has("Min:") && (has("Max:") || has("C:"))
+}
+
+/// Whether a line that cannot be read should be a sample.
+fn resembles_sample(line: &str) -> bool {
+    let fields = line.split(':').map(str::trim).collect::<Vec<_>>();
+    let [thread, cycle, _] = fields.as_slice() else { return is_row(line) };
+    let is_number = |text: &str| !text.is_empty() && number(text).is_some();
+    is_number(thread) && is_number(cycle) || is_row(line)
 }
 
 /// All that the text holds beside its table or samples.
@@ -104,6 +157,10 @@ struct Around<'a> {
     threads: BTreeMap<u32, Summary>,
     /// Thread to CPU.
     cpus: BTreeMap<u32, u32>,
+    /// Ids of the threads in their order, the one that ended the run (`-b`), and at which latency it did.
+    tids: Vec<u64>,
+    break_tid: Option<u64>,
+    break_value: Option<u64>,
     policy: Option<&'a str>,
     dma_latency_us: Option<u32>,
     /// Nanoseconds of one unit of the figures, as the caller tells it.
@@ -115,12 +172,21 @@ impl<'a> Around<'a> {
         Around { unit_ns, ..Around::default() }
     }
 
-    fn take(&mut self, line: &'a str) {
+    /// Takes a line, the `n`th; an error where it should be a row and is none, or belongs to another run.
+    fn take(&mut self, line: &'a str, n: usize) -> Result<(), String> {
+        const SEVERAL: &str = "it holds more than one run";
+        let unreadable = || format!("line {}: '{line}' cannot be read as a row of cyclictest", n + 1);
+        let first = |known: bool| if known { Err(SEVERAL.to_string()) } else { Ok(()) };
         if let Some(summary) = summary(line) {
+            let known = self.threads.get(&summary.thread);
+            first(known.is_some_and(|known| !known.leads_to(&summary)))?;
             self.threads.insert(summary.thread, summary);
+        } else if resembles_summary(line) {
+            return Err(unreadable());
         } else if let Some((_, policy)) = line.split_once("policy: ") {
             self.policy = policy.split(':').next();
         } else if let Some((_, latency)) = line.split_once("/dev/cpu_dma_latency set to ") {
+            first(self.dma_latency_us.is_some())?;
             self.dma_latency_us = latency.trim().strip_suffix("us").and_then(|us| us.parse().ok());
         } else if let Some((thread, cpu)) = line
             .strip_prefix("Thread ")
@@ -128,7 +194,38 @@ impl<'a> Around<'a> {
             .and_then(|line| line.split_once(" using cpu "))
             && let (Ok(thread), Ok(cpu)) = (thread.parse(), cpu.parse())
         {
-            self.cpus.insert(thread, cpu);
+            first(self.cpus.insert(thread, cpu).is_some())?;
+        } else if let Some(tids) = line.strip_prefix("# Thread Ids:") {
+            self.tids = tids.split_whitespace().map_while(number).collect();
+        } else if let Some(tid) = line.strip_prefix("# Break thread:") {
+            self.break_tid = number(tid.trim());
+        } else if let Some(value) = line.strip_prefix("# Break value:") {
+            first(self.break_value.is_some())?;
+            self.break_value = Some(number(value.trim()).ok_or_else(unreadable)?);
+        }
+        Ok(())
+    }
+
+    /// Lets what the text states beside its table or samples count where it is worse.
+    fn settle(&self, found: &mut Found) {
+        for (thread, summary) in self.threads.iter().filter(|thread| thread.1.cycles > 0) {
+            if let Some(column) = found.columns.iter_mut().find(|column| column.thread == Some(*thread)) {
+                column.state_max(summary.max);
+            }
+        }
+        let Some(value) = self.break_value else { return };
+        found.note("cyclictest ended at the first latency above its threshold (-b)");
+        let ids = self.threads.values().map(|summary| (summary.tid, summary.thread));
+        let ids = ids.chain(self.tids.iter().copied().zip(0..)).collect::<BTreeMap<_, _>>();
+        let thread = self.break_tid.and_then(|tid| ids.get(&tid)).copied();
+        let place = found.columns.iter().position(|column| thread.is_some() && column.thread == thread);
+        if place.is_none() && found.columns.len() > 1 {
+            found
+                .missing
+                .push(format!("the file does not say which thread was late by {value} (# Break value)"));
+        }
+        if let Some(column) = found.columns.get_mut(place.unwrap_or(0)) {
+            column.state_max(value);
         }
     }
 
@@ -137,12 +234,27 @@ impl<'a> Around<'a> {
         let period_ns = summary.and_then(|s| s.interval_us.checked_mul(1_000)).filter(|ns| *ns > 0);
         let cpu = self.cpus.get(&thread).copied().unwrap_or(thread);
         let unit_ns = self.unit_ns.unwrap_or(1_000);
-        Column { probe: "wakeup", cpu, period_ns, unit_ns, width: 1, ..Column::default() }
+        Column {
+            probe: "wakeup",
+            cpu,
+            period_ns,
+            unit_ns,
+            width: 1,
+            thread: Some(thread),
+            ..Column::default()
+        }
     }
 
     /// Ends the reading.
     fn into(self, mut found: Found) -> Found {
+        self.settle(&mut found);
         found.skips_missed = true;
+        let threads = found.columns.iter().filter_map(|column| column.thread).collect::<BTreeSet<_>>();
+        let last = self.cpus.keys().chain(&threads).max().copied().unwrap_or(0);
+        let absent = (0..=last).filter(|thread| !threads.contains(thread)).collect::<CpuSet>();
+        if !absent.is_empty() {
+            found.not_run("wakeup", format!("the file has no sample of threads {absent}"));
+        }
         if self.unit_ns.is_none() {
             found.note(
                 "cyclictest's text does not say whether -N made its figures nanoseconds: taken as microseconds",
@@ -169,17 +281,19 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, 
     let mut found = Found::by("cyclictest", None);
     let (mut around, mut stated) = (Around::in_unit(unit_ns), BTreeMap::new());
     let mut rows: Vec<(u64, Vec<u64>)> = Vec::new();
-    for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
+    for (n, line) in lines(text, &mut found.missing).lines().enumerate() {
         if let Some((name, figures)) = line.strip_prefix("# ").and_then(|line| line.split_once(':'))
             && let "Total" | "Min Latencies" | "Avg Latencies" | "Max Latencies" | "Histogram Overflows" =
                 name
         {
-            stated.insert(name, numbers(figures, n)?);
-        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !line.contains(':') {
+            if stated.insert(name, numbers(figures, n)?).is_some() {
+                return Err("it holds more than one run".into());
+            }
+        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !line.contains(':') || is_row(line) {
             let mut figures = numbers(line, n)?;
             rows.push((figures.remove(0), figures));
         } else {
-            around.take(line);
+            around.take(line, n)?;
         }
     }
     let width = rows.first().map_or(0, |row| row.1.len());
@@ -196,6 +310,10 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, 
     if rows.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return Err("it holds more than one run".into());
     }
+    let more = |figures: &&Vec<u64>| figures.len() > threads + 1;
+    if let Some(figures) = stated.values().find(more) {
+        return Err(format!("it states figures of {} threads and of {threads}", figures.len()));
+    }
     for name in ["Min Latencies", "Max Latencies", "Histogram Overflows"] {
         if stated.get(name).is_none_or(|figures| figures.len() < threads) {
             found.missing.push(format!("the file has no '# {name}:' for every thread: it was cut short"));
@@ -209,13 +327,18 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, 
             rows.iter().map(|row| (row.0, row.1[thread])).filter(|bucket| bucket.1 > 0).collect();
         column.overflow = figure("Histogram Overflows").unwrap_or(0);
         column.overflow_from = rows.last().map(|row| row.0.saturating_add(1));
-        if let Some(total) = figure("Total").filter(|total| *total != column.listed()) {
+        // The total leaves the overflows out.
+        let total = figure("Total").or(around.threads.get(&(thread as u32)).map(|summary| summary.cycles));
+        if rows.is_empty() {
+            column.unplaced = total.unwrap_or(0);
+        } else if let Some(total) = figure("Total").filter(|total| *total != column.listed()) {
             let listed = column.listed();
+            column.unplaced = total.saturating_sub(listed);
             found
                 .missing
                 .push(format!("thread {thread}: the table holds {listed} samples, its total says {total}"));
         }
-        if column.listed() > 0 || column.overflow > 0 {
+        if column.samples() > 0 {
             column.min = figure("Min Latencies");
             column.avg = figure("Avg Latencies").map(|avg| avg as f64);
             column.max = figure("Max Latencies");
@@ -223,6 +346,9 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, 
         found.columns.push(column);
     }
     found.cpus_known = false;
+    if rows.is_empty() {
+        found.note("the file holds no row of its histogram: only minimum, mean and maximum are known");
+    }
     Ok(around.into(found))
 }
 
@@ -240,9 +366,12 @@ pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<Found, St
     let mut found = Found::by("cyclictest", None);
     let mut around = Around::in_unit(unit_ns);
     let mut threads: BTreeMap<u32, Samples> = BTreeMap::new();
-    for line in whole_lines(text, &mut found.missing).lines() {
+    for (n, line) in lines(text, &mut found.missing).lines().enumerate() {
         let Some((thread, cycle, latency)) = sample(line) else {
-            around.take(line);
+            if resembles_sample(line) {
+                return Err(format!("line {}: '{line}' cannot be read as a sample of cyclictest -v", n + 1));
+            }
+            around.take(line, n)?;
             continue;
         };
         let samples = threads.entry(thread).or_insert_with(|| Samples { first: cycle, ..Samples::default() });
@@ -274,12 +403,15 @@ pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<Found, St
 pub(super) fn read_summary(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
     let mut found = Found::by("cyclictest", None);
     let mut around = Around::in_unit(unit_ns);
-    whole_lines(text, &mut found.missing).lines().for_each(|line| around.take(line));
-    for (thread, summary) in around.threads.iter().filter(|thread| thread.1.cycles > 0) {
+    let lines = lines(text, &mut found.missing).lines();
+    lines.enumerate().try_for_each(|(n, line)| around.take(line, n))?;
+    for (thread, summary) in &around.threads {
         let mut column = around.column(*thread);
-        column.overflow = summary.cycles;
-        (column.min, column.max) = (Some(summary.min), Some(summary.max));
-        column.avg = Some(summary.avg as f64);
+        if summary.cycles > 0 {
+            column.unplaced = summary.cycles;
+            (column.min, column.max) = (Some(summary.min), Some(summary.max));
+            column.avg = Some(summary.avg as f64);
+        }
         found.columns.push(column);
     }
     found.cpus_known = false;
@@ -287,9 +419,30 @@ pub(super) fn read_summary(text: &str, unit_ns: Option<u64>) -> Result<Found, St
     Ok(around.into(found))
 }
 
+/// The lines that are whole. Without a line end, those that nothing is read from count as whole, and so does a thread's
+/// summary whose last figure fills its eight columns.
+fn lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
+    let (_, cut) = split_cut(text);
+    let is_whole = |cut: &str| {
+        let of_thread = cut.strip_prefix("# Thread ").and_then(|rest| rest.split_once(':'));
+        of_thread.is_some_and(|(thread, _)| number(thread).is_some())
+            || cut.starts_with("# Histogram Overflow at")
+            || summary(cut).is_some() && cut.rsplit_once("Max:").is_some_and(|(_, max)| max.len() >= 8)
+    };
+    match cut {
+        // Half a break value is still one; that it may be more is said.
+        Some(cut) if is_whole(cut) => text,
+        Some(cut) if cut.starts_with("# Break value:") || summary(cut).is_some() => {
+            missing.push("the file ends without a line end: its last figure may be cut short".into());
+            text
+        }
+        _ => whole_lines(text, missing),
+    }
+}
+
 fn numbers(text: &str, line: usize) -> Result<Vec<u64>, String> {
-    let number = |word: &str| word.parse().map_err(|_| format!("line {}: '{word}' is no count", line + 1));
-    text.split_whitespace().map(number).collect()
+    let count = |word| number(word).ok_or_else(|| format!("line {}: '{word}' is no count", line + 1));
+    text.split_whitespace().map(count).collect()
 }
 
 /// Whether the last of at least three columns is the sum of the others, as `-H` writes it.

@@ -8,19 +8,35 @@
 use std::collections::BTreeMap;
 
 use super::column::{Column, Found, cpus};
-use super::text::whole_lines;
+use super::text::split_cut;
+
+/// What is stated once a run.
+const NAMES: [&str; 4] = ["Latency threshold", "Sample window", "Max Latency", "Samples recorded"];
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut found = Found::by("hwlatdetect", None);
     let mut figures = BTreeMap::new();
     let mut gaps: BTreeMap<Option<u32>, BTreeMap<u64, u64>> = BTreeMap::new();
     let mut listed = 0;
-    for line in whole_lines(text, &mut found.missing).lines() {
-        let line = line.trim();
+    let (_, cut) = split_cut(text);
+    // Half a gap is one that is too short; the other lines that are cut show it.
+    if cut.is_some_and(|cut| cut.starts_with("ts:") && !cut.contains("cpu:")) {
+        found.missing.push("the file ends without a line end: its last gap may be cut short".into());
+    }
+    let mut excluded = 0;
+    for (n, line) in text.lines().enumerate() {
         if let Some(sample) = line.strip_prefix("ts:") {
-            let (cpu, gap_us) = gap(sample).ok_or_else(|| format!("'{line}' is no sample of it"))?;
+            let Some((cpu, gap_us)) = gap(sample) else {
+                if cut == Some(line) {
+                    excluded += 1;
+                    continue;
+                }
+                return Err(format!("line {}: '{line}' is no sample of it", n + 1));
+            };
             *gaps.entry(cpu).or_default().entry(gap_us).or_default() += 1;
             listed += 1;
+        } else if line.contains("inner:") && line.contains("outer:") {
+            return Err(format!("line {}: '{line}' is no sample of it", n + 1));
         } else if let Some(duration) = line.strip_prefix("hwlatdetect:  test duration ") {
             if found.manifest.asked.duration_ns.is_some() {
                 return Err("it holds more than one run".into());
@@ -28,7 +44,9 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             let seconds = duration.trim_end_matches(" seconds").parse::<u64>().ok();
             found.manifest.asked.duration_ns = seconds.and_then(|s| s.checked_mul(1_000_000_000));
         } else if let Some((name, value)) = line.split_once(':') {
-            figures.insert(name, value.trim());
+            if figures.insert(name, value.trim()).is_some() && NAMES.contains(&name) {
+                return Err("it holds more than one run".into());
+            }
         } else if line.contains("SMIs occured on cpu") {
             found.note(line);
         }
@@ -48,13 +66,20 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     if let Some(count) = figures.get("SMIs during run") {
         found.note(format!("{count} SMIs during the run"));
     }
-    match figures.get("Samples recorded").and_then(|count| count.parse::<u64>().ok()) {
-        Some(recorded) if recorded != listed => {
-            found.missing.push(format!("{recorded} gaps are stated and {listed} listed: it was cut short"));
-        }
-        Some(_) => {}
-        None => found.missing.push("the file has no 'Samples recorded:': it was cut short".into()),
+    if excluded > 0 {
+        found.missing.push("the file ends within a line: it was cut short".into());
     }
+    let stated = |name: &str| figures.get(name).and_then(|count| count.parse::<u64>().ok());
+    let recorded = stated("Samples recorded");
+    if recorded.is_none() {
+        found.missing.push("the file has no 'Samples recorded:': it was cut short".into());
+    }
+    let recorded = recorded.max(stated("Samples exceeding threshold"));
+    if let Some(recorded) = recorded.filter(|recorded| *recorded != listed) {
+        found.missing.push(format!("{recorded} gaps are stated and {listed} listed: it was cut short"));
+    }
+    let unlisted = recorded.unwrap_or(0).saturating_sub(listed);
+    let largest_us = us("Max Latency");
     let list = figures.get("CPU list").and_then(|list| cpus(list));
     let only = list.as_ref().filter(|list| list.len() == 1).and_then(|list| list.iter().next());
     if gaps.contains_key(&None) && only.is_none() || gaps.is_empty() && list.is_none() {
@@ -87,6 +112,17 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             ..Column::default()
         };
         found.columns.push(column);
+    }
+    // Which CPU they were on is not said: they count where gaps were longest.
+    if let Some(column) = found.columns.iter_mut().max_by_key(|column| column.max) {
+        column.unplaced = unlisted;
+        if let Some(us) = largest_us.filter(|us| column.max.is_none_or(|max| max < *us)) {
+            column.state_max(us);
+        }
+        if unlisted > 0 {
+            column.min = column.min.min(threshold_us).or(threshold_us);
+            column.max = column.max.max(threshold_us);
+        }
     }
     Ok(found)
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::column::{Column, Found};
+use super::json;
 use super::rt_tests::Sysinfo;
 
 /// Where its buckets end, for either of its units.
@@ -20,11 +21,13 @@ const BUCKETS_END_NS: u64 = 1_000_000;
 struct Document {
     #[serde(default)]
     sysinfo: Sysinfo,
+    #[serde(deserialize_with = "json::once")]
     cpu: BTreeMap<u32, Thread>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Thread {
+    #[serde(deserialize_with = "json::once")]
     histogram: BTreeMap<u64, u64>,
     count: u64,
     min: Option<u64>,

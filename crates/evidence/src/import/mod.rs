@@ -42,6 +42,7 @@ mod deadline_test;
 mod figures;
 mod hwlatdetect;
 mod jitterdebugger;
+mod json;
 mod latmus;
 mod linuxcnc;
 mod oslat;
@@ -202,11 +203,6 @@ impl Format {
         }
     }
 
-    /// Whether [`tell`] is the one to tell it; others have more marks than those.
-    fn is_shown_by_its_lines(self) -> bool {
-        !matches!(self, Format::CyclictestSummary | Format::Timerlat | Format::Osnoise)
-    }
-
     /// Whether a text of it may leave its unit out.
     fn has_untold_unit(self) -> bool {
         use Format::*;
@@ -215,33 +211,11 @@ impl Format {
 
     /// The format of a text, from its content.
     pub fn of(text: &str) -> Option<Format> {
-        if text.trim_start().starts_with('{') {
-            return of_json(&serde_json::from_str(text).ok()?);
+        match json::document(text) {
+            Ok(Some(document)) => of_json(&serde_json::from_str(document).ok()?),
+            Ok(None) => tell::all(text).first().copied(),
+            Err(_) => None,
         }
-        if let Some(format) = tell::all(text).into_iter().find(|format| format.is_shown_by_its_lines()) {
-            return Some(format);
-        }
-        let marked = text.lines().find_map(|line| match line.trim() {
-            "# RTLA timerlat histogram" => Some(Format::Timerlat),
-            "# RTLA osnoise histogram" => Some(Format::Osnoise),
-            line if line.starts_with("hwlatdetect:") => Some(Format::Hwlatdetect),
-            line if line.starts_with("oslat V") || line.starts_with("Counter Freq:") => {
-                Some(Format::OslatText)
-            }
-            line if line.ends_with("# Histogram") || line.starts_with("# Min Latencies:") => {
-                Some(Format::CyclictestHistogram)
-            }
-            _ => None,
-        });
-        marked.or_else(|| {
-            text.lines().find_map(|line| {
-                if cyclictest::sample(line).is_some() {
-                    Some(Format::CyclictestVerbose)
-                } else {
-                    cyclictest::summary(line).map(|_| Format::CyclictestSummary)
-                }
-            })
-        })
     }
 }
 
@@ -307,21 +281,23 @@ fn parse_plain(
     if text.trim().is_empty() {
         return Err("it is empty".into());
     }
-    if format.is_none()
-        && let [first, second, ..] = tell::all(text)[..]
-    {
-        let (first, second) = (first.name(), second.name());
-        return Err(format!("it holds more than one result, of {first} and of {second}: give each alone"));
-    }
-    let format = match format.or_else(|| Format::of(text)) {
-        Some(format) => format,
-        None if text.trim_start().starts_with('{') => {
-            return Err(match serde_json::from_str::<Value>(text) {
-                Err(why) => format!("it is no whole JSON document ({why})"),
-                Ok(_) => "it is JSON of a tool that is not known".into(),
-            });
-        }
-        None => return Err("it is in no format that is known".into()),
+    let (text, told) = match json::document(text)? {
+        Some(document) => (document, of_json(&serde_json::from_str(document).unwrap_or_default())),
+        None => match tell::all(text)[..] {
+            [first, second, ..] if format.is_none() => {
+                let (first, second) = (first.name(), second.name());
+                return Err(format!(
+                    "it holds more than one result, of {first} and of {second}: give each alone"
+                ));
+            }
+            ref told => (text, told.first().copied()),
+        },
+    };
+    let Some(format) = format.or(told) else {
+        return Err(match text.starts_with('{') {
+            true => "it is JSON of a tool that is not known".into(),
+            false => "it is in no format that is known".into(),
+        });
     };
     if unit.is_some() && !format.has_untold_unit() {
         return Err(format!("the unit of a {} is stated in it, and was told besides", format.name()));

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::column::{Column, Found, cpus};
 use super::command::Syntax;
-use super::text::whole_lines;
+use super::text::{is_row, whole_lines};
 
 /// oslat's options.
 pub(super) const SYNTAX: Syntax =
@@ -41,16 +41,54 @@ pub(super) fn bucket(line: &str) -> Option<u64> {
     line.split_once(':')?.0.strip_suffix(" (us)")?.trim().parse().ok()
 }
 
+/// What the text states beside its table.
+const FIGURES: [&str; 10] = [
+    "Core",
+    "Counter Freq",
+    "Minimum",
+    "Average",
+    "Maximum",
+    "Max-Min",
+    "Duration",
+    "Total runtime",
+    "CPU list",
+    "Thread priority",
+];
+
+/// `oslat: Trace threshold (20 us) triggered on cpu 3 with 41 us!` as CPU and gap.
+fn hit(line: &str) -> Option<(u32, u64)> {
+    let (_, rest) = line.split_once("triggered on cpu ")?;
+    let (cpu, rest) = rest.split_once(" with ")?;
+    Some((cpu.trim().parse().ok()?, rest.split_whitespace().next()?.parse().ok()?))
+}
+
+/// A figure; an error where it is none.
+fn number<T: std::str::FromStr>(name: &str, text: Option<&str>) -> Result<Option<T>, String> {
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let parse = |text: &str| text.parse().ok().filter(|_| plain(text));
+    text.map(|text| parse(text).ok_or_else(|| format!("'{name}: {text}' is no figure"))).transpose()
+}
+
 /// Reads the text.
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut found = Found::by("oslat", None);
     let mut figures: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut rows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut hits = Vec::new();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         if let Some(version) = line.strip_prefix("oslat V ") {
             found.manifest.written_by.version = Some(version.trim().to_string());
         }
-        let Some((name, rest)) = line.split_once(':') else { continue };
+        if let Some(hit) = hit(line) {
+            hits.push(hit);
+            continue;
+        }
+        let Some((name, rest)) = line.split_once(':') else {
+            if is_row(line) {
+                return Err(format!("line {}: '{line}' cannot be read as a row of oslat", n + 1));
+            }
+            continue;
+        };
         let values = rest.split('(').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>();
         match name.trim().strip_suffix(" (us)") {
             Some(label) => {
@@ -61,9 +99,13 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
                     return Err("it holds more than one run".into());
                 }
             }
-            None => {
-                figures.insert(name.trim(), values);
+            None if FIGURES.contains(&name.trim()) && figures.insert(name.trim(), values).is_some() => {
+                return Err("it holds more than one run".into());
             }
+            None if is_row(line) => {
+                return Err(format!("line {}: '{line}' cannot be read as a row of oslat", n + 1));
+            }
+            None => {}
         }
     }
     let numbers =
@@ -95,13 +137,22 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             unit_ns: 1_000,
             width: 1,
             buckets: rows.iter().map(|(label, counts)| (*label, counts[place])).collect(),
-            min: figure("Minimum").and_then(|text| text.parse().ok()),
-            avg: figure("Average").and_then(|text| text.parse().ok()),
-            max: figure("Maximum").and_then(|text| text.parse().ok()),
+            min: number("Minimum", figure("Minimum"))?,
+            avg: number("Average", figure("Average"))?,
+            max: number("Maximum", figure("Maximum"))?,
             ..Column::default()
         };
         settle(&mut column, &mut found);
         found.columns.push(column);
+    }
+    for (cpu, us) in hits {
+        found.note(format!("oslat stopped at {us} us on cpu {cpu} (-T)"));
+        match found.columns.iter_mut().find(|column| column.cpu == cpu) {
+            Some(column) => column.state_max(us),
+            None => found
+                .missing
+                .push(format!("spin on cpu {cpu}: a gap of {us} us is stated, and no column is of it")),
+        }
     }
     let figure = |name: &str| figures.get(name).and_then(|values| values.first()).copied();
     let seconds = figures.get("Total runtime").filter(|values| values.get(1) == Some(&"seconds"));

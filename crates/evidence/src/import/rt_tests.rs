@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::column::{Column, Found, kernel};
 use super::command::{Command, Syntax};
 use super::figures::Screen;
-use super::{cyclictest, oslat, pairs, threads};
+use super::{cyclictest, json, oslat, pairs, threads};
 use crate::taint;
 
 /// 10000-01-01 in seconds since 1970.
@@ -32,6 +32,7 @@ struct Document {
     sysinfo: Sysinfo,
     #[serde(default)]
     resolution_in_ns: u64,
+    #[serde(deserialize_with = "json::once")]
     thread: BTreeMap<u32, Thread>,
 }
 
@@ -60,7 +61,7 @@ impl Sysinfo {
 
 #[derive(Debug, Deserialize)]
 struct Thread {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::once")]
     histogram: BTreeMap<u64, u64>,
     cycles: Option<u64>,
     min: Option<u64>,
@@ -170,6 +171,11 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let is_cyclictest = tool == Tool::Cyclictest;
     let mut found = Found::by(name, document.rt_test_version);
     found.manifest.written_by.command_line = document.cmdline;
+    for (what, time) in [("start", &document.start_time), ("end", &document.end_time)] {
+        if let Some(time) = time.as_deref().filter(|time| utc(time).is_none()) {
+            found.note(format!("its {what} '{time}' is no date"));
+        }
+    }
     found.manifest.started_at = document.start_time.as_deref().and_then(utc);
     found.manifest.ended_at = document.end_time.as_deref().and_then(utc);
     if let Some(status) = document.return_code.filter(|status| *status != 0) {

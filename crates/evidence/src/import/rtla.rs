@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::column::{Column, Found};
-use super::text::whole_lines;
+use super::text::{is_row, whole_lines};
 
 /// Lines below the table.
 const FIGURES: [&str; 5] = ["over:", "count:", "min:", "avg:", "max:"];
@@ -23,8 +23,9 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         let Some((_, line)) = lines.next() else {
             return Err("it has no line 'Index' with the columns (was it written with --no-header?)".into());
         };
-        if let Some(names) = line.trim().strip_prefix("Index ") {
-            break names.split_whitespace().collect::<Vec<_>>();
+        let mut words = line.split_whitespace();
+        if words.next() == Some("Index") {
+            break words.collect::<Vec<_>>();
         }
         match line.trim() {
             "# RTLA timerlat histogram" => found.skips_missed = true,
@@ -37,25 +38,36 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             }
         }
     };
+    if names.is_empty() {
+        return Err(
+            "its histogram is empty: rtla recorded no sample (none was above the threshold of -T)".into()
+        );
+    }
     let unit_ns = unit_ns.ok_or("it does not say its time unit")?;
     let mut columns = names.iter().map(|name| column(name, unit_ns)).collect::<Result<Vec<_>, _>>()?;
     let mut figures: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
-    let (mut labels, mut all) = (0, false);
+    let (mut labels, mut all, mut worst) = (0, false, None::<(String, f64)>);
+    let mut stopped = Stopped::default();
     for (n, line) in lines {
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
         let bad = |what: &str| format!("line {}: '{what}' is no figure of it", n + 1);
-        if all && !line.starts_with("# RTLA") {
+        if line.starts_with("# RTLA") || first == "Index" {
+            return Err("it holds more than one run".into());
+        }
+        stopped.take(line);
+        if all {
+            if first == "max:" {
+                let figures = words.filter_map(figure).flatten().fold(0.0, f64::max);
+                worst = Some((line.to_string(), figures));
+            }
             continue;
         }
         if let Some(name) = FIGURES.iter().find(|name| **name == first) {
-            let parse = |word: &str| match word {
-                "-" => Ok(None),
-                word => word.parse().map(Some).map_err(|_| bad(word)),
-            };
-            figures.entry(name).or_insert(words.map(parse).collect::<Result<_, _>>()?);
-        } else if line.starts_with("# RTLA") {
-            return Err("it holds more than one run".into());
+            let values = words.map(|word| figure(word).ok_or_else(|| bad(word)));
+            if figures.insert(name, values.collect::<Result<_, _>>()?).is_some() {
+                return Err("it holds more than one run".into());
+            }
         } else if first == "ALL:" {
             all = true;
         } else if first.starts_with(|c: char| c.is_ascii_digit()) && figures.is_empty() {
@@ -71,6 +83,8 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             labels = divisor(labels, label);
             let nonzero = columns.iter_mut().zip(counts).filter(|(_, count)| *count > 0);
             nonzero.for_each(|(column, count)| column.buckets.push((label, count)));
+        } else if is_row(line) {
+            return Err(format!("line {}: '{line}' cannot be read as a row of rtla", n + 1));
         }
     }
     if text.contains("hit stop tracing") {
@@ -83,14 +97,18 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         }
     }
     let last = columns.iter().filter_map(|column| column.buckets.last()).map(|bucket| bucket.0).max();
+    // Of the first bucket alone no label tells the width; the samples in it do.
+    let widest = figures.get("max:").into_iter().flatten().flatten().map(|max| whole(*max) + 1).max();
+    let width = if labels == 0 && last == Some(0) { widest.unwrap_or(1) } else { labels.max(1) };
     for (place, column) in columns.iter_mut().enumerate() {
         let figure = |name: &str| figures.get(name).and_then(|values| values[place]);
-        column.width = labels.max(1);
+        column.width = width;
         column.overflow_from = last.map(|last| last.saturating_add(column.width));
         (column.min, column.max) = (figure("min:").map(whole), figure("max:").map(whole));
         column.avg = figure("avg:");
         column.overflow = figure("over:").map_or(0, whole);
-        let count = column.listed().saturating_add(column.overflow);
+        let count = column.samples();
+        column.unplaced = figure("count:").map_or(0, whole).saturating_sub(count);
         if let Some(stated) = figure("count:").map(whole).filter(|stated| *stated != count) {
             found
                 .missing
@@ -98,7 +116,57 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         }
     }
     found.columns = columns;
+    let reached = found.columns.iter().filter_map(|column| column.max).max();
+    if let Some((line, figure)) = worst.filter(|worst| reached.is_none_or(|max| whole(worst.1) > max)) {
+        found.missing.push(format!("no column reaches {figure}, which the file states of all CPUs ({line})"));
+    }
+    stopped.settle(&mut found);
     Ok(found)
+}
+
+/// A figure below the table; `None` within where rtla has none, and without where it is no figure.
+fn figure(word: &str) -> Option<Option<f64>> {
+    let is_figure = word.starts_with(|c: char| c.is_ascii_digit())
+        && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match word {
+        "-" => Some(None),
+        _ => is_figure.then(|| word.parse().ok()).flatten().map(Some),
+    }
+}
+
+/// What rtla says of the sample at which it stopped (`-T`, `--auto`): `## CPU 12 hit stop tracing, analyzing it ##`.
+#[derive(Default)]
+struct Stopped {
+    cpu: Option<u32>,
+    latencies: Vec<(&'static str, u32, u64)>,
+}
+
+impl Stopped {
+    fn take(&mut self, line: &str) {
+        if let Some((cpu, _)) =
+            line.strip_prefix("## CPU ").and_then(|rest| rest.split_once(" hit stop tracing"))
+        {
+            self.cpu = cpu.trim().parse().ok();
+        }
+        let Some(cpu) = self.cpu else { return };
+        for (name, probe) in [("IRQ latency:", "timerlat-irq"), ("Thread latency:", "timerlat-thread")] {
+            let value = line.strip_prefix(name).and_then(|rest| rest.split_once("us"));
+            if let Some(us) = value.and_then(|(us, _)| figure(us.trim()).flatten()) {
+                self.latencies.push((probe, cpu, (us * 1e3) as u64));
+            }
+        }
+    }
+
+    /// Lets that sample count where the histogram does not hold it.
+    fn settle(&self, found: &mut Found) {
+        for (probe, cpu, ns) in &self.latencies {
+            let is_it = |column: &&mut Column| column.probe == *probe && column.cpu == *cpu;
+            match found.columns.iter_mut().find(is_it) {
+                Some(column) => column.state_max(ns / column.unit_ns.max(1)),
+                None => found.missing.push(format!("{probe} on cpu {cpu} was late, and the table lacks it")),
+            }
+        }
+    }
 }
 
 /// The column that `IRQ-000`, `Thr-000`, `Usr-000` or `CPU-000` heads.

@@ -88,7 +88,10 @@ fn timed(line: &str) -> Option<&str> {
 
 /// GitLab's number and kind of stream, or Kubernetes' name of it.
 fn stream(line: &str) -> Option<&str> {
-    let gitlab = |kind: char| pattern(line, "00")?.strip_prefix(kind)?.strip_prefix([' ', '+']);
+    let gitlab = |kind: char| {
+        let rest = pattern(line, "00")?.strip_prefix(kind)?;
+        rest.strip_prefix([' ', '+']).or(rest.is_empty().then_some(rest))
+    };
     let kubernetes = |name| str::strip_prefix(line, name)?.strip_prefix(['F', 'P'])?.strip_prefix(' ');
     let kubernetes = || kubernetes("stdout ").or_else(|| kubernetes("stderr "));
     gitlab('O').or_else(|| gitlab('E')).or_else(kubernetes)

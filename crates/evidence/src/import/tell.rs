@@ -25,7 +25,8 @@ pub(super) fn all(text: &str) -> Vec<Format> {
             told.push(format);
         }
     };
-    for mark in text.lines().filter_map(mark) {
+    let mut head = None;
+    for mark in text.lines().filter_map(|line| columns_of_rtla(line, &mut head).or_else(|| mark(line))) {
         if mark.0 == Format::Xenomai {
             rows += 1;
         } else if seen.iter().any(|before| before.0 == mark.0 && before.1 != mark.1) || is_told_by_one(mark) {
@@ -38,17 +39,79 @@ pub(super) fn all(text: &str) -> Vec<Format> {
     if rows > 1 && !told.contains(&Format::Latmus) {
         told.push(Format::Xenomai);
     }
-    told
+    without_parts(told)
+}
+
+/// What one run of one tool may print besides: cyclictest its summary beside a histogram or samples, signaltest and others
+/// samples beside their summary.
+fn without_parts(told: Vec<Format>) -> Vec<Format> {
+    use Format::*;
+    let has = |formats: &[Format]| told.iter().any(|format| formats.contains(format));
+    let is_part = |format: &Format| match format {
+        CyclictestSummary => has(&[CyclictestHistogram, CyclictestVerbose]),
+        CyclictestVerbose => has(&[CyclictestHistogram, Signaltest, Cyclicdeadline]),
+        _ => false,
+    };
+    told.iter().copied().filter(|format| !is_part(format)).collect()
+}
+
+/// The columns of rtla's histogram, of which its first line says whether it is timerlat's or osnoise's.
+fn columns_of_rtla(line: &str, head: &mut Option<Format>) -> Option<Mark> {
+    match line {
+        "# RTLA timerlat histogram" => *head = Some(Format::Timerlat),
+        "# RTLA osnoise histogram" => *head = Some(Format::Osnoise),
+        _ => {}
+    }
+    let format = (*head)?;
+    (line.split_whitespace().next() == Some("Index")).then_some((format, 1))
 }
 
 /// Whether every field of a line has its name, so that no other text looks like it.
 fn is_told_by_one(mark: Mark) -> bool {
     use Format::*;
-    let whole = [LinuxcncHistogram, Signaltest, Cyclicdeadline, CyclictestSummary, Timerlat, Osnoise];
+    let whole = [LinuxcncHistogram, Signaltest, Cyclicdeadline, CyclictestSummary];
     whole.contains(&mark.0) || mark == NAMED
 }
 
+/// The lines of cyclictest, oslat, hwlatdetect and rtla hist that show which tool wrote them.
+fn begins(line: &str) -> Option<Mark> {
+    const BEGINNINGS: [(&str, Mark); 17] = [
+        ("# Histogram", (Format::CyclictestHistogram, 0)),
+        ("# Min Latencies:", (Format::CyclictestHistogram, 1)),
+        ("# Avg Latencies:", (Format::CyclictestHistogram, 2)),
+        ("# Max Latencies:", (Format::CyclictestHistogram, 3)),
+        ("# Total:", (Format::CyclictestHistogram, 4)),
+        ("oslat V", (Format::OslatText, 255)),
+        ("Counter Freq:", (Format::OslatText, 254)),
+        ("Core:", (Format::OslatText, 253)),
+        ("Workload mem:", (Format::OslatText, 252)),
+        ("hwlatdetect:", (Format::Hwlatdetect, 0)),
+        ("Latency threshold:", (Format::Hwlatdetect, 1)),
+        ("Sample window:", (Format::Hwlatdetect, 2)),
+        ("Samples recorded:", (Format::Hwlatdetect, 3)),
+        ("ts:", (Format::Hwlatdetect, 4)),
+        ("# RTLA timerlat histogram", (Format::Timerlat, 0)),
+        ("# RTLA osnoise histogram", (Format::Osnoise, 0)),
+        ("Thread 0 Interval:", (Format::CyclictestVerbose, 255)),
+    ];
+    let beginning = || BEGINNINGS.iter().find(|(beginning, _)| line.starts_with(beginning));
+    if let Some((_, cycle, _)) = cyclictest::sample(line) {
+        return Some((Format::CyclictestVerbose, (cycle % 255) as u8));
+    }
+    beginning().map(|found| found.1).or_else(|| {
+        let mut words = line.split_whitespace();
+        let is_count = |word: Option<&str>| {
+            word.is_some_and(|word| word.len() >= 6 && word.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        (is_count(words.next()) && is_count(words.next())).then_some((Format::CyclictestHistogram, 5))
+    })
+}
+
 fn mark(line: &str) -> Option<Mark> {
+    begins(line).or_else(|| other(line))
+}
+
+fn other(line: &str) -> Option<Mark> {
     let marks = [
         (xenomai::is_row(line) || xenomai::is_frame(line), (Format::Xenomai, 0)),
         (latmus::is_head(line), (Format::Latmus, line.as_bytes().get(2).copied().unwrap_or(0))),
@@ -66,9 +129,7 @@ fn mark(line: &str) -> Option<Mark> {
         (stress_ng::is_extremes(line), (Format::StressNg, 1)),
         (linuxcnc::is_histogram(line), (Format::LinuxcncHistogram, 0)),
         (oslat::bucket(line).is_some(), (Format::OslatText, oslat::bucket(line).unwrap_or(0) as u8)),
-        (cyclictest::summary(line).is_some(), (Format::CyclictestSummary, 0)),
-        (line == "# RTLA timerlat histogram", (Format::Timerlat, 0)),
-        (line == "# RTLA osnoise histogram", (Format::Osnoise, 0)),
+        (cyclictest::is_summary(line), (Format::CyclictestSummary, 0)),
         (linuxcnc::names_its_figures(line), NAMED),
         (linuxcnc::is_heading(line), (Format::LinuxcncTest, 0)),
         (

@@ -101,10 +101,17 @@ pub(super) fn split_cut(text: &str) -> (&str, Option<&str>) {
     if last.is_empty() || is_whole(before, last) { (text, None) } else { (before, Some(last)) }
 }
 
+/// Whether a line holds nothing but figures, as rows of a table do. A line that is no row all the same holds figures
+/// that cannot be read: negative ones, or digits in groups.
+pub(super) fn is_row(line: &str) -> bool {
+    let is_figure = |c: char| c.is_ascii_digit() || c.is_whitespace() || ".,:-'’_".contains(c);
+    line.contains(|c: char| c.is_ascii_digit()) && line.chars().all(is_figure)
+}
+
 fn is_whole(before: &str, last: &str) -> bool {
     let is_prompt = last.ends_with(['$', '#', '%', '>']) && !last.starts_with('#');
-    // oslat ends its lines with the unit.
-    let is_closed = last.ends_with("(us)") || last.ends_with("(sec)");
+    // oslat and rtla end some of their lines with the unit.
+    let is_closed = ["(us)", "(sec)", "%)"].iter().any(|unit| last.ends_with(unit));
     let first = last.split_whitespace().next();
     let is_prose = !last.contains(|c: char| c == '#' || c.is_ascii_digit())
         && last.split_whitespace().nth(1).is_some()
