@@ -331,7 +331,6 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     settings_in_force(here.system, &live, &boot_id)?;
     if let Some(record) = changed {
         in_force(here, record, &boot_id)?;
-        verified(here, &plan, &live)?;
         if record.part == Part::Boot {
             in_files(here.system, record, &boot_id).map_err(|why| {
                 Error::new("confirm the boot line", why, "isolator tune rollback, then plan and apply again")
@@ -347,6 +346,9 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     }
     if !with_unit {
         steps.extend(unit::steps(here, program, &plan_path(&digest), &mut applied)?);
+    }
+    if changed.is_some() {
+        verified(here, &plan, &live)?;
     }
     let id = fresh_id(here, "kept");
     let mut record = Record::new(&id, Part::Boot, &digest, &boot_id, &words, steps);
@@ -419,7 +421,7 @@ pub fn status(here: &mut Here<'_>) -> Result<Status> {
         }
         match (record.state, record.part) {
             (State::Applying | State::RollingBack, _) => {
-                status.next.push(format!("isolator tune rollback: {} was interrupted", record.id));
+                status.next.push(format!("isolator tune rollback: {} is not wholly undone", record.id));
             }
             (State::Applied, Part::Trial) if same_boot => {
                 let start = record.start.as_deref().unwrap_or("reboot");
@@ -599,8 +601,8 @@ fn verified(here: &Here<'_>, plan: &Plan, live: &[Record]) -> Result<()> {
     let not: Vec<String> = not
         .map(|check| {
             let now = check.effective.value.as_deref().or(check.running.value.as_deref());
-            let now = now.map_or(String::new(), |now| format!(" (it is {now})"));
-            format!("{}={} is not in force{now}", check.target, check.wanted)
+            let now = now.filter(|now| !now.is_empty()).unwrap_or("none");
+            format!("{} = {} is not in force, it is {now}", check.target, check.wanted)
         })
         .collect();
     if not.is_empty() {

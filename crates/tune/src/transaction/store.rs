@@ -108,8 +108,11 @@ pub fn read(system: &dyn System, id: &str) -> Result<Record> {
     })?;
     trusted(system, &path)?;
     let cure = "restore it from a copy, or undo by hand what it names and move it away";
-    let record: Record =
-        serde_json::from_str(&text).map_err(|error| Error::new(format!("read {path}"), error, cure))?;
+    // The spare holds the state before, from which all can be undone as well.
+    let before = || serde_json::from_str(&spare_text(system, id)?).ok();
+    let record: Record = serde_json::from_str(&text)
+        .or_else(|error| before().ok_or(error))
+        .map_err(|error| Error::new(format!("read {path}"), error, cure))?;
     if record.schema_version != SCHEMA_VERSION {
         let why = format!("it has version {}, this program knows {SCHEMA_VERSION}", record.schema_version);
         return Err(Error::new(format!("read {path}"), why, "use the program that wrote it"));
@@ -120,6 +123,12 @@ pub fn read(system: &dyn System, id: &str) -> Result<Record> {
     }
     allowed::record(&record)?;
     Ok(record)
+}
+
+fn spare_text(system: &dyn System, id: &str) -> Option<String> {
+    let path = spare(id);
+    trusted(system, &path).ok()?;
+    system::text(system, &path).ok()
 }
 
 /// Only the owner of the machine may write what tells us what to undo.

@@ -88,7 +88,7 @@ fn effective(name: &str, value: &str, machine: &Snapshot) -> Seen {
             None => Seen::default(),
         },
         "threadirqs" => match machine.inventory.as_deref() {
-            Some(inventory) if !inventory.threads.is_empty() => {
+            Some(inventory) if sees_kernel_threads(inventory) => {
                 let any =
                     inventory.threads.iter().any(|thread| thread.kernel && thread.name.starts_with("irq/"));
                 Seen::new(Some(any), None, "threads named irq/")
@@ -111,9 +111,14 @@ fn parameter(name: &str, value: &str, inventory: Option<&Inventory>) -> Seen {
     }
 }
 
+/// A container has process numbers of its own, and no thread of the kernel among them.
+fn sees_kernel_threads(inventory: &Inventory) -> bool {
+    inventory.threads.iter().any(|thread| thread.kernel)
+}
+
 /// Callbacks of an offloaded CPU have a thread with its number.
 fn offloaded(value: &str, machine: &Snapshot) -> Seen {
-    let Some(inventory) = machine.inventory.as_deref().filter(|inventory| !inventory.threads.is_empty())
+    let Some(inventory) = machine.inventory.as_deref().filter(|inventory| sees_kernel_threads(inventory))
     else {
         return Seen::default();
     };
