@@ -216,3 +216,72 @@ fn a_boot_folder_that_cannot_be_written_or_is_full_leaves_everything_as_it_was()
         }
     }
 }
+
+#[test]
+fn refuses_a_hostile_plan_before_anything_runs() {
+    let root = machine("debian");
+    let root = root.path();
+    plan(root);
+    let text = fs::read_to_string(root.join("plan.json")).unwrap();
+    let mut hostile: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut action = hostile["actions"][0].clone();
+    for (kind, target, value) in
+        [("slice", "--host=attacker", "0"), ("limits", "/etc/cron.d/x", "* * * * * root id\n")]
+    {
+        action["kind"] = kind.into();
+        action["target"] = target.into();
+        action["value"] = value.into();
+        hostile["actions"].as_array_mut().unwrap().push(action.clone());
+        let mut plan: ::tune::plan::Plan = serde_json::from_value(hostile.clone()).unwrap();
+        plan = plan.sealed();
+        fs::write(root.join("hostile.json"), serde_json::to_string(&plan).unwrap()).unwrap();
+        for verb in ["apply hostile.json", "apply hostile.json --dry-run", "verify hostile.json"] {
+            let line = tune(root, verb).line();
+            assert!(line.contains("'--host=attacker' is no target of the kind slice"), "{verb}: {line}");
+        }
+    }
+    assert!(!root.join("var/lib/isolator").exists());
+    assert_eq!(fs::read_to_string(root.join("proc/irq/9/smp_affinity_list")).unwrap(), "0-3\n");
+}
+
+#[test]
+fn a_kernel_installed_after_confirm_loses_the_words() {
+    let root = machine("fedora");
+    let root = root.path();
+    let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    // The entries' kernels.
+    let entries = root.join("boot/loader/entries");
+    for entry in fs::read_dir(&entries).unwrap().flatten() {
+        for line in fs::read_to_string(entry.path()).unwrap().lines() {
+            let (key, path) = line.split_once(' ').unwrap_or_default();
+            if matches!(key, "linux" | "initrd") {
+                let path = path.split(' ').next().unwrap().trim_start_matches("/boot");
+                write(&format!("boot{path}"), "");
+            }
+        }
+    }
+    plan(root);
+    tune(root, "apply plan.json").ended(0);
+    let words = serde_json::from_str::<serde_json::Value>(&read("plan.json")).unwrap()["boot_line"]
+        .as_str()
+        .unwrap()
+        .to_string();
+    write("proc/cmdline", &format!("root=UUID=9d5ef1ba-7eee-4e57-a3b5-9b5e0d2c7e10 {words}\n"));
+    write("proc/sys/kernel/random/boot_id", "22222222-2222-4333-8444-555555555555\n");
+    write("sys/devices/system/cpu/isolated", "3\n");
+    tune(root, "confirm").ended(0);
+    // What kernel-install does.
+    write("boot/loader/entries/new.conf", &format!("title new\noptions {}", read("etc/kernel/cmdline")));
+    assert!(read("boot/loader/entries/new.conf").contains("isolcpus"));
+    let undone = tune(root, "rollback").ended(0).stdout;
+    assert!(undone.contains("/boot/loader/entries/new.conf: another program"), "{undone}");
+    for entry in fs::read_dir(&entries).unwrap().flatten() {
+        assert!(
+            !fs::read_to_string(entry.path()).unwrap().contains("isolcpus"),
+            "{}",
+            entry.path().display()
+        );
+    }
+    assert!(!read("etc/kernel/cmdline").contains("isolcpus"));
+}

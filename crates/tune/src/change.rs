@@ -331,6 +331,13 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     settings_in_force(here.system, &live, &boot_id)?;
     if let Some(record) = changed {
         in_force(here, record, &boot_id)?;
+    }
+    let of_unit = match with_unit {
+        true => Vec::new(),
+        false => unit::steps(here, program, &plan_path(&digest), &mut applied)?,
+    };
+    if let Some(record) = changed {
+        verified(here, &plan, &live)?;
         if record.part == Part::Boot {
             in_files(here.system, record, &boot_id).map_err(|why| {
                 Error::new("confirm the boot line", why, "isolator tune rollback, then plan and apply again")
@@ -344,12 +351,7 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
             steps = describe(way, &mut applied);
         }
     }
-    if !with_unit {
-        steps.extend(unit::steps(here, program, &plan_path(&digest), &mut applied)?);
-    }
-    if changed.is_some() {
-        verified(here, &plan, &live)?;
-    }
+    steps.extend(of_unit);
     let id = fresh_id(here, "kept");
     let mut record = Record::new(&id, Part::Boot, &digest, &boot_id, &words, steps);
     record.theirs = changed.map(|changed| changed.theirs.clone()).unwrap_or_default();

@@ -420,3 +420,6 @@ fn enough_room(system: &dyn System, record: &Record) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -275,3 +275,104 @@ fn an_interrupted_apply_is_undone_before_the_next() {
         assert_eq!(world.files(), before, "after a kill at change {at}");
     }
 }
+
+#[test]
+fn a_boot_line_is_tried_after_the_settings_were_confirmed() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    let only = Options { runtime_only: true, ..Options::default() };
+    apply(&mut world.here(), &plan, only).unwrap();
+    confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    let applied = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    assert_eq!(applied.boot, BootChange::Trial { start: "reboot".into() });
+    assert_eq!(applied.already, ["the settings of this plan"]);
+    let custom = String::from_utf8(world.system.read("/boot/grub/custom.cfg").unwrap()).unwrap();
+    assert!(custom.contains(&plan.boot_line), "{custom}");
+    // The trial is made last although the settings are confirmed.
+    world.reboot(
+        "second",
+        &format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line),
+    );
+    let confirmed = confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+    assert!(matches!(confirmed.boot, BootChange::Lasting { .. }), "{confirmed:?}");
+    let menu = String::from_utf8(world.system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
+    assert!(menu.contains(&plan.boot_line), "{menu}");
+}
+
+#[test]
+fn a_boot_line_that_no_file_has_is_not_already_so() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.facts.kernel.command_line =
+        Some(format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro quiet {}", plan.boot_line));
+    world.system.put("/boot/grub/custom.cfg", b"");
+    let error = apply(&mut world.here(), &plan, Options::default()).unwrap_err();
+    assert!(error.why.starts_with("/boot/grub/custom.cfg has the words of record"), "{error}");
+    assert!(error.cure.contains("isolator tune rollback"), "{error}");
+    roll_back(&mut world.here(), None).unwrap();
+    let again = apply(&mut world.here(), &plan, Options::default()).unwrap();
+    assert!(matches!(again.boot, BootChange::Trial { .. }));
+}
+
+#[test]
+fn confirm_refuses_what_verify_finds_not_in_force() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    // The kernel took an earlier list of another program.
+    let line = format!("root=UUID=1111aaaa-0000-4000-8000-222233334444 ro isolcpus=1-3 {}", plan.boot_line);
+    world.reboot("second", &line);
+    world.facts.isolation.isolated = "1-3".parse().unwrap();
+    let before = world.files();
+    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    assert!(error.contains("isolcpus = managed_irq,domain,3 is not in force, it is 1-3"), "{error}");
+    assert_eq!(world.files(), before);
+    world.facts.kernel.command_line = Some(line.replace("isolcpus=1-3 ", ""));
+    world.facts.isolation.isolated = "3".parse().unwrap();
+    confirm(&mut world.here(), "/usr/bin/isolator").unwrap();
+}
+
+#[test]
+fn confirm_refuses_settings_that_another_program_wrote_back() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    let only = Options { runtime_only: true, ..Options::default() };
+    apply(&mut world.here(), &plan, only).unwrap();
+    world.system.settings.insert("/proc/irq/default_smp_affinity".into(), "f\n".into());
+    let error = confirm(&mut world.here(), "/usr/bin/isolator").unwrap_err().to_string();
+    assert!(error.contains("/proc/irq/default_smp_affinity: it is f now"), "{error}");
+    assert!(!world.system.files().contains_key(UNIT));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_stops_no_other() {
+    let mut world = World::new();
+    let before = world.files();
+    let plan = world.plan(false);
+    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    world.system.put("/var/lib/isolator/tune/20200101-000000-boot.json", b"{");
+    assert!(apply(&mut world.here(), &plan, Options::default()).is_err());
+    assert!(status(&mut world.here()).unwrap().next.iter().any(|next| next.contains("20200101-000000-boot")));
+    let undone = roll_back(&mut world.here(), None).unwrap();
+    assert_eq!(undone.left.len(), 1, "{undone:?}");
+    assert_eq!(world.files(), before);
+}
+
+#[test]
+fn no_space_for_the_second_record_changes_nothing() {
+    use crate::system::memory::Fault;
+    let mut world = World::new();
+    let plan = world.plan(false);
+    let (files, settings) = (world.files(), world.system.settings.clone());
+    let whole = world.system.clone();
+    apply(&mut world.here(), &plan, Options::default()).unwrap();
+    let first = world.system.changes.iter().position(|change| change.starts_with("set ")).unwrap();
+    for at in whole.changes.len()..first {
+        world.system = whole.clone();
+        world.system.fault = Some((at, Fault::Full));
+        let error = apply(&mut world.here(), &plan, Options::default()).err();
+        // Before the first setting changes all the space is there.
+        assert!(error.is_none_or(|_| world.files() == files && world.system.settings == settings), "at {at}");
+    }
+}

@@ -113,4 +113,32 @@ mod tests {
             assert_eq!(quoted(path), word);
         }
     }
+
+    #[test]
+    fn refuses_a_program_that_others_can_write() {
+        use std::os::unix::fs::PermissionsExt;
+        let system = crate::system::Real::new(Path::new("/")).unwrap();
+        assert_eq!(only_roots(&system, "/bin/sh"), Ok(()));
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("isolator");
+        let path = program.to_str().unwrap();
+        assert!(only_roots(&system, path).unwrap_err().why.contains("no such file"));
+        std::fs::write(&program, "").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = only_roots(&system, path).unwrap_err().to_string();
+        assert!(
+            error.contains("other users than root can write") || error.contains("belongs to another user"),
+            "{error}"
+        );
+        assert!(error.contains("install it where only root can write"), "{error}");
+        assert_eq!(
+            only_roots(&system, link.to_str().unwrap()),
+            Ok(()),
+            "a link is followed to what it leads to"
+        );
+        assert!(only_roots(&system, "/usr/bin").unwrap_err().why.contains("is no program"));
+    }
 }

@@ -87,7 +87,7 @@ impl Plan {
     }
 
     /// With its digest, which ends the making of a plan.
-    pub(crate) fn sealed(mut self) -> Plan {
+    pub fn sealed(mut self) -> Plan {
         self.digest = self.due_digest();
         self
     }

@@ -14,6 +14,8 @@ use evidence::Error;
 use crate::args::TuneVerifyArgs;
 use crate::output::{Exit, Outcome};
 
+/// No plan is longer.
+const LONGEST: u64 = 16 << 20;
 /// Where applied plans are kept, below the root folder.
 const STORE: &str = "var/lib/isolator/tune";
 
@@ -24,7 +26,7 @@ pub fn run(args: &TuneVerifyArgs) -> Outcome {
     let machine = machine::read_whole(&args.root);
     // Another boot of the same machine is what one verifies after a reboot.
     if let Some(refusal) = plan.made_for.refuses_machine(&MadeFor::here(&args.root, &machine)) {
-        return Err(refused(&path, refusal).into());
+        return Err(refused(&path, "use the plan", refusal).into());
     }
     let verified = verify::verify(&plan, &machine, &refused_interrupts(&args.root));
     args.out.say(verify::view::text(&verified, args.out.style().width).trim_end());
@@ -44,8 +46,15 @@ fn refused_interrupts(root: &Path) -> Vec<u32> {
 
 /// The plan in the file `path`.
 pub fn read(path: &Path) -> Result<Plan, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::io("read the plan", path, &error))?;
-    Plan::read(&text).map_err(|refusal| refused(path, refusal))
+    read_to(path, "read the plan", "use the plan")
+}
+
+/// As [`read`]; errors say that it could not be read by `read`, and what was to be done with it by `what`.
+pub fn read_to(path: &Path, read: &str, what: &str) -> Result<Plan, Error> {
+    let fail = |error| Error::io(read, path, &error);
+    let text = untrusted::read(path, LONGEST).map_err(fail)?;
+    let text = String::from_utf8(text).map_err(|_| fail(std::io::Error::other("it is no UTF-8 text")))?;
+    Plan::read(&text).map_err(|refusal| refused(path, what, refusal))
 }
 
 /// The copy of the plan that was applied last on the machine below `root`.
@@ -71,6 +80,6 @@ fn last(root: &Path) -> Result<PathBuf, Error> {
     plans.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok()).ok_or_else(none)
 }
 
-fn refused(path: &Path, refusal: Refusal) -> Error {
-    Error::new("use the plan", path.display(), refusal.reason, refusal.cure)
+fn refused(path: &Path, what: &str, refusal: Refusal) -> Error {
+    Error::new(what, path.display(), refusal.reason, refusal.cure)
 }
