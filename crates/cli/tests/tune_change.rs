@@ -250,6 +250,7 @@ fn a_kernel_installed_after_confirm_loses_the_words() {
     let root = root.path();
     let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    write("proc/sys/kernel/osrelease", "6.12.4-100.fc40.x86_64\n");
     // The entries' kernels.
     let entries = root.join("boot/loader/entries");
     for entry in fs::read_dir(&entries).unwrap().flatten() {
