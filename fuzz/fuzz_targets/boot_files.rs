@@ -5,13 +5,15 @@
 use libfuzzer_sys::fuzz_target;
 use machine::boot::bls::EntryFile;
 use machine::boot::extlinux::Extlinux;
-use machine::boot::grub::{Environment, default_entry, menu};
+use machine::boot::grub::{Environment, default_entry, default_of, menu, settings};
 use machine::boot::{Variables, pi, shell};
 
 fuzz_target!(|text: &str| {
     let seen = menu(text, "grub.cfg");
     let _ = default_entry(&seen, "1>0");
     assert!(seen.iter().all(|entry| text.contains(entry.block)));
+    assert!(seen.iter().all(|entry| !entry.head("Isolator trial", "isolator-trial").contains('\n')));
+    let _ = (settings(text), default_of(text));
     if let Some(text) = Environment::read(text).and_then(|block| block.text()) {
         assert_eq!(text.len(), 1024);
     }
@@ -28,6 +30,8 @@ fuzz_target!(|text: &str| {
     assert_eq!(pi::Config::read(text).text(), text);
     let mut variables = Variables::default();
     variables.read(text);
+    variables.read(text);
+    let _ = variables.parts("A");
     let mut again = Variables::default();
     let value = text.replace(['\n', '\r', '\\'], " ");
     again.read(&format!("A={}", shell::quoted(&value)));

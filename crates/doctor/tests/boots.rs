@@ -52,7 +52,7 @@ fn drift_says_where_each_word_stands_or_why_it_cannot() {
             Warn,
             "splash (GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub.d/99-realtime.cfg)",
         ),
-        ("linuxcnc-grubcfg-by-hand", Warn, "a word stands in /boot/grub/grub.cfg alone"),
+        ("linuxcnc-grubcfg-by-hand", Warn, "isolcpus=1 stands in /boot/grub/grub.cfg alone"),
         ("grub-own-entry", Pass, "the line that runs"),
         (
             "rhel9-default-grub",

@@ -7,6 +7,7 @@
 //! Limits: the files are read as their usual writers write them, a script of GRUB's that somebody wrote by hand may
 //! do more; loaders that keep their settings outside files are named, not read.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -285,7 +286,8 @@ fn has(line: &str, raw: &str) -> bool {
 
 /// Words of one line that another lacks, without those that loaders put in themselves.
 fn missing(of: &str, from: &str) -> Vec<String> {
-    let of = line::words(of).filter(|word| !has(from, word.raw) && !by_loader(word));
+    let there: BTreeSet<&str> = line::words(from).map(|word| word.raw).collect();
+    let of = line::words(of).filter(|word| !there.contains(word.raw) && !by_loader(word));
     of.map(|word| word.raw.to_string()).collect()
 }
 

@@ -165,19 +165,18 @@ fn drift(facts: &Facts) -> Look {
                 says,
                 "another entry than the default was booted: choose the default, or make this one it",
             ),
+            None if boot.keeper.is_some() => Found::warn(read, says, generate(boot)),
             _ => Found::warn(read, says, "systemctl reboot"),
         }
     } else if !drift.not_configured.is_empty() {
         let says = format!("running, but not configured: {}", some(&drift.not_configured, 4));
         Found::warn(read, says, "write it into the boot loader's files, or it is gone with the next boot")
     } else if !drift.by_hand.is_empty() {
-        let sources: Vec<String> = boot.sources.iter().map(machine::boot::Source::place).collect();
-        let says = format!(
-            "{} in {file} alone, and gone with the next update-grub: {}",
-            if drift.by_hand.len() == 1 { "a word stands" } else { "words stand" },
-            some(&drift.by_hand, 4)
-        );
-        let place = sources.last().map_or("/etc/default/grub", String::as_str);
+        let (words, stand) =
+            (some(&drift.by_hand, 4), if drift.by_hand.len() == 1 { "stands" } else { "stand" });
+        let says = format!("{words} {stand} in {file} alone, which the next update-grub writes anew");
+        let default = boot.sources.iter().find(|source| !source.loader && !source.recovery);
+        let place = default.map_or("/etc/default/grub".to_string(), machine::boot::Source::place);
         Found::warn(read, says, format!("add to {place} and run update-grub: {}", drift.by_hand.join(" ")))
     } else if let Some((source, unclear)) = unclear {
         return Err(cannot_compare(source, unclear));

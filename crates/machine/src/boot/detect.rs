@@ -26,6 +26,8 @@ enum Booted {
     SystemdBoot,
     /// The kernel was started as a program of the firmware's.
     Stub,
+    /// Another loader, which names itself: rEFInd, Limine.
+    Other,
     /// Neither says.
     Unknown,
 }
@@ -43,6 +45,7 @@ fn booted(tree: &mut Tree) -> Booted {
         () if line::value(&line, "BOOT_IMAGE").is_some() => Booted::Grub,
         () if info.contains("systemd-boot") => Booted::SystemdBoot,
         () if info.to_uppercase().contains("GRUB") => Booted::Grub,
+        () if info.len() > 4 => Booted::Other,
         () if line::kernel_words(&line).any(by_stub) => Booted::Stub,
         () => Booted::Unknown,
     }
@@ -63,7 +66,8 @@ pub(super) fn loader(tree: &mut Tree) -> Found {
         return found(Loader::Ostree, &["run/ostree-booted"], "boot/loader/entries");
     }
     let by_board = if matches!(booted, Booted::Unknown | Booted::Stub) { board(tree) } else { None };
-    let by_firmware = if booted == Booted::Grub { None } else { systemd_boot(tree, booted) };
+    let by_firmware =
+        if matches!(booted, Booted::Grub | Booted::Other) { None } else { systemd_boot(tree, booted) };
     if let Some(found) = by_board.or(by_firmware) {
         return found;
     }
@@ -71,7 +75,7 @@ pub(super) fn loader(tree: &mut Tree) -> Found {
         // Its files are on a partition that is not mounted.
         return found(Loader::SystemdBoot, &[&variable()], "boot/loader");
     }
-    if booted == Booted::Stub {
+    if matches!(booted, Booted::Stub | Booted::Other) {
         return found(Loader::Unknown, &[], "boot");
     }
     if let Some(found) = grub(tree) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fills a [`Boot`] from the files of the loader that was recognised.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::bls::EntryFile;
 use super::extlinux::Extlinux;
 use super::grub::{self, Environment};
@@ -71,6 +73,9 @@ fn environment(tree: &mut Tree, folder: &str) -> Option<Environment> {
     text(tree, &format!("{folder}/grubenv")).and_then(|text| Environment::read(&text))
 }
 
+/// Most variables of GRUB's that are looked for.
+const VARIABLES: usize = 100;
+
 /// Puts the values of GRUB's variables into the lines of `entries`, and says where each stands. What the menu sets
 /// under a condition is only said.
 fn variables_of<'a>(
@@ -79,37 +84,37 @@ fn variables_of<'a>(
     block: Option<&Environment>,
     folder: &str,
 ) -> Vec<Source> {
+    let named = |raw: &str| raw.strip_prefix('$').map(|name| name.trim_matches(['{', '}']).to_string());
+    let mut entries: Vec<&mut Entry> = entries.collect();
+    let used =
+        entries.iter().flat_map(|entry| line::words(&entry.options).filter_map(|word| named(word.raw)));
+    let used: BTreeSet<String> = used.take(VARIABLES).collect();
     let settings = grub::settings(menu);
+    let mut values: BTreeMap<&str, String> = BTreeMap::new();
     let mut sources: Vec<Source> = Vec::new();
-    let mut say = |file: &str, name: &str, line: &str| {
-        let (file, variable, line) =
-            (format!("/{folder}/{file}"), Some(name.to_string()), Some(line.to_string()));
-        let source = Source { file, variable, line, loader: true, ..Source::default() };
-        if !sources.contains(&source) {
-            sources.push(source);
-        }
-    };
-    for entry in entries {
-        let used: Vec<String> = line::words(&entry.options)
-            .filter_map(|word| word.raw.strip_prefix('$'))
-            .map(|name| name.trim_matches(['{', '}']).to_string())
-            .collect();
-        for name in used {
-            let mut set = settings.iter().filter(|(set, value, _)| *set == name && !value.contains('$'));
-            set.clone()
-                .filter(|(_, value, _)| !value.is_empty())
-                .for_each(|(_, value, _)| say("grub.cfg", &name, value));
-            let stored = block.and_then(|block| block.get(&name));
-            stored.into_iter().for_each(|value| say("grubenv", &name, value));
-            let sure = set.rfind(|(_, _, sure)| *sure).map(|(_, value, _)| value.as_str());
-            if let Some(value) = sure.or(stored) {
-                for written in [format!("${{{name}}}"), format!("${name}")] {
-                    let words = line::words(&entry.options)
-                        .map(|word| if word.raw == written { value } else { word.raw });
-                    entry.options = words.collect::<Vec<_>>().join(" ");
-                }
+    for name in &used {
+        let mut say = |file: &str, value: &str| {
+            let (file, variable) = (format!("/{folder}/{file}"), Some(name.clone()));
+            let source =
+                Source { file, variable, line: Some(value.into()), loader: true, ..Source::default() };
+            if !value.is_empty() && !sources.contains(&source) {
+                sources.push(source);
             }
+        };
+        let mut set = settings.iter().filter(|(set, value, _)| set == name && !value.contains('$'));
+        set.clone().take(VARIABLES).for_each(|(_, value, _)| say("grub.cfg", value));
+        let stored = block.and_then(|block| block.get(name));
+        say("grubenv", stored.unwrap_or_default());
+        let sure = set.rfind(|(_, _, sure)| *sure).map(|(_, value, _)| value.as_str());
+        values.extend(sure.or(stored).map(|value| (name.as_str(), value.to_string())));
+    }
+    for entry in &mut entries {
+        if !entry.options.contains('$') {
+            continue;
         }
+        let value = |raw: &str| named(raw).and_then(|name| values.get(name.as_str()).cloned());
+        let words = line::words(&entry.options).map(|word| value(word.raw).unwrap_or(word.raw.to_string()));
+        entry.options = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     }
     sources
 }
@@ -148,12 +153,12 @@ pub(super) fn shell_sources(
         let said = super::Unclear { why: unclear.why.clone(), text };
         return vec![Source { unclear: Some(said), ..source(unclear.file) }];
     }
-    let parts = (0..files.len()).map(|file| (file, variables.part(name, file)));
-    // The first file is where people look, and is named though it says nothing.
-    parts
-        .filter(|(file, part)| *file == 0 || !part.is_empty())
-        .map(|(file, part)| Source { line: Some(part), ..source(file) })
-        .collect()
+    let mut parts = variables.parts(name);
+    if !files.is_empty() {
+        // The first file is where people look, and is named though it says nothing.
+        parts.entry(0).or_default();
+    }
+    parts.into_iter().map(|(file, part)| Source { line: Some(part), ..source(file) }).collect()
 }
 
 /// The files of entries below `folder`, in the loader's order.
@@ -195,6 +200,12 @@ fn grub_entries(tree: &mut Tree, boot: &mut Boot, folder: &str) {
 
 /// The line that kernel-install gives to the next kernel.
 fn kernel_command_line(tree: &mut Tree, boot: &mut Boot) {
+    if boot.loader == Loader::UnifiedKernelImage {
+        // mkinitcpio puts these files together for its image.
+        for name in tree.hint_names("etc/cmdline.d").into_iter().filter(|name| name.ends_with(".conf")) {
+            boot.sources.extend(whole_file(tree, &format!("etc/cmdline.d/{name}")));
+        }
+    }
     let paths = ["etc/kernel/cmdline", "usr/lib/kernel/cmdline"];
     if let Some(path) = paths.into_iter().find(|path| tree.exists(path)) {
         boot.sources.extend(whole_file(tree, path));

@@ -14,6 +14,11 @@ mod cut;
 
 use cut::{Statement, statements};
 
+/// Longest value that is kept, twice the longest boot line of any kernel: `A="$A$A"` grows without end.
+const LONGEST: usize = 8192;
+/// How deep `${A:+${B:+...}}` is followed.
+const DEPTH: usize = 8;
+
 /// The variables that files have set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variables {
@@ -86,17 +91,21 @@ impl Variables {
         self.values.contains_key(name)
     }
 
-    /// The part of a known value that came from the file of this number, the first being 0.
-    pub fn part(&self, name: &str, file: usize) -> String {
-        let Ok(Some(value)) = self.value(name) else { return String::new() };
-        let owner = |at: usize| value.from.iter().find(|(end, _)| at < *end).map(|(_, file)| *file);
-        let mut words = Vec::new();
+    /// The words of a known value, by the number of the file in which each stands, the first being 0.
+    pub fn parts(&self, name: &str) -> BTreeMap<usize, String> {
+        let mut parts: BTreeMap<usize, String> = BTreeMap::new();
+        let Ok(Some(value)) = self.value(name) else { return parts };
+        let mut from = value.from.iter().peekable();
         for word in super::line::words(&value.text) {
             // A word made of parts of several files stands where it begins.
             let at = word.raw.as_ptr() as usize - value.text.as_ptr() as usize;
-            words.extend((owner(at) == Some(file)).then_some(word.raw));
+            while from.next_if(|(end, _)| *end <= at).is_some() {}
+            let Some((_, file)) = from.peek() else { break };
+            let part = parts.entry(*file).or_default();
+            part.push_str(if part.is_empty() { "" } else { " " });
+            part.push_str(word.raw);
         }
-        words.join(" ")
+        parts
     }
 
     /// Reads one more file.
@@ -164,7 +173,7 @@ impl Variables {
         }
         for word in words {
             let Some((name, more)) = assigned(word) else { continue };
-            let value = self.word(&word[word.find('=').map_or(0, |at| at + 1)..], file);
+            let value = self.word(&word[word.find('=').map_or(0, |at| at + 1)..], file, DEPTH);
             let value = value.map_err(|why| match why {
                 Why::Here(why) => unclear(why),
                 Why::There(other) => other,
@@ -173,7 +182,8 @@ impl Variables {
                 (true, Ok(new), Ok(old)) => {
                     let mut both = old.cloned().unwrap_or_default();
                     both.append(&new);
-                    Ok(both)
+                    let long = both.text.len() > LONGEST;
+                    if long { Err(unclear("it is longer than any boot line".into())) } else { Ok(both) }
                 }
                 (true, Ok(_), Err(old)) => Err(old.clone()),
                 (_, value, _) => value,
@@ -184,12 +194,13 @@ impl Variables {
 
     /// Why a shell reads an assignment otherwise than it looks.
     fn slip(&self, statement: &Statement<'_>, words: &[&str], inside: bool) -> Option<String> {
+        let quote = "\u{201c}\u{201d}\u{201e}\u{201f}\u{2018}\u{2019}\u{ab}\u{bb}";
         let typographic =
-            |letter: char| "\u{201c}\u{201d}\u{201e}\u{201f}\u{2018}\u{2019}\u{ab}\u{bb}".contains(letter);
+            words[0].split_once('=').is_some_and(|(_, value)| value.starts_with(|c| quote.contains(c)));
         if inside || statement.compound {
             return Some("only a shell could tell whether it is set".into());
         }
-        if words.iter().any(|word| word.contains(typographic)) {
+        if typographic {
             return Some("its quotes are typographic, which a shell does not know".into());
         }
         if statement.open {
@@ -204,7 +215,7 @@ impl Variables {
     }
 
     /// What a shell expands `text`, one word, to.
-    fn word(&self, text: &str, file: usize) -> Result<Value, Why> {
+    fn word(&self, text: &str, file: usize, depth: usize) -> Result<Value, Why> {
         let shell = || Why::Here("only a shell could tell its value".into());
         let mut value = Value::default();
         let mut letters = text.char_indices().peekable();
@@ -223,19 +234,23 @@ impl Variables {
                     None => {}
                 },
                 '$' => {
-                    let (taken, expanded) = self.expansion(&text[at + 1..], file).ok_or_else(shell)??;
+                    let (taken, expanded) =
+                        self.expansion(&text[at + 1..], file, depth).ok_or_else(shell)??;
                     value.append(&expanded);
                     while letters.next_if(|(next, _)| *next <= at + taken).is_some() {}
                 }
                 '`' => return Err(shell()),
                 other => value.push(other.encode_utf8(&mut [0; 4]), file),
             }
+            if value.text.len() > LONGEST {
+                return Err(Why::Here("it is longer than any boot line".into()));
+            }
         }
         Ok(value)
     }
 
     /// What `$` before `text` expands to and how many bytes it takes; none where only a shell could tell.
-    fn expansion(&self, text: &str, file: usize) -> Option<Result<(usize, Value), Why>> {
+    fn expansion(&self, text: &str, file: usize, depth: usize) -> Option<Result<(usize, Value), Why>> {
         let letters =
             |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
         let value = |name: &str| self.value(name).map(|value| value.cloned().unwrap_or_default());
@@ -267,7 +282,8 @@ impl Variables {
             _ => return None,
         };
         // The word may use the variable again: `${NAME:+$NAME }`.
-        Some(self.word(other, file).map(|value| (taken, value)))
+        let depth = depth.checked_sub(1)?;
+        Some(self.word(other, file, depth).map(|value| (taken, value)))
     }
 }
 

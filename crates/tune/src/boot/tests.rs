@@ -333,8 +333,25 @@ fn a_generator_that_drops_our_words_changes_nothing() {
     system.put("/etc/default/grub.d/99-zz.cfg", b"GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n");
     let error = transaction::apply(&mut system, &mut record).unwrap_err().to_string();
     assert!(error.contains("lacks words that /etc/default/grub.d gives it"), "{error}");
+    assert!(
+        error.ends_with("look at /etc/default/grub.d/99-zz.cfg, which sets GRUB_CMDLINE_LINUX_DEFAULT anew")
+    );
     system.remove("/etc/default/grub.d/99-zz.cfg").unwrap();
     assert_eq!(files(&system), before);
+}
+
+#[test]
+fn a_generator_that_does_not_use_the_variable_is_named() {
+    let (mut system, mut record) = records("debian").pop().unwrap();
+    system.answer = Some(|_, _| {
+        let menu = std::fs::read(tree("debian").join("boot/grub/grub.cfg")).unwrap();
+        Ran { good: true, output: menu, complaint: String::new() }
+    });
+    let error = transaction::apply(&mut system, &mut record).unwrap_err().to_string();
+    assert!(
+        error.ends_with("look at /etc/grub.d/10_linux, which does not use GRUB_CMDLINE_LINUX_DEFAULT"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -474,6 +491,14 @@ fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
         complaint: String::new(),
     };
     assert!(matches!(way(alone), Way::Instructions { why, .. } if why.contains("no altbootcmd")));
+    let taken = |_: &Machine, _: &[String]| Ran {
+        good: true,
+        output: b"bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=quiet skew_tick=0\nx=${optargs}\n"
+            .to_vec(),
+        complaint: String::new(),
+    };
+    let said = "skew_tick=0 stands already in optargs of U-Boot's environment";
+    assert!(matches!(way(taken), Way::Instructions { why, .. } if why == said));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! A wrong `/etc/fw_env.config` lets `fw_setenv` write over something else. So it is called only where the environment
 //! that it reads is valid, has a variable made for more words, and boots something else by itself after failures.
 
-use super::{Asked, Way};
+use super::{Asked, Way, guard};
 use crate::error::Result;
 use crate::system::System;
 use crate::transaction::Step;
@@ -24,7 +24,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
         lines.push("reboot, then run: isolator tune verify".into());
         return Ok(Way::Instructions { why: "U-Boot boots nothing only once here".into(), lines });
     }
-    match environment(system) {
+    match environment(system, asked.words) {
         Ok((name, old)) => {
             // Without a value it takes the variable away.
             let command = |value: Option<String>| -> Vec<String> {
@@ -44,13 +44,22 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
 }
 
 /// The variable for more words and the value that it has, where it is safe to write it.
-fn environment(system: &mut dyn System) -> std::result::Result<(String, Option<String>), String> {
+fn environment(
+    system: &mut dyn System,
+    words: &[String],
+) -> std::result::Result<(String, Option<String>), String> {
     let ran = system.run(&["fw_printenv".to_string()]).map_err(|error| format!("fw_printenv: {error}"))?;
     if !ran.good || ran.complaint.contains("Bad CRC") {
         return Err(format!("/etc/fw_env.config does not match this board (fw_printenv: {})", ran.complaint));
     }
     let text = String::from_utf8_lossy(&ran.output).into_owned();
     let get = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        let others = guard::foreign(value, words);
+        if !others.is_empty() {
+            return Err(format!("{} stands already in {name} of U-Boot's environment", others.join(" ")));
+        }
+    }
     if get("bootcmd").is_none() {
         return Err("the environment that fw_printenv reads has no bootcmd".into());
     }

@@ -55,15 +55,17 @@ fn finish<'a>(found: &mut Vec<Statement<'a>>, current: &mut Statement<'a>, text:
     let mut statement = std::mem::take(current);
     statement.text = text;
     statement.compound = compound;
-    while let Some(first) = statement.words.first().copied() {
-        match first {
+    let mut keywords = 0;
+    for word in &statement.words {
+        match *word {
             "if" | "case" | "for" | "while" | "until" | "{" => statement.opens += 1,
             "fi" | "esac" | "done" | "}" => statement.closes += 1,
             "then" | "else" | "elif" | "do" | "!" => {}
             _ => break,
         }
-        statement.words.remove(0);
+        keywords += 1;
     }
+    statement.words.drain(..keywords);
     statement.opens += statement.words.iter().filter(|word| **word == "{").count();
     if !statement.words.is_empty() || statement.opens + statement.closes > 0 {
         found.push(statement);

@@ -95,12 +95,28 @@ fn knows_from_which_file_each_word_came() {
     seen.read("A=\"$A isolcpus=$LIST\"\n");
     seen.read("A+=\" nosmt\"\n");
     assert_eq!(seen.get("A"), Some("quiet splash isolcpus=2-3 nosmt"));
-    let parts: Vec<String> = (0..3).map(|file| seen.part("A", file)).collect();
-    assert_eq!(parts, ["quiet splash", "isolcpus=2-3", "nosmt"]);
+    let parts = |seen: &Variables| seen.parts("A").into_iter().collect::<Vec<_>>();
+    let of = |file: usize, words: &str| (file, words.to_string());
+    assert_eq!(parts(&seen), [of(0, "quiet splash"), of(1, "isolcpus=2-3"), of(2, "nosmt")]);
     seen.read("A=\"quiet\"\n");
-    assert_eq!((seen.part("A", 0), seen.part("A", 3)), (String::new(), "quiet".to_string()));
+    assert_eq!(parts(&seen), [of(3, "quiet")]);
     seen.read("A=`x`\n");
-    assert_eq!((seen.part("A", 4), seen.unclear("A").map(|unclear| unclear.file)), (String::new(), Some(4)));
+    assert_eq!((parts(&seen), seen.unclear("A").map(|unclear| unclear.file)), (Vec::new(), Some(4)));
+}
+
+#[test]
+fn a_value_without_end_is_not_followed() {
+    let mut text = "A=xy\n".to_string() + &"A=\"$A$A\"\n".repeat(60);
+    text += &format!("B={}y{}\n", "${A:+".repeat(100_000), "}".repeat(100_000));
+    text += &("if ".repeat(100_000) + "\nC=1\n");
+    let seen = read(&text);
+    assert_eq!((seen.get("A"), seen.get("B"), seen.get("C")), (None, None, None));
+    assert_eq!(seen.unclear("A").unwrap().why, "it is longer than any boot line");
+}
+
+#[test]
+fn typographic_quotes_within_plain_ones_are_letters() {
+    assert_eq!(read("A=\"it\u{2019}s \u{201c}x\u{201d}\"\n").get("A"), Some("it\u{2019}s \u{201c}x\u{201d}"));
 }
 
 #[test]
