@@ -3,20 +3,22 @@
 #![no_main]
 
 use evidence::export::{self, Choice, export};
-use evidence::import::{Format, parse, set_limit, set_load};
+use evidence::import::{Format, Unit, parse, parse_with, set_limit, set_load};
 use evidence::{Histogram, Summary, Verdict};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     for format in Format::ALL {
         let _ = parse(text, Some(format));
+        let _ = parse_with(text, Some(format), Some(Unit::Nanoseconds));
     }
     let Ok(mut bundle) = parse(text, None) else { return };
     set_load(&mut bundle, "cpu");
     set_limit(&mut bundle, Some(100_000));
     for row in &bundle.rows {
         let summary = Summary::of(row);
-        assert!(summary.min_ns <= summary.p50_ns && summary.p50_ns <= summary.max_ns);
+        let within = |ns: u64| summary.min_ns <= ns && ns <= summary.max_ns;
+        assert!(summary.min_ns <= summary.max_ns && summary.p50_ns.is_none_or(within));
         assert_eq!(listed(&row.series.latency), summary.count);
     }
     // A verdict that holds rests on samples none of which is above the limit.

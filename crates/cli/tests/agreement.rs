@@ -105,6 +105,34 @@ fn an_import_judges_only_where_a_limit_is_given_and_then_as_its_report_does() {
 }
 
 #[test]
+fn an_import_takes_the_unit_that_it_is_told() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    let folder = folder();
+    let line = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:   7012 Act:  10100 Avg:  10920 Max:   18730\n";
+    fs::write(folder.path().join("n.txt"), line).unwrap();
+    isolator(folder.path(), &["import", "n.txt", "--limit", "1ms", "--unit", "ns", "-o", "ns"]).ended(0);
+    isolator(folder.path(), &["import", "n.txt", "--limit", "1ms", "-o", "us"]).ended(2);
+    let path = fixtures.join("others/xenomai-3-overrun.txt").display().to_string();
+    let why = "the unit of a Xenomai latency is stated in it, and was told besides; give the whole output of one run \
+               of a tool that `isolator import --help` lists";
+    isolator(folder.path(), &["import", &path, "--unit", "ns"])
+        .refused(&format!("cannot import {path}: {why}"));
+}
+
+#[test]
+fn an_import_shows_the_periods_that_another_tool_missed() {
+    let folder = folder();
+    let summary = "---|-----------|-----------|-----------|--------|------|-------------------------\n\
+                   RTS|      0.100|      2.000|     19.000|       7|     0|    00:10:00/00:10:00\n";
+    fs::write(folder.path().join("x.txt"), summary).unwrap();
+    let shown = isolator(folder.path(), &["import", "x.txt", "--limit", "1s"]).ended(2);
+    let row = shown.stdout.lines().find(|line| line.starts_with("wakeup")).unwrap().to_string();
+    assert!(row.split_whitespace().any(|word| word == "7"), "{row}");
+    let document = isolator(folder.path(), &["report", "evidence/x", "--json"]).ended(2).json();
+    assert_eq!(document["rows"][0]["missed"], 7);
+}
+
+#[test]
 fn a_plan_repeats_a_run_and_both_are_comparable() {
     if skipped_for_lack_of_cpus() {
         return;

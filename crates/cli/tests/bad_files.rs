@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use common::*;
 use serde_json::Value;
 
-const FORMATS: &str = "give the whole output of one run: cyclictest JSON, cyclictest histogram, cyclictest -v, \
-    cyclictest summary, oslat JSON, oslat text, rtla timerlat hist, rtla osnoise hist, jitterdebugger JSON, \
-    hwlatdetect text";
+const FORMATS: &str = "give the whole output of one run of a tool that `isolator import --help` lists";
 
 const CURE: &str = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
 

@@ -138,9 +138,10 @@ impl Exceedances {
     /// evenly over it: ties would count as a misfit.
     fn of(latency: &Histogram, wanted: u64) -> Result<Self, String> {
         let mut buckets = latency.buckets().collect::<Vec<_>>();
-        let mut taken = 0;
+        let mut taken = 0u64;
         let fits = |bucket: &&crate::histogram::Bucket| {
-            taken += bucket.count;
+            // A foreign file may state any count.
+            taken = taken.saturating_add(bucket.count);
             taken <= wanted
         };
         let distinct = buckets.iter().rev().take_while(fits).count();

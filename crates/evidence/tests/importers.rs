@@ -529,6 +529,17 @@ fn a_latency_that_ended_rteval_counts() {
 }
 
 #[test]
+fn counts_beyond_all_bounds_are_judged() {
+    let huge = u64::MAX;
+    let text = text("latmus-gnuplot.txt");
+    let text =
+        text.replace("\n5 21\n", &format!("\n5 {huge}\n")).replace("\n6 8\n", &format!("\n6 {huge}\n"));
+    let mut bundle = parse(&text, None).unwrap();
+    set_limit(&mut bundle, Some(1_000_000));
+    assert!(!Verdict::of(&bundle).held);
+}
+
+#[test]
 fn hostile_markup_is_refused() {
     let bomb = "<?xml version=\"1.0\"?><!DOCTYPE rteval [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;&a;\">]><rteval>&b;</rteval>";
     let deep = format!("<rteval>{}", "<a>".repeat(200_000));
@@ -577,4 +588,73 @@ fn absurd_numbers_do_no_harm() {
         set_limit(&mut bundle, Some(1));
         assert!(!Verdict::of(&bundle).held, "{text}");
     }
+}
+
+/// A generator of numbers that always gives the same ones.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        // Numerical Recipes' constants.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+}
+
+/// A text with one thing of it changed.
+fn mutated(text: &str, dice: &mut Dice) -> String {
+    let lines = text.lines().collect::<Vec<_>>();
+    let (at, other) = (dice.below(lines.len()), dice.below(lines.len()));
+    let mut lines = lines.iter().map(|line| line.to_string()).collect::<Vec<_>>();
+    match dice.below(7) {
+        0 => drop(lines.remove(at)),
+        1 => lines.insert(other, lines[at].clone()),
+        2 => lines.swap(at, other),
+        3 => {
+            let cut = dice.below(lines[at].len() + 1);
+            lines[at] = lines[at].chars().take(cut).collect();
+        }
+        kind => {
+            let digits =
+                ["0", "9", "18446744073709551615", "-1", "1e9", "", "\u{661}", "4294967296", "NaN", "0.5"];
+            let words = lines[at].split_whitespace().map(str::to_string).collect::<Vec<_>>();
+            let numbers = words.iter().filter(|word| word.contains(|c: char| c.is_ascii_digit()));
+            let numbers = numbers.cloned().collect::<Vec<_>>();
+            if let Some(word) = numbers.get(dice.below(numbers.len())) {
+                let number = word.trim_matches(|c: char| !c.is_ascii_digit()).to_string();
+                lines[at] =
+                    lines[at].replacen(&number, digits[(dice.below(digits.len()) + kind) % digits.len()], 1);
+            }
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn changed_files_never_hold_what_they_exceed() {
+    let mut dice = Dice(28);
+    let (mut read, mut refused) = (0, 0);
+    for (name, ..) in EXPECTED {
+        let whole = text(name);
+        for _ in 0..40 {
+            let mut changed = mutated(&whole, &mut dice);
+            if dice.below(3) == 0 {
+                changed = mutated(&changed, &mut dice);
+            }
+            let Ok(mut bundle) = parse(&changed, None) else {
+                refused += 1;
+                continue;
+            };
+            read += 1;
+            set_limit(&mut bundle, Some(100_000));
+            let verdict = Verdict::of(&bundle);
+            let worst_ns = bundle.rows.iter().map(|row| row.series.latency.max_ns()).max().unwrap_or(0);
+            assert!(!verdict.held || worst_ns <= 100_000, "{name}: {worst_ns}\n{changed}");
+            bundle.rows.iter().map(Summary::of).for_each(|summary| {
+                assert!(summary.min_ns <= summary.max_ns, "{name}\n{changed}");
+                assert!(summary.p99_9_ns.is_none_or(|ns| ns <= summary.max_ns), "{name}\n{changed}");
+            });
+        }
+    }
+    assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
 }

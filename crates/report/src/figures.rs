@@ -229,7 +229,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
         cells: vec![
             us(s.max_ns),
             only_if(limited, range(s.over_limit, s.over_limit_at_most)),
-            only_if(periodic, text::count(s.missed)),
+            only_if(periodic || s.missed > 0, text::count(s.missed)),
             text::count(s.count),
             us(s.min_ns),
             unless(s.mean_ns.map(text::us)),

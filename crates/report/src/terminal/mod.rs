@@ -144,7 +144,11 @@ fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
         }),
         Column::of("samples", 5, rows, |row| row.count.to_string()),
         Column::of("missed", 4, rows, |row| {
-            if row.key.period_ns.is_some() { row.missed.to_string() } else { "-".to_string() }
+            if row.key.period_ns.is_some() || row.missed > 0 {
+                row.missed.to_string()
+            } else {
+                "-".to_string()
+            }
         }),
         Column::of("min", 7, rows, |row| us(row.min_ns)),
         Column::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::us)),
