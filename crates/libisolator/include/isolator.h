@@ -53,12 +53,14 @@ enum isolator_policy {
 struct isolator_monitor;
 
 /*
- What reads the loop of another program. One thread at a time.
+ What reads the loop of another program. One call at a time: while isolator_reader_poll() runs, also from within its `each`, another
+ poll of the same reader is refused with -EBUSY, from whichever thread.
  */
 struct isolator_reader;
 
 /*
- The end of a ring that takes. One thread at a time.
+ The end of a ring that takes. One call at a time: while isolator_poll() runs, also from within its `each`, another call on the
+ same receiver is refused with -EBUSY, from whichever thread.
  */
 struct isolator_receiver;
 
@@ -351,10 +353,12 @@ int isolator_receiver_open(const struct isolator_ring *ring, struct isolator_rec
 
 /*
  Calls `each` with the messages that wait, at most `most`; gives how many. Never waits, no system call. Messages are valid during the
- call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense.
+ call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense; -EBUSY: a call on this receiver is under
+ way, since `each` calls back or another thread polls, and nothing was taken. Where `each` closes the receiver, it gets what is left
+ of `most`, and the receiver is closed when this call ends.
 
  # Safety
- `receiver` is open and no other thread uses it; `each` is a function, takes `data`, and does not close the receiver.
+ `receiver` is open; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
  */
 int isolator_poll(struct isolator_receiver *receiver,
                   uint32_t most,
@@ -363,16 +367,16 @@ int isolator_poll(struct isolator_receiver *receiver,
 
 /*
  Sleeps until a message waits, or so long; 1 where one waits, else 0. Senders have to use isolator_post_and_wake(). For CPUs that
- are not isolated.
+ are not isolated. -EBUSY as isolator_poll().
 
  # Safety
- As isolator_poll().
+ `receiver` is open.
  */
 int isolator_wait(struct isolator_receiver *receiver,
                   uint64_t timeout_ns);
 
 /*
- 1 where some process has the other end, else 0. A system call.
+ 1 where some process has the other end, else 0. A system call. -EBUSY as isolator_poll().
 
  # Safety
  `receiver` is open.
@@ -380,7 +384,7 @@ int isolator_wait(struct isolator_receiver *receiver,
 int isolator_sender_lives(const struct isolator_receiver *receiver);
 
 /*
- Closes the end that takes.
+ Closes the end that takes: now, or at the end of the isolator_poll() whose `each` closes it.
 
  # Safety
  `receiver` is open, and is no more afterwards. NULL is allowed.
@@ -464,10 +468,11 @@ int isolator_reader_attach_fd(int fd,
 
 /*
  Calls `each` with the cycles that have come; gives how many. Never waits. -EPIPE: the loop has ended, and all has been read; -EPROTO:
- its program wrote nonsense.
+ its program wrote nonsense; -EBUSY: a poll of this reader is under way, since `each` calls back or another thread polls, and
+ nothing was read. Where `each` closes the reader, it gets the cycles that are left, and the reader is closed when this call ends.
 
  # Safety
- `reader` is attached and no other thread uses it; `each` is a function, takes `data`, and does not close the reader.
+ `reader` is attached; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
  */
 int isolator_reader_poll(struct isolator_reader *reader,
                          void (*each)(const struct isolator_cycle *cycle, void *data),
@@ -475,10 +480,10 @@ int isolator_reader_poll(struct isolator_reader *reader,
 
 /*
  Cycles that were lost since the reader was attached: those that never ended, and those that found no room since nobody read for
- some seconds.
+ some seconds. Within the `each` of a poll: those that were lost before that poll.
 
  # Safety
- As isolator_reader_poll().
+ `reader` is attached.
  */
 uint64_t isolator_reader_lost(const struct isolator_reader *reader);
 
@@ -486,12 +491,12 @@ uint64_t isolator_reader_lost(const struct isolator_reader *reader);
  The period that the loop was made with.
 
  # Safety
- As isolator_reader_poll().
+ `reader` is attached.
  */
 uint64_t isolator_reader_period_ns(const struct isolator_reader *reader);
 
 /*
- Closes the reader; the loop goes on, and another may read it.
+ Closes the reader: now, or at the end of the isolator_reader_poll() whose `each` closes it. The loop goes on, and another may read it.
 
  # Safety
  `reader` is one that was attached, and is no more afterwards. NULL is allowed.

@@ -134,7 +134,7 @@ private:
 	detail::handle<isolator_monitor, isolator_monitor_close> handle_;
 };
 
-/* Reads another program's loop. */
+/* Reads another program's loop. One call at a time: during a poll, another one gives -EBUSY. */
 class reader {
 public:
 	explicit reader(std::uint32_t process, const char *name = nullptr)
@@ -190,7 +190,7 @@ private:
 	detail::handle<isolator_sender, isolator_sender_close> handle_;
 };
 
-/* The end of a ring that takes. One thread at a time. */
+/* The end of a ring that takes. One call at a time: during a poll, another one gives -EBUSY, wait() and sender_lives() false. */
 class receiver {
 public:
 	explicit receiver(const ring &of)
@@ -205,9 +205,9 @@ public:
 	}
 	bool wait(std::chrono::nanoseconds timeout) noexcept
 	{
-		return isolator_wait(handle_.get(), static_cast<std::uint64_t>(timeout.count())) != 0;
+		return isolator_wait(handle_.get(), static_cast<std::uint64_t>(timeout.count())) > 0;
 	}
-	bool sender_lives() const noexcept { return isolator_sender_lives(handle_.get()) != 0; }
+	bool sender_lives() const noexcept { return isolator_sender_lives(handle_.get()) > 0; }
 
 private:
 	detail::handle<isolator_receiver, isolator_receiver_close> handle_;

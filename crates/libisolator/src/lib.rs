@@ -18,6 +18,7 @@ mod monitor;
 mod preload;
 mod session;
 mod setup;
+mod single;
 
 pub use clock::*;
 pub use error::*;

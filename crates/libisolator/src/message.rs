@@ -9,6 +9,7 @@ use rt::Error;
 use rt::message::{Failure, Receiver, Sender, Shared, Size};
 
 use crate::error::{call, null};
+use crate::single::{self, Handle, Single};
 
 /// A ring's memory, which several processes may have.
 pub struct isolator_ring(Shared);
@@ -16,8 +17,17 @@ pub struct isolator_ring(Shared);
 /// The end of a ring that posts. One thread at a time.
 pub struct isolator_sender(Sender);
 
-/// The end of a ring that takes. One thread at a time.
-pub struct isolator_receiver(Receiver);
+/// The end of a ring that takes. One call at a time: while isolator_poll() runs, also from within its `each`, another call on the
+/// same receiver is refused with -EBUSY, from whichever thread.
+pub struct isolator_receiver(Single<Receiver>);
+
+impl Handle for isolator_receiver {
+    type Value = Receiver;
+    #[inline]
+    fn single(&self) -> &Single<Receiver> {
+        &self.0
+    }
+}
 
 /// The number alone, for the hot path: no text is made.
 fn number(failed: Failure) -> c_int {
@@ -194,16 +204,18 @@ pub unsafe extern "C" fn isolator_receiver_open(
         let ring = unsafe { ring.as_ref() }.filter(|_| !receiver.is_null());
         let opened = ring.ok_or_else(|| null("be the receiver of a ring"))?.0.receiver()?;
         // SAFETY: the caller promises that it can be written.
-        unsafe { receiver.write(Box::into_raw(Box::new(isolator_receiver(opened)))) };
+        unsafe { receiver.write(Box::into_raw(Box::new(isolator_receiver(Single::new(opened))))) };
         Ok(0)
     })
 }
 
 /// Calls `each` with the messages that wait, at most `most`; gives how many. Never waits, no system call. Messages are valid during the
-/// call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense.
+/// call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense; -EBUSY: a call on this receiver is under
+/// way, since `each` calls back or another thread polls, and nothing was taken. Where `each` closes the receiver, it gets what is left
+/// of `most`, and the receiver is closed when this call ends.
 ///
 /// # Safety
-/// `receiver` is open and no other thread uses it; `each` is a function, takes `data`, and does not close the receiver.
+/// `receiver` is open; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_poll(
     receiver: *mut isolator_receiver,
@@ -211,39 +223,45 @@ pub unsafe extern "C" fn isolator_poll(
     each: Option<unsafe extern "C" fn(message: *const c_void, bytes: usize, data: *mut c_void)>,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller promises that it is one, or NULL.
-    let (Some(receiver), Some(each)) = (unsafe { receiver.as_mut() }, each) else { return -libc::EINVAL };
+    let Some(each) = each.filter(|_| !receiver.is_null()) else { return -libc::EINVAL };
+    // SAFETY: the caller promises that it is one.
+    let Some(mut receiver) = (unsafe { single::enter(receiver) }) else { return -libc::EBUSY };
     let most = most.min(c_int::MAX as u32) as usize;
     // SAFETY: the caller gives a function that takes these.
-    let polled =
-        receiver.0.poll(most, |message| unsafe { each(message.as_ptr().cast(), message.len(), data) });
+    let polled = receiver.poll(most, |message| unsafe { each(message.as_ptr().cast(), message.len(), data) });
     polled.map_or_else(number, |count| count as c_int)
 }
 
 /// Sleeps until a message waits, or so long; 1 where one waits, else 0. Senders have to use isolator_post_and_wake(). For CPUs that
-/// are not isolated.
+/// are not isolated. -EBUSY as isolator_poll().
 ///
 /// # Safety
-/// As isolator_poll().
+/// `receiver` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_wait(receiver: *mut isolator_receiver, timeout_ns: u64) -> c_int {
-    // SAFETY: the caller promises that it is one, or NULL.
-    unsafe { receiver.as_mut() }
-        .is_some_and(|receiver| receiver.0.wait(Duration::from_nanos(timeout_ns)))
-        .into()
+    if receiver.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller promises that it is one.
+    let Some(mut receiver) = (unsafe { single::enter(receiver) }) else { return -libc::EBUSY };
+    receiver.wait(Duration::from_nanos(timeout_ns)).into()
 }
 
-/// 1 where some process has the other end, else 0. A system call.
+/// 1 where some process has the other end, else 0. A system call. -EBUSY as isolator_poll().
 ///
 /// # Safety
 /// `receiver` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_sender_lives(receiver: *const isolator_receiver) -> c_int {
-    // SAFETY: the caller promises that it is one, or NULL.
-    unsafe { receiver.as_ref() }.is_some_and(|receiver| receiver.0.sender_lives()).into()
+    if receiver.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller promises that it is one; it was made mutable, and is reached by one call at a time.
+    let Some(receiver) = (unsafe { single::enter(receiver.cast_mut()) }) else { return -libc::EBUSY };
+    receiver.sender_lives().into()
 }
 
-/// Closes the end that takes.
+/// Closes the end that takes: now, or at the end of the isolator_poll() whose `each` closes it.
 ///
 /// # Safety
 /// `receiver` is open, and is no more afterwards. NULL is allowed.
@@ -251,6 +269,6 @@ pub unsafe extern "C" fn isolator_sender_lives(receiver: *const isolator_receive
 pub unsafe extern "C" fn isolator_receiver_close(receiver: *mut isolator_receiver) {
     if !receiver.is_null() {
         // SAFETY: made by this library, and the caller gives it back.
-        drop(unsafe { Box::from_raw(receiver) });
+        unsafe { single::close(receiver) };
     }
 }

@@ -4,12 +4,14 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rt::Error;
 use rt::monitor::{Cycle, MARKS, Monitor, Reader, Standing, choose};
 
 use crate::error::{call, failure, null};
+use crate::single::{self, Handle, Single};
 
 /// What records a loop. One thread at a time.
 pub struct isolator_monitor(Monitor);
@@ -102,8 +104,21 @@ pub unsafe extern "C" fn isolator_monitor_close(monitor: *mut isolator_monitor) 
 
 const _: () = assert!(MARKS == 3, "the header says three");
 
-/// What reads the loop of another program. One thread at a time.
-pub struct isolator_reader(Reader);
+/// What reads the loop of another program. One call at a time: while isolator_reader_poll() runs, also from within its `each`, another
+/// poll of the same reader is refused with -EBUSY, from whichever thread.
+pub struct isolator_reader {
+    reader: Single<Reader>,
+    period_ns: u64,
+    /// As of the last poll that ended.
+    lost: AtomicU64,
+}
+
+impl Handle for isolator_reader {
+    type Value = Reader;
+    fn single(&self) -> &Single<Reader> {
+        &self.reader
+    }
+}
 
 /// A cycle of a loop. Times are nanoseconds of CLOCK_MONOTONIC.
 #[repr(C)]
@@ -164,15 +179,22 @@ unsafe fn attach(path: &Path, reader: *mut *mut isolator_reader) -> rt::Result<c
     let mut attached = Reader::open(path)?;
     attached.start()?;
     // SAFETY: the caller promises that it can be written.
-    unsafe { reader.write(Box::into_raw(Box::new(isolator_reader(attached)))) };
+    unsafe {
+        reader.write(Box::into_raw(Box::new(isolator_reader {
+            period_ns: attached.period_ns(),
+            lost: AtomicU64::new(attached.lost()),
+            reader: Single::new(attached),
+        })));
+    }
     Ok(0)
 }
 
 /// Calls `each` with the cycles that have come; gives how many. Never waits. -EPIPE: the loop has ended, and all has been read; -EPROTO:
-/// its program wrote nonsense.
+/// its program wrote nonsense; -EBUSY: a poll of this reader is under way, since `each` calls back or another thread polls, and
+/// nothing was read. Where `each` closes the reader, it gets the cycles that are left, and the reader is closed when this call ends.
 ///
 /// # Safety
-/// `reader` is attached and no other thread uses it; `each` is a function, takes `data`, and does not close the reader.
+/// `reader` is attached; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_reader_poll(
     reader: *mut isolator_reader,
@@ -180,11 +202,14 @@ pub unsafe extern "C" fn isolator_reader_poll(
     data: *mut c_void,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller promises that it is one, or NULL.
-        let reader = unsafe { reader.as_mut() };
-        let (Some(reader), Some(each)) = (reader, each) else { return Err(null("read a loop")) };
+        let Some(each) = each.filter(|_| !reader.is_null()) else { return Err(null("read a loop")) };
+        // SAFETY: the caller promises that it is one.
+        let mut reader = unsafe { single::enter(reader) }.ok_or_else(|| {
+            let why = "a poll of this reader is under way";
+            failure(libc::EBUSY, "read a loop", why, "poll it from one thread, and not from within `each`")
+        })?;
         let mut count = 0;
-        let standing = reader.0.poll(|cycle| {
+        let standing = reader.poll(|cycle| {
             let marks_ns = cycle.marks_ns.map(|at_ns| at_ns.unwrap_or(0));
             let Cycle { number, due_ns, began_ns, ended_ns, .. } = *cycle;
             let cycle = isolator_cycle { number, due_ns, began_ns, ended_ns, marks_ns };
@@ -192,6 +217,7 @@ pub unsafe extern "C" fn isolator_reader_poll(
             // SAFETY: the caller promises a function that takes both.
             unsafe { each(&raw const cycle, data) }
         });
+        reader.handle().lost.store(reader.lost(), Ordering::Relaxed);
         match standing.map_err(|error| Error { errno: libc::EPROTO, ..error })? {
             Standing::Closed | Standing::Gone if count == 0 => {
                 Err(failure(libc::EPIPE, "read a loop", "it has ended", "attach to another"))
@@ -202,27 +228,27 @@ pub unsafe extern "C" fn isolator_reader_poll(
 }
 
 /// Cycles that were lost since the reader was attached: those that never ended, and those that found no room since nobody read for
-/// some seconds.
+/// some seconds. Within the `each` of a poll: those that were lost before that poll.
 ///
 /// # Safety
-/// As isolator_reader_poll().
+/// `reader` is attached.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_reader_lost(reader: *const isolator_reader) -> u64 {
     // SAFETY: the caller promises that it is one, or NULL.
-    unsafe { reader.as_ref() }.map_or(0, |reader| reader.0.lost())
+    unsafe { reader.as_ref() }.map_or(0, |reader| reader.lost.load(Ordering::Relaxed))
 }
 
 /// The period that the loop was made with.
 ///
 /// # Safety
-/// As isolator_reader_poll().
+/// `reader` is attached.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_reader_period_ns(reader: *const isolator_reader) -> u64 {
     // SAFETY: the caller promises that it is one, or NULL.
-    unsafe { reader.as_ref() }.map_or(0, |reader| reader.0.period_ns())
+    unsafe { reader.as_ref() }.map_or(0, |reader| reader.period_ns)
 }
 
-/// Closes the reader; the loop goes on, and another may read it.
+/// Closes the reader: now, or at the end of the isolator_reader_poll() whose `each` closes it. The loop goes on, and another may read it.
 ///
 /// # Safety
 /// `reader` is one that was attached, and is no more afterwards. NULL is allowed.
@@ -230,6 +256,6 @@ pub unsafe extern "C" fn isolator_reader_period_ns(reader: *const isolator_reade
 pub unsafe extern "C" fn isolator_reader_close(reader: *mut isolator_reader) {
     if !reader.is_null() {
         // SAFETY: made by this library, and the caller gives it back.
-        drop(unsafe { Box::from_raw(reader) });
+        unsafe { single::close(reader) };
     }
 }

@@ -51,6 +51,15 @@ fn what_cannot_be_is_refused_with_a_number_and_a_line() {
 }
 
 #[test]
+fn a_second_call_during_a_poll_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(&here("tests/reentry.c"), folder.path()) else { return };
+    let (output, said) = run(&program, &[]);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said, "");
+}
+
+#[test]
 fn the_update_loop_in_cpp_reaches_its_position() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(&here("examples/update.cpp"), folder.path()) else { return };

@@ -94,7 +94,7 @@ int main(void)
 	isolator_monitor_end(NULL);
 	EXPECT(isolator_reader_attach(getpid(), NULL, &reader), -ENOENT, "it has no monitored loop; have it link libisolator");
 	EXPECT(isolator_reader_attach(getpid(), NULL, NULL), -EINVAL, "a pointer is NULL");
-	EXPECT(isolator_reader_attach_fd(file, &reader), -EINVAL, "it is not sealed memory");
+	EXPECT(isolator_reader_attach_fd(file, &reader), -EINVAL, "it is no memory of a program");
 	EXPECT(isolator_reader_attach_fd(-1, &reader), -EINVAL, "cannot read a loop");
 	EXPECT(isolator_monitor_create("a", 1000000, &monitor), 0, NULL);
 	EXPECT(isolator_monitor_create("b", 1000000, &other), 0, NULL);
