@@ -98,6 +98,52 @@ fn a_run_is_no_worse_than_itself_and_worse_than_one_a_third_as_late() {
 }
 
 #[test]
+fn nothing_passes_with_or_against_a_damaged_bundle() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    measured(folder.path(), "measured");
+    copy(folder.path(), "measured", "whole", 20_000);
+    copy(folder.path(), "measured", "cut", 20_000);
+    let seconds = fs::read_dir(folder.path().join("cut/series")).unwrap().flatten().map(|file| file.path());
+    let seconds = seconds.into_iter().find(|path| path.to_string_lossy().ends_with("seconds.csv")).unwrap();
+    let text = fs::read_to_string(&seconds).unwrap();
+    let half = text.lines().take(5).map(|line| format!("{line}\n")).collect::<String>();
+    fs::write(&seconds, half).unwrap();
+    let gate = |args: &[&str]| {
+        let out = ["--junit", "gate.xml", "--json", "gate.json"];
+        isolator(folder.path(), &[&["gate", "--baseline"], args, &out].concat()).line()
+    };
+    for (args, which) in [(["whole", "cut"], "the candidate cut"), (["cut", "whole"], "the baseline cut")] {
+        let line = gate(&args);
+        assert!(
+            line.starts_with(&format!("cannot judge {}: {which} is damaged: series/", args[1])),
+            "{line}"
+        );
+        let document = read(&folder.path().join("gate.json"));
+        conforms(&document, "gate");
+        assert_eq!((&document["held"], &document["figures"]), (&false.into(), &serde_json::json!([])));
+        assert!(document["errors"][0].as_str().unwrap().contains("the rest was cut off"), "{document:#}");
+        let xml = fs::read_to_string(folder.path().join("gate.xml")).unwrap();
+        assert!(xml.contains("<error message=\"the "), "{xml}");
+    }
+    // What is kept beside is an output: nothing changes with it.
+    fs::write(folder.path().join("whole/verdict.json"), "{\"held\": true}").unwrap();
+    isolator(folder.path(), &["gate", "--baseline", "whole", "whole"]).ended(0);
+    let manifest = folder.path().join("cut/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("\"state\": \"finished\"", "\"state\": \"running\"")).unwrap();
+    assert!(gate(&["whole", "cut"]).contains("killed, or still running"));
+    fs::write(&manifest, &text[..text.len() / 2]).unwrap();
+    let line = gate(&["whole", "cut"]);
+    assert!(line.starts_with("cannot read cut/manifest.json: "), "{line}");
+    let xml = fs::read_to_string(folder.path().join("gate.xml")).unwrap();
+    assert!(xml.contains("errors=\"1\"") && xml.contains("cannot read cut/manifest.json"), "{xml}");
+    isolator(folder.path(), &["compare", "whole", "cut"]).ended(1);
+}
+
+#[test]
 fn what_cannot_be_judged_ends_with_status_1_and_one_line() {
     if skipped_for_lack_of_cpus() {
         return;

@@ -5,8 +5,8 @@
 //! holds no row, unless it was forced, which marks it. What the machine was may differ: that is what a
 //! comparison is for, and it is listed apart.
 //!
-//! Exit status of `isolator compare`: 0 where rows were compared, whatever they say; 1 where the runs are unlike
-//! and it was not forced ([`Comparison::refusal`] is the line to print).
+//! Exit status of `isolator compare`: 0 where rows were compared, whatever they say; 1 where the runs are unlike, or one
+//! is damaged, and it was not forced ([`Comparison::refusal`] is the line to print).
 
 pub(crate) mod likeness;
 mod resample;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::manifest::{RowKey, SCHEMA_VERSION, State};
-use crate::reader::{Bundle, Row};
+use crate::reader::{Bundle, Row, SPIKES};
 use crate::taint::Taint;
 use crate::verdict::{Outcome, Verdict};
 
@@ -30,10 +30,10 @@ pub(crate) use resample::Ranks;
 pub struct Comparison {
     /// Version of this document.
     pub schema_version: u32,
-    /// Whether the same was asked of both runs.
+    /// Whether the same was asked of both runs, and the latencies of both are whole.
     pub comparable: bool,
-    /// Whether the runs are unlike and were compared all the same: every row is then to be read with the
-    /// differences in mind.
+    /// Whether the runs are unlike or damaged and were compared all the same: every row is then to be read with the
+    /// differences and the damage in mind.
     pub forced: bool,
     /// The first run.
     pub before: Side,
@@ -157,7 +157,7 @@ const CAVEATS: [&str; 4] = [
 /// Compares two runs. Where they are unlike, rows are compared only with `force`.
 pub fn compare(before: &Bundle, after: &Bundle, force: bool) -> Comparison {
     let differences = likeness::asked(&before.manifest, &after.manifest);
-    let comparable = differences.is_empty();
+    let comparable = differences.is_empty() && before.has_all_latencies() && after.has_all_latencies();
     let pairs = measured(before).filter_map(|row| Some((row, find(after, &row.entry.key)?)));
     let pairs = pairs.collect::<Vec<_>>();
     let rows =
@@ -191,8 +191,23 @@ impl Comparison {
             return None;
         }
         let on = format!("{} with {}", self.before.bundle, self.after.bundle);
-        refusal("compare", &on, &self.differences)
+        refusal("compare", &on, &self.differences).or_else(|| {
+            let damage = |side: &Side| Some((side.bundle.clone(), lost_latencies(side)?.to_string()));
+            let (bundle, why) = damage(&self.before).or_else(|| damage(&self.after))?;
+            let why = format!("{bundle} is damaged: {why}");
+            Some(Error::new(
+                "compare",
+                on,
+                why,
+                "take it again from where it was written, or compare it with --force",
+            ))
+        })
     }
+}
+
+/// The first thing missing that is not of the list of spikes.
+fn lost_latencies(side: &Side) -> Option<&str> {
+    side.missing.iter().map(String::as_str).find(|part| !part.starts_with(SPIKES))
 }
 
 /// Why unlike runs are not set side by side; `None` where there is no difference.

@@ -8,7 +8,9 @@
 //! far as the baselines show it. What was measured and is no more, and a verdict that no longer holds, fail too.
 //!
 //! Limits: a bootstrap within two runs knows nothing of what differs from one run to the next; several baselines do.
-//! Rows below [`FEWEST_SECONDS`] seconds and other tools' evidence, which has no seconds, are not judged, and said.
+//! Rows below [`FEWEST_SECONDS`] seconds and other tools' evidence, which has no seconds, are not judged, nor are percentiles
+//! with too few samples beyond them; each is listed with its reason. Nothing passes with or against a bundle that is damaged, or
+//! whose run still goes on. Where only spikes are lost, latencies are judged all the same, and may be worse.
 //!
 //! Exit status of `isolator gate`: 0 nothing got worse, 2 something did, 1 it could not be judged.
 
@@ -60,10 +62,12 @@ impl Default for Choice {
 pub struct Gated {
     /// Version of this document.
     pub schema_version: u32,
-    /// Whether nothing got worse.
+    /// Whether it could be judged, and nothing got worse.
     pub held: bool,
     /// What got worse, a line each, worst first.
     pub reasons: Vec<String>,
+    /// Why nothing can pass, a line each: damaged bundles, or nothing that can be judged. Empty where it was judged.
+    pub errors: Vec<String>,
     /// The runs that the candidate is held against.
     pub baselines: Vec<Side>,
     /// The run that is judged.
@@ -76,7 +80,7 @@ pub struct Gated {
     pub figures: Vec<Judged>,
     /// Rows of a baseline that the candidate did not measure.
     pub not_measured: Vec<RowKey>,
-    /// Rows that could not be judged, and why.
+    /// Rows, and figures of rows, that could not be judged, and why.
     pub not_judged: Vec<NotJudged>,
     /// By which part of its baseline a figure may grow.
     pub tolerance: f64,
@@ -176,14 +180,26 @@ impl Figure {
     }
 }
 
-/// A row that could not be judged.
+/// A row, or a figure of one, that could not be judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotJudged {
     /// The row.
     #[serde(flatten)]
     pub key: RowKey,
+    /// Which of its figures; absent: none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
     /// Why.
     pub why: String,
+}
+
+impl fmt::Display for NotJudged {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.figure {
+            Some(figure) => write!(out, "{}: {}: {}", self.key, figure.words(), self.why),
+            None => write!(out, "{}: {}", self.key, self.why),
+        }
+    }
 }
 
 impl fmt::Display for Judged {
@@ -216,8 +232,8 @@ const CAVEATS: [&str; 3] = [
     "a verdict that no longer holds fails by itself, whatever the intervals say",
 ];
 
-/// Judges `candidate` against every baseline. Fails where the same was not asked of all, unless forced, and where there
-/// is nothing to judge.
+/// Judges `candidate` against every baseline. Fails where the same was not asked of all, unless forced. What is damaged, or
+/// has nothing that can be judged, does not pass: [`Gated::errors`] says why, and [`Gated::refusal`] is the line to print.
 pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Result<Gated> {
     let Some(first) = baselines.first() else {
         let why = "no baseline was given";
@@ -234,29 +250,34 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Resul
         differences.extend(unlike.into_iter().filter(|one| !differences.contains(one)).collect::<Vec<_>>());
     }
     latencies(candidate)?;
-    let Rows { figures, comparisons, not_measured, not_judged } = rows(baselines, candidate, choice);
+    let mut errors = damaged("the candidate", candidate);
+    errors.extend(baselines.iter().flat_map(|baseline| damaged("the baseline", baseline)));
+    let can_be_judged = baselines.iter().chain([candidate]).all(Bundle::has_all_latencies);
+    let rows = if can_be_judged { rows(baselines, candidate, choice) } else { Rows::default() };
+    let Rows { figures, comparisons, not_measured, not_judged } = rows;
     let sides = baselines.iter().map(compare::side).collect::<Vec<_>>();
     let after = compare::side(candidate);
     let mut worse = figures.iter().filter(|one| one.worse).collect::<Vec<_>>();
     worse.sort_by(|a, b| b.excess().total_cmp(&a.excess()));
     let mut reasons = Vec::new();
-    if sides.iter().all(|side| rank(side.outcome) < rank(after.outcome)) {
+    // That a damaged bundle is unproven is no news of the machine.
+    let is_news = errors.is_empty() || (can_be_judged && after.outcome == Outcome::Exceeded);
+    if is_news && sides.iter().all(|side| rank(side.outcome) < rank(after.outcome)) {
         reasons.push(verdict_changed(&sides, &after, candidate));
     }
     reasons.extend(not_measured.iter().map(gone));
     reasons.extend(worse.iter().map(ToString::to_string));
-    if figures.is_empty() && reasons.is_empty() {
-        let why = match not_judged.first() {
-            Some(row) => format!("{}: {}", row.key, row.why),
+    if errors.is_empty() && figures.is_empty() && reasons.is_empty() {
+        errors.push(match not_judged.first() {
+            Some(row) => row.to_string(),
             None => "they have no row in common".to_string(),
-        };
-        let cure = format!("measure both alike, each row for {FEWEST_SECONDS} s or longer");
-        return Err(Error::new("judge", candidate.path.display(), why, cure));
+        });
     }
     Ok(Gated {
         schema_version: SCHEMA_VERSION,
-        held: reasons.is_empty(),
+        held: reasons.is_empty() && errors.is_empty(),
         reasons,
+        errors,
         baselines: sides,
         candidate: after,
         differences,
@@ -272,7 +293,33 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Resul
     })
 }
 
+/// What is missing in a bundle or damaged: it says nothing for certain.
+fn damaged(which: &str, bundle: &Bundle) -> Vec<String> {
+    let path = bundle.path.display();
+    bundle.missing.iter().map(|why| format!("{which} {path} is damaged: {why}")).collect()
+}
+
+impl Gated {
+    /// Why it can neither pass nor fail; `None` where it does.
+    pub fn refusal(&self) -> Option<Error> {
+        let why = self.errors.first().filter(|_| self.reasons.is_empty())?;
+        let more = match self.errors.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let is_damaged =
+            [&self.candidate].into_iter().chain(&self.baselines).any(|side| !side.missing.is_empty());
+        let cure = if is_damaged {
+            "take the bundle again from where it was written, or measure again".to_string()
+        } else {
+            format!("measure both alike, each row for {FEWEST_SECONDS} s or longer")
+        };
+        Some(Error::new("judge", &self.candidate.bundle, format!("{why}{more}"), cure))
+    }
+}
+
 /// What the rows of all baselines give.
+#[derive(Default)]
 struct Rows {
     figures: Vec<Judged>,
     comparisons: usize,
@@ -296,7 +343,7 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Rows {
     pairs.retain(|(_, before, after)| match resample::too_short(before, after) {
         None => true,
         Some(why) => {
-            let row = NotJudged { key: before.entry.key.clone(), why };
+            let row = NotJudged { key: before.entry.key.clone(), figure: None, why };
             if !not_judged.contains(&row) {
                 not_judged.push(row);
             }
@@ -314,6 +361,17 @@ fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Rows {
                 Some(known) if known.excess() <= judged.excess() => {}
                 Some(known) => *known = judged,
                 None => figures.push(judged),
+            }
+        }
+    }
+    for (_, before, after) in &pairs {
+        let key = &before.entry.key;
+        for (figure, why) in resample::undefined(before, after) {
+            let is_known = |one: &Judged| (&one.key, one.figure) == (key, figure);
+            let row = NotJudged { key: key.clone(), figure: Some(figure), why };
+            // One baseline may have what another lacks.
+            if !figures.iter().any(is_known) && !not_judged.contains(&row) {
+                not_judged.push(row);
             }
         }
     }

@@ -80,11 +80,13 @@ impl Row {
         !(waits && self.entry.coarse.as_ref().is_some_and(|coarse| coarse.hidden_from_ns().is_some()))
     }
 
-    /// Samples above the limit: as many as there are at least, and at most.
+    /// Samples above the limit: as many as there are at least, and at most. Where the histogram was lost, at least one
+    /// in each second whose maximum is above it.
     pub fn over_limit(&self) -> (u64, u64) {
         let latency = &self.series.latency;
         let Some(limit_ns) = self.entry.limit_ns else { return (0, 0) };
-        let at_least = latency.above(limit_ns);
+        let late_seconds = self.series.seconds.iter().filter(|second| second.max_ns > limit_ns).count();
+        let at_least = latency.above(limit_ns).max(late_seconds as u64);
         // The stated maximum tells better than any bucket.
         let Some(coarse) = self.entry.coarse.as_ref().filter(|_| at_least > 0) else {
             return (at_least, at_least);

@@ -14,6 +14,7 @@
 pub mod archive;
 pub mod cause;
 pub mod compare;
+mod damage;
 
 pub mod document;
 pub mod error;

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::archive::Files;
+use crate::damage;
 use crate::error::{Error, Result};
 use crate::lab::LabDocument;
 use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
 use crate::series::{JournalLine, Series, read_seconds};
 use crate::tail::{self, Tail};
-use crate::verdict::Verdict;
+
+/// The list of spikes, and how what is missing of it is said.
+pub(crate) const SPIKES: &str = "spikes.jsonl";
 
 /// A bundle as read.
 #[derive(Debug, Clone)]
@@ -70,17 +73,14 @@ impl Bundle {
         self.lab.is_some() && self.rows.is_empty()
     }
 
+    /// Whether all that is missing is in the list of spikes: latencies, and all figures of them, are whole then.
+    pub fn has_all_latencies(&self) -> bool {
+        self.missing.iter().all(|part| part.starts_with(SPIKES))
+    }
+
     /// Opens a bundle: its folder or its `.tar.zst`.
     pub fn open(path: &Path) -> Result<Bundle> {
         Bundle::read(path, &Files::open(path)?)
-    }
-
-    /// The same, and the verdict that was kept in it, which need not be judged again.
-    pub fn open_with_verdict(path: &Path) -> Result<(Bundle, Option<Verdict>)> {
-        let files = Files::open(path)?;
-        let bundle = Bundle::read(path, &files)?;
-        let verdict = files.read("verdict.json")?.and_then(|text| serde_json::from_slice(&text).ok());
-        Ok((bundle, verdict))
     }
 
     /// Reads a bundle whose files, by their names within its folder, are in memory; `path` is for messages.
@@ -93,7 +93,11 @@ impl Bundle {
         let Some(text) = files.read("manifest.json")? else {
             return Err(Error::new("open the bundle", path.display(), "it has no manifest.json", cure));
         };
-        let manifest = read_manifest(path, &text)?;
+        let mut manifest = read_manifest(path, &text)?;
+        for taint in &mut manifest.taints {
+            // Only what was asked to be accepted is.
+            taint.accepted &= manifest.asked.accept.contains(&taint.code);
+        }
         let mut missing = Vec::new();
         if manifest.state == State::Running {
             missing.push(
@@ -101,18 +105,15 @@ impl Bundle {
                     .into(),
             );
         }
+        let is_ours = manifest.written_by.program == "isolator";
         let mut rows = Vec::with_capacity(manifest.rows.len());
         for entry in &manifest.rows {
-            let series = read_series(files, entry, &mut missing)?;
-            // Other tools' evidence has no seconds.
-            if manifest.written_by.program == "isolator" {
-                missing.extend(lost_seconds(entry, &series));
-            }
+            let series = read_series(files, entry, is_ours, &mut missing)?;
             rows.push(Row::new(entry.clone(), series));
         }
-        let spikes = read_spikes(files.read("spikes.jsonl")?, &mut missing);
-        missing.extend(lost_spikes(&manifest.rows, spikes.len()));
+        let spikes = read_spikes(files.read(SPIKES)?, &mut missing);
         let lab = read_lab(files.read("lab.json")?, &mut missing);
+        missing.extend(damage::of_bundle(&manifest, &rows, &spikes, lab.is_some()));
         Ok(Bundle { path: path.to_path_buf(), manifest, rows, spikes, lab, missing })
     }
 }
@@ -144,7 +145,8 @@ fn read_manifest(path: &Path, text: &[u8]) -> Result<Manifest> {
     serde_json::from_slice(text).map_err(broken)
 }
 
-fn read_series(files: &Files, entry: &RowEntry, missing: &mut Vec<String>) -> Result<Series> {
+fn read_series(files: &Files, entry: &RowEntry, is_ours: bool, missing: &mut Vec<String>) -> Result<Series> {
+    let known_to_miss = missing.len();
     let mut series = Series::default();
     let stem = format!("series/{}", entry.files);
     let text = |suffix: &str| -> Result<Option<String>> {
@@ -152,8 +154,8 @@ fn read_series(files: &Files, entry: &RowEntry, missing: &mut Vec<String>) -> Re
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     };
     let journal = text("journal")?;
-    match text("seconds.csv")?.map(|text| read_seconds(&text)) {
-        Some(Ok(seconds)) => series.seconds = seconds,
+    match text("seconds.csv")?.map(|text| read_seconds(&text, &mut series.seconds)) {
+        Some(Ok(())) => {}
         Some(Err(why)) => missing.push(format!("{stem}.seconds.csv is damaged: {why}")),
         None => missing.push(format!("{stem}.seconds.csv is missing")),
     }
@@ -184,29 +186,17 @@ fn read_series(files: &Files, entry: &RowEntry, missing: &mut Vec<String>) -> Re
             (false, _) => {}
         }
     }
+    // What was lost with a part of its files is said already.
+    if missing.len() == known_to_miss {
+        missing.extend(damage::of_row(entry, &series, through, journal.is_some(), is_ours));
+    }
+    series.take_the_worst();
     Ok(series)
-}
-
-/// A table of seconds cut between two lines reads well, and would hide missed periods: the histogram knows better.
-fn lost_seconds(entry: &RowEntry, series: &Series) -> Option<String> {
-    let held: u64 = series.seconds.iter().map(|second| second.count).sum();
-    let measured = series.latency.count();
-    let name = format!("series/{}.seconds.csv", entry.files);
-    (entry.state != State::Running && held < measured)
-        .then(|| format!("{name} tells of {held} samples of {measured}: the rest was cut off"))
-}
-
-/// The same for the list of spikes.
-fn lost_spikes(rows: &[RowEntry], held: usize) -> Option<String> {
-    let over = rows.iter().filter(|entry| entry.state != State::Running);
-    let listed: u64 = over.map(|entry| entry.spikes.saturating_sub(entry.spikes_not_listed)).sum();
-    ((held as u64) < listed)
-        .then(|| format!("spikes.jsonl lists {held} spikes of {listed}: the rest was cut off"))
 }
 
 fn read_spikes(bytes: Option<Vec<u8>>, missing: &mut Vec<String>) -> Vec<Spike> {
     let Some(bytes) = bytes else {
-        missing.push("spikes.jsonl is missing".into());
+        missing.push(format!("{SPIKES} is missing"));
         return Vec::new();
     };
     let text = String::from_utf8_lossy(&bytes);
@@ -218,7 +208,7 @@ fn read_spikes(bytes: Option<Vec<u8>>, missing: &mut Vec<String>) -> Vec<Spike> 
         }
     }
     if damaged > 0 {
-        missing.push(format!("spikes.jsonl: lines that were cut short or damaged: {damaged}"));
+        missing.push(format!("{SPIKES}: lines that were cut short or damaged: {damaged}"));
     }
     spikes
 }

@@ -230,25 +230,57 @@ impl Series {
         out
     }
 
-    /// Reads `STEM.histograms.csv` into this series; says through which second it speaks.
+    /// Reads `STEM.histograms.csv` into this series; says through which second it speaks. Of a damaged file what can be
+    /// read is kept.
     pub(crate) fn read_histograms(&mut self, text: &str) -> Result<Option<u32>, String> {
-        let (mut through, mut block) = (None, "");
-        let (mut sum_ns, mut min_ns, mut max_ns) = (None, None, None);
-        let mut ended = false;
+        let mut head = Head::default();
+        let read = self.read_blocks(text, &mut head);
+        if let Some(sum_ns) = head.sum_ns {
+            self.latency.set_sum(sum_ns);
+        }
+        let Some((min_ns, max_ns)) = head.min_ns.zip(head.max_ns) else {
+            return read.and(Err("minimum or maximum is missing".to_string()));
+        };
+        let is_empty = self.latency.count() == 0;
+        if !is_empty {
+            // A bucket begins below the smallest value in it; the largest is never below the last bucket.
+            let last_ns = self.latency.max_ns();
+            self.latency.set_extremes(min_ns, max_ns.max(last_ns));
+            if max_ns < last_ns {
+                return read.and(Err(format!("the maximum {max_ns} ns is below the last bucket")));
+            }
+        }
+        read?;
+        match (head.sum_ns, head.through) {
+            (None, _) => Err("the sum is missing".to_string()),
+            (_, None) => Err("through which second it speaks is missing".to_string()),
+            _ if min_ns > max_ns => Err("the minimum is above the maximum".to_string()),
+            (Some(sum_ns), _) if is_empty && (sum_ns, min_ns, max_ns) != (0, 0, 0) => {
+                Err("it has a sum, minimum or maximum of no samples".to_string())
+            }
+            (_, Some(through)) => Ok(through),
+        }
+    }
+
+    fn read_blocks(&mut self, text: &str, head: &mut Head) -> Result<(), String> {
+        let (mut block, mut ended) = ("", false);
+        let mut before = None;
         for (n, line) in text.lines().enumerate() {
             let bad = |why: &str| format!("line {}: {why}", n + 1);
+            if ended {
+                return Err(bad("it goes on after its end"));
+            }
             if let Some(comment) = line.strip_prefix("# ") {
                 let (word, value) = comment.split_once(' ').unwrap_or((comment, ""));
                 match word {
-                    "through_second" => through = value.parse().ok(),
-                    "sum_ns" => sum_ns = value.parse::<u128>().ok(),
-                    "min_ns" => min_ns = value.parse::<u64>().ok(),
-                    "max_ns" => max_ns = value.parse::<u64>().ok(),
-                    "half_life_s" => self.persistence.half_life_s = value.parse().unwrap_or(0.0),
-                    "now_s" => self.persistence.now_s = value.parse().unwrap_or(0),
                     "latency:" | "jitter:" | "persistence:" => block = word,
                     "end" => ended = true,
-                    _ => {}
+                    "half_life_s" => {
+                        let half_life_s = finite(value).ok_or_else(|| bad("not a half-life"))?;
+                        self.persistence.half_life_s = half_life_s;
+                    }
+                    "now_s" => self.persistence.now_s = value.parse().map_err(|_| bad("not a second"))?,
+                    _ => head.take(word, value),
                 }
                 continue;
             }
@@ -258,8 +290,15 @@ impl Series {
             let fields = line.split(',').collect::<Vec<_>>();
             let number = |text: &str| text.parse::<u64>().map_err(|_| bad("not a count"));
             match (block, fields.as_slice()) {
-                ("latency:", [from_ns, _, count]) => {
-                    self.latency.record_many(number(from_ns)?, number(count)?);
+                ("latency:", [from_ns, to_ns, count]) => {
+                    let (from_ns, to_ns) = (number(from_ns)?, number(to_ns)?);
+                    let index = histogram::index(from_ns);
+                    self.latency.record_many(from_ns, number(count)?);
+                    if histogram::index(to_ns) != index || before >= Some(index) {
+                        self.latency.widen(from_ns, to_ns.max(from_ns));
+                        return Err(bad("not the next bucket"));
+                    }
+                    before = Some(index);
                 }
                 ("jitter:", [from_ns, to_ns, count]) => {
                     let count = number(count)?;
@@ -270,7 +309,7 @@ impl Series {
                 }
                 ("persistence:", [column, from_ns, count, glow]) => {
                     let column = number(column)? as usize;
-                    let glow = glow.parse::<f64>().map_err(|_| bad("not a glow"))?;
+                    let glow = finite(glow).ok_or_else(|| bad("not a glow"))?;
                     if column >= SWEEP_COLUMNS {
                         return Err(bad("no such column"));
                     }
@@ -281,16 +320,50 @@ impl Series {
                 _ => return Err(bad("not a row of its block")),
             }
         }
-        if let (Some(min_ns), Some(max_ns)) = (min_ns, max_ns)
-            && self.latency.count() > 0
-        {
-            self.latency.set_extremes(min_ns, max_ns);
+        match (ended, block) {
+            (true, "persistence:") => Ok(()),
+            _ => Err("it was cut short".to_string()),
         }
-        if let Some(sum_ns) = sum_ns {
-            self.latency.set_sum(sum_ns);
-        }
-        if ended { Ok(through) } else { Err("it was cut short".to_string()) }
     }
+
+    /// Where histogram and seconds differ, the larger maximum counts.
+    pub(crate) fn take_the_worst(&mut self) {
+        let counted = self.seconds.iter().filter(|second| second.count > 0);
+        if let Some(max_ns) = counted.map(|second| second.max_ns).max()
+            && self.latency.count() > 0
+            && max_ns > self.latency.max_ns()
+        {
+            self.latency.widen(max_ns, max_ns);
+        }
+    }
+}
+
+/// What stands before the blocks of `STEM.histograms.csv`.
+#[derive(Debug, Default)]
+struct Head {
+    /// `Some(None)`: it says that it speaks of no second.
+    through: Option<Option<u32>>,
+    sum_ns: Option<u128>,
+    min_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+impl Head {
+    fn take(&mut self, word: &str, value: &str) {
+        match word {
+            "through_second" if value == "none" => self.through = Some(None),
+            "through_second" => self.through = value.parse().ok().map(Some),
+            "sum_ns" => self.sum_ns = value.parse().ok(),
+            "min_ns" => self.min_ns = value.parse().ok(),
+            "max_ns" => self.max_ns = value.parse().ok(),
+            _ => {}
+        }
+    }
+}
+
+/// A number that is neither negative nor infinite.
+fn finite(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
 }
 
 /// First line of `STEM.seconds.csv`.
@@ -302,14 +375,18 @@ pub(crate) fn second_text(row: &Second) -> String {
     format!("{},{},{},{mean_ns:.3},{},{}\n", row.second, row.count, row.min_ns, row.max_ns, row.missed)
 }
 
-/// Reads `STEM.seconds.csv`; a last line that was cut short is dropped.
-pub(crate) fn read_seconds(text: &str) -> Result<Vec<Second>, String> {
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut rows = Vec::with_capacity(whole.len() / 24);
-    for (n, line) in whole.lines().enumerate().skip(1) {
+/// Reads `STEM.seconds.csv` into `rows`; a last line that was cut short is dropped, and said.
+pub(crate) fn read_seconds(text: &str, rows: &mut Vec<Second>) -> Result<(), String> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    rows.reserve(whole.len() / 24);
+    let mut lines = whole.lines().enumerate();
+    if lines.next().is_none_or(|(_, head)| head != SECONDS_HEAD.trim_end()) {
+        return Err("it does not begin with its columns' names".to_string());
+    }
+    for (n, line) in lines {
         rows.push(read_second(line).ok_or_else(|| format!("line {}: not a row of seconds", n + 1))?);
     }
-    Ok(rows)
+    if whole.len() < text.len() { Err("its last line was cut short".to_string()) } else { Ok(()) }
 }
 
 fn read_second(line: &str) -> Option<Second> {
@@ -317,9 +394,12 @@ fn read_second(line: &str) -> Option<Second> {
     let second = fields.next()?.parse().ok()?;
     let count: u64 = fields.next()?.parse().ok()?;
     let min_ns = fields.next()?.parse().ok()?;
-    let mean_ns: f64 = fields.next()?.parse().ok()?;
+    let mean_ns = finite(fields.next()?)?;
     let max_ns = fields.next()?.parse().ok()?;
     let missed = fields.next()?.parse().ok()?;
+    if fields.next().is_some() {
+        return None;
+    }
     let sum_ns = (mean_ns * count as f64).round() as u64;
     Some(Second { second, count, min_ns, sum_ns, max_ns, missed })
 }

@@ -9,11 +9,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use machine::snapshot::Preemption;
+
 use crate::lab::{self, Mode};
-use crate::manifest::{RowKey, SCHEMA_VERSION};
+use crate::manifest::{Manifest, RowEntry, RowKey, SCHEMA_VERSION};
 use crate::reader::{Bundle, Row};
-use crate::summary::Summary;
 use crate::tail::Tail;
+use crate::taint;
 
 /// Miss rate that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
@@ -88,16 +90,22 @@ impl RowVerdict {
 impl Verdict {
     /// Judges a bundle.
     pub fn of(bundle: &Bundle) -> Verdict {
+        Verdict::with(bundle, |row| row.tail().clone())
+    }
+
+    /// The same verdict without estimates of tails, which take most of the time and decide nothing.
+    pub fn without_tails(bundle: &Bundle) -> Verdict {
+        Verdict::with(bundle, |_| Tail::Refused { reason: "it was not asked for".to_string() })
+    }
+
+    fn with(bundle: &Bundle, tail: impl Fn(&Row) -> Tail) -> Verdict {
         let claim = bundle.manifest.asked.claim.unwrap_or(DEFAULT_CLAIM);
-        let summaries = bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
-        let rows = bundle.rows.iter().zip(&summaries).map(|(row, summary)| judge(row, summary));
-        let rows = rows.collect::<Vec<_>>();
-        let measured = bundle.rows.iter().zip(&summaries);
-        let mut exceeded = measured.zip(&rows).filter(|(_, judged)| !judged.held).collect::<Vec<_>>();
-        let excess = |summary: &Summary| summary.max_ns as f64 / summary.limit_ns.unwrap_or(1).max(1) as f64;
-        exceeded.sort_by(|((_, a), _), ((_, b), _)| excess(b).total_cmp(&excess(a)));
-        let mut reasons =
-            exceeded.into_iter().map(|((_, summary), judged)| over(summary, judged)).collect::<Vec<_>>();
+        let rows = bundle.rows.iter().map(|row| judge(row, tail(row))).collect::<Vec<_>>();
+        let mut exceeded =
+            bundle.rows.iter().zip(&rows).filter(|(_, judged)| !judged.held).collect::<Vec<_>>();
+        let excess = |row: &Row| max_ns(row) as f64 / row.entry.limit_ns.unwrap_or(1).max(1) as f64;
+        exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
+        let mut reasons = exceeded.into_iter().map(|(row, judged)| over(row, judged)).collect::<Vec<_>>();
         let outcome = if reasons.is_empty() { Outcome::Held } else { Outcome::Exceeded };
         reasons.extend(unsupported(bundle, &rows, claim));
         let outcome =
@@ -105,7 +113,7 @@ impl Verdict {
         if outcome == Outcome::Held {
             reasons.push(supported(&rows));
         }
-        let limit_ns = summaries.iter().filter_map(|summary| summary.limit_ns).min();
+        let limit_ns = bundle.rows.iter().filter_map(|row| row.entry.limit_ns).min();
         Verdict {
             schema_version: SCHEMA_VERSION,
             held: outcome == Outcome::Held,
@@ -117,18 +125,25 @@ impl Verdict {
     }
 }
 
-fn judge(row: &Row, summary: &Summary) -> RowVerdict {
-    let late = summary.over_limit.saturating_add(summary.missed);
-    let late_at_most = late.saturating_add(summary.over_limit_at_most.saturating_sub(summary.over_limit));
+fn judge(row: &Row, tail: Tail) -> RowVerdict {
+    let (count, missed) = (row.series.latency.count(), row.missed());
+    let (at_least, at_most) = row.over_limit();
+    let late = at_least.saturating_add(missed);
+    let late_at_most = at_most.max(at_least).saturating_add(missed);
     RowVerdict {
-        key: summary.key.clone(),
+        key: row.entry.key.clone(),
         held: late == 0,
         late,
         late_at_most,
-        count: summary.count,
-        miss_rate_below: miss_rate_below(late_at_most, summary.count.saturating_add(summary.missed)),
-        tail: row.tail().clone(),
+        count,
+        miss_rate_below: miss_rate_below(late_at_most, count.saturating_add(missed)),
+        tail,
     }
+}
+
+/// The largest latency; of a bundle that was cut the histogram may be lost.
+fn max_ns(row: &Row) -> u64 {
+    row.series.seconds.iter().map(|second| second.max_ns).fold(row.series.latency.max_ns(), u64::max)
 }
 
 /// The upper 95 % bound of a rate of which `late` in `count` were seen: exact for none (1 - 0.05^(1/N), about
@@ -147,24 +162,19 @@ pub fn miss_rate_below(late: u64, count: u64) -> f64 {
     ((middle + spread) / (1.0 + z * z / n)).min(1.0)
 }
 
-fn over(summary: &Summary, judged: &RowVerdict) -> String {
-    let limit = summary.limit_ns.map(us).unwrap_or_default();
-    let missed =
-        if summary.missed > 0 { format!(", {} of them missed", summary.missed) } else { String::new() };
+fn over(row: &Row, judged: &RowVerdict) -> String {
+    let limit = row.entry.limit_ns.map(us).unwrap_or_default();
+    let periods = row.missed();
+    let missed = if periods > 0 { format!(", {periods} of them missed") } else { String::new() };
     let late = match judged.late_at_most {
         most if most > judged.late => format!("{} to {most}", judged.late),
         _ => judged.late.to_string(),
     };
-    let cycles = judged.count.saturating_add(summary.missed);
-    // Of a bundle that was cut the histogram may be lost, and with it the maximum.
-    if summary.over_limit == 0 {
-        return format!("{}: {} periods of {cycles} missed", judged.key, summary.missed);
+    let cycles = judged.count.saturating_add(periods);
+    if judged.late == periods {
+        return format!("{}: {periods} periods of {cycles} missed", judged.key);
     }
-    format!(
-        "{}: maximum {} exceeds {limit} ({late} late of {cycles}{missed})",
-        judged.key,
-        us(summary.max_ns)
-    )
+    format!("{}: maximum {} exceeds {limit} ({late} late of {cycles}{missed})", judged.key, us(max_ns(row)))
 }
 
 fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> {
@@ -178,6 +188,10 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
         _ if rows.iter().any(RowVerdict::measured) => {}
         _ => reasons.push("nothing was measured".to_string()),
     }
+    if rows.iter().any(RowVerdict::measured) {
+        let without = rows.iter().filter(|row| !row.measured());
+        reasons.extend(without.map(|row| format!("{}: it has no samples", row.key)));
+    }
     reasons.extend(
         manifest
             .not_run
@@ -189,7 +203,11 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
     if unlimited > 0 {
         reasons.push(format!("no limit judges {unlimited} of {} rows; give one with --limit", rows.len()));
     }
-    for row in rows.iter().filter(|row| row.key.is_cyclic() && row.held && row.miss_rate_below > claim) {
+    if !(claim > 0.0 && claim < 1.0) {
+        reasons.push(format!("the claim {claim} is no rate between 0 and 1"));
+    }
+    let too_few = |row: &&RowVerdict| row.key.is_cyclic() && row.held && row.miss_rate_below > claim;
+    for row in rows.iter().filter(|row| row.measured()).filter(too_few) {
         let needed = (3.0 / claim).ceil();
         let had = row.count;
         reasons.push(format!(
@@ -200,7 +218,51 @@ fn unsupported(bundle: &Bundle, rows: &[RowVerdict], claim: f64) -> Vec<String> 
     for taint in manifest.taints.iter().filter(|taint| !taint.accepted) {
         reasons.push(format!("tainted by {taint}"));
     }
+    // The lab renames rows, and its guests' taints stay as they were.
+    if bundle.lab.is_none() {
+        reasons.extend(untold(manifest));
+    }
     reasons
+}
+
+/// Disturbances that the manifest states by the way, without the taint that belongs to them.
+fn untold(manifest: &Manifest) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let preemption = manifest.machine.kernel.preemption;
+    if !matches!(preemption, Preemption::RealTime | Preemption::Unknown)
+        && manifest.written_by.program == "isolator"
+        && !manifest.taints.iter().any(|taint| taint.code == taint::NOT_REAL_TIME_KERNEL)
+    {
+        reasons.push("the kernel is not PREEMPT_RT, and no taint says so".to_string());
+    }
+    for entry in &manifest.rows {
+        let granted = &entry.granted;
+        let ethercat = granted.ethercat.clone().unwrap_or_default();
+        let is_ordinary = matches!(granted.policy.as_deref(), Some("other" | "batch" | "idle"));
+        let facts = [
+            (granted.page_faults > Some(0), taint::PAGE_FAULTS, "its thread took page faults"),
+            (granted.steal_ns > Some(0), taint::STEAL, "the hypervisor took its CPU away"),
+            (granted.memory_locked == Some(false), taint::MEMORY_NOT_LOCKED, "its memory was not locked"),
+            (is_ordinary, taint::NOT_REAL_TIME_POLICY, "its thread had no real-time policy"),
+            (
+                ethercat.wrong_counters > 0 || ethercat.not_op > 0,
+                taint::ETHERCAT,
+                "EtherCAT cycles went wrong",
+            ),
+        ];
+        let facts = facts.into_iter().filter(|(is_so, code, _)| *is_so && !is_told(manifest, entry, code));
+        reasons.extend(facts.map(|(_, _, what)| format!("{}: {what}, and no taint says so", entry.key)));
+    }
+    reasons
+}
+
+/// Whether a taint of that code is of the row.
+fn is_told(manifest: &Manifest, entry: &RowEntry, code: &str) -> bool {
+    manifest.taints.iter().any(|taint| {
+        taint.code == code
+            && taint.cpu.is_none_or(|cpu| cpu == entry.key.cpu)
+            && taint.load.as_ref().is_none_or(|load| *load == entry.key.load)
+    })
 }
 
 fn supported(rows: &[RowVerdict]) -> String {

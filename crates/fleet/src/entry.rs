@@ -76,24 +76,26 @@ pub(crate) struct EntryRow {
 
 /// Reads a bundle; why it cannot be stored, where it cannot.
 pub(crate) fn read(path: &Path, now: SystemTime) -> Result<Entry, String> {
-    let (bundle, verdict) = Bundle::open_with_verdict(path).map_err(|e| e.why)?;
+    let bundle = Bundle::open(path).map_err(|e| e.why)?;
     if bundle.manifest.state == State::Running {
         return Err("its run did not end in order, or still goes on".to_string());
     }
     if bundle.rows.is_empty() {
         return Err("it has no latencies".to_string());
     }
+    if let Some(why) = bundle.missing.first().filter(|_| !bundle.has_all_latencies()) {
+        return Err(format!("it is damaged: {why}"));
+    }
     let Some(hostname) = bundle.manifest.machine.hostname.clone().filter(|name| !name.is_empty()) else {
         return Err("it does not say on which machine it was measured".to_string());
     };
-    Ok(of(&bundle, verdict, hostname, path, now))
+    Ok(of(&bundle, hostname, path, now))
 }
 
-fn of(bundle: &Bundle, verdict: Option<Verdict>, hostname: String, path: &Path, now: SystemTime) -> Entry {
+fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Entry {
     let manifest = &bundle.manifest;
     let machine = &manifest.machine;
-    let verdict = verdict.filter(|verdict| verdict.rows.len() == bundle.rows.len());
-    let verdict = verdict.unwrap_or_else(|| Verdict::of(bundle));
+    let verdict = Verdict::without_tails(bundle);
     let text = serde_json::to_vec(manifest).unwrap_or_default();
     let digest = Sha256::digest(&text);
     let cpus = machine.cpus.len();

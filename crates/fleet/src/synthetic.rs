@@ -18,9 +18,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use evidence::manifest::{
     Asked, Granted, Manifest, RowEntry, RowKey, SCHEMA_VERSION, Second, State, WrittenBy,
 };
-use evidence::tail;
-use evidence::verdict::{Outcome, RowVerdict, Verdict};
-use evidence::{Histogram, Result, Series};
+use evidence::taint::{self, Taint};
+use evidence::{Result, Series};
 use machine::snapshot::{Cpu, Preemption};
 
 /// How large a fleet is.
@@ -62,7 +61,7 @@ pub fn files(number: u64, run: u64, drift: f64, size: Size) -> BTreeMap<String, 
     scale *= if powersave { 3.0 } else { 1.0 } * drift.powi(run as i32);
     scale *= if number % ROUND == 7 { 8.0 } else { 1.0 };
     let late = class == 5 || powersave && noise(number, 99) > -0.5 || noise(number, 98) > 1.9;
-    let (mut entries, mut judged) = (Vec::new(), Vec::new());
+    let mut entries = Vec::new();
     for load in 0..size.loads {
         for cpu in 0..size.cpus {
             let load_name = LOADS[load as usize % LOADS.len()];
@@ -80,37 +79,18 @@ pub fn files(number: u64, run: u64, drift: f64, size: Size) -> BTreeMap<String, 
                 size.seconds,
                 late && cpu == 0,
             );
-            judged.push(RowVerdict {
-                key: key.clone(),
-                held: series.latency.max_ns() <= LIMIT_NS,
-                late: series.latency.above(LIMIT_NS),
-                late_at_most: series.latency.above(LIMIT_NS),
-                count: series.latency.count(),
-                miss_rate_below: 1.0,
-                tail: tail::estimate(&Histogram::new()),
-            });
             for (name, text) in evidence::writer::series_files(&key, &series) {
                 files.insert(name, text.into_bytes());
             }
             entries.push(entry(key));
         }
     }
-    let exceeded = judged.iter().any(|row| !row.held);
-    let verdict = Verdict {
-        schema_version: SCHEMA_VERSION,
-        held: !exceeded,
-        outcome: if exceeded { Outcome::Exceeded } else { Outcome::Held },
-        limit_ns: Some(LIMIT_NS),
-        reasons: vec![if exceeded { "made up: too late".into() } else { "made up: in time".into() }],
-        rows: judged,
-    };
     let manifest = manifest(number, run, size, entries, powersave);
     let mut text = json(&manifest);
     if number % ROUND == 9 {
         text = text.replacen("\"schema_version\":1", "\"schema_version\":2", 1);
     }
     files.insert("manifest.json".into(), text.into_bytes());
-    files.insert("verdict.json".into(), json(&verdict).into_bytes());
     files.insert("spikes.jsonl".into(), Vec::new());
     files
 }
@@ -140,13 +120,10 @@ fn series(number: u64, run: u64, scale: f64, cpu: u32, seconds: u32, late: bool)
     let (mean_ns, max_ns) = (series.latency.mean_ns(), series.latency.max_ns());
     let counted = series.latency.count();
     series.seconds = (0..seconds)
-        .map(|second| Second {
-            second,
-            count: if second == 0 { counted - 1_000 * u64::from(seconds - 1) } else { 1_000 },
-            min_ns: series.latency.min_ns(),
-            sum_ns: (mean_ns * 1e3) as u64,
-            max_ns,
-            missed: 0,
+        .map(|second| {
+            let count = if second == 0 { counted - 1_000 * u64::from(seconds - 1) } else { 1_000 };
+            let sum_ns = (mean_ns * count as f64) as u64;
+            Second { second, count, min_ns: series.latency.min_ns(), sum_ns, max_ns, missed: 0 }
         })
         .collect();
     series
@@ -192,6 +169,11 @@ fn manifest(number: u64, run: u64, size: Size, rows: Vec<RowEntry>, powersave: b
         let value = (number / (7 + place as u64)) % 2;
         machine.settings.insert(format!("/proc/sys/{name}"), value.to_string());
     }
+    // A class without PREEMPT_RT is one that its owner measures all the same.
+    let code = taint::NOT_REAL_TIME_KERNEL;
+    let accept = if class.is_multiple_of(2) { vec![] } else { vec![code.to_string()] };
+    let taint = Taint { accepted: true, ..Taint::new(code, "made up", "boot another kernel") };
+    let taints = accept.iter().map(|_| taint.clone()).collect();
     let day = if number % ROUND == 3 { 27_000 } else { run };
     let start = UNIX_EPOCH + Duration::from_secs(START_UNIX_S + day * 86_400);
     let length = Duration::from_secs(u64::from(size.seconds * size.loads));
@@ -215,12 +197,13 @@ fn manifest(number: u64, run: u64, size: Size, rows: Vec<RowEntry>, powersave: b
             periods_ns: vec![1_000_000],
             policy: Some("fifo".into()),
             priority: Some(80),
+            accept,
             ..Asked::default()
         },
         rows,
         not_run: vec![],
         notes: vec![],
-        taints: vec![],
+        taints,
         causes: None,
     }
 }

@@ -26,4 +26,4 @@ mod why;
 
 pub use fleet::fleet;
 pub use html::html;
-pub use junit::junit;
+pub use junit::{junit, junit_error};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use evidence::Bundle;
-use evidence::gate::{Choice, judge};
+use evidence::gate::{Choice, Gated, judge};
 
 use crate::args::GateArgs;
 use crate::output::{Exit, Outcome, print};
@@ -15,17 +15,33 @@ pub fn run(args: &GateArgs) -> Outcome {
     if junit_on_stdout && args.out.json_on_stdout() {
         return Err("--junit - cannot be given together with --json -; write one of them to a file".into());
     }
-    let baselines = args.baseline.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
-    let candidate = Bundle::open(&args.candidate)?;
-    let choice = Choice { tolerance: args.tolerance, seed: args.seed, force: args.force };
-    let judged = judge(&baselines, &candidate, &choice)?;
+    let write_junit = |text: &str| match &args.junit {
+        Some(path) if !junit_on_stdout => evidence::writer::replace(path, text.as_bytes()),
+        Some(_) => print(text),
+        None => Ok(()),
+    };
+    let judged = match judged(args) {
+        Ok(judged) => judged,
+        Err(error) => {
+            // A CI system learns the reason from the file too.
+            write_junit(&report::junit_error(&args.candidate.display().to_string(), &error.to_string()))?;
+            return Err(error.into());
+        }
+    };
     args.out.json(&judged)?;
-    if let Some(path) = &args.junit {
-        let text = report::junit(&judged);
-        if junit_on_stdout { print(&text)? } else { evidence::writer::replace(path, text.as_bytes())? }
+    write_junit(&report::junit(&judged))?;
+    if let Some(refusal) = judged.refusal() {
+        return Err(refusal.into());
     }
     if !junit_on_stdout {
         args.out.say(&report::terminal::gated(&judged, args.out.style()));
     }
     Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
+}
+
+fn judged(args: &GateArgs) -> evidence::Result<Gated> {
+    let baselines = args.baseline.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let candidate = Bundle::open(&args.candidate)?;
+    let choice = Choice { tolerance: args.tolerance, seed: args.seed, force: args.force };
+    judge(&baselines, &candidate, &choice)
 }

@@ -341,3 +341,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_damaged_run_is_compared_only_by_force() {
+    let before = bundle(1, quiet);
+    let after = Bundle { missing: vec!["series/a.seconds.csv is missing".into()], ..bundle(2, quiet) };
+    let refused = compare(&before, &after, false);
+    assert!(!refused.comparable && refused.differences.is_empty());
+    let line = refused.refusal().unwrap().to_string();
+    assert_eq!(
+        line,
+        "cannot compare run-1 with run-2: run-2 is damaged: series/a.seconds.csv is missing; take it again from \
+         where it was written, or compare it with --force"
+    );
+    let forced = compare(&before, &after, true);
+    assert!(forced.forced && forced.refusal().is_none() && !forced.rows.is_empty());
+    let without_spikes = Bundle { missing: vec!["spikes.jsonl is missing".into()], ..after };
+    assert!(compare(&before, &without_spikes, false).comparable);
+}

@@ -56,12 +56,30 @@ pub(super) fn figures(before: &Row, after: &Row) -> Vec<Figure> {
         Figure::MissedRate => missed,
         Figure::LateSeconds => late,
         Figure::SecondMax => true,
-        _ => [before, after].into_iter().all(|row| {
-            let count = row.series.latency.count() as f64 / burstiness(row, *figure);
-            count * (1.0 - fraction(*figure)) >= BEYOND && row.quantile_ns(fraction(*figure)).is_some()
-        }),
+        _ => why_undefined(before, after, *figure).is_none(),
     };
     Figure::ALL.into_iter().filter(defined).collect()
+}
+
+/// The percentiles that one of the rows does not define, and why. That neither has missed periods or late seconds
+/// leaves nothing open.
+pub(super) fn undefined(before: &Row, after: &Row) -> Vec<(Figure, String)> {
+    let percentiles = [Figure::P50, Figure::P99, Figure::P99_9].into_iter();
+    percentiles.filter_map(|figure| Some((figure, why_undefined(before, after, figure)?))).collect()
+}
+
+/// Why a percentile is not judged; `None` where it is.
+fn why_undefined(before: &Row, after: &Row, figure: Figure) -> Option<String> {
+    if [before, after].into_iter().any(|row| row.quantile_ns(fraction(figure)).is_none()) {
+        return Some("the source does not tell it".to_string());
+    }
+    // Independent samples beyond it.
+    let beyond =
+        |row: &Row| row.series.latency.count() as f64 / burstiness(row, figure) * (1.0 - fraction(figure));
+    let fewest = beyond(before).min(beyond(after));
+    let why =
+        format!("{fewest:.1} independent samples lie beyond it, {BEYOND:.0} would tell; measure longer");
+    (fewest < BEYOND).then_some(why)
 }
 
 /// Judges every figure that both rows define, each at the one-sided `level`.

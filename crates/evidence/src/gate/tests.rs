@@ -186,7 +186,9 @@ fn the_same_bundles_and_seed_give_the_same_document_and_json_keeps_it() {
 #[test]
 fn what_cannot_be_judged_is_said() {
     let short = |seed| run(seed, 7, 0.0, 0.0, 1.0);
-    let error = judge(&[short(1)], &short(2), &Choice::default()).unwrap_err();
+    let gated = judge(&[short(1)], &short(2), &Choice::default()).unwrap();
+    assert!(!gated.held && gated.not_judged.len() == 1, "{gated:?}");
+    let error = gated.refusal().unwrap();
     assert_eq!(
         error.to_string(),
         "cannot judge run-2: wakeup under idle on cpu 1 every 1000 us: 7 seconds say nothing of how seconds \
@@ -218,4 +220,39 @@ fn a_long_row_is_judged_by_joined_seconds() {
     };
     assert!(gate(&long(1, 1.0), &long(1, 1.0), 0.0).held);
     assert!(!gate(&long(1, 1.0), &long(2, 1.3), 0.1).held);
+}
+
+#[test]
+fn a_damaged_bundle_is_neither_candidate_nor_baseline() {
+    let (whole, worse) = (bundle(1, quiet), bundle(2, |u| 3.0 * quiet(u)));
+    let cut = Bundle { missing: vec!["the rest was cut off".into()], ..worse.clone() };
+    for (baselines, candidate, which) in [
+        (vec![whole.clone()], &cut, "the candidate run-2"),
+        (vec![whole.clone(), cut.clone()], &whole, "the baseline run-2"),
+    ] {
+        let gated = judge(&baselines, candidate, &Choice { force: true, ..Choice::default() }).unwrap();
+        assert_eq!(gated.errors, [format!("{which} is damaged: the rest was cut off")]);
+        assert!(!gated.held && gated.figures.is_empty() && gated.reasons.is_empty(), "{gated:?}");
+        let line = gated.refusal().unwrap().to_string();
+        assert!(line.contains(&gated.errors[0]) && line.ends_with("or measure again"), "{line}");
+    }
+    let spikes = |run: &Bundle| Bundle { missing: vec!["spikes.jsonl is missing".into()], ..run.clone() };
+    let gated = gate(&spikes(&whole), &spikes(&worse), TOLERANCE);
+    assert!(
+        gated.figures.iter().any(|one| one.worse) && gated.errors.len() == 2 && gated.refusal().is_none(),
+        "{gated:?}"
+    );
+    let gated = gate(&whole, &spikes(&whole), TOLERANCE);
+    assert!(!gated.held && gated.reasons.is_empty() && gated.refusal().is_some(), "{gated:?}");
+}
+
+#[test]
+fn a_percentile_with_too_few_samples_beyond_is_listed_as_not_judged() {
+    let (before, after) = (run(1, 10, 0.0, 0.0, 1.0), run(2, 10, 0.0, 0.0, 1.0));
+    let gated = gate(&before, &after, TOLERANCE);
+    let open = gated.not_judged.iter().map(|one| one.figure).collect::<Vec<_>>();
+    assert_eq!((gated.held, open), (true, vec![Some(Figure::P99_9)]));
+    let line = gated.not_judged[0].to_string();
+    assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
+    assert!(line.ends_with("independent samples lie beyond it, 3 would tell; measure longer"), "{line}");
 }

@@ -104,13 +104,22 @@ fn named(key: &RowKey) -> String {
 
 fn last_line(comparison: &Comparison, style: Style) -> String {
     if !comparison.comparable && !comparison.forced {
-        return banner("==> NOT COMPARED: not the same was asked of both", "unproven", style);
+        let why = if comparison.differences.is_empty() {
+            "a bundle is damaged"
+        } else {
+            "not the same was asked of both"
+        };
+        return banner(&format!("==> NOT COMPARED: {why}"), "unproven", style);
     }
     let words = |side: &Side| {
         let said = said(side.outcome, side.limit_ns);
         format!("{}{}", said.word.to_uppercase(), said.rest)
     };
-    let unlike = if comparison.forced { " (UNLIKE RUNS, compared by force)" } else { "" };
+    let unlike = match (comparison.forced, comparison.differences.is_empty()) {
+        (false, _) => "",
+        (true, false) => " (UNLIKE RUNS, compared by force)",
+        (true, true) => " (DAMAGED, compared by force)",
+    };
     let line =
         format!("==> before {}, after {}{unlike}", words(&comparison.before), words(&comparison.after));
     banner(&line, said(comparison.after.outcome, None).state, style)

@@ -12,6 +12,9 @@ const LISTED: usize = 8;
 /// What got worse, worst first, and the answer.
 pub fn gated(gate: &Gated, style: Style) -> String {
     let mut out = String::new();
+    for error in &gate.errors {
+        wrapped(&mut out, "damaged: ", &text::clean(error), Paint::Unsure, style);
+    }
     for reason in &gate.reasons {
         wrapped(&mut out, "- ", &text::clean(reason), Paint::Bad, style);
     }
@@ -22,11 +25,11 @@ pub fn gated(gate: &Gated, style: Style) -> String {
         wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), Paint::Quiet, style);
     }
     for row in gate.not_judged.iter().take(LISTED) {
-        let line = text::clean(&format!("{}: {}", row.key, row.why));
+        let line = text::clean(&row.to_string());
         wrapped(&mut out, "not judged: ", &line, Paint::Unsure, style);
     }
     if gate.not_judged.len() > LISTED {
-        out.push_str(&format!("not judged: and {} more rows\n", gate.not_judged.len() - LISTED));
+        out.push_str(&format!("not judged: and {} more\n", gate.not_judged.len() - LISTED));
     }
     let (judged, each) = (gate.figures.len(), 100.0 * gate.alpha / gate.comparisons.max(1) as f64);
     let line = format!(
@@ -42,7 +45,11 @@ pub fn gated(gate: &Gated, style: Style) -> String {
         wrapped(&mut out, "note: ", line, Paint::Quiet, style);
     }
     let line = match gate.reasons.len() {
-        0 => banner("==> NOTHING GOT WORSE", "ok", style),
+        0 if gate.not_judged.is_empty() => banner("==> NOTHING GOT WORSE", "ok", style),
+        0 => {
+            let line = format!("==> NOTHING GOT WORSE, but {} NOT JUDGED", gate.not_judged.len());
+            banner(&line, "ok", style)
+        }
         worse => banner(&format!("==> {worse} WORSE THAN THE BASELINE"), "late", style),
     };
     out.push('\n');
