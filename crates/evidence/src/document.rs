@@ -39,7 +39,7 @@ impl ProveDocument {
             bundle: bundle.path.display().to_string(),
             verdict: Verdict::of(bundle),
             taints: bundle.manifest.taints.clone(),
-            notes: bundle.manifest.notes.clone(),
+            notes: bundle.notes(),
             rows: bundle.rows.iter().map(Summary::of).collect(),
             not_run: bundle.manifest.not_run.clone(),
             missing: bundle.missing.clone(),

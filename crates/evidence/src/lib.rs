@@ -13,6 +13,7 @@
 
 pub mod archive;
 pub mod cause;
+mod clock;
 pub mod compare;
 mod damage;
 

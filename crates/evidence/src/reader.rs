@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use crate::archive::Files;
-use crate::damage;
+use crate::{clock, damage};
 use crate::error::{Error, Result};
 use crate::lab::LabDocument;
 use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
@@ -71,6 +72,14 @@ impl Bundle {
     /// Whether the lab counted what there is: nothing in it can be judged against a limit.
     pub fn counts_only(&self) -> bool {
         self.lab.is_some() && self.rows.is_empty()
+    }
+
+    /// What the run noticed, and what its dates show to be wrong with its clock: none is held against it.
+    pub fn notes(&self) -> Vec<String> {
+        // Guests of the lab are measured side by side.
+        let rows = if self.lab.is_some() { &[] } else { self.rows.as_slice() };
+        let doubts = clock::doubts(&self.manifest, rows, SystemTime::now());
+        self.manifest.notes.iter().cloned().chain(doubts).collect()
     }
 
     /// Whether all that is missing is in the list of spikes: latencies, and all figures of them, are whole then.

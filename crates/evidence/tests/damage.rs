@@ -369,3 +369,21 @@ fn a_file_cut_anywhere_is_damaged() {
         }
     }
 }
+
+#[test]
+fn dates_that_cannot_be_are_noted_and_not_held_against_the_run() {
+    let notes = |started: &str, ended: &str| {
+        let bundle = read(with_manifest(whole(), |manifest| {
+            manifest.started_at = Some(started.into());
+            manifest.ended_at = Some(ended.into());
+        }));
+        assert!(Verdict::of(&bundle).held && bundle.missing.is_empty(), "{started}");
+        bundle.notes().join("\n")
+    };
+    assert_eq!(notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:25Z"), "");
+    assert!(notes("2999-03-01T10:00:00Z", "2999-03-01T10:00:25Z").contains("which is in the future"));
+    assert!(notes("1970-01-01T00:00:07Z", "1970-01-01T00:00:32Z").contains("its clock was not set"));
+    assert!(notes("2026-03-01T10:00:00Z", "2026-03-01T09:00:00Z").contains("ended before it began"));
+    assert!(notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z").contains("taken 15 s, but has rows of 18 s"));
+    assert!(notes("yesterday", "2026-03-01T10:00:15Z").contains("'yesterday', which is no date"));
+}

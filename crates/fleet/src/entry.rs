@@ -137,11 +137,13 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Entry 
 type CellKey<'a> = (&'a str, &'a str, Option<u64>);
 
 type Buckets = Vec<(u64, u64, Option<u64>, u64)>;
+/// Samples by bucket.
+type Counts = BTreeMap<(usize, bool), u64>;
 type Places = BTreeMap<evidence::manifest::RowKey, u64>;
 
 fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, Places) {
     let (mut rows, mut places) = (Vec::new(), Places::new());
-    let mut cells: Vec<(CellKey, BTreeMap<(usize, bool), u64>)> = Vec::new();
+    let mut cells: Vec<(CellKey, Counts)> = Vec::new();
     for (place, (row, judged)) in bundle.rows.iter().zip(&verdict.rows).enumerate() {
         let key = &row.entry.key;
         let same = (key.probe.as_str(), key.load.as_str(), key.period_ns);

@@ -160,7 +160,7 @@ pub(crate) fn caveats(run: &Run) -> String {
     let manifest = &run.bundle.manifest;
     let caveats = [
         (taints::groups(&manifest.taints).len(), "taint", ""),
-        (manifest.notes.len(), "note", ""),
+        (run.document.notes.len(), "note", ""),
         (manifest.not_run.len(), "row", " not run"),
         (run.bundle.missing.len(), "part", " missing"),
     ];

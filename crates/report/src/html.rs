@@ -150,7 +150,7 @@ fn page(bundles: &[Bundle]) -> Result<Page> {
     let remarks = |run: &Run| Remarks {
         run: letter(run),
         taints: taints::groups(&run.bundle.manifest.taints).iter().map(tainted).collect(),
-        notes: run.bundle.manifest.notes.clone(),
+        notes: run.document.notes.clone(),
         not_run: run.bundle.manifest.not_run.clone(),
         missing: run.bundle.missing.clone(),
     };
