@@ -8,13 +8,14 @@ use std::path::Path;
 
 use common::*;
 
-/// A copy of a bundle in which every latency is `ns`: how a shared machine's seconds differ must not decide here.
+/// A copy of a bundle in which every latency is `ns`, and none a spike: how a shared machine's seconds differ must not decide here.
 fn copy(folder: &Path, from: &str, to: &str, ns: u64) {
     let (from, to) = (folder.join(from), folder.join(to));
     fs::create_dir_all(to.join("series")).unwrap();
-    for file in ["manifest.json", "spikes.jsonl"] {
-        fs::copy(from.join(file), to.join(file)).unwrap();
-    }
+    let mut manifest = read(&from.join("manifest.json"));
+    manifest["rows"].as_array_mut().unwrap().iter_mut().for_each(|row| row["spikes"] = 0.into());
+    fs::write(to.join("manifest.json"), serde_json::to_string_pretty(&manifest).unwrap()).unwrap();
+    fs::write(to.join("spikes.jsonl"), "").unwrap();
     for file in fs::read_dir(from.join("series")).unwrap() {
         let file = file.unwrap();
         let text = fs::read_to_string(file.path()).unwrap();

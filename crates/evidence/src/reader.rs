@@ -7,12 +7,12 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use crate::archive::Files;
-use crate::{clock, damage};
 use crate::error::{Error, Result};
 use crate::lab::LabDocument;
 use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
 use crate::series::{JournalLine, Series, read_seconds};
 use crate::tail::{self, Tail};
+use crate::{clock, damage};
 
 /// The list of spikes, and how what is missing of it is said.
 pub(crate) const SPIKES: &str = "spikes.jsonl";

@@ -384,6 +384,8 @@ fn dates_that_cannot_be_are_noted_and_not_held_against_the_run() {
     assert!(notes("2999-03-01T10:00:00Z", "2999-03-01T10:00:25Z").contains("which is in the future"));
     assert!(notes("1970-01-01T00:00:07Z", "1970-01-01T00:00:32Z").contains("its clock was not set"));
     assert!(notes("2026-03-01T10:00:00Z", "2026-03-01T09:00:00Z").contains("ended before it began"));
-    assert!(notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z").contains("taken 15 s, but has rows of 18 s"));
+    assert!(
+        notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z").contains("taken 15 s, but has rows of 18 s")
+    );
     assert!(notes("yesterday", "2026-03-01T10:00:15Z").contains("'yesterday', which is no date"));
 }

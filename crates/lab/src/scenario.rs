@@ -137,7 +137,8 @@ pub fn named(names: &[String]) -> Result<Vec<Scenario>> {
     Ok(found)
 }
 
-fn parse(text: &str, name: &str) -> Result<Vec<Scenario>> {
+/// The scenarios in a text; `name` is for messages.
+pub fn parse(text: &str, name: &str) -> Result<Vec<Scenario>> {
     let wrong = |why: String| {
         Error::new("read the scenarios of", name, why, "compare it with isolator lab show quiet")
     };

@@ -31,7 +31,7 @@ mod cgroup;
 mod did;
 mod display;
 mod engine;
-mod figures;
+pub mod figures;
 mod gpu;
 mod guard;
 mod part;
