@@ -376,3 +376,16 @@ fn no_space_for_the_second_record_changes_nothing() {
         assert!(error.is_none_or(|_| world.files() == files && world.system.settings == settings), "at {at}");
     }
 }
+
+#[test]
+fn confirm_refuses_a_program_that_systemd_cannot_run() {
+    let mut world = World::new();
+    let plan = world.plan(false);
+    let only = Options { runtime_only: true, ..Options::default() };
+    apply(&mut world.here(), &plan, only).unwrap();
+    for path in ["/opt/a\"b/isolator", "/opt/it's/isolator", "/opt/a\\b/isolator", "/opt/a\nb/isolator"] {
+        let error = confirm(&mut world.here(), path).unwrap_err().to_string();
+        assert!(error.contains("quotes, backslashes or control characters"), "{error}");
+        assert!(!error.contains('\n') && !world.system.files().contains_key(UNIT));
+    }
+}

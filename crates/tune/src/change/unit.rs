@@ -25,8 +25,11 @@ pub(super) fn steps(
         });
         return Ok(Vec::new());
     }
-    if program.chars().any(char::is_control) {
-        return Err(refused(program, "its path has control characters"));
+    if program.chars().any(|letter| letter.is_control() || matches!(letter, '"' | '\'' | '\\')) {
+        return Err(refused(
+            program,
+            "systemd runs no program whose path has quotes, backslashes or control characters",
+        ));
     }
     // Files below a folder are of a machine where the program lies elsewhere.
     if here.root == Path::new("/") {
@@ -60,19 +63,19 @@ fn text(program: &str, plan: &str) -> String {
     )
 }
 
-/// A program's path as one word of `ExecStart=`; variables are not looked for in the first word, so `$` stays as it is.
+/// A program's path, which has neither quotes nor backslashes, as one word of `ExecStart=`. Variables are not looked for in
+/// the first word, so `$` stays as it is.
 fn quoted(path: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+-".contains(letter);
     if path.chars().all(plain) {
         return path.to_string();
     }
-    let escaped = path.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
-    format!("\"{escaped}\"")
+    format!("\"{}\"", path.replace('%', "%%"))
 }
 
 fn refused(program: &str, why: &str) -> Error {
     Error::new(
-        format!("let {UNIT} run {program} at every boot"),
+        format!("let {UNIT} run {} at every boot", crate::text::cleaned(program)),
         why,
         "install it where only root can write (install -o root -m 755 isolator /usr/local/bin/) and confirm with that one",
     )
@@ -106,9 +109,9 @@ mod tests {
         for (path, word) in [
             ("/usr/local/bin/isolator", "/usr/local/bin/isolator"),
             ("/opt/my tools/isolator", "\"/opt/my tools/isolator\""),
-            ("/opt/50%/a\"b\\c/isolator", "\"/opt/50%%/a\\\"b\\\\c/isolator\""),
+            ("/opt/50%/isolator", "\"/opt/50%%/isolator\""),
             ("/opt/$HOME/isolator", "\"/opt/$HOME/isolator\""),
-            ("/opt/it's/isolator", "\"/opt/it's/isolator\""),
+            ("/opt/a;b/isolator", "\"/opt/a;b/isolator\""),
         ] {
             assert_eq!(quoted(path), word);
         }
