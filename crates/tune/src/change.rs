@@ -257,7 +257,12 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         applied.next.push("isolator tune confirm: have the settings done again at every boot".into());
     }
     keep_plan(here, plan)?;
-    let done = carry_out(here.system, todo)?;
+    let done = carry_out(here.system, todo).inspect_err(|_| {
+        // A plan of which nothing was done is not the last one.
+        if !live.iter().any(|record| record.plan == plan.digest) && nothing_left(here.system) {
+            let _ = here.system.remove(&plan_path(&plan.digest));
+        }
+    })?;
     finish(&mut applied, &done);
     Ok(applied)
 }
@@ -288,6 +293,11 @@ fn carry_out(system: &mut dyn System, mut records: Vec<Record>) -> Result<Vec<Re
         });
     }
     Ok(records)
+}
+
+/// Whether no record is to be undone.
+fn nothing_left(system: &dyn System) -> bool {
+    store::all(system).is_ok_and(|records| !records.iter().any(Record::live))
 }
 
 /// An error where something is still to be undone.
