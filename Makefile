@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-messages lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove test proof-model proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -56,6 +56,10 @@ proof-model: ## the kernel part's ordering in every interleaving, and each of it
 proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
 	@tools/bootstrap build
 	@tools/proof-messages
+
+proof-kills: ## 200 runs killed at random moments: nothing holds, at most a second is lost, what is left is read; a quarter of an hour
+	@tools/bootstrap build
+	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test kills -- --nocapture
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
 	@tools/bootstrap lab $(GUEST)

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs that are killed at random moments: whatever is left of each is read without a panic and in little memory, nothing of it holds,
+//! and of what was measured at most a second is missing. `KILLS=200` for more (`make proof-kills`).
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::*;
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Samples of a second, and some that may fall into the next.
+const SECOND: u64 = 1000 + 50;
+
+/// What the reader's heap may take, in KiB.
+const MEMORY_KIB: u32 = 256 << 10;
+
+fn kills() -> u64 {
+    std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4)
+}
+
+/// Moments of a run of 5 s, the same ones each time (xorshift; Marsaglia, "Xorshift RNGs", 2003).
+fn moments() -> impl Iterator<Item = Duration> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    std::iter::from_fn(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        Some(Duration::from_millis(state % 5_000))
+    })
+}
+
+/// Starts a run of 5 s that lists every sample as a spike, kills it, and says how many samples were on disk before that: in finished
+/// seconds and in the list. `None` where the run ended before.
+fn killed(folder: &Path, after: Duration) -> Option<(u64, u64)> {
+    let policy = if may_be_real_time() { "fifo" } else { "other" };
+    let args = ["measure", "wakeup", "-o", "run", "--duration", "5s", "--warm-up", "0", "--causes", "off"];
+    let args = [&args[..], &["--policy", policy, "--threshold", "1ns", "--limit", "900us", "-q"]].concat();
+    let going = Going::run(folder, &mut command(folder, &args));
+    std::thread::sleep(after);
+    let (seconds, listed) = (going.seconds_written() as u64, lines(&going.bundle.join("spikes.jsonl")));
+    going.signal(Signal::KILL);
+    going.end().status.is_none().then_some((seconds, listed))
+}
+
+fn lines(path: &Path) -> u64 {
+    fs::read(path).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// What `report` says of the bundle, with little memory.
+fn reported(folder: &Path) -> (Ran, Value) {
+    let script = format!("ulimit -d {MEMORY_KIB} && exec {PROGRAM} report run --json -");
+    let output = Command::new("sh").args(["-c", &script]).current_dir(folder).stdin(Stdio::null()).output();
+    let ran = Ran::from(output.unwrap());
+    assert!(!ran.stderr.contains("panicked"), "{ran:#?}");
+    let document = serde_json::from_str(&ran.stdout).unwrap_or_default();
+    (ran, document)
+}
+
+#[test]
+fn a_killed_run_never_holds_and_loses_a_second_at_most() {
+    if skipped_for_lack_of_cpus() {
+        return;
+    }
+    let (mut read, mut ended, mut most) = (0, 0, 0);
+    for (number, after) in moments().take(kills() as usize).enumerate() {
+        let folder = folder();
+        let Some((seconds, listed)) = killed(folder.path(), after) else {
+            ended += 1;
+            continue;
+        };
+        if !folder.path().join("run/manifest.json").exists() {
+            assert_eq!((seconds, listed), (0, 0), "kill {number}");
+            continue;
+        }
+        if common::read(&folder.path().join("run/manifest.json"))["state"] != "running" {
+            // All was measured: killed while the report was made.
+            ended += 1;
+            continue;
+        }
+        let (ran, document) = reported(folder.path());
+        let row = &document["rows"][0];
+        let said = format!("kill {number} after {after:?}: {row:#} {}", ran.stderr);
+        if seconds == 0 && row.is_null() {
+            // Killed before anything was measured.
+            assert!(matches!(ran.status, Some(1 | 2)), "{said}");
+            continue;
+        }
+        assert_eq!(ran.status, Some(2), "{said}");
+        assert_ne!(document["verdict"]["outcome"], "held", "{said}");
+        assert!(document["missing"].to_string().contains("did not end in order"), "{said}");
+        let count = row["count"].as_u64().unwrap();
+        let cycles = count + row["missed"].as_u64().unwrap();
+        assert!(cycles + 20 * (seconds + 1) >= 1000 * seconds, "{seconds} s were on disk: {said}");
+        // Each sample is listed, and counted once its second is over.
+        let listed = listed.max(lines(&folder.path().join("run/spikes.jsonl")));
+        let lost = listed.saturating_sub(count);
+        assert!(lost <= SECOND, "{listed} samples were listed: {said}");
+        (read, most) = (read + 1, most.max(lost));
+    }
+    println!(
+        "{read} bundles of {} kills read, {ended} runs had ended; at most {most} samples were lost",
+        kills()
+    );
+}
