@@ -242,6 +242,7 @@ impl Supervisor {
             |program: &&Program| matches!(program.part.source, Source::Display | Source::Utilisation);
         let beside: Vec<u32> = self.programs.iter().filter(beside).map(|program| program.pid).collect();
         let part = |program: &Program| Part {
+            name: program.part.name.clone(),
             pid: program.pid,
             counts: program.heard.growing(&program.part.source),
             has_workers: matches!(program.part.source, Source::StressNg { .. }),
@@ -257,6 +258,7 @@ impl Supervisor {
             used_and_idle_ticks: self.order.saturates.then(|| (used_ticks(family), idle_ticks)),
             stops: groups.iter().flat_map(|groups| stops(groups)).collect(),
             cpus: self.order.house_keeping.len(),
+            may_wait: self.order.loads_gpu,
         }
     }
 

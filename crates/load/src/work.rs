@@ -7,7 +7,7 @@
 //! | one of its processes is stopped (SIGSTOP, a debugger) and did not run | its other processes may go on |
 //! | a count of its own engine did not grow | `net`, `timers`, `ipi` and `ethercat` use little CPU time |
 //! | one of stress-ng's workers is gone or did not run | others may hide it |
-//! | none of its processes ran | a given command may be quiet, but does something each second |
+//! | none of its processes ran | a given command may be quiet, but does something each second; not where a GPU works meanwhile |
 //! | the housekeeping CPUs idled longer than it ran, where it is to keep them busy | a quota may stop it |
 //! | nobody looked | the supervisor was stopped itself |
 //!
@@ -66,6 +66,7 @@ pub(crate) struct Seen {
 /// One program of a load at one look: its processes and what it counted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Part {
+    pub name: String,
     pub pid: u32,
     /// Its figures, where they grow all the time.
     pub counts: Option<BTreeMap<String, u64>>,
@@ -84,6 +85,8 @@ pub(crate) struct Look {
     pub stops: BTreeMap<String, Stops>,
     /// How many CPUs it has.
     pub cpus: usize,
+    /// Whether its processes may all wait while it works: for a GPU.
+    pub may_wait: bool,
 }
 
 /// What was seen of a load so far.
@@ -151,7 +154,10 @@ fn stands(last: &Look, look: &Look, most: &BTreeMap<u32, usize>) -> Option<Strin
     let is_idle = |seen: &&Seen| ran_before(seen.process.pid) == Some(seen.ran_ns);
     let stopped = look.family.iter().filter(is_idle).find(|seen| matches!(seen.process.state, 'T' | 't'));
     if let Some(Seen { process, .. }) = stopped {
-        return Some(format!("{} ({}) was stopped", process.name, process.pid));
+        // An own engine's process has the name of the file that it was started by.
+        let part = look.parts.iter().find(|part| part.pid == process.pid && !part.name.is_empty());
+        let name = part.map_or(&process.name, |part| &part.name);
+        return Some(format!("{name} ({}) was stopped", process.pid));
     }
     for part in &look.parts {
         let before = last.parts.iter().find(|before| before.pid == part.pid);
@@ -173,7 +179,7 @@ fn stands(last: &Look, look: &Look, most: &BTreeMap<u32, usize>) -> Option<Strin
     };
     // One that is ready to run waits for a CPU.
     let is_ready = look.family.iter().any(|seen| seen.process.state == 'R');
-    if ran(last) == ran(look) && !is_ready {
+    if ran(last) == ran(look) && !is_ready && !look.may_wait {
         return Some("none of its processes ran".to_string());
     }
     let (used, idle) = look

@@ -11,7 +11,7 @@ fn seen(pid: u32, parent: u32, name: &str, state: char, ran_ns: u64) -> Seen {
 /// stress-ng (10) with two workers, one of which has a child that works for it.
 fn stress(second: u64) -> Look {
     Look {
-        parts: vec![Part { pid: 10, has_workers: true, counts: None }],
+        parts: vec![Part { pid: 10, has_workers: true, ..Part::default() }],
         family: vec![
             seen(10, 1, "stress-ng", 'S', 7),
             seen(11, 10, "stress-ng-cpu", 'R', second * 900),
@@ -19,8 +19,8 @@ fn stress(second: u64) -> Look {
             seen(13, 12, "stress-ng-vm", 'R', second * 100),
         ],
         used_and_idle_ticks: Some((second * 95, second * 5)),
-        stops: BTreeMap::new(),
         cpus: 1,
+        ..Look::default()
     }
 }
 
@@ -118,6 +118,19 @@ fn workers_that_wait_for_a_cpu_or_write_to_a_disk_do_not_stand_still() {
     assert_eq!(told(&waits("stress-ng-cpu", 'R')), None);
     assert_eq!(told(&waits("stress-ng-hdd", 'D')), None);
     assert!(told(&waits("stress-ng-cpu", 'D')).is_some());
+}
+
+#[test]
+fn a_load_of_a_gpu_may_wait_but_not_be_stopped() {
+    let idle = |state: char| {
+        let worked = watched(command, move |_, look| {
+            look.may_wait = true;
+            look.parts = vec![Part { name: "gpu".into(), pid: 20, ..Part::default() }];
+            look.family = vec![seen(20, 1, "sh", state, 2)];
+        });
+        worked.why
+    };
+    assert_eq!((idle('S'), idle('T').as_deref()), (None, Some("gpu (20) was stopped")));
 }
 
 #[test]
