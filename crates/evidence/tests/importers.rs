@@ -453,6 +453,28 @@ fn jitter_without_a_unit_or_a_name_is_refused() {
 }
 
 #[test]
+fn jitter_in_a_table_of_markdown_is_read() {
+    let table = "|  | Max Interval (ns) | Max Jitter (ns) | Last interval (ns) |\n|---|---|---|---|\n\
+                 | Servo thread (1.0ms) | 1009075 | 9075 | 999413 |\n| Base thread (25us): | 30000 | 6000 | 25010 |\n";
+    let bundle = parse(table, None).unwrap();
+    let maxima = bundle.rows.iter().map(|row| row.series.latency.max_ns()).collect::<Vec<_>>();
+    assert_eq!(maxima, [6_000, 9_075]);
+}
+
+#[test]
+fn a_thread_that_deadline_test_could_not_run_is_a_row_not_run() {
+    let text = format!("{}Thread 2 failed: Failed sched_setattr\n", text("deadline_test-2.4.txt"));
+    let bundle = parse(&text, None).unwrap();
+    assert_eq!(bundle.rows.len(), 2);
+    assert!(
+        bundle.manifest.not_run[0].reason.ends_with("Failed sched_setattr"),
+        "{:?}",
+        bundle.manifest.not_run
+    );
+    assert!(!Verdict::of(&bundle).held);
+}
+
+#[test]
 fn the_tool_of_a_pair_is_taken_from_its_command_line() {
     let told = format!("$ sudo ./ptsematest -a -t 2\n{}", text("ptsematest-2.4.txt"));
     assert_eq!(parse(&told, None).unwrap().rows[0].entry.key.probe, "message-mutex");

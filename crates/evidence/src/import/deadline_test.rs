@@ -42,10 +42,10 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             return Err("it holds more than one run".into());
         } else if let Some(id) = line.strip_prefix("deadline thread ") {
             announced.push(id.to_string());
-        } else if let Some(block) = blocks.last_mut() {
-            take(block, line).ok_or_else(bad)?;
         } else if let Some((_, reason)) = line.split_once(" failed: ") {
             found.not_run("execution", format!("deadline_test says that a thread failed: {reason}"));
+        } else if let Some(block) = blocks.last_mut() {
+            take(block, line).ok_or_else(bad)?;
         }
     }
     found.cpus_known = false;

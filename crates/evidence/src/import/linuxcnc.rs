@@ -129,6 +129,8 @@ fn into_rows(threads: BTreeMap<&str, Thread>, found: &mut Found) {
 
 /// `Servo thread (1.0ms): 1009075 9075 999413` as name and rest.
 fn thread_of(line: &str) -> Option<(&'static str, &str)> {
+    // A row of a Markdown table begins with a bar.
+    let line = line.trim_start_matches(['|', ' ']);
     ["Servo", "Base"].into_iter().find_map(|name| {
         let start = line.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name))?;
         let rest = line[start.len()..].trim_start();
@@ -146,7 +148,7 @@ fn test_thread(rest: &str, is_headed: bool) -> Result<Thread, String> {
         }
         None => (None, rest),
     };
-    let figures = figures.trim_start_matches(':').to_lowercase();
+    let figures = figures.trim_start_matches(':').replace('|', " ").to_lowercase();
     let number = |word: &str| {
         word.trim_end_matches(',').parse::<u64>().map_err(|_| format!("'{word}' is no figure of it"))
     };
