@@ -76,6 +76,13 @@ fn refuses_words_of_others_and_names_their_file() {
         ("grub-multiline", vec!["isolcpus=2,3 in", "more than one line"]),
         ("grub-spaces", vec!["isolcpus=2,3 in", "a space stands before ="]),
         ("tx2-firmware-isolcpus", vec!["isolcpus=1-2 in the running line and in no file: firmware adds it"]),
+        ("seapath-default-ignored", vec!["isolcpus=2-3 in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub"]),
+        ("rpi-4106", vec!["isolcpus=0 in /boot/cmdline.txt"]),
+        ("eve-inverse", vec!["isolcpus=inverse,0 in the running line"]),
+        (
+            "jetson-nvpmodel",
+            vec!["isolcpus=managed_irq,domain,4-7 rcu_nocbs=4-7 in /boot/extlinux/extlinux.conf"],
+        ),
         ("ubuntu-pi-ab-new", vec!["isolcpus=3 in /boot/firmware/current/cmdline.txt"]),
     ] {
         refused(name, &boots::of(name), &words);
@@ -149,14 +156,17 @@ fn refuses_a_container_and_wsl_before_anything() {
     refused("lxc-with-grub", &boots::of("lxc-with-grub"), &["this is a container (lxc)"]);
     refused("wsl2", &boots::of("wsl2"), &["this is WSL"]);
     for (path, text, name) in [
-        (".dockerenv", "", "docker"),
         ("run/.containerenv", "", "podman"),
         ("run/host/container-manager", "lxc-libvirt\n", "lxc-libvirt"),
         ("proc/1/environ", "container=lxc\0", "lxc"),
         ("proc/1/cgroup", "0::/lxc.payload.robot\n", "lxc"),
+        ("proc/1/cgroup", "0::/docker/0123456789ab\n", "docker"),
     ] {
         refused(path, &boots::plain_debian().file(path, text), &[&format!("this is a container ({name})")]);
     }
+    // A machine whose root was exported from a container keeps this file, and has a boot loader.
+    refused(".dockerenv", &boots::of("unknown").file(".dockerenv", ""), &["this is a container (docker)"]);
+    assert!(wet(&boots::plain_debian().file(".dockerenv", "")).1.is_ok());
     let root = boots::of("lxc-with-grub").lay_out();
     let settings = Options { runtime_only: true, ..Options::default() };
     assert!(applied(root.path(), settings).is_err());
@@ -182,6 +192,19 @@ fn instructions_name_the_place_and_the_command_and_no_boot_file_changes() {
             "proxmox",
             vec!["add to the one line of /etc/kernel/cmdline: isolcpus=", "run: proxmox-boot-tool refresh"],
         ),
+        (
+            "proxmox-real-time",
+            vec!["add to the one line of /etc/kernel/cmdline: isolcpus=", "run: proxmox-boot-tool refresh"],
+        ),
+        (
+            "proxmox-grub",
+            vec![
+                "GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: isolcpus=",
+                "run: proxmox-boot-tool refresh",
+            ],
+        ),
+        ("refind", vec!["add to the kernel's boot line: isolcpus="]),
+        ("unknown", vec!["add to the kernel's boot line: isolcpus="]),
         ("nixos", vec!["boot.kernelParams in /etc/nixos/configuration.nix", "run: nixos-rebuild boot"]),
         (
             "suse-rt",
@@ -292,8 +315,10 @@ fn machines_with_nothing_special_get_their_trial_or_line() {
         let done = wet(&made).1.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(matches!(done.boot, BootChange::Trial { .. }), "{name}: {:?}", done.boot);
     }
-    let done = wet(&boots::of("jetson-plain")).1.unwrap();
-    assert!(matches!(done.boot, BootChange::Lasting { .. }), "{:?}", done.boot);
+    for name in ["jetson-plain", "jetson-bom", "jetson-crlf", "jetson-hash"] {
+        let done = wet(&boots::of(name)).1.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(matches!(done.boot, BootChange::Lasting { .. }), "{name}: {:?}", done.boot);
+    }
 }
 
 #[test]

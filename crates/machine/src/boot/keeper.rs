@@ -95,10 +95,16 @@ fn of_package(tree: &mut Tree, boot: &mut Boot) -> Option<Known> {
                 "run: proxmox-boot-tool refresh",
             ],
         )),
-        _ if there("etc/kernel/proxmox-boot-uuids") => Some((
-            "proxmox-boot-tool",
-            &["add to the one line of /etc/kernel/cmdline: WORDS", "run: proxmox-boot-tool refresh"],
-        )),
+        _ if there("etc/kernel/proxmox-boot-uuids") => {
+            if boot.sources.is_empty() {
+                let source = whole_file(tree, "etc/kernel/cmdline");
+                boot.sources.extend(source);
+            }
+            Some((
+                "proxmox-boot-tool",
+                &["add to the one line of /etc/kernel/cmdline: WORDS", "run: proxmox-boot-tool refresh"],
+            ))
+        }
         Grub | GrubBls if program("transactional-update") && menu => Some((
             "transactional-update",
             &[

@@ -125,12 +125,29 @@ fn generator(tree: &mut Tree) -> (super::Variables, Vec<Source>) {
     let mut files = vec!["etc/default/grub".to_string()];
     let drop_ins = tree.names("etc/default/grub.d").into_iter().filter(|name| name.ends_with(".cfg"));
     files.extend(drop_ins.map(|name| format!("etc/default/grub.d/{name}")));
-    let texts: Vec<(String, String)> =
-        files.into_iter().filter_map(|path| text(tree, &path).map(|text| (path, text))).collect();
-    texts.iter().for_each(|(_, text)| variables.read(text));
-    let files: Vec<String> = texts.into_iter().map(|(path, _)| format!("/{path}")).collect();
-    let mut sources = shell_sources(&variables, &files, "GRUB_CMDLINE_LINUX", true);
-    sources.extend(shell_sources(&variables, &files, "GRUB_CMDLINE_LINUX_DEFAULT", false));
+    let mut read = Vec::new();
+    let mut unread = Vec::new();
+    for path in files {
+        match text(tree, &path) {
+            Some(text) => {
+                variables.read(&text);
+                read.push(format!("/{path}"));
+            }
+            None if tree.exists(&path) => unread.push(format!("/{path}")),
+            None => {}
+        }
+    }
+    let mut sources = Vec::new();
+    for (name, recovery) in [("GRUB_CMDLINE_LINUX", true), ("GRUB_CMDLINE_LINUX_DEFAULT", false)] {
+        sources.extend(shell_sources(&variables, &read, name, recovery));
+        sources.extend(unread.iter().map(|file| Source {
+            file: file.clone(),
+            variable: Some(name.to_string()),
+            recovery,
+            unclear: Some(super::Unclear { why: "the file cannot be read".into(), text: String::new() }),
+            ..Source::default()
+        }));
+    }
     (variables, sources)
 }
 

@@ -114,15 +114,35 @@ impl Variables {
         self.files += 1;
         // A carriage return at a line's end does no harm: the loader skips it when it reads the menu.
         let text = text.replace("\r\n", "\n").replace("\\\n", "");
+        if text.contains(['\0', '\r']) {
+            let why = "it is no text of lines that a shell reads (zero bytes, or carriage returns within)";
+            return self.hide(Unclear { file, why: why.to_string(), text: String::new() });
+        }
         let mut depth = 0usize;
         for statement in statements(&text) {
             depth = (depth + statement.opens).saturating_sub(statement.closes);
+            if depth == 0
+                && !statement.compound
+                && matches!(statement.words.first(), Some(&"exit" | &"return"))
+            {
+                return;
+            }
+            if statement.document {
+                let why = "what follows may belong to a here-document".to_string();
+                return self.hide(Unclear { file, why, text: clip(statement.text) });
+            }
             self.statement(&statement, file, depth > 0 || statement.closes > 0);
         }
     }
 
+    /// Any variable may have been set.
+    fn hide(&mut self, unclear: Unclear) {
+        self.values.values_mut().for_each(|value| *value = Err(unclear.clone()));
+        self.opaque = Some(unclear);
+    }
+
     fn statement(&mut self, statement: &Statement<'_>, file: usize, inside: bool) {
-        let unclear = |why: String| Unclear { file, why, text: statement.text.chars().take(400).collect() };
+        let unclear = |why: String| Unclear { file, why, text: clip(statement.text) };
         let mut words = statement.words.as_slice();
         if let Some(bare) = words.first().and_then(|word| word.strip_prefix('\u{feff}'))
             && let Some((name, _)) = assigned(bare)
@@ -133,10 +153,7 @@ impl Variables {
         }
         match words.first().copied() {
             Some("." | "source" | "eval") if !inside && !statement.compound => {
-                let opaque = unclear(format!("`{}` may set it", words.join(" ")));
-                self.values.values_mut().for_each(|value| *value = Err(opaque.clone()));
-                self.opaque = Some(opaque);
-                return;
+                return self.hide(unclear(format!("`{}` may set it", words.join(" "))));
             }
             Some("export" | "readonly" | "declare") => words = &words[1..],
             Some("unset") if !inside && !statement.compound => {
@@ -291,6 +308,11 @@ impl Variables {
 enum Why {
     Here(String),
     There(Unclear),
+}
+
+/// A statement's head for a message.
+fn clip(text: &str) -> String {
+    text.chars().take(400).collect()
 }
 
 /// The name that a word assigns to, and whether it adds to it.

@@ -54,10 +54,15 @@ impl Made {
         self
     }
 
-    /// With the folder that `path` is, and nothing in it.
+    /// Without this file.
     pub fn without(mut self, path: &str) -> Made {
         self.files.retain(|(other, _)| other != path);
         self
+    }
+
+    /// The text of one of its files.
+    fn text(&self, path: &str) -> String {
+        self.files.iter().find(|(other, _)| other == path).unwrap().1.clone()
     }
 
     /// The tree.
@@ -382,6 +387,38 @@ pub fn of(name: &str) -> Made {
         "ubuntu-rockchip" => made("5.10.160-rockchip", 8, "root=UUID=1 rootwait")
             .file("boot/firmware/ubuntuEnv.txt", "bootargs=rootwait\noverlays=\n")
             .file("boot/firmware/boot.scr", ""),
+        "seapath-default-ignored" => debian("", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet isolcpus=2-3\"\nGRUB_CMDLINE_LINUX=\"\"\n"),
+        "rpi-4106" => made("6.1.21-v8+", 4, "console=tty1 root=PARTUUID=1-02 rootwait isolcpus=0")
+            .file("proc/device-tree/model", "Raspberry Pi 3 Model B Rev 1.2\0")
+            .file("boot/config.txt", "arm_64bit=1\n")
+            .file("boot/cmdline.txt", "console=tty1 root=PARTUUID=1-02 rootwait isolcpus=0\n"),
+        "eve-inverse" => made("6.1.112", 8, "isolcpus=inverse,0 nohz_full=inverse,0"),
+        "unknown" => made("6.1.112", 8, "root=/dev/sda1"),
+        "jetson-nvpmodel" => {
+            let words = "isolcpus=managed_irq,domain,4-7 nohz_full=4-7 rcu_nocbs=4-7";
+            let line = format!("root=PARTUUID=5ac80d7c {tegra} {words}");
+            jetson(&format!("${{cbootargs}} {line}"), &line)
+        }
+        "jetson-bom" | "jetson-crlf" | "jetson-hash" => {
+            let made = of("jetson-plain");
+            let path = "boot/extlinux/extlinux.conf";
+            let text = made.text(path);
+            made.file(path, &match name {
+                "jetson-bom" => format!("\u{feff}{text}"),
+                "jetson-crlf" => text.replace('\n', "\r\n"),
+                _ => text.replace("net.ifnames=0", "net.ifnames=0 # isolcpus=1"),
+            })
+        }
+        "grub-utf16" => {
+            let text = "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n";
+            debian("quiet", "").file("etc/default/grub", &text.chars().map(|letter| format!("{letter}\0")).collect::<String>())
+        }
+        "grub-document" => debian("quiet", "cat <<E\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nE\n"),
+        "proxmox-real-time" => of("proxmox").without("sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"),
+        "proxmox-grub" => plain_debian().file("etc/kernel/proxmox-boot-uuids", "AAAA-BBBB\n"),
+        "refind" => plain_debian()
+            .file("proc/cmdline", &format!("{ROOT} ro quiet initrd=\\boot\\initrd.img-{RT}\n"))
+            .file("sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", "\u{6}\0\0\0r\0E\0F\0I\0n\0d\0"),
         other => panic!("{other} is no machine"),
     }
 }

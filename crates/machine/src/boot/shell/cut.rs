@@ -10,6 +10,8 @@ pub(super) struct Statement<'a> {
     pub(super) text: &'a str,
     /// Whether a pipe, a list or a redirection makes it more than a simple command.
     pub(super) compound: bool,
+    /// Whether a here-document begins with it.
+    pub(super) document: bool,
     /// Whether a quote is not closed at the end.
     pub(super) open: bool,
     /// How many blocks begin with it.
@@ -37,6 +39,7 @@ pub(super) fn statements(text: &str) -> Vec<Statement<'_>> {
             '&' | '|' | '(' | ')' | '<' | '>' => {
                 // What follows on the line may depend on what went before.
                 compound_line = true;
+                current.document |= text[at..].starts_with("<<");
                 at += 1;
             }
             _ => {
@@ -67,7 +70,7 @@ fn finish<'a>(found: &mut Vec<Statement<'a>>, current: &mut Statement<'a>, text:
     }
     statement.words.drain(..keywords);
     statement.opens += statement.words.iter().filter(|word| **word == "{").count();
-    if !statement.words.is_empty() || statement.opens + statement.closes > 0 {
+    if statement.document || !statement.words.is_empty() || statement.opens + statement.closes > 0 {
         found.push(statement);
     }
 }

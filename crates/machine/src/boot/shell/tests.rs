@@ -65,6 +65,9 @@ fn says_unknown_and_why_where_a_shell_reads_something_else() {
         ("A=\"quiet isolcpus=2,3\nB=1\n", "a quote is not closed"),
         (". /etc/other\n", "`. /etc/other` may set it"),
         ("A=1\n. /etc/other\n", "`. /etc/other` may set it"),
+        ("A=1\ncat <<E\nA=2\nE\n", "what follows may belong to a here-document"),
+        ("A\0=\0x\0\n", "it is no text of lines"),
+        ("A=1\rB=2\r", "it is no text of lines"),
         ("B=`x`\nA=\"$B\"\n", "only a shell could tell its value"),
     ] {
         let seen = read(text);
@@ -76,6 +79,7 @@ fn says_unknown_and_why_where_a_shell_reads_something_else() {
             "{unclear:?}"
         );
     }
+    assert_eq!(read("A=1\nexit 0\nA=2\n").get("A"), Some("1"));
     assert_eq!(read(". /x\nA=\"quiet\"\n").get("A"), Some("quiet"));
 }
 
