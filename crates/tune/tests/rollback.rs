@@ -275,3 +275,12 @@ fn nothing_is_written_through_a_link_out_of_the_root() {
     assert!(fedora.system.make_folder("/etc/folder/x").is_err());
     assert_eq!(fs::read_to_string(host.path()).unwrap(), "theirs\n");
 }
+
+#[test]
+fn a_setting_of_a_captured_tree_holds_nothing_of_a_longer_one() {
+    let mut fedora = Fedora::new();
+    fs::create_dir_all(fedora.at("proc/irq")).unwrap();
+    fs::write(fedora.at("proc/irq/default_smp_affinity"), "ffffffff,ffffffff\n").unwrap();
+    fedora.system.set("/proc/irq/default_smp_affinity", "7").unwrap();
+    assert_eq!(fedora.text("proc/irq/default_smp_affinity"), "7");
+}

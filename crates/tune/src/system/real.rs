@@ -256,7 +256,10 @@ impl System for Real {
 
     fn set(&mut self, path: &str, text: &str) -> io::Result<()> {
         // Some settings refuse to be truncated, and one write is one value.
-        self.to_write(path)?.write_all(text.as_bytes())
+        let mut file = self.to_write(path)?;
+        file.write_all(text.as_bytes())?;
+        // In a captured tree it is a plain file, of which the rest would stay.
+        if self.live() { Ok(()) } else { file.set_len(text.len() as u64) }
     }
 
     fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()> {
