@@ -26,8 +26,16 @@ pub fn named(plan: &Asked, loads: bool, options: &RunOptions) -> Vec<String> {
     ] {
         named.extend(name.iter().filter(|_| !is_replaced).map(|name| quoted(what, name)));
     }
+    // A line that is read is made an input first.
+    if given.line_in.is_none() {
+        named.extend(wired.input.map(|line| format!("reads the line {line}")));
+    }
     if given.line_out.is_none() {
         named.extend(wired.output.map(|line| format!("drives the line {line}")));
+    }
+    if options.dma_latency.is_none() {
+        let asks = |us: u32| format!("asks /dev/cpu_dma_latency for {us} us");
+        named.extend(plan.dma_latency_us.map(asks));
     }
     let driven = plan.ethercat.clone().unwrap_or_default();
     if options.ethercat.device.is_none() {
@@ -80,6 +88,7 @@ mod tests {
                 role: Some("generator".into()),
             }),
             ethercat: Some(Ethercat { device: Some("eth0".into()), forced: true }),
+            dma_latency_us: Some(0),
             ..Asked::default()
         }
     }
@@ -94,7 +103,9 @@ mod tests {
                 "writes to the file '/etc/shadow:8'",
                 "drives registers of the board '/tmp/board.json'",
                 "drives lines of the chip '/dev/sda'",
+                "reads the line 3",
                 "drives the line 4",
+                "asks /dev/cpu_dma_latency for 0 us",
                 "sends on the interface 'eth0'",
                 "sends on an interface that carries other traffic",
             ]
@@ -107,11 +118,12 @@ mod tests {
             signal: Some("/dev/shm/words".into()),
             board: Some("rpi4".into()),
             chip: Some("gpiochip0".into()),
+            line_in: Some(2),
             line_out: Some(5),
             ..ResponseOptions::default()
         };
         let ethercat = EthercatOptions { device: Some("eth1".into()), force: true };
-        let options = RunOptions { response, ethercat, ..RunOptions::default() };
+        let options = RunOptions { response, ethercat, dma_latency: Some(9), ..RunOptions::default() };
         assert_eq!(named(&plan(), true, &options), [""; 0]);
     }
 
