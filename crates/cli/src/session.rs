@@ -161,7 +161,7 @@ fn look(asked: &Asked, machine: &Snapshot) -> Result<Vec<Finding>> {
 /// Adds verdict and report to a bundle; everything in them comes from the bundle itself. Where the report went.
 pub fn finish(bundle: &Bundle) -> Result<PathBuf> {
     let verdict = serde_json::to_string_pretty(&Verdict::of(bundle))? + "\n";
-    evidence::writer::replace(&bundle.path.join("verdict.json"), verdict.as_bytes())?;
+    evidence::writer::replace_synced(&bundle.path.join("verdict.json"), verdict.as_bytes())?;
     let (html, path) = (report::html(std::slice::from_ref(bundle))?, bundle.path.join("report.html"));
     evidence::writer::replace(&path, html.as_bytes())?;
     Ok(path)

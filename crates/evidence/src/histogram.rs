@@ -115,6 +115,11 @@ impl Histogram {
         self.count
     }
 
+    /// Bytes of memory that the counts take.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.octaves.iter().flatten().count() * size_of::<[u64; OCTAVE]>()
+    }
+
     /// How many values were counted in bucket `index`.
     pub fn count_at(&self, index: usize) -> u64 {
         self.octaves.get(index >> OCTAVE_BITS).and_then(Option::as_ref).map_or(0, |o| o[index & (OCTAVE - 1)])

@@ -338,6 +338,13 @@ pub struct Second {
 }
 
 impl Second {
+    /// Whether a run can have such a second: at most one sample, or one missed period, every nanosecond of a quarter of an
+    /// hour, as seconds are joined where the control thread is late.
+    pub(crate) fn can_be(&self) -> bool {
+        const MOST: u64 = 1_000_000_000_000;
+        self.count <= MOST && self.missed <= MOST
+    }
+
     /// Both as one, under this one's number.
     pub fn joined(&self, other: &Second) -> Second {
         let min_ns = match (self.count, other.count) {

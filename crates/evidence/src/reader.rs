@@ -2,20 +2,42 @@
 //! Reading a bundle, whole or cut off at any moment; what is missing is said.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use untrusted::{Budget, Lines};
+
 use crate::archive::Files;
 use crate::error::{Error, Result};
 use crate::lab::LabDocument;
-use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Spike, State};
-use crate::series::{JournalLine, Series, read_seconds};
+use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Second, Spike, State};
+use crate::series::{JournalLine, MOST_LINES, MOST_SECONDS, Series, read_seconds};
 use crate::tail::{self, Tail};
 use crate::{clock, damage};
 
 /// The list of spikes, and how what is missing of it is said.
 pub(crate) const SPIKES: &str = "spikes.jsonl";
+
+/// Rows of one bundle.
+pub const MOST_ROWS: usize = 10_000;
+
+/// Fails where a reader would refuse the bundle of a run of so many rows, each of so many seconds.
+pub fn fits(rows: usize, seconds: u64) -> Result<()> {
+    let held = u64::saturating_mul(rows as u64, seconds).saturating_mul(size_of::<Second>() as u64);
+    let on = format!("{rows} {} of {seconds} s", if rows == 1 { "row" } else { "rows" });
+    let why = if rows > MOST_ROWS {
+        format!("a bundle has at most {MOST_ROWS} rows")
+    } else if seconds > MOST_SECONDS as u64 {
+        format!("a row has at most {MOST_SECONDS} s")
+    } else if held > Budget::HELD {
+        format!("a bundle has at most {} seconds in all its rows", Budget::HELD / size_of::<Second>() as u64)
+    } else {
+        return Ok(());
+    };
+    Err(Error::new("measure", on, why, "measure fewer rows or less time in one run"))
+}
 
 /// A bundle as read.
 #[derive(Debug, Clone)]
@@ -94,15 +116,26 @@ impl Bundle {
 
     /// Reads a bundle whose files, by their names within its folder, are in memory; `path` is for messages.
     pub fn from_files(path: &Path, files: BTreeMap<String, Vec<u8>>) -> Result<Bundle> {
-        Bundle::read(path, &Files::Archive(files))
+        Bundle::read(path, &Files::of(path, files))
     }
 
     fn read(path: &Path, files: &Files) -> Result<Bundle> {
         let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
-        let Some(text) = files.read("manifest.json")? else {
+        let Some(text) = files.document("manifest.json")? else {
             return Err(Error::new("open the bundle", path.display(), "it has no manifest.json", cure));
         };
         let mut manifest = read_manifest(path, &text)?;
+        files.hold(text.len())?;
+        let lists = [
+            ("rows", manifest.rows.len()),
+            ("rows that were not run", manifest.not_run.len()),
+            ("notes", manifest.notes.len()),
+            ("taints", manifest.taints.len()),
+        ];
+        if let Some((what, count)) = lists.into_iter().find(|(_, count)| *count > MOST_ROWS) {
+            let why = format!("it has {count} {what}, a bundle has at most {MOST_ROWS}");
+            return Err(Error::new("open the bundle", path.display(), why, "measure fewer rows in one run"));
+        }
         for taint in &mut manifest.taints {
             // Only what was asked to be accepted is.
             taint.accepted &= manifest.asked.accept.contains(&taint.code);
@@ -118,10 +151,12 @@ impl Bundle {
         let mut rows = Vec::with_capacity(manifest.rows.len());
         for entry in &manifest.rows {
             let series = read_series(files, entry, is_ours, &mut missing)?;
+            files.hold(series.held_bytes())?;
             rows.push(Row::new(entry.clone(), series));
         }
-        let spikes = read_spikes(files.read(SPIKES)?, &mut missing);
-        let lab = read_lab(files.read("lab.json")?, &mut missing);
+        let spikes = read_spikes(files, &mut missing)?;
+        let lab = read_lab(files.document("lab.json")?, &mut missing);
+        files.check()?;
         missing.extend(damage::of_bundle(&manifest, &rows, &spikes, lab.is_some()));
         Ok(Bundle { path: path.to_path_buf(), manifest, rows, spikes, lab, missing })
     }
@@ -158,31 +193,48 @@ fn read_series(files: &Files, entry: &RowEntry, is_ours: bool, missing: &mut Vec
     let known_to_miss = missing.len();
     let mut series = Series::default();
     let stem = format!("series/{}", entry.files);
-    let text = |suffix: &str| -> Result<Option<String>> {
-        let bytes = files.read(&format!("{stem}.{suffix}"))?;
-        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
-    };
-    let journal = text("journal")?;
-    match text("seconds.csv")?.map(|text| read_seconds(&text, &mut series.seconds)) {
+    let lines = |suffix: &str| files.lines(&format!("{stem}.{suffix}"));
+    let journal = lines("journal")?;
+    let is_open = journal.is_some();
+    match lines("seconds.csv")?.map(|lines| read_seconds(lines, &mut series.seconds)) {
         Some(Ok(())) => {}
         Some(Err(why)) => missing.push(format!("{stem}.seconds.csv is damaged: {why}")),
         None => missing.push(format!("{stem}.seconds.csv is missing")),
     }
     let mut through = None;
-    match text("histograms.csv")? {
-        Some(text) => match series.read_histograms(&text) {
+    match lines("histograms.csv")? {
+        Some(lines) => match series.read_histograms(lines) {
             Ok(second) => through = second,
             Err(why) => missing.push(format!("{stem}.histograms.csv is damaged: {why}")),
         },
-        None if journal.is_none() => missing.push(format!("{stem}.histograms.csv is missing")),
+        None if !is_open => missing.push(format!("{stem}.histograms.csv is missing")),
         None => {}
     }
+    if let Some(journal) = journal
+        && let Err(why) = read_journal(journal, through, &mut series)
+    {
+        missing.push(format!("{stem}.journal {why}"));
+    }
+    // What was lost with a part of its files is said already.
+    if missing.len() == known_to_miss {
+        missing.extend(damage::of_row(entry, &series, through, is_open, is_ours));
+    }
+    series.take_the_worst();
+    Ok(series)
+}
+
+/// What came since the two files were written, which speak through second `through`.
+fn read_journal(
+    mut journal: Lines<impl Read>,
+    through: Option<u32>,
+    series: &mut Series,
+) -> std::result::Result<(), String> {
     let known = series.seconds.last().map(|row| row.second);
-    for line in journal.iter().flat_map(|text| text.lines()) {
-        let Some(line) = JournalLine::read(line) else {
-            missing.push(format!("{stem}.journal was cut short: its last second is missing"));
-            break;
-        };
+    for _ in 0..MOST_LINES {
+        let line = journal.next_line().map_err(|why| format!("cannot be read: {why}"))?;
+        let Some(line) = line else { return Ok(()) };
+        let line = JournalLine::read(line.trim_end_matches(['\n', '\r']));
+        let line = line.ok_or("was cut short: its last second is missing")?;
         let second = Some(line.row.second);
         // A kill between two steps of compaction leaves a line here that the files hold already.
         match (second > through, second > known) {
@@ -195,29 +247,35 @@ fn read_series(files: &Files, entry: &RowEntry, is_ours: bool, missing: &mut Vec
             (false, _) => {}
         }
     }
-    // What was lost with a part of its files is said already.
-    if missing.len() == known_to_miss {
-        missing.extend(damage::of_row(entry, &series, through, journal.is_some(), is_ours));
-    }
-    series.take_the_worst();
-    Ok(series)
+    Err("has more lines than a run leaves".to_string())
 }
 
-fn read_spikes(bytes: Option<Vec<u8>>, missing: &mut Vec<String>) -> Vec<Spike> {
-    let Some(bytes) = bytes else {
+fn read_spikes(files: &Files, missing: &mut Vec<String>) -> Result<Vec<Spike>> {
+    let Some(mut lines) = files.lines(SPIKES)? else {
         missing.push(format!("{SPIKES} is missing"));
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let text = String::from_utf8_lossy(&bytes);
     let (mut spikes, mut damaged) = (Vec::new(), 0);
-    for line in text.lines() {
-        match serde_json::from_str(line) {
-            Ok(spike) => spikes.push(spike),
+    loop {
+        let line = match lines.next_line() {
+            Ok(None) => break,
+            Ok(Some(line)) => line,
+            Err(why) => {
+                missing.push(format!("{SPIKES} cannot be read to its end: {why}"));
+                break;
+            }
+        };
+        match serde_json::from_str(&line) {
+            Ok(spike) => {
+                // A spike and its causes take about as much memory as text.
+                files.hold(size_of::<Spike>() + line.len())?;
+                spikes.push(spike);
+            }
             Err(_) => damaged += 1,
         }
     }
     if damaged > 0 {
         missing.push(format!("{SPIKES}: lines that were cut short or damaged: {damaged}"));
     }
-    spikes
+    Ok(spikes)
 }

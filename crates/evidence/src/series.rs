@@ -15,6 +15,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::Read;
+
+use untrusted::Lines;
 
 use crate::histogram::{self, Histogram};
 use crate::manifest::Second;
@@ -27,6 +30,15 @@ pub const LEVELS: usize = histogram::BUCKETS >> LEVEL_SHIFT;
 
 /// A histogram bucket's level is its index shifted by this.
 pub const LEVEL_SHIFT: u32 = 7;
+
+/// Seconds of one series that are read: eleven days.
+pub const MOST_SECONDS: usize = 1_000_000;
+
+/// Samples that no series exceeds: one every nanosecond of [`MOST_SECONDS`]. A file that counts more is damaged.
+pub(crate) const MOST_SAMPLES: u64 = MOST_SECONDS as u64 * 1_000_000_000;
+
+/// Lines of a journal that are read. A writer leaves some hundred.
+pub(crate) const MOST_LINES: usize = 10_000;
 
 /// A cell's glow is brought up to date once this part of a half-life has passed.
 const FADE_STEP: f64 = 1.0 / 64.0;
@@ -110,12 +122,16 @@ impl JournalLine {
         let row = parts.next()?.split(',').map(|n| n.parse().ok()).collect::<Option<Vec<u64>>>()?;
         let [second, count, min_ns, sum_ns, max_ns, missed] = row.try_into().ok()?;
         let row = Second { second: u32::try_from(second).ok()?, count, min_ns, sum_ns, max_ns, missed };
-        Some(JournalLine {
+        let line = JournalLine {
             row,
             latency: unpair(parts.next()?)?,
             jitter: unpair(parts.next()?)?,
             cells: unpair(parts.next()?)?,
-        })
+        };
+        let counts = line.latency.iter().map(|(_, count)| count);
+        let counts = counts.chain(line.jitter.iter().map(|(_, count)| count));
+        let mut counts = counts.chain(line.cells.iter().map(|(_, count)| count));
+        (row.can_be() && counts.all(|count| *count <= MOST_SAMPLES)).then_some(line)
     }
 }
 
@@ -230,11 +246,18 @@ impl Series {
         out
     }
 
+    /// Bytes of memory that it takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let histograms = [&self.latency, &self.early, &self.late].map(Histogram::held_bytes);
+        let (cell, second) = (2 * size_of::<((u16, u16), (u64, f64))>(), size_of::<Second>());
+        histograms.iter().sum::<usize>() + self.persistence.cells.len() * cell + self.seconds.len() * second
+    }
+
     /// Reads `STEM.histograms.csv` into this series; says through which second it speaks. Of a damaged file what can be
     /// read is kept.
-    pub(crate) fn read_histograms(&mut self, text: &str) -> Result<Option<u32>, String> {
+    pub(crate) fn read_histograms(&mut self, lines: Lines<impl Read>) -> Result<Option<u32>, String> {
         let mut head = Head::default();
-        let read = self.read_blocks(text, &mut head);
+        let read = self.read_blocks(lines, &mut head);
         if let Some(sum_ns) = head.sum_ns {
             self.latency.set_sum(sum_ns);
         }
@@ -262,18 +285,22 @@ impl Series {
         }
     }
 
-    fn read_blocks(&mut self, text: &str, head: &mut Head) -> Result<(), String> {
+    fn read_blocks(&mut self, mut lines: Lines<impl Read>, head: &mut Head) -> Result<(), String> {
         let (mut block, mut ended) = ("", false);
         let mut before = None;
-        for (n, line) in text.lines().enumerate() {
-            let bad = |why: &str| format!("line {}: {why}", n + 1);
+        for n in 1_u64.. {
+            let bad = |why: &str| format!("line {n}: {why}");
+            let Some(line) = lines.next_line().map_err(|e| bad(&e.to_string()))? else { break };
+            let line = line.trim_end_matches(['\n', '\r']);
             if ended {
                 return Err(bad("it goes on after its end"));
             }
             if let Some(comment) = line.strip_prefix("# ") {
                 let (word, value) = comment.split_once(' ').unwrap_or((comment, ""));
                 match word {
-                    "latency:" | "jitter:" | "persistence:" => block = word,
+                    "latency:" => block = "latency:",
+                    "jitter:" => block = "jitter:",
+                    "persistence:" => block = "persistence:",
                     "end" => ended = true,
                     "half_life_s" => {
                         let half_life_s = finite(value).ok_or_else(|| bad("not a half-life"))?;
@@ -287,13 +314,17 @@ impl Series {
             if line.is_empty() {
                 continue;
             }
-            let fields = line.split(',').collect::<Vec<_>>();
+            let fields = line.splitn(5, ',').collect::<Vec<_>>();
             let number = |text: &str| text.parse::<u64>().map_err(|_| bad("not a count"));
+            let number_of = |text: &str| match number(text)? {
+                count if count > MOST_SAMPLES => Err(bad("more samples than a run can have")),
+                count => Ok(count),
+            };
             match (block, fields.as_slice()) {
                 ("latency:", [from_ns, to_ns, count]) => {
                     let (from_ns, to_ns) = (number(from_ns)?, number(to_ns)?);
                     let index = histogram::index(from_ns);
-                    self.latency.record_many(from_ns, number(count)?);
+                    self.latency.record_many(from_ns, number_of(count)?);
                     if histogram::index(to_ns) != index || before >= Some(index) {
                         self.latency.widen(from_ns, to_ns.max(from_ns));
                         return Err(bad("not the next bucket"));
@@ -301,7 +332,7 @@ impl Series {
                     before = Some(index);
                 }
                 ("jitter:", [from_ns, to_ns, count]) => {
-                    let count = number(count)?;
+                    let count = number_of(count)?;
                     match (from_ns.strip_prefix('-'), to_ns.strip_prefix('-')) {
                         (Some(_), Some(nearest)) => self.early.record_many(number(nearest)?, count),
                         _ => self.late.record_many(number(from_ns)?, count),
@@ -314,11 +345,14 @@ impl Series {
                         return Err(bad("no such column"));
                     }
                     let level = histogram::index(number(from_ns)?) >> LEVEL_SHIFT;
-                    self.persistence.cells.insert((column as u16, level as u16), (number(count)?, glow));
+                    self.persistence.cells.insert((column as u16, level as u16), (number_of(count)?, glow));
                 }
                 ("", _) => return Err(bad("data before a block began")),
                 _ => return Err(bad("not a row of its block")),
             }
+        }
+        if [&self.latency, &self.early, &self.late].iter().any(|all| all.count() > MOST_SAMPLES) {
+            return Err("it has more samples than a run can have".to_string());
         }
         match (ended, block) {
             (true, "persistence:") => Ok(()),
@@ -376,17 +410,29 @@ pub(crate) fn second_text(row: &Second) -> String {
 }
 
 /// Reads `STEM.seconds.csv` into `rows`; a last line that was cut short is dropped, and said.
-pub(crate) fn read_seconds(text: &str, rows: &mut Vec<Second>) -> Result<(), String> {
-    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    rows.reserve(whole.len() / 24);
-    let mut lines = whole.lines().enumerate();
-    if lines.next().is_none_or(|(_, head)| head != SECONDS_HEAD.trim_end()) {
-        return Err("it does not begin with its columns' names".to_string());
+pub(crate) fn read_seconds(mut lines: Lines<impl Read>, rows: &mut Vec<Second>) -> Result<(), String> {
+    for n in 1_u64.. {
+        let line = lines.next_line().map_err(|e| format!("line {n}: {e}"))?;
+        let line = match line {
+            None if n > 1 => break,
+            line => line.unwrap_or_default(),
+        };
+        let whole = line.strip_suffix('\n').map(|line| line.trim_end_matches('\r'));
+        match (n, whole) {
+            (1, Some(head)) if head == SECONDS_HEAD.trim_end() => {}
+            (1, _) => return Err("it does not begin with its columns' names".to_string()),
+            (_, None) => return Err("its last line was cut short".to_string()),
+            _ if rows.len() == MOST_SECONDS => {
+                return Err(format!("it has more than {MOST_SECONDS} seconds"));
+            }
+            (_, Some(line)) => {
+                let row = read_second(line).filter(Second::can_be);
+                rows.push(row.ok_or_else(|| format!("line {n}: not a row of seconds"))?);
+            }
+        }
     }
-    for (n, line) in lines {
-        rows.push(read_second(line).ok_or_else(|| format!("line {}: not a row of seconds", n + 1))?);
-    }
-    if whole.len() < text.len() { Err("its last line was cut short".to_string()) } else { Ok(()) }
+    rows.shrink_to_fit();
+    Ok(())
 }
 
 fn read_second(line: &str) -> Option<Second> {
@@ -425,7 +471,7 @@ mod tests {
         series.persistence.half_life_s = 5.0;
         (0..3).for_each(|second| series.apply(&line(second)));
         let mut read = Series { seconds: series.seconds.clone(), ..Series::default() };
-        assert_eq!(read.read_histograms(&series.histograms_text(Some(2))), Ok(Some(2)));
+        assert_eq!(read.read_histograms(Lines::of(series.histograms_text(Some(2)).as_bytes())), Ok(Some(2)));
         assert_eq!(read.latency, series.latency);
         assert_eq!(read.early.count(), 6);
         assert_eq!(read.late.count(), 3);

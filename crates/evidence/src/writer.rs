@@ -4,12 +4,19 @@
 //!
 //! Small files are replaced whole (written beside, then renamed). A series grows by one journal line a second;
 //! every [`COMPACT_EVERY`] lines they move into the series' two files (see [`crate::series`]).
+//!
+//! The folder is ours alone and is held open, so that no link of another user can lead a file elsewhere. What says how a run
+//! ended (manifest, finished series, verdict) is on the disk before the run goes on. The compaction in between is not waited
+//! for: a slow disk would have the control thread lose samples, and a run that is still `running` claims nothing.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
+use untrusted::Folder;
 
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, RowKey, Second, Spike};
@@ -36,22 +43,24 @@ pub fn may_write(folder: &Path) -> Result<()> {
 /// A bundle that is being written.
 #[derive(Debug)]
 pub struct BundleWriter {
-    folder: PathBuf,
+    folder: Folder,
+    series: Arc<Folder>,
     /// Whether the folder was not there before.
     made: bool,
     spikes: File,
 }
 
 impl BundleWriter {
-    /// Makes the folder, which must not hold a bundle yet, and writes the manifest into it.
-    pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self> {
-        may_write(folder)?;
-        let made = !folder.exists();
-        let series = folder.join("series");
-        fs::create_dir_all(&series).map_err(|e| Error::io("make the folder", folder, &e))?;
-        let path = folder.join("spikes.jsonl");
-        let spikes = append_to(&path)?;
-        let writer = BundleWriter { folder: folder.to_path_buf(), made, spikes };
+    /// Makes the folder, which must not hold a bundle yet, and writes the manifest into it. A folder that is there already
+    /// must be this user's, and not everybody may write it.
+    pub fn create(path: &Path, manifest: &Manifest) -> Result<Self> {
+        may_write(path)?;
+        let made = !path.exists();
+        let failed = |e: io::Error| Error::io("write a bundle to", path, &e);
+        let folder = Folder::ours(path).map_err(failed)?;
+        let series = Arc::new(folder.ours_within("series").map_err(failed)?);
+        let spikes = append_to(&folder, "spikes.jsonl")?;
+        let writer = BundleWriter { folder, series, made, spikes };
         match writer.manifest(manifest) {
             Ok(()) => Ok(writer),
             Err(error) => {
@@ -65,17 +74,17 @@ impl BundleWriter {
     pub fn abandon(self) {
         // A folder that is not empty stays; nothing that fails here does any harm.
         for name in ["manifest.json", "spikes.jsonl"] {
-            let _ = fs::remove_file(self.folder.join(name));
+            let _ = self.folder.remove(name);
         }
-        let _ = fs::remove_dir(self.folder.join("series"));
+        let _ = self.folder.remove_folder("series");
         if self.made {
-            let _ = fs::remove_dir(&self.folder);
+            let _ = std::fs::remove_dir(self.folder.path());
         }
     }
 
     /// Where the bundle is.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// Replaces the manifest.
@@ -85,10 +94,25 @@ impl BundleWriter {
 
     /// Replaces a JSON file of the bundle, `verdict.json` for example.
     pub fn json<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
-        let path = self.folder.join(name);
         let text = serde_json::to_string_pretty(value)
-            .map_err(|e| Error::new("write", path.display(), e, "report this as a defect"))?;
-        replace(&path, format!("{text}\n").as_bytes())
+            .map_err(|e| Error::new("write", at(&self.folder, name), e, "report this as a defect"))?;
+        let written = self.folder.replace_synced(name, format!("{text}\n").as_bytes());
+        written.map_err(|e| failed(&self.folder, name, &e))
+    }
+
+    /// Replaces another file of the bundle.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.folder.replace(name, bytes).map_err(|e| failed(&self.folder, name, &e))
+    }
+
+    /// Writes a finished series in one go: what importers do.
+    pub fn whole_series(&self, key: &RowKey, series: &Series) -> Result<()> {
+        for (name, text) in series_files(key, series) {
+            let name = name.strip_prefix("series/").unwrap_or(&name);
+            let written = self.series.replace(name, text.as_bytes());
+            written.map_err(|e| failed(&self.series, name, &e))?;
+        }
+        Ok(())
     }
 
     /// Appends spikes.
@@ -99,23 +123,22 @@ impl BundleWriter {
             text.push_str(&line);
             text.push('\n');
         }
-        self.spikes
-            .write_all(text.as_bytes())
-            .map_err(|e| Error::io("write", &self.folder.join("spikes.jsonl"), &e))
+        self.spikes.write_all(text.as_bytes()).map_err(|e| failed(&self.folder, "spikes.jsonl", &e))
     }
 
     /// Begins a series; its name is made from `key`.
     pub fn series(&self, key: &RowKey, half_life_s: f64) -> Result<SeriesWriter> {
-        let stem = self.folder.join("series").join(stem(key));
+        let stem = stem(key);
         let mut writer = SeriesWriter {
-            journal: append_to(&with(&stem, "journal"))?,
+            journal: append_to(&self.series, &format!("{stem}.journal"))?,
+            folder: Arc::clone(&self.series),
             stem,
             series: Series::default(),
             cells: vec![0; SWEEP_COLUMNS * LEVELS],
             lines: Vec::new(),
         };
         writer.series.persistence.half_life_s = half_life_s;
-        replace(&with(&writer.stem, "seconds.csv"), SECONDS_HEAD.as_bytes())?;
+        writer.replace("seconds.csv", SECONDS_HEAD.as_bytes(), false)?;
         Ok(writer)
     }
 }
@@ -131,7 +154,8 @@ pub fn stem(key: &RowKey) -> String {
 /// A series that is being written.
 #[derive(Debug)]
 pub struct SeriesWriter {
-    stem: PathBuf,
+    folder: Arc<Folder>,
+    stem: String,
     journal: File,
     series: Series,
     /// Totals of the persistence cells that were written, by place: looked up too often for a map.
@@ -175,9 +199,7 @@ impl SeriesWriter {
         };
         line.cells.iter().for_each(|(key, count)| self.cells[*key] += count);
         self.take(line, &mut text);
-        self.journal
-            .write_all(text.as_bytes())
-            .map_err(|e| Error::io("write", &with(&self.stem, "journal"), &e))?;
+        self.journal.write_all(text.as_bytes()).map_err(|e| self.failed("journal", &e))?;
         if self.lines.len() >= COMPACT_EVERY { self.compact() } else { Ok(()) }
     }
 
@@ -192,11 +214,11 @@ impl SeriesWriter {
         let Some(last) = self.lines.last() else { return Ok(()) };
         let through = last.second;
         let text: String = self.lines.iter().map(second_text).collect();
-        let path = with(&self.stem, "seconds.csv");
-        append_to(&path)?.write_all(text.as_bytes()).map_err(|e| Error::io("write", &path, &e))?;
-        replace(&with(&self.stem, "histograms.csv"), self.series.histograms_text(Some(through)).as_bytes())?;
-        let path = with(&self.stem, "journal");
-        self.journal.set_len(0).map_err(|e| Error::io("write", &path, &e))?;
+        append_to(&self.folder, &self.name("seconds.csv"))?
+            .write_all(text.as_bytes())
+            .map_err(|e| self.failed("seconds.csv", &e))?;
+        self.replace("histograms.csv", self.series.histograms_text(Some(through)).as_bytes(), false)?;
+        self.journal.set_len(0).map_err(|e| self.failed("journal", &e))?;
         self.lines.clear();
         self.series.seconds.clear();
         Ok(())
@@ -204,45 +226,55 @@ impl SeriesWriter {
 
     /// Removes the series' files: it was never measured.
     pub fn discard(self) -> Result<()> {
-        for suffix in ["journal", "seconds.csv"] {
-            let path = with(&self.stem, suffix);
-            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
-        }
-        Ok(())
+        ["journal", "seconds.csv"].into_iter().try_for_each(|suffix| self.remove(suffix))
     }
 
-    /// Ends the series and leaves its final files; the last second may be a part of one.
+    /// Ends the series and leaves its final files, on the disk; the last second may be a part of one.
     pub fn finish(mut self) -> Result<()> {
         self.compact()?;
-        let path = with(&self.stem, "histograms.csv");
-        if !path.exists() {
-            replace(&path, self.series.histograms_text(None).as_bytes())?;
+        if !self.folder.has(self.name("histograms.csv")) {
+            self.replace("histograms.csv", self.series.histograms_text(None).as_bytes(), false)?;
         }
-        for suffix in ["seconds.csv", "histograms.csv"] {
-            compress_if_long(&with(&self.stem, suffix))?;
+        ["seconds.csv", "histograms.csv"].into_iter().try_for_each(|suffix| self.settle(suffix))?;
+        self.folder.sync().map_err(|e| self.failed("journal", &e))?;
+        self.remove("journal")
+    }
+
+    /// Has a finished file on the disk, as `.zst` where it is long; a kill in between leaves one of them whole.
+    fn settle(&self, suffix: &str) -> Result<()> {
+        let (name, mut text) = (self.name(suffix), Vec::new());
+        let read = self.folder.file(&name).and_then(|mut file| {
+            file.read_to_end(&mut text)?;
+            if text.len() > COMPRESS_ABOVE { Ok(()) } else { file.sync_all() }
+        });
+        read.map_err(|e| self.failed(suffix, &e))?;
+        if text.len() <= COMPRESS_ABOVE {
+            return Ok(());
         }
-        let path = with(&self.stem, "journal");
-        fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))
+        let small = compress_to_vec(text.as_slice(), CompressionLevel::Fastest);
+        self.replace(&format!("{suffix}.zst"), &small, true)?;
+        self.remove(suffix)
     }
-}
 
-/// Puts `path` as `path.zst` where it is long; a kill in between leaves one of them whole.
-fn compress_if_long(path: &Path) -> Result<()> {
-    let text = fs::read(path).map_err(|e| Error::io("read", path, &e))?;
-    if text.len() <= COMPRESS_ABOVE {
-        return Ok(());
+    fn replace(&self, suffix: &str, bytes: &[u8], sync: bool) -> Result<()> {
+        let name = self.name(suffix);
+        let written =
+            if sync { self.folder.replace_synced(&name, bytes) } else { self.folder.replace(&name, bytes) };
+        written.map_err(|e| self.failed(suffix, &e))
     }
-    let small =
-        ruzstd::encoding::compress_to_vec(text.as_slice(), ruzstd::encoding::CompressionLevel::Fastest);
-    replace(&with(path, "zst"), &small)?;
-    fs::remove_file(path).map_err(|e| Error::io("remove", path, &e))
-}
 
-/// Writes a finished series in one go: what importers do.
-pub fn write_series(folder: &Path, key: &RowKey, series: &Series) -> Result<()> {
-    series_files(key, series)
-        .into_iter()
-        .try_for_each(|(name, text)| replace(&folder.join(name), text.as_bytes()))
+    fn remove(&self, suffix: &str) -> Result<()> {
+        let name = self.name(suffix);
+        self.folder.remove(&name).map_err(|e| Error::io("remove", &self.folder.path().join(name), &e))
+    }
+
+    fn name(&self, suffix: &str) -> String {
+        format!("{}.{suffix}", self.stem)
+    }
+
+    fn failed(&self, suffix: &str, error: &io::Error) -> Error {
+        failed(&self.folder, &self.name(suffix), error)
+    }
 }
 
 /// The files of a finished series, by their names within the bundle.
@@ -264,28 +296,24 @@ fn grown<K: Copy>(totals: impl Iterator<Item = (K, u64)>, before: impl Fn(K) -> 
         .collect()
 }
 
-fn with(stem: &Path, suffix: &str) -> PathBuf {
-    let mut name = stem.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    PathBuf::from(name)
+fn at(folder: &Folder, name: &str) -> String {
+    folder.path().join(name).display().to_string()
 }
 
-fn append_to(path: &Path) -> Result<File> {
-    OpenOptions::new().create(true).append(true).open(path).map_err(|e| Error::io("write", path, &e))
+fn failed(folder: &Folder, name: &str, error: &io::Error) -> Error {
+    Error::io("write", &folder.path().join(name), error)
 }
 
-/// Replaces `path` by `bytes`, whole or not at all. What is no plain file (a device, a pipe, a link) is written to
-/// as it is, and stays what it is.
+fn append_to(folder: &Folder, name: &str) -> Result<File> {
+    folder.append(name).map_err(|e| failed(folder, name, &e))
+}
+
+/// Replaces the file at `path` by `bytes`, whole or not at all, as [`untrusted::replace`] says.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        return fs::write(path, bytes).map_err(|error| Error::io("write", path, &error));
-    }
-    let beside = with(path, "new");
-    let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));
-    written.map_err(|error| {
-        // What is left of the attempt is of no use; that it cannot be removed changes nothing.
-        let _ = fs::remove_file(&beside);
-        Error::io("write", path, &error)
-    })
+    untrusted::replace(path, bytes).map_err(|error| Error::io("write", path, &error))
+}
+
+/// The same, and the file is on the disk when this returns.
+pub fn replace_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    untrusted::replace_synced(path, bytes).map_err(|error| Error::io("write", path, &error))
 }

@@ -195,25 +195,35 @@ impl Folder {
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         match openat2(&self.fd, name, flags, Mode::empty(), how) {
             // Kernels before 5.6, and sandboxes that do not know the call.
-            Err(Errno::NOSYS | Errno::PERM) => self.walk(name, flags),
-            file => Ok(file?),
+            Err(Errno::NOSYS | Errno::PERM) => self.walk(name, flags).map_err(led_out),
+            file => file.map_err(led_out),
         }
     }
 
     /// As [`Folder::beneath`], component by component.
-    fn walk(&self, name: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    fn walk(&self, name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let mut parts = name.components().filter(|part| *part != Component::CurDir).peekable();
         let mut at = None;
         while let Some(part) = parts.next() {
-            let Component::Normal(part) = part else { return Err(Errno::XDEV.into()) };
+            let Component::Normal(part) = part else { return Err(Errno::XDEV) };
             let last = parts.peek().is_none();
             let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let flags = OFlags::NOFOLLOW | if last { flags } else { way };
             let from = at.as_ref().unwrap_or(&self.fd);
             at = Some(openat(from, part, flags, Mode::empty())?);
         }
-        at.ok_or_else(|| Errno::NOENT.into())
+        at.ok_or(Errno::NOENT)
     }
+}
+
+/// What the kernel says of a name that leads elsewhere, in words that fit.
+fn led_out(error: Errno) -> io::Error {
+    let why = match error {
+        Errno::LOOP => "it is a link, or lies behind one",
+        Errno::XDEV => "it lies outside of the folder",
+        other => return other.into(),
+    };
+    io::Error::new(ErrorKind::InvalidInput, why)
 }
 
 /// `name`, unless it leads out of the folder.

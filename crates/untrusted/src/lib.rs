@@ -19,4 +19,5 @@ pub mod text;
 pub use budget::{Budget, Metered};
 pub use folder::Folder;
 pub use lines::Lines;
-pub use replace::{open, read, replace};
+pub use replace::{open, read, replace, replace_synced};
+pub use rustix::fs::FileType;

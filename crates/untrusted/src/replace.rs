@@ -18,13 +18,22 @@ use crate::place::{Found, Place};
 /// A link of another user is replaced, never written through. A device, a pipe or a link that no other user can have put
 /// there (`/dev/stdout`) is written to and stays what it is.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    put(path, bytes, false)
+}
+
+/// The same, and a regular file is on the disk when this returns: where its loss would be a lie.
+pub fn replace_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    put(path, bytes, true)
+}
+
+fn put(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let place = Place::of(path)?;
     match place.look()? {
         Found::Ours => {
             let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOCTTY | OFlags::CLOEXEC;
             File::from(openat(&place.folder, &place.name, flags, Mode::empty())?).write_all(bytes)
         }
-        Found::Nothing | Found::File | Found::Theirs => swap(place.folder.as_fd(), &place.name, bytes, false),
+        Found::Nothing | Found::File | Found::Theirs => swap(place.folder.as_fd(), &place.name, bytes, sync),
     }
 }
 

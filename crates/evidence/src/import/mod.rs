@@ -59,7 +59,6 @@ mod threads;
 mod unpack;
 mod xenomai;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -69,7 +68,7 @@ use crate::error::{Error, Result};
 use crate::reader::Bundle;
 use crate::taint::{self, Taint};
 use crate::verdict::{Verdict, us};
-use crate::writer::{BundleWriter, stem, write_series};
+use crate::writer::{BundleWriter, stem};
 
 /// The load of an imported row whose load nobody told.
 pub const UNKNOWN_LOAD: &str = "unknown";
@@ -247,7 +246,7 @@ pub fn import_with(path: &Path, unit: Option<Unit>) -> Result<Bundle> {
         let cure = "give the whole output of one run of a tool that `isolator import --help` lists";
         Error::new("import", path.display(), why, cure)
     };
-    let file = File::open(path).map_err(|e| Error::io("import", path, &e))?;
+    let file = untrusted::open(path).map_err(|e| Error::io("import", path, &e))?;
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|e| Error::io("import", path, &e))?;
     if bytes.len() as u64 > LARGEST {
@@ -368,7 +367,7 @@ pub fn write(bundle: &Bundle, folder: &Path) -> Result<()> {
     manifest.taints.extend(bundle.missing.iter().map(cut));
     let mut writer = BundleWriter::create(folder, &manifest)?;
     for row in &bundle.rows {
-        write_series(folder, &row.entry.key, &row.series)?;
+        writer.whole_series(&row.entry.key, &row.series)?;
     }
     writer.spikes(&bundle.spikes)?;
     if let Some(lab) = &bundle.lab {

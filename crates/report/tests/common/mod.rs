@@ -101,7 +101,7 @@ impl Plan {
         let mut writer = BundleWriter::create(&folder, &bundle.manifest).unwrap();
         writer.spikes(&bundle.spikes).unwrap();
         for row in &bundle.rows {
-            writer::write_series(&folder, &row.entry.key, &row.series).unwrap();
+            writer.whole_series(&row.entry.key, &row.series).unwrap();
         }
         Bundle::open(&folder).unwrap()
     }
