@@ -11,7 +11,6 @@
 mod inventory;
 mod outcome;
 
-use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -107,7 +106,7 @@ pub fn run(job: &Job) -> Result<FleetRunDocument> {
     let playbook = lay_out(job)?;
     // What an earlier run into this folder told is no outcome of this one.
     let events = job.folder.join(EVENTS);
-    fs::write(&events, "").map_err(|error| Error::io("write", &events, &error))?;
+    evidence::writer::replace(&events, b"")?;
     let ended = play(job, &playbook, &events)?;
     let hosts = outcome::of(job, &hosts, &events)?;
     // Ansible says 0, 2 (a host failed) and 4 (one was not reached); else it did nothing.
@@ -133,12 +132,17 @@ pub fn run(job: &Job) -> Result<FleetRunDocument> {
 
 /// The collection and the playbook, whose path this is.
 fn lay_out(job: &Job) -> Result<PathBuf> {
+    // What Ansible runs lies here: no other user may have a say in it.
+    let ours = |path: &Path| {
+        untrusted::Folder::ours(path).map_err(|error| Error::io("write to the folder", path, &error))
+    };
+    ours(&job.folder)?;
     let folder = job.folder.join("ansible");
     let root = folder.join("collections/ansible_collections/isolator/rt");
     for (name, content) in COLLECTION {
         let path = root.join(name);
         let parent = path.parent().unwrap_or(&root);
-        fs::create_dir_all(parent).map_err(|error| Error::io("make the folder", parent, &error))?;
+        ours(parent)?;
         evidence::writer::replace(&path, content)?;
     }
     let verb = job.verb.name();

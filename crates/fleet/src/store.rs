@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
@@ -16,6 +17,7 @@ use evidence::{Error, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
+use untrusted::Folder;
 
 use crate::entry::{self, Entry};
 use crate::table::{Cell, Kind, Table};
@@ -39,16 +41,16 @@ const DEPTH: usize = 8;
 
 /// Adds the bundles at `paths` (folders, archives, or folders that hold such) to the store in `folder`.
 pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
-    let mut found = Vec::new();
+    let (mut found, mut visited) = (Vec::new(), BTreeSet::new());
     for path in paths {
         let before = found.len();
-        find(path, folder, 0, &mut found)?;
+        find(path, folder, 0, &mut visited, &mut found)?;
         if found.len() == before {
             let why = "it holds no bundle";
             return Err(Error::new("store", path.display(), why, "give bundles, or folders that hold some"));
         }
     }
-    fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, &e))?;
+    let store = Folder::ours(folder).map_err(|e| Error::io("write a store to", folder, &e))?;
     let parts = parts(folder)?;
     let (mut known, mut told) = (BTreeSet::new(), BTreeSet::new());
     for part in &parts {
@@ -56,18 +58,18 @@ pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
         told.extend(column(part, "unread", "path")?);
     }
     let last = parts.last().and_then(|part| number(part)).unwrap_or(0);
-    let beside = folder.join(format!(".{PART}{:04}", last + 1));
+    let (part, hidden) = (format!("{PART}{:04}", last + 1), format!(".{PART}{:04}", last + 1));
+    let beside = folder.join(&hidden);
     // Left there by a kill.
     let _ = fs::remove_dir_all(&beside);
-    fs::create_dir_all(&beside).map_err(|e| Error::io("make the folder", &beside, &e))?;
-    let stored = write(&beside, &found, known)?;
+    let half = store.ours_within(&hidden).map_err(|e| Error::io("make the folder", &beside, &e))?;
+    let stored = write(&half, &found, known)?;
     if stored.added == 0 && stored.unread.iter().all(|(path, _)| told.contains(&path.display().to_string())) {
         fs::remove_dir_all(&beside).map_err(|e| Error::io("remove", &beside, &e))?;
         return Ok(stored);
     }
-    let part = folder.join(format!("{PART}{:04}", last + 1));
-    fs::rename(&beside, &part).map_err(|e| Error::io("write", &part, &e))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| Error::io("write", folder, &e))?;
+    let kept = half.sync().and_then(|()| store.rename(&hidden, &part)).and_then(|()| store.sync());
+    kept.map_err(|e| Error::io("write", &folder.join(part), &e))?;
     Ok(stored)
 }
 
@@ -99,8 +101,15 @@ fn column(part: &Path, table: &str, name: &str) -> Result<Vec<String>> {
     rows.map(|row| row.and_then(|row| row.get_string(0).cloned()).map_err(broken)).collect()
 }
 
-/// Bundles at or below `path`, in the order of their names.
-fn find(path: &Path, store: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+/// Bundles at or below `path`, in the order of their names. A link to a folder is followed only where the user named it, and
+/// each folder is looked into once: links and mounts may go in circles.
+fn find(
+    path: &Path,
+    store: &Path,
+    depth: usize,
+    visited: &mut BTreeSet<(u64, u64)>,
+    found: &mut Vec<PathBuf>,
+) -> Result<()> {
     let meta = fs::metadata(path).map_err(|e| Error::io("open", path, &e))?;
     let named = depth == 0;
     if meta.is_file() {
@@ -109,21 +118,29 @@ fn find(path: &Path, store: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Re
         }
         return Ok(());
     }
+    if !meta.is_dir() || (!named && path.is_symlink()) || path == store {
+        return Ok(());
+    }
+    // A bundle that is named twice is known already the second time.
     if path.join("manifest.json").exists() {
         found.push(path.to_path_buf());
         return Ok(());
     }
-    if depth == DEPTH || !meta.is_dir() || path == store {
+    if depth == DEPTH || !(visited.insert((meta.dev(), meta.ino())) || named) {
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(|e| Error::io("open", path, &e))?;
     let mut below = entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>();
     below.sort();
     // A link that leads nowhere is no bundle.
-    below.iter().filter(|path| path.exists()).try_for_each(|path| find(path, store, depth + 1, found))
+    let there = below.iter().filter(|path| path.exists());
+    for path in there {
+        find(path, store, depth + 1, visited, found)?;
+    }
+    Ok(())
 }
 
-fn write(folder: &Path, found: &[PathBuf], mut known: BTreeSet<String>) -> Result<Stored> {
+fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>) -> Result<Stored> {
     let now = SystemTime::now();
     let mut tables = Tables::create(folder, now)?;
     let mut stored = Stored::default();
@@ -175,7 +192,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn create(folder: &Path, now: SystemTime) -> Result<Tables> {
+    fn create(folder: &Folder, now: SystemTime) -> Result<Tables> {
         use Kind::{MaybeNumber, MaybeText, Number, Text};
         let table = |name: &str, columns: &[(&str, Kind)]| Table::create(folder, name, columns);
         let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());

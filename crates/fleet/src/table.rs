@@ -14,6 +14,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
+use untrusted::Folder;
 
 /// Rows that are kept in memory before they are written.
 const ROW_GROUP: usize = 1 << 20;
@@ -83,8 +84,9 @@ pub(crate) struct Table {
 
 impl Table {
     /// Begins the file NAME.parquet in `folder`.
-    pub fn create(folder: &Path, name: &str, columns: &[(&str, Kind)]) -> Result<Table> {
-        let path = folder.join(format!("{name}.parquet"));
+    pub fn create(folder: &Folder, name: &str, columns: &[(&str, Kind)]) -> Result<Table> {
+        let file = format!("{name}.parquet");
+        let path = folder.path().join(&file);
         let field = |(name, kind): &(&str, Kind)| match kind {
             Kind::Text => format!("REQUIRED BYTE_ARRAY {name} (STRING);"),
             Kind::MaybeText => format!("OPTIONAL BYTE_ARRAY {name} (STRING);"),
@@ -106,7 +108,7 @@ impl Table {
                     .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
             }
         }
-        let file = File::create(&path).map_err(|e| Error::io("write", &path, &e))?;
+        let file = folder.create(&file).map_err(|e| Error::io("write", &path, &e))?;
         let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()));
         let column =
             |(_, kind): &(&str, Kind)| Column { kind: *kind, texts: vec![], numbers: vec![], there: vec![] };

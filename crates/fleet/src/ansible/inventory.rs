@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which machines an inventory has, as `ansible-inventory` reads it, and whether one of them is there twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evidence::{Error, Result};
 use serde_json::Value;
@@ -29,8 +29,7 @@ pub fn hosts(job: &Job) -> Result<Vec<String>> {
     }
     let listed: Value = serde_json::from_slice(&ran.stdout)
         .map_err(|error| Error::new("read the inventory", &on, error, "try ansible-inventory --list"))?;
-    let mut found = Vec::new();
-    collect(&listed, "all", &mut found);
+    let found = hosts_of(&listed, "all");
     if found.is_empty() {
         let why = match &job.hosts {
             Some(pattern) => format!("no machine is called {pattern}"),
@@ -47,20 +46,21 @@ pub fn hosts(job: &Job) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The hosts of a group and of those below it.
-fn collect(listed: &Value, group: &str, found: &mut Vec<String>) {
-    let names = |key: &str| -> Vec<String> {
+/// The hosts of a group and of those below it, each once. An inventory's program may list a group below itself.
+fn hosts_of(listed: &Value, group: &str) -> Vec<String> {
+    let names = |group: &str, key: &str| -> Vec<String> {
         let list = listed[group][key].as_array().into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_string).collect()
     };
-    for host in names("hosts") {
-        if !found.contains(&host) {
-            found.push(host);
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    let (mut groups, mut visited) = (vec![group.to_string()], BTreeSet::new());
+    while let Some(group) = groups.pop() {
+        if visited.insert(group.clone()) {
+            found.extend(names(&group, "hosts").into_iter().filter(|host| seen.insert(host.clone())));
+            groups.extend(names(&group, "children").into_iter().rev());
         }
     }
-    for child in names("children") {
-        collect(listed, &child, found);
-    }
+    found
 }
 
 /// Two names with one address and port. An address that Ansible makes up as it goes is not known here.
@@ -95,9 +95,17 @@ mod tests {
     fn hosts_are_found_once_in_whatever_groups_they_are() {
         let listed = json!({"all": {"children": ["ungrouped", "robots", "hall"]}, "robots": {"hosts": ["b", "a"]},
             "hall": {"children": ["robots"], "hosts": ["c"]}});
-        let mut found = Vec::new();
-        collect(&listed, "all", &mut found);
-        assert_eq!(found, ["b", "a", "c"]);
+        assert_eq!(hosts_of(&listed, "all"), ["b", "a", "c"]);
+    }
+
+    #[test]
+    fn groups_below_themselves_are_visited_once() {
+        let listed = json!({"all": {"children": ["a"]}, "a": {"children": ["all", "a"], "hosts": ["x"]}});
+        assert_eq!(hosts_of(&listed, "all"), ["x"]);
+        let chain = (0..50_000).map(|n| (format!("g{n}"), json!({"children": [format!("g{}", n + 1)]})));
+        let mut chain: serde_json::Map<_, _> = chain.collect();
+        chain.insert("g50000".to_string(), json!({"hosts": ["last"]}));
+        assert_eq!(hosts_of(&Value::Object(chain), "g0"), ["last"]);
     }
 
     #[test]

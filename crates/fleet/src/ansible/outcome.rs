@@ -2,7 +2,6 @@
 //! What became of each machine: by the events that the collection's callback wrote, and by the bundle that was brought.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use evidence::fleet_run::{Became, HostOutcome};
@@ -64,9 +63,13 @@ struct Known {
     last: String,
 }
 
+/// Longest list of events that is read.
+const LONGEST: u64 = 64 << 20;
+
 /// What became of `hosts`.
 pub fn of(job: &Job, hosts: &[String], events: &Path) -> Result<Vec<HostOutcome>> {
-    let text = fs::read_to_string(events).map_err(|error| Error::io("read", events, &error))?;
+    let text = untrusted::read(events, LONGEST).map_err(|error| Error::io("read", events, &error))?;
+    let text = String::from_utf8_lossy(&text);
     let known = read(&text);
     let nothing = Known::default();
     let one = |host: &String| {

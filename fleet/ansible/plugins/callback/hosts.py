@@ -31,7 +31,7 @@ class CallbackModule(CallbackBase):
         said = {"host": host, "task": task, "kind": kind, **more}
         if kind in ("changed", "failed", "unreachable"):
             words = [host, task if kind == "changed" else f"{kind}: {task}", (more.get("message") or "").split("\n")[0]]
-            self._display.display(": ".join(word for word in words if word))
+            self._display.display(_clean(": ".join(word for word in words if word)))
         path = self.get_option("events")
         if path:
             with open(path, "a", encoding="utf-8") as out:
@@ -55,6 +55,11 @@ class CallbackModule(CallbackBase):
 def _of(result, name):
     """Ansible before 2.19 has these under their private names alone."""
     return getattr(result, name, None) or getattr(result, "_" + name)
+
+
+def _clean(text):
+    """Without what steers a terminal: a machine's words come from elsewhere."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _why(found):
