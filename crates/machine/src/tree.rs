@@ -12,6 +12,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use untrusted::Folder;
+
 use crate::CpuSet;
 use crate::inventory::Reading;
 use crate::reason;
@@ -30,6 +32,8 @@ pub(crate) struct Tree {
     root: PathBuf,
     /// Set where the root is a captured tree, which no link may leave.
     captured: bool,
+    /// The captured tree, held open.
+    folder: Option<Folder>,
     unread: Vec<String>,
     unread_more: usize,
 }
@@ -38,7 +42,8 @@ impl Tree {
     pub(crate) fn new(root: &Path) -> Self {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
         let captured = root != Path::new("/");
-        Tree { root, captured, unread: Vec::new(), unread_more: 0 }
+        let folder = if captured { Folder::open(&root).ok() } else { None };
+        Tree { root, captured, folder, unread: Vec::new(), unread_more: 0 }
     }
 
     /// The files that could not be read, and why.
@@ -102,11 +107,7 @@ impl Tree {
 
     /// As [`Tree::names`], where failing says nothing.
     pub(crate) fn hint_names(&self, path: &str) -> Vec<String> {
-        let entries = self.inside(path).and_then(fs::read_dir).into_iter().flatten().take(ENTRIES_LIMIT);
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-        names.sort();
-        names
+        self.list(path).unwrap_or_default()
     }
 
     /// As [`Tree::text`], an empty text being none.
@@ -216,18 +217,10 @@ impl Tree {
 
     /// Names in the folder `path`, sorted; none where it is absent.
     pub(crate) fn names(&mut self, path: &str) -> Vec<String> {
-        let entries = match self.inside(path).and_then(fs::read_dir) {
-            Ok(entries) => entries,
-            Err(error) => {
-                self.note_error(path, &error);
-                return Vec::new();
-            }
-        };
-        let names =
-            entries.take(ENTRIES_LIMIT).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        names
+        self.list(path).unwrap_or_else(|error| {
+            self.note_error(path, &error);
+            Vec::new()
+        })
     }
 
     /// The numbers N of entries `<prefix>N` in the folder `path`, ascending.
@@ -249,14 +242,41 @@ impl Tree {
         Ok(real)
     }
 
+    /// `real` as a name beneath the captured tree. What is opened by it is opened through no link, since the tree may have
+    /// been changed after its links were looked at.
+    fn beneath<'a>(&self, real: &'a Path) -> &'a Path {
+        let name = real.strip_prefix(&self.root).unwrap_or(real);
+        if name.as_os_str().is_empty() { Path::new(".") } else { name }
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        let real = self.inside(path)?;
+        let mut names: Vec<String> = match &self.folder {
+            Some(folder) => {
+                let entries = folder.folder(self.beneath(&real))?.entries()?;
+                entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
+            }
+            None => {
+                let entries = fs::read_dir(real)?.take(ENTRIES_LIMIT);
+                entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+            }
+        };
+        names.sort();
+        Ok(names)
+    }
+
     fn head(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
         let real = self.inside(path)?;
         // Opening a pipe waits for its writer, and opening a device may do anything.
         if !fs::metadata(&real)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
+        let file = match &self.folder {
+            Some(folder) => folder.file(self.beneath(&real))?,
+            None => File::open(&real)?,
+        };
         let mut bytes = Vec::new();
-        File::open(&real)?.take(limit).read_to_end(&mut bytes)?;
+        file.take(limit).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
