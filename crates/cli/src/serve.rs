@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures over HTTP, for who scrapes them: `GET /metrics`, one connection at a time, each answered and closed.
+//! Figures over HTTP, for programs that scrape them: `GET /metrics`, each connection answered and closed.
 //!
 //! No server library: there is one page in two formats, no state, and nothing of a request is used but its first line and what it
-//! accepts. A peer that says nothing is let go after a second, and one that talks on is cut off.
+//! accepts. One thread serves several peers at once, so that a peer that says nothing, or reads slowly, keeps none of the others
+//! waiting. Each exchange has a bound as a whole, and where there are too many the oldest makes room.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evidence::{Error, Result};
 use report::prometheus::{Family, Format};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long one peer may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a whole exchange may take, from the connection to the last byte.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Peers that are served at once.
+const PEERS: usize = 64;
 
 /// Longest request that is read.
 const REQUEST: usize = 8 * 1024;
@@ -32,20 +38,13 @@ impl Served {
             Error::new("serve on", address, machine::reason(&error), "choose another address and port")
         };
         let listener = TcpListener::bind(address).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
         let at = listener.local_addr().map_err(cannot)?;
         let served = Served { families: Arc::default(), at };
         let families = Arc::clone(&served.families);
-        std::thread::Builder::new()
-            .name("metrics".to_string())
-            .spawn(move || {
-                for peer in listener.incoming().flatten() {
-                    let page =
-                        |format: Format| format.of(&families.lock().unwrap_or_else(PoisonError::into_inner));
-                    // A peer that has gone wants no answer.
-                    let _ = answer(peer, page);
-                }
-            })
-            .map_err(cannot)?;
+        let page = move |format: Format| format.of(&families.lock().unwrap_or_else(PoisonError::into_inner));
+        let spawned = std::thread::Builder::new().name("metrics".to_string());
+        spawned.spawn(move || serve(&listener, page)).map_err(cannot)?;
         Ok(served)
     }
 
@@ -60,37 +59,118 @@ impl Served {
     }
 }
 
-fn answer(mut peer: TcpStream, page: impl Fn(Format) -> Vec<u8>) -> std::io::Result<()> {
-    let began = Instant::now();
-    peer.set_read_timeout(Some(PATIENCE))?;
-    peer.set_write_timeout(Some(PATIENCE))?;
-    let (mut request, mut part) = (Vec::new(), [0; 1024]);
-    // To the end of the head: a connection closed on unread bytes would lose the answer.
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let read = peer.read(&mut part)?;
-        request.extend_from_slice(&part[..read]);
-        if read == 0 || request.len() > REQUEST || began.elapsed() > PATIENCE {
-            break;
+/// Serves for ever.
+fn serve(listener: &TcpListener, page: impl Fn(Format) -> Vec<u8>) {
+    // The oldest first.
+    let mut peers: VecDeque<Exchange> = VecDeque::with_capacity(PEERS);
+    loop {
+        wait(listener, &peers);
+        peers.retain_mut(|peer| peer.began.elapsed() < PATIENCE && peer.goes_on(&page));
+        // As many as there is room for, so that a flood of connections keeps none of those waiting that ask.
+        for _ in 0..PEERS {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if peers.len() == PEERS {
+                        peers.pop_front();
+                    }
+                    peers.extend(Exchange::with(stream));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // Out of descriptors, or a peer that has gone: not at once again.
+                Err(_) => {
+                    peers.pop_front();
+                    std::thread::sleep(Duration::from_millis(50));
+                    break;
+                }
+            }
         }
     }
-    let head = String::from_utf8_lossy(&request);
+}
+
+/// Waits until a peer comes or goes on, at the longest until the oldest has had its time.
+fn wait(listener: &TcpListener, peers: &VecDeque<Exchange>) {
+    let flags = |peer: &Exchange| if peer.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
+    let mut all = vec![PollFd::new(listener, PollFlags::IN)];
+    all.extend(peers.iter().map(|peer| PollFd::new(&peer.stream, flags(peer))));
+    let left = peers.front().map(|oldest| PATIENCE.saturating_sub(oldest.began.elapsed()));
+    let left = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
+    // An interrupted wait is one that has ended.
+    let _ = poll(&mut all, left.as_ref());
+}
+
+/// One peer: it asks, and then it is answered.
+struct Exchange {
+    stream: TcpStream,
+    began: Instant,
+    request: Vec<u8>,
+    /// What it is sent, and how much of that has gone.
+    answer: Option<(Vec<u8>, usize)>,
+}
+
+impl Exchange {
+    fn with(stream: TcpStream) -> Option<Exchange> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Exchange { stream, began: Instant::now(), request: Vec::new(), answer: None })
+    }
+
+    /// Does what can be done without waiting; false where the exchange has ended.
+    fn goes_on(&mut self, page: &impl Fn(Format) -> Vec<u8>) -> bool {
+        let done = if self.answer.is_none() { self.read(page) } else { Ok(()) };
+        match done.and_then(|()| self.write()) {
+            Ok(over) => !over,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+
+    /// Reads to the end of the head: a connection closed on unread bytes would lose the answer.
+    fn read(&mut self, page: &impl Fn(Format) -> Vec<u8>) -> std::io::Result<()> {
+        let mut part = [0; 1024];
+        loop {
+            let read = self.stream.read(&mut part)?;
+            self.request.extend_from_slice(&part[..read]);
+            let whole = self.request.windows(4).any(|end| end == b"\r\n\r\n");
+            if whole || read == 0 || self.request.len() > REQUEST {
+                self.answer = Some((answer(&String::from_utf8_lossy(&self.request), page), 0));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes what the peer takes; true where that was all.
+    fn write(&mut self) -> std::io::Result<bool> {
+        let Some((answer, gone)) = &mut self.answer else { return Ok(false) };
+        while *gone < answer.len() {
+            match self.stream.write(&answer[*gone..])? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                written => *gone += written,
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The answer to a request whose head is `head`.
+fn answer(head: &str, page: &impl Fn(Format) -> Vec<u8>) -> Vec<u8> {
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let path = |path: &str| path.split('?').next().unwrap_or_default().to_string();
     let said = |status, text: &str| (status, Format::Text, text.as_bytes().to_vec());
     let (status, format, body) = match (words.next(), words.next().map(path).as_deref()) {
         (Some("GET" | "HEAD"), Some("/metrics" | "/")) => {
-            let format = Format::accepted(&accept(&head));
+            let format = Format::accepted(&accept(head));
             ("200 OK", format, page(format))
         }
         (Some("GET" | "HEAD"), Some(_)) => said("404 Not Found", "the figures are at /metrics\n"),
         _ => said("400 Bad Request", "only GET /metrics is understood\n"),
     };
     let (kind, length) = (format.content_type(), body.len());
-    write!(
-        peer,
+    let mut answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    )?;
-    if head.starts_with("HEAD ") { Ok(()) } else { peer.write_all(&body) }
+    )
+    .into_bytes();
+    if !head.starts_with("HEAD ") {
+        answer.extend(body);
+    }
+    answer
 }
 
 /// What a request accepts: all its lines of that name.
@@ -98,4 +178,49 @@ fn accept(head: &str) -> String {
     let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     let accepts = lines.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
     accepts.map(|(_, value)| value).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(address: SocketAddr, request: &str) -> String {
+        let (mut peer, mut answer) = (TcpStream::connect(address).unwrap(), String::new());
+        peer.write_all(request.as_bytes()).unwrap();
+        peer.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn waits(peer: &TcpStream) -> bool {
+        peer.set_nonblocking(true).unwrap();
+        peer.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    #[test]
+    fn a_silent_peer_keeps_no_other_waiting() {
+        let served = Served::on("127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent: Vec<_> = (0..8).map(|_| TcpStream::connect(served.at()).unwrap()).collect();
+        let mut slow = TcpStream::connect(served.at()).unwrap();
+        slow.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
+        let answer = asks(served.at(), "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        // It was answered while those were still waited for.
+        assert!(silent.iter().all(waits) && waits(&slow));
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_peers_makes_room() {
+        let served = Served::on("127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent: Vec<_> = (0..2 * PEERS).map(|_| TcpStream::connect(served.at()).unwrap()).collect();
+        let answer = asks(served.at(), "HEAD / HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(silent.iter().filter(|peer| waits(peer)).count() < PEERS && !waits(&silent[0]));
+    }
+
+    #[test]
+    fn a_request_without_an_end_is_refused() {
+        let served = Served::on("127.0.0.1:0".parse().unwrap()).unwrap();
+        let answer = asks(served.at(), &format!("PUT /{}", "x".repeat(REQUEST)));
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    }
 }
