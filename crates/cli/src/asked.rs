@@ -17,6 +17,9 @@ use serde::Deserialize;
 
 use crate::args::{EthercatOptions, ResponseOptions, RunOptions};
 
+/// Longest plan that is read; a manifest has the machine's snapshot.
+const LONGEST: u64 = 16 << 20;
+
 /// Reads a plan: a manifest, or its `asked` part alone.
 pub fn read_plan(path: &Path) -> Result<Asked> {
     #[derive(serde::Deserialize)]
@@ -25,8 +28,8 @@ pub fn read_plan(path: &Path) -> Result<Asked> {
     }
     let cure = "give a bundle's manifest.json, or a file with its 'asked' part";
     let wrong = |why: serde_json::Error| Error::new("read the plan", path.display(), why, cure);
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read the plan", path, &e))?;
-    let document: serde_json::Value = serde_json::from_str(&text).map_err(wrong)?;
+    let text = untrusted::read(path, LONGEST).map_err(|e| Error::io("read the plan", path, &e))?;
+    let document: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
     match document.get("asked") {
         Some(_) => Manifest::deserialize(document).map(|manifest| manifest.asked).map_err(wrong),
         None => Asked::deserialize(document).map_err(wrong),

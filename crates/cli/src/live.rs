@@ -11,7 +11,7 @@ use evidence::limit;
 use evidence::manifest::Asked;
 use measure::row::{LaneProgress, Progress};
 
-use crate::output::{color_allowed, tell, terminal_moves};
+use crate::output::{color_allowed, draw, tell, terminal_moves};
 use picture::{Figures, Overall, Row, Screen, State, footer, table, thread_lines};
 
 /// How a run is shown.
@@ -127,11 +127,10 @@ impl Live {
     /// Draws over what was drawn before, in one write and without clearing it first, so that nothing flickers.
     fn draw(&mut self, text: &str) {
         let Some(drawn) = &mut self.drawn else { return };
-        let up = if *drawn > 1 { format!("\r\u{1b}[{}A", *drawn - 1) } else { "\r".to_string() };
+        let picture = draw(drawn.saturating_sub(1), text, color_allowed());
         *drawn = text.lines().count();
-        let text = text.lines().map(|line| format!("{line}\u{1b}[K")).collect::<Vec<_>>().join("\n");
         // A terminal that has gone needs no picture.
-        let _ = std::io::stderr().write_all(format!("{up}{text}\u{1b}[J").as_bytes());
+        let _ = std::io::stderr().write_all(picture.as_bytes());
     }
 
     fn figures(&self, progress: &Progress) -> Figures {

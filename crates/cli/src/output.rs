@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the program ends and where its output goes.
+//!
+//! Names and errors in it come from elsewhere. So all text for people goes out through [`Output::say`], [`tell`], [`tell_lines`],
+//! [`print`] or [`draw`], which let no character through that steers a terminal, but the colours of our own.
 
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -7,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use untrusted::text::{line, screen};
 
 use crate::args::Output;
 
@@ -45,12 +49,13 @@ impl Output {
         if self.quiet {
             return;
         }
-        if self.json_on_stdout() {
-            tell(text);
+        let text = screen(text, self.style().color);
+        // A closed pipe is no reason to fail: nobody reads on.
+        let _ = if self.json_on_stdout() {
+            writeln!(std::io::stderr(), "{text}")
         } else {
-            // A closed pipe is no reason to fail: nobody reads on.
-            let _ = writeln!(std::io::stdout(), "{text}");
-        }
+            writeln!(std::io::stdout(), "{text}")
+        };
     }
 
     /// Fails where the JSON cannot go where it is to go: better before a long run than after it.
@@ -69,6 +74,7 @@ impl Output {
     pub fn json<T: Serialize>(&self, document: &T) -> Result<(), Box<dyn Error>> {
         let Some(path) = &self.json else { return Ok(()) };
         let text = serde_json::to_string_pretty(document)? + "\n";
+        let text = untrusted::text::json(&text);
         if self.json_on_stdout() {
             print(&text)?;
         } else {
@@ -88,14 +94,29 @@ impl Output {
     }
 }
 
-/// A line on standard error. Where that was closed nobody wants it, and the work goes on.
-pub fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+/// A line on standard error: one line, whatever is in it. Where that was closed nobody wants it, and the work goes on.
+pub fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", line(text));
 }
 
-/// A result on standard output. Where a pipe was closed nobody reads on; any other failure loses the result.
+/// Several lines on standard error, as another program wrote them.
+pub fn tell_lines(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", screen(text, false));
+}
+
+/// Lines over those that were drawn before (`above` of them), each wiped to its end, and all below.
+pub fn draw(above: usize, lines: &str, colored: bool) -> String {
+    let up = if above > 0 { format!("\r\u{1b}[{above}A") } else { "\r".to_string() };
+    let lines = screen(lines, colored);
+    let lines = lines.split('\n').map(|line| format!("{line}\u{1b}[K")).collect::<Vec<_>>().join("\n");
+    format!("{up}{lines}\u{1b}[J")
+}
+
+/// A result on standard output: to a file or a pipe as it is. Where a pipe was closed nobody reads on; any other failure loses
+/// the result.
 pub fn print(text: &str) -> evidence::Result<()> {
     let mut stdout = std::io::stdout().lock();
+    let text = if stdout.is_terminal() { screen(text, false) } else { text.into() };
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(evidence::Error::io("write", Path::new("standard output"), &error))

@@ -69,6 +69,7 @@ pub fn run(
         return Err("cannot measure a loop: no program was named that has one; use isolator monitor".into());
     }
     let loads = loads(asked)?;
+    fits(asked, loads.len())?;
     let findings = look(asked, &machine)?;
     // Before a bundle is begun for nothing.
     Wiring::check(asked)?;
@@ -129,6 +130,16 @@ fn loads(asked: &Asked) -> Result<Vec<Load>> {
         }
     }
     Ok(loads)
+}
+
+/// Refuses a run whose bundle would be too large to be read: its evidence would be lost to its length.
+fn fits(asked: &Asked, loads: usize) -> evidence::Result<()> {
+    let longest_ns = asked.periods_ns.iter().max().copied().unwrap_or(0);
+    let loops_ns = asked.loops.map(|loops| loops.saturating_mul(longest_ns));
+    let length_ns = asked.duration_ns.into_iter().chain(loops_ns).min().unwrap_or(0);
+    let rows = [asked.probes.len(), asked.cpus.len(), asked.periods_ns.len().max(1)];
+    let rows = rows.into_iter().fold(loads, usize::saturating_mul);
+    evidence::reader::fits(rows, length_ns / 1_000_000_000)
 }
 
 /// The interface that the load ethercat drives. One that the probe drives has its MainDevice: the load simulates then.

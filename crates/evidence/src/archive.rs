@@ -17,7 +17,7 @@ use untrusted::{Budget, FileType, Folder, Lines};
 use crate::error::{Error, Result};
 
 /// Longest document: `manifest.json`, which has the machine's snapshot, is mostly far below one.
-const DOCUMENT: u64 = 16 << 20;
+const DOCUMENT: u64 = 8 << 20;
 
 /// How deep folders are packed; a bundle has one level.
 const DEPTH: usize = 8;

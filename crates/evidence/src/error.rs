@@ -33,10 +33,16 @@ impl Error {
         use std::io::ErrorKind::*;
         let cure = match error.kind() {
             NotFound => "check the path",
+            // Of a folder that others own or may write (`untrusted`).
+            PermissionDenied if error.get_ref().is_some() => {
+                "choose another path, or a folder that is not there yet"
+            }
             PermissionDenied => "run as a user who may, or choose another path",
             StorageFull | QuotaExceeded => "free some space, or choose another folder with -o",
             ReadOnlyFilesystem => "choose a folder that can be written with -o",
             NotADirectory | IsADirectory | AlreadyExists => "choose another path",
+            InvalidInput => "look at who made it, and give a plain file",
+            FileTooLarge => "give a smaller one",
             _ => "check the medium and try again",
         };
         Error::new(what, path.display(), machine::reason(error), cure)

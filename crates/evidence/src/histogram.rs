@@ -15,6 +15,9 @@ const OCTAVE: usize = 1 << OCTAVE_BITS;
 /// How many buckets cover all of `u64`.
 pub const BUCKETS: usize = ((64 - OCTAVE_BITS as usize) + 1) << OCTAVE_BITS;
 
+/// Buckets that [`Histogram::corrected`] walks through: a tenth of a second's work.
+const MOST_STEPS: usize = 4_000_000;
+
 /// The stated bound on (bucket width / value).
 pub const RELATIVE_ERROR: f64 = 1.0 / OCTAVE as f64;
 
@@ -203,12 +206,16 @@ impl Histogram {
         if period_ns == 0 {
             return corrected;
         }
+        let mut steps_left = MOST_STEPS;
         for bucket in self.buckets().filter(|b| b.to_ns / 2 >= period_ns) {
             // The missed cycles' latencies are an arithmetic series; it is walked bucket by bucket, not term by term.
             let mut value_ns = bucket.to_ns.min(self.max_ns()).saturating_sub(period_ns);
             while value_ns >= period_ns {
                 let index = index(value_ns);
-                let steps = (value_ns - lowest(index).max(period_ns)) / period_ns;
+                // No machine has so many stalls of so many periods. Those of the rest count as late as the first.
+                let from_ns = if steps_left == 0 { 0 } else { lowest(index) };
+                steps_left = usize::saturating_sub(steps_left, 1);
+                let steps = (value_ns - from_ns.max(period_ns)) / period_ns;
                 let last_ns = value_ns - steps * period_ns;
                 let times = (steps + 1).saturating_mul(bucket.count);
                 let sum_ns =
@@ -279,6 +286,14 @@ mod tests {
             seen.record(late_ns);
             assert_eq!(seen.corrected(25_000).count(), late_ns / 25_000);
         }
+    }
+
+    #[test]
+    fn correcting_ends_where_every_bucket_is_a_stall() {
+        let mut seen = Histogram::new();
+        (40_000..BUCKETS).step_by(20).for_each(|index| seen.record_many(lowest(index), u64::MAX));
+        let corrected = seen.corrected(1);
+        assert_eq!((corrected.count(), corrected.max_ns()), (u64::MAX, seen.max_ns()));
     }
 
     #[test]

@@ -236,7 +236,8 @@ impl LabRow {
 
     fn counted(&self, kind: &str) -> Option<u64> {
         let counters = self.isolation.as_ref()?;
-        Some(counters.iter().filter(|(name, _)| name.starts_with(kind)).map(|(_, count)| count).sum())
+        let of_kind = counters.iter().filter(|(name, _)| name.starts_with(kind));
+        Some(untrusted::total(of_kind.map(|(_, count)| count)))
     }
 }
 

@@ -339,10 +339,10 @@ pub struct Second {
 
 impl Second {
     /// Whether a run can have such a second: at most one sample, or one missed period, every nanosecond of a quarter of an
-    /// hour, as seconds are joined where the control thread is late.
+    /// hour, as seconds are joined where the control thread is late; and no minimum above the maximum.
     pub(crate) fn can_be(&self) -> bool {
         const MOST: u64 = 1_000_000_000_000;
-        self.count <= MOST && self.missed <= MOST
+        self.count <= MOST && self.missed <= MOST && (self.count == 0 || self.min_ns <= self.max_ns)
     }
 
     /// Both as one, under this one's number.

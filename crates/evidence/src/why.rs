@@ -147,8 +147,8 @@ impl WhyDocument {
     /// The answer that a bundle gives.
     pub fn of(bundle: &Bundle, question: &Question) -> WhyDocument {
         let rows = bundle.manifest.rows.iter();
-        let seen =
-            rows.filter(|row| question.asks_for(row.key.cpu, &row.key.load)).map(|row| row.spikes).sum();
+        let asked_for = rows.filter(|row| question.asks_for(row.key.cpu, &row.key.load));
+        let seen = untrusted::total(asked_for.map(|row| row.spikes));
         let spikes = bundle.spikes.iter().filter(|spike| question.asks_for(spike.key.cpu, &spike.key.load));
         let mut spikes: Vec<_> = spikes.collect();
         spikes.sort_by_key(|spike| (u64::MAX - spike.latency_ns, spike.monotonic_ns));

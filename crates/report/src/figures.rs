@@ -128,11 +128,10 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
     let Said { state, mark, word, rest } = judged(verdict);
     let mut facts = Vec::new();
     if let Some(worst) = run.rows().max_by_key(worst_first) {
-        let sum =
-            |of: fn(&RowVerdict) -> u64| run.rows().map(|row| of(row.verdict)).fold(0, u64::saturating_add);
+        let sum = |of: fn(&RowVerdict) -> u64| untrusted::total(run.rows().map(|row| of(row.verdict)));
         facts.push(("Worst maximum", worst.latency(worst.summary.max_ns)));
         facts.push(("Where", worst.place()));
-        facts.push(("Samples", text::count(run.rows().map(|row| row.summary.count).sum())));
+        facts.push(("Samples", text::count(untrusted::total(run.rows().map(|row| row.summary.count)))));
         facts.push(("Late cycles", range(sum(|row| row.late), sum(|row| row.late_at_most))));
     }
     let reasons = taints::reasons(&run.document);
@@ -255,7 +254,7 @@ pub(crate) fn spikes(run: &Run, several: bool) -> SpikeTable {
     let mut worst: Vec<&Spike> = bundle.spikes.iter().collect();
     worst.sort_by(|a, b| b.latency_ns.cmp(&a.latency_ns).then(a.monotonic_ns.cmp(&b.monotonic_ns)));
     worst.truncate(SPIKES);
-    let seen: u64 = bundle.manifest.rows.iter().map(|row| row.spikes).sum();
+    let seen = untrusted::total(bundle.manifest.rows.iter().map(|row| row.spikes));
     let seen = seen.max(bundle.spikes.len() as u64);
     let above = bundle.manifest.asked.threshold_ns.map(|ns| format!(" above {}", text::time(ns as f64)));
     let above = above.unwrap_or_default();

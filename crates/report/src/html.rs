@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One self-contained page: no script, nothing fetched, the same bytes for the same bundles.
 
+use std::borrow::Cow;
+
 use evidence::Bundle;
 use evidence::error::{Error, Result};
 use evidence::manifest::NotRun;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter};
 use serde::Serialize;
+use untrusted::text::screen;
 
 use crate::chart::maxima::{self, Bars};
 use crate::chart::persistence::{self, Pictures};
@@ -109,6 +112,7 @@ pub(crate) fn environment() -> std::result::Result<Environment<'static>, minijin
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|_| AutoEscape::Html);
+    env.set_formatter(shown);
     env.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     env.add_template("report.html", include_str!("../templates/report.html"))?;
     env.add_template("head.html", include_str!("../templates/head.html"))?;
@@ -117,6 +121,14 @@ pub(crate) fn environment() -> std::result::Result<Environment<'static>, minijin
     env.add_template("fleet.html", include_str!("../templates/fleet.html"))?;
     env.add_template("report.css", include_str!("../templates/report.css"))?;
     Ok(env)
+}
+
+/// Writes a value into the page: markup of our own as it is, text escaped and without what would turn its letters round.
+fn shown(out: &mut Output, state: &mut State, value: &Value) -> std::result::Result<(), minijinja::Error> {
+    match value.as_str().filter(|_| !value.is_safe()).map(|text| screen(text, false)) {
+        Some(Cow::Owned(text)) => escape_formatter(out, state, &Value::from(text)),
+        _ => escape_formatter(out, state, value),
+    }
 }
 
 fn page(bundles: &[Bundle]) -> Result<Page> {

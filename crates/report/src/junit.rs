@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use evidence::gate::{Gated, gone};
 use evidence::manifest::RowKey;
+use untrusted::text::xml as escaped;
 
 /// The document of a gate that was judged, or could not be.
 pub fn junit(gate: &Gated) -> String {
@@ -88,30 +89,4 @@ impl Suite {
 /// What groups the cases of a row: dots part groups in what reads JUnit.
 fn class(key: &RowKey) -> String {
     key.to_string().replace('.', "·")
-}
-
-/// Text of an attribute. XML 1.0 has no place for control characters, not even escaped.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_cannot_break_out_of_its_attribute() {
-        assert_eq!(escaped("a\"b<c>&d\u{1b}\n"), "a&quot;b&lt;c&gt;&amp;d\u{fffd}\u{fffd}");
-    }
 }

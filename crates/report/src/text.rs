@@ -16,7 +16,11 @@ pub(crate) fn us(ns: f64) -> String {
 
 /// The same in groups of three digits, with its unit.
 pub(crate) fn us_unit(ns: u64) -> String {
-    if ns < 100_000 { format!("{} us", us(ns as f64)) } else { format!("{} us", count((ns + 500) / 1000)) }
+    if ns < 100_000 {
+        format!("{} us", us(ns as f64))
+    } else {
+        format!("{} us", count(ns / 1000 + u64::from(ns % 1000 >= 500)))
+    }
 }
 
 /// A number in groups of three digits.
@@ -74,9 +78,9 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// `text` without the control characters that could move a terminal's cursor or colour it.
+/// `text` without the characters that could move a terminal's cursor, colour it, or turn its letters round.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    untrusted::text::clean(text).into_owned()
 }
 
 /// `cpu 3`, `cpus 1-11`.

@@ -28,9 +28,9 @@ pub(crate) fn wrapped(out: &mut String, lead: &str, text: &str, width: usize) {
     let _ = writeln!(out, "{}", line.trim_end());
 }
 
-/// Without control characters.
+/// Without characters that steer a terminal.
 pub(crate) fn cleaned(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    untrusted::text::clean(text).into_owned()
 }
 
 #[cfg(test)]
@@ -46,6 +46,6 @@ mod tests {
         assert_eq!(lines[0], "  - one two three four five six seven");
         assert_eq!(lines[1], "    eight");
         assert_eq!(lines[2], format!("    {long}"));
-        assert_eq!(lines[3], "    ?[2J");
+        assert_eq!(lines[3], "    \u{fffd}[2J");
     }
 }

@@ -55,7 +55,7 @@ impl Folder {
         } else {
             return Ok(());
         };
-        Err(io::Error::new(ErrorKind::PermissionDenied, format!("{why}: give one that is not there yet")))
+        Err(io::Error::new(ErrorKind::PermissionDenied, why))
     }
 
     /// Where the folder was when it was opened: for messages.
@@ -157,7 +157,7 @@ impl Folder {
 
     /// Replaces the file `name` by `bytes`, whole or not at all.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        swap(self.fd.as_fd(), one_name(name)?, bytes, false)
+        swap(self.fd.as_fd(), one_name(name)?, bytes, false).map(drop)
     }
 
     /// The same, and it is on the disk when this returns: where the loss of the file would be a lie.
@@ -279,7 +279,7 @@ mod tests {
             assert!(folder.file(name).is_err(), "{}", name.display());
             let walked =
                 folder.walk(name, flags).map(|fd| FileType::from_raw_mode(fstat(&fd).unwrap().st_mode));
-            assert!(walked.map_or(true, |kind| kind != FileType::RegularFile), "{}", name.display());
+            assert!(walked != Ok(FileType::RegularFile), "{}", name.display());
         }
         assert_eq!(folder.read("series/x", 4).unwrap(), b"data");
         assert_eq!(folder.read("series/x", 3).unwrap_err().kind(), ErrorKind::FileTooLarge);

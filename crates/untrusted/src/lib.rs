@@ -9,6 +9,8 @@
 //! Errors are [`std::io::Error`]: the callers know what was tried, and on what.
 #![forbid(unsafe_code)]
 
+use std::borrow::Borrow;
+
 mod budget;
 mod folder;
 mod lines;
@@ -19,5 +21,10 @@ pub mod text;
 pub use budget::{Budget, Metered};
 pub use folder::Folder;
 pub use lines::Lines;
-pub use replace::{open, read, replace, replace_synced};
+pub use replace::{create, open, read, replace, replace_synced};
 pub use rustix::fs::FileType;
+
+/// The sum of numbers that files state: it saturates, since they may be any.
+pub fn total<N: Borrow<u64>>(numbers: impl IntoIterator<Item = N>) -> u64 {
+    numbers.into_iter().fold(0, |sum, number| sum.saturating_add(*number.borrow()))
+}

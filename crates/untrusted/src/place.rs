@@ -62,7 +62,7 @@ impl Place {
             }
             at = step(at, part, false, &mut rest, &mut links)?;
         }
-        Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder"))
+        Err(rustix::io::Errno::ISDIR.into())
     }
 
     pub fn look(&self) -> io::Result<Found> {
@@ -72,7 +72,7 @@ impl Place {
         };
         match FileType::from_raw_mode(entry.st_mode) {
             FileType::RegularFile => Ok(Found::File),
-            FileType::Directory => Err(io::Error::new(ErrorKind::IsADirectory, "it is a folder")),
+            FileType::Directory => Err(rustix::io::Errno::ISDIR.into()),
             _ if ours(&fstat(&self.folder)?, &entry) => Ok(Found::Ours),
             _ => Ok(Found::Theirs),
         }

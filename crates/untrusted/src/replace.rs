@@ -26,15 +26,28 @@ pub fn replace_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     put(path, bytes, true)
 }
 
+/// An empty file at `path`, to be written bit by bit; what was there is replaced as by [`replace`].
+pub fn create(path: &Path) -> io::Result<File> {
+    let place = Place::of(path)?;
+    match place.look()? {
+        Found::Ours => through(&place),
+        Found::Nothing | Found::File | Found::Theirs => swap(place.folder.as_fd(), &place.name, b"", false),
+    }
+}
+
 fn put(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let place = Place::of(path)?;
     match place.look()? {
-        Found::Ours => {
-            let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOCTTY | OFlags::CLOEXEC;
-            File::from(openat(&place.folder, &place.name, flags, Mode::empty())?).write_all(bytes)
+        Found::Ours => through(&place)?.write_all(bytes),
+        Found::Nothing | Found::File | Found::Theirs => {
+            swap(place.folder.as_fd(), &place.name, bytes, sync).map(drop)
         }
-        Found::Nothing | Found::File | Found::Theirs => swap(place.folder.as_fd(), &place.name, bytes, sync),
     }
+}
+
+fn through(place: &Place) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(openat(&place.folder, &place.name, flags, Mode::empty())?.into())
 }
 
 /// Opens the file at `path` for reading: a regular one, or a pipe or device that no other user can have put there.
@@ -68,8 +81,8 @@ pub(crate) fn no_file() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
 }
 
-/// Writes `bytes` beside `name`, under a name that nobody can foresee, and renames.
-pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -> io::Result<()> {
+/// Writes `bytes` beside `name`, under a name that cannot be foreseen, and renames; the file is still open.
+pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -> io::Result<File> {
     let (beside, file) = beside(folder, name)?;
     let written = (|| {
         let mut file = File::from(file);
@@ -78,7 +91,7 @@ pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -
             file.sync_all()?;
         }
         renameat(folder, &beside, folder, name)?;
-        Ok(())
+        Ok(file)
     })();
     if written.is_err() {
         // What is left of the attempt is of no use; that it cannot be removed changes nothing.

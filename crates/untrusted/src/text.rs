@@ -40,10 +40,10 @@ pub fn line(text: &str) -> Cow<'_, str> {
     replaced(text, steers, |c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { REPLACEMENT })
 }
 
-/// `text` of several lines for a terminal or a file. Line breaks stay, and where `coloured` says so the sequences that set
-/// colour and weight; nothing else that [`steers`] passes.
+/// `text` of several lines for a terminal or a file. Line breaks and tabs stay, and where `coloured` says so the sequences that
+/// set colour and weight; nothing else that [`steers`] passes.
 pub fn screen(text: &str, coloured: bool) -> Cow<'_, str> {
-    if !text.chars().any(|c| steers(c) && c != '\n') {
+    if !text.chars().any(|c| steers(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
     }
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
@@ -52,7 +52,7 @@ pub fn screen(text: &str, coloured: bool) -> Cow<'_, str> {
         let length = if style.is_empty() { c.len_utf8() } else { style.len() };
         match c {
             _ if !style.is_empty() => out.push_str(style),
-            '\n' => out.push(c),
+            '\n' | '\t' => out.push(c),
             c if steers(c) => out.push(REPLACEMENT),
             c => out.push(c),
         }
@@ -117,7 +117,7 @@ pub fn xml(text: &str) -> String {
 
 /// `text` as the value of a label in Prometheus' text format.
 pub fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    screen(text, false).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 fn replaced(text: &str, which: impl Fn(char) -> bool, by: impl Fn(char) -> char) -> Cow<'_, str> {
@@ -142,7 +142,7 @@ mod tests {
             for shown in [clean(&text), line(&text), csv(&text).into(), xml(&text).into()] {
                 prop_assert!(!shown.chars().any(steers), "{shown:?}");
             }
-            prop_assert!(!screen(&text, false).chars().any(|c| steers(c) && c != '\n'));
+            prop_assert!(!screen(&text, false).chars().any(|c| steers(c) && !matches!(c, '\n' | '\t')));
             let coloured = screen(&text, true).replace("\u{1b}[31m", "");
             prop_assert_eq!(coloured.find('\u{1b}'), None);
             prop_assert_eq!(screen(&text, false).lines().count(), text.lines().count());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator doctor`: reads the machine, or a snapshot of one, and says what the checks find.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -95,18 +94,8 @@ fn look(args: &DoctorArgs) -> Result<Snapshot, Box<dyn std::error::Error>> {
 
 /// A snapshot from a file, as `--save` writes it.
 fn saved(path: &Path) -> Result<Snapshot, Box<dyn std::error::Error>> {
-    let length = fs::metadata(path).map_err(|e| Error::io("read the snapshot", path, &e))?.len();
-    if length > SNAPSHOT_LIMIT {
-        return Err(Error::new(
-            "read the snapshot",
-            path.display(),
-            "it is larger than 64 MiB",
-            "give one of isolator doctor --save",
-        )
-        .into());
-    }
-    let text = fs::read_to_string(path).map_err(|e| Error::io("read the snapshot", path, &e))?;
-    let machine: Snapshot = serde_json::from_str(&text).map_err(|e| {
+    let text = untrusted::read(path, SNAPSHOT_LIMIT).map_err(|e| Error::io("read the snapshot", path, &e))?;
+    let machine: Snapshot = serde_json::from_slice(&text).map_err(|e| {
         Error::new("read the snapshot", path.display(), e, "give one of isolator doctor --save")
     })?;
     if machine.inventory.is_none() {

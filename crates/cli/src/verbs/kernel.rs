@@ -14,7 +14,7 @@ use lab::kernel::Architecture;
 use lab::qemu::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
-use crate::output::{Exit, Outcome, tell};
+use crate::output::{Exit, Outcome, draw, tell};
 use crate::session;
 
 pub fn run(verb: &KernelVerb) -> Outcome {
@@ -132,7 +132,7 @@ impl Line {
         if self.terminal {
             self.open.set(true);
             // What is left of a longer line is wiped.
-            let _ = write!(std::io::stderr(), "\r{text}\x1b[K");
+            let _ = std::io::stderr().write_all(draw(0, &text, false).as_bytes());
         } else {
             tell(&text);
         }

@@ -20,7 +20,7 @@ use crate::args::{
     GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabProgramArgs, LabRunArgs, LabShellArgs,
     LabShowArgs, LabVerb, Output,
 };
-use crate::output::{Exit, Outcome, print, tell};
+use crate::output::{Exit, Outcome, print, tell, tell_lines};
 use crate::session;
 use crate::verbs::tune::guest;
 
@@ -264,7 +264,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
     let ran = ran.map_err(|lost| {
         // How far it came, and all complaints: the error has the last words and the first complaint alone.
         if !lost.said().is_empty() {
-            tell(lost.said());
+            tell_lines(lost.said());
         }
         lost.error
     })?;
@@ -273,7 +273,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
         evidence::writer::replace(file, ran.scope.as_bytes())?;
     }
     if let Some(first) = ran.log.warnings.first() {
-        tell(ran.complaint.trim_end());
+        tell_lines(ran.complaint.trim_end());
         return Err(format!("cannot trust the guest: its kernel complained: {first}").into());
     }
     match ran.status {

@@ -3,7 +3,6 @@
 //! their IPIs, from a collector that watches that alone.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +15,11 @@ use machine::counters::Counters;
 use machine::{CpuSet, Snapshot};
 use measure::control;
 use report::terminal::Style;
+use untrusted::text::screen;
 
 use crate::args::WatchArgs;
 use crate::metrics::Metrics;
-use crate::output::{Exit, Outcome, color_allowed, tell, terminal_moves};
+use crate::output::{Exit, Outcome, color_allowed, draw, tell, terminal_moves};
 use crate::session::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -181,7 +181,7 @@ impl Sinks {
             None => None,
             Some(_) if on_stdout => Some(Box::new(std::io::stdout())),
             Some(path) => {
-                let file = File::create(path).map_err(|e| evidence::Error::io("write", path, &e))?;
+                let file = untrusted::create(path).map_err(|e| evidence::Error::io("write", path, &e))?;
                 Some(Box::new(file))
             }
         };
@@ -197,7 +197,7 @@ impl Sinks {
     /// Hands an interval on; false where nobody reads on.
     fn take(&mut self, document: &WatchDocument) -> Result<bool> {
         if let Some(json) = &mut self.json {
-            let line = serde_json::to_string(document)? + "\n";
+            let line = untrusted::text::json(&serde_json::to_string(document)?).into_owned() + "\n";
             if !read_on(json.write_all(line.as_bytes()).and_then(|()| json.flush()))? {
                 return Ok(false);
             }
@@ -217,16 +217,16 @@ impl Screen {
             Screen::Nothing => return Ok(true),
             Screen::Plain => {
                 let style = Style { color: false, width: WIDTH };
-                report::terminal::watch(document, style, usize::MAX) + "\n"
+                screen(&(report::terminal::watch(document, style, usize::MAX) + "\n"), false).into_owned()
             }
             Screen::Drawn(drawn) => {
                 // A line that ends in the last column would take two.
                 let style = Style { color: color_allowed(), width: columns.saturating_sub(1) };
                 let text = report::terminal::watch(document, style, lines.saturating_sub(1));
-                let up = if *drawn > 0 { format!("\r\u{1b}[{drawn}A") } else { String::new() };
+                let text: String = text.lines().flat_map(|line| [line, "\n"]).collect();
+                let picture = draw(*drawn, &text, style.color);
                 *drawn = text.lines().count();
-                let text: String = text.lines().map(|line| format!("{line}\u{1b}[K\n")).collect();
-                format!("{up}{text}\u{1b}[J")
+                picture
             }
         };
         let mut stdout = std::io::stdout().lock();

@@ -94,9 +94,9 @@ pub(crate) struct Ranks {
 
 impl Ranks {
     pub fn of(latency: &Histogram) -> Self {
-        let mut count = 0;
+        let mut count = 0u64;
         let steps = latency.buckets().map(|bucket| {
-            count += bucket.count;
+            count = count.saturating_add(bucket.count);
             (count, bucket.to_ns.min(latency.max_ns()))
         });
         Ranks { steps: steps.collect(), count }

@@ -137,21 +137,12 @@ fn csv(rows: &[&Row]) -> String {
         let RowKey { probe, load, cpu, period_ns } = &row.entry.key;
         let period = period_ns.map(|ns| ns.to_string()).unwrap_or_default();
         for b in row.known_buckets() {
-            let (probe, load) = (quoted(probe), quoted(load));
+            let (probe, load) = (untrusted::text::csv(probe), untrusted::text::csv(load));
             let to = b.to_ns.map(|ns| ns.to_string()).unwrap_or_default();
             let _ = writeln!(out, "{probe},{load},{cpu},{period},{},{to},{}", b.from_ns, b.count);
         }
     }
     out
-}
-
-/// A field of RFC 4180.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_string()
-    }
 }
 
 /// The document of `prove --json` and the buckets of its rows, in the same order.
@@ -169,5 +160,6 @@ fn json(bundle: &Bundle, choice: &Choice, rows: &[&Row]) -> serde_json::Result<S
     document.rows.retain(|row| choice.takes(&row.key));
     let buckets = |row: &&Row| row.known_buckets().map(|b| (b.from_ns, b.to_ns, b.count)).collect();
     let histograms = rows.iter().map(buckets).collect();
-    serde_json::to_string_pretty(&WithBuckets { document, histograms }).map(|text| text + "\n")
+    let text = serde_json::to_string_pretty(&WithBuckets { document, histograms })?;
+    Ok(untrusted::text::json(&text).into_owned() + "\n")
 }

@@ -28,7 +28,7 @@ pub fn timeline(length_ns: u64, causes: &[Cause]) -> Vec<Segment> {
         while let Some((_, left_ns, place)) = coming.next_if(|(begin_ns, ..)| *begin_ns <= now_ns) {
             begun.push((left_ns, place));
         }
-        begun.retain(|(left_ns, _)| *left_ns > 0);
+        while begun.pop_if(|(left_ns, _)| *left_ns == 0).is_some() {}
         let next_ns = coming.peek().map_or(length_ns, |(begin_ns, ..)| *begin_ns).min(length_ns);
         let (to_ns, cause) = match begun.last_mut() {
             Some((left_ns, place)) => {

@@ -92,12 +92,13 @@ fn samples(number: f64) -> String {
 fn edges(axis: Log, most: usize, resolution_ns: u64) -> Vec<u64> {
     let ratio = (axis.to / axis.from).powf(1.0 / most as f64);
     let resolution_ns = resolution_ns.max(1);
-    let mut edges = vec![axis.from as u64 / resolution_ns * resolution_ns];
-    while let Some(&edge) = edges.last()
-        && (edge as f64) < axis.to
-    {
-        let next = (edge as f64 * ratio).ceil() as u64;
-        edges.push(next.max(edge + 1).div_ceil(resolution_ns) * resolution_ns);
+    let mut edge = axis.from as u64 / resolution_ns * resolution_ns;
+    let mut edges = vec![edge];
+    // The axis may end beyond the largest number, and the resolution is what a file states: the steps are counted.
+    while (edge as f64) < axis.to && edges.len() <= most {
+        let next = ((edge as f64 * ratio).ceil() as u64).max(edge.saturating_add(1));
+        edge = next.div_ceil(resolution_ns).saturating_mul(resolution_ns);
+        edges.push(edge);
     }
     edges
 }
@@ -116,7 +117,7 @@ fn steps(buckets: impl Iterator<Item = (u64, u64)>, edges: &[u64]) -> Vec<u64> {
         while place + 1 < steps.len() && edges[place + 1] <= value_ns {
             place += 1;
         }
-        steps[place] += count;
+        steps[place] = u64::saturating_add(steps[place], count);
     }
     steps
 }
@@ -158,6 +159,16 @@ mod tests {
             assert!(edges.len() <= 201, "{}", edges.len());
             assert!(edges.is_sorted() && edges.iter().all(|edge| edge % resolution_ns == 0));
             assert_eq!(steps((0..5_000u64).map(|n| (n * n, 1)), &edges).iter().sum::<u64>(), 5_000);
+        }
+    }
+
+    #[test]
+    fn steps_are_counted_where_the_axis_has_no_end() {
+        for (high, resolution_ns) in
+            [(u64::MAX, 1), (u64::MAX, u64::MAX), (1_000, u64::MAX), (u64::MAX - 1, 1_000)]
+        {
+            let edges = edges(Log::around(10.0, high as f64), 200, resolution_ns);
+            assert!(edges.len() <= 201 && edges.is_sorted(), "{high} {resolution_ns}: {}", edges.len());
         }
     }
 

@@ -126,7 +126,7 @@ fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<B
     };
     let Some(worst) = rows.iter().max_by_key(|row| row.summary.max_ns) else { return Some(blank) };
     let late = rows.iter().any(RowView::late);
-    let missed: u64 = rows.iter().map(|row| row.summary.missed).sum();
+    let missed = untrusted::total(rows.iter().map(|row| row.summary.missed));
     let limit = rows.iter().filter_map(|row| row.row.entry.limit_ns).min();
     // What the bar itself does not show: missed periods below the limit.
     let only_missed = late && limit.is_none_or(|ns| worst.summary.max_ns <= ns);

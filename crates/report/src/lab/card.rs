@@ -90,9 +90,9 @@ fn against(run: &Run) -> Vec<(&'static str, String)> {
         Outcome::Exceeded => "exceeded",
         Outcome::Unproven => "kept, which proves nothing",
     };
-    let late = run.rows().map(|row| row.verdict.late).sum();
+    let late = untrusted::total(run.rows().map(|row| row.verdict.late));
     vec![
-        ("Samples", text::count(run.rows().map(|row| row.summary.count).sum())),
+        ("Samples", text::count(untrusted::total(run.rows().map(|row| row.summary.count)))),
         ("Limit", format!("{} virtual ns: {outcome}", text::count(limit_ns))),
         ("Late cycles", text::count(late)),
     ]

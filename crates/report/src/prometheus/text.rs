@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use untrusted::text::label;
+
 use super::{CLASSIC, Exponential, Family, Labels, Samples};
 
 pub(super) fn text(families: &[Family]) -> String {
@@ -39,9 +41,9 @@ fn histogram(out: &mut String, name: &str, labels: &Labels, value: &Exponential)
 }
 
 fn line(out: &mut String, name: &str, labels: &Labels, bound: Option<&str>, value: f64) {
-    let label = |(name, value): &(&str, String)| format!("{name}=\"{}\"", escaped(value));
+    let pair = |(name, value): &(&str, String)| format!("{name}=\"{}\"", label(value));
     let bound = bound.map(|bound| format!("le=\"{bound}\""));
-    let labels = labels.iter().map(label).chain(bound).collect::<Vec<_>>().join(",");
+    let labels = labels.iter().map(pair).chain(bound).collect::<Vec<_>>().join(",");
     let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
     let _ = writeln!(out, "{name}{labels} {value}");
 }
@@ -54,10 +56,6 @@ fn number(bound: f64) -> String {
     let text = format!("{bound:e}");
     let (digits, exponent) = text.split_once("e-").unwrap_or((&text, "0"));
     format!("{digits}e-{exponent:0>2}")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

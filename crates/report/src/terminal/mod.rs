@@ -163,7 +163,7 @@ fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
 
 /// Whether a cycle of the row was beyond its limit or missed.
 fn late(row: &Summary) -> bool {
-    row.over_limit + row.missed > 0
+    row.over_limit > 0 || row.missed > 0
 }
 
 fn mark(row: &Summary) -> String {

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{Set, Task};
+use crate::text::cleaned;
 
 /// The table of tasks.
 pub fn table(tasks: &[Task]) -> String {
@@ -12,7 +13,8 @@ pub fn table(tasks: &[Task]) -> String {
         "task", "process", "policy", "CPUs", "last", "name"
     );
     for task in tasks {
-        let name = if task.kernel { format!("[{}]", task.name) } else { task.name.clone() };
+        let name = cleaned(&task.name);
+        let name = if task.kernel { format!("[{name}]") } else { name };
         let _ = writeln!(
             text,
             "{:>8} {:>8}  {:<12} {:<16} {:>4}  {name}",
@@ -35,7 +37,7 @@ pub fn set(set: &Set) -> String {
             text,
             "{} ({}): {} on CPUs {} -> {} on CPUs {}",
             after.id,
-            after.name,
+            cleaned(&after.name),
             policy(before),
             cpus(before),
             policy(after),
