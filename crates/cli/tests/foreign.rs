@@ -88,6 +88,9 @@ fn a_pipe_of_others_is_no_plan_snapshot_or_import() {
     for args in [
         &["import", "open/pipe"][..],
         &["prove", "--plan", "open/pipe"],
+        &["tune", "verify", "open/pipe"],
+        &["tune", "apply", "open/pipe", "--dry-run"],
+        &["tune", "plan", "--snapshot", "open/pipe"],
         &["doctor", "--snapshot", "open/pipe"],
         &["report", "open/pipe"],
     ] {

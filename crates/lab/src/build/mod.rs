@@ -224,12 +224,16 @@ struct Request {
     ours: Config,
 }
 
+/// Longest configuration that is read; a distribution's is a quarter of a MiB.
+const CONFIGURATION: u64 = 16 << 20;
+
 impl Request {
     fn of(asked: &Asked, series: &Series, watch: &Watch<'_>) -> Result<Request> {
         let fragment = |name: &str| Config::parse(&series.fragment(name).unwrap_or_default());
         let read = |path: &Path| {
-            let text = fs::read_to_string(path).map_err(|e| Error::io("read the configuration", path, &e));
-            let config = text.map(|text| Config::parse(&text))?;
+            let text = untrusted::read(path, CONFIGURATION);
+            let text = text.map_err(|e| Error::io("read the configuration", path, &e))?;
+            let config = Config::parse(&String::from_utf8_lossy(&text));
             if config == Config::default() {
                 let cure = "give a kernel's .config, or choose lab or debian";
                 return Err(Error::new("use the configuration", path.display(), "it sets nothing", cure));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune plan`: what to change on this machine, or on a captured one.
 
-use std::fs;
 use std::path::Path;
 
 use ::tune::plan::{Answer, Intent, MadeFor, Refusal, SCHEMA_VERSION, Wanted, list, plan, view};
@@ -71,13 +70,16 @@ pub fn intent(wanted: &TuneWanted) -> Result<Intent, Refusal> {
     })
 }
 
+/// Longest snapshot that is read.
+const SNAPSHOT: u64 = 64 << 20;
+
 /// The snapshot in a file: alone, or as the `machine` of a bundle's manifest.
 fn snapshot(path: &Path) -> Result<Snapshot, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::io("read", path, &error))?;
+    let text = untrusted::read(path, SNAPSHOT).map_err(|error| Error::io("read", path, &error))?;
     let cure = "give a snapshot, or a bundle's manifest.json";
     let wrong = |why: String| Error::new("read the snapshot", path.display(), why, cure);
     let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("no JSON: {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| wrong(format!("no JSON: {error}")))?;
     let inner = value.get("machine").cloned().unwrap_or(value);
     if inner.get("cpus").is_none() {
         return Err(wrong("it has no CPUs".to_string()));
