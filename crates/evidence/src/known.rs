@@ -45,12 +45,17 @@ impl Row {
             return (latency.count() > 0).then(|| latency.quantile_ns(fraction));
         }
         let wanted = ((fraction * latency.count() as f64).ceil() as u64).clamp(1, latency.count());
+        let largest = latency.max_ns();
+        // The largest sample is stated, wherever its bucket begins.
+        if wanted == latency.count() {
+            return self.told(largest).map(|_| largest);
+        }
         let mut seen = 0u64;
         let bucket = self.known_buckets().find(|bucket| {
             seen = seen.saturating_add(bucket.count);
             seen >= wanted
         });
-        bucket?.to_ns.map(|to_ns| to_ns.clamp(latency.min_ns(), latency.max_ns()))
+        bucket?.to_ns.map(|to_ns| to_ns.clamp(latency.min_ns(), largest))
     }
 
     /// A value of the histogram as the source tells it; `None` where it does not.
@@ -85,12 +90,16 @@ impl Row {
     pub fn over_limit(&self) -> (u64, u64) {
         let latency = &self.series.latency;
         let Some(limit_ns) = self.entry.limit_ns else { return (0, 0) };
-        let late_seconds = self.series.seconds.iter().filter(|second| second.max_ns > limit_ns).count();
-        let at_least = latency.above(limit_ns).max(late_seconds as u64);
+        let late_seconds =
+            self.series.seconds.iter().filter(|second| second.max_ns > limit_ns).count() as u64;
+        let above = latency.above(limit_ns).max(late_seconds);
         // The stated maximum tells better than any bucket.
-        let Some(coarse) = self.entry.coarse.as_ref().filter(|_| at_least > 0) else {
-            return (at_least, at_least);
+        let Some(coarse) = self.entry.coarse.as_ref().filter(|_| above > 0) else {
+            return (above, above);
         };
+        let surely = latency.buckets().filter(|bucket| bucket.from_ns > limit_ns);
+        let at_least =
+            surely.fold(0, |sum: u64, bucket| sum.saturating_add(bucket.count)).max(late_seconds).max(1);
         let Some(label_ns) = limit_ns.checked_sub(coarse.above_label_ns()) else {
             return (at_least, latency.count());
         };

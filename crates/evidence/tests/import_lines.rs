@@ -106,6 +106,8 @@ fn refuses_rows_that_cannot_be_read() {
         ("timerlat-6.1.txt", "max:      19420", "max:        nan"),
         ("oslat-2.6.txt", "Maximum:\t 50350", "Maximum:\t 50.350,0"),
         ("oslat-2.6.txt", "Maximum:\t 50350", "Maximum:\t -50350"),
+        ("oslat-2.6.txt", "004 (us)", "004 (ns)"),
+        ("oslat-2.6.txt", "004 (us)", "004.5 (us)"),
         ("hwlatdetect-2.4.txt", "outer:19827", "outer:-19827"),
     ] {
         let text = fixture(name);
@@ -179,6 +181,13 @@ fn maxima_that_other_tools_state_on_stopping_count() {
     let stop = "oslat: Trace threshold (20 us) triggered on cpu 1 with 99999 us!\n";
     let rows = figures(&format!("{stop}{}", fixture("oslat-2.6.txt")));
     assert_eq!(rows[1].max_ns, 99_999_000);
+    let text = fixture("timerlat-6.12.txt");
+    assert!(text.ends_with("max:      47738     48061     48234 \n"), "{text}");
+    let text =
+        text.replace("max:      47738     48061     48234 \n", "max:      47738     48061     98234 \n");
+    let (bundle, _) = judged(&text, 1_000);
+    assert_eq!(bundle.rows.iter().map(|row| row.series.latency.max_ns()).max(), Some(98_234_000));
+    assert_eq!(bundle.missing.len(), 1);
     let stop = "rtla timerlat hit stop tracing\n## CPU 1 hit stop tracing, analyzing it ##\n\
                 Thread latency:                                        99999.05 us (100%)\n";
     let rows = figures(&format!("{}{stop}", fixture("timerlat-6.1-no-irq.txt")));

@@ -63,6 +63,16 @@ fn percentiles_of_wide_buckets_are_their_ends() {
 }
 
 #[test]
+fn the_width_of_oslats_buckets_is_found() {
+    let table = "oslat V 2.60\n    Core:\t 1\n    002 (us):\t 90\n    004 (us):\t 0\n    006 (us):\t 10\n\
+                 Minimum:\t 1 (us)\n     Average:\t 2.0 (us)\n     Maximum:\t 7 (us)\n    Duration:\t 1.0 (sec)\n";
+    let (bundle, verdict) = judged(table, 6);
+    assert_eq!(bundle.missing, [""; 0]);
+    assert_eq!((verdict.rows[0].held, verdict.rows[0].late, verdict.rows[0].late_at_most), (false, 1, 10));
+    assert_eq!(judged(table, 7).1.rows[0].late_at_most, 0);
+}
+
+#[test]
 fn a_bucket_without_a_stated_maximum_reaches_its_end() {
     let (text, _) = WIDE.split_once("over:").unwrap();
     let (bundle, verdict) = judged(text, 15);

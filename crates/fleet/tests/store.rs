@@ -137,6 +137,37 @@ fn percentiles_of_the_sql_are_those_of_the_histogram_to_a_bucket() {
 }
 
 #[test]
+fn percentiles_that_an_imported_bundle_does_not_tell_are_null() {
+    if no_duckdb() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let bundles = folder.path().join("bundles");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../evidence/tests/fixtures/import");
+    // The first file has a histogram, the second only minimum, mean and maximum.
+    for name in ["cyclictest-2.6.json", "cyclictest-2.4-no-histogram.json"] {
+        let mut bundle = evidence::import::import(&fixtures.join(name)).unwrap();
+        bundle.manifest.machine.hostname = Some(name.to_string());
+        evidence::import::write(&bundle, &bundles.join(name)).unwrap();
+    }
+    let document = stored(folder.path(), &bundles);
+    let mut known = document
+        .machines
+        .iter()
+        .map(|one| (one.hostname.as_str(), one.p99_9_ns.is_some(), one.max_ns.is_some()));
+    let mut known = known.by_ref().collect::<Vec<_>>();
+    known.sort_unstable();
+    let expected = [("cyclictest-2.4-no-histogram.json", false, true), ("cyclictest-2.6.json", false, true)];
+    assert_eq!(known, expected, "the other's 99.9 % lie beyond its histogram");
+    let text = Query::named("percentiles").unwrap().text();
+    let at = folder.path().join("store");
+    let output = Command::new("duckdb").args(["-json", "-c", &text]).current_dir(at).output().unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let medians = rows.iter().filter(|row| row["p50_ns"].is_number()).count();
+    assert_eq!((rows.len(), medians), (3, 1), "{rows:?}");
+}
+
+#[test]
 fn a_fleet_gives_up_what_is_wrong_with_it_and_nothing_else() {
     if no_duckdb() {
         return;

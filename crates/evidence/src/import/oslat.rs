@@ -2,7 +2,7 @@
 //! What oslat prints, and what its figures mean, in text and JSON alike.
 //!
 //! oslat rounds an iteration up to whole microseconds, so that its `1` is anything up to 1 us; that value is
-//! kept: it is never too low. The last bucket holds its own value and everything above. Since rt-tests 2.5
+//! kept: it is never too low. A wider bucket (`-W`) is taken to begin at its label, so that nothing in it is too early. The last bucket holds its own value and everything above. Since rt-tests 2.5
 //! every bucket is labelled, and the average computed, 1 us too high while minimum and maximum are right: where
 //! the lowest bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
 
@@ -13,14 +13,16 @@ use super::command::Syntax;
 use super::text::{is_row, whole_lines};
 
 /// oslat's options.
-pub(super) const SYNTAX: Syntax =
-    Syntax { letters: "b:Bc:C:D:f:hm:qsT:vw:z", names: &[("duration", 'D'), ("rtprio", 'f')] };
+pub(super) const SYNTAX: Syntax = Syntax {
+    letters: "b:Bc:C:D:f:hm:qsT:vw:W:z",
+    names: &[("bucket-width", 'W'), ("duration", 'D'), ("rtprio", 'f')],
+};
 
 /// Puts labels right and sets the last bucket's overflow apart.
 pub(super) fn settle(column: &mut Column, found: &mut Found) {
     column.buckets.retain(|bucket| bucket.1 > 0);
     let lowest = column.buckets.first().map_or(0, |bucket| bucket.0);
-    if column.min.is_some_and(|min| min.checked_add(1) == Some(lowest)) {
+    if column.width == 1 && column.min.is_some_and(|min| min.checked_add(1) == Some(lowest)) {
         column.buckets.iter_mut().for_each(|bucket| bucket.0 -= 1);
         column.avg = column.avg.map(|avg| avg - 1.0);
         let cpu = column.cpu;
@@ -28,7 +30,7 @@ pub(super) fn settle(column: &mut Column, found: &mut Found) {
             .note(format!("spin on cpu {cpu}: oslat labelled its buckets 1 us too high, which is put right"));
     }
     if let (Some(last), Some(max)) = (column.buckets.last().copied(), column.max)
-        && max > last.0
+        && max > last.0.saturating_add(column.width - 1)
     {
         column.buckets.pop();
         column.overflow = last.1;
@@ -102,7 +104,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             None if FIGURES.contains(&name.trim()) && figures.insert(name.trim(), values).is_some() => {
                 return Err("it holds more than one run".into());
             }
-            None if is_row(line) => {
+            None if is_row(line) || name.starts_with(|c: char| c.is_ascii_digit()) => {
                 return Err(format!("line {}: '{line}' cannot be read as a row of oslat", n + 1));
             }
             None => {}
@@ -129,13 +131,17 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             figures.remove(name);
         }
     }
+    // Where rows without a count are listed too, the labels show how wide a bucket is (-W).
+    let labels = rows.keys().copied().collect::<Vec<_>>();
+    let lists_all = rows.values().any(|counts| counts.iter().all(|count| *count == 0));
+    let width = labels.windows(2).map(|pair| pair[1] - pair[0]).min().filter(|_| lists_all).unwrap_or(1);
     for (place, core) in cores.iter().enumerate() {
         let figure = |name: &str| figures.get(name).map(|values| values[place]);
         let mut column = Column {
             probe: "spin",
             cpu: core.parse().map_err(|_| format!("'{core}' is no CPU"))?,
             unit_ns: 1_000,
-            width: 1,
+            width,
             buckets: rows.iter().map(|(label, counts)| (*label, counts[place])).collect(),
             min: number("Minimum", figure("Minimum"))?,
             avg: number("Average", figure("Average"))?,

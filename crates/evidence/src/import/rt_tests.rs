@@ -210,6 +210,11 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             max: thread.max,
             ..Column::default()
         };
+        if let Some(width_ns) =
+            command.as_ref().and_then(|command| command.number('W')).filter(|_| !is_cyclictest)
+        {
+            column.width = (width_ns / unit_ns).max(1);
+        }
         if is_cyclictest {
             column.period_ns = command.as_ref().and_then(|command| cyclictest::period_ns(command, number));
             column.overflow_from = command.as_ref().and_then(|c| c.number('h').or(c.number('H')));

@@ -46,7 +46,9 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let unit_ns = unit_ns.ok_or("it does not say its time unit")?;
     let mut columns = names.iter().map(|name| column(name, unit_ns)).collect::<Result<Vec<_>, _>>()?;
     let mut figures: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
-    let (mut labels, mut all, mut worst) = (0, false, None::<(String, f64)>);
+    let mut labels = 0;
+    // The figures of all CPUs below the table: heads, then maxima.
+    let (mut all, mut worst) = (None::<Vec<&str>>, Vec::new());
     let mut stopped = Stopped::default();
     for (n, line) in lines {
         let mut words = line.split_whitespace();
@@ -56,10 +58,11 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             return Err("it holds more than one run".into());
         }
         stopped.take(line);
-        if all {
+        if let Some(heads) = &all {
             if first == "max:" {
-                let figures = words.filter_map(figure).flatten().fold(0.0, f64::max);
-                worst = Some((line.to_string(), figures));
+                let maxima = words.map(|word| figure(word).ok_or_else(|| bad(word)));
+                let maxima = maxima.collect::<Result<Vec<_>, _>>()?;
+                worst = heads.iter().copied().zip(maxima).collect();
             }
             continue;
         }
@@ -69,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
                 return Err("it holds more than one run".into());
             }
         } else if first == "ALL:" {
-            all = true;
+            all = Some(words.collect());
         } else if first.starts_with(|c: char| c.is_ascii_digit()) && figures.is_empty() {
             let label = first.parse().map_err(|_| bad(first))?;
             let counts = words.map(|word| word.parse().map_err(|_| bad(word)));
@@ -116,9 +119,21 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         }
     }
     found.columns = columns;
-    let reached = found.columns.iter().filter_map(|column| column.max).max();
-    if let Some((line, figure)) = worst.filter(|worst| reached.is_none_or(|max| whole(worst.1) > max)) {
-        found.missing.push(format!("no column reaches {figure}, which the file states of all CPUs ({line})"));
+    for (head, max) in worst {
+        let (Some(max), Some(probe)) = (max.map(whole), probe(head)) else { continue };
+        let of_it = found.columns.iter_mut().filter(|column| column.probe == probe);
+        match of_it.max_by_key(|column| column.max) {
+            Some(column) if column.max.is_some_and(|reached| reached >= max) => {}
+            Some(column) => {
+                column.state_max(max);
+                found
+                    .missing
+                    .push(format!("no column of {head} reaches {max}, which the file states of all CPUs"));
+            }
+            None => {
+                found.missing.push(format!("the file states {head} of all CPUs, and has no column of it"))
+            }
+        }
     }
     stopped.settle(&mut found);
     Ok(found)
@@ -169,17 +184,22 @@ impl Stopped {
     }
 }
 
-/// The column that `IRQ-000`, `Thr-000`, `Usr-000` or `CPU-000` heads.
-fn column(name: &str, unit_ns: u64) -> Result<Column, String> {
-    let unknown = || format!("'{name}' is no column of rtla");
-    let (kind, cpu) = name.split_once('-').ok_or_else(unknown)?;
-    let probe = match kind {
+/// The probe that a head of rtla stands for.
+fn probe(head: &str) -> Option<&'static str> {
+    Some(match head {
         "IRQ" => "timerlat-irq",
         "Thr" => "timerlat-thread",
         "Usr" => "timerlat-user",
         "CPU" => "noise",
-        _ => return Err(unknown()),
-    };
+        _ => return None,
+    })
+}
+
+/// The column that `IRQ-000`, `Thr-000`, `Usr-000` or `CPU-000` heads.
+fn column(name: &str, unit_ns: u64) -> Result<Column, String> {
+    let unknown = || format!("'{name}' is no column of rtla");
+    let (kind, cpu) = name.split_once('-').ok_or_else(unknown)?;
+    let probe = probe(kind).ok_or_else(unknown)?;
     let cpu = cpu.parse().map_err(|_| unknown())?;
     Ok(Column { probe, cpu, unit_ns, width: 1, ..Column::default() })
 }
