@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
 
 use machine::snapshot::{Kernel, Preemption};
 use machine::{CpuSet, Snapshot};
@@ -215,7 +214,6 @@ impl Found {
             return Err("it holds no result".into());
         }
         let program = self.manifest.written_by.program.clone();
-        self.doubt_dates(SystemTime::now());
         if !self.cpus_known {
             self.note(format!(
                 "{program} numbers threads here: which CPU each ran on is not said, its number stands for it"
@@ -271,28 +269,6 @@ impl Found {
         self.manifest.rows = rows.iter().map(|row| row.entry.clone()).collect();
         let (manifest, missing) = (self.manifest, self.missing);
         Ok(Bundle { path: PathBuf::new(), manifest, rows, spikes: Vec::new(), lab: None, missing })
-    }
-
-    /// Notes a date that cannot be: the clock of the machine, or the file, is wrong.
-    fn doubt_dates(&mut self, now: SystemTime) {
-        let time = |text: &Option<String>| humantime::parse_rfc3339_weak(text.as_deref()?).ok();
-        let (start, end) = (time(&self.manifest.started_at), time(&self.manifest.ended_at));
-        let year_2000 = SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_800);
-        for (what, time) in [("start", start), ("end", end)] {
-            let Some(time) = time else { continue };
-            let why = if time > now {
-                "lies in the future"
-            } else if time < year_2000 {
-                "lies before the year 2000"
-            } else {
-                continue;
-            };
-            let date = humantime::format_rfc3339_seconds(time);
-            self.note(format!("its {what} {date} {why}: the clock of the machine was wrong"));
-        }
-        if start.zip(end).is_some_and(|(start, end)| end < start) {
-            self.note("it ended before it started: the clock of the machine was set meanwhile");
-        }
     }
 
     /// Says what the source hides about a column: overflow, and periods that were missed and not counted.
