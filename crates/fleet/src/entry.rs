@@ -136,8 +136,6 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Entry 
 /// Probe, load and period.
 type CellKey<'a> = (&'a str, &'a str, Option<u64>);
 
-/// Samples by bucket, and whether its end is known.
-type Counts = BTreeMap<(usize, bool), u64>;
 type Buckets = Vec<(u64, u64, Option<u64>, u64)>;
 /// Samples by bucket.
 type Counts = BTreeMap<(usize, bool), u64>;
