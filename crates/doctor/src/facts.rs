@@ -2,7 +2,7 @@
 //! The snapshot as checks want it: what is set apart, what the boot line asks, what a file says or why it does not.
 
 use machine::boot::line;
-use machine::inventory::{Inventory, Reading, Thread};
+use machine::inventory::{Inventory, Reading, Sample, Thread};
 use machine::registry::{Setting, Takes, list};
 use machine::snapshot::Preemption;
 use machine::{CpuSet, Snapshot};
@@ -294,6 +294,26 @@ impl<'a> Facts<'a> {
             )),
             None => Ok(()),
         }
+    }
+
+    /// The sample; else that nothing was sampled.
+    pub(crate) fn sampled(&self, source: &str) -> Result<&'a Sample, Found> {
+        let sample = self.inventory.sample.as_ref();
+        sample.ok_or_else(|| Found::unknown(source, "nothing was sampled", BY_SAMPLE))
+    }
+
+    /// That nothing is known of one of these CPUs, so that finding nothing says nothing.
+    pub(crate) fn unsampled(&self, source: &str, cpus: &CpuSet) -> Result<(), Found> {
+        let sample = self.sampled(source)?;
+        if let Some(line) = sample.unread.iter().find(|line| line.starts_with(source)) {
+            return Err(Found::unknown(source, line.trim_start_matches(source).trim(), BY_SAMPLE));
+        }
+        let seen: CpuSet = sample.cpus.iter().map(|cpu| cpu.cpu).collect();
+        let missing = cpus.and(&self.online).without(&seen);
+        if !missing.is_empty() {
+            return Err(Found::unknown(source, format!("cpus {missing} were not sampled"), BY_SAMPLE));
+        }
+        Ok(())
     }
 
     /// That the host around a container cannot be seen, so that nothing found says nothing.

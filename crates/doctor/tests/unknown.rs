@@ -7,6 +7,7 @@ use common::*;
 use doctor::Outcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Periodic, Poll};
 use machine::Snapshot;
+use machine::inventory::{CpuSample, Policy, Sample, Thread};
 
 /// The sound machine with another kernel, whose configuration is this text.
 fn kernel(release: &'static str, config: &'static str, more: &[(&str, &str)]) -> Snapshot {
@@ -196,4 +197,57 @@ fn whether_real_time_threads_are_throttled_is_unknown_without_a_configuration() 
     let machine = machine::read_whole(tree(&[&files[..], &limit].concat()).path());
     says(&machine, Poll, "sched-rt-runtime", Unknown, "cannot be told");
     says(&machine, Periodic, "sched-rt-runtime", Pass, "does not reach it");
+}
+
+/// The sound machine after a sample of these CPUs in which nothing happened.
+fn sampled(list: &str, unread: &[&str]) -> Snapshot {
+    let mut machine = sound_but(&[]);
+    let cpus: machine::CpuSet = list.parse().unwrap();
+    let cpus = cpus.iter().map(|cpu| CpuSample { cpu, ..CpuSample::default() }).collect();
+    let unread = unread.iter().map(|line| line.to_string()).collect();
+    machine.inventory.as_mut().unwrap().sample =
+        Some(Sample { duration_ms: 1_000, cpus, unread, ..Sample::default() });
+    machine
+}
+
+#[test]
+fn a_cpu_that_was_not_sampled_was_not_quiet() {
+    for id in ["irq-ipi-rate", "iso-noise-sample"] {
+        says(&sampled("0-7", &[]), Periodic, id, Pass, "");
+        says(&sampled("0-6", &[]), Periodic, id, Unknown, "cpus 7 were not sampled");
+        let blind = sampled("0-7", &["/proc/interrupts cannot be read"]);
+        says(&blind, Periodic, id, Unknown, "cannot be read");
+    }
+}
+
+#[test]
+fn a_thread_that_was_not_sampled_did_not_sleep() {
+    let mut machine = sampled("0-7", &[]);
+    let thread = Thread {
+        id: 9,
+        process: 9,
+        name: "loop".into(),
+        policy: Policy::Fifo,
+        priority: 80,
+        cpus: "7".parse().unwrap(),
+        ..Thread::default()
+    };
+    machine.inventory.as_mut().unwrap().threads = vec![thread];
+    says(&machine, Poll, "thr-spinner", Unknown, "loop was not sampled");
+    says(&machine, Periodic, "thr-faults", Unknown, "loop was not sampled");
+}
+
+#[test]
+fn a_container_says_nothing_of_the_hosts_interfaces_and_kernels() {
+    let inside = sound_but(&[
+        ("run/systemd/container", "lxc\n"),
+        ("boot/vmlinuz-6.12.1-rt-amd64", ""),
+        ("boot/initrd.img-6.12.1-rt-amd64", ""),
+        ("sys/class/net/eth0/device/numa_node", "0\n"),
+        ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
+    ]);
+    for id in ["net-rps", "boot-initrd-version", "boot-root-driver", "thr-prio-99"] {
+        let found = finding(&inside, Periodic, id);
+        assert_eq!(found.result, Unknown, "{found:#?}");
+    }
 }

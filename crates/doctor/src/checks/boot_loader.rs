@@ -302,6 +302,7 @@ fn fallback_entry(facts: &Facts) -> Look {
 
 /// Kernels that could be booted.
 fn kernels<'a>(facts: &Facts<'a>) -> Result<Vec<&'a machine::inventory::Installed>, Found> {
+    facts.unseen_host("/boot/vmlinuz-*")?;
     let kernels: Vec<_> = facts.inventory.kernels.iter().filter(|kernel| kernel.image).collect();
     if kernels.is_empty() {
         Err(Found::unknown(

@@ -6,7 +6,7 @@ use machine::inventory::{BANNED, BANNED_MASK, By, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
 use crate::Profile;
-use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, not_captured, some};
+use crate::facts::{AS_ROOT, Facts, not_captured, some};
 use crate::finding::{Found, Look, Severity, read_in};
 
 const EFFECTIVE: &str = "/proc/irq/N/effective_affinity_list";
@@ -388,15 +388,16 @@ fn thread_priority(facts: &Facts) -> Look {
 
 fn ipis(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
-    let Some(sample) = &facts.inventory.sample else {
-        return Err(Found::unknown("/proc/interrupts", "nothing was sampled", BY_SAMPLE));
-    };
+    let sample = facts.sampled("/proc/interrupts")?;
     let counts = sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu));
     let worst = counts
         .flat_map(|cpu| {
             cpu.calls.iter().map(move |(name, count)| (*count, format!("cpu {}: {name} {count}", cpu.cpu)))
         })
         .max();
+    if worst.as_ref().is_none_or(|(count, _)| sample.per_second(*count) < 1.0) {
+        facts.unsampled("/proc/interrupts", isolated)?;
+    }
     let Some((count, name)) = worst else {
         return Ok(Found::pass(read_in("/proc/interrupts", "none"), "none came"));
     };

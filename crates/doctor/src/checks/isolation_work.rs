@@ -8,7 +8,7 @@ use machine::inventory::{CpuSample, Thread};
 
 use super::{APART, APART_LESS, Check};
 use crate::Profile;
-use crate::facts::{BY_SAMPLE, Facts, some};
+use crate::facts::{Facts, some};
 use crate::finding::{Found, Look, read_in};
 
 pub(super) const ALL: &[Check] = &[
@@ -201,9 +201,7 @@ fn programs(facts: &Facts) -> Look {
 
 fn sample(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
-    let Some(sample) = &facts.inventory.sample else {
-        return Err(Found::unknown("/proc/interrupts", "nothing was sampled", BY_SAMPLE));
-    };
+    let sample = facts.sampled("/proc/interrupts")?;
     let ours = || sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu));
     let lines: Vec<String> =
         ours().map(|cpu| format!("cpu {}: {}", cpu.cpu, some(&cpu.words(), 6))).collect();
@@ -233,6 +231,7 @@ fn sample(facts: &Facts) -> Look {
             "isolator why, for who started it",
         )
     } else {
+        facts.unsampled("/proc/interrupts", isolated)?;
         Found::pass(read, format!("no device; {}", some(&lines, 1)))
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network interfaces.
 
-use machine::inventory::Irq;
+use machine::inventory::{Coalescing, Irq};
 
 use super::irq::{devices, named, perhaps_on};
 use super::{APART_LESS, Check, SLIGHT};
@@ -39,6 +39,9 @@ fn none(facts: &Facts) -> Option<Found> {
     if !facts.inventory.interfaces.is_empty() {
         return None;
     }
+    if let Err(found) = facts.unseen_host("/sys/class/net") {
+        return Some(found);
+    }
     Some(if facts.inventory.whole {
         Found::not_applicable("no network interface is a device")
     } else {
@@ -56,13 +59,12 @@ fn coalescing(facts: &Facts) -> Look {
         return Err(Found::not_applicable("no network interface that is a device is up"));
     }
     let asked: Vec<_> = up.iter().filter_map(|port| Some((port, port.coalescing.as_ref()?))).collect();
-    if asked.is_empty() {
-        return Err(Found::unknown(
-            "ethtool -c",
-            "it is not installed, or the driver does not tell",
-            "apt install ethtool, then look again",
-        ));
-    }
+    let told = |how: &Coalescing| how.adaptive_receive.is_some() || how.receive_us.is_some();
+    let silent: Vec<&str> = up
+        .iter()
+        .filter(|port| !port.coalescing.as_ref().is_some_and(told))
+        .map(|port| port.name.as_str())
+        .collect();
     let slow: Vec<String> = asked
         .iter()
         .filter(|(_, how)| how.adaptive_receive == Some(true) || how.receive_us.is_some_and(|us| us > 0))
@@ -72,6 +74,13 @@ fn coalescing(facts: &Facts) -> Look {
         })
         .collect();
     let read = read_in("ethtool -c", some(&slow, 8));
+    if slow.is_empty() && !silent.is_empty() {
+        return Err(Found::unknown(
+            "ethtool -c",
+            format!("it is not installed, or the driver does not tell of {}", some(&silent, 3)),
+            "apt install ethtool, then look again",
+        ));
+    }
     Ok(match slow.first() {
         None => Found::pass(read, "they do"),
         Some(first) => {
@@ -122,6 +131,9 @@ fn interrupts(facts: &Facts) -> Look {
             return Err(Found::unknown("/sys/kernel/irq/N/actions", why, AS_ROOT));
         }
     }
+    if here.is_empty() {
+        facts.unseen_host("/sys/class/net")?;
+    }
     let read = read_in("/proc/irq/N/effective_affinity_list", some(&here, 8));
     Ok(if here.is_empty() {
         Found::pass(read, "they are")
@@ -157,6 +169,9 @@ fn steering(facts: &Facts) -> Look {
     if let Some(port) = unread.filter(|_| here.is_empty() && facts.option("RPS") != Some(false)) {
         let path = format!("/sys/class/net/{}/queues/rx-N/rps_cpus", port.name);
         return Err(Found::unknown(path, "it could not be read", AS_ROOT));
+    }
+    if here.is_empty() {
+        facts.unseen_host("/sys/class/net")?;
     }
     let read = read_in("/sys/class/net/IF/queues/rx-N/rps_cpus", some(&here, 8));
     let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);

@@ -133,6 +133,20 @@ fn sampled<'a>(facts: &Facts<'a>) -> Result<&'a machine::inventory::Sample, Foun
         .ok_or_else(|| Found::unknown("/proc/PID/task/TID/stat", "nothing was sampled", BY_SAMPLE))
 }
 
+/// That a real-time thread was not sampled, or not seen at all.
+fn all_sampled(facts: &Facts, sample: &machine::inventory::Sample) -> Result<(), Found> {
+    facts.unseen_threads()?;
+    let threads = facts.real_time_threads()?;
+    let missing = threads.iter().find(|thread| !sample.threads.iter().any(|seen| seen.id == thread.id));
+    match missing {
+        Some(thread) => {
+            let path = format!("/proc/{}/task/{}/stat", thread.process, thread.id);
+            Err(Found::unknown(path, format!("{} was not sampled", thread.name), BY_SAMPLE))
+        }
+        None => Ok(()),
+    }
+}
+
 fn spinner(facts: &Facts) -> Look {
     if facts.real_time_threads()?.is_empty() {
         return Err(Found::not_applicable("no program has a real-time policy"));
@@ -148,7 +162,7 @@ fn spinner(facts: &Facts) -> Look {
     let stalled = facts.inventory.log.matching("rcu*stall").next();
     let fix = "run it at fifo 1, run stalld, or let it sleep for a moment each second";
     if spins.is_empty() {
-        facts.unseen_threads()?;
+        all_sampled(facts, sample)?;
     }
     Ok(match (spins.is_empty(), stalled) {
         (true, _) => Found::pass(read, "they sleep now and then"),
@@ -207,6 +221,9 @@ fn faults(facts: &Facts) -> Look {
         hit.map(|thread| format!("{} ({}) {}", thread.name, thread.id, pick(thread))).collect()
     };
     let (major, minor) = (count(|thread| thread.major_faults), count(|thread| thread.minor_faults));
+    if major.is_empty() && minor.is_empty() {
+        all_sampled(facts, sample)?;
+    }
     let source = format!("/proc/PID/task/TID/stat over {} ms", sample.duration_ms);
     let fix = "lock its memory (mlockall), touch stack and heap beforehand, and do not fork meanwhile";
     Ok(match (major.is_empty(), minor.is_empty()) {

@@ -2,7 +2,7 @@
 //! Hypervisors below.
 
 use super::{Check, GRAVE};
-use crate::facts::{BY_SAMPLE, Facts};
+use crate::facts::Facts;
 use crate::finding::{Found, Look, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
@@ -66,11 +66,10 @@ fn steal(facts: &Facts) -> Look {
     if facts.machine.hypervisor.is_none() {
         return Err(Found::not_applicable("no hypervisor is seen"));
     }
-    let Some(sample) = &facts.inventory.sample else {
-        return Err(Found::unknown("/proc/stat", "nothing was sampled", BY_SAMPLE));
-    };
+    let sample = facts.sampled("/proc/stat")?;
     let stolen: Vec<_> = sample.cpus.iter().filter(|cpu| cpu.steal_ticks > 0).collect();
     let Some(worst) = stolen.iter().max_by_key(|cpu| cpu.steal_ticks) else {
+        facts.unsampled("/proc/stat", facts.measured())?;
         return Ok(Found::pass(read_in("/proc/stat", "0"), "none was stolen, or the host hides it"));
     };
     // A tick of /proc/stat is 10 ms (USER_HZ).

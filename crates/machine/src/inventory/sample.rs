@@ -20,6 +20,9 @@ pub struct Sample {
     pub smi: Option<u64>,
     /// Why those could not be counted.
     pub smi_unread: Option<String>,
+    /// What else could not be read, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 /// What happened on one CPU: what came or ran at all.

@@ -99,6 +99,7 @@ fn between(first: &Reading, last: &Reading, took: Duration, has_smi: bool) -> Sa
         duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1),
         threads: threads.collect(),
         cpus: cpus.into_values().collect(),
+        unread: last.counters.unread().iter().chain(first.counters.unread()).cloned().collect(),
         smi_unread: smi.as_ref().err().filter(|_| has_smi).cloned(),
         smi: smi.ok(),
     }
