@@ -241,6 +241,13 @@ impl Kernel {
         self.options.get(name).map(|value| value != "n")
     }
 
+    /// Whether it keeps its version and takes over much of newer ones, as Red Hat's and their kin do for years: then a version
+    /// says little of what it lacks.
+    pub fn takes_over(&self) -> bool {
+        let release = self.release.as_deref().unwrap_or_default();
+        release.split(".el").skip(1).any(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    }
+
     /// Whether the release is `major.minor` or newer; `None` where the release is unknown.
     pub fn at_least(&self, major: u32, minor: u32) -> Option<bool> {
         let mut numbers = self.release.as_deref()?.split(|c: char| !c.is_ascii_digit());

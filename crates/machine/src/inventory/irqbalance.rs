@@ -95,7 +95,8 @@ impl Irqbalance {
 fn mask_of(text: &str) -> (CpuSet, bool) {
     let mut groups: Vec<u32> = Vec::new();
     let mut whole = true;
-    for group in text.trim().split(',') {
+    let text = text.trim();
+    for group in text.strip_suffix(',').unwrap_or(text).split(',') {
         let digits = group.trim();
         let valid = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         match u32::from_str_radix(digits, 16) {
@@ -264,6 +265,7 @@ mod tests {
             ("1,00000000", "32"),
             (" ff ", "0-7"),
             ("0000000000000000000f", "0-3"),
+            ("fff0,", "4-15"),
             ("0x3", "!"),
             ("fffffffff", "!"),
             ("f,x", "0-3!"),

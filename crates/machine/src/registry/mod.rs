@@ -216,7 +216,7 @@ impl Setting {
         }
         let at_least =
             |version: Option<Version>| version.and_then(|(major, minor)| kernel.at_least(major, minor));
-        if at_least(self.since) == Some(false) {
+        if at_least(self.since) == Some(false) && !kernel.takes_over() {
             return self.since.map(CannotAct::TooOld);
         }
         if at_least(self.until) == Some(true) {

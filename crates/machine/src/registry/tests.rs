@@ -62,6 +62,8 @@ fn says_why_a_parameter_cannot_act() {
         why_not("threadirqs", "6.12.1", "x86_64", &rt).as_deref(),
         Some("with CONFIG_PREEMPT_RT it changes nothing")
     );
+    assert_eq!(why_not("preempt", "4.18.0-553.rt7.342.el8_10.x86_64", "x86_64", &[]), None);
+    assert_eq!(why_not("preempt", "4.18.0-elk", "x86_64", &[]).as_deref(), Some("it is new in Linux 5.12"));
     // What is unknown speaks neither way.
     assert_eq!(why_not("nohz_full", "next", "riscv64", &[]), None);
     assert_eq!(boot_parameter("idle").unwrap().cannot_act(&Kernel::default(), None, |_| no.and(None)), None);
