@@ -122,7 +122,7 @@ fn generated(
         let has = |raw: &String| kernel_words(&entry.entry.options).any(|word| word.raw == *raw);
         let (title, expected) = (&entry.entry.title, ours && !entry.entry.recovery);
         if expected && !words.iter().all(has) {
-            let why = format!("its entry '{title}' lacks words that /etc/default/grub.d gives it");
+            let why = format!("its entry '{title}' lacks our words");
             return match generator::set_anew(system, crate::boot::DROP_IN, words) {
                 Some(file) => fail(&why, &format!("look at {file}, which sets {} anew", generator::VARIABLE)),
                 None => fail(
