@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove test proof-model proof-mutations proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -52,6 +52,12 @@ test: ## everything that CI checks
 proof-model: ## the kernel part's ordering in every interleaving, and each of its rules broken; a minute or two
 	@tools/bootstrap model
 	@kernel/model/check
+
+# TIMES: mutations in all.
+TIMES ?= 50000
+proof-mutations: ## every reader of foreign bytes on damaged seeds, to the last rendering; some minutes
+	@tools/bootstrap build
+	cargo run --release --locked --config 'profile.release.overflow-checks=true' --package isolator-foreign -- $(TIMES)
 
 proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
 	@tools/bootstrap build

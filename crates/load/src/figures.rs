@@ -66,7 +66,8 @@ impl Heard {
             },
             Source::Frames => {
                 if let Some(frames) = gears(line) {
-                    *self.counts.entry("frames".to_string()).or_default() += frames;
+                    let all = self.counts.entry("frames".to_string()).or_default();
+                    *all = all.saturating_add(frames);
                 } else if let Some(renderer) = renderer(line) {
                     if !self.renderers.contains(&renderer) {
                         self.renderers.push(renderer);
@@ -176,7 +177,8 @@ fn operations(yaml: &str) -> BTreeMap<String, u64> {
             }
             "user-time" | "system-time" => {
                 let seconds: f64 = value.parse().unwrap_or(0.0);
-                *counts.entry(format!("{stressor}_cpu_ms")).or_default() += (seconds * 1e3) as u64;
+                let all: &mut u64 = counts.entry(format!("{stressor}_cpu_ms")).or_default();
+                *all = all.saturating_add((seconds * 1e3) as u64);
             }
             _ => {}
         }
@@ -204,7 +206,7 @@ struct FioSide {
 fn transferred(text: &str) -> BTreeMap<String, u64> {
     let json = text.find('{').map_or("", |at| &text[at..]);
     let Ok(report) = serde_json::from_str::<FioReport>(json) else { return BTreeMap::new() };
-    let sum = |side: fn(&FioJob) -> u64| report.jobs.iter().map(side).sum();
+    let sum = |side: fn(&FioJob) -> u64| report.jobs.iter().map(side).fold(0, u64::saturating_add);
     BTreeMap::from([
         ("read_bytes".to_string(), sum(|job| job.read.io_bytes)),
         ("written_bytes".to_string(), sum(|job| job.write.io_bytes)),
@@ -282,6 +284,16 @@ mod tests {
             heard.words(&source(&["cpu"])),
             "1,706 cpu operations, 0 fork operations, 0 vm operations"
         );
+    }
+
+    #[test]
+    fn counts_beyond_all_bounds_end_at_the_largest_number() {
+        let yaml = "- stressor: cpu\n  user-time: 1e30\n  system-time: 1e30\n";
+        assert_eq!(operations(yaml)["cpu_cpu_ms"], u64::MAX);
+        let half = format!(r#"{{"read":{{"io_bytes":{0}}},"write":{{"io_bytes":1}}}}"#, u64::MAX);
+        assert_eq!(transferred(&format!(r#"{{"jobs":[{half},{half}]}}"#))["read_bytes"], u64::MAX);
+        let frames = format!("{} frames in 5.0 seconds = 1 FPS", u64::MAX);
+        assert_eq!(heard(&Source::Frames, &[&frames, &frames]).counts["frames"], u64::MAX);
     }
 
     #[test]

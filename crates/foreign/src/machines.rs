@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Readers of what machines and their programs say: snapshots, trees, plans, loads' figures.
+
+use std::fs;
+use std::path::{Component, Path};
+
+use doctor::{Question, examine};
+use load::figures::{Heard, Source};
+use machine::Snapshot;
+use machine::registry::Takes;
+use report::terminal::{self, Style};
+use tune::plan::{Intent, MadeFor, Plan, Wanted};
+
+use crate::parts;
+
+const STYLE: Style = Style { color: false, width: 80 };
+
+/// A machine's snapshot as JSON.
+pub(crate) fn snapshot(data: &[u8]) {
+    if let Ok(machine) = serde_json::from_slice::<Snapshot>(data) {
+        look(&machine, Path::new("/nonexistent"));
+    }
+}
+
+/// A captured tree: files below a folder, cut at lines `=== PATH`.
+pub(crate) fn tree(data: &[u8]) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    for (path, bytes) in parts(data, "proc/cmdline").into_iter().take(64) {
+        let path = Path::new(&path);
+        let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+        if is_below && let Some(parent) = path.parent() {
+            // A folder where a file was asked for, and the other way round, are trees too.
+            let _ = fs::create_dir_all(folder.path().join(parent));
+            let _ = fs::write(folder.path().join(path), bytes);
+        }
+    }
+    look(&machine::read_whole(folder.path()), folder.path());
+}
+
+/// What is made of a machine: findings, and a plan.
+fn look(machine: &Snapshot, root: &Path) {
+    let report = examine(machine, &Question::default());
+    let _ = (terminal::doctor(&report, STYLE), serde_json::to_string(&report));
+    for cpus in [Wanted::Default, Wanted::Cores(2)] {
+        let intent = Intent {
+            profile: doctor::Profile::default(),
+            cpus,
+            device: None,
+            no_reboot: false,
+            split_siblings: false,
+            nosmt: false,
+        };
+        if let Ok(plan) = tune::plan::plan(machine, &MadeFor::here(root, machine), &intent) {
+            shown(&plan, machine);
+        }
+    }
+}
+
+/// A plan that was kept.
+pub(crate) fn plan(data: &[u8]) {
+    if let Ok(plan) = Plan::read(&String::from_utf8_lossy(data)) {
+        shown(&plan, &Snapshot::default());
+    }
+}
+
+fn shown(plan: &Plan, machine: &Snapshot) {
+    let _ = tune::plan::view::text(plan, 80, true);
+    let verified = tune::verify::verify(plan, machine, &[]);
+    let _ = (tune::verify::view::text(&verified, 80), serde_json::to_string(&verified));
+}
+
+/// What loads' programs print and write: stress-ng's YAML, fio's JSON, and lines of others.
+pub(crate) fn figures(data: &[u8]) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let file = folder.path().join("figures");
+    if fs::write(&file, data).is_err() {
+        return;
+    }
+    let stressors = vec!["cpu".to_string(), "vm".to_string()];
+    let sources = [
+        Source::StressNg { file: file.clone(), stressors },
+        Source::Fio { file },
+        Source::Engine,
+        Source::Interrupts,
+        Source::Frames,
+        Source::Display,
+        Source::Utilisation,
+    ];
+    for source in &sources {
+        let mut heard = Heard::default();
+        String::from_utf8_lossy(data).lines().for_each(|line| heard.line(source, line));
+        heard.collect(source);
+        let _ = (heard.lacks(source), heard.words(source));
+    }
+    let _ = machine::registry::list::read(Takes::Cpus, &String::from_utf8_lossy(data), 127);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Readers of what runs and tools leave: bundles, archives, other tools' files, guests, scenarios, the fleet's store.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use evidence::{Bundle, Histogram, import as importers, tail as tails};
+use fleet::synthetic::{Size, write};
+
+use crate::{parts, render};
+
+/// One row of a whole manifest, for inputs that have none: the readers of series are reached at once.
+const MANIFEST: &[u8] = include_bytes!("../../../fuzz/seeds/manifest.json");
+
+/// A bundle's files, cut at lines `=== NAME`.
+pub(crate) fn bundle(data: &[u8]) {
+    let mut files: BTreeMap<String, Vec<u8>> = parts(data, "series/a.histograms.csv").into_iter().collect();
+    files.entry("manifest.json".into()).or_insert_with(|| MANIFEST.to_vec());
+    if let Ok(bundle) = Bundle::from_files(Path::new("bundle"), files) {
+        render(&bundle);
+    }
+}
+
+/// A `.tar.zst`.
+pub(crate) fn archive(data: &[u8]) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let path = folder.path().join("bundle.tar.zst");
+    if fs::write(&path, data).is_ok()
+        && let Ok(bundle) = Bundle::open(&path)
+    {
+        render(&bundle);
+    }
+}
+
+/// Another tool's result.
+pub(crate) fn import(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for format in importers::Format::ALL {
+        let _ = importers::parse(&text, Some(format));
+    }
+    if let Ok(mut bundle) = importers::parse(&text, None) {
+        importers::set_load(&mut bundle, "cpu");
+        importers::set_limit(&mut bundle, Some(100_000));
+        render(&bundle);
+    }
+}
+
+/// Latencies and how often each came, as pairs of numbers of eight bytes.
+pub(crate) fn tail(data: &[u8]) {
+    let mut latency = Histogram::new();
+    for pair in data.chunks_exact(16) {
+        let number = |bytes: &[u8]| bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        latency.record_many(number(&pair[..8]), number(&pair[8..]));
+    }
+    let _ = serde_json::to_string(&tails::estimate(&latency));
+    let _ = latency.corrected(1_000_000);
+}
+
+/// What a guest sent: frames, and in them a scope's record, a kernel's log and a trace.
+pub(crate) fn guest(data: &[u8]) {
+    let frames = ::lab::frame::read(data);
+    let texts = frames.iter().map(|(_, bytes)| bytes.as_slice()).chain([data]);
+    for text in texts.map(String::from_utf8_lossy) {
+        let _ = ::lab::log::judge(&text, &[]);
+        let _ = ::lab::scope::rows(&text, "guest");
+        let _ = ::lab::witness::compare("guest", 1, &text, &text);
+    }
+}
+
+/// A file of scenarios.
+pub(crate) fn scenarios(data: &[u8]) {
+    if let Ok(scenarios) = ::lab::scenario::parse(&String::from_utf8_lossy(data), "scenarios.toml") {
+        scenarios.iter().map(::lab::scenario::text).for_each(drop);
+    }
+}
+
+/// A table of the fleet's store, which more bundles are added to.
+pub(crate) fn store(data: &[u8]) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let (bundle, store) = (folder.path().join("a.tar.zst"), folder.path().join("store"));
+    let part = store.join("part-0001");
+    let tables = ["bundles", "unread"].map(|table| part.join(format!("{table}.parquet")));
+    let made =
+        fs::create_dir_all(&part).and_then(|()| tables.iter().try_for_each(|table| fs::write(table, data)));
+    let size = Size { cpus: 1, loads: 1, seconds: 1 };
+    if made.is_ok() && write(&bundle, 0, 0, 1.0, size).is_ok() {
+        let _ = fleet::store(&store, &[bundle]);
+    }
+}
+
+/// What a peer asks for over HTTP.
+pub(crate) fn requests(data: &[u8]) {
+    let head = String::from_utf8_lossy(data);
+    let _ = report::prometheus::Format::accepted(&head);
+}
