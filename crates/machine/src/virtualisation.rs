@@ -81,6 +81,15 @@ fn by_dmi(tree: &mut Tree) -> Option<&'static str> {
 /// What `container` calls a pod's.
 pub(crate) const KUBERNETES: &str = "kubernetes";
 
+/// Whether this program runs in the namespaces that the kernel made at boot. Every runtime gives a container its own host
+/// name and its own System V IPC unless each is shared on purpose. The numbers are constants of the kernel's ABI
+/// (include/linux/proc_ns.h).
+fn in_initial_namespaces(tree: &Tree) -> bool {
+    [("ipc", "ipc:[4026531839]"), ("uts", "uts:[4026531838]")]
+        .iter()
+        .all(|(name, initial)| tree.link_name(&format!("proc/self/ns/{name}")).as_deref() == Some(initial))
+}
+
 /// The container's runtime, where there is one.
 pub(crate) fn container(tree: &mut Tree) -> Option<String> {
     if let Some(manager) = tree.word("run/systemd/container") {
@@ -92,11 +101,14 @@ pub(crate) fn container(tree: &mut Tree) -> Option<String> {
     if environment.split('\0').any(|variable| variable.starts_with("KUBERNETES_SERVICE_HOST=")) {
         return Some(KUBERNETES.to_string());
     }
-    if tree.present(".dockerenv") {
-        return Some("docker".to_string());
-    }
-    if tree.present("run/.containerenv") {
-        return Some("podman".to_string());
+    // A root file system that was exported from a container keeps these files on the machine that boots it.
+    if !in_initial_namespaces(tree) {
+        if tree.present(".dockerenv") {
+            return Some("docker".to_string());
+        }
+        if tree.present("run/.containerenv") {
+            return Some("podman".to_string());
+        }
     }
     if let Some(manager) = environment.split('\0').find_map(|variable| variable.strip_prefix("container=")) {
         return Some(manager.to_string());
@@ -173,6 +185,18 @@ mod tests {
                 expected,
                 "{path} {content}"
             );
+        }
+    }
+
+    #[test]
+    fn a_marker_in_the_initial_namespaces_is_a_leftover() {
+        for (uts, expected) in [("uts:[4026531838]", None), ("uts:[4026532214]", Some("docker"))] {
+            let (folder, mut tree) = made_of(&[(".dockerenv", ""), ("run/.containerenv", "")]);
+            let namespaces = folder.path().join("proc/self/ns");
+            std::fs::create_dir_all(&namespaces).unwrap();
+            std::os::unix::fs::symlink("ipc:[4026531839]", namespaces.join("ipc")).unwrap();
+            std::os::unix::fs::symlink(uts, namespaces.join("uts")).unwrap();
+            assert_eq!(container(&mut tree).as_deref(), expected, "{uts}");
         }
     }
 }

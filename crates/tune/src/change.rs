@@ -180,7 +180,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     if let Some(refusal) = refusal.or(plan.check_unchanged().err()).or(crate::allowed::plan(plan).err()) {
         return Err(of_refusal("apply the plan", &refusal));
     }
-    boot::guard::host(here.system, here.root, here.machine)?;
+    boot::guard::host(here.machine)?;
     other_owner(here)?;
     let mut applied =
         Applied { schema_version: SCHEMA_VERSION, dry_run: options.dry_run, ..Applied::default() };

@@ -3,7 +3,6 @@
 //! wherever its words come from, files that are those of this boot, a line that fits, and an entry whose kernel, initial
 //! RAM disk and root driver are there.
 
-use std::path::Path;
 
 use machine::Snapshot;
 use machine::boot::{Entry, Loader, line};
@@ -153,13 +152,6 @@ pub(super) fn booted(asked: &Asked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether `/.dockerenv` alone speaks of a container: a root file system that was exported from one keeps it on the
-/// machine that boots it, which has a boot loader's files then.
-fn exported(system: &dyn System, root: &Path) -> bool {
-    let groups = system::text(system, "/proc/1/cgroup").unwrap_or_default();
-    !groups.contains("docker") && machine::boot::read(root).loader != Loader::Unknown
-}
-
 /// How the running kernel becomes the one that is booted when no person chooses.
 fn make_default(loader: Loader) -> &'static str {
     match loader {
@@ -178,11 +170,10 @@ fn make_default(loader: Loader) -> &'static str {
 }
 
 /// Settings of the machine are its host's where this is a container.
-pub fn host(system: &dyn System, root: &Path, machine: &Snapshot) -> Result<()> {
+pub fn host(machine: &Snapshot) -> Result<()> {
     let wsl = machine.hypervisor.as_deref() == Some("wsl");
     let refuse = |why: String, cure: &str| Err(Error::new("apply the plan", why, cure));
     match &machine.container {
-        Some(kind) if kind == "docker" && exported(system, root) => Ok(()),
         Some(kind) => refuse(
             format!(
                 "this is a container ({kind}): the boot line, interrupts and kernel threads are its host's"
