@@ -3,7 +3,6 @@
 //! wherever its words come from, files that are those of this boot, a line that fits, and an entry whose kernel, initial
 //! RAM disk and root driver are there.
 
-
 use machine::Snapshot;
 use machine::boot::{Entry, Loader, line};
 
