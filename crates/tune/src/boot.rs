@@ -52,6 +52,17 @@ impl Asked<'_> {
         let runs = self.boot.running_entry(self.release, self.running.unwrap_or_default());
         runs.filter(|entry| !entry.id.ends_with(TRIAL)).or_else(|| self.boot.default_entry())
     }
+
+    /// Whether an entry boots the system that runs: another one may keep its entries in the same folder.
+    fn of_this_system(&self, entry: &Entry) -> bool {
+        let roots = |line: &str| -> Vec<String> {
+            let roots = line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$'));
+            roots.map(|word| word.raw.to_string()).collect()
+        };
+        let runs = roots(self.entry().map_or("", |entry| &entry.options));
+        let own = roots(&entry.options);
+        own.is_empty() || runs.is_empty() || own.iter().any(|root| runs.contains(root))
+    }
 }
 
 /// How words come into the boot line.

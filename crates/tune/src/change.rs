@@ -185,6 +185,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     let mut applied =
         Applied { schema_version: SCHEMA_VERSION, dry_run: options.dry_run, ..Applied::default() };
     if !options.dry_run {
+        store::alone(here.system)?;
         applied.recovered = recovered(here)?;
     }
     let boot_id = store::boot_id(here.system);
@@ -258,6 +259,8 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         applied.next.push("isolator tune confirm: have the settings done again at every boot".into());
     }
     keep_plan(here, plan)?;
+    // The first plan of a machine makes the folder.
+    store::alone(here.system)?;
     let done = carry_out(here.system, todo).inspect_err(|_| {
         // A plan of which nothing was done is not the last one.
         if !live.iter().any(|record| record.plan == plan.digest) && nothing_left(here.system) {
@@ -322,6 +325,7 @@ fn still_to_undo(undone: &[Undone]) -> Vec<String> {
 /// Makes a trial that held last, and has the settings done again at every boot; `program` is what the unit runs.
 pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     let mut applied = Applied { schema_version: SCHEMA_VERSION, ..Applied::default() };
+    store::alone(here.system)?;
     applied.recovered = recovered(here)?;
     let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::live).collect();
     let Some(first) = live.first() else {
@@ -386,6 +390,7 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
 
 /// Undoes one record, or all that are in force, the newest first.
 pub fn roll_back(here: &mut Here<'_>, id: Option<&str>) -> Result<RolledBack> {
+    store::alone(here.system)?;
     let (mut records, unread) = store::readable(here.system)?;
     if let Some(id) = id.filter(|id| !records.iter().any(|record| record.id == *id)) {
         store::read(here.system, id)?;

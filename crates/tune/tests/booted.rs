@@ -7,8 +7,8 @@ mod boots;
 
 use std::path::Path;
 
-use boots::{AB, Made, PI_LINE, RHEL, ROOT, RT, STOCK};
-use tune::change::{Applied, BootChange, Here, Options, apply};
+use boots::{AB, MACHINE, Made, PI_LINE, RHEL, ROOT, RT, STOCK};
+use tune::change::{Applied, BootChange, Here, Options, apply, roll_back};
 use tune::error::Result;
 use tune::plan::{Intent, MadeFor, Plan, Profile, Wanted, plan};
 use tune::system::Real;
@@ -33,6 +33,14 @@ fn applied(root: &Path, options: Options) -> Result<Applied> {
     let mut system = Real::new(root).unwrap();
     let mut here = Here { system: &mut system, root, machine: &machine, stamp: "20260101-000000".into() };
     apply(&mut here, &plan, options)
+}
+
+fn rolled_back(root: &Path) {
+    let machine = machine::read_whole(root);
+    let mut system = Real::new(root).unwrap();
+    let mut here = Here { system: &mut system, root, machine: &machine, stamp: "20260102-000000".into() };
+    let left = roll_back(&mut here, None).unwrap().left;
+    assert!(left.is_empty(), "{left:?}");
 }
 
 fn wet(made: &Made) -> (tempfile::TempDir, Result<Applied>) {
@@ -78,7 +86,7 @@ fn refuses_words_of_others_and_names_their_file() {
         ("tx2-firmware-isolcpus", vec!["isolcpus=1-2 in the running line and in no file: firmware adds it"]),
         ("seapath-default-ignored", vec!["isolcpus=2-3 in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub"]),
         ("rpi-4106", vec!["isolcpus=0 in /boot/cmdline.txt"]),
-        ("eve-inverse", vec!["isolcpus=inverse,0 in the running line"]),
+        ("eve-inverse", vec!["isolcpus=inverse,0 in the running line; no boot loader known here was found"]),
         (
             "jetson-nvpmodel",
             vec!["isolcpus=managed_irq,domain,4-7 rcu_nocbs=4-7 in /boot/extlinux/extlinux.conf"],
@@ -300,9 +308,7 @@ fn the_trial_copies_the_entry_that_runs() {
 
 #[test]
 fn machines_with_nothing_special_get_their_trial_or_line() {
-    for name in
-        ["grub-lasting", "grub-lasting-crlf", "grub-lasting-multiline", "grub-commented", "grub-handoff"]
-    {
+    for name in ["grub-lasting", "grub-lasting-crlf", "grub-commented", "grub-handoff"] {
         let done = wet(&boots::of(name)).1.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(matches!(done.boot, BootChange::Trial { .. }), "{name}: {:?}", done.boot);
     }
@@ -342,4 +348,183 @@ fn kernels_from_before_the_option_get_a_plan() {
         let plan = planned(root.path());
         assert!(plan.boot_line.starts_with("isolcpus=3 "), "{name}: {}", plan.boot_line);
     }
+}
+
+#[test]
+fn refuses_a_value_over_two_lines_before_the_trial() {
+    refused(
+        "grub-lasting-multiline",
+        &boots::of("grub-lasting-multiline"),
+        &["GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub goes over more than one line", "on one line"],
+    );
+    let two = "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\nsplash\"\n";
+    let drop_in = boots::plain_debian().file("etc/default/grub.d/50-cloud.cfg", two);
+    refused("a drop-in", &drop_in, &["in /etc/default/grub.d/50-cloud.cfg goes over more than one line"]);
+    let mended = drop_in.file("etc/default/grub.d/60-x.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n");
+    assert!(wet(&mended).1.is_ok());
+    // The menu shows what a command gives; that is judged when it is generated.
+    let command = boots::debian("quiet", "GRUB_CMDLINE_LINUX_DEFAULT=\"$(echo quiet)\"\n");
+    assert!(wet(&command).1.is_ok());
+}
+
+#[test]
+fn files_that_no_loader_reads_do_not_count() {
+    let hidden = boots::plain_debian()
+        .file("etc/default/grub.d/.50-old.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=isolcpus=1\n");
+    assert!(wet(&hidden).1.is_ok());
+}
+
+#[test]
+fn a_saved_default_is_found_by_every_spelling_of_ids() {
+    let deep = boots::entry("'Debian, Linux'", "deep", RT, &format!("{ROOT} ro quiet"));
+    let entries = boots::entry("'Other'", "other", STOCK, &format!("{ROOT} ro quiet"))
+        + &format!("submenu 'Advanced' $menuentry_id_option 'advanced' {{\n{deep}}}\n");
+    let menu = boots::menu("", &entries).replace("set default=\"0\"", "set default=\"${saved_entry}\"");
+    for spelling in ["$menuentry_id_option '", "${menuentry_id_option} '", "--id '", "--id='"] {
+        let menu = menu.replace("$menuentry_id_option '", spelling);
+        let mut block = boots::grubenv("saved_entry=advanced>deep\n");
+        for longer in ["", "#"] {
+            block += &longer.repeat(3072);
+            let made =
+                boots::plain_debian().file("boot/grub/grub.cfg", &menu).file("boot/grub/grubenv", &block);
+            let (root, done) = wet(&made);
+            assert!(matches!(done.unwrap().boot, BootChange::Trial { .. }), "{spelling}");
+            let armed = std::fs::read_to_string(root.path().join("boot/grub/grubenv")).unwrap();
+            assert_eq!((armed.len(), armed.contains("next_entry=isolator-trial")), (block.len(), true));
+        }
+    }
+}
+
+#[test]
+fn a_rescue_entry_that_gets_the_words_too_is_no_way_back() {
+    let entry = |name: &str, options: &str| {
+        let text = format!("title {name}\nlinux /vmlinuz-{RHEL}\ninitrd /initramfs-{RHEL}.img\n{options}");
+        (format!("boot/loader/entries/{MACHINE}-{name}.conf"), text)
+    };
+    let line = "root=/dev/mapper/rhel-root ro crashkernel=1G rd.lvm.lv=rhel/root";
+    let made = |rescue: &str| {
+        let (path, text) = entry(RHEL, "options $kernelopts\n");
+        let (other, rescue) = entry("0-rescue", rescue);
+        boots::rhel9("", &format!("kernelopts={line}\n"), "", "")
+            .file("proc/self/mounts", "/dev/mapper/r / btrfs rw 0 0\n")
+            .file(&path, &text)
+            .file(&other, &rescue)
+    };
+    refused(
+        "both by the variable",
+        &made("options $kernelopts\n"),
+        &["no rescue entry with a line of its own"],
+    );
+    let (_root, done) = wet(&made(&format!("options {line}\n")));
+    assert!(matches!(done.unwrap().boot, BootChange::Lasting { .. }));
+}
+
+#[test]
+fn an_entry_without_a_line_keeps_the_loaders_own() {
+    let path = format!("boot/loader/entries/{MACHINE}-{RHEL}.conf");
+    let bare = format!("title RHEL\nlinux /vmlinuz-{RHEL}\ninitrd /initramfs-{RHEL}.img\n");
+    let (root, done) = wet(&boots::rhel9("", "", "", "").file(&path, &bare));
+    assert!(matches!(done.unwrap().boot, BootChange::Trial { .. }));
+    let trial = format!("boot/loader/entries/{MACHINE}-0-isolator-trial.conf");
+    let text = std::fs::read_to_string(root.path().join(trial)).unwrap();
+    assert!(text.contains("options $default_kernelopts isolcpus="), "{text}");
+}
+
+#[test]
+fn entries_of_another_system_stay_as_they_are() {
+    let other = "boot/loader/entries/ffffffffffffffffffffffffffffffff-6.1.conf";
+    let text = "title Other\nlinux /vmlinuz-6.1\noptions root=UUID=9 ro\n";
+    // A menu that never asks for the entry of one boot gets no trial, so the change is made at once.
+    let made = boots::rhel9("", "", "", "")
+        .file(other, text)
+        .file("boot/grub2/grub.cfg", "set default=\"${saved_entry}\"\nblscfg\n");
+    let (root, done) = wet(&made);
+    assert!(matches!(done.unwrap().boot, BootChange::Lasting { .. }));
+    assert_eq!(std::fs::read_to_string(root.path().join(other)).unwrap(), text);
+    let own = format!("boot/loader/entries/{MACHINE}-{RHEL}.conf");
+    assert!(std::fs::read_to_string(root.path().join(own)).unwrap().contains("isolcpus="));
+}
+
+#[test]
+fn the_default_of_extlinux_counts_wherever_it_stands() {
+    let line = "root=/dev/mmcblk0p1 rw rootwait";
+    let path = "boot/extlinux/extlinux.conf";
+    let label =
+        |name: &str, line: &str| format!("LABEL {name}\n      LINUX /boot/Image\n      APPEND {line}\n\n");
+    let both = label("old", &format!("{line} quiet")) + &label("primary", line);
+    let made = |text: &str| boots::jetson(line, line).file(path, text);
+    for text in
+        [format!("{both}DEFAULT primary\n"), format!("DEFAULT old\n{both}DEFAULT primary\nTIMEOUT 50\n")]
+    {
+        let (root, done) = wet(&made(&text));
+        match done.unwrap().boot {
+            BootChange::Lasting { fallback } => assert!(fallback.contains("'primary'"), "{fallback}"),
+            other => panic!("{other:?}"),
+        }
+        let place = root.path().join(path);
+        let now = std::fs::read_to_string(&place).unwrap();
+        assert!(now.contains("DEFAULT isolator") && !now.contains("DEFAULT primary"), "{now}");
+        // Someone edits the file; then our label goes and no DEFAULT names it.
+        std::fs::write(&place, now + "# mine\n").unwrap();
+        rolled_back(root.path());
+        let now = std::fs::read_to_string(&place).unwrap();
+        assert!(now.contains("DEFAULT primary") && !now.contains("isolator"), "{now}");
+    }
+    let twice = format!("DEFAULT primary\n{}{both}", label("primary", &format!("{line} debug")));
+    refused("a label twice", &made(&twice), &["its default label stands twice"]);
+}
+
+#[test]
+fn a_prefix_of_an_included_file_gets_instructions() {
+    let made = boots::pi("Raspberry Pi 4 Model B Rev 1.4", "[all]\ninclude user.txt\n", PI_LINE)
+        .file("boot/firmware/user.txt", "os_prefix=cur/\n")
+        .file("boot/firmware/cur/cmdline.txt", PI_LINE);
+    match wet(&made).1.unwrap().boot {
+        BootChange::Instructions { lines, .. } => {
+            assert!(lines[0].contains("/boot/firmware/cur/cmdline.txt"), "{lines:?}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_image_that_runs_beside_entries_gets_instructions() {
+    let entry = |id: &str| {
+        boots::made("6.12.9-arch", 4, "root=PARTUUID=1 rw quiet")
+            .file("boot/loader/loader.conf", "timeout 3\ndefault ar?h*\n")
+            .file(
+                "boot/loader/entries/arch.conf",
+                "title Arch\nlinux /vmlinuz\noptions root=PARTUUID=1 rw quiet\n",
+            )
+            .file("boot/loader/entries/.arch-old.conf", "title Old\noptions isolcpus=1\n")
+            .file("boot/vmlinuz", "")
+            .file("boot/EFI/systemd/systemd-bootx64.efi", "")
+            .file("boot/EFI/Linux/arch-linux.efi", "")
+            .file("etc/kernel/cmdline", "root=PARTUUID=1 rw quiet\n")
+            .file(
+                "sys/firmware/efi/efivars/LoaderEntrySelected-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
+                &format!("\x06\0\0\0{}", id.chars().map(|letter| format!("{letter}\0")).collect::<String>()),
+            )
+    };
+    let instructions = wet(&entry("arch-linux.efi")).1.unwrap().boot;
+    assert!(matches!(instructions, BootChange::Instructions { .. }), "{instructions:?}");
+    let machine = machine::boot::read(entry("arch.conf").lay_out().path());
+    let default = machine.default_entry().map(|entry| entry.id.as_str());
+    assert_eq!((machine.entries.len(), default), (1, Some("arch")));
+}
+
+#[test]
+fn two_that_change_a_machine_do_not_meet() {
+    let (root, done) = wet(&boots::plain_debian());
+    done.unwrap();
+    let mut other = Real::new(root.path()).unwrap();
+    tune::transaction::store::alone(&mut other).unwrap();
+    let machine = machine::read_whole(root.path());
+    let mut system = Real::new(root.path()).unwrap();
+    let mut here =
+        Here { system: &mut system, root: root.path(), machine: &machine, stamp: "20260102-000000".into() };
+    let error = roll_back(&mut here, None).unwrap_err().to_string();
+    assert!(error.contains("another `isolator tune` changes it now"), "{error}");
+    drop(other);
+    assert!(roll_back(&mut here, None).unwrap().left.is_empty());
 }

@@ -55,6 +55,14 @@ fn variable() -> String {
     format!("sys/firmware/efi/efivars/LoaderInfo-{VENDOR}")
 }
 
+/// The unified kernel image that runs, as systemd-boot noted the entry it took.
+fn image_that_runs(tree: &mut Tree) -> bool {
+    let selected = tree.hint_bytes(&format!("sys/firmware/efi/efivars/LoaderEntrySelected-{VENDOR}"));
+    let selected: Vec<u8> =
+        selected.unwrap_or_default().into_iter().skip(4).filter(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&selected).to_lowercase().ends_with(".efi")
+}
+
 fn found(loader: Loader, seen: &[&str], folder: &str) -> Found {
     let seen = seen.iter().filter(|path| !path.is_empty()).map(|path| format!("/{path}")).collect();
     Found { loader, seen, folder: format!("/{folder}") }
@@ -166,7 +174,7 @@ fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<Found> {
             let folder = format!("{other}/loader/entries");
             tree.hint_names(&folder).iter().any(|name| name.ends_with(".conf"))
         });
-        match typed {
+        match typed.filter(|_| !(unified && image_that_runs(tree))) {
             Some(entries) if here => {
                 return Some(Found {
                     loader: Loader::SystemdBoot,

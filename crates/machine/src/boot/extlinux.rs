@@ -32,24 +32,30 @@ impl Extlinux {
         Some((key.to_uppercase(), rest.split('#').next().unwrap_or_default().trim_end()))
     }
 
-    /// The first value of `key` before any label.
-    pub fn head(&self, key: &str) -> Option<&str> {
-        let head = self.lines.iter().map_while(|line| match Self::key(line) {
-            Some((name, _)) if name == "LABEL" => None,
-            other => Some(other),
-        });
-        head.flatten().find(|(name, _)| name == key).map(|(_, rest)| rest)
+    /// The last value of a keyword of the whole file, DEFAULT or TIMEOUT: it may stand after labels, and a later one
+    /// wins.
+    pub fn whole(&self, key: &str) -> Option<&str> {
+        self.lines.iter().rev().filter_map(Self::key).find(|(name, _)| name == key).map(|(_, rest)| rest)
+    }
+
+    /// Puts a value in place of the last one of such a keyword; where there is none, it becomes the first line.
+    fn set_whole(&mut self, key: &str, value: &str) {
+        let of_key = |line: &&mut Line| Self::key(line).is_some_and(|(name, _)| name == key);
+        match self.lines.iter_mut().rev().find(of_key) {
+            Some(line) => line.set_rest(value),
+            None => self.lines.insert(0, Line::new(&format!("{key} {value}"))),
+        }
     }
 
     /// Tenths of a second for which the menu is shown; 0 or absent shows none.
     pub fn timeout(&self) -> u32 {
-        self.head("TIMEOUT").and_then(|text| text.parse().ok()).unwrap_or(0)
+        self.whole("TIMEOUT").and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     /// The label that is booted: DEFAULT, or the first where that names none.
     pub fn default_label(&self) -> Option<&str> {
         let labels: Vec<&str> = self.labels().collect();
-        let named = self.head("DEFAULT").filter(|name| labels.contains(name));
+        let named = self.whole("DEFAULT").filter(|name| labels.contains(name));
         named.or(labels.first().copied())
     }
 
@@ -58,15 +64,19 @@ impl Extlinux {
         self.lines.iter().filter_map(Self::key).filter(|(key, _)| key == "LABEL").map(|(_, rest)| rest)
     }
 
-    /// The lines of a label: from LABEL up to its last line that says something.
+    /// The lines of a label: from LABEL up to its last line that says something; a keyword of the whole file ends it.
     fn block(&self, label: &str) -> Option<std::ops::Range<usize>> {
         let is_label = |line: &Line| Self::key(line).is_some_and(|(key, _)| key == "LABEL");
         let start = self
             .lines
             .iter()
             .position(|line| is_label(line) && Self::key(line).is_some_and(|(_, n)| n == label))?;
+        let ends = |line: &Line| {
+            Self::key(line)
+                .is_some_and(|(key, _)| matches!(key.as_str(), "LABEL" | "DEFAULT" | "TIMEOUT" | "PROMPT"))
+        };
         let next =
-            self.lines[start + 1..].iter().position(is_label).map_or(self.lines.len(), |at| start + 1 + at);
+            self.lines[start + 1..].iter().position(ends).map_or(self.lines.len(), |at| start + 1 + at);
         let said = self.lines[start..next].iter().rposition(|line| Self::key(line).is_some()).unwrap_or(0);
         Some(start..start + said + 1)
     }
@@ -138,18 +148,12 @@ impl Extlinux {
 
     /// Sets DEFAULT; where there is none, it becomes the first line.
     pub fn set_default(&mut self, label: &str) {
-        match self.lines.iter_mut().find(|line| Self::key(line).is_some_and(|(key, _)| key == "DEFAULT")) {
-            Some(line) => line.set_rest(label),
-            None => self.lines.insert(0, Line::new(&format!("DEFAULT {label}"))),
-        }
+        self.set_whole("DEFAULT", label);
     }
 
     /// Sets TIMEOUT in tenths of a second; where there is none, it becomes the first line.
     pub fn set_timeout(&mut self, tenths: u32) {
-        match self.lines.iter_mut().find(|line| Self::key(line).is_some_and(|(key, _)| key == "TIMEOUT")) {
-            Some(line) => line.set_rest(&tenths.to_string()),
-            None => self.lines.insert(0, Line::new(&format!("TIMEOUT {tenths}"))),
-        }
+        self.set_whole("TIMEOUT", &tenths.to_string());
     }
 }
 

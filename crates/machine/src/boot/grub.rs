@@ -23,13 +23,14 @@ impl MenuEntry<'_> {
     pub fn head(&self, title: &str, id: &str) -> String {
         let head = self.block.lines().next().unwrap_or_default();
         let words = spans(head);
+        let title_at = named(&statement(head)).0;
         let word = |at: usize| words.get(at).map(|span| &head[span.clone()]);
         let mut parts: Vec<String> = Vec::new();
         let mut named = false;
         let mut at = 0;
         while let Some(raw) = word(at) {
             match (at, raw) {
-                (1, _) => parts.push(format!("'{title}'")),
+                (at, _) if at == title_at => parts.push(format!("'{title}'")),
                 (_, "$menuentry_id_option" | "${menuentry_id_option}" | "--id") => {
                     parts.extend([raw.to_string(), format!("'{id}'")]);
                     named = true;
@@ -69,9 +70,9 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
         let first = words.first().map(String::as_str).unwrap_or_default();
         let opens = text.ends_with('{');
         if opens && (first == "menuentry" || first == "submenu") && current.is_none() {
-            let title = words.get(1).cloned().unwrap_or_default();
-            let id = words.iter().position(|word| word == "$menuentry_id_option" || word == "--id");
-            let id = id.and_then(|at| words.get(at + 1)).unwrap_or(&title).clone();
+            let (title_at, id) = named(&words);
+            let title = words.get(title_at).cloned().unwrap_or_default();
+            let id = id.unwrap_or_else(|| title.clone());
             let level = counts.last_mut();
             let number = level.map_or(0, |count| std::mem::replace(count, *count + 1));
             let here = (number, id.clone(), title.clone());
@@ -110,6 +111,24 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
     // A file that ends within a block was cut off; what it would boot is not known.
     found.retain(|entry| !entry.block.is_empty());
     found
+}
+
+/// Where the title of an entry's first line stands, and the id that the line gives.
+fn named(words: &[String]) -> (usize, Option<String>) {
+    let (mut title, mut id, mut at) = (None, None, 1);
+    while let Some(word) = words.get(at) {
+        match word.as_str() {
+            "$menuentry_id_option" | "${menuentry_id_option}" | "--id" => {
+                at += 1;
+                id = words.get(at).cloned();
+            }
+            "--class" | "--users" | "--hotkey" | "--source" => at += 1,
+            long if long.starts_with("--") => id = long.strip_prefix("--id=").map(str::to_string).or(id),
+            _ => title = title.or(Some(at)),
+        }
+        at += 1;
+    }
+    (title.unwrap_or(1), id)
 }
 
 /// The script whose part of the menu begins or ends with a comment of the generator's.
@@ -239,20 +258,23 @@ pub fn generator(files: &[String]) -> (Option<String>, Option<String>, Variables
 /// The block of variables, `grubenv`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
+    /// How many bytes it has: GRUB reads any number, and writes in place.
+    size: usize,
     variables: Vec<(String, String)>,
     comments: Vec<String>,
 }
 
 const HEADING: &str = "# GRUB Environment Block";
+/// The size that GRUB's own tools give it; shorter ones are no block.
 const SIZE: usize = 1024;
 
 impl Environment {
     /// Reads the block; none where it is not one.
     pub fn read(text: &str) -> Option<Self> {
-        if text.len() != SIZE || !text.starts_with(HEADING) {
+        if text.len() < SIZE || !text.starts_with(HEADING) {
             return None;
         }
-        let mut read = Environment { variables: Vec::new(), comments: Vec::new() };
+        let mut read = Environment { size: text.len(), variables: Vec::new(), comments: Vec::new() };
         for line in text.lines().skip(1) {
             match line.split_once('=') {
                 Some((name, value)) if !name.starts_with('#') => {
@@ -290,7 +312,7 @@ impl Environment {
         for (name, value) in &self.variables {
             text += &format!("{name}={}\n", value.replace('\\', "\\\\"));
         }
-        (text.len() <= SIZE).then(|| text.clone() + &"#".repeat(SIZE - text.len()))
+        (text.len() <= self.size).then(|| text.clone() + &"#".repeat(self.size - text.len()))
     }
 }
 

@@ -48,6 +48,13 @@ impl Config {
         })
     }
 
+    /// The files that it includes, each once.
+    pub fn includes(&self) -> impl Iterator<Item = &str> {
+        let files: std::collections::BTreeSet<&str> =
+            self.said().filter_map(|body| body.strip_prefix("include ")).map(str::trim).collect();
+        files.into_iter().take(16)
+    }
+
     /// Sets `key` for every board, at the end of the file, where it wins.
     pub fn add_for_all(&mut self, key: &str, value: &str) {
         end_last(&mut self.lines);

@@ -119,11 +119,16 @@ fn variables_of<'a>(
     sources
 }
 
+/// Whether a loader or a shell's `*` takes a file of this name: names that begin with a dot are left out.
+fn shown(name: &str, end: &str) -> bool {
+    name.ends_with(end) && !name.starts_with('.')
+}
+
 /// The variables of GRUB's generator, and the lines that it takes from them.
 fn generator(tree: &mut Tree) -> (super::Variables, Vec<Source>) {
     let mut variables = super::Variables::default();
     let mut files = vec!["etc/default/grub".to_string()];
-    let drop_ins = tree.names("etc/default/grub.d").into_iter().filter(|name| name.ends_with(".cfg"));
+    let drop_ins = tree.names("etc/default/grub.d").into_iter().filter(|name| shown(name, ".cfg"));
     files.extend(drop_ins.map(|name| format!("etc/default/grub.d/{name}")));
     let mut read = Vec::new();
     let mut unread = Vec::new();
@@ -181,7 +186,7 @@ pub(super) fn shell_sources(
 /// The files of entries below `folder`, in the loader's order.
 fn entry_files(tree: &mut Tree, folder: &str) -> Vec<(EntryFile, Entry)> {
     let mut found = Vec::new();
-    for name in tree.names(folder).into_iter().filter(|name| name.ends_with(".conf")) {
+    for name in tree.names(folder).into_iter().filter(|name| shown(name, ".conf")) {
         let path = format!("{folder}/{name}");
         let Some(text) = text(tree, &path) else { continue };
         let file = EntryFile::read(&text);
@@ -252,9 +257,9 @@ fn systemd_boot(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let conf = text(tree, &conf).unwrap_or_default();
     let conf = EntryFile::read(&conf);
     let pattern = conf.values("default").next().map(|pattern| pattern.trim_end_matches(".conf").to_string());
-    let matches = |entry: &Entry, pattern: &str| match pattern.split_once('*') {
-        Some((head, tail)) => entry.id.starts_with(head) && entry.id.ends_with(tail.trim_start_matches('*')),
-        None => entry.id == pattern,
+    let matches = |entry: &Entry, pattern: &str| {
+        let (id, pattern): (Vec<char>, Vec<char>) = (entry.id.chars().collect(), pattern.chars().collect());
+        fits(&id, &pattern)
     };
     boot.default = match &pattern {
         Some(pattern) if pattern.starts_with('@') => None,
@@ -268,6 +273,28 @@ fn systemd_boot(tree: &mut Tree, boot: &mut Boot, folder: &str) {
         number => number.parse::<u32>().ok().map(|seconds| seconds.saturating_mul(10)),
     };
     kernel_command_line(tree, boot);
+}
+
+/// Whether a name fits a pattern of `*` and `?`; one with `[` is not read here and fits none.
+fn fits(name: &[char], pattern: &[char]) -> bool {
+    // Which names the last `*` may still stand for more letters of.
+    let (mut at, mut of, mut again) = (0, 0, None);
+    while at < name.len() {
+        match pattern.get(of) {
+            Some('*') => {
+                again = Some((at, of));
+                of += 1;
+            }
+            Some('?') => (at, of) = (at + 1, of + 1),
+            Some(letter) if *letter == name[at] && *letter != '[' => (at, of) = (at + 1, of + 1),
+            _ => {
+                let Some((from, star)) = again else { return false };
+                again = Some((from + 1, star));
+                (at, of) = (from + 1, star + 1);
+            }
+        }
+    }
+    pattern[of..].iter().all(|letter| *letter == '*')
 }
 
 fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {

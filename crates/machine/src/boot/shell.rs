@@ -42,6 +42,8 @@ struct Value {
 pub struct Unclear {
     /// The number of the file, in the order of reading.
     pub file: usize,
+    /// Whether the value goes over more than one line, which a boot line cannot.
+    pub lines: bool,
     /// Why.
     pub why: String,
     /// The statement as it is written.
@@ -116,7 +118,7 @@ impl Variables {
         let text = text.replace("\r\n", "\n").replace("\\\n", "");
         if text.contains(['\0', '\r']) {
             let why = "it is no text of lines that a shell reads (zero bytes, or carriage returns within)";
-            return self.hide(Unclear { file, why: why.to_string(), text: String::new() });
+            return self.hide(Unclear { file, lines: false, why: why.to_string(), text: String::new() });
         }
         let mut depth = 0usize;
         for statement in statements(&text) {
@@ -129,7 +131,7 @@ impl Variables {
             }
             if statement.document {
                 let why = "what follows may belong to a here-document".to_string();
-                return self.hide(Unclear { file, why, text: clip(statement.text) });
+                return self.hide(Unclear { file, lines: false, why, text: clip(statement.text) });
             }
             self.statement(&statement, file, depth > 0 || statement.closes > 0);
         }
@@ -142,7 +144,8 @@ impl Variables {
     }
 
     fn statement(&mut self, statement: &Statement<'_>, file: usize, inside: bool) {
-        let unclear = |why: String| Unclear { file, why, text: clip(statement.text) };
+        let lines = statement.words.iter().any(|word| assigned(word).is_some() && word.contains('\n'));
+        let unclear = |why: String| Unclear { file, lines, why, text: clip(statement.text) };
         let mut words = statement.words.as_slice();
         if let Some(bare) = words.first().and_then(|word| word.strip_prefix('\u{feff}'))
             && let Some((name, _)) = assigned(bare)

@@ -61,7 +61,7 @@ fn drop_ins(tree: &Tree, unit: &str) -> Vec<Part> {
     for below in [format!("{unit}.d"), "service.d".to_string()] {
         for folder in FOLDERS {
             for name in tree.hint_names(&format!("{folder}/{below}")) {
-                if name.ends_with(".conf") {
+                if name.ends_with(".conf") && !name.starts_with('.') {
                     chosen.entry(name.clone()).or_insert(format!("{folder}/{below}/{name}"));
                 }
             }
@@ -103,7 +103,11 @@ fn combine(tree: &Tree, parts: &[(String, String)], wanted: &[&str]) -> Result<E
     let mut files: Vec<String> = parts.iter().map(|(path, _)| path.clone()).collect();
     for file in &listed {
         let (optional, path) = file.strip_prefix('-').map_or((false, file.as_str()), |path| (true, path));
-        if !path.starts_with('/') || path.contains(['*', '?', '[', '%']) {
+        // systemd says that such a path is not absolute, and goes on.
+        if !path.starts_with(['/', '%']) {
+            continue;
+        }
+        if path.contains(['*', '?', '[', '%']) {
             return Err(format!("which files EnvironmentFile={file} means only systemd can tell"));
         }
         match tree.hint(path.trim_start_matches('/')) {
@@ -291,6 +295,8 @@ mod tests {
         // The folder under /etc hides the drop-in of the same name.
         let hidden = ("usr/lib/systemd/system/x.service.d/10.conf", "[Service]\nEnvironment=A=7\n");
         assert_eq!(seen(&[unit("[Service]\n"), hidden, cleared]), "B=9");
+        let dotted = ("etc/systemd/system/x.service.d/.11.conf", "[Service]\nEnvironment=A=7\n");
+        assert_eq!(seen(&[unit("[Service]\nEnvironmentFile=-\nEnvironment=A=1\n"), dotted]), "A=1");
         let both = "[Service]\nEnvironmentFile=-/etc/a\nEnvironment=A=unit B=unit\nEnvironmentFile=-/etc/b\n";
         assert_eq!(seen(&[whole, unit(both), ("etc/a", "A=a\nB=a\n"), ("etc/b", "A=b\n")]), "A=b B=a");
         assert_eq!(seen(&[whole, unit(both), ("etc/a", "B=a\n")]), "A=unit B=a");

@@ -153,7 +153,11 @@ pub fn rhel9(options: &str, variables: &str, defaults: &str, running: &str) -> M
         .file("etc/default/grub", &format!("GRUB_DEFAULT=saved\n{defaults}GRUB_ENABLE_BLSCFG=true\n"))
         .file(&format!("{entries}/{MACHINE}-{RHEL}.conf"), &file(RHEL, options))
         .file(&format!("{entries}/{MACHINE}-0-rescue.conf"), &file("0-rescue", ""))
-        .file("boot/grub2/grub.cfg", "set default=\"${saved_entry}\"\ninsmod blscfg\nblscfg\n")
+        .file(
+            "boot/grub2/grub.cfg",
+            "if [ \"${next_entry}\" ] ; then\n   set default=\"${next_entry}\"\n   set next_entry=\n   save_env next_entry\n\
+             else\n   set default=\"${saved_entry}\"\nfi\ninsmod blscfg\nblscfg\n",
+        )
         .file("boot/grub2/grubenv", &grubenv(&format!("saved_entry={MACHINE}-{RHEL}\n{variables}")))
         .file(&format!("boot/vmlinuz-{RHEL}"), "")
         .file(&format!("boot/initramfs-{RHEL}.img"), "")

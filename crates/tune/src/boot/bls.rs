@@ -5,6 +5,7 @@
 //! `next_entry`. Lasting: the options of every entry but those for repair, or the variable `kernelopts` where entries
 //! use it (RHEL 8); and what the next kernel will get, `/etc/kernel/cmdline` and `/etc/default/grub`.
 
+use machine::boot::Entry;
 use machine::boot::bls::EntryFile;
 use machine::boot::grub::Environment;
 use machine::boot::line::with_words;
@@ -28,40 +29,59 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     };
     let machine = default.id.split('-').next().filter(|id| id.len() == 32).unwrap_or("isolator");
     let id = format!("{machine}-0-{TRIAL}");
-    if let Some(arm) = grub::arm(system, &format!("{}/grubenv", asked.boot.folder), &id)? {
+    // A menu that somebody wrote may never ask for the entry, and would not clear it then. On some machines the menu
+    // lies on the EFI system partition.
+    let menu = crate::system::text(system, &format!("{}/grub.cfg", asked.boot.folder));
+    let once = menu.map_or(true, |menu| menu.contains("next_entry"));
+    let arm = if once { grub::arm(system, &format!("{}/grubenv", asked.boot.folder), &id)? } else { None };
+    if let Some(arm) = arm {
         let mut copy = EntryFile::read(&text(system, &default.file)?);
         copy.set("title", "Isolator trial");
         copy.set("version", &format!("0-{TRIAL}"));
-        copy.add_options(asked.words);
+        add(&mut copy, asked.words);
         let entry = file(system, &format!("{ENTRIES}/{id}.conf"), Own::Whole, |_| copy.text())?;
         return Ok(Way::Trial { steps: vec![entry, arm], start: "reboot".into() });
     }
     lasting(system, asked, false)
 }
 
+/// Adds words to an entry's line. An entry without a line gets GRUB's own, which any line of ours would replace.
+fn add(file: &mut EntryFile, words: &[String]) {
+    if file.options().trim().is_empty() {
+        file.set("options", "$default_kernelopts");
+    }
+    file.add_options(words);
+}
+
 pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>, tried: bool) -> Result<Way> {
-    let rescue = asked.boot.entries.iter().find(|entry| entry.recovery);
+    let mut files = Vec::new();
+    for entry in asked.boot.entries.iter().filter(|entry| !entry.id.ends_with(TRIAL)) {
+        files.push((entry, EntryFile::read(&text(system, &entry.file)?)));
+    }
+    let by_variable = |file: &EntryFile| {
+        let options = file.options();
+        options.contains("$kernelopts") || options.contains("${kernelopts}")
+    };
+    let changed = |entry: &Entry| !entry.recovery && asked.of_this_system(entry);
+    let variable = files.iter().any(|(entry, file)| changed(entry) && by_variable(file));
+    // An entry for repair that takes its line from the same variable gets our words too.
+    let rescue = files.iter().find(|(entry, file)| entry.recovery && !(variable && by_variable(file)));
+    let rescue = rescue.map(|(entry, _)| *entry);
     if rescue.is_none() && !tried {
         return Err(Error::new(
             "change the boot line",
-            "GRUB cannot boot an entry only once here, and there is no rescue entry to fall back to",
+            "GRUB cannot boot an entry only once here, and there is no rescue entry with a line of its own to fall back to",
             "install dracut-config-rescue and run: kernel-install add $(uname -r) /lib/modules/$(uname -r)/vmlinuz",
         ));
     }
     let words = asked.words.to_vec();
     let mut steps = Vec::new();
-    let mut by_variable = false;
-    for entry in asked.boot.entries.iter().filter(|entry| !entry.recovery && !entry.id.ends_with(TRIAL)) {
-        let mut changed = EntryFile::read(&text(system, &entry.file)?);
-        if changed.options().contains("$kernelopts") {
-            by_variable = true;
-            continue;
-        }
-        changed.add_options(&words);
+    for (entry, entry_file) in files.iter_mut().filter(|(entry, file)| changed(entry) && !by_variable(file)) {
+        add(entry_file, &words);
         let own = Own::Options { words: words.clone() };
-        steps.push(file(system, &entry.file, own, |_| changed.text())?);
+        steps.push(file(system, &entry.file, own, |_| entry_file.text())?);
     }
-    if by_variable {
+    if variable {
         let path = format!("{}/grubenv", asked.boot.folder);
         let old = Kept::of(system, &path)?;
         let block = old.as_ref().and_then(|old| Environment::read(&old.text));

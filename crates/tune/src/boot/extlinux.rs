@@ -32,6 +32,12 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     if labels.len() >= MAX_LABELS {
         return refuse("it has ten labels, and the loader reads no more", "remove one that is not needed");
     }
+    if labels.iter().filter(|label| **label == entry.id).count() > 1 {
+        return refuse(
+            "its default label stands twice, and loaders differ in which they take",
+            "rename one of them",
+        );
+    }
     if file.appends(&entry.id) > 1 {
         return refuse(
             "its default label has two APPEND lines, of which loaders take one",

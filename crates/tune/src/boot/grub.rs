@@ -10,7 +10,7 @@ use machine::boot::line::with_words;
 
 use super::{Asked, TRIAL, Way, file, guard, text};
 use crate::error::{Error, Result};
-use crate::generator;
+use crate::generator::{self, Lost};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::own::{with_block, with_lines};
@@ -25,7 +25,7 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     let menu = text(system, &menu_path)?;
     let entries = grub::menu(&menu, &menu_path);
     let runs = entry_of(asked, &entries)?;
-    not_set_anew(system, asked.words)?;
+    not_lost(system, asked.words)?;
     let once = menu.contains("next_entry") && menu.contains("custom.cfg");
     let variables = format!("{folder}/grubenv");
     if let Some(arm) = arm(system, &variables, TRIAL)?.filter(|_| once) {
@@ -49,7 +49,7 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
 }
 
 pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
-    not_set_anew(system, asked.words)?;
+    not_lost(system, asked.words)?;
     let menu = format!("{}/grub.cfg", asked.boot.folder);
     let own = "# Made by `isolator tune`; `isolator tune rollback` takes it away again.\n";
     let line =
@@ -70,16 +70,21 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
     Ok(Way::Lasting { steps, fallback: "the entries for repair".into() })
 }
 
-/// A file that is read after our drop-in and sets the line anew takes our words away.
-fn not_set_anew(system: &dyn System, words: &[String]) -> Result<()> {
-    match generator::set_anew(system, DROP_IN, words) {
-        Some(file) => Err(Error::new(
-            format!("give words to GRUB by {DROP_IN}"),
-            format!("{file} is read after it and sets {} anew", generator::VARIABLE),
-            format!("write {0}=\"${0} ...\" in {file}, or rename it to come before", generator::VARIABLE),
-        )),
-        None => Ok(()),
-    }
+/// Words that the generator would not hand on are refused before anything is tried.
+fn not_lost(system: &dyn System, words: &[String]) -> Result<()> {
+    let name = generator::VARIABLE;
+    let (why, cure) = match generator::lost(system, DROP_IN, words) {
+        None => return Ok(()),
+        Some(Lost::SetAnew(file)) => (
+            format!("{file} is read after it and sets {name} anew"),
+            format!("write {name}=\"${name} ...\" in {file}, or rename it to come before"),
+        ),
+        Some(Lost::Lines(file)) => (
+            format!("{name} in {file} goes over more than one line, so the menu would get half of the line"),
+            format!("write {name} in {file} on one line, then plan again"),
+        ),
+    };
+    Err(Error::new(format!("give words to GRUB by {DROP_IN}"), why, cure))
 }
 
 fn entry_of<'a, 'b>(asked: &Asked<'_>, entries: &'a [MenuEntry<'b>]) -> Result<&'a MenuEntry<'b>> {

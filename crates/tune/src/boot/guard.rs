@@ -57,7 +57,13 @@ fn others(asked: &Asked<'_>) -> Vec<(String, String)> {
     for raw in foreign(asked.running.unwrap_or_default(), asked.words) {
         // What a trial of ours has left in the running line is ours.
         if !known(&found, raw) && !asked.words.iter().any(|word| word == raw) {
-            let place = "the running line and in no file: firmware adds it, or the entry that had it is gone";
+            let place = match asked.boot.loader {
+                Loader::Unknown => {
+                    "the running line; no boot loader known here was found, so its place cannot be told: change it where \
+                     this machine's loader keeps its line"
+                }
+                _ => "the running line and in no file: firmware adds it, or the entry that had it is gone",
+            };
             found.push((raw.to_string(), place.to_string()));
         }
     }

@@ -9,6 +9,8 @@ use crate::system::System;
 use crate::transaction::Own;
 
 const LINE: &str = "cmdline-isolator.txt";
+/// How deep files are followed that include one another.
+const DEPTH: usize = 3;
 
 pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     let folder = &asked.boot.folder;
@@ -16,7 +18,7 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     let line = text(system, &entry)?;
     let mut config = Config::read(&text(system, &format!("{folder}/config.txt"))?);
     let there = |name: &str| system.stat(&format!("{folder}/{name}")).is_ok();
-    if config.values("os_prefix").next().is_some() || there("tryboot.txt") || there("autoboot.txt") {
+    if prefixed(system, folder, &config, DEPTH) || there("tryboot.txt") || there("autoboot.txt") {
         return Ok(Way::Instructions {
             why: "another program tries boots here (os_prefix, tryboot.txt or autoboot.txt)".into(),
             lines: vec![
@@ -31,6 +33,15 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
         file(system, &format!("{folder}/tryboot.txt"), Own::Whole, |_| config.text())?,
     ];
     Ok(Way::Trial { steps, start: "reboot '0 tryboot'".into() })
+}
+
+/// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines.
+fn prefixed(system: &dyn System, folder: &str, config: &Config, depth: usize) -> bool {
+    let included = |path: &str| {
+        let text = text(system, &format!("{folder}/{path}"));
+        text.is_ok_and(|text| depth > 0 && prefixed(system, folder, &Config::read(&text), depth - 1))
+    };
+    config.values("os_prefix").next().is_some() || config.includes().any(included)
 }
 
 pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {

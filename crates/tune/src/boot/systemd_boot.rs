@@ -72,6 +72,9 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>, tried: bool) -
     }
     let mut steps = Vec::new();
     for entry in asked.boot.entries.iter().filter(|entry| !ours(&entry.id) && !entry.recovery) {
+        if !asked.of_this_system(entry) {
+            continue;
+        }
         // Without a trial the others are what is left to boot.
         if !tried && others(&entry.id) {
             continue;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use machine::CpuSet;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::thread::CpuSet as Mask;
 
@@ -30,12 +30,14 @@ const DRAWS: usize = 16;
 /// The machine below a root folder; `/` is this one.
 pub struct Real {
     root: PathBuf,
+    /// The folder that is locked, once it is.
+    lock: Option<OwnedFd>,
 }
 
 impl Real {
     /// The machine whose files lie below `root`.
     pub fn new(root: &Path) -> io::Result<Real> {
-        Ok(Real { root: root.canonicalize()? })
+        Ok(Real { root: root.canonicalize()?, lock: None })
     }
 
     /// Whether this process may change the machine that runs; below another folder the files' bits decide.
@@ -161,6 +163,23 @@ impl System for Real {
         let mask = rustix::thread::sched_getaffinity(Some(pid(task)?))?;
         let limit = u32::try_from(Mask::MAX_CPU).unwrap_or(u32::MAX);
         Ok((0..limit).filter(|cpu| mask.is_set(*cpu as usize)).collect())
+    }
+
+    fn alone(&mut self, folder: &str) -> io::Result<bool> {
+        if self.lock.is_some() {
+            return Ok(true);
+        }
+        // A lock of a folder needs no space, and ends with the process however that ends.
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(self.at(folder)?, flags, Mode::empty())?;
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                self.lock = Some(folder);
+                Ok(true)
+            }
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>> {

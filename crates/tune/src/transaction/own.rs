@@ -77,7 +77,7 @@ impl Own {
             }
             Own::Label { name, default } => {
                 let mut file = Extlinux::read(text);
-                let chosen = file.head("DEFAULT") == Some(name.as_str());
+                let chosen = file.whole("DEFAULT") == Some(name.as_str());
                 file.remove(name);
                 if let Some(default) = default.as_deref().filter(|_| chosen) {
                     file.set_default(default);

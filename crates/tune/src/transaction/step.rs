@@ -11,7 +11,7 @@ use super::files::{self, Kept, Lossless};
 use super::words::without_tokens;
 use super::{Became, Compare, Outcome, Own, Step};
 use crate::error::{Error, Result};
-use crate::generator;
+use crate::generator::{self, Lost};
 use crate::system::{self, System};
 
 /// Does a step; a refusal that does not matter is an outcome, one that does is an error.
@@ -123,8 +123,13 @@ fn generated(
         let (title, expected) = (&entry.entry.title, ours && !entry.entry.recovery);
         if expected && !words.iter().all(has) {
             let why = format!("its entry '{title}' lacks our words");
-            return match generator::set_anew(system, crate::boot::DROP_IN, words) {
-                Some(file) => fail(&why, &format!("look at {file}, which sets {} anew", generator::VARIABLE)),
+            return match generator::lost(system, crate::boot::DROP_IN, words) {
+                Some(Lost::SetAnew(file)) => {
+                    fail(&why, &format!("look at {file}, which sets {} anew", generator::VARIABLE))
+                }
+                Some(Lost::Lines(file)) => {
+                    fail(&why, &format!("write {} in {file} on one line", generator::VARIABLE))
+                }
                 None => fail(
                     &why,
                     &format!("look at /etc/grub.d/10_linux, which does not use {}", generator::VARIABLE),
