@@ -381,7 +381,7 @@ pub struct MatrixCell {
 pub struct GateDocument {
     /// Version of this document.
     pub schema_version: u32,
-    /// Whether nothing grew.
+    /// Whether nothing grew, and everything that the baseline counted was counted again.
     pub held: bool,
     /// The baseline's kernel.
     pub kernel_before: String,
@@ -389,6 +389,8 @@ pub struct GateDocument {
     pub kernel_after: String,
     /// What grew, worst first.
     pub growth: Vec<Growth>,
+    /// What the baseline counted, and the run did not: none of it can be judged, so that the gate does not hold.
+    pub not_counted: Vec<String>,
     /// The bundle.
     pub bundle: String,
 }

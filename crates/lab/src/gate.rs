@@ -57,24 +57,37 @@ pub fn allowed(before: u64) -> u64 {
     before + SLACK_COUNT.max((before as f64 * SLACK_SHARE) as u64)
 }
 
-/// What grew beyond the slack, worst first.
+/// What grew beyond the slack, worst first, and what the baseline counted and the run did not.
 pub fn judge(baseline: &LabDocument, now: &LabDocument) -> GateDocument {
-    let mut growth = Vec::new();
+    let (mut growth, mut not_counted) = (Vec::new(), Vec::new());
     for before in &baseline.rows {
         let same = |row: &&LabRow| (&row.scenario, row.cpu) == (&before.scenario, before.cpu);
-        if let Some(after) = now.rows.iter().find(same) {
-            growth.extend(grown(before, after));
-        }
+        let after = now.rows.iter().find(same);
+        growth.extend(after.into_iter().flat_map(|after| grown(before, after)));
+        not_counted.extend(gone(before, after));
     }
     growth.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
     GateDocument {
         schema_version: SCHEMA_VERSION,
-        held: growth.is_empty(),
+        held: growth.is_empty() && not_counted.is_empty(),
         kernel_before: baseline.kernel.clone(),
         kernel_after: now.kernel.clone(),
         growth,
+        not_counted,
         bundle: now.bundle.clone(),
     }
+}
+
+/// What the baseline counted in a row, and the run did not.
+fn gone(before: &LabRow, after: Option<&LabRow>) -> Option<String> {
+    let what = match after {
+        None => "",
+        Some(after) if before.isolation.is_some() && after.isolation.is_none() => {
+            " deferred work and breaches:"
+        }
+        Some(_) => return None,
+    };
+    Some(format!("{} on cpu {}:{what} counted before, not now", before.scenario, before.cpu))
 }
 
 fn grown(before: &LabRow, after: &LabRow) -> Vec<Growth> {
@@ -112,7 +125,7 @@ fn grown(before: &LabRow, after: &LabRow) -> Vec<Growth> {
 
 #[cfg(test)]
 mod tests {
-    use evidence::lab::Entry;
+    use evidence::lab::{Entry, GuestLog};
 
     use super::*;
 
@@ -125,6 +138,15 @@ mod tests {
             by_entry: [("asm_sysvec_call_function_single".to_string(), entry)].into(),
             ..LabRow::default()
         }
+    }
+
+    fn document(rows: Vec<LabRow>) -> LabDocument {
+        let document = serde_json::json!({
+            "schema_version": SCHEMA_VERSION, "bundle": "", "mode": "count", "mode_reason": "", "emulator": "",
+            "kernel": "6.12 (debian-rt)", "kernel_digest": "", "architecture": "x86_64", "boot_line": "", "cpus": 3,
+            "seed": 1, "rows": rows, "storms": [], "guest_log": GuestLog::default(), "witness": [],
+        });
+        serde_json::from_value(document).unwrap()
     }
 
     #[test]
@@ -158,6 +180,28 @@ mod tests {
         let grown = grown(&counted(100, 1), &counted(300, 2));
         let told = grown.iter().map(|one| (one.what.as_str(), one.allowed)).collect::<Vec<_>>();
         assert_eq!(told, [("deferred work", 110), ("breaches", 1)]);
+    }
+
+    #[test]
+    fn a_row_that_is_gone_fails_the_gate() {
+        let whole = document(vec![row(2, 100), LabRow { cpu: 2, ..row(2, 100) }]);
+        let part = document(vec![row(2, 100)]);
+        assert!(judge(&whole, &whole).held && judge(&part, &whole).held, "more may be counted");
+        let judged = judge(&whole, &part);
+        assert_eq!(judged.not_counted, ["static-keys under l2 on cpu 2: counted before, not now"]);
+        assert!(!judged.held && judged.growth.is_empty());
+        assert_eq!(judge(&whole, &document(Vec::new())).not_counted.len(), 2);
+    }
+
+    #[test]
+    fn counters_that_are_gone_fail_the_gate() {
+        let isolation = Some([("defer_sync".to_string(), 3)].into());
+        let deferred = document(vec![LabRow { isolation, ..row(2, 100) }]);
+        let without = document(vec![row(2, 100)]);
+        let judged = judge(&deferred, &without);
+        let line = "static-keys under l2 on cpu 1: deferred work and breaches: counted before, not now";
+        assert_eq!(judged.not_counted, [line]);
+        assert!(!judged.held && judge(&without, &deferred).held);
     }
 
     #[test]

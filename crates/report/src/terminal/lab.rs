@@ -114,10 +114,15 @@ pub fn gate(document: &GateDocument, style: Style) -> String {
         let line = format!("{scenario} on cpu {}: {what}: {figures}", one.cpu);
         wrapped(&mut out, "- ", &line, Paint::Bad, style);
     }
+    for one in &document.not_counted {
+        wrapped(&mut out, "- ", &text::clean(one), Paint::Bad, style);
+    }
     let (before, after) = (text::clean(&document.kernel_before), text::clean(&document.kernel_after));
     wrapped(&mut out, "kernel: ", &format!("{before} before, {after} now"), Paint::Plain, style);
     let (paint, verdict) = if document.held {
         (Paint::Good, "==> NOTHING GREW")
+    } else if document.growth.is_empty() {
+        (Paint::Bad, "==> LESS COUNTED THAN BY THE BASELINE")
     } else {
         (Paint::Bad, "==> MORE THAN THE BASELINE")
     };
