@@ -21,7 +21,7 @@ mod pi;
 mod systemd_boot;
 #[cfg(test)]
 pub(crate) mod tests;
-mod uboot;
+pub mod uboot;
 
 pub(crate) use grub::DROP_IN;
 pub(crate) use uboot::OPTIONAL;

@@ -499,6 +499,13 @@ fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
     };
     let said = "skew_tick=0 stands already in optargs of U-Boot's environment";
     assert!(matches!(way(taken), Way::Instructions { why, .. } if why == said));
+    let open = |_: &Machine, _: &[String]| Ran {
+        good: true,
+        output: b"bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=dyndbg=\"file a\nx=${optargs}\n".to_vec(),
+        complaint: String::new(),
+    };
+    let said = "optargs of U-Boot's environment has a quote that is not closed";
+    assert!(matches!(way(open), Way::Instructions { why, .. } if why == said));
 }
 
 #[test]

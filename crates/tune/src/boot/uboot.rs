@@ -52,9 +52,13 @@ fn environment(
     if !ran.good || ran.complaint.contains("Bad CRC") {
         return Err(format!("/etc/fw_env.config does not match this board (fw_printenv: {})", ran.complaint));
     }
-    let text = String::from_utf8_lossy(&ran.output).into_owned();
-    let get = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+    variable(&String::from_utf8_lossy(&ran.output), words)
+}
+
+/// The same in what `fw_printenv` prints, or why there is none.
+pub fn variable(printed: &str, words: &[String]) -> std::result::Result<(String, Option<String>), String> {
+    let get = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    for (name, value) in printed.lines().filter_map(|line| line.split_once('=')) {
         let others = guard::foreign(value, words);
         if !others.is_empty() {
             return Err(format!("{} stands already in {name} of U-Boot's environment", others.join(" ")));
@@ -66,9 +70,14 @@ fn environment(
     if get("bootlimit").is_none() || get("altbootcmd").is_none_or(str::is_empty) {
         return Err("U-Boot boots nothing else by itself here (no bootlimit, no altbootcmd)".into());
     }
-    let used = |name: &&str| text.contains(&format!("${{{name}}}"));
+    let used = |name: &&str| printed.contains(&format!("${{{name}}}"));
     let Some(name) = OPTIONAL.into_iter().find(used) else {
         return Err("no variable of this environment is made for more words".into());
     };
-    Ok((name.to_string(), get(name).map(str::to_string)))
+    let old = get(name);
+    // The kernel would read our words as a part of the quoted one.
+    if old.is_some_and(|old| old.matches('"').count() % 2 == 1) {
+        return Err(format!("{name} of U-Boot's environment has a quote that is not closed"));
+    }
+    Ok((name.to_string(), old.map(str::to_string)))
 }
