@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evidence::{Error, Result};
-use report::prometheus::{Family, Format};
+use report::prometheus::{Family, Format, answer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a whole exchange may take, from the connection to the last byte.
@@ -147,37 +147,6 @@ impl Exchange {
         }
         Ok(true)
     }
-}
-
-/// The answer to a request whose head is `head`.
-fn answer(head: &str, page: &impl Fn(Format) -> Vec<u8>) -> Vec<u8> {
-    let mut words = head.lines().next().unwrap_or_default().split(' ');
-    let path = |path: &str| path.split('?').next().unwrap_or_default().to_string();
-    let said = |status, text: &str| (status, Format::Text, text.as_bytes().to_vec());
-    let (status, format, body) = match (words.next(), words.next().map(path).as_deref()) {
-        (Some("GET" | "HEAD"), Some("/metrics" | "/")) => {
-            let format = Format::accepted(&accept(head));
-            ("200 OK", format, page(format))
-        }
-        (Some("GET" | "HEAD"), Some(_)) => said("404 Not Found", "the figures are at /metrics\n"),
-        _ => said("400 Bad Request", "only GET /metrics is understood\n"),
-    };
-    let (kind, length) = (format.content_type(), body.len());
-    let mut answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    )
-    .into_bytes();
-    if !head.starts_with("HEAD ") {
-        answer.extend(body);
-    }
-    answer
-}
-
-/// What a request accepts: all its lines of that name.
-fn accept(head: &str) -> String {
-    let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    let accepts = lines.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
-    accepts.map(|(_, value)| value).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

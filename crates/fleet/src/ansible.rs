@@ -8,8 +8,8 @@
 //! one line, where Ansible finds it besides its own, and where it shows what was run. A machine's outcome is what its last event
 //! says, or what is in its bundle.
 
-mod inventory;
-mod outcome;
+pub mod inventory;
+pub mod outcome;
 
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
@@ -40,8 +40,9 @@ const ALIVE: &str = "-o ServerAliveInterval=10 -o ServerAliveCountMax=3";
 const EVENTS: &str = "events.jsonl";
 
 /// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verb {
+    #[default]
     /// Measure, and bring the evidence.
     Prove,
     /// Say what would be changed.
@@ -68,7 +69,7 @@ impl Verb {
 }
 
 /// On which machines, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Job {
     /// What.
     pub verb: Verb,

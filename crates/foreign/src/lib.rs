@@ -7,6 +7,7 @@
 //! thousands by `make proof-mutations`.
 #![forbid(unsafe_code)]
 
+mod fleets;
 mod machines;
 pub mod mutation;
 mod render;
@@ -26,7 +27,7 @@ pub struct Reader {
 }
 
 /// All of them.
-pub const ALL: [Reader; 12] = [
+pub const ALL: [Reader; 15] = [
     Reader { name: "bundle", read: runs::bundle },
     Reader { name: "archive", read: runs::archive },
     Reader { name: "import", read: runs::import },
@@ -39,6 +40,9 @@ pub const ALL: [Reader; 12] = [
     Reader { name: "snapshot", read: machines::snapshot },
     Reader { name: "tree", read: machines::tree },
     Reader { name: "requests", read: runs::requests },
+    Reader { name: "inventory", read: fleets::inventory },
+    Reader { name: "events", read: fleets::events },
+    Reader { name: "uboot", read: machines::uboot },
 ];
 
 /// Reads and renders `data` by the reader of that name.

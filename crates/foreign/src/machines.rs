@@ -7,6 +7,7 @@ use std::path::{Component, Path};
 use doctor::{Question, examine};
 use load::figures::{Heard, Source};
 use machine::Snapshot;
+use machine::boot::line;
 use machine::registry::Takes;
 use report::terminal::{self, Style};
 use tune::plan::{Intent, MadeFor, Plan, Wanted};
@@ -67,6 +68,16 @@ fn shown(plan: &Plan, machine: &Snapshot) {
     let _ = tune::plan::view::text(plan, 80, true);
     let verified = tune::verify::verify(plan, machine, &[]);
     let _ = (tune::verify::view::text(&verified, 80), serde_json::to_string(&verified));
+}
+
+/// What `fw_printenv` prints.
+pub(crate) fn uboot(data: &[u8]) {
+    let words = ["isolcpus=2-3", "skew_tick=1"].map(str::to_string);
+    if let Ok((_, old)) = tune::boot::uboot::variable(&String::from_utf8_lossy(data), &words) {
+        let longer = line::with_words(&old.unwrap_or_default(), &words);
+        let has = |word: &String| line::kernel_words(&longer).any(|other| other.raw == word);
+        assert!(words.iter().all(has), "{longer:?}");
+    }
 }
 
 /// What loads' programs print and write: stress-ng's YAML, fio's JSON, and lines of others.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use evidence::{Bundle, Histogram, import as importers, tail as tails};
+use evidence::{Bundle, Histogram, Row, Summary, export, import as importers, tail as tails};
 use fleet::synthetic::{Size, write};
+use report::prometheus::{Format, answer, monitor};
 
 use crate::{parts, render};
 
@@ -38,11 +39,34 @@ pub(crate) fn import(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for format in importers::Format::ALL {
         let _ = importers::parse(&text, Some(format));
+        let _ = importers::parse_with(&text, Some(format), Some(importers::Unit::Nanoseconds));
     }
     if let Ok(mut bundle) = importers::parse(&text, None) {
         importers::set_load(&mut bundle, "cpu");
         importers::set_limit(&mut bundle, Some(100_000));
+        bundle.rows.iter().for_each(in_order);
         render(&bundle);
+        read_again(&bundle);
+    }
+}
+
+/// Figures lie between the extremes, and the histogram has as many samples as are counted.
+fn in_order(row: &Row) {
+    let summary = Summary::of(row);
+    let within = |ns: u64| summary.min_ns <= ns && ns <= summary.max_ns;
+    assert!(summary.min_ns <= summary.max_ns && summary.p50_ns.is_none_or(within));
+    let counts = row.series.latency.buckets().map(|bucket| bucket.count);
+    assert_eq!(counts.fold(0, u64::saturating_add), summary.count);
+}
+
+/// Tables that are exported can be read.
+fn read_again(bundle: &Bundle) {
+    let probe = bundle.manifest.asked.probes.first().cloned();
+    for format in [export::Format::Cyclictest, export::Format::Rtla] {
+        if let Ok(text) = export::export(bundle, format, &export::Choice { load: None, probe: probe.clone() })
+        {
+            assert!(importers::parse(&text, None).is_ok(), "{text}");
+        }
     }
 }
 
@@ -91,6 +115,7 @@ pub(crate) fn store(data: &[u8]) {
 
 /// What a peer asks for over HTTP.
 pub(crate) fn requests(data: &[u8]) {
-    let head = String::from_utf8_lossy(data);
-    let _ = report::prometheus::Format::accepted(&head);
+    let families = monitor("loop", &[]);
+    let answer = answer(&String::from_utf8_lossy(data), &|format: Format| format.of(&families));
+    assert!(answer.starts_with(b"HTTP/1.1 "));
 }

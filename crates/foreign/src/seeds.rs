@@ -11,7 +11,6 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut seeds = below(&root.join("fuzz/seeds").join(name));
     match name {
-        "import" => seeds.extend(below(&root.join("crates/evidence/tests/fixtures/import"))),
         "bundle" => seeds.push(sections()),
         "archive" => seeds.extend(packed()),
         "store" => seeds.extend(tables()),

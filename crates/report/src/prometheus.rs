@@ -9,6 +9,7 @@
 //! themselves, in a registry of families known beforehand, and take no histogram that is there already; and they bring a compiler of
 //! schemas into the build.
 
+mod answer;
 mod exponential;
 mod monitor;
 mod negotiation;
@@ -16,6 +17,7 @@ mod protobuf;
 mod text;
 mod watch;
 
+pub use answer::answer;
 pub use exponential::Exponential;
 pub use monitor::{Row, monitor};
 pub use negotiation::Format;

@@ -47,7 +47,7 @@ pub fn hosts(job: &Job) -> Result<Vec<String>> {
 }
 
 /// The hosts of a group and of those below it, each once. An inventory's program may list a group below itself.
-fn hosts_of(listed: &Value, group: &str) -> Vec<String> {
+pub fn hosts_of(listed: &Value, group: &str) -> Vec<String> {
     let names = |group: &str, key: &str| -> Vec<String> {
         let list = listed[group][key].as_array().into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_string).collect()
@@ -64,7 +64,7 @@ fn hosts_of(listed: &Value, group: &str) -> Vec<String> {
 }
 
 /// Two names with one address and port. An address that Ansible makes up as it goes is not known here.
-fn twice(listed: &Value, hosts: &[String]) -> Option<(String, String, String)> {
+pub fn twice(listed: &Value, hosts: &[String]) -> Option<(String, String, String)> {
     let mut seen = BTreeMap::new();
     for host in hosts {
         let variables = &listed["_meta"]["hostvars"][host];
