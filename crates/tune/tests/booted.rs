@@ -528,3 +528,17 @@ fn two_that_change_a_machine_do_not_meet() {
     drop(other);
     assert!(roll_back(&mut here, None).unwrap().left.is_empty());
 }
+
+#[test]
+fn refuses_a_line_whose_quote_stays_open() {
+    let open = "dyndbg=\"file e1000e +p";
+    let said = ["a quote is not closed"];
+    refused("rhel9", &boots::rhel9(open, "", "", open), &said);
+    let line = format!("root=/dev/mmcblk0p1 rw rootwait {open}");
+    refused("jetson", &boots::jetson(&line, &line), &said);
+    let line = format!("{PI_LINE} {open}");
+    let pi = boots::pi("Raspberry Pi 4 Model B Rev 1.4", "", &line);
+    refused("pi", &pi.file("boot/firmware/cmdline.txt", &format!("{line}\n")), &said);
+    let closed = "dyndbg=\"file e1000e +p\"";
+    assert!(wet(&boots::rhel9(closed, "", "", closed)).1.is_ok());
+}

@@ -30,6 +30,11 @@ pub fn foreign<'a>(options: &'a str, words: &[String]) -> Vec<&'a str> {
     line::kernel_words(options).filter(|word| ours(word.name)).map(|word| word.raw).collect()
 }
 
+/// Whether the kernel reads what is added to `options` as a part of a quoted value (next_arg() in lib/cmdline.c).
+pub fn quote_stays_open(options: &str) -> bool {
+    options.matches('"').count() % 2 == 1
+}
+
 /// Words under names of ours, each with the place where it stands.
 fn others(asked: &Asked<'_>) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
@@ -70,8 +75,8 @@ fn others(asked: &Asked<'_>) -> Vec<(String, String)> {
     found
 }
 
-/// No parameter of ours stands in the line already or comes into it from elsewhere, no `root=` stands twice, and the
-/// longer line still fits.
+/// No parameter of ours stands in the line already or comes into it from elsewhere, no quote is open, no `root=` stands
+/// twice, and the longer line still fits.
 pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
     let mut by_place: Vec<(String, Vec<String>)> = Vec::new();
     for (raw, place) in others(asked) {
@@ -89,6 +94,16 @@ pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
         ));
     }
     let Some(entry) = asked.entry() else { return Ok(()) };
+    if quote_stays_open(&entry.options) {
+        return Err(Error::new(
+            "add to the boot line",
+            format!(
+                "a quote is not closed in {}, so that the kernel would take our words for a part of it",
+                entry.file
+            ),
+            "close it, boot again and plan again",
+        ));
+    }
     if line::kernel_words(&entry.options).filter(|word| word.is("root")).count() > 1 {
         return Err(Error::new(
             format!("copy the entry '{}'", entry.title),

@@ -76,7 +76,7 @@ pub fn variable(printed: &str, words: &[String]) -> std::result::Result<(String,
     };
     let old = get(name);
     // The kernel would read our words as a part of the quoted one.
-    if old.is_some_and(|old| old.matches('"').count() % 2 == 1) {
+    if old.is_some_and(guard::quote_stays_open) {
         return Err(format!("{name} of U-Boot's environment has a quote that is not closed"));
     }
     Ok((name.to_string(), old.map(str::to_string)))
