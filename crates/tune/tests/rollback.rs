@@ -282,5 +282,7 @@ fn a_setting_of_a_captured_tree_holds_nothing_of_a_longer_one() {
     fs::create_dir_all(fedora.at("proc/irq")).unwrap();
     fs::write(fedora.at("proc/irq/default_smp_affinity"), "ffffffff,ffffffff\n").unwrap();
     fedora.system.set("/proc/irq/default_smp_affinity", "7").unwrap();
-    assert_eq!(fedora.text("proc/irq/default_smp_affinity"), "7");
+    assert_eq!(fedora.text("proc/irq/default_smp_affinity"), "7\n");
+    fedora.system.set("/proc/irq/default_smp_affinity", "ffffffff,ffffffff").unwrap();
+    assert_eq!(fedora.text("proc/irq/default_smp_affinity"), "ffffffff,ffffffff\n");
 }

@@ -275,10 +275,14 @@ impl System for Real {
 
     fn set(&mut self, path: &str, text: &str) -> io::Result<()> {
         // Some settings refuse to be truncated, and one write is one value.
+        if self.live() {
+            return self.to_write(path)?.write_all(text.as_bytes());
+        }
+        // In a captured tree it is a plain file, of which the rest would stay. It reads as the kernel's does, with its line end.
+        let line_end = if self.read(path)?.ends_with(b"\n") { "\n" } else { "" };
         let mut file = self.to_write(path)?;
-        file.write_all(text.as_bytes())?;
-        // In a captured tree it is a plain file, of which the rest would stay.
-        if self.live() { Ok(()) } else { file.set_len(text.len() as u64) }
+        file.write_all(format!("{text}{line_end}").as_bytes())?;
+        file.set_len((text.len() + line_end.len()) as u64)
     }
 
     fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()> {
