@@ -95,15 +95,20 @@ fn a_killed_run_never_holds_and_loses_a_second_at_most() {
         }
         assert_eq!(ran.status, Some(2), "{said}");
         assert_ne!(document["verdict"]["outcome"], "held", "{said}");
-        assert!(document["missing"].to_string().contains("did not end in order"), "{said}");
+        let missing = document["missing"].to_string();
+        assert!(missing.contains("did not end in order") && !missing.contains("histograms.csv:"), "{said}");
         let count = row["count"].as_u64().unwrap();
         let cycles = count + row["missed"].as_u64().unwrap();
-        assert!(cycles + 20 * (seconds + 1) >= 1000 * seconds, "{seconds} s were on disk: {said}");
+        // On a busy machine the ring may overflow, and the control thread look late.
+        let is_quiet = kills().is_some();
+        assert!(
+            !is_quiet || cycles + 20 * (seconds + 1) >= 1000 * seconds,
+            "{seconds} s were on disk: {said}"
+        );
         // Each sample is listed, and counted once its second is over.
         let listed = listed.max(lines(&folder.path().join("run/spikes.jsonl")));
         let lost = listed.saturating_sub(count);
-        // On a busy machine the control thread may look late.
-        assert!(kills().is_none() || lost <= SECOND, "{listed} samples were listed: {said}");
+        assert!(!is_quiet || lost <= SECOND, "{listed} samples were listed: {said}");
         (read, most) = (read + 1, most.max(lost));
     }
     println!(

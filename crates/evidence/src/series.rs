@@ -369,6 +369,11 @@ impl Series {
         {
             self.latency.widen(max_ns, max_ns);
         }
+        if let Some(last) = self.latency.buckets().last()
+            && last.from_ns > self.latency.max_ns()
+        {
+            self.latency.widen(last.from_ns, last.from_ns);
+        }
     }
 }
 
