@@ -326,7 +326,7 @@ fn a_guest_without_a_console_is_told_and_one_whose_console_another_wants_is_not_
     let kernel = kernel.unwrap().display().to_string();
     let release = kernel.split_once("vmlinuz-").unwrap().1;
     // On one host thread: with more, QEMU before 8 may run text that a stock kernel has patched, and lose the guest.
-    let how = ["--arch", "x86_64", "--mode", "virtual", "--duration", "2s", "--boot"];
+    let how = ["--arch", "x86_64", "--mode", "virtual", "--duration", "1s", "--boot"];
     let run = |boot| lab.run(&kernel, &[&how[..], &[boot]].concat());
     run("8250.nr_uarts=0").refused(&format!(
         "cannot run a guest with {release}: it sent results but said nothing on its console; use a kernel that has the driver of ttyS0, and a boot line that leaves it on"

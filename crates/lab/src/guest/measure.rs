@@ -174,17 +174,24 @@ fn stay_on_house_keeping(task: &Measure) -> Result<()> {
     Ok(sched_setaffinity(None, &cpus)?)
 }
 
-/// The window is open once the journal of the first series has a line, which comes after its first second: a storm
-/// that began earlier would blow in part before it counts.
+/// The window is open once the first second of the first series is written: a storm that began earlier would blow in part
+/// before it counts. It is a line of the journal, or, where the row ended with it, in the files that the journal becomes.
 fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
     let began = Instant::now();
     let series = Path::new(BUNDLE).join("series");
     let written = |entry: fs::DirEntry| {
-        entry.path().extension().is_some_and(|end| end == "journal")
-            && entry.metadata().is_ok_and(|file| file.len() > 0)
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let has_line = || entry.metadata().is_ok_and(|file| file.len() > 0);
+        name.contains(".histograms.csv") || (name.ends_with(".journal") && has_line())
     };
-    while !fs::read_dir(&series).is_ok_and(|mut files| files.any(|entry| entry.is_ok_and(written))) {
-        if let Some(status) = measuring.try_wait()? {
+    loop {
+        // Asked first: what it wrote before it ended counts.
+        let ended = measuring.try_wait()?;
+        if fs::read_dir(&series).is_ok_and(|mut files| files.any(|entry| entry.is_ok_and(written))) {
+            return Ok(());
+        }
+        if let Some(status) = ended {
             return Err(format!("the measuring program ended with {status} before it measured").into());
         }
         if began.elapsed() > ARMING {
@@ -193,7 +200,6 @@ fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    Ok(())
 }
 
 /// Starts the measuring program, with the storms that blow inside of it.
