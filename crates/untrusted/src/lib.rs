@@ -2,7 +2,8 @@
 //! Everything that comes from elsewhere is data: files of folders that others may write, and text and sizes in them.
 //!
 //! - [`Folder`] reads beneath a folder, regular files only and through no link, and writes by the folder's descriptor.
-//! - [`replace`] and [`open`] are for one file that the user named, wherever it lies.
+//! - [`replace`] and [`open`] are for one file that the user named, wherever it lies; [`create_new`] names a file for the time
+//!   until it is in place.
 //! - [`Budget`] bounds what one bundle may make the program read and hold.
 //! - [`text`] has one escape for each place where foreign text is shown.
 //!
@@ -21,7 +22,7 @@ pub mod text;
 pub use budget::{Budget, Metered};
 pub use folder::Folder;
 pub use lines::Lines;
-pub use replace::{create, open, read, replace, replace_synced};
+pub use replace::{create, create_new, open, read, replace, replace_synced};
 pub use rustix::fs::FileType;
 
 /// The sum of numbers that files state: it saturates, since they may be any.

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, statat, unlinkat};
@@ -83,9 +83,12 @@ pub(crate) fn no_file() -> io::Error {
 
 /// Writes `bytes` beside `name`, under a name that cannot be foreseen, and renames; the file is still open.
 pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -> io::Result<File> {
-    let (beside, file) = beside(folder, name)?;
+    let (beside, mut file) = create_new(folder, 0o666, |random| {
+        let mut beside = OsString::from(format!(".{random:016x}."));
+        beside.push(Path::new(name).extension().unwrap_or(OsStr::new("new")));
+        beside
+    })?;
     let written = (|| {
-        let mut file = File::from(file);
         file.write_all(bytes)?;
         if sync {
             file.sync_all()?;
@@ -100,16 +103,19 @@ pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -
     written
 }
 
-fn beside(folder: BorrowedFd, name: &OsStr) -> io::Result<(OsString, OwnedFd)> {
+/// Makes a file in `folder` that is not there yet, under a name that cannot be foreseen: `name` makes it of a random number.
+pub fn create_new(
+    folder: BorrowedFd,
+    mode: u32,
+    name: impl Fn(u64) -> OsString,
+) -> io::Result<(OsString, File)> {
     for _ in 0..16 {
         // Seeded by the system for each process, and counted up for each call.
-        let random = RandomState::new().build_hasher().finish();
-        let mut beside = OsString::from(format!(".{random:016x}."));
-        beside.push(Path::new(name).extension().unwrap_or(OsStr::new("new")));
+        let name = name(RandomState::new().build_hasher().finish());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(folder, &beside, flags, Mode::from_raw_mode(0o666)) {
+        match openat(folder, &name, flags, Mode::from_raw_mode(mode)) {
             Err(rustix::io::Errno::EXIST) => {}
-            file => return Ok((beside, file?)),
+            file => return Ok((name, file?.into())),
         }
     }
     Err(ErrorKind::AlreadyExists.into())
