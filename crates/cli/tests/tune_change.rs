@@ -125,6 +125,27 @@ fn a_machine_is_changed_and_comes_back_to_the_byte() {
 }
 
 #[test]
+fn two_that_change_a_machine_do_not_meet() {
+    let root = machine("debian");
+    let root = root.path();
+    plan(root);
+    tune(root, "apply plan.json").ended(0);
+    let other = fs::File::open(root).unwrap();
+    other.lock().unwrap();
+    let before = files(root);
+    for verb in ["apply plan.json", "confirm", "rollback"] {
+        let line = tune(root, verb).line();
+        assert!(line.ends_with("another isolator tune is at work; wait until it has ended"), "{line}");
+    }
+    assert_eq!(files(root), before);
+    // Looking needs no lock.
+    tune(root, "status").ended(0);
+    tune(root, "apply plan.json --dry-run").ended(0);
+    drop(other);
+    tune(root, "rollback").ended(0);
+}
+
+#[test]
 fn each_bad_input_is_one_line_with_its_cure() {
     let debian = machine("debian");
     let root = debian.path();

@@ -57,10 +57,6 @@ pub trait System {
     /// The CPUs that a task may use.
     fn affinity(&self, task: u32) -> io::Result<CpuSet>;
 
-    /// Keeps other processes from changing this machine by records in `folder` until this value is dropped; `false`
-    /// where one of them does so now.
-    fn alone(&mut self, folder: &str) -> io::Result<bool>;
-
     /// Makes a file of a new name beside `path` and gives that name. It has these bytes, and permissions, owner and
     /// attributes of the file at `path`, or those of `new` where there is none. `None`: no other file can have them.
     fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>>;

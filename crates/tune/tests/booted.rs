@@ -514,22 +514,6 @@ fn an_image_that_runs_beside_entries_gets_instructions() {
 }
 
 #[test]
-fn two_that_change_a_machine_do_not_meet() {
-    let (root, done) = wet(&boots::plain_debian());
-    done.unwrap();
-    let mut other = Real::new(root.path()).unwrap();
-    tune::transaction::store::alone(&mut other).unwrap();
-    let machine = machine::read_whole(root.path());
-    let mut system = Real::new(root.path()).unwrap();
-    let mut here =
-        Here { system: &mut system, root: root.path(), machine: &machine, stamp: "20260102-000000".into() };
-    let error = roll_back(&mut here, None).unwrap_err().to_string();
-    assert!(error.contains("another `isolator tune` changes it now"), "{error}");
-    drop(other);
-    assert!(roll_back(&mut here, None).unwrap().left.is_empty());
-}
-
-#[test]
 fn refuses_a_line_whose_quote_stays_open() {
     let open = "dyndbg=\"file e1000e +p";
     let said = ["a quote is not closed"];

@@ -242,10 +242,6 @@ impl System for Machine {
         self.tasks.get(&task).map(|(cpus, _)| cpus.clone()).ok_or_else(|| io::Error::from_raw_os_error(3))
     }
 
-    fn alone(&mut self, _: &str) -> io::Result<bool> {
-        Ok(true)
-    }
-
     fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>> {
         self.change(format!("write {path}"))?;
         self.takes_space()?;

@@ -6,13 +6,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use machine::CpuSet;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::thread::CpuSet as Mask;
 
@@ -24,20 +24,16 @@ use super::{Ran, Stat, System, folder};
 
 /// No file that is read here is as long.
 const LONGEST: u64 = 64 << 20;
-/// How often a name is drawn that nothing has yet.
-const DRAWS: usize = 16;
 
 /// The machine below a root folder; `/` is this one.
 pub struct Real {
     root: PathBuf,
-    /// The folder that is locked, once it is.
-    lock: Option<OwnedFd>,
 }
 
 impl Real {
     /// The machine whose files lie below `root`.
     pub fn new(root: &Path) -> io::Result<Real> {
-        Ok(Real { root: root.canonicalize()?, lock: None })
+        Ok(Real { root: root.canonicalize()? })
     }
 
     /// Whether this process may change the machine that runs; below another folder the files' bits decide.
@@ -107,12 +103,6 @@ fn out_of_root() -> io::Error {
     io::Error::other("a link leads out of the root folder")
 }
 
-/// A name beside `name` that nothing has, as far as chance goes: what is left of a dead process is told by its end.
-fn drawn(name: &str) -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    format!("{name}.{:016x}{SUFFIX}", RandomState::new().build_hasher().finish())
-}
-
 impl System for Real {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let path = self.at(path)?;
@@ -165,23 +155,6 @@ impl System for Real {
         Ok((0..limit).filter(|cpu| mask.is_set(*cpu as usize)).collect())
     }
 
-    fn alone(&mut self, folder: &str) -> io::Result<bool> {
-        if self.lock.is_some() {
-            return Ok(true);
-        }
-        // A lock of a folder needs no space, and ends with the process however that ends.
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(self.at(folder)?, flags, Mode::empty())?;
-        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                self.lock = Some(folder);
-                Ok(true)
-            }
-            Err(Errno::WOULDBLOCK) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>> {
         let (at, name) = self.folder(path)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -200,23 +173,15 @@ impl System for Real {
                 return Ok(None);
             }
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut made = Err(Errno::EXIST);
-        for _ in 0..DRAWS {
-            let name = drawn(name);
-            made = rustix::fs::openat(&at, &name, flags, Mode::from_raw_mode(0o600)).map(|file| (file, name));
-            if !matches!(made, Err(Errno::EXIST)) {
-                break;
-            }
-        }
-        let (file, beside) = made?;
-        let mut file = File::from(file);
+        // What is left of a dead process is told by the end of its name.
+        let drawn = |random: u64| format!("{name}.{random:016x}{SUFFIX}").into();
+        let (beside, mut file) = untrusted::create_new(at.as_fd(), 0o600, drawn)?;
         let filled = file.write_all(bytes).and_then(|()| match &like {
             Some(like) => dress::like(&file, like),
             None => dress::anew(&file, new).map(|()| true),
         });
         match filled {
-            Ok(true) => Ok(Some(format!("{}/{beside}", folder(path).trim_end_matches('/')))),
+            Ok(true) => Ok(Some(format!("{}/{}", folder(path).trim_end_matches('/'), beside.display()))),
             unlike => {
                 let _ = rustix::fs::unlinkat(&at, &beside, AtFlags::empty());
                 unlike.map(|_| None)

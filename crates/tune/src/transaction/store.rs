@@ -147,21 +147,6 @@ fn trusted(system: &dyn System, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Keeps every other `isolator tune` out until `system` is dropped; without a folder of records there is nothing to keep
-/// it from.
-pub fn alone(system: &mut dyn System) -> Result<()> {
-    match system.alone(FOLDER) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::new(
-            "change this machine",
-            format!("another `isolator tune` changes it now and holds {FOLDER}"),
-            "wait until that has ended, then run this again",
-        )),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::io("lock", FOLDER, &error)),
-    }
-}
-
 /// Every record, the oldest first; an error where one of them cannot be read.
 pub fn all(system: &dyn System) -> Result<Vec<Record>> {
     let (records, mut unread) = readable(system)?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine that `tune` changes: this one, or the files below a folder.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,7 +41,7 @@ impl Machine {
         if changes && !system.may_change() {
             return Err(Error::new(what, "only root may change the machine", "run it by sudo"));
         }
-        let lock = if changes && system.live() { Some(lock(what)?) } else { None };
+        let lock = if changes { Some(lock(root, system.live(), what)?) } else { None };
         Ok(Machine { _lock: lock, system, snapshot: read(root) })
     }
 
@@ -51,9 +52,14 @@ impl Machine {
     }
 }
 
-fn lock(what: &str) -> Result<File, Error> {
-    let path = "/run/isolator-tune.lock";
-    let file = File::create(path).map_err(|error| Error::io("make", path, &error))?;
+/// Keeps every other `isolator tune` from changing the same machine until the file is closed. Of a machine below a folder the
+/// folder itself is locked, so that nothing is left in it.
+fn lock(root: &Path, live: bool, what: &str) -> Result<File, Error> {
+    let path = if live { Path::new("/run/isolator-tune.lock") } else { root };
+    // Only root may open it, and so hold the lock.
+    let create = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = if live { create() } else { File::open(path) };
+    let file = file.map_err(|error| Error::io("lock", &path.display().to_string(), &error))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
             Err(Error::new(what, "another isolator tune is at work", "wait until it has ended"))
