@@ -185,7 +185,6 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     let mut applied =
         Applied { schema_version: SCHEMA_VERSION, dry_run: options.dry_run, ..Applied::default() };
     if !options.dry_run {
-        store::alone(here.system)?;
         applied.recovered = recovered(here)?;
     }
     let boot_id = store::boot_id(here.system);
@@ -259,8 +258,6 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         applied.next.push("isolator tune confirm: have the settings done again at every boot".into());
     }
     keep_plan(here, plan)?;
-    // The first plan of a machine makes the folder.
-    store::alone(here.system)?;
     let done = carry_out(here.system, todo).inspect_err(|_| {
         // A plan of which nothing was done is not the last one.
         if !live.iter().any(|record| record.plan == plan.digest) && nothing_left(here.system) {
@@ -282,19 +279,9 @@ fn carry_out(system: &mut dyn System, mut records: Vec<Record>) -> Result<Vec<Re
     for at in 0..records.len() {
         let Err(error) = transaction::carry_out(system, &mut records[at]) else { continue };
         records[at + 1..].iter().for_each(|record| store::forget(system, &record.id));
-        let mut left = Vec::new();
-        for record in records[..at].iter_mut().rev() {
-            let undone = transaction::roll_back(system, record);
-            left.extend(transaction::still_changed(&undone).map(str::to_string));
-        }
-        if left.is_empty() {
-            return Err(error);
-        }
-        return Err(Error {
-            why: format!("{}; this stays changed: {}", error.why, left.join(", ")),
-            cure: format!("{}; then run isolator tune rollback", error.cure),
-            ..error
-        });
+        let before = records[..at].iter_mut().rev();
+        let undone: Vec<Undone> = before.flat_map(|record| transaction::roll_back(system, record)).collect();
+        return Err(transaction::naming_what_stays(error, &undone));
     }
     Ok(records)
 }
@@ -325,7 +312,6 @@ fn still_to_undo(undone: &[Undone]) -> Vec<String> {
 /// Makes a trial that held last, and has the settings done again at every boot; `program` is what the unit runs.
 pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     let mut applied = Applied { schema_version: SCHEMA_VERSION, ..Applied::default() };
-    store::alone(here.system)?;
     applied.recovered = recovered(here)?;
     let live: Vec<Record> = store::all(here.system)?.into_iter().filter(Record::live).collect();
     let Some(first) = live.first() else {
@@ -390,7 +376,6 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
 
 /// Undoes one record, or all that are in force, the newest first.
 pub fn roll_back(here: &mut Here<'_>, id: Option<&str>) -> Result<RolledBack> {
-    store::alone(here.system)?;
     let (mut records, unread) = store::readable(here.system)?;
     if let Some(id) = id.filter(|id| !records.iter().any(|record| record.id == *id)) {
         store::read(here.system, id)?;

@@ -314,15 +314,20 @@ pub fn carry_out(system: &mut dyn System, record: &mut Record) -> Result<()> {
         store::write(system, record)
     });
     let Err(error) = done else { return Ok(()) };
-    let left: Vec<String> = still_changed(&roll_back(system, record)).map(str::to_string).collect();
+    Err(naming_what_stays(error, &roll_back(system, record)))
+}
+
+/// The error of a change that was undone, with what of it could not be.
+pub fn naming_what_stays(error: Error, undone: &[Undone]) -> Error {
+    let left: Vec<&str> = still_changed(undone).collect();
     if left.is_empty() {
-        return Err(error);
+        return error;
     }
-    Err(Error {
+    Error {
         why: format!("{}; this stays changed: {}", error.why, left.join(", ")),
         cure: format!("{}; then run isolator tune rollback", error.cure),
         ..error
-    })
+    }
 }
 
 /// What was not undone.
