@@ -292,7 +292,7 @@ fn missing(of: &str, from: &str) -> Vec<String> {
 }
 
 /// The `root=` words of a line whose value is written out.
-fn roots(line: &str) -> impl Iterator<Item = &str> {
+pub fn roots(line: &str) -> impl Iterator<Item = &str> {
     line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$')).map(|word| word.raw)
 }
 

@@ -10,7 +10,7 @@
 //! that only a generator can make is printed by that generator, judged, and put in place by us.
 
 use machine::Boot;
-use machine::boot::{Entry, Keeper, Loader, line};
+use machine::boot::{Entry, Keeper, Loader, line, roots};
 
 mod bls;
 mod extlinux;
@@ -55,14 +55,14 @@ impl Asked<'_> {
 
     /// Whether an entry boots the system that runs: another one may keep its entries in the same folder.
     fn of_this_system(&self, entry: &Entry) -> bool {
-        let roots = |line: &str| -> Vec<String> {
-            let roots = line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$'));
-            roots.map(|word| word.raw.to_string()).collect()
-        };
-        let runs = roots(self.entry().map_or("", |entry| &entry.options));
-        let own = roots(&entry.options);
-        own.is_empty() || runs.is_empty() || own.iter().any(|root| runs.contains(root))
+        may_be_same_root(self.entry().map_or("", |entry| &entry.options), &entry.options)
     }
+}
+
+/// Whether two lines may have the same root: one that names none may have any.
+fn may_be_same_root(one: &str, other: &str) -> bool {
+    let ones: Vec<&str> = roots(one).collect();
+    ones.is_empty() || roots(other).next().is_none() || roots(other).any(|root| ones.contains(&root))
 }
 
 /// How words come into the boot line.

@@ -4,9 +4,9 @@
 //! RAM disk and root driver are there.
 
 use machine::Snapshot;
-use machine::boot::{Entry, Loader, line};
+use machine::boot::{Entry, Loader, line, roots};
 
-use super::Asked;
+use super::{Asked, may_be_same_root};
 use crate::error::{Error, Result};
 use crate::system::{self, System, folder};
 
@@ -140,19 +140,15 @@ pub(super) fn booted(asked: &Asked<'_>) -> Result<()> {
             "find the partition from which the loader boots (a card, an eMMC, a USB disk), mount it at /boot and plan again",
         ));
     }
-    let roots = |line: &str| -> Vec<String> {
-        let roots = line::kernel_words(line).filter(|word| word.is("root") && !word.raw.contains('$'));
-        roots.map(|word| word.raw.to_string()).collect()
-    };
-    let (own, runs) = (roots(&entry.options), roots(running));
-    if !own.is_empty() && !runs.is_empty() && !own.iter().any(|root| runs.contains(root)) {
+    if !may_be_same_root(running, &entry.options) {
+        let all = |line| roots(line).collect::<Vec<_>>().join(" ");
         return Err(Error::new(
             what(),
             format!(
                 "its default entry '{}' boots {}, and {} runs",
                 entry.title,
-                own.join(" "),
-                runs.join(" ")
+                all(&entry.options),
+                all(running)
             ),
             "make the system that runs the default, boot it and plan again",
         ));
