@@ -419,22 +419,9 @@ fn figures(manifest: &Manifest, first: usize, last: Option<&Progress>) -> String
     format!("{count} samples · max {:.1} us · {missed} missed · {spikes} spikes", max_ns as f64 / 1e3)
 }
 
-/// A wall clock that is before the first of these programs, in words; seconds since 1970.
-fn impossible_date(now_s: u64) -> Option<String> {
-    const YEAR_2025: u64 = 1_735_689_600;
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now_s);
-    (now_s < YEAR_2025).then(|| {
-        format!(
-            "the wall clock says {}, which cannot be: the dates of this bundle are wrong; set the clock",
-            humantime::format_rfc3339_seconds(now)
-        )
-    })
-}
-
 fn manifest(asked: &Asked, machine: &Snapshot, findings: &[Finding]) -> Manifest {
     let taints = findings.iter().filter(|finding| finding.effect == Effect::Taint);
     let notes = findings.iter().filter(|finding| finding.effect == Effect::Note);
-    let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Manifest {
         schema_version: SCHEMA_VERSION,
         written_by: WrittenBy {
@@ -450,7 +437,7 @@ fn manifest(asked: &Asked, machine: &Snapshot, findings: &[Finding]) -> Manifest
         asked: asked.clone(),
         rows: Vec::new(),
         not_run: Vec::new(),
-        notes: notes.map(|finding| finding.to_string()).chain(impossible_date(now_s)).collect(),
+        notes: notes.map(|finding| finding.to_string()).collect(),
         taints: taints.cloned().map(Taint::from).collect(),
         causes: None,
     }
@@ -473,16 +460,4 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_date_before_this_program_is_noted() {
-        let note = impossible_date(5).unwrap();
-        assert!(note.starts_with("the wall clock says 1970-01-01T00:00:05Z, which cannot be"), "{note}");
-        assert_eq!(impossible_date(1_800_000_000), None);
-    }
 }

@@ -11,14 +11,17 @@ use crate::reader::Row;
 /// How far ahead another machine's clock may be.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// No machine that is measured was set to a time before.
+/// No machine that is measured was set to a time before: of other tools, and of this program, which is younger.
 const FIRST: &str = "2000-01-01T00:00:00Z";
+const FIRST_OF_OURS: &str = "2025-01-01T00:00:00Z";
 
 /// Dates are in whole seconds, and so are the lengths of rows.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// What cannot be of the dates in a manifest, as seen at `now`.
 pub(crate) fn doubts(manifest: &Manifest, rows: &[Row], now: SystemTime) -> Vec<String> {
+    let first = if manifest.written_by.program == "isolator" { FIRST_OF_OURS } else { FIRST };
+    let first = humantime::parse_rfc3339(first).unwrap_or(UNIX_EPOCH);
     let mut doubts = Vec::new();
     let dates = [("began", &manifest.started_at), ("ended", &manifest.ended_at)];
     let [started, ended] = dates.map(|(what, text)| {
@@ -27,7 +30,7 @@ pub(crate) fn doubts(manifest: &Manifest, rows: &[Row], now: SystemTime) -> Vec<
             doubts.push(format!("the run is said to have {what} at '{text}', which is no date"));
             return None;
         };
-        if date < humantime::parse_rfc3339(FIRST).unwrap_or(UNIX_EPOCH) {
+        if date < first {
             doubts.push(format!("the run is said to have {what} at {text}: its clock was not set"));
         } else if date.duration_since(now).is_ok_and(|ahead| ahead > AHEAD) {
             doubts.push(format!("the run is said to have {what} at {text}, which is in the future"));

@@ -383,6 +383,14 @@ fn dates_that_cannot_be_are_noted_and_not_held_against_the_run() {
     assert_eq!(notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:25Z"), "");
     assert!(notes("2999-03-01T10:00:00Z", "2999-03-01T10:00:25Z").contains("which is in the future"));
     assert!(notes("1970-01-01T00:00:07Z", "1970-01-01T00:00:32Z").contains("its clock was not set"));
+    // This program is younger; results of other tools are not.
+    assert!(notes("2010-03-01T10:00:00Z", "2010-03-01T10:00:25Z").contains("its clock was not set"));
+    let imported = read(with_manifest(whole(), |manifest| {
+        manifest.written_by.program = "cyclictest".into();
+        manifest.started_at = Some("2010-03-01T10:00:00Z".into());
+        manifest.ended_at = None;
+    }));
+    assert_eq!(imported.notes(), [""; 0]);
     assert!(notes("2026-03-01T10:00:00Z", "2026-03-01T09:00:00Z").contains("ended before it began"));
     assert!(
         notes("2026-03-01T10:00:00Z", "2026-03-01T10:00:15Z").contains("taken 15 s, but has rows of 18 s")
