@@ -275,8 +275,8 @@ pub struct Told {
 }
 
 impl Ready {
-    /// Opens what `wiring` names and, where it has one, starts the generator on `partner`, which gives edges to the CPU `measured`. Before the calling thread has a
-    /// policy that what it starts would have too.
+    /// Opens what `wiring` names and, where it has one, starts the generator on `partner`, which gives edges to the CPU
+    /// `measured`. Before the calling thread has a policy that what it starts would have too.
     pub fn new(wiring: &Wiring, partner: Option<(u32, Policy)>, measured: u32) -> Result<Ready> {
         let open = wiring.open()?;
         let generator = match (wiring.role, partner) {
