@@ -52,10 +52,10 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// The hexadecimal mask as a kernel with `cpus` possible CPUs prints it, `0fffffff,0fffffff`; longer where the
-    /// set has a higher CPU.
-    pub fn to_mask(&self, cpus: u32) -> String {
-        let cpus = self.iter().map(|cpu| cpu + 1).max().unwrap_or(1).max(cpus).max(1);
+    /// The hexadecimal mask as a kernel whose last possible CPU is `last` prints it, `0fffffff,0fffffff`; longer where the
+    /// set has a higher CPU. Numbers that no kernel has are left out.
+    pub fn to_mask(&self, last: u32) -> String {
+        let cpus = self.iter().max().unwrap_or(0).max(last).min(MAX_CPU) + 1;
         let digits = (0..cpus.div_ceil(4)).rev().map(|place| {
             let bits = (0..4).filter(|bit| self.contains(4 * place + bit)).map(|bit| 1 << bit).sum::<u32>();
             let comma = if place > 0 && place % 8 == 0 { "," } else { "" };
@@ -146,8 +146,10 @@ impl fmt::Display for CpuSet {
         let mut separator = "";
         while let Some(first) = cpus.next() {
             let mut last = first;
-            while cpus.peek() == Some(&(last + 1)) {
-                last = cpus.next().unwrap_or(last);
+            // A set of foreign numbers may have the largest, which none follows.
+            while let Some(next) = last.checked_add(1).filter(|next| cpus.peek() == Some(next)) {
+                cpus.next();
+                last = next;
             }
             match last - first {
                 0 => write!(out, "{separator}{first}")?,
@@ -216,18 +218,26 @@ mod tests {
 
     #[test]
     fn writes_the_kernels_masks() {
-        for (list, cpus, mask) in [
-            ("0-2", 4, "7"),
-            ("0-7", 12, "0ff"),
-            ("0-27,32-59", 64, "0fffffff,0fffffff"),
-            ("33", 34, "2,00000000"),
-            ("", 1, "0"),
-            ("8", 4, "100"),
+        for (list, last, mask) in [
+            ("0-2", 3, "7"),
+            ("0-7", 11, "0ff"),
+            ("0-27,32-59", 63, "0fffffff,0fffffff"),
+            ("33", 33, "2,00000000"),
+            ("", 0, "0"),
+            ("8", 3, "100"),
         ] {
             let set: CpuSet = list.parse().unwrap();
-            assert_eq!(set.to_mask(cpus), mask);
+            assert_eq!(set.to_mask(last), mask);
             assert_eq!(CpuSet::from_mask(mask).unwrap(), set);
         }
+    }
+
+    #[test]
+    fn shows_numbers_that_no_kernel_has() {
+        let set: CpuSet = [0, 1, u32::MAX - 1, u32::MAX].into_iter().collect();
+        assert_eq!(set.to_string(), "0-1,4294967294-4294967295");
+        let mask = set.to_mask(u32::MAX);
+        assert_eq!(CpuSet::from_mask(&mask).unwrap().to_string(), "0-1");
     }
 
     #[test]

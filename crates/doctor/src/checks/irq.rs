@@ -99,7 +99,7 @@ fn default_affinity(facts: &Facts) -> Look {
     };
     let overlap = default.and(isolated);
     let read = read_in(path, text);
-    let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
+    let mask = facts.housekeeping.to_mask(facts.last_possible());
     Ok(if overlap.is_empty() {
         Found::pass(read, "they do")
     } else {

@@ -119,7 +119,7 @@ fn workqueues(facts: &Facts) -> Look {
     let Ok(all) = CpuSet::from_mask(text) else {
         return Err(Found::unknown(path, format!("'{text}' is no mask"), "look at it"));
     };
-    let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
+    let mask = facts.housekeeping.to_mask(facts.last_possible());
     let overlap = all.and(isolated);
     if !overlap.is_empty() {
         return Ok(Found::warn(

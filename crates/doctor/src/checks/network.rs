@@ -174,7 +174,7 @@ fn steering(facts: &Facts) -> Look {
         facts.unseen_host("/sys/class/net")?;
     }
     let read = read_in("/sys/class/net/IF/queues/rx-N/rps_cpus", some(&here, 8));
-    let mask = facts.housekeeping.to_mask(facts.last_possible() + 1);
+    let mask = facts.housekeeping.to_mask(facts.last_possible());
     Ok(if here.is_empty() {
         Found::pass(read, "they are")
     } else {

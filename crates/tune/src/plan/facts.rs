@@ -109,7 +109,7 @@ impl<'a> Facts<'a> {
     /// How many digits of a CPU mask the kernel prints: one CPU number for each that could be present.
     pub(super) fn mask(&self, cpus: &CpuSet) -> String {
         let highest = self.machine.possible.or(&self.online()).iter().max().unwrap_or_default();
-        cpus.to_mask(highest + 1)
+        cpus.to_mask(highest)
     }
 }
 
