@@ -40,15 +40,17 @@ fn campaign(times: &str, names: &[String]) -> Result<(), String> {
         .collect();
     let each = times.div_ceil((readers.len() as u64).max(1));
     let mut failed = Vec::new();
+    let most = || mutation::most_resident_bytes().unwrap_or(0);
     for reader in &readers {
         match mutation::run(reader, 0, each) {
-            Ok(()) => println!("{}: {each} mutations, no panic", reader.name),
+            Ok(()) => {
+                println!("{}: {each} mutations, no panic; at most {} MiB resident", reader.name, most() >> 20)
+            }
             Err(why) => failed.push(why),
         }
     }
-    let most = mutation::most_resident_bytes();
-    println!("at most {} MiB resident", most.unwrap_or(0) >> 20);
-    if most.is_some_and(|bytes| bytes > MOST_BYTES) {
+    let most = most();
+    if most > MOST_BYTES {
         failed.push(format!("more than {} MiB were resident", MOST_BYTES >> 20));
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\nisolator-foreign: ")) }

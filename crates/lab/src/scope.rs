@@ -130,6 +130,11 @@ pub fn lines() -> String {
     format!(",{},{},response=1:2", word(edges::INPUT), word(edges::OUTPUT))
 }
 
+/// Sums counts of a record, which may say anything.
+fn add(sum: &mut u64, count: u64) {
+    *sum = sum.saturating_add(count);
+}
+
 /// The rows of one scenario: one for each CPU that said *isolation begins* and *ends*.
 ///
 /// The length of a window is the host's: in the mode that has the scope the guest's clock follows it.
@@ -145,14 +150,14 @@ pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
             Line::Excursion(excursion) => {
                 let functions = entered.entry(excursion.cpu).or_default();
                 for (function, count) in excursion.path {
-                    *functions.entry(function).or_default() += count;
+                    add(functions.entry(function).or_default(), count);
                 }
             }
             Line::Sum(sum) => {
                 let row = rows.entry(sum.cpu).or_default();
                 let entry = row.by_entry.entry(name(&sum.entry, sum.offset)).or_default();
-                entry.count += sum.count;
-                entry.instructions += sum.instructions;
+                add(&mut entry.count, sum.count);
+                add(&mut entry.instructions, sum.instructions);
                 entry.max = entry.max.max(sum.max);
             }
             Line::Response(Response { cpu, responses }) => {
@@ -163,11 +168,11 @@ pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
                 let row = rows.entry(end.cpu).or_default();
                 let length_ns = end.at_ns.saturating_sub(begun.remove(&end.cpu).unwrap_or(end.at_ns));
                 row.seconds_guest += length_ns as f64 / 1e9;
-                row.excursions += end.excursions;
-                row.kernel_instructions += end.kernel_instructions;
+                add(&mut row.excursions, end.excursions);
+                add(&mut row.kernel_instructions, end.kernel_instructions);
                 row.max_kernel_instructions = row.max_kernel_instructions.max(end.max_kernel_instructions);
-                row.user_instructions += end.user_instructions;
-                row.records_dropped += end.lines_dropped;
+                add(&mut row.user_instructions, end.user_instructions);
+                add(&mut row.records_dropped, end.lines_dropped);
             }
         }
     }
