@@ -170,8 +170,8 @@ install-lib: lib | $(SHARE) ## libisolator with its headers, pkg-config file, ma
 	install -m 644 crates/libisolator/include/isolator.h crates/libisolator/include/isolator.hpp $(DESTDIR)$(PREFIX)/include
 	install -m 644 crates/libisolator/python/isolator.py $(PYTHON)
 	install -m 644 $(TARGET)/release/libisolator.a $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(TARGET)/release/libisolator.so $(DESTDIR)$(PREFIX)/lib/libisolator.so.0
-	ln -sf libisolator.so.0 $(DESTDIR)$(PREFIX)/lib/libisolator.so
+	install -m 755 $(TARGET)/release/libisolator.so $(DESTDIR)$(PREFIX)/lib/libisolator.so.1
+	ln -sf libisolator.so.1 $(DESTDIR)$(PREFIX)/lib/libisolator.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/libisolator/isolator.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/isolator.pc
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 

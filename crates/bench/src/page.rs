@@ -165,7 +165,7 @@ pub fn messages(shown: &[Shown]) -> String {
 pub fn calls(in_c: Calls, in_rust: Calls) -> String {
     let mut out = ROWS.to_string();
     for (what, aim_ns, c_ns, rust_ns) in [
-        ("`isolator_pending()`", 2.0, in_c.pending_ns, in_rust.pending_ns),
+        ("`isolator_session_pending()`", 2.0, in_c.pending_ns, in_rust.pending_ns),
         ("a cycle of the monitor: begin and end", 50.0, in_c.monitor_ns, in_rust.monitor_ns),
     ] {
         for (from, ns) in [("from C, a call of the shared library", c_ns), ("from Rust, in line", rust_ns)] {

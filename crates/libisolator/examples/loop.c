@@ -34,7 +34,7 @@ static void *log_cycles(void *ring)
 
 	if (isolator_receiver_open(ring, &receiver))
 		return NULL;
-	while ((taken = isolator_poll(receiver, 64, last_due, &due)) >= 0) {
+	while ((taken = isolator_receiver_poll(receiver, 64, last_due, &due)) >= 0) {
 		cycles += taken;
 		nanosleep(&(struct timespec){ .tv_nsec = 5 * PERIOD_NS }, NULL);
 	}
@@ -59,19 +59,19 @@ int main(int argc, char **argv)
 	isolator_rt_defaults(&config);
 	config.policy = ISOLATOR_POLICY_FIFO;
 	config.report = say;
-	if (isolator_rt_setup(&config, NULL) || isolator_start(0, &session))
+	if (isolator_rt_setup(&config, NULL) || isolator_session_start(0, &session))
 		fprintf(stderr, "loop: going on: %s\n", isolator_last_error());
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	uint64_t due = now.tv_sec * 1000000000ull + now.tv_nsec;
 	for (long cycles = argc > 1 ? atol(argv[1]) : 1000; cycles > 0; cycles--, due += PERIOD_NS) {
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &(struct timespec){ due / 1000000000, due % 1000000000 }, NULL);
 		isolator_monitor_begin(monitor, due);
-		isolator_post(sender, &due, sizeof(due));
+		isolator_sender_post(sender, &due, sizeof(due));
 		isolator_monitor_end(monitor);
-		if (isolator_pending(session))
-			isolator_tick(session, 0);
+		if (isolator_session_pending(session))
+			isolator_session_tick(session, 0);
 	}
-	isolator_stop(session);
+	isolator_session_stop(session);
 	isolator_monitor_close(monitor);
 	isolator_sender_close(sender);
 	pthread_join(logger, NULL);

@@ -1,600 +1,628 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * libisolator: real-time set-up, isolation, messages, a monitor and clock for control programs.
+/**
+ * @file isolator.h
+ * @brief libisolator: real-time set-up, CPU isolation, messages between CPUs, a loop
+ *        monitor and the processor's counter, for control programs.
  *
- * Functions give 0 or a positive result, or a negative errno; what failed, why and what to do
- * says isolator_last_error(). Handles belong to the caller: each is made by one function and
- * ended by another, once. "Safety" tells what a call relies on.
+ * Unless a function says otherwise, it returns 0 or a positive number on
+ * success, and a negative errno on failure. isolator_last_error() then gives one line
+ * of text: what failed, on what, why and what to do.
  *
- * Made of the library's sources; do not edit.
+ * A function that makes an object stores it through its last parameter,
+ * and only if it succeeds. The object belongs to the caller until it is passed to the
+ * function that ends it: once, and never used afterwards.
+ *
+ * Functions may be called from any thread at any time, objects only as the
+ * group of their functions says.
+ *
+ * No function is safe in a signal handler. A child must not use
+ * the objects of its parent: pass it a descriptor.
+ *
+ * A complete program is examples/loop.c.
  */
-
 #ifndef ISOLATOR_H
 #define ISOLATOR_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- Do not lock memory.
- */
-#define ISOLATOR_RT_NO_LOCK 1
-
-/*
- Children of the thread start as ordinary threads.
- */
-#define ISOLATOR_RT_RESET_ON_FORK 2
-
-/*
- Policies of struct isolator_rt_config.
- */
-enum isolator_policy {
-  /*
-   Leave the policy as it is.
-   */
-  ISOLATOR_POLICY_KEEP = 0,
-  /*
-   SCHED_FIFO.
-   */
-  ISOLATOR_POLICY_FIFO = 1,
-  /*
-   SCHED_RR.
-   */
-  ISOLATOR_POLICY_RR = 2,
-  /*
-   SCHED_DEADLINE.
-   */
-  ISOLATOR_POLICY_DEADLINE = 3,
-};
-
-/*
- What records a loop. One thread at a time.
- */
-struct isolator_monitor;
-
-/*
- What reads the loop of another program. One call at a time: while isolator_reader_poll() runs, also from within its `each`, another
- poll of the same reader is refused with -EBUSY, from whichever thread.
- */
-struct isolator_reader;
-
-/*
- The end of a ring that takes. One call at a time: while isolator_poll() runs, also from within its `each`, another call on the
- same receiver is refused with -EBUSY, from whichever thread.
- */
-struct isolator_receiver;
-
-/*
- A ring's memory, which several processes may have.
- */
-struct isolator_ring;
-
-/*
- A set-up, to be undone by isolator_rt_undo().
- */
-struct isolator_rt;
-
-/*
- The end of a ring that posts. One thread at a time.
- */
-struct isolator_sender;
-
-/*
- An isolation, from isolator_start() to isolator_stop(). It belongs to the thread that started it.
- */
-struct isolator_session;
-
-/*
- How the processor's counter (TSC, CNTVCT_EL0) relates to CLOCK_MONOTONIC.
- */
-struct isolator_clock {
-  /*
-   Ticks in a second.
-   */
-  uint64_t hz;
-  /*
-   Nanoseconds are ticks * multiplier / 2^32.
-   */
-  uint64_t multiplier;
-};
-
-/*
- A cycle of a loop. Times are nanoseconds of CLOCK_MONOTONIC.
- */
-struct isolator_cycle {
-  /*
-   Its number; the loop's first is 1.
-   */
-  uint64_t number;
-  /*
-   When it was due.
-   */
-  uint64_t due_ns;
-  /*
-   When it began: wakeup latency is the difference.
-   */
-  uint64_t began_ns;
-  /*
-   When its work was done: execution time is the difference.
-   */
-  uint64_t ended_ns;
-  /*
-   When it came by its marks; 0: it did not.
-   */
-  uint64_t marks_ns[3];
-};
-
-/*
- How a CPU stands.
- */
-struct isolator_status {
-  /*
-   The CPU.
-   */
-  uint32_t cpu;
-  /*
-   The owner's thread, where the caller may see it; else 0.
-   */
-  uint32_t owner;
-  /*
-   1 where it is isolated.
-   */
-  uint32_t isolated;
-  /*
-   The longest time that deferred work waits, in milliseconds.
-   */
-  uint32_t max_defer_ms;
-  /*
-   Why the last call of this thread was refused; 0 where it was not. isolator_reason() says it in words.
-   */
-  uint32_t refused;
-  /*
-   Why the last isolation ended.
-   */
-  uint32_t ended;
-};
-
-/*
- Is told each step of a set-up: its name, 0 or a negative errno, and what was reached or what to do.
- */
-typedef void (*isolator_rt_report)(const char *step, int result, const char *text, void *data);
-
-/*
- What a thread asks for. Begin with isolator_rt_defaults().
- */
-struct isolator_rt_config {
-  /*
-   sizeof(struct isolator_rt_config), so that a newer library understands an older program.
-   */
-  uintptr_t size;
-  /*
-   CPUs to run on.
-   */
-  const uint32_t *cpus;
-  /*
-   How many; 0: wherever the thread may run now.
-   */
-  uintptr_t cpu_count;
-  /*
-   The policy: enum isolator_policy.
-   */
-  uint32_t policy;
-  /*
-   1 to 99, for FIFO and RR.
-   */
-  uint32_t priority;
-  /*
-   For DEADLINE: CPU time of each period.
-   */
-  uint64_t runtime_ns;
-  /*
-   For DEADLINE: when it must be had.
-   */
-  uint64_t deadline_ns;
-  /*
-   For DEADLINE: the period.
-   */
-  uint64_t period_ns;
-  /*
-   Stack to prefault.
-   */
-  uintptr_t stack_bytes;
-  /*
-   Heap to prefault; malloc() keeps it from then on (glibc).
-   */
-  uintptr_t heap_bytes;
-  /*
-   ISOLATOR_RT_*.
-   */
-  uint32_t flags;
-  /*
-   Let CPUs enter no idle state that takes longer to leave, in microseconds, until isolator_rt_undo(); negative: leave it.
-   */
-  int32_t dma_latency_us;
-  /*
-   Told each step; may be NULL.
-   */
-  isolator_rt_report report;
-  /*
-   Handed to it.
-   */
-  void *report_data;
-};
-
 #ifdef __cplusplus
 extern "C" {
-#endif // __cplusplus
+#endif
 
-/*
- Calibrates the counter, which takes some 40 ms; refuses one that is not invariant, or whose rate changes, with -ENOTSUP.
-
- # Safety
- `clock` points to a struct that can be written.
+/**
+ * @defgroup error Errors and version
+ * @{
  */
-int isolator_clock_calibrate(struct isolator_clock *clock);
 
-/*
- The counter, now. No system call.
- */
-uint64_t isolator_clock_ticks(void);
-
-/*
- Ticks as nanoseconds.
-
- # Safety
- `clock` is one that isolator_clock_calibrate() has filled.
- */
-uint64_t isolator_clock_ns(const struct isolator_clock *clock, uint64_t ticks);
-
-/*
- What the last call of this thread that failed has to say: what failed, on what, why, and what to do, in one line. Valid until
- the next failure of this thread; never NULL.
+/**
+ * @brief Get the message of the calling thread's last failure.
+ * @return One line: what failed, on what, why and what to do. Never NULL; empty if no
+ *        call has failed.
+ * @note The string belongs to the library. It is valid until the next failure in this
+ *        thread.
+ * @note Functions that make no system call set no message, so that they stay fast;
+ *        their descriptions say so. Use isolator_strerror().
  */
 const char *isolator_last_error(void);
 
-/*
- The version of this library, as "0.1.0".
- */
-const char *isolator_version(void);
-
-/*
- The words for a negative result of this library; for more see isolator_last_error(). Never NULL.
+/**
+ * @brief Get the text for a negative result of this library.
+ * @param error The negative errno.
+ * @return The text. Never NULL.
+ * @note The string belongs to the C library. It is valid until the next call in this
+ *        thread.
  */
 const char *isolator_strerror(int error);
 
-/*
- Makes a ring of `slots` messages (a power of two, 4 to 1,048,576) of up to `bytes` bytes (1 to 4,088; up to 56 travel in one cache
- line).
-
- # Safety
- `ring` points to a pointer that can be written; after 0 it is to be given to isolator_ring_free().
+/**
+ * @brief Get the version of the library.
+ * @return The version, for example "0.1.0". Never NULL; valid as long as the library is
+ *        loaded.
  */
-int isolator_ring_create(uint32_t slots,
-                         uintptr_t bytes,
-                         struct isolator_ring **ring);
+const char *isolator_version(void);
 
-/*
- Takes a ring whose descriptor another process passed; keeps a copy of the descriptor.
+/** @} */
 
- # Safety
- As isolator_ring_create(); `fd` is open during the call.
+/**
+ * @defgroup rt Real-time set-up of a thread
+ *
+ * The steps are done in the order that works: memory locked, stack and heap prefaulted,
+ * idle states limited, affinity, policy.
+ * @{
  */
-int isolator_ring_attach(int fd, struct isolator_ring **ring);
 
-/*
- The ring's descriptor, to be passed to other processes (SCM_RIGHTS); it stays the ring's.
+/** Do not lock the memory of the process. */
+#define ISOLATOR_RT_NO_LOCK 1
+/** Children of the thread start with the default policy (SCHED_RESET_ON_FORK). */
+#define ISOLATOR_RT_RESET_ON_FORK 2
 
- # Safety
- `ring` is one that was made or attached and not freed.
+/** @brief Scheduling policies, for isolator_rt_config.policy. */
+enum isolator_policy {
+	/** Keep the policy of the thread. */
+	ISOLATOR_POLICY_KEEP = 0,
+	/** SCHED_FIFO. */
+	ISOLATOR_POLICY_FIFO = 1,
+	/** SCHED_RR. */
+	ISOLATOR_POLICY_RR = 2,
+	/** SCHED_DEADLINE. */
+	ISOLATOR_POLICY_DEADLINE = 3,
+};
+
+/**
+ * @brief Function that is called after each step of a set-up.
+ * @param step Name of the step.
+ * @param result 0, or the negative errno with which the step failed.
+ * @param text What was reached, or why it failed and what to do.
+ * @param data isolator_rt_config.report_data.
+ * @note Both strings are valid during the call.
  */
-int isolator_ring_fd(const struct isolator_ring *ring);
+typedef void (*isolator_rt_report)(const char *step, int result, const char *text,
+				   void *data);
 
-/*
- Frees the handle; ends that were opened live on.
-
- # Safety
- As isolator_ring_fd(); afterwards `ring` is no more. NULL is allowed.
+/**
+ * @brief What a set-up does. Initialise it with isolator_rt_defaults(), then change the
+ *        fields that differ.
  */
-void isolator_ring_free(struct isolator_ring *ring);
+struct isolator_rt_config {
+	/**
+	 * sizeof(struct isolator_rt_config), set by isolator_rt_defaults(). A library
+	 * in which it differs refuses the configuration.
+	 */
+	size_t size;
+	/** CPUs to run on. */
+	const uint32_t *cpus;
+	/** Number of CPUs; 0 keeps the affinity of the thread. */
+	size_t cpu_count;
+	/** Scheduling policy: one of enum isolator_policy. */
+	uint32_t policy;
+	/** Priority, 1 to 99, for SCHED_FIFO and SCHED_RR. */
+	uint32_t priority;
+	/** CPU time in each period, for SCHED_DEADLINE. */
+	uint64_t runtime_ns;
+	/** Relative deadline, for SCHED_DEADLINE. */
+	uint64_t deadline_ns;
+	/** Period, for SCHED_DEADLINE. */
+	uint64_t period_ns;
+	/** Bytes of stack to prefault. */
+	size_t stack_bytes;
+	/** Bytes of heap to prefault. malloc() of glibc keeps them from then on. */
+	size_t heap_bytes;
+	/** ISOLATOR_RT_*, or 0. */
+	uint32_t flags;
+	/**
+	 * CPUs enter no idle state with a longer exit latency, in microseconds, until
+	 * isolator_rt_undo(); negative: no limit.
+	 */
+	int32_t dma_latency_us;
+	/** Called after each step; may be NULL. */
+	isolator_rt_report report;
+	/** Passed to report. */
+	void *report_data;
+};
 
-/*
- Opens the end that posts; -EBUSY where some process has it.
+/** @brief A set-up that isolator_rt_undo() can undo. */
+struct isolator_rt;
 
- # Safety
- As isolator_ring_fd(); `sender` points to a pointer that can be written, and goes to isolator_sender_close().
- */
-int isolator_sender_open(const struct isolator_ring *ring,
-                         struct isolator_sender **sender);
-
-/*
- Posts a message. Never waits, no system call. -EAGAIN: the ring is full; -EPIPE: the receiver has closed; -EMSGSIZE; -EPROTO: the
- receiver wrote nonsense.
-
- # Safety
- `sender` is open and no other thread uses it; `message` has `bytes` bytes.
- */
-int isolator_post(struct isolator_sender *sender,
-                  const void *message,
-                  uintptr_t bytes);
-
-/*
- As isolator_post(), and wakes a receiver that sleeps in isolator_wait(): a system call then. For CPUs that are not isolated.
-
- # Safety
- As isolator_post().
- */
-int isolator_post_and_wake(struct isolator_sender *sender,
-                           const void *message,
-                           uintptr_t bytes);
-
-/*
- 1 where some process has the other end, else 0. A system call.
-
- # Safety
- `sender` is open.
- */
-int isolator_receiver_lives(const struct isolator_sender *sender);
-
-/*
- Closes the end that posts.
-
- # Safety
- `sender` is open, and is no more afterwards. NULL is allowed.
- */
-void isolator_sender_close(struct isolator_sender *sender);
-
-/*
- Opens the end that takes; -EBUSY where some process has it.
-
- # Safety
- As isolator_sender_open().
- */
-int isolator_receiver_open(const struct isolator_ring *ring, struct isolator_receiver **receiver);
-
-/*
- Calls `each` with the messages that wait, at most `most`; gives how many. Never waits, no system call. Messages are valid during the
- call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense; -EBUSY: a call on this receiver is under
- way, since `each` calls back or another thread polls, and nothing was taken. Where `each` closes the receiver, it gets what is left
- of `most`, and the receiver is closed when this call ends.
-
- # Safety
- `receiver` is open; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
- */
-int isolator_poll(struct isolator_receiver *receiver,
-                  uint32_t most,
-                  void (*each)(const void *message, uintptr_t bytes, void *data),
-                  void *data);
-
-/*
- Sleeps until a message waits, or so long; 1 where one waits, else 0. Senders have to use isolator_post_and_wake(). For CPUs that
- are not isolated. -EBUSY as isolator_poll().
-
- # Safety
- `receiver` is open.
- */
-int isolator_wait(struct isolator_receiver *receiver,
-                  uint64_t timeout_ns);
-
-/*
- 1 where some process has the other end, else 0. A system call. -EBUSY as isolator_poll().
-
- # Safety
- `receiver` is open.
- */
-int isolator_sender_lives(const struct isolator_receiver *receiver);
-
-/*
- Closes the end that takes: now, or at the end of the isolator_poll() whose `each` closes it.
-
- # Safety
- `receiver` is open, and is no more afterwards. NULL is allowed.
- */
-void isolator_receiver_close(struct isolator_receiver *receiver);
-
-/*
- Makes a monitor of the loop called `name` (1 to 32 letters, digits, '-', '_' and '.') that comes every `period_ns` (1 us to 1 h).
- Whoever may look into this process reads it: `isolator monitor PID` makes evidence of it, isolator_reader_attach() hands it over.
-
- # Safety
- `name` is a string; `monitor` points to a pointer that can be written; after 0 it is to be given to isolator_monitor_close().
- */
-int isolator_monitor_create(const char *name,
-                            uint64_t period_ns,
-                            struct isolator_monitor **monitor);
-
-/*
- A cycle begins that was due at `due_ns` of CLOCK_MONOTONIC; a loop that does not know gives 0, and the cycle counts as due one period
- after the one before began. Never waits; no system call, but for one in the first cycle, which asks whose loop it is.
-
- # Safety
- `monitor` is one that was made and not closed, and no other thread uses it.
- */
-void isolator_monitor_begin(struct isolator_monitor *monitor,
-                            uint64_t due_ns);
-
-/*
- A point within the cycle, the next of three; further ones are not recorded. Never waits, no system call.
-
- # Safety
- As isolator_monitor_begin().
- */
-void isolator_monitor_mark(struct isolator_monitor *monitor);
-
-/*
- The cycle's work is done. Never waits, no system call: where nobody reads the cycle is dropped, and a reader that comes later says
- how many were. A cycle that never ends counts as lost, an end without a begin not at all.
-
- # Safety
- As isolator_monitor_begin().
- */
-void isolator_monitor_end(struct isolator_monitor *monitor);
-
-/*
- The descriptor of the monitor's memory, to be passed to a reader that may not look into this process (SCM_RIGHTS); it stays the
- monitor's.
-
- # Safety
- As isolator_monitor_begin().
- */
-int isolator_monitor_fd(const struct isolator_monitor *monitor);
-
-/*
- Closes the monitor.
-
- # Safety
- `monitor` is one that was made, and is no more afterwards. NULL is allowed.
- */
-void isolator_monitor_close(struct isolator_monitor *monitor);
-
-/*
- Attaches to the loop `name` of a process; NULL where it has but one. What came until now is thrown away. -ENOENT: there is no such
- loop; -EBUSY: some process reads it already.
-
- # Safety
- `name` is a string or NULL; `reader` points to a pointer that can be written; after 0 it is to be given to isolator_reader_close().
- */
-int isolator_reader_attach(uint32_t process,
-                           const char *name,
-                           struct isolator_reader **reader);
-
-/*
- As isolator_reader_attach(), by a descriptor that isolator_monitor_fd() gave, here or in another process; it stays the caller's.
-
- # Safety
- As isolator_reader_attach(); `fd` is open during the call.
- */
-int isolator_reader_attach_fd(int fd,
-                              struct isolator_reader **reader);
-
-/*
- Calls `each` with the cycles that have come; gives how many. Never waits. -EPIPE: the loop has ended, and all has been read; -EPROTO:
- its program wrote nonsense; -EBUSY: a poll of this reader is under way, since `each` calls back or another thread polls, and
- nothing was read. Where `each` closes the reader, it gets the cycles that are left, and the reader is closed when this call ends.
-
- # Safety
- `reader` is attached; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
- */
-int isolator_reader_poll(struct isolator_reader *reader,
-                         void (*each)(const struct isolator_cycle *cycle, void *data),
-                         void *data);
-
-/*
- Cycles that were lost since the reader was attached: those that never ended, and those that found no room since nobody read for
- some seconds. Within the `each` of a poll: those that were lost before that poll.
-
- # Safety
- `reader` is attached.
- */
-uint64_t isolator_reader_lost(const struct isolator_reader *reader);
-
-/*
- The period that the loop was made with.
-
- # Safety
- `reader` is attached.
- */
-uint64_t isolator_reader_period_ns(const struct isolator_reader *reader);
-
-/*
- Closes the reader: now, or at the end of the isolator_reader_poll() whose `each` closes it. The loop goes on, and another may read it.
-
- # Safety
- `reader` is one that was attached, and is no more afterwards. NULL is allowed.
- */
-void isolator_reader_close(struct isolator_reader *reader);
-
-/*
- Isolates the CPU that the calling thread is pinned to, for this thread.
-
- `mask` is made of ISOLATOR_MASK_* of <linux/isolator.h>, or 0 for the default: CLOCK | RESCHED | IPI. Gives -ENOSYS where the
- kernel has no isolator, and what the kernel refuses with otherwise, each reason with its own number (isolator(4)). May sleep for
- up to 200 ms where something needs the tick of the CPU for a moment.
-
- # Safety
- `session` points to a pointer that can be written; after 0 it is to be given to isolator_stop(), by the same thread.
- */
-int isolator_start(uint32_t mask,
-                   struct isolator_session **session);
-
-/*
- Has the deferred work done, and what `flags` add: ISOLATOR_TICK_* of <linux/isolator.h>. A system call.
-
- # Safety
- `session` is one of isolator_start() that was not stopped, and this is its thread.
- */
-int isolator_tick(struct isolator_session *session,
-                  uint32_t flags);
-
-/*
- 1 where deferred work waits, else 0. One load, which stays in the cache as long as nothing comes; no system call. A loop may look
- here each time, and tick only then.
-
- # Safety
- As isolator_tick(); any thread may ask.
- */
-int isolator_pending(const struct isolator_session *session);
-
-/*
- Ends the isolation and the handle. Where the kernel had ended it before, the result is negative and the handle is ended all the same.
-
- # Safety
- As isolator_tick(); afterwards `session` is no more.
- */
-int isolator_stop(struct isolator_session *session);
-
-/*
- How a CPU stands; the calling thread's where `cpu` is negative.
-
- # Safety
- `status` points to a struct that can be written.
- */
-int isolator_status(int cpu, struct isolator_status *status);
-
-/*
- The words for a reason of struct isolator_status. Never NULL.
- */
-const char *isolator_reason(uint32_t reason);
-
-/*
- Calls `each` with the name and value of every counter of a CPU, since boot; the calling thread's where `cpu` is negative. Names
- are valid during the call. -ENOSYS where the kernel has no isolator.
-
- # Safety
- `each` is a function, and takes `data`.
- */
-int isolator_statistics(int cpu,
-                        void (*each)(const char *name, uint64_t value, void *data),
-                        void *data);
-
-/*
- Fills a configuration: lock memory, 128 KiB of stack, keep CPUs and policy.
-
- # Safety
- `config` points to a struct that can be written.
+/**
+ * @brief Initialise a configuration: lock memory, prefault 128 KiB of stack, keep CPUs
+ *        and policy.
+ * @param config Configuration to fill.
  */
 void isolator_rt_defaults(struct isolator_rt_config *config);
 
-/*
- Sets up the calling thread: memory locked, stack and heap prefaulted, affinity, policy. Every step is reported; the first that fails
- ends it, and what was done before is undone.
-
- # Safety
- `config` is filled, its pointers are valid during the call; `undo` points to a pointer that can be written, or is NULL: then the set-up
- is for good.
+/**
+ * @brief Set up the calling thread.
+ *
+ * The first step that fails ends the set-up, and the steps before it are undone.
+ *
+ * @param config Configuration. It and what it points to must be valid during the call.
+ * @param undo Where to store the set-up for isolator_rt_undo(). If it is NULL, the
+ *        set-up is permanent.
+ * @return 0, or the negative errno of the step that failed.
  */
-int isolator_rt_setup(const struct isolator_rt_config *config,
-                      struct isolator_rt **undo);
+int isolator_rt_setup(const struct isolator_rt_config *config, struct isolator_rt **undo);
 
-/*
- Undoes a set-up, in reverse order, for the calling thread, which has to be the one that made it.
-
- # Safety
- `done` comes from isolator_rt_setup() and is no more afterwards.
+/**
+ * @brief Undo a set-up, in reverse order.
+ * @param done Set-up; it must have been made by the calling thread. It is invalid
+ *        afterwards, also on failure.
+ * @return 0, or the negative errno of the first step that could not be undone.
  */
 int isolator_rt_undo(struct isolator_rt *done);
 
-#ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
+/** @} */
 
-#endif  /* ISOLATOR_H */
+/**
+ * @defgroup session Isolation of a CPU
+ *
+ * A kernel with the isolator keeps interrupts away from the CPU of a thread that asks
+ * for it, and defers work of other CPUs: see isolator(4). A session belongs to the
+ * thread that started it.
+ * @{
+ */
+
+/** @brief An isolation, from isolator_session_start() to isolator_session_stop(). */
+struct isolator_session;
+
+/**
+ * @brief Isolate the CPU to which the calling thread is pinned.
+ * @param mask ISOLATOR_MASK_* of <linux/isolator.h>; 0 means CLOCK | RESCHED | IPI.
+ * @param session Where to store the session.
+ * @return 0; -ENOSYS if the kernel has no isolator; or the errno of the kernel's
+ *        refusal, which isolator(4) lists.
+ * @note May sleep for up to 200 ms while the CPU needs its tick.
+ */
+int isolator_session_start(uint32_t mask, struct isolator_session **session);
+
+/**
+ * @brief Do the work that was deferred.
+ * @param session Session of the calling thread.
+ * @param flags ISOLATOR_TICK_* of <linux/isolator.h>, what to do besides; or 0.
+ * @return 0, or a negative errno.
+ * @note A system call.
+ */
+int isolator_session_tick(struct isolator_session *session, uint32_t flags);
+
+/**
+ * @brief Check whether deferred work waits.
+ *
+ * A loop can check this in each cycle, and call isolator_session_tick() only if work
+ * waits.
+ *
+ * @param session Session, of any thread; or NULL.
+ * @return 1 if work waits, 0 if not.
+ * @note One load from memory that stays in the cache until work comes. No system call,
+ *        no message for isolator_last_error().
+ */
+int isolator_session_pending(const struct isolator_session *session);
+
+/**
+ * @brief End the isolation and the session.
+ * @param session Session of the calling thread. It is invalid afterwards, also on
+ *        failure.
+ * @return 0, or a negative errno if the kernel had ended the isolation before.
+ */
+int isolator_session_stop(struct isolator_session *session);
+
+/** @} */
+
+/**
+ * @defgroup cpu State of a CPU
+ * @{
+ */
+
+/** @brief State of a CPU. */
+struct isolator_cpu_status {
+	/** Number of the CPU. */
+	uint32_t cpu;
+	/** Thread that owns the CPU; 0 if there is none, or the caller may not see it. */
+	uint32_t owner;
+	/** 1 if the CPU is isolated, 0 if not. */
+	uint32_t isolated;
+	/** Longest time for which work is deferred, in milliseconds. */
+	uint32_t max_defer_ms;
+	/**
+	 * Reason of the last refusal to the calling thread, for isolator_reason_text(); 0
+	 * if none.
+	 */
+	uint32_t refused;
+	/** Reason for which the last isolation ended, for isolator_reason_text(). */
+	uint32_t ended;
+};
+
+/**
+ * @brief Get the state of a CPU.
+ * @param cpu Number of the CPU; negative: the one of the calling thread.
+ * @param status State to fill.
+ * @return 0; -ENOSYS if the kernel has no isolator; or another negative errno.
+ */
+int isolator_cpu_status(int cpu, struct isolator_cpu_status *status);
+
+/**
+ * @brief Read the isolator's counters of a CPU since boot.
+ * @param cpu Number of the CPU; negative: the one of the calling thread.
+ * @param each Called once for each counter with its name, its value and data. The name
+ *        is valid during the call. It must return normally: no exception, no
+ *        longjmp().
+ * @param data Passed to each.
+ * @return 0; -ENOSYS if the kernel has no isolator; or another negative errno.
+ */
+int isolator_cpu_statistics(int cpu,
+			    void (*each)(const char *name, uint64_t value, void *data),
+			    void *data);
+
+/**
+ * @brief Get the text for a reason of struct isolator_cpu_status.
+ * @param reason The reason.
+ * @return The text. Never NULL; valid as long as the library is loaded.
+ */
+const char *isolator_reason_text(uint32_t reason);
+
+/** @} */
+
+/**
+ * @defgroup ring Messages between CPUs
+ *
+ * A ring carries messages from one sender to one receiver, in shared memory of one or
+ * two processes. Posting and polling wait for nothing and make no system call, so that
+ * an isolated CPU can do both. They set no message for isolator_last_error().
+ *
+ * A sender is used by one thread at a time. A receiver takes one call at a time: a
+ * second one, by another thread or by the callback of isolator_receiver_poll(), is
+ * refused with -EBUSY.
+ * @{
+ */
+
+/** @brief Memory of a ring. */
+struct isolator_ring;
+/** @brief The end of a ring that posts messages. */
+struct isolator_sender;
+/** @brief The end of a ring that takes messages. */
+struct isolator_receiver;
+
+/**
+ * @brief Make a ring.
+ * @param slots Number of messages that it holds: a power of two, 4 to 1,048,576.
+ * @param bytes Largest message, 1 to 4,088 bytes. Up to 56 bytes travel in one cache
+ *        line.
+ * @param ring Where to store the ring. End it with isolator_ring_free().
+ * @return 0, or a negative errno.
+ */
+int isolator_ring_create(uint32_t slots, size_t bytes, struct isolator_ring **ring);
+
+/**
+ * @brief Use a ring of another process.
+ * @param fd Descriptor from isolator_ring_fd() of the other process. It stays the
+ *        caller's: the ring keeps a duplicate.
+ * @param ring Where to store the ring. End it with isolator_ring_free().
+ * @return 0; -EINVAL if the descriptor is none of a ring; or another negative errno.
+ */
+int isolator_ring_attach(int fd, struct isolator_ring **ring);
+
+/**
+ * @brief Get the descriptor of a ring, to pass it to another process (SCM_RIGHTS).
+ * @param ring Ring.
+ * @return The descriptor, or -EINVAL if ring is NULL.
+ * @note The descriptor belongs to the ring: do not close it.
+ */
+int isolator_ring_fd(const struct isolator_ring *ring);
+
+/**
+ * @brief Free a ring.
+ * @param ring Ring, invalid afterwards; or NULL. Its sender and receiver stay valid.
+ */
+void isolator_ring_free(struct isolator_ring *ring);
+
+/**
+ * @brief Open the end of a ring that posts.
+ * @param ring Ring.
+ * @param sender Where to store the sender. End it with isolator_sender_close().
+ * @return 0; -EBUSY if it is open already, in any process; or another negative errno.
+ */
+int isolator_sender_open(const struct isolator_ring *ring, struct isolator_sender **sender);
+
+/**
+ * @brief Post a message.
+ * @param sender Sender.
+ * @param message Message; it is copied.
+ * @param bytes Length of the message.
+ * @return 0; -EAGAIN if the ring is full; -EPIPE if the receiver has closed; -EMSGSIZE
+ *        if the message is too long for the ring; -EPROTO after a protocol violation
+ *        by the receiver; -EINVAL if a pointer is NULL.
+ * @note Never waits, makes no system call and does not wake a receiver that sleeps.
+ */
+int isolator_sender_post(struct isolator_sender *sender, const void *message, size_t bytes);
+
+/**
+ * @brief Post a message, and wake a receiver that sleeps in isolator_receiver_wait().
+ * @param sender Sender.
+ * @param message Message; it is copied.
+ * @param bytes Length of the message.
+ * @return As isolator_sender_post().
+ * @note Makes a system call if the receiver sleeps: for CPUs that are not isolated.
+ */
+int isolator_sender_post_and_wake(struct isolator_sender *sender, const void *message,
+				  size_t bytes);
+
+/**
+ * @brief Check whether some process has the receiver open.
+ * @param sender Sender.
+ * @return 1 if so, 0 if not or if sender is NULL.
+ * @note A system call.
+ */
+int isolator_sender_has_receiver(const struct isolator_sender *sender);
+
+/**
+ * @brief Close the end of a ring that posts.
+ * @param sender Sender, invalid afterwards; or NULL.
+ */
+void isolator_sender_close(struct isolator_sender *sender);
+
+/**
+ * @brief Open the end of a ring that takes.
+ * @param ring Ring.
+ * @param receiver Where to store the receiver. End it with isolator_receiver_close().
+ * @return 0; -EBUSY if it is open already, in any process; or another negative errno.
+ */
+int isolator_receiver_open(const struct isolator_ring *ring,
+			   struct isolator_receiver **receiver);
+
+/**
+ * @brief Take the messages that wait.
+ * @param receiver Receiver.
+ * @param most Most messages to take.
+ * @param each Called with each message, its length and data. The message is valid
+ *        during the call. It must return normally: no exception, no longjmp(). It may
+ *        close the receiver: it then gets the rest of the messages, and the receiver
+ *        is closed when isolator_receiver_poll() returns.
+ * @param data Passed to each.
+ * @return The number of messages; -EPIPE if the sender has closed and all messages were
+ *        taken; -EPROTO after a protocol violation by the sender; -EBUSY if another
+ *        call uses the receiver; -EINVAL if a pointer is NULL.
+ * @note Never waits and makes no system call.
+ */
+int isolator_receiver_poll(struct isolator_receiver *receiver, uint32_t most,
+			   void (*each)(const void *message, size_t bytes, void *data),
+			   void *data);
+
+/**
+ * @brief Sleep until a message waits.
+ * @param receiver Receiver.
+ * @param timeout_ns Longest time to sleep.
+ * @return 1 if a message waits, 0 if none came in time or receiver is NULL, -EBUSY if
+ *        another call uses the receiver.
+ * @note Only isolator_sender_post_and_wake() ends the sleep early. For CPUs that are
+ *        not isolated.
+ */
+int isolator_receiver_wait(struct isolator_receiver *receiver, uint64_t timeout_ns);
+
+/**
+ * @brief Check whether some process has the sender open.
+ * @param receiver Receiver.
+ * @return 1 if so, 0 if not or if receiver is NULL, -EBUSY if another call uses the
+ *        receiver.
+ * @note A system call.
+ */
+int isolator_receiver_has_sender(const struct isolator_receiver *receiver);
+
+/**
+ * @brief Close the end of a ring that takes.
+ * @param receiver Receiver, invalid afterwards; or NULL.
+ * @note The callback of isolator_receiver_poll() may call this: the receiver is closed
+ *        when the poll returns.
+ */
+void isolator_receiver_close(struct isolator_receiver *receiver);
+
+/** @} */
+
+/**
+ * @defgroup monitor Monitor of a loop
+ *
+ * A monitor records the cycles of a loop in memory that another process reads: by
+ * `isolator monitor PID`, or by a reader of this library. A monitor is used by one
+ * thread at a time. Recording sets no message for isolator_last_error().
+ *
+ * A reader takes one poll at a time: a second one, by another thread or by the callback
+ * of isolator_reader_poll(), is refused with -EBUSY.
+ * @{
+ */
+
+/** @brief Recorder of a loop. */
+struct isolator_monitor;
+/** @brief Reader of a loop, in the same or another process. */
+struct isolator_reader;
+
+/** @brief A cycle of a loop. Times are nanoseconds of CLOCK_MONOTONIC. */
+struct isolator_cycle {
+	/** Number of the cycle; the first of a loop is 1. */
+	uint64_t number;
+	/** When the cycle was due. */
+	uint64_t due_ns;
+	/** When it began. The wakeup latency is began_ns - due_ns. */
+	uint64_t began_ns;
+	/** When its work was done. The execution time is ended_ns - began_ns. */
+	uint64_t ended_ns;
+	/** When it passed its marks; 0: it did not. */
+	uint64_t marks_ns[3];
+};
+
+/**
+ * @brief Make a monitor of a loop.
+ * @param name Name of the loop: 1 to 32 letters, digits, '-', '_' and '.'.
+ * @param period_ns Period of the loop, 1 us to 1 h.
+ * @param monitor Where to store the monitor. End it with isolator_monitor_close().
+ * @return 0, or a negative errno.
+ */
+int isolator_monitor_create(const char *name, uint64_t period_ns,
+			    struct isolator_monitor **monitor);
+
+/**
+ * @brief Record that a cycle begins.
+ * @param monitor Monitor.
+ * @param due_ns When the cycle was due, on CLOCK_MONOTONIC; 0: one period after the
+ *        last cycle began.
+ * @note Never waits. Makes no system call, except one (gettid) in the first cycle.
+ */
+void isolator_monitor_begin(struct isolator_monitor *monitor, uint64_t due_ns);
+
+/**
+ * @brief Record that the cycle passes its next mark.
+ * @param monitor Monitor.
+ * @note A cycle has three marks; further ones are not recorded. Never waits, makes no
+ *        system call.
+ */
+void isolator_monitor_mark(struct isolator_monitor *monitor);
+
+/**
+ * @brief Record that the work of the cycle is done.
+ * @param monitor Monitor.
+ * @note Never waits, makes no system call. A cycle that finds no room, since no process
+ *        reads, is lost and counted: isolator_reader_lost(). A cycle without an end is
+ *        lost too; an end without a begin is ignored.
+ */
+void isolator_monitor_end(struct isolator_monitor *monitor);
+
+/**
+ * @brief Get the descriptor of a monitor, to pass it to a process that may not look
+ *        into this one (SCM_RIGHTS).
+ * @param monitor Monitor.
+ * @return The descriptor, or -EINVAL if monitor is NULL.
+ * @note The descriptor belongs to the monitor: do not close it.
+ */
+int isolator_monitor_fd(const struct isolator_monitor *monitor);
+
+/**
+ * @brief Close a monitor.
+ * @param monitor Monitor, invalid afterwards; or NULL.
+ */
+void isolator_monitor_close(struct isolator_monitor *monitor);
+
+/**
+ * @brief Attach to a loop of a process. Cycles from before are discarded.
+ * @param process Process ID.
+ * @param name Name of the loop; NULL if the process has only one.
+ * @param reader Where to store the reader. End it with isolator_reader_close().
+ * @return 0; -ENOENT if there is no such loop; -EBUSY if the loop has a reader; or
+ *        another negative errno.
+ */
+int isolator_reader_attach(uint32_t process, const char *name,
+			   struct isolator_reader **reader);
+
+/**
+ * @brief Attach to a loop by its descriptor. Cycles from before are discarded.
+ * @param fd Descriptor from isolator_monitor_fd(), of this or another process. It stays
+ *        the caller's.
+ * @param reader Where to store the reader. End it with isolator_reader_close().
+ * @return 0; -EINVAL if the descriptor is none of a monitor; -EBUSY if the loop has a
+ *        reader; or another negative errno.
+ */
+int isolator_reader_attach_fd(int fd, struct isolator_reader **reader);
+
+/**
+ * @brief Read the cycles that have ended since the last poll.
+ * @param reader Reader.
+ * @param each Called with each cycle and data. The cycle is valid during the call. It
+ *        must return normally: no exception, no longjmp(). It may close the reader: it
+ *        then gets the rest of the cycles, and the reader is closed when
+ *        isolator_reader_poll() returns.
+ * @param data Passed to each.
+ * @return The number of cycles; -EPIPE if the loop has ended and all cycles were read;
+ *        -EPROTO after a protocol violation by its program; -EBUSY if another poll
+ *        uses the reader; -EINVAL if a pointer is NULL.
+ * @note Never waits.
+ */
+int isolator_reader_poll(struct isolator_reader *reader,
+			 void (*each)(const struct isolator_cycle *cycle, void *data),
+			 void *data);
+
+/**
+ * @brief Get the number of cycles that were lost since the reader was attached.
+ * @param reader Reader.
+ * @return The number of cycles that had no end, or found no room since the reader had
+ *        not polled for some seconds; as of the last poll that returned.
+ */
+uint64_t isolator_reader_lost(const struct isolator_reader *reader);
+
+/**
+ * @brief Get the period of the loop.
+ * @param reader Reader.
+ * @return The period with which the monitor was made, in nanoseconds.
+ */
+uint64_t isolator_reader_period_ns(const struct isolator_reader *reader);
+
+/**
+ * @brief Close a reader. The loop goes on, and another reader can attach.
+ * @param reader Reader, invalid afterwards; or NULL.
+ * @note The callback of isolator_reader_poll() may call this: the reader is closed when
+ *        the poll returns.
+ */
+void isolator_reader_close(struct isolator_reader *reader);
+
+/** @} */
+
+/**
+ * @defgroup clock The processor's counter
+ *
+ * TSC on x86, CNTVCT_EL0 on ARM: a time that costs no system call.
+ * @{
+ */
+
+/** @brief Relation of the counter to CLOCK_MONOTONIC. */
+struct isolator_clock {
+	/** Ticks in a second. */
+	uint64_t hz;
+	/** Nanoseconds are ticks * multiplier / 2^32. */
+	uint64_t multiplier;
+};
+
+/**
+ * @brief Calibrate the counter.
+ * @param clock Calibration to fill.
+ * @return 0; -ENOTSUP if the rate of the counter changes; or another negative errno.
+ * @note Takes about 40 ms.
+ */
+int isolator_clock_calibrate(struct isolator_clock *clock);
+
+/**
+ * @brief Read the counter.
+ * @return Ticks.
+ * @note No system call.
+ */
+uint64_t isolator_clock_ticks(void);
+
+/**
+ * @brief Convert ticks to nanoseconds.
+ * @param clock Calibration.
+ * @param ticks Ticks.
+ * @return Nanoseconds; 0 if clock is NULL.
+ */
+uint64_t isolator_clock_ns(const struct isolator_clock *clock, uint64_t ticks);
+
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ISOLATOR_H */

@@ -9,6 +9,7 @@
 #define ISOLATOR_HPP
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -81,24 +82,24 @@ class session {
 public:
 	/* mask: ISOLATOR_MASK_* of <linux/isolator.h>, 0 for the default. */
 	explicit session(std::uint32_t mask = 0)
-		: handle_(detail::made<decltype(handle_)>([&](auto *at) { return isolator_start(mask, at); })) {}
+		: handle_(detail::made<decltype(handle_)>([&](auto *at) { return isolator_session_start(mask, at); })) {}
 
 	/* Whether deferred work waits: one load. */
-	bool pending() const noexcept { return isolator_pending(handle_.get()) != 0; }
+	bool pending() const noexcept { return isolator_session_pending(handle_.get()) != 0; }
 
 	/* Has it done: 0, or a negative errno. */
-	int tick(std::uint32_t flags = 0) noexcept { return isolator_tick(handle_.get(), flags); }
+	int tick(std::uint32_t flags = 0) noexcept { return isolator_session_tick(handle_.get(), flags); }
 
 	/* Calls each(name, value) with the CPU's counters. */
 	template <class Each> void statistics(Each each) const
 	{
-		checked(isolator_statistics(-1, [](const char *name, std::uint64_t value, void *data) {
+		checked(isolator_cpu_statistics(-1, [](const char *name, std::uint64_t value, void *data) {
 			(*static_cast<Each *>(data))(name, value);
 		}, &each));
 	}
 
 private:
-	detail::handle<isolator_session, isolator_stop> handle_;
+	detail::handle<isolator_session, isolator_session_stop> handle_;
 };
 
 /* A loop, recorded for another process to read. One thread at a time. */
@@ -179,18 +180,18 @@ public:
 		: handle_(detail::made<decltype(handle_)>([&](auto *at) { return isolator_sender_open(of.get(), at); })) {}
 
 	/* 0, or a negative errno: -EAGAIN, -EPIPE, -EMSGSIZE, -EPROTO. */
-	int post(const void *message, std::size_t bytes) noexcept { return isolator_post(handle_.get(), message, bytes); }
+	int post(const void *message, std::size_t bytes) noexcept { return isolator_sender_post(handle_.get(), message, bytes); }
 	int post_and_wake(const void *message, std::size_t bytes) noexcept
 	{
-		return isolator_post_and_wake(handle_.get(), message, bytes);
+		return isolator_sender_post_and_wake(handle_.get(), message, bytes);
 	}
-	bool receiver_lives() const noexcept { return isolator_receiver_lives(handle_.get()) != 0; }
+	bool has_receiver() const noexcept { return isolator_sender_has_receiver(handle_.get()) != 0; }
 
 private:
 	detail::handle<isolator_sender, isolator_sender_close> handle_;
 };
 
-/* The end of a ring that takes. One call at a time: during a poll, another one gives -EBUSY, wait() and sender_lives() false. */
+/* The end of a ring that takes. One call at a time: during a poll, another one gives -EBUSY, wait() and has_sender() false. */
 class receiver {
 public:
 	explicit receiver(const ring &of)
@@ -199,15 +200,15 @@ public:
 	/* Calls each(const void *message, std::size_t bytes): how many, or a negative errno. each must not throw. */
 	template <class Each> int poll(std::uint32_t most, Each each)
 	{
-		return isolator_poll(handle_.get(), most, [](const void *message, std::uintptr_t bytes, void *data) {
-			(*static_cast<Each *>(data))(message, static_cast<std::size_t>(bytes));
+		return isolator_receiver_poll(handle_.get(), most, [](const void *message, std::size_t bytes, void *data) {
+			(*static_cast<Each *>(data))(message, bytes);
 		}, &each);
 	}
 	bool wait(std::chrono::nanoseconds timeout) noexcept
 	{
-		return isolator_wait(handle_.get(), static_cast<std::uint64_t>(timeout.count())) > 0;
+		return isolator_receiver_wait(handle_.get(), static_cast<std::uint64_t>(timeout.count())) > 0;
 	}
-	bool sender_lives() const noexcept { return isolator_sender_lives(handle_.get()) > 0; }
+	bool has_sender() const noexcept { return isolator_receiver_has_sender(handle_.get()) > 0; }
 
 private:
 	detail::handle<isolator_receiver, isolator_receiver_close> handle_;

@@ -41,7 +41,7 @@ def _declarations(header: str) -> str:
 _ffi = FFI()
 _ffi.cdef(_declarations(_header()))
 try:
-    _lib = _ffi.dlopen(os.environ.get("LIBISOLATOR", "libisolator.so.0"))
+    _lib = _ffi.dlopen(os.environ.get("LIBISOLATOR", "libisolator.so.1"))
 except OSError as error:
     raise ImportError(f"cannot load libisolator: {error}; run make install-lib, or give its path in LIBISOLATOR") from error
 
@@ -86,9 +86,9 @@ class Status(NamedTuple):
 
 def status(cpu: int) -> Status:
     """How `cpu` stands; raises Error with ENOSYS where the kernel has no isolator."""
-    found = _ffi.new("struct isolator_status *")
-    _checked(_lib.isolator_status(cpu, found))
-    ended = _text(_lib.isolator_reason(found.ended)) if found.ended else None
+    found = _ffi.new("struct isolator_cpu_status *")
+    _checked(_lib.isolator_cpu_status(cpu, found))
+    ended = _text(_lib.isolator_reason_text(found.ended)) if found.ended else None
     return Status(found.cpu, found.owner or None, bool(found.isolated), found.max_defer_ms, ended)
 
 
@@ -98,7 +98,7 @@ def statistics(cpu: int) -> dict:
     each = _ffi.callback(
         "void(const char *, uint64_t, void *)", lambda name, value, _data: found.__setitem__(_text(name), value)
     )
-    _checked(_lib.isolator_statistics(cpu, each, _ffi.NULL))
+    _checked(_lib.isolator_cpu_statistics(cpu, each, _ffi.NULL))
     return found
 
 
@@ -164,7 +164,7 @@ class Sender(_Handle):
 
     def post(self, message: bytes) -> None:
         """Posts a message, and wakes a receiver that waits. Never waits itself: raises Full, or Ended where the receiver has closed."""
-        result = _lib.isolator_post_and_wake(self._open(), message, len(message))
+        result = _lib.isolator_sender_post_and_wake(self._open(), message, len(message))
         if result == -errno.EAGAIN:
             raise Full("the ring is full")
         if result == -errno.EPIPE:
@@ -174,7 +174,7 @@ class Sender(_Handle):
     @property
     def other_lives(self) -> bool:
         """Whether some process has the end that takes."""
-        return bool(_checked(_lib.isolator_receiver_lives(self._open())))
+        return bool(_checked(_lib.isolator_sender_has_receiver(self._open())))
 
 
 class Receiver(_Handle):
@@ -186,10 +186,10 @@ class Receiver(_Handle):
         """The messages that wait, at most `most`; never waits. Raises Ended where the sender has closed and all was taken."""
         messages: list = []
         each = _ffi.callback(
-            "void(const void *, uintptr_t, void *)",
+            "void(const void *, size_t, void *)",
             lambda message, size, _data: messages.append(bytes(_ffi.buffer(message, size))),
         )
-        result = _lib.isolator_poll(self._open(), most, each, _ffi.NULL)
+        result = _lib.isolator_receiver_poll(self._open(), most, each, _ffi.NULL)
         if result == -errno.EPIPE:
             raise Ended("the sender has closed, and all was taken")
         _checked(result, kept=False)
@@ -197,12 +197,12 @@ class Receiver(_Handle):
 
     def wait(self, seconds: float) -> bool:
         """Sleeps until a message waits, or so long; whether one waits."""
-        return bool(_checked(_lib.isolator_wait(self._open(), int(seconds * 1e9))))
+        return bool(_checked(_lib.isolator_receiver_wait(self._open(), int(seconds * 1e9))))
 
     @property
     def other_lives(self) -> bool:
         """Whether some process has the end that posts."""
-        return bool(_checked(_lib.isolator_sender_lives(self._open())))
+        return bool(_checked(_lib.isolator_receiver_has_sender(self._open())))
 
 
 class Cycle(NamedTuple):

@@ -21,7 +21,7 @@ pub struct isolator_clock {
     pub multiplier: u64,
 }
 
-/// Calibrates the counter, which takes some 40 ms; refuses one that is not invariant, or whose rate changes, with -ENOTSUP.
+/// Calibrate the counter.
 ///
 /// # Safety
 /// `clock` points to a struct that can be written.
@@ -40,13 +40,13 @@ pub unsafe extern "C" fn isolator_clock_calibrate(clock: *mut isolator_clock) ->
     })
 }
 
-/// The counter, now. No system call.
+/// Read the counter.
 #[unsafe(no_mangle)]
 pub extern "C" fn isolator_clock_ticks() -> u64 {
     clock::counter()
 }
 
-/// Ticks as nanoseconds.
+/// Convert ticks to nanoseconds.
 ///
 /// # Safety
 /// `clock` is one that isolator_clock_calibrate() has filled.

@@ -11,14 +11,13 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// What the last call of this thread that failed has to say: what failed, on what, why, and what to do, in one line. Valid until
-/// the next failure of this thread; never NULL.
+/// Get the message of the calling thread's last failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn isolator_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// The version of this library, as "0.1.0".
+/// Get the version of the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn isolator_version() -> *const c_char {
     const VERSION: &CStr =
@@ -29,7 +28,7 @@ pub extern "C" fn isolator_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The words for a negative result of this library; for more see isolator_last_error(). Never NULL.
+/// Get the text for a negative result of this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn isolator_strerror(error: c_int) -> *const c_char {
     // SAFETY: takes a number; gives a string of the C library, which this thread may read until it asks again.

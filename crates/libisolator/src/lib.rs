@@ -2,7 +2,7 @@
 //! libisolator: what a control program in C, or in any language that calls C, links.
 //!
 //! Thin: everything is done by the crate `rt`; here its types become handles, its errors numbers and a line of text. The header
-//! `include/isolator.h` is made of these files (`tests/header.rs`), so their comments speak to its readers.
+//! `include/isolator.h` documents these functions; `tests/header.rs` holds it against them.
 //!
 //! - Functions give 0 or a positive result, or a negative errno; what failed, why and what to do says [`isolator_last_error`].
 //! - Handles belong to the caller: each is made by one function and ended by another, once.

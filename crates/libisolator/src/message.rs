@@ -17,7 +17,7 @@ pub struct isolator_ring(Shared);
 /// The end of a ring that posts. One thread at a time.
 pub struct isolator_sender(Sender);
 
-/// The end of a ring that takes. One call at a time: while isolator_poll() runs, also from within its `each`, another call on the
+/// The end of a ring that takes. One call at a time: while isolator_receiver_poll() runs, also from within its `each`, another call on the
 /// same receiver is refused with -EBUSY, from whichever thread.
 pub struct isolator_receiver(Single<Receiver>);
 
@@ -39,8 +39,7 @@ fn number(failed: Failure) -> c_int {
     }
 }
 
-/// Makes a ring of `slots` messages (a power of two, 4 to 1,048,576) of up to `bytes` bytes (1 to 4,088; up to 56 travel in one cache
-/// line).
+/// Make a ring.
 ///
 /// # Safety
 /// `ring` points to a pointer that can be written; after 0 it is to be given to isolator_ring_free().
@@ -61,7 +60,7 @@ pub unsafe extern "C" fn isolator_ring_create(
     })
 }
 
-/// Takes a ring whose descriptor another process passed; keeps a copy of the descriptor.
+/// Use a ring of another process.
 ///
 /// # Safety
 /// As isolator_ring_create(); `fd` is open during the call.
@@ -81,7 +80,7 @@ pub unsafe extern "C" fn isolator_ring_attach(fd: c_int, ring: *mut *mut isolato
     })
 }
 
-/// The ring's descriptor, to be passed to other processes (SCM_RIGHTS); it stays the ring's.
+/// Get the descriptor of a ring, to pass it to another process (SCM_RIGHTS).
 ///
 /// # Safety
 /// `ring` is one that was made or attached and not freed.
@@ -91,7 +90,7 @@ pub unsafe extern "C" fn isolator_ring_fd(ring: *const isolator_ring) -> c_int {
     unsafe { ring.as_ref() }.map_or(-libc::EINVAL, |ring| ring.0.fd().as_raw_fd())
 }
 
-/// Frees the handle; ends that were opened live on.
+/// Free a ring.
 ///
 /// # Safety
 /// As isolator_ring_fd(); afterwards `ring` is no more. NULL is allowed.
@@ -103,7 +102,7 @@ pub unsafe extern "C" fn isolator_ring_free(ring: *mut isolator_ring) {
     }
 }
 
-/// Opens the end that posts; -EBUSY where some process has it.
+/// Open the end of a ring that posts.
 ///
 /// # Safety
 /// As isolator_ring_fd(); `sender` points to a pointer that can be written, and goes to isolator_sender_close().
@@ -122,13 +121,12 @@ pub unsafe extern "C" fn isolator_sender_open(
     })
 }
 
-/// Posts a message. Never waits, no system call. -EAGAIN: the ring is full; -EPIPE: the receiver has closed; -EMSGSIZE; -EPROTO: the
-/// receiver wrote nonsense.
+/// Post a message.
 ///
 /// # Safety
 /// `sender` is open and no other thread uses it; `message` has `bytes` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_post(
+pub unsafe extern "C" fn isolator_sender_post(
     sender: *mut isolator_sender,
     message: *const c_void,
     bytes: usize,
@@ -140,12 +138,12 @@ pub unsafe extern "C" fn isolator_post(
     sender.0.post(message).map_or_else(number, |()| 0)
 }
 
-/// As isolator_post(), and wakes a receiver that sleeps in isolator_wait(): a system call then. For CPUs that are not isolated.
+/// Post a message, and wake a receiver that sleeps in isolator_receiver_wait().
 ///
 /// # Safety
-/// As isolator_post().
+/// As isolator_sender_post().
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_post_and_wake(
+pub unsafe extern "C" fn isolator_sender_post_and_wake(
     sender: *mut isolator_sender,
     message: *const c_void,
     bytes: usize,
@@ -168,17 +166,17 @@ unsafe fn slice<'a>(at: *const c_void, bytes: usize) -> Option<&'a [u8]> {
     }
 }
 
-/// 1 where some process has the other end, else 0. A system call.
+/// Check whether some process has the receiver open.
 ///
 /// # Safety
 /// `sender` is open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_receiver_lives(sender: *const isolator_sender) -> c_int {
+pub unsafe extern "C" fn isolator_sender_has_receiver(sender: *const isolator_sender) -> c_int {
     // SAFETY: the caller promises that it is one, or NULL.
     unsafe { sender.as_ref() }.is_some_and(|sender| sender.0.receiver_lives()).into()
 }
 
-/// Closes the end that posts.
+/// Close the end of a ring that posts.
 ///
 /// # Safety
 /// `sender` is open, and is no more afterwards. NULL is allowed.
@@ -190,7 +188,7 @@ pub unsafe extern "C" fn isolator_sender_close(sender: *mut isolator_sender) {
     }
 }
 
-/// Opens the end that takes; -EBUSY where some process has it.
+/// Open the end of a ring that takes.
 ///
 /// # Safety
 /// As isolator_sender_open().
@@ -209,15 +207,12 @@ pub unsafe extern "C" fn isolator_receiver_open(
     })
 }
 
-/// Calls `each` with the messages that wait, at most `most`; gives how many. Never waits, no system call. Messages are valid during the
-/// call. -EPIPE: the sender has closed, and all has been taken; -EPROTO: it wrote nonsense; -EBUSY: a call on this receiver is under
-/// way, since `each` calls back or another thread polls, and nothing was taken. Where `each` closes the receiver, it gets what is left
-/// of `most`, and the receiver is closed when this call ends.
+/// Take the messages that wait.
 ///
 /// # Safety
 /// `receiver` is open; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_poll(
+pub unsafe extern "C" fn isolator_receiver_poll(
     receiver: *mut isolator_receiver,
     most: u32,
     each: Option<unsafe extern "C" fn(message: *const c_void, bytes: usize, data: *mut c_void)>,
@@ -232,13 +227,12 @@ pub unsafe extern "C" fn isolator_poll(
     polled.map_or_else(number, |count| count as c_int)
 }
 
-/// Sleeps until a message waits, or so long; 1 where one waits, else 0. Senders have to use isolator_post_and_wake(). For CPUs that
-/// are not isolated. -EBUSY as isolator_poll().
+/// Sleep until a message waits.
 ///
 /// # Safety
 /// `receiver` is open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_wait(receiver: *mut isolator_receiver, timeout_ns: u64) -> c_int {
+pub unsafe extern "C" fn isolator_receiver_wait(receiver: *mut isolator_receiver, timeout_ns: u64) -> c_int {
     if receiver.is_null() {
         return 0;
     }
@@ -247,12 +241,12 @@ pub unsafe extern "C" fn isolator_wait(receiver: *mut isolator_receiver, timeout
     receiver.wait(Duration::from_nanos(timeout_ns)).into()
 }
 
-/// 1 where some process has the other end, else 0. A system call. -EBUSY as isolator_poll().
+/// Check whether some process has the sender open.
 ///
 /// # Safety
 /// `receiver` is open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_sender_lives(receiver: *const isolator_receiver) -> c_int {
+pub unsafe extern "C" fn isolator_receiver_has_sender(receiver: *const isolator_receiver) -> c_int {
     if receiver.is_null() {
         return 0;
     }
@@ -261,7 +255,7 @@ pub unsafe extern "C" fn isolator_sender_lives(receiver: *const isolator_receive
     receiver.sender_lives().into()
 }
 
-/// Closes the end that takes: now, or at the end of the isolator_poll() whose `each` closes it.
+/// Close the end of a ring that takes.
 ///
 /// # Safety
 /// `receiver` is open, and is no more afterwards. NULL is allowed.

@@ -16,8 +16,7 @@ use crate::single::{self, Handle, Single};
 /// What records a loop. One thread at a time.
 pub struct isolator_monitor(Monitor);
 
-/// Makes a monitor of the loop called `name` (1 to 32 letters, digits, '-', '_' and '.') that comes every `period_ns` (1 us to 1 h).
-/// Whoever may look into this process reads it: `isolator monitor PID` makes evidence of it, isolator_reader_attach() hands it over.
+/// Make a monitor of a loop.
 ///
 /// # Safety
 /// `name` is a string; `monitor` points to a pointer that can be written; after 0 it is to be given to isolator_monitor_close().
@@ -40,8 +39,7 @@ pub unsafe extern "C" fn isolator_monitor_create(
     })
 }
 
-/// A cycle begins that was due at `due_ns` of CLOCK_MONOTONIC; a loop that does not know gives 0, and the cycle counts as due one period
-/// after the one before began. Never waits; no system call, but for one in the first cycle, which asks whose loop it is.
+/// Record that a cycle begins.
 ///
 /// # Safety
 /// `monitor` is one that was made and not closed, and no other thread uses it.
@@ -53,7 +51,7 @@ pub unsafe extern "C" fn isolator_monitor_begin(monitor: *mut isolator_monitor, 
     }
 }
 
-/// A point within the cycle, the next of three; further ones are not recorded. Never waits, no system call.
+/// Record that the cycle passes its next mark.
 ///
 /// # Safety
 /// As isolator_monitor_begin().
@@ -65,8 +63,7 @@ pub unsafe extern "C" fn isolator_monitor_mark(monitor: *mut isolator_monitor) {
     }
 }
 
-/// The cycle's work is done. Never waits, no system call: where nobody reads the cycle is dropped, and a reader that comes later says
-/// how many were. A cycle that never ends counts as lost, an end without a begin not at all.
+/// Record that the work of the cycle is done.
 ///
 /// # Safety
 /// As isolator_monitor_begin().
@@ -78,8 +75,7 @@ pub unsafe extern "C" fn isolator_monitor_end(monitor: *mut isolator_monitor) {
     }
 }
 
-/// The descriptor of the monitor's memory, to be passed to a reader that may not look into this process (SCM_RIGHTS); it stays the
-/// monitor's.
+/// Get the descriptor of a monitor, to pass it to a process that may not look into this one (SCM_RIGHTS).
 ///
 /// # Safety
 /// As isolator_monitor_begin().
@@ -90,7 +86,7 @@ pub unsafe extern "C" fn isolator_monitor_fd(monitor: *const isolator_monitor) -
     shared.map_or(-libc::EINVAL, |shared| shared.fd().as_raw_fd())
 }
 
-/// Closes the monitor.
+/// Close a monitor.
 ///
 /// # Safety
 /// `monitor` is one that was made, and is no more afterwards. NULL is allowed.
@@ -136,8 +132,7 @@ pub struct isolator_cycle {
     pub marks_ns: [u64; 3],
 }
 
-/// Attaches to the loop `name` of a process; NULL where it has but one. What came until now is thrown away. -ENOENT: there is no such
-/// loop; -EBUSY: some process reads it already.
+/// Attach to a loop of a process.
 ///
 /// # Safety
 /// `name` is a string or NULL; `reader` points to a pointer that can be written; after 0 it is to be given to isolator_reader_close().
@@ -158,7 +153,7 @@ pub unsafe extern "C" fn isolator_reader_attach(
     })
 }
 
-/// As isolator_reader_attach(), by a descriptor that isolator_monitor_fd() gave, here or in another process; it stays the caller's.
+/// Attach to a loop by its descriptor.
 ///
 /// # Safety
 /// As isolator_reader_attach(); `fd` is open during the call.
@@ -189,9 +184,7 @@ unsafe fn attach(path: &Path, reader: *mut *mut isolator_reader) -> rt::Result<c
     Ok(0)
 }
 
-/// Calls `each` with the cycles that have come; gives how many. Never waits. -EPIPE: the loop has ended, and all has been read; -EPROTO:
-/// its program wrote nonsense; -EBUSY: a poll of this reader is under way, since `each` calls back or another thread polls, and
-/// nothing was read. Where `each` closes the reader, it gets the cycles that are left, and the reader is closed when this call ends.
+/// Read the cycles that have ended since the last poll.
 ///
 /// # Safety
 /// `reader` is attached; `each` is a function, takes `data`, and comes back: it neither throws nor jumps out.
@@ -227,8 +220,7 @@ pub unsafe extern "C" fn isolator_reader_poll(
     })
 }
 
-/// Cycles that were lost since the reader was attached: those that never ended, and those that found no room since nobody read for
-/// some seconds. Within the `each` of a poll: those that were lost before that poll.
+/// Get the number of cycles that were lost since the reader was attached.
 ///
 /// # Safety
 /// `reader` is attached.
@@ -238,7 +230,7 @@ pub unsafe extern "C" fn isolator_reader_lost(reader: *const isolator_reader) ->
     unsafe { reader.as_ref() }.map_or(0, |reader| reader.lost.load(Ordering::Relaxed))
 }
 
-/// The period that the loop was made with.
+/// Get the period of the loop.
 ///
 /// # Safety
 /// `reader` is attached.
@@ -248,7 +240,7 @@ pub unsafe extern "C" fn isolator_reader_period_ns(reader: *const isolator_reade
     unsafe { reader.as_ref() }.map_or(0, |reader| reader.period_ns)
 }
 
-/// Closes the reader: now, or at the end of the isolator_reader_poll() whose `each` closes it. The loop goes on, and another may read it.
+/// Close a reader.
 ///
 /// # Safety
 /// `reader` is one that was attached, and is no more afterwards. NULL is allowed.

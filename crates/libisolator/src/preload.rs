@@ -30,7 +30,7 @@ extern "C" fn start() {
 fn session(names: &str) -> Result<()> {
     if !alone() {
         let why = "other threads were there before the library was loaded";
-        return Err(Error::new("isolate this program", why, "have it call isolator_start() itself"));
+        return Err(Error::new("isolate this program", why, "have it call isolator_session_start() itself"));
     }
     let others = others(&std::env::var_os("LD_PRELOAD").unwrap_or_default());
     // Children are programs of their own, and one CPU has one owner.
@@ -75,9 +75,9 @@ mod tests {
     fn only_this_library_is_taken_from_the_list() {
         for (list, left) in [
             ("", ""),
-            ("/usr/lib/libisolator.so.0", ""),
+            ("/usr/lib/libisolator.so.1", ""),
             ("/a/libisolator.so:/b/libjemalloc.so", "/b/libjemalloc.so"),
-            ("libx.so /a/libisolator.so.0:liby.so", "libx.so:liby.so"),
+            ("libx.so /a/libisolator.so.1:liby.so", "libx.so:liby.so"),
         ] {
             assert_eq!(others(OsStr::new(list)), left, "{list}");
         }

@@ -10,13 +10,13 @@ use rt::isolation::{self, Isolator, Mask, Session, Tick};
 
 use crate::error::{call, failure, null};
 
-/// An isolation, from isolator_start() to isolator_stop(). It belongs to the thread that started it.
+/// An isolation, from isolator_session_start() to isolator_session_stop(). It belongs to the thread that started it.
 pub struct isolator_session(Session);
 
 /// How a CPU stands.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct isolator_status {
+pub struct isolator_cpu_status {
     /// The CPU.
     pub cpu: u32,
     /// The owner's thread, where the caller may see it; else 0.
@@ -25,7 +25,7 @@ pub struct isolator_status {
     pub isolated: u32,
     /// The longest time that deferred work waits, in milliseconds.
     pub max_defer_ms: u32,
-    /// Why the last call of this thread was refused; 0 where it was not. isolator_reason() says it in words.
+    /// Why the last call of this thread was refused; 0 where it was not. isolator_reason_text() says it in words.
     pub refused: u32,
     /// Why the last isolation ended.
     pub ended: u32,
@@ -38,16 +38,12 @@ fn no_isolator(error: Error) -> Error {
     }
 }
 
-/// Isolates the CPU that the calling thread is pinned to, for this thread.
-///
-/// `mask` is made of ISOLATOR_MASK_* of <linux/isolator.h>, or 0 for the default: CLOCK | RESCHED | IPI. Gives -ENOSYS where the
-/// kernel has no isolator, and what the kernel refuses with otherwise, each reason with its own number (isolator(4)). May sleep for
-/// up to 200 ms where something needs the tick of the CPU for a moment.
+/// Isolate the CPU to which the calling thread is pinned.
 ///
 /// # Safety
-/// `session` points to a pointer that can be written; after 0 it is to be given to isolator_stop(), by the same thread.
+/// `session` points to a pointer that can be written; after 0 it is to be given to isolator_session_stop(), by the same thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_start(mask: u32, session: *mut *mut isolator_session) -> c_int {
+pub unsafe extern "C" fn isolator_session_start(mask: u32, session: *mut *mut isolator_session) -> c_int {
     call(|| {
         if session.is_null() {
             return Err(null("isolate a CPU"));
@@ -60,12 +56,12 @@ pub unsafe extern "C" fn isolator_start(mask: u32, session: *mut *mut isolator_s
     })
 }
 
-/// Has the deferred work done, and what `flags` add: ISOLATOR_TICK_* of <linux/isolator.h>. A system call.
+/// Do the work that was deferred.
 ///
 /// # Safety
-/// `session` is one of isolator_start() that was not stopped, and this is its thread.
+/// `session` is one of isolator_session_start() that was not stopped, and this is its thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_tick(session: *mut isolator_session, flags: u32) -> c_int {
+pub unsafe extern "C" fn isolator_session_tick(session: *mut isolator_session, flags: u32) -> c_int {
     call(|| {
         // SAFETY: the caller promises that it is one, or NULL.
         let session = unsafe { session.as_ref() }.ok_or_else(|| null("tick"))?;
@@ -73,45 +69,44 @@ pub unsafe extern "C" fn isolator_tick(session: *mut isolator_session, flags: u3
     })
 }
 
-/// 1 where deferred work waits, else 0. One load, which stays in the cache as long as nothing comes; no system call. A loop may look
-/// here each time, and tick only then.
+/// Check whether deferred work waits.
 ///
 /// # Safety
-/// As isolator_tick(); any thread may ask.
+/// As isolator_session_tick(); any thread may ask.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_pending(session: *const isolator_session) -> c_int {
+pub unsafe extern "C" fn isolator_session_pending(session: *const isolator_session) -> c_int {
     // SAFETY: the caller promises that it is one, or NULL.
     unsafe { session.as_ref() }.is_some_and(|session| session.0.page().waits()).into()
 }
 
-/// Ends the isolation and the handle. Where the kernel had ended it before, the result is negative and the handle is ended all the same.
+/// End the isolation and the session.
 ///
 /// # Safety
-/// As isolator_tick(); afterwards `session` is no more.
+/// As isolator_session_tick(); afterwards `session` is no more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_stop(session: *mut isolator_session) -> c_int {
+pub unsafe extern "C" fn isolator_session_stop(session: *mut isolator_session) -> c_int {
     call(|| {
         if session.is_null() {
             return Err(null("stop the isolation"));
         }
-        // SAFETY: made by isolator_start(), and the caller gives it back.
+        // SAFETY: made by isolator_session_start(), and the caller gives it back.
         let session = unsafe { Box::from_raw(session) };
         session.0.stop().map(|()| 0)
     })
 }
 
-/// How a CPU stands; the calling thread's where `cpu` is negative.
+/// Get the state of a CPU.
 ///
 /// # Safety
 /// `status` points to a struct that can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_status(cpu: c_int, status: *mut isolator_status) -> c_int {
+pub unsafe extern "C" fn isolator_cpu_status(cpu: c_int, status: *mut isolator_cpu_status) -> c_int {
     call(|| {
         if status.is_null() {
             return Err(null("ask the isolator"));
         }
         let asked = Isolator::open().map_err(no_isolator)?.status(u32::try_from(cpu).ok())?;
-        let found = isolator_status {
+        let found = isolator_cpu_status {
             cpu: asked.cpu,
             owner: asked.owner.unwrap_or(0),
             isolated: asked.isolated.into(),
@@ -125,9 +120,9 @@ pub unsafe extern "C" fn isolator_status(cpu: c_int, status: *mut isolator_statu
     })
 }
 
-/// The words for a reason of struct isolator_status. Never NULL.
+/// Get the text for a reason of struct isolator_cpu_status.
 #[unsafe(no_mangle)]
-pub extern "C" fn isolator_reason(reason: u32) -> *const c_char {
+pub extern "C" fn isolator_reason_text(reason: u32) -> *const c_char {
     static WORDS: OnceLock<Mutex<BTreeMap<u32, CString>>> = OnceLock::new();
     let mut words = WORDS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     let text = || CString::new(isolation::Reason(reason).text()).unwrap_or_default();
@@ -135,13 +130,12 @@ pub extern "C" fn isolator_reason(reason: u32) -> *const c_char {
     words.entry(reason).or_insert_with(text).as_ptr()
 }
 
-/// Calls `each` with the name and value of every counter of a CPU, since boot; the calling thread's where `cpu` is negative. Names
-/// are valid during the call. -ENOSYS where the kernel has no isolator.
+/// Read the isolator's counters of a CPU since boot.
 ///
 /// # Safety
 /// `each` is a function, and takes `data`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isolator_statistics(
+pub unsafe extern "C" fn isolator_cpu_statistics(
     cpu: c_int,
     each: Option<unsafe extern "C" fn(name: *const c_char, value: u64, data: *mut c_void)>,
     data: *mut c_void,

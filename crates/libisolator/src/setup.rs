@@ -74,7 +74,7 @@ pub struct isolator_rt {
     _power: Option<DmaLatency>,
 }
 
-/// Fills a configuration: lock memory, 128 KiB of stack, keep CPUs and policy.
+/// Initialise a configuration: lock memory, prefault 128 KiB of stack, keep CPUs and policy.
 ///
 /// # Safety
 /// `config` points to a struct that can be written.
@@ -103,8 +103,7 @@ pub unsafe extern "C" fn isolator_rt_defaults(config: *mut isolator_rt_config) {
     unsafe { config.write(defaults) };
 }
 
-/// Sets up the calling thread: memory locked, stack and heap prefaulted, affinity, policy. Every step is reported; the first that fails
-/// ends it, and what was done before is undone.
+/// Set up the calling thread.
 ///
 /// # Safety
 /// `config` is filled, its pointers are valid during the call; `undo` points to a pointer that can be written, or is NULL: then the set-up
@@ -138,7 +137,7 @@ pub unsafe extern "C" fn isolator_rt_setup(
     })
 }
 
-/// Undoes a set-up, in reverse order, for the calling thread, which has to be the one that made it.
+/// Undo a set-up, in reverse order.
 ///
 /// # Safety
 /// `done` comes from isolator_rt_setup() and is no more afterwards.

@@ -46,11 +46,11 @@ int main(void)
 		char message[200] = { 1 };
 
 		isolator_monitor_begin(monitor, isolator_clock_ticks());
-		if (isolator_post(sender, message, sizeof(message)) || isolator_poll(receiver, 9, each, &sum) != 1)
+		if (isolator_sender_post(sender, message, sizeof(message)) || isolator_receiver_poll(receiver, 9, each, &sum) != 1)
 			return puts("a message was lost"), 1;
 		isolator_monitor_mark(monitor);
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		isolator_pending(NULL);
+		isolator_session_pending(NULL);
 		isolator_monitor_end(monitor);
 	}
 	printf("%ld page faults\n", faults() - before);

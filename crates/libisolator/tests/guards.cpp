@@ -50,7 +50,7 @@ int main()
 		isolator::receiver receiver(same);
 		char taken = 0;
 		refuses([&] { isolator::sender another(same); }, -EBUSY, "some process has it", __LINE__);
-		EXPECT(sender.receiver_lives() && receiver.sender_lives() && !receiver.wait(0ns));
+		EXPECT(sender.has_receiver() && receiver.has_sender() && !receiver.wait(0ns));
 		EXPECT(sender.post("m", 1) == 0 && sender.post_and_wake("123456789", 9) == -EMSGSIZE);
 		EXPECT(receiver.poll(9, [&](const void *message, std::size_t) { taken = *static_cast<const char *>(message); }) == 1);
 		EXPECT(taken == 'm');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The interface: the header is what the sources say, and one that compilers take; the shared library shows what the header names and
-//! nothing else. `UPDATE=1 cargo test -p isolator-c --test header` writes header and symbol map anew: what the change of an ABI shows in.
+//! The interface: the header declares what the sources export, describes all of it, and compilers accept it. The shared library shows
+//! what the header declares and nothing else. `UPDATE=1 cargo test -p isolator-c --test header` writes the symbol map.
 
 mod common;
 
@@ -9,50 +9,161 @@ use std::process::Command;
 
 use common::{here, output, shared};
 
-/// Compares a committed file with what it should be, or writes it.
-#[track_caller]
-fn committed(path: &str, made: &str) {
-    let path = here(path);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, made).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(made == found, "{} is not what the sources say: write it with UPDATE=1", path.display());
-}
+/// The number of the interface: raised when a program that was linked before would not work with the library.
+const ABI: u32 = 1;
 
 fn header() -> String {
+    std::fs::read_to_string(here("include/isolator.h")).unwrap()
+}
+
+/// What the sources export, as declarations of C.
+fn exported() -> String {
     let config = cbindgen::Config::from_file(here("cbindgen.toml")).unwrap();
     let mut made = Vec::new();
     cbindgen::generate_with_config(here("."), config).unwrap().write(&mut made);
     String::from_utf8(made).unwrap()
 }
 
-/// The functions that a header declares.
-fn functions(header: &str) -> BTreeSet<String> {
-    let mut code = String::new();
-    for (n, part) in header.split("/*").enumerate() {
-        code += if n == 0 { part } else { part.split_once("*/").unwrap().1 };
+/// Declarations without comments, conditions and layout, and each constant as `NAME VALUE`.
+fn declarations(header: &str) -> BTreeSet<String> {
+    let (mut code, mut constants, mut in_condition) = (String::new(), BTreeSet::new(), false);
+    for line in without_comments(header).lines() {
+        match line.strip_prefix('#') {
+            Some(directive) if directive.starts_with("ifdef __cplusplus") => in_condition = true,
+            Some(directive) if directive.starts_with("endif") => in_condition = false,
+            Some(directive) => constants
+                .extend(directive.strip_prefix("define ").filter(|rest| rest.contains(' ')).map(plain)),
+            None if in_condition => {}
+            None => code = code + line + "\n",
+        }
     }
-    let (_, code) = code.split_once("extern \"C\" {").unwrap();
-    let name = |declaration: &str| {
-        let (head, _) = declaration.split_once('(')?;
-        head.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_string)
-    };
-    code.split(';').filter_map(name).filter(|name| name.starts_with("isolator_")).collect()
+    let mut found = constants;
+    let (mut depth, mut declaration) = (0, String::new());
+    for letter in code.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        match letter {
+            ';' if depth == 0 => {
+                found.insert(plain(&std::mem::take(&mut declaration)));
+            }
+            _ => declaration.push(letter),
+        }
+    }
+    assert_eq!(declaration.trim(), "");
+    found
+}
+
+fn without_comments(header: &str) -> String {
+    let mut parts = header.split("/*");
+    let code = parts.next().unwrap().to_string();
+    parts.fold(code, |code, part| code + part.split_once("*/").unwrap().1)
+}
+
+/// Words and signs with one space between.
+fn plain(text: &str) -> String {
+    let (mut out, mut in_word) = (String::new(), false);
+    for letter in text.chars() {
+        let is_word = letter.is_alphanumeric() || letter == '_';
+        if !letter.is_whitespace() {
+            if !(out.is_empty() || is_word && in_word) {
+                out.push(' ');
+            }
+            out.push(letter);
+        }
+        in_word = is_word;
+    }
+    out
+}
+
+/// A function of the header, with the comment above it.
+struct Function {
+    name: String,
+    returns_nothing: bool,
+    parameters: Vec<String>,
+    comment: String,
+}
+
+fn functions(header: &str) -> Vec<Function> {
+    header.split("/**").skip(1).filter_map(function).collect()
+}
+
+fn function(text: &str) -> Option<Function> {
+    let (comment, rest) = text.split_once("*/")?;
+    let declaration = plain(rest.split(';').next()?);
+    let (head, parameters) = declaration.split_once(" ( ")?;
+    let name = head.rsplit(' ').next()?.to_string();
+    let is_function = !head.starts_with("typedef") && name.starts_with("isolator_");
+    let parameters = parameters.strip_suffix(" )")?;
+    is_function.then(|| Function {
+        returns_nothing: head == format!("void {name}"),
+        name,
+        parameters: names(parameters),
+        comment: comment.into(),
+    })
+}
+
+/// The names of parameters, of which one may be a pointer to a function.
+fn names(parameters: &str) -> Vec<String> {
+    let (mut names, mut depth, mut last) = (Vec::new(), 0, "");
+    for word in parameters.split(' ') {
+        match word {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            "," if depth == 0 => names.push(std::mem::take(&mut last).to_string()),
+            "*" | "," => {}
+            // Of `void (*each)(...)` the first parentheses hold the name.
+            _ if depth == 0 || last == "void" => last = word,
+            _ => {}
+        }
+    }
+    names.push(last.to_string());
+    names.retain(|name| name != "void");
+    names
 }
 
 #[test]
-fn it_is_what_the_sources_say() {
-    committed("include/isolator.h", &header());
+fn declares_what_the_sources_export() {
+    let (declared, exported) = (declarations(&header()), declarations(&exported()));
+    let missing = exported.difference(&declared).collect::<Vec<_>>();
+    let unknown = declared.difference(&exported).collect::<Vec<_>>();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:#?}\nnot exported: {unknown:#?}");
+}
+
+#[test]
+fn describes_each_function_parameter_and_result() {
+    let functions = functions(&header());
+    assert!(functions.len() > 40, "found {} functions", functions.len());
+    for Function { name, returns_nothing, parameters, comment } in functions {
+        assert!(comment.contains("@brief "), "{name} has no @brief");
+        let mut described =
+            comment.split("@param ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        assert!(parameters.iter().map(String::as_str).eq(described.by_ref()), "{name} takes {parameters:?}");
+        assert_eq!(comment.contains("@return "), !returns_nothing, "{name}: @return");
+    }
+}
+
+#[test]
+fn uses_the_words_of_c() {
+    for word in ["Safety", "usize", "Option", "Result", "panic", "uintptr_t", "`Some", "`None"] {
+        assert!(!header().contains(word), "the header says {word}");
+    }
 }
 
 #[test]
 fn the_symbol_map_names_its_functions() {
-    let names = functions(&header()).into_iter().map(|name| format!("    {name};\n")).collect::<String>();
+    let path = here("isolator.map");
+    let names = functions(&header()).into_iter().map(|function| function.name).collect::<BTreeSet<_>>();
+    let names = names.into_iter().map(|name| format!("    {name};\n")).collect::<String>();
     let map = format!(
-        "/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n/* What the shared library shows; made by tests/header.rs. */\nISOLATOR_0 {{\nglobal:\n{names}local:\n    *;\n}};\n"
+        "/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n/* What the shared library shows; made by tests/header.rs. */\nISOLATOR_{ABI} {{\nglobal:\n{names}local:\n    *;\n}};\n"
     );
-    committed("isolator.map", &map);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &map).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), map, "write it with UPDATE=1");
 }
 
 #[test]
@@ -62,7 +173,7 @@ fn the_shared_library_shows_its_functions_and_nothing_else() {
     let Some(shown) = output(Command::new("readelf").args(["--dyn-syms", "-dW"]).arg(library)) else {
         return;
     };
-    assert!(shown.contains("Library soname: [libisolator.so.0]"), "{shown}");
+    assert!(shown.contains(&format!("Library soname: [libisolator.so.{ABI}]")), "{shown}");
     // Num: Value Size Type Bind Vis Ndx Name; what is undefined comes from other libraries.
     let defined = shown.lines().filter_map(|line| {
         let fields = line.split_whitespace().collect::<Vec<_>>();
@@ -70,24 +181,31 @@ fn the_shared_library_shows_its_functions_and_nothing_else() {
         (matches!(bind, "GLOBAL" | "WEAK") && place != "UND" && place != "Ndx")
             .then(|| (kind.to_string(), name.to_string()))
     });
-    let (versions, shown): (BTreeSet<_>, BTreeSet<_>) = defined.partition(|(_, name)| name == "ISOLATOR_0");
+    let version = format!("ISOLATOR_{ABI}");
+    let (versions, shown): (BTreeSet<_>, BTreeSet<_>) = defined.partition(|(_, name)| *name == version);
+    let expected = functions(&header());
     let expected =
-        functions(&header()).into_iter().map(|name| ("FUNC".to_string(), format!("{name}@@ISOLATOR_0")));
+        expected.iter().map(|function| ("FUNC".to_string(), format!("{}@@{version}", function.name)));
     assert_eq!((versions.len(), shown), (1, expected.collect()));
 }
 
 #[test]
-fn compilers_take_it_without_a_warning() {
+fn compilers_accept_it_without_a_warning() {
     let folder = tempfile::tempdir().unwrap();
-    for (compiler, standard, file) in [("cc", "-std=c99", "header.c"), ("c++", "-std=c++17", "header.cc")] {
-        let source = folder.path().join(file);
-        std::fs::write(
-            &source,
-            "#include <isolator.h>\nint main(void) { return isolator_version() == 0; }\n",
-        )
-        .unwrap();
+    let documentation = ["-Wdocumentation", "-Wdocumentation-pedantic"];
+    for (compiler, standard, more) in [
+        ("cc", "-std=c99", &[][..]),
+        ("c++", "-std=c++17", &[]),
+        // It reads the comments too.
+        ("clang", "-std=c99", &documentation),
+    ] {
+        let source = folder.path().join(if standard.contains("++") { "header.cc" } else { "header.c" });
+        // With the kernel's header, which has the masks, beside it.
+        let text = "#include <isolator.h>\n#include <linux/isolator.h>\nint main(void) { return isolator_version() == 0; }\n";
+        std::fs::write(&source, text).unwrap();
         let mut compile = Command::new(compiler);
-        compile.args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"]);
-        output(compile.arg(here("include")).arg(&source));
+        compile.args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]).args(more);
+        compile.arg("-I").arg(here("include")).arg("-isystem").arg(here("../../kernel/include/uapi"));
+        output(compile.arg(&source));
     }
 }

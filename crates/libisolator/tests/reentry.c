@@ -35,9 +35,9 @@ static void ignore(const void *message, size_t bytes, void *data)
 static void again(const void *message, size_t bytes, void *data)
 {
 	(void)message, (void)bytes;
-	EXPECT(isolator_poll(receiver, 8, ignore, data), -EBUSY);
-	EXPECT(isolator_wait(receiver, 0), -EBUSY);
-	EXPECT(isolator_sender_lives(receiver), -EBUSY);
+	EXPECT(isolator_receiver_poll(receiver, 8, ignore, data), -EBUSY);
+	EXPECT(isolator_receiver_wait(receiver, 0), -EBUSY);
+	EXPECT(isolator_receiver_has_sender(receiver), -EBUSY);
 	if (closes)
 		isolator_receiver_close(receiver);
 	closes = 0;
@@ -73,7 +73,7 @@ static void stay(const void *message, size_t bytes, void *data)
 static void *polls(void *data)
 {
 	(void)data;
-	EXPECT(isolator_poll(receiver, 8, stay, NULL), 1);
+	EXPECT(isolator_receiver_poll(receiver, 8, stay, NULL), 1);
 	return NULL;
 }
 
@@ -98,26 +98,26 @@ int main(void)
 	EXPECT(isolator_receiver_open(ring, &receiver), 0);
 
 	/* Another thread's poll is refused while one is under way, and goes on afterwards. */
-	EXPECT(isolator_post(sender, &word, 8), 0);
+	EXPECT(isolator_sender_post(sender, &word, 8), 0);
 	EXPECT(pthread_create(&thread, NULL, polls, NULL), 0);
 	while (!atomic_load(&inside))
 		;
-	EXPECT(isolator_poll(receiver, 8, ignore, NULL), -EBUSY);
+	EXPECT(isolator_receiver_poll(receiver, 8, ignore, NULL), -EBUSY);
 	atomic_store(&go_on, 1);
 	EXPECT(pthread_join(thread, NULL), 0);
-	EXPECT(isolator_poll(receiver, 8, ignore, NULL), 0);
+	EXPECT(isolator_receiver_poll(receiver, 8, ignore, NULL), 0);
 
 	for (int n = 0; n < 3; n++)
-		EXPECT(isolator_post(sender, &word, 8), 0);
-	EXPECT(isolator_poll(receiver, 8, again, NULL), 3);
+		EXPECT(isolator_sender_post(sender, &word, 8), 0);
+	EXPECT(isolator_receiver_poll(receiver, 8, again, NULL), 3);
 	EXPECT(seen, 3);
 
 	/* Closed in the callback: the poll ends first, and another receiver may then be opened. */
 	for (int n = 0; n < 2; n++)
-		EXPECT(isolator_post(sender, &word, 8), 0);
+		EXPECT(isolator_sender_post(sender, &word, 8), 0);
 	closes = 1;
-	EXPECT(isolator_poll(receiver, 8, again, NULL), 2);
-	EXPECT(isolator_post(sender, &word, 8), -EPIPE);
+	EXPECT(isolator_receiver_poll(receiver, 8, again, NULL), 2);
+	EXPECT(isolator_sender_post(sender, &word, 8), -EPIPE);
 	isolator_sender_close(sender);
 	isolator_ring_free(ring);
 

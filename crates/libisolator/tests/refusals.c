@@ -52,18 +52,18 @@ int main(void)
 	EXPECT(isolator_ring_create(4, 8, &ring), 0, NULL);
 	EXPECT(isolator_sender_open(ring, &sender), 0, NULL);
 	EXPECT(isolator_sender_open(ring, &another), -EBUSY, "some process has it; make a ring for each sender");
-	EXPECT(isolator_receiver_lives(sender), 0, NULL);
-	EXPECT(isolator_post(sender, message, 9), -EMSGSIZE, NULL);
-	EXPECT(isolator_post(sender, NULL, 1), -EINVAL, NULL);
-	EXPECT(isolator_post(NULL, message, 1), -EINVAL, NULL);
+	EXPECT(isolator_sender_has_receiver(sender), 0, NULL);
+	EXPECT(isolator_sender_post(sender, message, 9), -EMSGSIZE, NULL);
+	EXPECT(isolator_sender_post(sender, NULL, 1), -EINVAL, NULL);
+	EXPECT(isolator_sender_post(NULL, message, 1), -EINVAL, NULL);
 	for (int n = 0; n < 4; n++)
-		EXPECT(isolator_post(sender, &word, 8), 0, NULL);
-	EXPECT(isolator_post(sender, &word, 8), -EAGAIN, NULL);
+		EXPECT(isolator_sender_post(sender, &word, 8), 0, NULL);
+	EXPECT(isolator_sender_post(sender, &word, 8), -EAGAIN, NULL);
 	EXPECT(isolator_receiver_open(ring, &receiver), 0, NULL);
-	EXPECT(isolator_receiver_lives(sender) && isolator_sender_lives(receiver), 1, NULL);
-	EXPECT(isolator_poll(receiver, 1, NULL, NULL), -EINVAL, NULL);
+	EXPECT(isolator_sender_has_receiver(sender) && isolator_receiver_has_sender(receiver), 1, NULL);
+	EXPECT(isolator_receiver_poll(receiver, 1, NULL, NULL), -EINVAL, NULL);
 	isolator_receiver_close(receiver);
-	EXPECT(isolator_post(sender, &word, 8), -EPIPE, NULL);
+	EXPECT(isolator_sender_post(sender, &word, 8), -EPIPE, NULL);
 	isolator_sender_close(sender);
 	isolator_ring_free(ring);
 
@@ -114,13 +114,13 @@ int main(void)
 	isolator_monitor_close(monitor);
 
 	EXPECT(isolator_clock_calibrate(NULL), -EINVAL, "a pointer is NULL");
-	EXPECT(isolator_start(0, NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_session_start(0, NULL), -EINVAL, "a pointer is NULL");
 	if (access("/dev/isolator", F_OK))
-		EXPECT(isolator_start(0, &session), -ENOSYS, "boot a kernel with the isolator");
-	EXPECT(isolator_tick(NULL, 0), -EINVAL, "a pointer is NULL");
-	EXPECT(isolator_pending(NULL), 0, NULL);
-	EXPECT(isolator_stop(NULL), -EINVAL, "a pointer is NULL");
-	EXPECT(strcmp(isolator_reason(5), "the thread may run on more than one CPU"), 0, NULL);
+		EXPECT(isolator_session_start(0, &session), -ENOSYS, "boot a kernel with the isolator");
+	EXPECT(isolator_session_tick(NULL, 0), -EINVAL, "a pointer is NULL");
+	EXPECT(isolator_session_pending(NULL), 0, NULL);
+	EXPECT(isolator_session_stop(NULL), -EINVAL, "a pointer is NULL");
+	EXPECT(strcmp(isolator_reason_text(5), "the thread may run on more than one CPU"), 0, NULL);
 	close(file);
 	return wrong;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What libisolator's shortest calls cost: `isolator_pending()`, and a cycle of the monitor. A program in C calls the shared library
+//! What libisolator's shortest calls cost: `isolator_session_pending()`, and a cycle of the monitor. A program in C calls the shared library
 //! (`program.c`), this program has the same in line (`rt`); both with a stand-in for the kernel's device (`device.c`), since the machine
 //! that measures need not have the isolator.
 
@@ -49,7 +49,7 @@ pub fn run(isolator: &Path, scratch: &Path) -> Result<(Calls, Calls)> {
             .arg("-lpthread"),
     )?;
     // The library's own name, under which the program looks for it.
-    std::os::unix::fs::symlink(library.canonicalize()?, scratch.join("libisolator.so.0"))?;
+    std::os::unix::fs::symlink(library.canonicalize()?, scratch.join("libisolator.so.1"))?;
     let mut in_c = Command::new(&program);
     in_c.args(CPUS.map(|cpu| cpu.to_string())).env("LD_LIBRARY_PATH", scratch);
     let mut in_rust = Command::new(std::env::current_exe()?);

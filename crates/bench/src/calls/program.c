@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What a program in C pays for calls of the shared library: `program CPU READER_CPU` prints the nanoseconds of isolator_pending(), and of
- * isolator_monitor_begin() with isolator_monitor_end(), one to a line; medians of batches. The monitor's reader is on another CPU, and
- * reads between batches, as one that comes a few times a second does.
+ * What a program in C pays for calls of the shared library: `program CPU READER_CPU` prints the nanoseconds of
+ * isolator_session_pending(), and of isolator_monitor_begin() with isolator_monitor_end(), one to a line; medians of batches. The
+ * monitor's reader is on another CPU, and reads between batches, as one that comes a few times a second does.
  */
 #define _GNU_SOURCE
 #include <isolator.h>
@@ -62,15 +62,15 @@ static void pending(void)
 	struct isolator_session *session;
 	int waits = 0;
 
-	check("start", isolator_start(0, &session));
+	check("start", isolator_session_start(0, &session));
 	for (int batch = 0; batch < BATCHES; batch++) {
 		double began_ns = now_ns();
 
 		for (int n = 0; n < CALLS; n++)
-			waits += isolator_pending(session);
+			waits += isolator_session_pending(session);
 		took_ns[batch] = (now_ns() - began_ns) / CALLS;
 	}
-	check("stop", isolator_stop(session));
+	check("stop", isolator_session_stop(session));
 	if (waits)
 		exit(1);
 	median("pending", took_ns);

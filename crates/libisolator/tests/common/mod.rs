@@ -41,7 +41,7 @@ pub fn output(command: &mut Command) -> Option<String> {
 
 /// The shared library, made in `folder`; `None` where there is no compiler.
 pub fn shared(folder: &Path) -> Option<PathBuf> {
-    let library = folder.join("libisolator.so.0");
+    let library = folder.join("libisolator.so.1");
     output(Command::new(here("link")).arg(archive()).arg(&library)).map(|_| library)
 }
 

@@ -24,7 +24,7 @@ use rt::{Error, Result};
 const VARIABLE: &str = "ISOLATOR_SESSION";
 
 /// The library, beside the program or where `make install-lib` puts it.
-const LIBRARIES: [&str; 2] = ["libisolator.so", "../lib/libisolator.so.0"];
+const LIBRARIES: [&str; 2] = ["libisolator.so", "../lib/libisolator.so.1"];
 
 /// Program headers and the line of a script lie within the first so many bytes.
 const HEAD: u64 = 64 << 10;
@@ -92,7 +92,7 @@ fn takes_a_library(program: &Path) -> Result<()> {
         return Ok(());
     }
     let why = "it is statically linked, or of another architecture, so no library is loaded into it";
-    Err(Error::new(what(), why, "link it dynamically, or have it call isolator_start() itself"))
+    Err(Error::new(what(), why, "link it dynamically, or have it call isolator_session_start() itself"))
 }
 
 /// The interpreter of a script takes the library, unless it only looks for another one.
