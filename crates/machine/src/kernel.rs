@@ -116,6 +116,36 @@ mod tests {
             (&[dynamic, (DEBUGFS, "absurd"), ("proc/cmdline", "preempt=absurd")], Dynamic),
             (&[plain, RELEASE, (CONFIG, "CONFIG_PREEMPT_VOLUNTARY=y\n")], Voluntary),
             (&[plain], Unknown),
+            // Real-time patches of which only the configuration tells.
+            (
+                &[
+                    (VERSION, "#1 SMP PREEMPT Mon\n"),
+                    RELEASE,
+                    (
+                        CONFIG,
+                        "CONFIG_PREEMPT=y\nCONFIG_PREEMPT_RT_BASE=y\nCONFIG_PREEMPT_LAZY=y\nCONFIG_PREEMPT_RT_FULL=y\n",
+                    ),
+                ],
+                RealTime,
+            ),
+            (&[(VERSION, "#1 SMP PREEMPT Mon\n"), RELEASE, (CONFIG, "CONFIG_PREEMPT_RT=y\n")], RealTime),
+            (
+                &[
+                    (VERSION, "#1 SMP PREEMPT Mon\n"),
+                    RELEASE,
+                    (CONFIG, "CONFIG_PREEMPT_RT_BASE=y\nCONFIG_PREEMPT=y\n"),
+                ],
+                Full,
+            ),
+            (
+                &[
+                    dynamic,
+                    RELEASE,
+                    (CONFIG, "CONFIG_PREEMPT_LAZY=y\nCONFIG_PREEMPT_DYNAMIC=y\n"),
+                    ("sys/kernel/realtime", "0\n"),
+                ],
+                Lazy,
+            ),
             (&[("proc/version", "Linux version 6.1.0 (x@y) (gcc #2) #1 SMP PREEMPT_RT Debian\n")], RealTime),
             (&[], Unknown),
         ];

@@ -112,9 +112,9 @@ fn consistent(facts: &Facts) -> Look {
     if !facts.machine.isolation.nohz_full.is_empty() {
         sets.push(("nohz_full", facts.machine.isolation.nohz_full.clone()));
     }
-    if facts.boot_value("rcu_nocbs").is_some_and(|value| !value.is_empty() && value != "all") {
-        sets.extend(facts.boot_cpus("rcu_nocbs").map(|cpus| ("rcu_nocbs", cpus)));
-    }
+    // Offloading all CPUs spares the isolated ones too.
+    let some = facts.boot_cpus("rcu_nocbs").filter(|cpus| !facts.online.without(cpus).is_empty());
+    sets.extend(some.map(|cpus| ("rcu_nocbs", cpus)));
     // The boot CPU is in the mask whatever is asked.
     let default = facts.machine.isolation.irq_default.without(&CpuSet::from_iter([0]));
     let state = || State {
