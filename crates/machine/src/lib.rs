@@ -13,6 +13,7 @@
 
 use std::path::Path;
 
+pub mod advice;
 pub mod boot;
 pub mod cgroup;
 mod config;

@@ -160,6 +160,20 @@ pub fn runtime_setting(name: &str) -> Option<&'static Setting> {
     runtime().find(|setting| setting.name == name)
 }
 
+/// The setting of a file: a sysctl by its name, a file of one CPU by that of them all.
+pub fn of_file(path: &str) -> Option<&'static Setting> {
+    if let Some(name) = path.strip_prefix("/proc/sys/") {
+        return runtime_setting(&name.replace('/', "."));
+    }
+    let number = |part: &str| {
+        let digits = part.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let start = &part[..part.len() - digits.len()];
+        let numbered = matches!(start, "cpu" | "machinecheck" | "") && digits.parse::<u32>().is_ok();
+        if numbered { format!("{start}N") } else { part.to_string() }
+    };
+    runtime_setting(&path.split('/').map(number).collect::<Vec<_>>().join("/"))
+}
+
 /// Whether two names of boot parameters are one to the kernel.
 pub fn same_name(one: &str, other: &str) -> bool {
     one.len() == other.len()

@@ -54,6 +54,16 @@ pub(super) const ALL: &[Setting] = &[
         ..SERVICE
     },
     Setting {
+        name: "kthreads",
+        takes: Takes::Cpus,
+        reason: "kernel threads that are bound to no CPU run on these only",
+        cost: "those that come later are not moved until it is done again",
+        source: "Linux 6.12, Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
+        fix: "taskset -pc VALUE PID for each kernel thread that moves",
+        undo: "taskset -pc VALUE PID for each",
+        ..SERVICE
+    },
+    Setting {
         name: "tuned",
         reason: "writes many of these settings itself, again at each start",
         source: "TuneD's profiles and plugins",

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The settings that are advised: to which value, for which CPUs, and where a plan leaves one.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::{Advice, By};
+use crate::registry::{self, Setting};
+use crate::snapshot::{IdleState, Preemption};
+use crate::{CpuSet, Profile, Snapshot};
+
+/// The machine, and what it is for.
+#[derive(Debug, Clone)]
+pub struct Aim<'a> {
+    /// The machine.
+    pub machine: &'a Snapshot,
+    /// What it is for.
+    pub profile: Profile,
+    /// CPUs that are isolated, or are to be; empty: a plan chooses.
+    pub isolated: CpuSet,
+    /// CPUs for everything else.
+    pub housekeeping: CpuSet,
+}
+
+/// The knobs with their names in the registry.
+macro_rules! knobs {
+    ($($knob:ident $name:literal)*) => {
+        /// A setting that is advised; the registry says what each is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "the registry says what each is")]
+        pub enum Knob {
+            $($knob,)*
+        }
+
+        impl Knob {
+            /// All of them.
+            pub const ALL: &[Knob] = &[$(Knob::$knob,)*];
+
+            /// Its name in the registry.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Knob::$knob => $name,)*
+                }
+            }
+        }
+    };
+}
+
+knobs! {
+    Isolcpus "isolcpus"
+    Irqaffinity "irqaffinity"
+    NohzFull "nohz_full"
+    NohzFullPatience "rcutree.nohz_full_patience_delay"
+    RcuNocbs "rcu_nocbs"
+    RcuNocbPoll "rcu_nocb_poll"
+    SkewTick "skew_tick"
+    Tsc "tsc"
+    Threadirqs "threadirqs"
+    Nosmt "nosmt"
+    Preempt "preempt"
+    RtGroupSched "rt_group_sched"
+    RcuNormalAfterBoot "rcupdate.rcu_normal_after_boot"
+    TimerMigration "kernel.timer_migration"
+    WatchdogCpumask "kernel.watchdog_cpumask"
+    NmiWatchdog "kernel.nmi_watchdog"
+    NumaBalancing "kernel.numa_balancing"
+    CompactionProactiveness "vm.compaction_proactiveness"
+    Swappiness "vm.swappiness"
+    StatInterval "vm.stat_interval"
+    RtRuntime "kernel.sched_rt_runtime_us"
+    IrqDefault "/proc/irq/default_smp_affinity"
+    IrqAffinity "/proc/irq/N/smp_affinity_list"
+    Workqueues "/sys/devices/virtual/workqueue/cpumask"
+    WritebackWorkqueue "/sys/devices/virtual/workqueue/writeback/cpumask"
+    CheckInterval "/sys/devices/system/machinecheck/machinecheckN/check_interval"
+    FairServer "/sys/kernel/debug/sched/fair_server/cpuN/runtime"
+    Governor "/sys/devices/system/cpu/cpuN/cpufreq/scaling_governor"
+    LowestFrequency "/sys/devices/system/cpu/cpuN/cpufreq/scaling_min_freq"
+    ResumeLatency "/sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us"
+    HugePages "/sys/kernel/mm/transparent_hugepage/enabled"
+    PageSharing "/sys/kernel/mm/ksm/run"
+    RcuNormal "/sys/kernel/rcu_normal"
+    RcuExpedited "/sys/kernel/rcu_expedited"
+    CpuOnline "/sys/devices/system/cpu/cpuN/online"
+    PacketSteering "/sys/class/net/IF/queues/rx-N/rps_cpus"
+    KernelThreads "kthreads"
+    Irqbalance "irqbalance"
+    Slices "AllowedCPUs"
+    RtPriority "rtprio"
+    LockedMemory "memlock"
+}
+
+/// Why a plan leaves a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyNot {
+    /// It does not serve this profile.
+    Unwanted(&'static str),
+    /// This kernel cannot, or is not known to be able to.
+    Cannot(String),
+}
+
+impl Knob {
+    /// The knob of a setting of the registry.
+    pub fn of(name: &str) -> Option<Knob> {
+        Knob::ALL.iter().copied().find(|knob| knob.name() == name)
+    }
+
+    /// What the registry knows of it.
+    pub fn setting(self) -> &'static Setting {
+        let name = self.name();
+        let known = registry::boot_parameter(name).or(registry::runtime_setting(name));
+        known.expect("a test finds each knob in the registry")
+    }
+
+    /// The one file that a plan writes for it; of those with a number that of the machine's first.
+    pub fn file(self) -> String {
+        match self.setting().kind {
+            registry::Kind::Sysctl => format!("/proc/sys/{}", self.name().replace('.', "/")),
+            _ => self.name().replace("machinecheckN", "machinecheck0"),
+        }
+    }
+
+    /// The file of one CPU.
+    pub fn file_of(self, cpu: u32) -> String {
+        self.name().replace("cpuN", &format!("cpu{cpu}"))
+    }
+
+    /// The command whose plan has it.
+    pub(super) fn planned_by(self) -> &'static str {
+        match self {
+            Knob::Nosmt => "isolator tune plan --nosmt",
+            Knob::Slices => "isolator tune plan --no-reboot",
+            _ => "isolator tune plan",
+        }
+    }
+
+    /// The value that serves `aim`, in the form that the setting takes; of a setting of each CPU that of `cpu`. Absent where
+    /// the machine does not tell one.
+    pub fn value(self, aim: &Aim, cpu: Option<u32>) -> Option<String> {
+        let cpu = cpu.and_then(|id| aim.machine.cpu(id));
+        let list = |cpus: &CpuSet| if cpus.is_empty() { "CPUS".to_string() } else { cpus.to_string() };
+        Some(match self {
+            Knob::Isolcpus => format!("{}{}", isolcpus_flags(aim.machine), list(&aim.isolated)),
+            Knob::NohzFull | Knob::RcuNocbs | Knob::Irqbalance => list(&aim.isolated),
+            Knob::Irqaffinity
+            | Knob::WatchdogCpumask
+            | Knob::IrqAffinity
+            | Knob::KernelThreads
+            | Knob::Slices => list(&aim.housekeeping),
+            Knob::IrqDefault | Knob::Workqueues | Knob::WritebackWorkqueue => {
+                mask(aim.machine, &aim.housekeeping)
+            }
+            Knob::NohzFullPatience => "1000".to_string(),
+            Knob::Tsc => "nowatchdog".to_string(),
+            Knob::RcuNocbPoll | Knob::Threadirqs | Knob::Nosmt => String::new(),
+            Knob::Preempt => "full".to_string(),
+            Knob::TimerMigration if aim.profile == Profile::Poll => "1".to_string(),
+            Knob::SkewTick | Knob::RcuNormal | Knob::RcuNormalAfterBoot => "1".to_string(),
+            Knob::TimerMigration
+            | Knob::RtGroupSched
+            | Knob::NmiWatchdog
+            | Knob::NumaBalancing
+            | Knob::CompactionProactiveness
+            | Knob::CheckInterval
+            | Knob::FairServer
+            | Knob::PageSharing
+            | Knob::RcuExpedited
+            | Knob::CpuOnline
+            | Knob::PacketSteering => "0".to_string(),
+            Knob::Swappiness => "10".to_string(),
+            Knob::StatInterval => "120".to_string(),
+            Knob::RtRuntime => "950000".to_string(),
+            Knob::Governor => "performance".to_string(),
+            Knob::LowestFrequency => cpu?.max_frequency_khz?.to_string(),
+            Knob::ResumeLatency => resume_latency(aim.profile, &cpu?.idle_states)?.to_string(),
+            Knob::HugePages => "madvise".to_string(),
+            Knob::RtPriority => "98".to_string(),
+            Knob::LockedMemory => "unlimited".to_string(),
+        })
+    }
+
+    /// Why a plan for `aim` leaves it, where it does.
+    pub fn why_not(self, aim: &Aim) -> Option<WhyNot> {
+        use Profile::{Audio, Periodic, Poll, Vm};
+        let profile = aim.profile;
+        let kernel = &aim.machine.kernel;
+        let sleeps = matches!(profile, Periodic | Audio);
+        let unwanted = |reason| Some(WhyNot::Unwanted(reason));
+        if profile == Profile::Server {
+            return unwanted("a machine without deadlines gets none");
+        }
+        match self {
+            Knob::Preempt => {
+                unwanted("a plan keeps the kernel's preemption; a real-time kernel is what a deadline wants")
+            }
+            Knob::RtGroupSched => unwanted("it takes real-time limits away from other groups"),
+            Knob::RcuNormal | Knob::RcuNormalAfterBoot | Knob::RcuExpedited => {
+                unwanted("networks and control groups then take longer to change")
+            }
+            Knob::StatInterval => unwanted("it makes the figures in /proc/vmstat older"),
+            Knob::RtRuntime => {
+                unwanted("a loop that runs away would hang its CPU, or SCHED_DEADLINE loses a test")
+            }
+            Knob::CpuOnline => unwanted("each change stops all CPUs for a moment"),
+            Knob::PacketSteering => unwanted("no queue hands packets to other CPUs unless it was told to"),
+            Knob::Threadirqs if kernel.preemption == Preemption::RealTime => {
+                unwanted("a real-time kernel has them all in threads")
+            }
+            Knob::Threadirqs if profile == Audio => {
+                needs(kernel.option("IRQ_FORCED_THREADING"), true, "IRQ_FORCED_THREADING")
+            }
+            Knob::Threadirqs => unwanted("a real-time kernel serves this profile better"),
+            Knob::NumaBalancing
+            | Knob::CompactionProactiveness
+            | Knob::Swappiness
+            | Knob::HugePages
+            | Knob::PageSharing
+            | Knob::Governor => None,
+            Knob::RtPriority | Knob::LockedMemory if profile == Vm => {
+                unwanted("what runs guests has these rights from the service that starts it")
+            }
+            Knob::RtPriority | Knob::LockedMemory => None,
+            Knob::ResumeLatency if !sleeps => unwanted("a CPU that never sleeps enters no idle state"),
+            Knob::ResumeLatency => None,
+            _ if !aim.isolates() => {
+                unwanted("sound's programs get no CPU of their own unless --cores asks for some")
+            }
+            Knob::NohzFull | Knob::NohzFullPatience if sleeps => {
+                unwanted("a loop that sleeps pays for it at each wakeup")
+            }
+            Knob::NohzFull | Knob::NohzFullPatience => {
+                needs(kernel.option("NO_HZ_FULL"), false, "NO_HZ_FULL")
+            }
+            Knob::RcuNocbs | Knob::RcuNocbPoll => needs(kernel.option("RCU_NOCB_CPU"), false, "RCU_NOCB_CPU"),
+            Knob::Tsc if aim.machine.tsc_watched != Some(true) => {
+                unwanted("the kernel is not seen to watch the TSC here")
+            }
+            Knob::TimerMigration if profile == Poll => None,
+            Knob::TimerMigration if profile == Periodic && !aim.nohz_full().is_empty() => None,
+            Knob::TimerMigration => {
+                unwanted("it matters to a periodic loop with nohz_full, and to one that polls")
+            }
+            Knob::FairServer if profile == Poll && kernel.at_least(6, 12) == Some(true) => None,
+            Knob::FairServer if profile == Vm => {
+                unwanted("a guest that spins would starve the host's kernel threads")
+            }
+            Knob::FairServer => unwanted("a loop that sleeps each period does not meet it"),
+            _ => None,
+        }
+    }
+
+    /// The command that sets it to the value that serves `aim`.
+    pub fn command(self, aim: &Aim) -> String {
+        self.command_to(&self.value(aim, None).unwrap_or_else(|| "VALUE".to_string()))
+    }
+
+    fn command_to(self, value: &str) -> String {
+        // All of them are one: the first of the machine stands for it.
+        self.setting().how_to_set(value).replace("machinecheckN", "machinecheck0")
+    }
+
+    /// The word of the boot line that sets it.
+    pub fn word(self, aim: &Aim) -> String {
+        match self.value(aim, None).unwrap_or_default() {
+            value if value.is_empty() => self.name().to_string(),
+            value => format!("{}={value}", self.name()),
+        }
+    }
+
+    /// The advice to set it to the value that serves `aim`.
+    pub fn advice(self, aim: &Aim) -> Advice {
+        Advice { text: self.command(aim).into(), by: self.by(aim) }
+    }
+
+    /// As [`Knob::advice`], to another value.
+    pub fn advice_to(self, aim: &Aim, value: &str) -> Advice {
+        Advice { text: self.command_to(value).into(), by: self.by(aim) }
+    }
+
+    /// As [`Knob::advice`], in words of the caller's.
+    pub fn advice_in(self, aim: &Aim, text: impl Into<Cow<'static, str>>) -> Advice {
+        Advice { text: text.into(), by: self.by(aim) }
+    }
+
+    /// As [`Knob::advice`], for the file with `number` in the place of `N`.
+    pub fn advice_for(self, aim: &Aim, number: u32) -> Advice {
+        let place = self.name().replacen('N', &number.to_string(), 1);
+        self.advice_in(aim, self.command(aim).replace(self.name(), &place))
+    }
+
+    /// As [`Knob::advice`], for each of `cpus`.
+    pub fn advice_on(self, aim: &Aim, cpus: &CpuSet) -> Advice {
+        let mut by_value: BTreeMap<String, CpuSet> = BTreeMap::new();
+        for cpu in cpus.iter() {
+            if let Some(value) = self.value(aim, Some(cpu)) {
+                by_value.entry(value).or_default().insert(cpu);
+            }
+        }
+        let each = by_value.into_iter().map(|(value, cpus)| match (cpus.len(), cpus.iter().next()) {
+            (1, Some(cpu)) => self.command_to(&value).replace("cpuN", &format!("cpu{cpu}")),
+            _ => format!("{} for each of cpus {cpus}", self.command_to(&value)),
+        });
+        self.advice_in(aim, each.collect::<Vec<_>>().join("; "))
+    }
+
+    fn by(self, aim: &Aim) -> By {
+        match self.why_not(aim) {
+            None => By::Plan(self),
+            Some(WhyNot::Unwanted(reason)) => By::Left(self, reason.into()),
+            Some(WhyNot::Cannot(reason)) => By::Left(self, reason.into()),
+        }
+    }
+}
+
+impl Aim<'_> {
+    /// Whether a plan isolates CPUs.
+    fn isolates(&self) -> bool {
+        !self.isolated.is_empty() || self.profile != Profile::Audio
+    }
+
+    /// Of the isolated CPUs those whose tick may stop.
+    fn nohz_full(&self) -> CpuSet {
+        self.machine.isolation.nohz_full.and(&self.isolated)
+    }
+}
+
+fn needs(option: Option<bool>, unknown_will_do: bool, name: &str) -> Option<WhyNot> {
+    match option {
+        Some(true) => None,
+        None if unknown_will_do => None,
+        Some(false) => Some(WhyNot::Cannot(format!("CONFIG_{name} is off in this kernel"))),
+        None => Some(WhyNot::Cannot(format!(
+            "whether this kernel has CONFIG_{name} is not known: no configuration of it was found"
+        ))),
+    }
+}
+
+/// The flags of `isolcpus` that this kernel knows; one of unknown version is taken for a new one.
+fn isolcpus_flags(machine: &Snapshot) -> &'static str {
+    let at_least = |major, minor| machine.kernel.at_least(major, minor).unwrap_or(true);
+    match () {
+        () if at_least(5, 6) => "managed_irq,domain,",
+        () if at_least(4, 15) => "domain,",
+        () => "",
+    }
+}
+
+/// As the kernel prints it: a digit for each four CPUs that there could be.
+fn mask(machine: &Snapshot, cpus: &CpuSet) -> String {
+    if cpus.is_empty() {
+        return "MASK".to_string();
+    }
+    let highest = machine.possible.or(&machine.online()).iter().max().unwrap_or_default();
+    cpus.to_mask(highest)
+}
+
+/// The longest exit latency to allow: that of the shallowest state that is one, since polling heats. A buffer of sound lasts a
+/// millisecond and more.
+fn resume_latency(profile: Profile, states: &[IdleState]) -> Option<u64> {
+    let shallowest = states.iter().map(|state| state.exit_latency_us).filter(|latency| *latency > 0).min()?;
+    Some(if profile == Profile::Audio { shallowest.max(100) } else { shallowest })
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What to do about what disturbs: one table for the audit, the planner, the preflight and `isolator why`.
+//!
+//! Each advice names the setting of a plan that carries it out, or says why no plan does. A [`Knob`] is a setting
+//! that at least one of them advises; its value, its form and its place on the plan are decided here alone, so that an advice
+//! cannot differ from the plan of the same machine and profile. Everything else is done by [`Hand`].
+
+use std::borrow::Cow;
+use std::fmt;
+
+mod knob;
+#[cfg(test)]
+mod tests;
+
+pub use knob::{Aim, Knob, WhyNot};
+
+/// What to do, and what does it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    text: Cow<'static, str>,
+    by: By,
+}
+
+/// What carries an advice out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    /// The action of a plan on this setting.
+    Plan(Knob),
+    /// A user: the plan leaves this setting, for this reason.
+    Left(Knob, Cow<'static, str>),
+    /// A user: it is no setting that a plan could have.
+    Hand(Hand),
+}
+
+/// What a plan cannot do at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hand {
+    /// A command or a place that shows more.
+    Look,
+    /// The program that has the deadline, or that disturbs it.
+    Program,
+    /// A kernel that is built otherwise.
+    Kernel,
+    /// A word on the boot line that others wrote.
+    BootLine,
+    /// The boot loader, its entries, and initial RAM disks.
+    Loader,
+    /// The firmware, and the hardware.
+    Firmware,
+    /// A board's power modes and clocks.
+    Board,
+    /// The host of a guest.
+    Host,
+    /// How a container is started.
+    Container,
+    /// A network, its interfaces and their traffic.
+    Network,
+    /// A service, a driver or a tool of others.
+    Service,
+}
+
+impl Hand {
+    /// All of them.
+    pub const ALL: [Hand; 11] = [
+        Hand::Look,
+        Hand::Program,
+        Hand::Kernel,
+        Hand::BootLine,
+        Hand::Loader,
+        Hand::Firmware,
+        Hand::Board,
+        Hand::Host,
+        Hand::Container,
+        Hand::Network,
+        Hand::Service,
+    ];
+
+    /// Why no plan does it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Hand::Look => "it changes nothing on the machine",
+            Hand::Program => "the program itself has to do it",
+            Hand::Kernel => "another kernel has to be installed and booted",
+            Hand::BootLine => "a plan adds to the boot line, and leaves what others wrote there",
+            Hand::Loader => {
+                "a plan writes the boot line, and no entry, default or initial RAM disk of others"
+            }
+            Hand::Firmware => "only the firmware or the hardware can be changed for it",
+            Hand::Board => "the board's own tools keep its power mode and clocks",
+            Hand::Host => "the host decides it",
+            Hand::Container => "a container's rights are given where it is started",
+            Hand::Network => "which interface serves the program is not known",
+            Hand::Service => "a plan stops no service and unloads no driver of others",
+        }
+    }
+
+    /// The advice `text`.
+    pub fn advice(self, text: impl Into<Cow<'static, str>>) -> Advice {
+        Advice { text: text.into(), by: By::Hand(self) }
+    }
+}
+
+impl Advice {
+    /// What a plan does as a whole, `text` in words: isolating CPUs.
+    pub fn plan(text: impl Into<Cow<'static, str>>) -> Advice {
+        Advice { text: text.into(), by: By::Plan(Knob::Isolcpus) }
+    }
+
+    /// What carries it out.
+    pub fn by(&self) -> &By {
+        &self.by
+    }
+
+    /// Why no plan carries it out, where none does.
+    pub fn why_by_hand(&self) -> Option<&str> {
+        match &self.by {
+            By::Plan(_) => None,
+            By::Left(_, reason) => Some(reason),
+            By::Hand(hand) => Some(hand.reason()),
+        }
+    }
+
+    /// With `text` behind it.
+    pub fn then(self, text: impl fmt::Display) -> Advice {
+        Advice { text: format!("{}{text}", self.text).into(), ..self }
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)?;
+        match &self.by {
+            By::Plan(knob) => write!(out, " ({})", knob.planned_by()),
+            By::Left(_, reason) => write!(out, " (in no plan here: {reason})"),
+            By::Hand(_) => Ok(()),
+        }
+    }
+}
