@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use machine::CpuSet;
+use machine::advice::Aim;
 
 use super::facts::{Core, Facts};
 use super::{Intent, Refusal, Wanted};
@@ -24,6 +25,18 @@ pub(super) struct Choice {
     pub(super) why: String,
     /// What to know.
     pub(super) warnings: Vec<String>,
+}
+
+impl Choice {
+    /// What the table of advice goes by.
+    pub(super) fn aim<'a>(&self, facts: &Facts<'a>, intent: &Intent) -> Aim<'a> {
+        Aim {
+            machine: facts.machine,
+            profile: intent.profile,
+            isolated: self.isolated.clone(),
+            housekeeping: self.housekeeping.clone(),
+        }
+    }
 }
 
 /// Shorthand for a refusal.

@@ -105,12 +105,6 @@ impl<'a> Facts<'a> {
     pub(super) fn option(&self, name: &str) -> Option<bool> {
         self.machine.kernel.option(name)
     }
-
-    /// How many digits of a CPU mask the kernel prints: one CPU number for each that could be present.
-    pub(super) fn mask(&self, cpus: &CpuSet) -> String {
-        let highest = self.machine.possible.or(&self.online()).iter().max().unwrap_or_default();
-        cpus.to_mask(highest)
-    }
 }
 
 /// What a core does, as far as the machine says: type first, then capacity, then highest frequency in steps of a

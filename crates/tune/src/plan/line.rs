@@ -4,10 +4,11 @@
 //! What can be done while the machine runs is not on it (R5). A function of facts and intent, never of the present
 //! boot line (R11): tokens there that are not ours are shown beside ours and left alone.
 
+use machine::advice::{Aim, Knob, WhyNot};
 use machine::registry;
 
 use super::choose::{Choice, refuse};
-use super::facts::Facts;
+use super::facts::{Core, Facts};
 use super::{Action, Disruption, Intent, Kind, Profile, Refusal, Skipped};
 
 /// What must never stand on a boot line of ours, and why.
@@ -30,7 +31,7 @@ pub const NEVER: &[(&str, &str)] = &[
     ("clocksource", "the kernel takes the best that it trusts"),
 ];
 
-/// One token and why this profile wants it; source, cost and effective state are the table's.
+/// One token and why this profile wants it; name and value are the table of advice's, the rest is the registry's.
 struct Token {
     name: &'static str,
     value: String,
@@ -50,16 +51,14 @@ pub(super) fn line(
     if !choice.isolated.is_empty() {
         isolation(facts, intent, choice, skipped, &mut tokens)?;
     }
-    if intent.profile == Profile::Audio && !real_time(facts) {
-        forced_threads(facts, skipped, &mut tokens);
+    if intent.profile == Profile::Audio {
+        let mut line = Tokens { aim: choice.aim(facts, intent), tokens: &mut tokens, skipped };
+        let reason = "interrupts are served by threads, over which a sound server can have priority";
+        line.add(Knob::Threadirqs, reason, Some("ps -e -o comm= | grep '^irq/'"));
     }
     if intent.nosmt {
-        tokens.push(Token {
-            name: "nosmt",
-            value: String::new(),
-            reason: "asked for: one hardware thread per core, so that nothing shares a core",
-            verify: None,
-        });
+        let reason = "asked for: one hardware thread per core, so that nothing shares a core";
+        tokens.push(Token { name: Knob::Nosmt.name(), value: String::new(), reason, verify: None });
     }
     if intent.no_reboot {
         skipped.extend(tokens.into_iter().map(|token| Skipped {
@@ -103,116 +102,60 @@ fn isolation(
     skipped: &mut Vec<Skipped>,
     tokens: &mut Vec<Token>,
 ) -> Result<(), Refusal> {
-    let (isolated, housekeeping) = (&choice.isolated, &choice.housekeeping);
     if facts.option("CPU_ISOLATION") == Some(false) && !intent.no_reboot {
         return refuse(
             "this kernel cannot isolate CPUs at boot: CONFIG_CPU_ISOLATION is off",
             "use a kernel with it, or plan without a reboot (--no-reboot)",
         );
     }
-    let flags = match () {
-        () if facts.at_least(5, 6) => "managed_irq,domain,",
-        () if facts.at_least(4, 15) => "domain,",
-        () => "",
-    };
-    tokens.push(Token {
-        name: "isolcpus",
-        value: format!("{flags}{isolated}"),
-        reason: "the scheduler moves nothing there by itself, and interrupts that drivers manage stay away where they can",
-        verify: None,
-    });
-    tokens.push(Token {
-        name: "irqaffinity",
-        value: housekeeping.to_string(),
-        reason: "interrupts of devices begin their life on housekeeping CPUs",
-        verify: None,
-    });
-    if matches!(intent.profile, Profile::Poll | Profile::Vm) {
-        match facts.option("NO_HZ_FULL") {
-            Some(true) => {
-                tokens.push(Token {
-                    name: "nohz_full",
-                    value: isolated.to_string(),
-                    reason: "a loop that never sleeps keeps its CPU without the scheduler's tick",
-                    verify: None,
-                });
-                // The parameter is new in 6.12.
-                if facts.machine.kernel.at_least(6, 12) == Some(true) {
-                    tokens.push(Token {
-                        name: "rcutree.nohz_full_patience_delay",
-                        value: "1000".to_string(),
-                        reason: "RCU waits a second before it disturbs a CPU that does not report by itself",
-                        verify: None,
-                    });
-                }
-            }
-            state => skipped.push(without("nohz_full", "NO_HZ_FULL", state)),
-        }
+    let mut line = Tokens { aim: choice.aim(facts, intent), tokens, skipped };
+    line.add(
+        Knob::Isolcpus,
+        "the scheduler moves nothing there by itself, and interrupts that drivers manage stay away where they can",
+        None,
+    );
+    line.add(Knob::Irqaffinity, "interrupts of devices begin their life on housekeeping CPUs", None);
+    let reason = "a loop that never sleeps keeps its CPU without the scheduler's tick";
+    // The parameter is new in 6.12.
+    if line.add(Knob::NohzFull, reason, None) && facts.machine.kernel.at_least(6, 12) == Some(true) {
+        let reason = "RCU waits a second before it disturbs a CPU that does not report by itself";
+        line.add(Knob::NohzFullPatience, reason, None);
     }
-    match facts.option("RCU_NOCB_CPU") {
-        Some(true) => {
-            tokens.push(Token {
-                name: "rcu_nocbs",
-                value: isolated.to_string(),
-                reason: "RCU's callbacks run in threads that housekeeping CPUs can run",
-                verify: Some("ps -e -o comm= | grep '^rcuo'"),
-            });
-            let housekeeping_cores =
-                facts.cores.iter().filter(|core| !core.cpus.and(housekeeping).is_empty());
-            if housekeeping_cores.count() >= 2 {
-                tokens.push(Token {
-                    name: "rcu_nocb_poll",
-                    value: String::new(),
-                    reason: "those threads look for work by themselves, so that isolated CPUs need not wake them",
-                    verify: Some("ps -e -o comm= | grep '^rcuog'"),
-                });
-            }
-        }
-        state => skipped.push(without("rcu_nocbs", "RCU_NOCB_CPU", state)),
+    let reason = "RCU's callbacks run in threads that housekeeping CPUs can run";
+    let housekeeping = |core: &&Core| !core.cpus.and(&choice.housekeeping).is_empty();
+    if line.add(Knob::RcuNocbs, reason, Some("ps -e -o comm= | grep '^rcuo'"))
+        && facts.cores.iter().filter(housekeeping).count() >= 2
+    {
+        let reason = "those threads look for work by themselves, so that isolated CPUs need not wake them";
+        line.add(Knob::RcuNocbPoll, reason, Some("ps -e -o comm= | grep '^rcuog'"));
     }
-    tokens.push(Token {
-        name: "skew_tick",
-        value: "1".to_string(),
-        reason: "the CPUs' ticks come one after the other and do not wait for each other's locks",
-        verify: None,
-    });
-    if facts.machine.tsc_watched == Some(true) {
-        tokens.push(Token {
-            name: "tsc",
-            value: "nowatchdog".to_string(),
-            reason: "twice a second a timer on one CPU after the other compares the TSC with a slow clock",
-            verify: None,
-        });
-    }
+    let reason = "the CPUs' ticks come one after the other and do not wait for each other's locks";
+    line.add(Knob::SkewTick, reason, None);
+    let reason = "twice a second a timer on one CPU after the other compares the TSC with a slow clock";
+    line.add(Knob::Tsc, reason, None);
     Ok(())
 }
 
-fn forced_threads(facts: &Facts, skipped: &mut Vec<Skipped>, tokens: &mut Vec<Token>) {
-    if facts.option("IRQ_FORCED_THREADING") == Some(false) {
-        skipped.push(without("threadirqs", "IRQ_FORCED_THREADING", Some(false)));
-        return;
-    }
-    tokens.push(Token {
-        name: "threadirqs",
-        value: String::new(),
-        reason: "interrupts are served by threads, over which a sound server can have priority",
-        verify: Some("ps -e -o comm= | grep '^irq/'"),
-    });
+/// Tokens as they are gathered.
+struct Tokens<'a> {
+    aim: Aim<'a>,
+    tokens: &'a mut Vec<Token>,
+    skipped: &'a mut Vec<Skipped>,
 }
 
-/// Whether the kernel is PREEMPT_RT, whose interrupts are threads anyway.
-fn real_time(facts: &Facts) -> bool {
-    facts.machine.kernel.preemption == machine::snapshot::Preemption::RealTime
-}
-
-fn without(what: &str, option: &str, state: Option<bool>) -> Skipped {
-    let reason = match state {
-        Some(_) => format!("CONFIG_{option} is off in this kernel"),
-        None => {
-            format!("whether this kernel has CONFIG_{option} is not known: no configuration of it was found")
+impl Tokens<'_> {
+    /// Adds a knob's token unless the table of advice leaves it; whether it did.
+    fn add(&mut self, knob: Knob, reason: &'static str, verify: Option<&'static str>) -> bool {
+        match (knob.why_not(&self.aim), knob.value(&self.aim, None)) {
+            (None, Some(value)) => self.tokens.push(Token { name: knob.name(), value, reason, verify }),
+            (Some(WhyNot::Cannot(reason)), _) => {
+                self.skipped.push(Skipped { what: knob.name().to_string(), reason });
+                return false;
+            }
+            _ => return false,
         }
-    };
-    Skipped { what: what.to_string(), reason }
+        true
+    }
 }
 
 fn action(token: Token) -> Action {

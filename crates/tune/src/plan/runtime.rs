@@ -5,8 +5,9 @@
 //! depends on what there is to be set; what is not there is said.
 
 use machine::CpuSet;
-use machine::registry::{self, Setting};
-use machine::snapshot::{Device, IdleState};
+use machine::advice::{Aim, Knob};
+use machine::registry;
+use machine::snapshot::Device;
 
 use super::choose::Choice;
 use super::facts::Facts;
@@ -22,6 +23,7 @@ pub const PARTITION: &str = "/sys/fs/cgroup/isolator";
 /// Gathers actions.
 struct Steps<'a> {
     facts: &'a Facts<'a>,
+    aim: Aim<'a>,
     actions: Vec<Action>,
     skipped: &'a mut Vec<Skipped>,
 }
@@ -30,10 +32,20 @@ struct Steps<'a> {
 struct Because(&'static str, &'static str, &'static str);
 
 impl Steps<'_> {
+    /// Sets `knob` as the table of advice has it, where the machine has its file and the table does not leave it.
+    fn set(&mut self, knob: Knob, disruption: Disruption, why: &str) {
+        let path = knob.file();
+        if self.has(&path)
+            && knob.why_not(&self.aim).is_none()
+            && let Some(value) = knob.value(&self.aim, None)
+        {
+            self.write(kind(knob), &path, value, disruption, why);
+        }
+    }
+
     /// Writes `value` to the file `path`.
-    fn write(&mut self, kind: Kind, path: &str, value: impl Into<String>, disruption: Disruption, why: &str) {
-        let value = value.into();
-        let known = of_table(path);
+    fn write(&mut self, kind: Kind, path: &str, value: String, disruption: Disruption, why: &str) {
+        let known = registry::of_file(path);
         let before = match self.facts.machine.settings.get(path) {
             Some(before) => bracketed(before).to_string(),
             None => "BEFORE".to_string(),
@@ -53,13 +65,6 @@ impl Steps<'_> {
             verify: format!("cat {path}"),
             undo: format!("echo {before} > {path}"),
         });
-    }
-
-    /// As [`Steps::write`], where the machine has the file.
-    fn write_if_there(&mut self, kind: Kind, path: &str, value: impl Into<String>, why: &str) {
-        if self.has(path) {
-            self.write(kind, path, value, Disruption::None, why);
-        }
     }
 
     fn has(&self, path: &str) -> bool {
@@ -85,19 +90,15 @@ impl Steps<'_> {
     }
 }
 
-/// The table's entry for a file: a sysctl by its name, a file of one CPU by that of them all.
-fn of_table(path: &str) -> Option<&'static Setting> {
-    if let Some(name) = path.strip_prefix("/proc/sys/") {
-        return registry::runtime_setting(&name.replace('/', "."));
+/// The kind of the action that writes a knob's file.
+fn kind(knob: Knob) -> Kind {
+    match knob {
+        Knob::IrqDefault => Kind::IrqDefault,
+        Knob::Workqueues | Knob::WritebackWorkqueue => Kind::Workqueues,
+        Knob::CheckInterval => Kind::MachineCheck,
+        Knob::HugePages | Knob::PageSharing => Kind::Memory,
+        _ => Kind::Sysctl,
     }
-    let number = |part: &str| {
-        let digits = part.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let start = &part[..part.len() - digits.len()];
-        let numbered =
-            matches!(start, "cpu" | "machinecheck") && !digits.is_empty() && digits.parse::<u32>().is_ok();
-        if numbered { format!("{start}N") } else { part.to_string() }
-    };
-    registry::runtime_setting(&path.split('/').map(number).collect::<Vec<_>>().join("/"))
 }
 
 /// The word in brackets where a file shows a choice, `always [madvise] never`.
@@ -113,7 +114,7 @@ pub(super) fn actions(
     device: Option<&Device>,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<Action> {
-    let mut steps = Steps { facts, actions: Vec::new(), skipped };
+    let mut steps = Steps { facts, aim: choice.aim(facts, intent), actions: Vec::new(), skipped };
     if !choice.isolated.is_empty() {
         if intent.no_reboot {
             partition(&mut steps, choice);
@@ -123,12 +124,12 @@ pub(super) fn actions(
             device_interrupts(&mut steps, intent, choice, device);
         }
         kernel_work(&mut steps, choice);
-        timers(&mut steps, intent, choice);
-        fair_server(&mut steps, intent, choice);
+        timers(&mut steps, intent);
+        fair_server(&mut steps, choice);
     }
-    power(&mut steps, intent, choice);
+    power(&mut steps, choice);
     memory(&mut steps);
-    if matches!(intent.profile, Profile::Periodic | Profile::Audio | Profile::Poll) {
+    if Knob::RtPriority.why_not(&steps.aim).is_none() {
         limits(&mut steps);
     }
     steps.actions
@@ -185,11 +186,10 @@ fn partition(steps: &mut Steps, choice: &Choice) {
 }
 
 fn interrupts(steps: &mut Steps, choice: &Choice) {
-    let mask = steps.facts.mask(&choice.housekeeping);
-    let path = "/proc/irq/default_smp_affinity";
+    let mask = Knob::IrqDefault.value(&steps.aim, None).unwrap_or_default();
     steps.write(
         Kind::IrqDefault,
-        path,
+        &Knob::IrqDefault.file(),
         mask,
         Disruption::None,
         "interrupts that are set up later begin on housekeeping CPUs",
@@ -258,7 +258,6 @@ fn device_interrupts(steps: &mut Steps, intent: &Intent, choice: &Choice, device
 }
 
 fn kernel_work(steps: &mut Steps, choice: &Choice) {
-    let mask = steps.facts.mask(&choice.housekeeping);
     steps.other(
         Kind::KernelThreads,
         "kthreads",
@@ -273,59 +272,38 @@ fn kernel_work(steps: &mut Steps, choice: &Choice) {
             "those that come later are not moved until it is done again",
         ),
     );
-    for (path, why) in [
+    steps.set(
+        Knob::Workqueues,
+        Disruption::Brief,
+        "deferred work that is bound to no CPU runs on housekeeping CPUs",
+    );
+    steps.set(
+        Knob::WritebackWorkqueue,
+        Disruption::Brief,
+        "dirty pages are written back from housekeeping CPUs",
+    );
+}
+
+fn timers(steps: &mut Steps, intent: &Intent) {
+    let why = match intent.profile {
+        Profile::Poll => "timers that others start leave the polling CPUs",
+        _ => "with nohz_full the loop's own timer would fire on another CPU and wake it by an interrupt",
+    };
+    for (knob, why) in [
+        (Knob::TimerMigration, why),
+        (Knob::WatchdogCpumask, "the lockup detector's timer and thread stay off the isolated CPUs"),
+        (Knob::NmiWatchdog, "its counter raises an NMI on every CPU, which nothing can mask"),
         (
-            "/sys/devices/virtual/workqueue/cpumask",
-            "deferred work that is bound to no CPU runs on housekeeping CPUs",
-        ),
-        (
-            "/sys/devices/virtual/workqueue/writeback/cpumask",
-            "dirty pages are written back from housekeeping CPUs",
+            Knob::CheckInterval,
+            "the search for corrected hardware errors interrupts every CPU, each five minutes by default",
         ),
     ] {
-        if steps.has(path) {
-            steps.write(Kind::Workqueues, path, mask.clone(), Disruption::Brief, why);
-        }
+        steps.set(knob, Disruption::None, why);
     }
 }
 
-fn timers(steps: &mut Steps, intent: &Intent, choice: &Choice) {
-    let path = "/proc/sys/kernel/timer_migration";
-    let tick_may_stop = !steps.facts.machine.isolation.nohz_full.and(&choice.isolated).is_empty();
-    match intent.profile {
-        Profile::Poll => {
-            steps.write_if_there(Kind::Sysctl, path, "1", "timers that others start leave the polling CPUs")
-        }
-        Profile::Periodic if tick_may_stop => steps.write_if_there(
-            Kind::Sysctl,
-            path,
-            "0",
-            "with nohz_full the loop's own timer would fire on another CPU and wake it by an interrupt",
-        ),
-        _ => {}
-    }
-    steps.write_if_there(
-        Kind::Sysctl,
-        "/proc/sys/kernel/watchdog_cpumask",
-        choice.housekeeping.to_string(),
-        "the lockup detector's timer and thread stay off the isolated CPUs",
-    );
-    steps.write_if_there(
-        Kind::Sysctl,
-        "/proc/sys/kernel/nmi_watchdog",
-        "0",
-        "its counter raises an NMI on every CPU, which nothing can mask",
-    );
-    steps.write_if_there(
-        Kind::MachineCheck,
-        "/sys/devices/system/machinecheck/machinecheck0/check_interval",
-        "0",
-        "the search for corrected hardware errors interrupts every CPU, each five minutes by default",
-    );
-}
-
-fn fair_server(steps: &mut Steps, intent: &Intent, choice: &Choice) {
-    if steps.facts.machine.kernel.at_least(6, 12) != Some(true) || intent.profile != Profile::Poll {
+fn fair_server(steps: &mut Steps, choice: &Choice) {
+    if Knob::FairServer.why_not(&steps.aim).is_some() {
         return;
     }
     let known = |cpu: u32| steps.facts.machine.cpu(cpu).and_then(|cpu| cpu.fair_server_runtime_ns);
@@ -340,20 +318,15 @@ fn fair_server(steps: &mut Steps, intent: &Intent, choice: &Choice) {
     for cpu in there {
         steps.write(
             Kind::FairServer,
-            &format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"),
-            "0",
+            &Knob::FairServer.file_of(cpu),
+            Knob::FairServer.value(&steps.aim, Some(cpu)).unwrap_or_default(),
             Disruption::None,
             "the kernel would run waiting ordinary tasks ahead of a loop that never sleeps, and start the tick for it",
         );
     }
 }
 
-/// What a CPU in an idle state may take to leave it: the shallowest state that is one, since polling heats.
-fn shallowest(states: &[IdleState]) -> Option<u64> {
-    states.iter().map(|state| state.exit_latency_us).filter(|latency| *latency > 0).min()
-}
-
-fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
+fn power(steps: &mut Steps, choice: &Choice) {
     let everywhere = choice.isolated.is_empty();
     let cpus = if everywhere { steps.facts.online() } else { choice.isolated.clone() };
     let machine = steps.facts.machine;
@@ -370,23 +343,22 @@ fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
             continue;
         }
         done = done.or(&cpu.frequency_cpus);
-        let folder = format!("/sys/devices/system/cpu/cpu{id}/cpufreq");
         steps.write(
             Kind::Governor,
-            &format!("{folder}/scaling_governor"),
-            "performance",
+            &Knob::Governor.file_of(id),
+            Knob::Governor.value(&steps.aim, Some(id)).unwrap_or_default(),
             Disruption::None,
             "a CPU that must first speed up is late",
         );
-        if let (Some(highest), false) = (cpu.max_frequency_khz, everywhere) {
-            lowest.push((format!("{folder}/scaling_min_freq"), highest));
+        if let (Some(highest), false) = (Knob::LowestFrequency.value(&steps.aim, Some(id)), everywhere) {
+            lowest.push((Knob::LowestFrequency.file_of(id), highest));
         }
     }
     for (path, highest) in lowest {
         steps.write(
             Kind::Frequency,
             &path,
-            highest.to_string(),
+            highest,
             Disruption::None,
             "its frequency does not change: a change stops some processors for microseconds",
         );
@@ -400,29 +372,23 @@ fn power(steps: &mut Steps, intent: &Intent, choice: &Choice) {
             ),
         );
     }
-    idle_states(steps, intent, if everywhere { cpus } else { choice.real_time.clone() });
+    idle_states(steps, if everywhere { cpus } else { choice.real_time.clone() });
 }
 
-fn idle_states(steps: &mut Steps, intent: &Intent, cpus: CpuSet) {
-    if matches!(intent.profile, Profile::Poll | Profile::Vm) {
+fn idle_states(steps: &mut Steps, cpus: CpuSet) {
+    if Knob::ResumeLatency.why_not(&steps.aim).is_some() {
         return;
     }
     let mut without = CpuSet::new();
     for id in cpus.iter() {
-        let states = steps.facts.machine.cpu(id).map(|cpu| cpu.idle_states.as_slice()).unwrap_or_default();
-        let limit = match (intent.profile, shallowest(states)) {
-            (_, None) => {
-                without.insert(id);
-                continue;
-            }
-            // A buffer of sound lasts a millisecond and more.
-            (Profile::Audio, Some(limit)) => limit.max(100),
-            (_, Some(limit)) => limit,
+        let Some(limit) = Knob::ResumeLatency.value(&steps.aim, Some(id)) else {
+            without.insert(id);
+            continue;
         };
         steps.write(
             Kind::PmQos,
-            &format!("/sys/devices/system/cpu/cpu{id}/power/pm_qos_resume_latency_us"),
-            limit.to_string(),
+            &Knob::ResumeLatency.file_of(id),
+            limit,
             Disruption::None,
             "deeper idle states take longer to leave than the loop has; the shallowest stays, since polling heats",
         );
@@ -433,29 +399,17 @@ fn idle_states(steps: &mut Steps, intent: &Intent, cpus: CpuSet) {
 }
 
 fn memory(steps: &mut Steps) {
-    for (kind, path, value, why) in [
+    for (knob, why) in [
         (
-            Kind::Memory,
-            "/sys/kernel/mm/transparent_hugepage/enabled",
-            "madvise",
+            Knob::HugePages,
             "pages are not joined behind programs' backs, which makes other CPUs forget translations",
         ),
-        (
-            Kind::Memory,
-            "/sys/kernel/mm/ksm/run",
-            "0",
-            "pages that are alike are not merged, which interrupts the CPUs that use them",
-        ),
-        (Kind::Sysctl, "/proc/sys/kernel/numa_balancing", "0", "pages are not unmapped to see who uses them"),
-        (
-            Kind::Sysctl,
-            "/proc/sys/vm/compaction_proactiveness",
-            "0",
-            "memory is not moved about in the background",
-        ),
-        (Kind::Sysctl, "/proc/sys/vm/swappiness", "10", "programs are paged out later"),
+        (Knob::PageSharing, "pages that are alike are not merged, which interrupts the CPUs that use them"),
+        (Knob::NumaBalancing, "pages are not unmapped to see who uses them"),
+        (Knob::CompactionProactiveness, "memory is not moved about in the background"),
+        (Knob::Swappiness, "programs are paged out later"),
     ] {
-        steps.write_if_there(kind, path, value, why);
+        steps.set(knob, Disruption::None, why);
     }
 }
 
