@@ -9,6 +9,13 @@ use crate::error::{Error, Result};
 
 /// Nanoseconds of CLOCK_MONOTONIC, by the C library: its vDSO path also works under valgrind, where rustix's
 /// finds a vDSO that is not there.
+///
+/// ```
+/// use rt::clock::monotonic_ns;
+///
+/// let began_ns = monotonic_ns();
+/// assert!(monotonic_ns() >= began_ns);
+/// ```
 #[inline(always)]
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -18,18 +25,34 @@ pub fn monotonic_ns() -> u64 {
 }
 
 /// `ns` of CLOCK_MONOTONIC as the kernel takes it.
+///
+/// ```
+/// let second_and_a_half = rt::clock::timespec(1_500_000_000);
+/// assert_eq!((second_and_a_half.tv_sec, second_and_a_half.tv_nsec), (1, 500_000_000));
+/// ```
 #[inline(always)]
 pub fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
 /// Resolution of CLOCK_MONOTONIC timers in nanoseconds: 1 with high-resolution timers, a tick without.
+///
+/// ```
+/// if rt::clock::resolution_ns() > 1 {
+///     println!("this kernel has no high-resolution timers");
+/// }
+/// ```
 pub fn resolution_ns() -> u64 {
     let resolution = rustix::time::clock_getres(ClockId::Monotonic);
     resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64
 }
 
 /// The processor's counter, now.
+///
+/// ```
+/// let began = rt::clock::counter();
+/// assert!(rt::clock::counter() >= began);
+/// ```
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn counter() -> u64 {
@@ -39,6 +62,11 @@ pub fn counter() -> u64 {
 }
 
 /// The processor's counter, now.
+///
+/// ```
+/// let began = rt::clock::counter();
+/// assert!(rt::clock::counter() >= began);
+/// ```
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub fn counter() -> u64 {
@@ -52,6 +80,13 @@ pub fn counter() -> u64 {
 
 /// Whether the processor says that its counter runs at one rate in all power states (CPUID 0x80000007, EDX bit 8), or the
 /// kernel keeps its own time by it. On arm64 the architecture promises it.
+///
+/// ```
+/// match rt::clock::invariant() {
+///     Ok(()) => println!("ticks can be converted to nanoseconds"),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
 pub fn invariant() -> Result<()> {
     if processor_promises() || kernel_keeps_time_by_it() {
         return Ok(());
@@ -80,6 +115,14 @@ fn kernel_keeps_time_by_it() -> bool {
 }
 
 /// How the counter relates to CLOCK_MONOTONIC: nanoseconds are `ticks * multiplier / 2^32`.
+///
+/// ```
+/// use rt::clock::{Calibration, counter};
+///
+/// let calibration = Calibration::from_hz(2_000_000_000);
+/// let (began, ended) = (counter(), counter());
+/// println!("{} ns", calibration.ns(ended.saturating_sub(began)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     /// Ticks in a second.
@@ -96,6 +139,15 @@ const TRIES: usize = 8;
 impl Calibration {
     /// Calibrates over twice `length`; refuses a counter whose rate keeps differing between two halves. A kernel that has
     /// just booted refines its own idea of the rate once, a second or two later: that is waited for.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// match rt::clock::Calibration::measure(Duration::from_millis(5)) {
+    ///     Ok(calibration) => println!("{} ticks a second", calibration.hz),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// ```
     pub fn measure(length: Duration) -> Result<Calibration> {
         let (mut first, mut drift) = (rate(length), f64::NAN);
         for _ in 0..TRIES {
@@ -115,22 +167,39 @@ impl Calibration {
     }
 
     /// A calibration from a known rate.
+    ///
+    /// ```
+    /// assert_eq!(rt::clock::Calibration::from_hz(1_000_000_000).ns(7), 7);
+    /// ```
     pub fn from_hz(hz: u64) -> Calibration {
         Calibration { hz, multiplier: ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64 }
     }
 
     /// What ticks are multiplied by, before 32 bits are dropped.
+    ///
+    /// ```
+    /// // One nanosecond a tick, times 2^32.
+    /// assert_eq!(rt::clock::Calibration::from_hz(1_000_000_000).multiplier(), 1 << 32);
+    /// ```
     pub fn multiplier(&self) -> u64 {
         self.multiplier
     }
 
     /// Ticks as nanoseconds.
+    ///
+    /// ```
+    /// assert_eq!(rt::clock::Calibration::from_hz(2_000_000_000).ns(3_000), 1_500);
+    /// ```
     #[inline(always)]
     pub fn ns(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.multiplier)) >> 32) as u64
     }
 
     /// Nanoseconds as ticks, rounded down.
+    ///
+    /// ```
+    /// assert_eq!(rt::clock::Calibration::from_hz(2_000_000_000).ticks(1_500), 3_000);
+    /// ```
     pub fn ticks(&self, ns: u64) -> u64 {
         (u128::from(ns) * u128::from(self.hz) / 1_000_000_000) as u64
     }
@@ -145,6 +214,12 @@ fn rate(length: Duration) -> f64 {
 }
 
 /// Both clocks at one moment: the narrowest of a few tries, so that a preemption between them does no harm.
+///
+/// ```
+/// let (began_ns, began) = rt::clock::paired();
+/// let (ended_ns, ended) = rt::clock::paired();
+/// println!("{} ticks in {} ns", ended - began, ended_ns - began_ns);
+/// ```
 pub fn paired() -> (u64, u64) {
     let sample = || {
         let before = counter();

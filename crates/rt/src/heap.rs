@@ -14,10 +14,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dlmalloc::{Allocator, Dlmalloc};
 
 /// The heap; a program declares one static of it as its `#[global_allocator]`.
+///
+/// ```standalone_crate
+/// use rt::heap::KeepingHeap;
+///
+/// #[global_allocator]
+/// static HEAP: KeepingHeap = KeepingHeap::new();
+///
+/// fn main() {
+///     assert_eq!(vec![7u8; 1 << 20].len(), 1 << 20);
+/// }
+/// ```
 pub struct KeepingHeap(Mutex<Dlmalloc<Growing>>);
 
 impl KeepingHeap {
     /// An empty heap.
+    ///
+    /// ```
+    /// use std::alloc::{GlobalAlloc, Layout};
+    ///
+    /// let (heap, layout) = (rt::heap::KeepingHeap::new(), Layout::new::<u64>());
+    /// // SAFETY: the layout is not empty, and the block goes back with the layout that it came with.
+    /// unsafe {
+    ///     let block = heap.alloc(layout);
+    ///     assert!(!block.is_null());
+    ///     heap.dealloc(block, layout);
+    /// }
+    /// ```
     pub const fn new() -> Self {
         KeepingHeap(Mutex::new(Dlmalloc::new_with_allocator(Growing)))
     }

@@ -15,7 +15,11 @@
 //! - [`signal`]: a signal between threads that wait for it.
 //! - [`thread`]: what the kernel says of the calling thread.
 //!
-//! This crate stands on the ground: it talks to the kernel and holds the unsafe code that takes.
+//! This crate is at the bottom: it talks to the kernel, and holds the unsafe code that this takes. Each public function and type has an
+//! example.
+
+// What says `pub` can be reached, and has an example (tests/examples.rs).
+#![warn(unreachable_pub)]
 
 pub mod clock;
 pub mod error;

@@ -15,6 +15,22 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use crate::{Error, Result};
 
 /// A raw socket on one interface for frames of one type.
+///
+/// ```
+/// use rt::packet::{PacketSocket, own_network};
+///
+/// // Needs CAP_SYS_ADMIN and CAP_NET_RAW. Interface 1 of a new network is its loopback.
+/// match own_network().and_then(|()| PacketSocket::open("lo", 1, 0x88a4)) {
+///     Ok(socket) => {
+///         let mut frame = [0; 1514];
+///         while let Ok(Some(length)) = socket.receive(&mut frame) {
+///             println!("{:02x?}", &frame[..length]);
+///         }
+///     }
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
@@ -22,6 +38,19 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Opens it on the interface with that number; `name` is for errors.
+    ///
+    /// ```
+    /// use rt::packet::{PacketSocket, own_network};
+    ///
+    /// // Needs CAP_SYS_ADMIN and CAP_NET_RAW. Interface 1 of a new network is its loopback.
+    /// match own_network().and_then(|()| PacketSocket::open("lo", 1, 0x88a4)) {
+    ///     Ok(socket) => {
+    ///         println!("{socket:?}");
+    ///     }
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn open(name: &str, number: u32, frame_type: u16) -> Result<PacketSocket> {
         let refused = |error: &io::Error| {
             Error::os(format!("open a raw socket on {name}"), error, "run as root, or grant CAP_NET_RAW")
@@ -82,12 +111,40 @@ impl PacketSocket {
     }
 
     /// Sends a whole frame; how many bytes of it went out.
+    ///
+    /// ```
+    /// use rt::packet::{PacketSocket, own_network};
+    ///
+    /// // Needs CAP_SYS_ADMIN and CAP_NET_RAW. Interface 1 of a new network is its loopback.
+    /// match own_network().and_then(|()| PacketSocket::open("lo", 1, 0x88a4)) {
+    ///     Ok(socket) => {
+    ///         // It is down: nothing goes out.
+    ///         assert!(socket.send(&[0; 60]).is_err());
+    ///     }
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[inline]
     pub fn send(&self, frame: &[u8]) -> io::Result<usize> {
         Ok(send(&self.socket, frame, SendFlags::empty())?)
     }
 
     /// Takes the next frame, if one has come: its length.
+    ///
+    /// ```
+    /// use rt::packet::{PacketSocket, own_network};
+    ///
+    /// // Needs CAP_SYS_ADMIN and CAP_NET_RAW. Interface 1 of a new network is its loopback.
+    /// match own_network().and_then(|()| PacketSocket::open("lo", 1, 0x88a4)) {
+    ///     Ok(socket) => {
+    ///         // It is down, which the first read says; nothing comes.
+    ///         assert!(!matches!(socket.receive(&mut [0; 1514]), Ok(Some(_))));
+    ///     }
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[inline]
     pub fn receive(&self, frame: &mut [u8]) -> io::Result<Option<usize>> {
         match recv(&self.socket, frame, RecvFlags::empty()) {
@@ -106,6 +163,18 @@ impl AsFd for PacketSocket {
 
 /// Moves the calling thread, and what it starts from now on, into a new network namespace that has no name. It is gone
 /// with the last thread, process and socket in it, however they end.
+///
+/// ```
+/// // Of this thread alone.
+/// let alone = std::thread::spawn(|| {
+///     rt::packet::own_network()?;
+///     // A socket that is opened here reaches no other machine.
+///     Ok::<(), rt::Error>(())
+/// });
+/// if let Err(error) = alone.join().unwrap() {
+///     println!("{error}");
+/// }
+/// ```
 pub fn own_network() -> Result<()> {
     // SAFETY: NEWNET alone shares no descriptors and no memory anew: it only changes which network later calls see.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(|error| {

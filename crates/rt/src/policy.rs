@@ -8,6 +8,16 @@ use std::fmt;
 use crate::error::{Error, Result};
 
 /// A scheduling policy with its parameters.
+///
+/// ```
+/// use rt::Policy;
+///
+/// match Policy::Fifo(80).apply(false) {
+///     Ok(()) => assert_eq!(Policy::current()?, Policy::Fifo(80)),
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// SCHED_FIFO with a priority of 1 to 99.
@@ -52,6 +62,14 @@ const SCHED_FLAG_RESET_ON_FORK: u64 = 1;
 
 impl Policy {
     /// The policy called `name`; `priority` serves fifo and rr, `deadline` the deadline policy.
+    ///
+    /// ```
+    /// use rt::Policy;
+    ///
+    /// assert_eq!(Policy::named("fifo", 80, (0, 0, 0))?, Policy::Fifo(80));
+    /// assert!(Policy::named("fifo", 100, (0, 0, 0)).is_err());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn named(name: &str, priority: u32, deadline: (u64, u64, u64)) -> Result<Policy> {
         let real_time = |policy: fn(u32) -> Policy| match priority {
             1..=99 => Ok(policy(priority)),
@@ -78,6 +96,10 @@ impl Policy {
     }
 
     /// Its name: one of [`NAMES`].
+    ///
+    /// ```
+    /// assert_eq!(rt::Policy::RoundRobin(1).name(), "rr");
+    /// ```
     pub fn name(&self) -> &'static str {
         match self {
             Policy::Fifo(_) => NAMES[0],
@@ -90,6 +112,10 @@ impl Policy {
     }
 
     /// Its real-time priority, for fifo and rr.
+    ///
+    /// ```
+    /// assert_eq!((rt::Policy::Fifo(80).priority(), rt::Policy::Batch.priority()), (Some(80), None));
+    /// ```
     pub fn priority(&self) -> Option<u32> {
         match self {
             Policy::Fifo(priority) | Policy::RoundRobin(priority) => Some(*priority),
@@ -98,11 +124,24 @@ impl Policy {
     }
 
     /// Sets the policy of the calling thread; with `reset_on_fork` its children start as ordinary ones.
+    ///
+    /// ```
+    /// // Every thread may ask for this one.
+    /// rt::Policy::Batch.apply(false)?;
+    /// assert_eq!(rt::Policy::current()?, rt::Policy::Batch);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn apply(&self, reset_on_fork: bool) -> Result<()> {
         self.apply_to(0, reset_on_fork)
     }
 
     /// As [`Policy::apply`], for the thread of this number; 0 is the calling one.
+    ///
+    /// ```
+    /// rt::Policy::Batch.apply_to(rt::thread::id(), false)?;
+    /// assert_eq!(rt::Policy::current()?, rt::Policy::Batch);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn apply_to(&self, thread: u32, reset_on_fork: bool) -> Result<()> {
         let thread = thread as libc::pid_t;
         let status = match *self {
@@ -135,11 +174,21 @@ impl Policy {
     }
 
     /// The policy of the calling thread.
+    ///
+    /// ```
+    /// println!("this thread has {}", rt::Policy::current()?);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn current() -> Result<Policy> {
         Policy::of(0)
     }
 
     /// The policy of the thread of this number; 0 is the calling one.
+    ///
+    /// ```
+    /// println!("process 1 has {}", rt::Policy::of(1)?);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn of(thread: u32) -> Result<Policy> {
         let thread = thread as libc::pid_t;
         let failed = || {

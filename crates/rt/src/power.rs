@@ -14,11 +14,32 @@ use crate::error::{Error, Result};
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// A request that holds while it lives.
+///
+/// ```
+/// use rt::power::DmaLatency;
+///
+/// match DmaLatency::request(10) {
+///     // Until the value is dropped.
+///     Ok(_held) => println!("each idle state is left within 10 us"),
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct DmaLatency(File);
 
 impl DmaLatency {
     /// Asks that no CPU enter an idle state which takes longer than `latency_us` to leave.
+    ///
+    /// ```
+    /// use rt::power::DmaLatency;
+    ///
+    /// match DmaLatency::request(10) {
+    ///     Ok(held) => drop(held),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn request(latency_us: u32) -> Result<DmaLatency> {
         let failed = |error: std::io::Error| {
             Error::os(
@@ -34,6 +55,17 @@ impl DmaLatency {
     }
 
     /// Hands the request to the program that this process is about to become; it ends with that program.
+    ///
+    /// ```
+    /// use rt::power::DmaLatency;
+    ///
+    /// match DmaLatency::request(10) {
+    ///     // The program that replaces this one has it.
+    ///     Ok(held) => held.keep_across_exec()?,
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn keep_across_exec(self) -> Result<()> {
         fcntl_setfd(self.0.as_fd(), FdFlags::empty())
             .map_err(|e| Error::os(format!("keep {DEVICE} open"), &e.into(), "report this as a defect"))?;

@@ -61,6 +61,19 @@ impl Drop for Mapping {
 }
 
 /// A block of words.
+///
+/// ```
+/// use rt::registers::Registers;
+///
+/// let path = std::env::temp_dir().join(format!("isolator-example-block-{}", std::process::id()));
+/// std::fs::write(&path, [0; 64]).unwrap();
+/// let words = Registers::file(&path, 0, 64)?;
+/// let (control, status) = (words.at(0)?, words.at(4)?);
+/// control.write(1);
+/// assert_eq!((control.read(), status.read()), (1, 0));
+/// std::fs::remove_file(path).unwrap();
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Registers {
     mapping: Arc<Mapping>,
@@ -71,6 +84,19 @@ pub struct Registers {
 }
 
 /// One word of a block.
+///
+/// ```
+/// use rt::registers::Registers;
+///
+/// let path = std::env::temp_dir().join(format!("isolator-example-word-{}", std::process::id()));
+/// std::fs::write(&path, [0; 64]).unwrap();
+/// let words = Registers::file(&path, 0, 64)?;
+/// let word = words.at(8)?;
+/// word.write(7);
+/// assert_eq!(words.at(8)?.read(), 7);
+/// std::fs::remove_file(path).unwrap();
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Register {
     at: NonNull<u32>,
@@ -84,6 +110,17 @@ unsafe impl Sync for Register {}
 
 impl Register {
     /// What it holds now.
+    ///
+    /// ```
+    /// use rt::registers::Registers;
+    ///
+    /// let path = std::env::temp_dir().join(format!("isolator-example-read-{}", std::process::id()));
+    /// std::fs::write(&path, [0; 64]).unwrap();
+    /// let words = Registers::file(&path, 0, 64)?;
+    /// assert_eq!(words.at(0)?.read(), 0);
+    /// std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline(always)]
     pub fn read(&self) -> u32 {
         // SAFETY: aligned and within a mapping that lives as long as self (`Registers::at`).
@@ -91,6 +128,18 @@ impl Register {
     }
 
     /// Makes it hold that.
+    ///
+    /// ```
+    /// use rt::registers::Registers;
+    ///
+    /// let path = std::env::temp_dir().join(format!("isolator-example-write-{}", std::process::id()));
+    /// std::fs::write(&path, [0; 64]).unwrap();
+    /// let words = Registers::file(&path, 0, 64)?;
+    /// words.at(0)?.write(u32::MAX);
+    /// assert_eq!(words.at(0)?.read(), u32::MAX);
+    /// std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline(always)]
     pub fn write(&self, value: u32) {
         // SAFETY: as above, and mapped writable.
@@ -100,6 +149,13 @@ impl Register {
 
 impl Registers {
     /// `length` bytes of a device at a physical address; refuses what is no whole number of pages, and memory.
+    ///
+    /// ```no_run
+    /// // The GPIO block of a Raspberry Pi 4; root only.
+    /// let gpio = rt::registers::Registers::physical(0xfe20_0000, 4096)?;
+    /// println!("{:#x}", gpio.at(0x34)?.read());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn physical(address: u64, length: usize) -> Result<Registers> {
         let name = format!("the registers at {address:#x}");
         let what = format!("map {name}");
@@ -113,6 +169,14 @@ impl Registers {
     }
 
     /// The first `length` bytes of a character device that maps registers.
+    ///
+    /// ```no_run
+    /// use std::path::Path;
+    ///
+    /// let registers = rt::registers::Registers::device(Path::new("/dev/uio0"), 4096)?;
+    /// println!("{:#x}", registers.at(0)?.read());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn device(path: &Path, length: usize) -> Result<Registers> {
         let name = format!("the registers of {}", path.display());
         let what = format!("map {name}");
@@ -133,6 +197,18 @@ impl Registers {
     }
 
     /// `length` bytes of a file from `offset` on: memory that is shared with whoever maps the same.
+    ///
+    /// ```
+    /// use rt::registers::Registers;
+    ///
+    /// let path = std::env::temp_dir().join(format!("isolator-example-file-{}", std::process::id()));
+    /// std::fs::write(&path, [0; 64]).unwrap();
+    /// let words = Registers::file(&path, 0, 64)?;
+    /// assert!(words.at(60).is_ok());
+    /// assert!(Registers::file(&path, 0, 65).is_err());
+    /// std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn file(path: &Path, offset: u64, length: usize) -> Result<Registers> {
         let name = format!("{length} bytes of {} from {offset} on", path.display());
         let what = format!("map {name}");
@@ -155,6 +231,18 @@ impl Registers {
     }
 
     /// The word that begins `offset` bytes into the block.
+    ///
+    /// ```
+    /// use rt::registers::Registers;
+    ///
+    /// let path = std::env::temp_dir().join(format!("isolator-example-at-{}", std::process::id()));
+    /// std::fs::write(&path, [0; 64]).unwrap();
+    /// let words = Registers::file(&path, 0, 64)?;
+    /// // A word has 4 bytes.
+    /// assert!(words.at(4).is_ok() && words.at(5).is_err() && words.at(64).is_err());
+    /// std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn at(&self, offset: usize) -> Result<Register> {
         let length = self.mapping.length - self.first;
         if !offset.is_multiple_of(WIDTH) || offset.checked_add(WIDTH).is_none_or(|end| end > length) {

@@ -5,12 +5,23 @@
 //! kernel is asked, and no other program can tell. `lab/scope/README.md` states the encoding.
 
 /// Isolation begins on this CPU: from here on every excursion to the kernel counts.
+///
+/// ```
+/// rt::scope::begin();
+/// // Here the lab counts what reaches this CPU.
+/// rt::scope::end();
+/// ```
 #[inline(always)]
 pub fn begin() {
     mark::<1>();
 }
 
 /// Isolation ends on this CPU.
+///
+/// ```
+/// rt::scope::begin();
+/// rt::scope::end();
+/// ```
 #[inline(always)]
 pub fn end() {
     mark::<2>();

@@ -13,6 +13,17 @@ use crate::thread;
 pub const STACK_BYTES: usize = 128 * 1024;
 
 /// What a thread asks for.
+///
+/// ```
+/// use rt::Policy;
+/// use rt::setup::Setup;
+///
+/// let setup = Setup { cpus: vec![], policy: Policy::Fifo(80), lock_memory: true };
+/// match setup.apply() {
+///     Ok(granted) => println!("{} on cpus {:?}", granted.policy, granted.affinity),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// CPUs to run on; empty: wherever it may now.
@@ -24,6 +35,18 @@ pub struct Setup {
 }
 
 /// What it got; a step that failed says why.
+///
+/// ```
+/// use rt::Policy;
+/// use rt::setup::Setup;
+///
+/// let setup = Setup { cpus: vec![], policy: Policy::Batch, lock_memory: true };
+/// let granted = setup.apply()?;
+/// if let Err(error) = granted.memory {
+///     println!("{error}");
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Granted {
     /// Whether the process' memory is locked, or why not.
@@ -36,6 +59,16 @@ pub struct Granted {
 
 impl Setup {
     /// Sets up the calling thread. Affinity and policy must be granted; locked memory is reported.
+    ///
+    /// ```
+    /// use rt::Policy;
+    /// use rt::setup::Setup;
+    ///
+    /// let setup = Setup { cpus: vec![], policy: Policy::Batch, lock_memory: true };
+    /// let granted = setup.apply()?;
+    /// assert_eq!(granted.policy, Policy::Batch);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn apply(&self) -> Result<Granted> {
         let memory = if self.lock_memory {
             lock_memory()
@@ -53,6 +86,14 @@ impl Setup {
 }
 
 /// Locks all present and future pages of this process.
+///
+/// ```
+/// match rt::setup::lock_memory() {
+///     Ok(()) => rt::setup::unlock_memory()?,
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn lock_memory() -> Result<()> {
     // The vDSO's data is no memory that can be locked: the first reading of the clock faults it in.
     crate::clock::monotonic_ns();
@@ -62,11 +103,21 @@ pub fn lock_memory() -> Result<()> {
 }
 
 /// Unlocks this process' memory.
+///
+/// ```
+/// // Also where none is locked.
+/// rt::setup::unlock_memory()?;
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn unlock_memory() -> Result<()> {
     munlockall().map_err(|e| Error::os("unlock memory", &e.into(), "report this as a defect"))
 }
 
 /// Touches so much of the stack, so that growing into it later faults no more.
+///
+/// ```
+/// rt::setup::prefault_stack(rt::setup::STACK_BYTES);
+/// ```
 #[inline(never)]
 pub fn prefault_stack(bytes: usize) {
     let mut frame = [0u8; 16 * 1024];

@@ -9,6 +9,14 @@ fn number() -> libc::c_int {
 }
 
 /// Has the calling thread wait for the signal instead of being ended by it.
+///
+/// ```
+/// // A signal that comes before `wait` is kept for it.
+/// rt::signal::block()?;
+/// rt::signal::send(rt::thread::id())?;
+/// rt::signal::wait()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn block() -> io::Result<()> {
     let set = set();
     // SAFETY: set is an initialised signal set; the old mask is not asked for.
@@ -17,6 +25,11 @@ pub fn block() -> io::Result<()> {
 }
 
 /// Sends it to a thread of this process, which has called [`block`].
+///
+/// ```
+/// let ended = std::thread::spawn(rt::thread::id).join().unwrap();
+/// assert!(rt::signal::send(ended).is_err());
+/// ```
 pub fn send(thread: u32) -> io::Result<()> {
     let (process, thread) = (libc::c_long::from(std::process::id()), libc::c_long::from(thread));
     // SAFETY: tgkill takes three numbers and touches no memory.
@@ -25,6 +38,18 @@ pub fn send(thread: u32) -> io::Result<()> {
 }
 
 /// Waits until the calling thread is sent one.
+///
+/// ```
+/// let (say, hear) = std::sync::mpsc::channel();
+/// let waits = std::thread::spawn(move || {
+///     rt::signal::block()?;
+///     say.send(rt::thread::id()).unwrap();
+///     rt::signal::wait()
+/// });
+/// rt::signal::send(hear.recv().unwrap())?;
+/// waits.join().unwrap()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn wait() -> io::Result<()> {
     let set = set();
     loop {

@@ -6,6 +6,13 @@ use rustix::thread::{gettid, sched_getaffinity, sched_setaffinity};
 use crate::error::{Error, Result};
 
 /// Lets the calling thread run on `cpus` only.
+///
+/// ```
+/// let cpus = rt::thread::affinity();
+/// rt::thread::set_affinity(&cpus[..1])?;
+/// assert_eq!(rt::thread::affinity(), cpus[..1]);
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn set_affinity(cpus: &[u32]) -> Result<()> {
     let mut mask = rustix::thread::CpuSet::new();
     for cpu in cpus.iter().copied() {
@@ -22,17 +29,32 @@ pub fn set_affinity(cpus: &[u32]) -> Result<()> {
 }
 
 /// The CPUs that the calling thread may run on; empty where the kernel does not say.
+///
+/// ```
+/// println!("this thread may run on cpus {:?}", rt::thread::affinity());
+/// ```
 pub fn affinity() -> Vec<u32> {
     let Ok(mask) = sched_getaffinity(None) else { return Vec::new() };
     (0..rustix::thread::CpuSet::MAX_CPU as u32).filter(|cpu| mask.is_set(*cpu as usize)).collect()
 }
 
 /// The calling thread's number.
+///
+/// ```
+/// // The first thread has the number of the process.
+/// println!("thread {} of process {}", rt::thread::id(), std::process::id());
+/// ```
 pub fn id() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 /// Page faults that the calling thread has taken so far, minor and major.
+///
+/// ```
+/// let before = rt::thread::page_faults();
+/// // A loop with a deadline would run here.
+/// println!("{} page faults", rt::thread::page_faults() - before);
+/// ```
 pub fn page_faults() -> u64 {
     // SAFETY: all-zero is a valid rusage, which is plain numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -42,17 +64,33 @@ pub fn page_faults() -> u64 {
 }
 
 /// Lets timers of the calling thread expire without slack; real-time threads have none anyway.
+///
+/// ```
+/// rt::thread::no_timer_slack();
+/// ```
 pub fn no_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
 /// The tick of the calling thread's CPU, also where that is in `nohz_full=`; it may stop again when this is dropped.
+///
+/// ```
+/// let ticked = rt::thread::Ticked::new()?;
+/// // The CPU of this thread keeps its tick here.
+/// drop(ticked);
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Ticked(libc::timer_t);
 
 impl Ticked {
     /// Arms a timer of the thread's CPU time, which the kernel looks after in each tick, for a moment that never comes.
+    ///
+    /// ```
+    /// let _ticked = rt::thread::Ticked::new()?;
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn new() -> Result<Ticked> {
         let refuse =
             |what| Error::os(what, &std::io::Error::last_os_error(), "raise the limit on pending signals");
@@ -87,16 +125,36 @@ impl Drop for Ticked {
 
 /// Takes part in global expedited membarriers (membarrier(2)): from now on one that any process asks for
 /// interrupts the CPUs that run this process' threads.
+///
+/// ```
+/// if let Err(error) = rt::thread::join_global_barriers() {
+///     println!("{error}");
+/// }
+/// ```
 pub fn join_global_barriers() -> Result<()> {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, "take part in global memory barriers")
 }
 
 /// Lets this process ask for barriers of its own threads ([`own_barrier`]).
+///
+/// ```
+/// if let Err(error) = rt::thread::join_own_barriers() {
+///     println!("{error}");
+/// }
+/// ```
 pub fn join_own_barriers() -> Result<()> {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, "take part in this process' memory barriers")
 }
 
 /// Interrupts each other CPU that runs a thread of this process just now, and returns when all have served it.
+///
+/// ```
+/// use rt::thread::{join_own_barriers, own_barrier};
+///
+/// if let Err(error) = join_own_barriers().and_then(|()| own_barrier()) {
+///     println!("{error}");
+/// }
+/// ```
 pub fn own_barrier() -> Result<()> {
     membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, "have memory barriers of this process' threads")
 }
@@ -112,6 +170,12 @@ fn membarrier(command: libc::c_int, what: &str) -> Result<()> {
 }
 
 /// Lifts this process' limit on locked memory, for programs that it starts or becomes.
+///
+/// ```
+/// if let Err(error) = rt::thread::raise_memory_lock_limit() {
+///     println!("{error}");
+/// }
+/// ```
 pub fn raise_memory_lock_limit() -> Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).map_err(|e| {
@@ -121,11 +185,24 @@ pub fn raise_memory_lock_limit() -> Result<()> {
 }
 
 /// This process' limit on locked memory in bytes; none where it may lock all.
+///
+/// ```
+/// match rt::thread::memory_lock_limit() {
+///     Some(bytes) => println!("{bytes} bytes may be locked"),
+///     None => println!("all memory may be locked"),
+/// }
+/// ```
 pub fn memory_lock_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Memlock).current
 }
 
 /// Columns and lines of the terminal behind `stream`; `None` where it is no terminal, or does not know.
+///
+/// ```
+/// if let Some((columns, lines)) = rt::thread::terminal_size(std::io::stdout()) {
+///     println!("{columns} columns, {lines} lines");
+/// }
+/// ```
 pub fn terminal_size(stream: impl std::os::fd::AsFd) -> Option<(u16, u16)> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))

@@ -38,6 +38,12 @@ pub const DEVICE: &str = "/dev/isolator";
 pub const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What is deferred.
+///
+/// ```
+/// use rt::isolation::Mask;
+///
+/// assert_eq!(Mask::CLOCK | Mask::RESCHED | Mask::IPI, Mask::DEFAULT);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mask(u32);
 
@@ -66,11 +72,24 @@ impl Mask {
     ];
 
     /// The mask of these bits, as in the kernel's header; the kernel refuses those that it does not know.
+    ///
+    /// ```
+    /// use rt::isolation::Mask;
+    ///
+    /// assert_eq!(Mask::from_bits(1), Mask::CLOCK);
+    /// ```
     pub const fn from_bits(bits: u32) -> Mask {
         Mask(bits)
     }
 
     /// The mask of names with commas between them: `default,ktlb`.
+    ///
+    /// ```
+    /// use rt::isolation::Mask;
+    ///
+    /// assert_eq!(Mask::named("default,ktlb")?, Mask::DEFAULT | Mask::KTLB);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn named(names: &str) -> Result<Mask> {
         let one = |name: &str| {
             let found = Mask::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mask)| *mask);
@@ -93,6 +112,12 @@ impl BitOr for Mask {
 }
 
 /// What a tick does besides deferred work.
+///
+/// ```
+/// use rt::isolation::Tick;
+///
+/// println!("{:?}", Tick::SCHED | Tick::TSC_SYNC);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick(u32);
 
@@ -107,6 +132,12 @@ impl Tick {
     pub const TSC_SYNC: Tick = Tick(uapi::TICK_TSC_SYNC);
 
     /// The tick of these bits, as in the kernel's header; the kernel refuses those that it does not know.
+    ///
+    /// ```
+    /// use rt::isolation::Tick;
+    ///
+    /// assert_eq!(Tick::from_bits(0), Tick::WORK);
+    /// ```
     pub const fn from_bits(bits: u32) -> Tick {
         Tick(bits)
     }
@@ -121,6 +152,16 @@ impl BitOr for Tick {
 }
 
 /// How a CPU stands.
+///
+/// ```
+/// use rt::isolation::Isolator;
+///
+/// match Isolator::open().and_then(|isolator| isolator.status(Some(0))) {
+///     Ok(status) if status.isolated => println!("cpu {} is isolated for {:?}", status.cpu, status.owner),
+///     Ok(status) => println!("cpu {} is not isolated: {}", status.cpu, status.ended),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
     /// The CPU.
@@ -138,11 +179,27 @@ pub struct Status {
 }
 
 /// The device, opened by this process.
+///
+/// ```
+/// use rt::isolation::{Isolator, Mask};
+///
+/// match Isolator::open().and_then(|isolator| isolator.start(Mask::DEFAULT)) {
+///     Ok(session) => session.stop()?,
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Isolator(File);
 
 impl Isolator {
     /// Opens the device.
+    ///
+    /// ```
+    /// if let Err(error) = rt::isolation::Isolator::open() {
+    ///     assert!(error.to_string().starts_with("cannot open /dev/isolator: "));
+    /// }
+    /// ```
     pub fn open() -> Result<Isolator> {
         let file = OpenOptions::new().read(true).write(true).open(DEVICE);
         file.map(Isolator).map_err(|error| {
@@ -156,6 +213,16 @@ impl Isolator {
 
     /// Isolates the CPU that the calling thread is pinned to, for this thread. While something needs the tick, such as a
     /// kernel thread that runs there for a moment, it is asked again, for up to [`PATIENCE`].
+    ///
+    /// ```
+    /// use rt::isolation::{Isolator, Mask};
+    ///
+    /// match Isolator::open().and_then(|isolator| isolator.start(Mask::DEFAULT | Mask::EXCLUSIVE)) {
+    ///     Ok(session) => println!("{:?}", session.status()?),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn start(self, mask: Mask) -> Result<Session> {
         let cpu = self.status(None)?.cpu;
         let page = self.page(cpu)?;
@@ -172,6 +239,13 @@ impl Isolator {
     }
 
     /// How a CPU stands; the caller's where none is named.
+    ///
+    /// ```
+    /// if let Ok(isolator) = rt::isolation::Isolator::open() {
+    ///     println!("this thread's CPU: {:?}", isolator.status(None)?);
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn status(&self, cpu: Option<u32>) -> Result<Status> {
         let raw = self.raw_status(cpu).map_err(|error| {
             let what =
@@ -189,6 +263,13 @@ impl Isolator {
     }
 
     /// A CPU's page.
+    ///
+    /// ```
+    /// if let Ok(isolator) = rt::isolation::Isolator::open() {
+    ///     println!("{:?}", isolator.page(0)?.counters());
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn page(&self, cpu: u32) -> Result<Page> {
         Page::map(&self.0, cpu)
     }
@@ -233,6 +314,21 @@ impl Isolator {
 }
 
 /// An isolated CPU. It belongs to the thread that started it, and stays with it.
+///
+/// ```
+/// use rt::isolation::{self, Mask, Tick};
+///
+/// if let Ok(session) = isolation::start(Mask::DEFAULT) {
+///     for _ in 0..1_000 {
+///         // The loop's work; then what others deferred, if anything.
+///         if session.page().waits() {
+///             session.tick(Tick::WORK)?;
+///         }
+///     }
+///     session.stop()?;
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Session {
     isolator: Isolator,
@@ -242,28 +338,72 @@ pub struct Session {
 }
 
 /// Opens the device and isolates the CPU that the calling thread is pinned to.
+///
+/// ```
+/// match rt::isolation::start(rt::isolation::Mask::DEFAULT) {
+///     Ok(session) => session.stop()?,
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn start(mask: Mask) -> Result<Session> {
     Isolator::open()?.start(mask)
 }
 
 impl Session {
     /// Has the work done that waits, and what `what` adds.
+    ///
+    /// ```
+    /// use rt::isolation::{self, Mask, Tick};
+    ///
+    /// if let Ok(session) = isolation::start(Mask::DEFAULT) {
+    ///     session.tick(Tick::SCHED)?;
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn tick(&self, what: Tick) -> Result<()> {
         let tick = self.isolator.call(uapi::IOC_TICK, what.0);
         tick.map_err(|error| self.isolator.refused("tick".into(), &error))
     }
 
     /// The CPU's page.
+    ///
+    /// ```
+    /// use rt::isolation::{self, Mask};
+    ///
+    /// if let Ok(session) = isolation::start(Mask::DEFAULT) {
+    ///     assert!(session.page().isolated());
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn page(&self) -> &Page {
         &self.page
     }
 
     /// How the CPU stands.
+    ///
+    /// ```
+    /// use rt::isolation::{self, Mask};
+    ///
+    /// if let Ok(session) = isolation::start(Mask::DEFAULT) {
+    ///     assert!(session.status()?.isolated);
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn status(&self) -> Result<Status> {
         self.isolator.status(None)
     }
 
     /// Ends the isolation; says where the kernel had ended it already.
+    ///
+    /// ```
+    /// use rt::isolation::{self, Mask};
+    ///
+    /// if let Ok(session) = isolation::start(Mask::DEFAULT) {
+    ///     session.stop()?;
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn stop(self) -> Result<()> {
         let stopped = self.isolator.call(uapi::IOC_STOP, 0);
         stopped.map_err(|error| {

@@ -13,6 +13,17 @@ use super::uapi;
 use crate::error::{Error, Result};
 
 /// The last interruption that was delivered in spite of isolation.
+///
+/// ```
+/// use rt::isolation::{self, Mask};
+///
+/// if let Ok(session) = isolation::start(Mask::DEFAULT) {
+///     if let Some(breach) = session.page().last_breach() {
+///         println!("{} at {} ns", breach.kind, breach.at_ns);
+///     }
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breach {
     /// Its kind: a name of the counters.
@@ -27,12 +38,27 @@ pub struct Breach {
 pub type Counters = BTreeMap<&'static str, u64>;
 
 /// What `after` counts more than `before`; those that did not change are left out.
+///
+/// ```
+/// use rt::isolation::{Counters, since};
+///
+/// let (before, after) = (Counters::from([("defer_call", 2)]), Counters::from([("defer_call", 5)]));
+/// assert_eq!(since(&before, &after), Counters::from([("defer_call", 3)]));
+/// ```
 pub fn since(before: &Counters, after: &Counters) -> Counters {
     let grown = after.iter().map(|(name, count)| (*name, count - before.get(name).unwrap_or(&0).min(count)));
     grown.filter(|(_, count)| *count > 0).collect()
 }
 
 /// A CPU's page, mapped read-only. What it shows changes while one looks.
+///
+/// ```
+/// if let Ok(isolator) = rt::isolation::Isolator::open() {
+///     let page = isolator.page(0)?;
+///     println!("isolated: {}, work waits: {}", page.isolated(), page.waits());
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Page(NonNull<uapi::Page>);
 
@@ -86,28 +112,70 @@ impl Page {
     }
 
     /// Whether work waits: a loop may look here and tick only then. Costs a cache hit as long as nothing comes.
+    ///
+    /// ```
+    /// if let Ok(isolator) = rt::isolation::Isolator::open() {
+    ///     let page = isolator.page(0)?;
+    ///     println!("work waits: {}", page.waits());
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline(always)]
     pub fn waits(&self) -> bool {
         self.word(offset_of!(uapi::Page, pending)) & !uapi::PENDING_USER != 0
     }
 
     /// Whether a message waits.
+    ///
+    /// ```
+    /// if let Ok(isolator) = rt::isolation::Isolator::open() {
+    ///     let page = isolator.page(0)?;
+    ///     println!("a message waits: {}", page.message_waits());
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn message_waits(&self) -> bool {
         self.word(offset_of!(uapi::Page, pending)) & uapi::PENDING_MESSAGE != 0
     }
 
     /// Whether the CPU is isolated.
+    ///
+    /// ```
+    /// if let Ok(isolator) = rt::isolation::Isolator::open() {
+    ///     let page = isolator.page(0)?;
+    ///     println!("isolated: {}", page.isolated());
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn isolated(&self) -> bool {
         self.word(offset_of!(uapi::Page, mask)) != 0
     }
 
     /// All counters.
+    ///
+    /// ```
+    /// if let Ok(isolator) = rt::isolation::Isolator::open() {
+    ///     let page = isolator.page(0)?;
+    ///     for (name, count) in page.counters() {
+    ///         println!("{name} {count}");
+    ///     }
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn counters(&self) -> Counters {
         let count = |n: usize| self.long(offset_of!(uapi::Page, stat) + n * size_of::<u64>());
         uapi::STATS.iter().enumerate().map(|(n, name)| (*name, count(n))).collect()
     }
 
     /// The last breach, if there was one.
+    ///
+    /// ```
+    /// if let Ok(isolator) = rt::isolation::Isolator::open() {
+    ///     let page = isolator.page(0)?;
+    ///     println!("{:?}", page.last_breach());
+    /// }
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn last_breach(&self) -> Option<Breach> {
         loop {
             let before = self.word(offset_of!(uapi::Page, breach_seq));

@@ -5,6 +5,13 @@
 use std::fmt;
 
 /// A reason; numbers that this library does not know come from a newer kernel.
+///
+/// ```
+/// use rt::isolation::Reason;
+///
+/// let reason = Reason(3);
+/// println!("{reason}; {}", reason.cure());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reason(pub u32);
 
@@ -86,16 +93,28 @@ impl Reason {
     }
 
     /// Its name: `many_cpus`.
+    ///
+    /// ```
+    /// assert_eq!(rt::isolation::Reason(3).name(), "not_nohz_full");
+    /// ```
     pub fn name(self) -> &'static str {
         self.row().map_or("unknown", |row| row.0)
     }
 
     /// It in words.
+    ///
+    /// ```
+    /// assert_eq!(rt::isolation::Reason(3).text(), "this CPU is not in nohz_full=");
+    /// ```
     pub fn text(self) -> &'static str {
         self.row().map_or("for a reason that only a newer library knows", |row| row.1)
     }
 
     /// What to do.
+    ///
+    /// ```
+    /// assert_eq!(rt::isolation::Reason(3).cure(), "boot with nohz_full= and that CPU");
+    /// ```
     pub fn cure(self) -> &'static str {
         self.row().map_or("use a library of the kernel's version", |row| row.2)
     }

@@ -2,46 +2,46 @@
 //! What `kernel/include/uapi/linux/isolator.h` says, in Rust. A test compiles that header and compares.
 
 /// Timers of the CPU.
-pub const MASK_CLOCK: u32 = 1 << 0;
+pub(super) const MASK_CLOCK: u32 = 1 << 0;
 /// Requests for a context switch.
-pub const MASK_RESCHED: u32 = 1 << 1;
+pub(super) const MASK_RESCHED: u32 = 1 << 1;
 /// Calls of registered functions.
-pub const MASK_IPI: u32 = 1 << 2;
+pub(super) const MASK_IPI: u32 = 1 << 2;
 /// Flushes of unmapped vmalloc ranges.
-pub const MASK_KTLB: u32 = 1 << 3;
+pub(super) const MASK_KTLB: u32 = 1 << 3;
 /// Refuse unless nobody else can change the owner's address space.
-pub const MASK_EXCLUSIVE_MM: u32 = 1 << 16;
+pub(super) const MASK_EXCLUSIVE_MM: u32 = 1 << 16;
 /// What is deferred where nothing else is asked.
-pub const MASK_DEFAULT: u32 = MASK_CLOCK | MASK_RESCHED | MASK_IPI;
+pub(super) const MASK_DEFAULT: u32 = MASK_CLOCK | MASK_RESCHED | MASK_IPI;
 
 /// Fire timers, look at the tick, switch if asked to.
-pub const TICK_SCHED: u32 = 1 << 0;
+pub(super) const TICK_SCHED: u32 = 1 << 0;
 /// Sleep until nobody waits for the CPU.
-pub const TICK_RT: u32 = 1 << 1;
+pub(super) const TICK_RT: u32 = 1 << 1;
 /// Verify the time stamp counter.
-pub const TICK_TSC_SYNC: u32 = 1 << 2;
+pub(super) const TICK_TSC_SYNC: u32 = 1 << 2;
 
 /// Deferral is possible: the owner is in user mode.
-pub const PENDING_USER: u32 = 1 << 0;
+pub(super) const PENDING_USER: u32 = 1 << 0;
 /// A message waits.
-pub const PENDING_MESSAGE: u32 = 1 << 6;
+pub(super) const PENDING_MESSAGE: u32 = 1 << 6;
 
 /// Version of [`Page`].
-pub const PAGE_VERSION: u32 = 1;
+pub(super) const PAGE_VERSION: u32 = 1;
 /// Counters that a page has room for.
-pub const STAT_ROOM: usize = 64;
+pub(super) const STAT_ROOM: usize = 64;
 /// Call sites that are kept of the last breach.
-pub const SITES: usize = 8;
+pub(super) const SITES: usize = 8;
 /// In [`Status::cpu`]: the caller's.
-pub const THIS_CPU: u32 = u32::MAX;
+pub(super) const THIS_CPU: u32 = u32::MAX;
 
 /// Offset of a CPU's page in the device.
-pub const fn mmap_offset(cpu: u32) -> u64 {
+pub(super) const fn mmap_offset(cpu: u32) -> u64 {
     (cpu as u64) << 20
 }
 
 /// The counters of a page in order; the header's enumerators are called so, `ISOLATOR_STAT_` before.
-pub const STATS: [&str; 27] = [
+pub(super) const STATS: [&str; 27] = [
     "defer_sync",
     "defer_ktlb",
     "defer_order",
@@ -73,7 +73,7 @@ pub const STATS: [&str; 27] = [
 
 /// struct isolator_page.
 #[repr(C)]
-pub struct Page {
+pub(super) struct Page {
     pub version: u32,
     pub size: u32,
     pub cpu: u32,
@@ -92,7 +92,7 @@ pub struct Page {
 /// struct isolator_status.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Status {
+pub(super) struct Status {
     pub size: u32,
     pub cpu: u32,
     pub owner: i32,
@@ -106,13 +106,13 @@ pub struct Status {
 }
 
 /// START, with the mask by value.
-pub const IOC_START: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x60);
+pub(super) const IOC_START: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x60);
 /// TICK, with flags by value.
-pub const IOC_TICK: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x61);
+pub(super) const IOC_TICK: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x61);
 /// STOP.
-pub const IOC_STOP: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x62);
+pub(super) const IOC_STOP: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x62);
 /// STATUS, with a [`Status`].
-pub const IOC_STATUS: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<Status>(b'I', 0x63);
+pub(super) const IOC_STATUS: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<Status>(b'I', 0x63);
 
 #[cfg(test)]
 mod tests {

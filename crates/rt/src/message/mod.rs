@@ -41,6 +41,14 @@ const MOST_SLOTS: u32 = 1 << 20;
 const MOST_BYTES: usize = 4088;
 
 /// What a ring holds.
+///
+/// ```
+/// use rt::message::{Size, pair};
+///
+/// assert!(pair(Size { slots: 64, bytes: 8 }).is_ok());
+/// // Not a power of two.
+/// assert!(pair(Size { slots: 65, bytes: 8 }).is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Messages: a power of two, 4 to 1,048,576.
@@ -76,6 +84,18 @@ impl Size {
 }
 
 /// Why a message was not posted, or none could be taken.
+///
+/// ```
+/// use rt::message::{Failure, Size, pair};
+///
+/// let (mut sender, receiver) = pair(Size { slots: 4, bytes: 8 })?;
+/// assert_eq!(sender.post(&[0; 9]), Err(Failure::TooLarge));
+/// (0..4u64).for_each(|n| sender.post(&n.to_ne_bytes()).unwrap());
+/// assert_eq!(sender.post(b"one more"), Err(Failure::Full));
+/// drop(receiver);
+/// assert_eq!(sender.post(b"too late"), Err(Failure::Closed));
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The receiver has not taken what is there.
@@ -93,6 +113,15 @@ pub enum Failure {
 }
 
 /// Makes a ring within this process.
+///
+/// ```
+/// use rt::message::{Size, pair};
+///
+/// let (mut sender, mut receiver) = pair(Size::default())?;
+/// std::thread::spawn(move || sender.post(b"go")).join().unwrap().unwrap();
+/// assert_eq!(receiver.take(), Ok(Some(&b"go"[..])));
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn pair(size: Size) -> Result<(Sender, Receiver)> {
     let size = size.checked()?;
     let ring = Arc::new(Ring::create(Region::own(Ring::lines(size)), size));
@@ -107,6 +136,15 @@ type Held = Option<shared::Held>;
 type Held = Option<()>;
 
 /// The end that posts.
+///
+/// ```
+/// use rt::message::{Size, pair};
+///
+/// let (mut sender, mut receiver) = pair(Size::default())?;
+/// sender.post(b"stop").unwrap();
+/// assert_eq!(receiver.take(), Ok(Some(&b"stop"[..])));
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Sender {
     // Closed before it is let go of.
@@ -116,12 +154,35 @@ pub struct Sender {
 
 impl Sender {
     /// Posts a message, without waiting and without a system call.
+    ///
+    /// ```
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (mut sender, mut receiver) = pair(Size::default())?;
+    /// if let Err(failure) = sender.post(&7u64.to_ne_bytes()) {
+    ///     println!("not posted: {failure}");
+    /// }
+    /// assert!(receiver.take().unwrap().is_some());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn post(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
         self.end.post(message)
     }
 
     /// Posts a message, and wakes the receiver if it sleeps: a system call then. For CPUs that are not isolated.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (mut sender, mut receiver) = pair(Size::default())?;
+    /// let sleeper = std::thread::spawn(move || receiver.wait(Duration::from_secs(60)));
+    /// sender.post_and_wake(b"wake up").unwrap();
+    /// assert!(sleeper.join().unwrap());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[cfg(not(loom))]
     pub fn post_and_wake(&mut self, message: &[u8]) -> std::result::Result<(), Failure> {
         self.end.post(message)?;
@@ -136,6 +197,14 @@ impl Sender {
     }
 
     /// Bytes of the longest message.
+    ///
+    /// ```
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (sender, _receiver) = pair(Size { slots: 4, bytes: 100 })?;
+    /// assert!(sender.bytes() >= 100);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn bytes(&self) -> usize {
         self.end.ring().bytes()
     }
@@ -152,6 +221,17 @@ impl Sender {
     }
 
     /// Whether some process holds the other end. Always so within one process. A system call.
+    ///
+    /// ```
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let ring = Shared::create(Size::default())?;
+    /// let sender = ring.sender()?;
+    /// assert!(!sender.receiver_lives());
+    /// let _receiver = ring.receiver()?;
+    /// assert!(sender.receiver_lives());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[cfg(not(loom))]
     pub fn receiver_lives(&self) -> bool {
         self.held.as_ref().is_none_or(shared::Held::other_lives)
@@ -159,6 +239,18 @@ impl Sender {
 }
 
 /// The end that polls.
+///
+/// ```
+/// use rt::message::{Size, pair};
+///
+/// let (mut sender, mut receiver) = pair(Size::default())?;
+/// sender.post(b"a").unwrap();
+/// sender.post(b"b").unwrap();
+/// let mut text = Vec::new();
+/// assert_eq!(receiver.poll(64, |message| text.extend_from_slice(message)), Ok(2));
+/// assert_eq!(text, b"ab");
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Receiver {
     end: Polling,
@@ -167,12 +259,34 @@ pub struct Receiver {
 
 impl Receiver {
     /// Takes the next message, if there is one. Without waiting, and without a system call.
+    ///
+    /// ```
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (mut sender, mut receiver) = pair(Size::default())?;
+    /// assert_eq!(receiver.take(), Ok(None));
+    /// sender.post(b"a").unwrap();
+    /// assert_eq!(receiver.take(), Ok(Some(&b"a"[..])));
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn take(&mut self) -> std::result::Result<Option<&[u8]>, Failure> {
         self.end.take()
     }
 
     /// Calls `each` with the messages that are there, at most `most`; says how many. `Closed` comes when all have been taken.
+    ///
+    /// ```
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (mut sender, mut receiver) = pair(Size::default())?;
+    /// (0..3).for_each(|n| sender.post(&[n]).unwrap());
+    /// let mut sum = 0;
+    /// // Two at a time.
+    /// assert_eq!(receiver.poll(2, |message| sum += message[0]), Ok(2));
+    /// assert_eq!((receiver.poll(2, |message| sum += message[0]), sum), (Ok(1), 3));
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn poll(&mut self, most: usize, mut each: impl FnMut(&[u8])) -> std::result::Result<usize, Failure> {
         for taken in 0..most {
@@ -188,6 +302,16 @@ impl Receiver {
     }
 
     /// Whether a message waits: one load.
+    ///
+    /// ```
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (mut sender, mut receiver) = pair(Size::default())?;
+    /// assert!(!receiver.waits());
+    /// sender.post(b"a").unwrap();
+    /// assert!(receiver.waits());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn waits(&self) -> bool {
         self.end.waits()
@@ -200,6 +324,15 @@ impl Receiver {
 
     /// Sleeps until a message waits, or `timeout` has passed; says which. Senders have to post with [`Sender::post_and_wake`].
     /// For CPUs that are not isolated.
+    ///
+    /// ```
+    /// use rt::message::{Size, pair};
+    ///
+    /// let (mut sender, mut receiver) = pair(Size::default())?;
+    /// sender.post_and_wake(b"a").unwrap();
+    /// assert!(receiver.wait(std::time::Duration::from_millis(1)));
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[cfg(not(loom))]
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let until = crate::clock::monotonic_ns().saturating_add(timeout.as_nanos() as u64);
@@ -218,6 +351,17 @@ impl Receiver {
     }
 
     /// Whether some process holds the other end. Always so within one process. A system call.
+    ///
+    /// ```
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let ring = Shared::create(Size::default())?;
+    /// let receiver = ring.receiver()?;
+    /// assert!(!receiver.sender_lives());
+    /// let _sender = ring.sender()?;
+    /// assert!(receiver.sender_lives());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[cfg(not(loom))]
     pub fn sender_lives(&self) -> bool {
         self.held.as_ref().is_none_or(shared::Held::other_lives)
@@ -225,6 +369,20 @@ impl Receiver {
 }
 
 /// Several rings to one receiver, each of one sender, taken from in turn.
+///
+/// ```
+/// use rt::message::{Inbox, Size, pair};
+///
+/// let (mut inbox, mut senders) = (Inbox::default(), Vec::new());
+/// for _ in 0..2 {
+///     let (sender, receiver) = pair(Size::default())?;
+///     senders.push(sender);
+///     inbox.add(receiver);
+/// }
+/// senders[1].post(b"second").unwrap();
+/// assert_eq!(inbox.poll(|ring, message| assert_eq!((ring, message), (1, &b"second"[..]))), 1);
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Inbox {
     rings: Vec<Receiver>,
@@ -233,6 +391,15 @@ pub struct Inbox {
 
 impl Inbox {
     /// Adds a ring; its number is how many there were before. Allocates.
+    ///
+    /// ```
+    /// use rt::message::{Inbox, Size, pair};
+    ///
+    /// let mut inbox = Inbox::default();
+    /// assert_eq!(inbox.add(pair(Size::default())?.1), 0);
+    /// assert_eq!(inbox.add(pair(Size::default())?.1), 1);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn add(&mut self, receiver: Receiver) -> usize {
         self.rings.push(receiver);
         self.rings.len() - 1
@@ -240,6 +407,20 @@ impl Inbox {
 
     /// Calls `each` with the number of the ring and the message, at most one from each ring, and begins with another ring each
     /// time; says how many there were. Rings that are closed or broken stay silent: see [`Inbox::ring`].
+    ///
+    /// ```
+    /// use rt::message::{Inbox, Size, pair};
+    ///
+    /// let (mut inbox, mut senders) = (Inbox::default(), Vec::new());
+    /// for _ in 0..2 {
+    ///     let (sender, receiver) = pair(Size::default())?;
+    ///     senders.push(sender);
+    ///     inbox.add(receiver);
+    /// }
+    /// senders.iter_mut().for_each(|sender| sender.post(b"a").unwrap());
+    /// assert_eq!(inbox.poll(|ring, message| println!("{ring}: {message:?}")), 2);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn poll(&mut self, mut each: impl FnMut(usize, &[u8])) -> usize {
         let (count, mut taken) = (self.rings.len(), 0);
@@ -255,6 +436,22 @@ impl Inbox {
     }
 
     /// One of the rings.
+    ///
+    /// ```
+    /// use rt::message::{Inbox, Size, pair};
+    ///
+    /// let (mut inbox, mut senders) = (Inbox::default(), Vec::new());
+    /// for _ in 0..2 {
+    ///     let (sender, receiver) = pair(Size::default())?;
+    ///     senders.push(sender);
+    ///     inbox.add(receiver);
+    /// }
+    /// drop(senders);
+    /// let failure = inbox.ring(0).unwrap().take().unwrap_err();
+    /// assert_eq!(failure, rt::message::Failure::Closed);
+    /// assert!(inbox.ring(2).is_none());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn ring(&mut self, number: usize) -> Option<&mut Receiver> {
         self.rings.get_mut(number)
     }

@@ -9,15 +9,15 @@ use std::slice;
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words in a line.
-pub const WORDS: usize = 8;
+pub(super) const WORDS: usize = 8;
 
 /// A cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Line(pub [AtomicU64; WORDS]);
+pub(super) struct Line(pub [AtomicU64; WORDS]);
 
 impl Line {
     fn zero() -> Line {
@@ -27,7 +27,7 @@ impl Line {
 
 /// Lines, all zero at first.
 #[derive(Debug)]
-pub enum Region {
+pub(super) enum Region {
     /// Of this process.
     Own(Box<[Line]>),
     /// A shared mapping.
@@ -36,7 +36,7 @@ pub enum Region {
 
 impl Region {
     /// So many lines of this process.
-    pub fn own(lines: usize) -> Region {
+    pub(super) fn own(lines: usize) -> Region {
         Region::Own((0..lines).map(|_| Line::zero()).collect())
     }
 }
@@ -55,7 +55,7 @@ impl Deref for Region {
 
 /// A mapping, unmapped when it is dropped.
 #[derive(Debug)]
-pub struct Mapping {
+pub(super) struct Mapping {
     at: NonNull<Line>,
     lines: usize,
 }
@@ -71,7 +71,7 @@ impl Mapping {
     /// # Safety
     /// `at` is a mapping of `lines` lines, readable and writable, that nobody else unmaps, whose pages stay there (sealed against
     /// shrinking), and that this process reaches by atomics only.
-    pub unsafe fn new(at: NonNull<Line>, lines: usize) -> Mapping {
+    pub(super) unsafe fn new(at: NonNull<Line>, lines: usize) -> Mapping {
         Mapping { at, lines }
     }
 }

@@ -36,7 +36,7 @@ const NOTES: usize = 3;
 const CLOSED: usize = 0;
 const CREDITS: usize = 1;
 /// The receiver is about to sleep: low half, as a futex wants it.
-pub const WAITING: usize = 2;
+pub(super) const WAITING: usize = 2;
 
 /// "isol" and the layout's version.
 const THIS_VERSION: u64 = 0x6973_6f6c_0000_0001;
@@ -52,7 +52,7 @@ const APART: usize = 128;
 /// What both ends know of a ring.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Ring {
+pub(super) struct Ring {
     region: Region,
     slots: u32,
     bytes: usize,
@@ -67,12 +67,12 @@ fn slot_lines(bytes: usize) -> usize {
 
 impl Ring {
     /// Lines that a ring of that size takes.
-    pub fn lines(size: Size) -> usize {
+    pub(super) fn lines(size: Size) -> usize {
         HEAD_LINES + size.slots as usize * slot_lines(size.bytes)
     }
 
     /// Writes down what the ring is, in memory that is all zero.
-    pub fn create(region: Region, size: Size) -> Ring {
+    pub(super) fn create(region: Region, size: Size) -> Ring {
         let identity = &region[IDENTITY].0;
         identity[SLOTS].store(size.slots.into(), Ordering::Relaxed);
         identity[BYTES].store(size.bytes as u64, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Ring {
 
     /// The size that the first line of a ring tells; `Err` says what is wrong with it.
     #[cfg(not(loom))]
-    pub fn size_in(head: &[u8; LINE_BYTES]) -> Result<Size, &'static str> {
+    pub(super) fn size_in(head: &[u8; LINE_BYTES]) -> Result<Size, &'static str> {
         let (words, _) = head.as_chunks();
         let word = |at: usize| u64::from_ne_bytes(words[at]);
         Ring::told(word(VERSION), word(SLOTS), word(BYTES))
@@ -99,7 +99,7 @@ impl Ring {
     }
 
     /// Reads what the ring is; `Err` says what is wrong with it.
-    pub fn attach(region: Region) -> Result<Ring, &'static str> {
+    pub(super) fn attach(region: Region) -> Result<Ring, &'static str> {
         if region.len() < HEAD_LINES {
             return Err("it is too short to be a ring");
         }
@@ -119,17 +119,17 @@ impl Ring {
     }
 
     /// Bytes that a message may have.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// One of the five words in which who made the ring says what travels in it.
-    pub fn note(&self, number: usize) -> &AtomicU64 {
+    pub(super) fn note(&self, number: usize) -> &AtomicU64 {
         &self.region[IDENTITY].0[NOTES + number]
     }
 
     /// Where a futex lies: the word that the receiver sets before it sleeps.
-    pub fn waiting(&self) -> &AtomicU64 {
+    pub(super) fn waiting(&self) -> &AtomicU64 {
         &self.region[RECEIVER].0[WAITING]
     }
 
@@ -224,7 +224,7 @@ fn load(line: &[AtomicU64], bytes: &mut [u8]) {
 /// The end that posts. One at a time: of a ring that several processes share, [`super::Shared`] sees to it.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Posting {
+pub(super) struct Posting {
     ring: Arc<Ring>,
     /// The number of the next message.
     next: u32,
@@ -234,7 +234,7 @@ pub struct Posting {
 
 impl Posting {
     /// Takes the sending end up where the last sender left it: behind the newest message that the receiver may still take.
-    pub fn new(ring: Arc<Ring>) -> Posting {
+    pub(super) fn new(ring: Arc<Ring>) -> Posting {
         let credits = ring.credits();
         let newest = (0..ring.slots)
             .map(|n| ring.sequence(n).0)
@@ -245,13 +245,13 @@ impl Posting {
     }
 
     /// What both ends know.
-    pub fn ring(&self) -> &Ring {
+    pub(super) fn ring(&self) -> &Ring {
         &self.ring
     }
 
     /// Posts a message; never waits.
     #[inline]
-    pub fn post(&mut self, message: &[u8]) -> Result<(), Failure> {
+    pub(super) fn post(&mut self, message: &[u8]) -> Result<(), Failure> {
         if message.len() > self.ring.bytes {
             return Err(Failure::TooLarge);
         }
@@ -285,7 +285,7 @@ impl Drop for Posting {
 /// The end that polls. One at a time.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Polling {
+pub(super) struct Polling {
     ring: Arc<Ring>,
     /// The number of the next message.
     next: u32,
@@ -298,26 +298,26 @@ pub struct Polling {
 impl Polling {
     /// Takes the receiving end up where the last receiver left it. One that was killed may have taken up to a quarter of the
     /// ring more than it had said: those come again.
-    pub fn new(ring: Arc<Ring>) -> Polling {
+    pub(super) fn new(ring: Arc<Ring>) -> Polling {
         let next = ring.credits();
         ring.region[RECEIVER].0[CLOSED].store(0, Ordering::Relaxed);
         Polling { message: vec![0; ring.bytes + 2 * APART].into(), next, given: next, ring }
     }
 
     /// What both ends know.
-    pub fn ring(&self) -> &Ring {
+    pub(super) fn ring(&self) -> &Ring {
         &self.ring
     }
 
     /// Whether a message waits: one load.
     #[inline]
-    pub fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         self.ring.sequence(self.next).0 == self.next.wrapping_add(1)
     }
 
     /// Takes the next message, if there is one; never waits.
     #[inline]
-    pub fn take(&mut self) -> Result<Option<&[u8]>, Failure> {
+    pub(super) fn take(&mut self) -> Result<Option<&[u8]>, Failure> {
         let (mut number, mut length) = self.ring.sequence(self.next);
         if number != self.next.wrapping_add(1) {
             if self.ring.region[SENDER].0[CLOSED].load(Ordering::Acquire) == 0 {
@@ -357,12 +357,12 @@ impl Drop for Polling {
 #[cfg(test)]
 impl Ring {
     /// As if so many messages had been taken.
-    pub fn pretend_taken(&self, count: u32) {
+    pub(crate) fn pretend_taken(&self, count: u32) {
         self.region[RECEIVER].0[CREDITS].store(count.into(), Ordering::Relaxed);
     }
 
     /// Writes a word where the ring's ends write theirs.
-    pub fn scribble(&self, line: usize, word: usize, value: u64) {
+    pub(crate) fn scribble(&self, line: usize, word: usize, value: u64) {
         self.region[line].0[word].store(value, Ordering::Relaxed);
     }
 }
@@ -370,7 +370,7 @@ impl Ring {
 #[cfg(test)]
 impl Posting {
     /// Whether the receiver has given back no slot.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.next.wrapping_sub(self.ring.credits()) >= self.ring.slots
     }
 }

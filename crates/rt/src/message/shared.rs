@@ -29,6 +29,18 @@ const SENDER: i64 = 0;
 const RECEIVER: i64 = 1;
 
 /// The memory of a ring, to be passed to another process.
+///
+/// ```
+/// use rt::message::{Shared, Size};
+///
+/// let ring = Shared::create(Size::default())?;
+/// // Another process would get the descriptor: see `pass`.
+/// let elsewhere = Shared::from_fd(ring.fd().try_clone_to_owned().unwrap())?;
+/// let (mut sender, mut receiver) = (ring.sender()?, elsewhere.receiver()?);
+/// sender.post(b"across").unwrap();
+/// assert_eq!(receiver.take(), Ok(Some(&b"across"[..])));
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Shared {
     memory: OwnedFd,
@@ -38,6 +50,14 @@ pub struct Shared {
 
 impl Shared {
     /// Makes a ring. Its ends may be taken here or by whoever gets the descriptor.
+    ///
+    /// ```
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let ring = Shared::create(Size::default())?;
+    /// let (_sender, _receiver) = (ring.sender()?, ring.receiver()?);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn create(size: Size) -> Result<Shared> {
         Shared::named(size, "isolator-ring")
     }
@@ -60,6 +80,16 @@ impl Shared {
 
     /// Takes the descriptor of a ring that another process made; refuses what is none. What it says of itself is read before it is
     /// mapped, and its mapping is filled at once only where its maker did so too.
+    ///
+    /// ```
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let ring = Shared::create(Size::default())?;
+    /// assert!(Shared::from_fd(ring.fd().try_clone_to_owned().unwrap()).is_ok());
+    /// let file = std::fs::File::open("/dev/null").unwrap();
+    /// assert!(Shared::from_fd(file.into()).is_err());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn from_fd(memory: OwnedFd) -> Result<Shared> {
         let mut shared = Shared { memory, populate: false };
         let (length, _) = shared.checked()?;
@@ -106,23 +136,64 @@ impl Shared {
     }
 
     /// The descriptor, to be passed on: by [`Shared::pass`], by inheritance, or by the service manager.
+    ///
+    /// ```
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let ring = Shared::create(Size::default())?;
+    /// println!("{:?}", ring.fd());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
     }
 
     /// Takes the sending end.
+    ///
+    /// ```
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let ring = Shared::create(Size::default())?;
+    /// let _sender = ring.sender()?;
+    /// // One at a time.
+    /// assert!(ring.sender().is_err());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn sender(&self) -> Result<Sender> {
         let held = self.hold(SENDER, "sender")?;
         Ok(Sender { end: Posting::new(self.ring()?), held: Some(held) })
     }
 
     /// Takes the receiving end.
+    ///
+    /// ```
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let ring = Shared::create(Size::default())?;
+    /// let _receiver = ring.receiver()?;
+    /// // One at a time.
+    /// assert!(ring.receiver().is_err());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn receiver(&self) -> Result<Receiver> {
         let held = self.hold(RECEIVER, "receiver")?;
         Ok(Receiver { end: Polling::new(self.ring()?), held: Some(held) })
     }
 
     /// Passes the descriptor to the process at the other end of a Unix socket.
+    ///
+    /// ```
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let (here, there) = UnixStream::pair().unwrap();
+    /// let ring = Shared::create(Size::default())?;
+    /// ring.pass(&here)?;
+    /// let same = Shared::receive(&there)?;
+    /// assert!(same.receiver().is_ok());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn pass(&self, to: impl AsFd) -> Result<()> {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -134,6 +205,20 @@ impl Shared {
     }
 
     /// Takes the descriptor that [`Shared::pass`] sent.
+    ///
+    /// ```
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// use rt::message::{Shared, Size};
+    ///
+    /// let (here, there) = UnixStream::pair().unwrap();
+    /// let ring = Shared::create(Size::default())?;
+    /// ring.pass(&here)?;
+    /// let same = Shared::receive(&there)?;
+    /// let _sender = ring.sender()?;
+    /// assert!(same.sender().is_err());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn receive(from: impl AsFd) -> Result<Shared> {
         use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -196,21 +281,21 @@ fn foreign(why: &str) -> Error {
 
 /// An end that this process holds.
 #[derive(Debug)]
-pub struct Held {
+pub(super) struct Held {
     file: File,
     byte: i64,
 }
 
 impl Held {
     /// Whether some process holds the other end; where the kernel does not say, it is taken to.
-    pub fn other_lives(&self) -> bool {
+    pub(super) fn other_lives(&self) -> bool {
         let other = SENDER + RECEIVER - self.byte;
         self.lock(libc::F_OFD_GETLK, libc::F_WRLCK, other).map_or(true, |found| found != libc::F_UNLCK)
     }
 
     /// The same description once more.
     #[cfg(test)]
-    pub fn duplicate(&self) -> File {
+    pub(crate) fn duplicate(&self) -> File {
         self.file.try_clone().unwrap()
     }
 
@@ -237,7 +322,7 @@ impl Drop for Held {
 }
 
 /// Sleeps while the word is 1, and at most so long; may wake for nothing.
-pub fn sleep(word: &AtomicU64, timeout: Duration) {
+pub(super) fn sleep(word: &AtomicU64, timeout: Duration) {
     let timeout = libc::timespec {
         tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
@@ -249,7 +334,7 @@ pub fn sleep(word: &AtomicU64, timeout: Duration) {
 }
 
 /// Wakes who sleeps there.
-pub fn wake(word: &AtomicU64) {
+pub(super) fn wake(word: &AtomicU64) {
     // SAFETY: the address is a live word's; the kernel does not read it.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAKE, 1) };
 }

@@ -17,6 +17,19 @@ use crate::message::Shared;
 pub(super) const PREFIX: &str = "isolator-loop:";
 
 /// A loop that can be read.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::monitor::{Monitor, Reader, find};
+///
+/// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
+/// for found in find(std::process::id())? {
+///     let reader = Reader::open(&found.path)?;
+///     println!("{} comes every {} ns", found.name, reader.period_ns());
+/// }
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loop {
     /// Its name.
@@ -26,6 +39,16 @@ pub struct Loop {
 }
 
 /// The loops of a process, by name; those of other users only root sees.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::monitor::{Monitor, find};
+///
+/// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
+/// assert_eq!(find(std::process::id())?[0].name, "example");
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn find(process: u32) -> Result<Vec<Loop>> {
     let folder = PathBuf::from(format!("/proc/{process}/fd"));
     let failed = |error: &std::io::Error| {
@@ -47,6 +70,17 @@ pub fn find(process: u32) -> Result<Vec<Loop>> {
 }
 
 /// The name of the loop that a descriptor is of. One that is closed meanwhile is none of a loop that goes on.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::monitor::{Monitor, find, name_of};
+///
+/// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
+/// let path = &find(std::process::id())?[0].path;
+/// assert_eq!(name_of(path).as_deref(), Some("example"));
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn name_of(descriptor: &Path) -> Option<String> {
     let target = read_link(descriptor).ok()?;
     let name = target.to_str()?.strip_prefix("/memfd:")?.strip_prefix(PREFIX)?;
@@ -54,6 +88,17 @@ pub fn name_of(descriptor: &Path) -> Option<String> {
 }
 
 /// Where the loop `name` of a process can be opened; without a name, its only one.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::monitor::{Monitor, choose};
+///
+/// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
+/// assert_eq!(choose(std::process::id(), None)?, choose(std::process::id(), Some("example"))?);
+/// assert!(choose(std::process::id(), Some("another")).is_err());
+/// # Ok::<(), rt::Error>(())
+/// ```
 pub fn choose(process: u32, name: Option<&str>) -> Result<PathBuf> {
     let loops = find(process)?;
     let names = loops.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -116,6 +161,17 @@ fn look(file: &OwnedFd) -> io::Result<Statx> {
 
 impl Reader {
     /// Reads the loop at `path`: [`Loop::path`], or a descriptor that was passed (`/dev/fd/3`). One reader at a time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::{Monitor, Reader, choose};
+    ///
+    /// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
+    /// let reader = Reader::open(&choose(std::process::id(), Some("example"))?)?;
+    /// assert_eq!(reader.period_ns(), 1_000_000);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn open(path: &Path) -> Result<Reader> {
         let what = || format!("read the loop at {}", path.display());
         let cure = "give a process with a loop, or the path of its descriptor, and be its user or root";

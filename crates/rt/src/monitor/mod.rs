@@ -82,6 +82,25 @@ impl Clock {
 }
 
 /// The end in the loop. One thread at a time.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::clock::monotonic_ns;
+/// use rt::monitor::Monitor;
+///
+/// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+/// for _ in 0..3 {
+///     monitor.begin(monotonic_ns());
+///     // Inputs are read here.
+///     monitor.mark();
+///     monitor.end();
+/// }
+/// let mut cycles = Vec::new();
+/// reader.poll(|cycle| cycles.push(*cycle))?;
+/// assert_eq!(cycles.len(), 3);
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Monitor {
     sender: Sender,
@@ -96,6 +115,16 @@ pub struct Monitor {
 
 impl Monitor {
     /// A monitor of a loop that comes every `period`, called `name`: 1 to 32 letters, digits, `-`, `_` and `.`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::{Monitor, find};
+    ///
+    /// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
+    /// assert!(find(std::process::id())?.iter().any(|found| found.name == "example"));
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[cfg(not(loom))]
     pub fn create(name: &str, period: Duration) -> Result<Monitor> {
         let size = size(period)?;
@@ -106,6 +135,18 @@ impl Monitor {
     }
 
     /// A monitor whose reader is in this process.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// monitor.begin(0);
+    /// monitor.end();
+    /// reader.poll(|cycle| assert_eq!(cycle.number, 1))?;
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn pair(period: Duration) -> Result<(Monitor, Reader)> {
         let (sender, receiver) = crate::message::pair(size(period)?)?;
         let monitor = Monitor::on(sender, period, Clock::here());
@@ -129,6 +170,19 @@ impl Monitor {
 
     /// A cycle begins that was due at `due_ns` of CLOCK_MONOTONIC; a loop that does not know gives 0, and the cycle counts as due one
     /// period after the one before began. No system call, but for one in the first cycle, which asks whose loop it is.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// let due_ns = rt::clock::monotonic_ns();
+    /// monitor.begin(due_ns);
+    /// monitor.end();
+    /// reader.poll(|cycle| assert_eq!(cycle.due_ns, due_ns))?;
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn begin(&mut self, due_ns: u64) {
         let now = self.clock.now();
@@ -136,6 +190,19 @@ impl Monitor {
     }
 
     /// A point within the cycle, the next of [`MARKS`]; further ones are not recorded.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// monitor.begin(0);
+    /// monitor.mark();
+    /// monitor.end();
+    /// reader.poll(|cycle| assert!(cycle.marks_ns[0].is_some() && cycle.marks_ns[1].is_none()))?;
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn mark(&mut self) {
         let now = self.clock.now();
@@ -143,6 +210,18 @@ impl Monitor {
     }
 
     /// The cycle's work is done: hands it to the reader. A cycle that never ends counts as lost, an end without a begin not at all.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// monitor.begin(0);
+    /// monitor.end();
+    /// reader.poll(|cycle| assert!(cycle.ended_ns >= cycle.began_ns))?;
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[inline]
     pub fn end(&mut self) {
         let now = self.clock.now();
@@ -190,6 +269,16 @@ impl Monitor {
     }
 
     /// The memory, to be passed to a reader of another user; of a monitor made by [`Monitor::pair`] there is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// assert!(Monitor::create("example", Duration::from_millis(1))?.shared().is_some());
+    /// assert!(Monitor::pair(Duration::from_millis(1))?.0.shared().is_none());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     #[cfg(not(loom))]
     pub fn shared(&self) -> Option<&Shared> {
         self.shared.as_ref()

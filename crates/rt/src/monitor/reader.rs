@@ -26,6 +26,21 @@ const FIRST_BASE: Duration = Duration::from_millis(10);
 const BASE_NS: u64 = 100_000_000;
 
 /// A cycle, all times on CLOCK_MONOTONIC.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::monitor::Monitor;
+///
+/// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+/// monitor.begin(0);
+/// monitor.end();
+/// reader.poll(|cycle| {
+///     println!("wakeup latency: {} ns", cycle.began_ns.saturating_sub(cycle.due_ns));
+///     println!("execution time: {} ns", cycle.ended_ns - cycle.began_ns);
+/// })?;
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
     /// Its number; the loop's first is 1.
@@ -41,6 +56,18 @@ pub struct Cycle {
 }
 
 /// How the loop stands.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::monitor::{Monitor, Standing};
+///
+/// let (monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+/// assert_eq!(reader.poll(|_| {})?, Standing::Goes);
+/// drop(monitor);
+/// assert_eq!(reader.poll(|_| {})?, Standing::Closed);
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// More may come.
@@ -52,6 +79,22 @@ pub enum Standing {
 }
 
 /// The end that reads. It may come and go as it likes.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rt::monitor::Monitor;
+///
+/// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+/// (0..10).for_each(|_| {
+///     monitor.begin(0);
+///     monitor.end();
+/// });
+/// let mut longest_ns = 0;
+/// reader.poll(|cycle| longest_ns = longest_ns.max(cycle.ended_ns - cycle.began_ns))?;
+/// println!("longest execution time: {longest_ns} ns, {} cycles lost", reader.lost());
+/// # Ok::<(), rt::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Reader {
     receiver: Receiver,
@@ -90,28 +133,84 @@ impl Reader {
     }
 
     /// The period that the loop was made with.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (_monitor, reader) = rt::monitor::Monitor::pair(Duration::from_millis(1))?;
+    /// assert_eq!(reader.period_ns(), 1_000_000);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn period_ns(&self) -> u64 {
         self.period_ns
     }
 
     /// How long the reader may be away until cycles are lost.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::{Monitor, ROOM};
+    ///
+    /// let (_monitor, reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// assert!(reader.room() >= ROOM);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn room(&self) -> Duration {
         let period = Duration::from_nanos(self.period_ns);
         super::size(period).map_or(Duration::ZERO, |size| period * size.slots)
     }
 
     /// The loop's thread, as its program says; unknown before its first cycle.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (mut monitor, reader) = rt::monitor::Monitor::pair(Duration::from_millis(1))?;
+    /// assert_eq!(reader.thread(), None);
+    /// monitor.begin(0);
+    /// assert_eq!(reader.thread(), Some(rt::thread::id()));
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn thread(&self) -> Option<u32> {
         let thread = self.receiver.note(THREAD).load(Ordering::Relaxed);
         u32::try_from(thread).ok().filter(|thread| *thread > 0)
     }
 
     /// Cycles that were lost since [`Reader::start`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// monitor.begin(0);
+    /// // The first cycle has no end.
+    /// monitor.begin(0);
+    /// monitor.end();
+    /// reader.poll(|cycle| assert_eq!(cycle.number, 2))?;
+    /// println!("{} lost", reader.lost());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
     /// Throws away what has come until now, and what was lost of it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// monitor.begin(0);
+    /// monitor.end();
+    /// reader.start()?;
+    /// reader.poll(|_| panic!("no cycle has come since"))?;
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn start(&mut self) -> Result<()> {
         // As many as the ring may hold; a loop without a pause would come again and again.
         for _ in 0..*super::SLOTS.end() {
@@ -126,6 +225,20 @@ impl Reader {
     }
 
     /// Hands over the cycles that have come, and says how the loop stands. An error where it wrote what cannot be.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rt::monitor::Monitor;
+    ///
+    /// let (mut monitor, mut reader) = Monitor::pair(Duration::from_millis(1))?;
+    /// monitor.begin(0);
+    /// monitor.end();
+    /// let mut numbers = Vec::new();
+    /// reader.poll(|cycle| numbers.push(cycle.number))?;
+    /// assert_eq!(numbers, [1]);
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn poll(&mut self, mut each: impl FnMut(&Cycle)) -> Result<Standing> {
         // Before the last look into the ring, so that what it posted before its end is not missed.
         let lives = self.lives();
