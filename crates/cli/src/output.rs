@@ -2,7 +2,7 @@
 //! How the program ends and where its output goes.
 //!
 //! Names and errors in it come from elsewhere. So all text for people goes out through [`Output::say`], [`tell`], [`tell_lines`],
-//! [`print`] or [`draw`], which let no character through that steers a terminal, but the colours of our own.
+//! [`print()`] or [`draw`], which let no character through that steers a terminal, but the colours of our own.
 
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -125,7 +125,7 @@ pub fn print(text: &str) -> evidence::Result<()> {
     }
 }
 
-/// Whether the environment has nothing against colour (https://no-color.org), and the terminal knows it.
+/// Whether the environment has nothing against colour (<https://no-color.org>), and the terminal knows it.
 pub fn color_allowed() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && terminal_moves()
 }

@@ -6,10 +6,10 @@
 //!  └────────────── a cycle ──────┘          half a period before the next SYNC0, so that either may be late
 //! ```
 //! No thread, no executor: whoever asks for a cycle polls the future and the socket by turns until the answer is there.
-//! ethercrab's own time-outs go by [`crate::timers`]. After it is in OP, a cycle allocates nothing.
+//! ethercrab's own time-outs go by `crate::timers`. After it is in OP, a cycle allocates nothing.
 //!
 //! The period is the caller's clock's. The segment's clocks are the reference SubDevice's: after each cycle
-//! [`Cycle::ahead_ns`] tells by how much to move the next one, so that it stays in the middle between two SYNC0.
+//! `ahead_ns` of [`Cycle::Back`] tells by how much to move the next one, so that it stays in the middle between two SYNC0.
 //!
 //! Limits: at most 64 SubDevices and 4 KiB of process data; memory for frames (some 100 KiB) is kept until the process
 //! ends, since ethercrab wants it for ever.

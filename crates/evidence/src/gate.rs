@@ -2,7 +2,7 @@
 //! The gate: is a candidate worse than its baseline, by more than chance and by more than matters?
 //!
 //! A figure of a row is worse where even the lower end of the interval of its change lies beyond what is allowed. The
-//! intervals come from a bootstrap ([`resample`]) and are wide enough that all of them together err in at most
+//! intervals come from a bootstrap (`resample`) and are wide enough that all of them together err in at most
 //! [`ALPHA`] of gates between runs of the same machine: each is one of `comparisons` (Bonferroni). With several baselines
 //! a figure is worse only where it is worse than in every one of them, which lets what differs from run to run pass as
 //! far as the baselines show it. What was measured and is no more, and a verdict that no longer holds, fail too.

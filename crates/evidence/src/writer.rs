@@ -3,7 +3,7 @@
 //! second.
 //!
 //! Small files are replaced whole (written beside, then renamed). A series grows by one journal line a second;
-//! every [`COMPACT_EVERY`] lines they move into the series' two files (see [`crate::series`]).
+//! every `COMPACT_EVERY` lines they move into the series' two files (see [`crate::series`]).
 //!
 //! The folder is ours alone and is held open, so that no link of another user can lead a file elsewhere. What says how a run
 //! ended (manifest, finished series, verdict) is on the disk before the run goes on. The compaction in between is not waited

@@ -177,7 +177,7 @@ pub fn read(root: &Path) -> Boot {
     boot
 }
 
-/// As [`read`], from files that are read for more than this; the tree keeps the unread ones.
+/// As [`read()`], from files that are read for more than this; the tree keeps the unread ones.
 pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
     let found = detect::loader(tree);
     let mut boot = Boot { loader: found.loader, seen: found.seen, folder: found.folder, ..Boot::default() };

@@ -48,7 +48,7 @@ pub(crate) fn beside(lane: &Lane) -> [Lane; 2] {
     [row(SYNC0, period_ns, period_ns), row(DC_DRIFT, period_ns.saturating_mul(ASK_EVERY), period_ns / 2)]
 }
 
-/// Where samples go: those of the cycles, and those of [`beside`].
+/// Where samples go: those of the cycles, and those of `beside`.
 #[derive(Debug)]
 pub struct Pens {
     /// The cycle latencies.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hardware probe: what firmware and hardware take from the CPUs behind the kernel's back.
 //!
-//! Two sources, each where there is one: the kernel's hwlat tracer ([`hwlat`]), and the count of system management
+//! Two sources, each where there is one: the kernel's hwlat tracer (`hwlat`), and the count of system management
 //! interrupts ([`machine::counters::smi_count`]).
 //!
 //! Limits: the tracer watches a part of the time only, and one CPU after the other where its mode is round-robin;

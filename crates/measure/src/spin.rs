@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spin probe: read the processor's counter without pause; whatever lies between two readings is a gap.
 //!
-//! The loop reads [`BATCH`] times and then accounts for those gaps together: a processor may let nothing overtake
+//! The loop reads `BATCH` times and then accounts for those gaps together: a processor may let nothing overtake
 //! a reading of its counter (AMD's do), so that what follows each reading is paid for in full. An ordinary gap is
-//! one load and one store: those below [`SHORT`] ticks are counted by their number of ticks and become nanoseconds
+//! one load and one store: those below `SHORT` ticks are counted by their number of ticks and become nanoseconds
 //! when the control thread reads them. The loop's own bookkeeping (gaps accounted for, a second handed on, a spike
 //! listed) is not cut out: it shows as a short gap, so that the record has no hole.
 

@@ -5,7 +5,7 @@
 //! ([`Exponential`]). Those exist in the protobuf format only: the text has the same data in one classic bucket an octave,
 //! whose bounds are bounds of the others too, so that both agree.
 //!
-//! Written by hand: the text is a few lines, the protobuf three kinds of field ([`protobuf`]). Client libraries want to count for
+//! Written by hand: the text is a few lines, the protobuf three kinds of field (`protobuf`). Client libraries want to count for
 //! themselves, in a registry of families known beforehand, and take no histogram that is there already; and they bring a compiler of
 //! schemas into the build.
 

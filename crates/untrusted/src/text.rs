@@ -7,7 +7,7 @@
 //! | shown in | escape |
 //! |---|---|
 //! | a cell or a word of a text for people | [`clean`] |
-//! | a line (an error, progress) | [`line`] |
+//! | a line (an error, progress) | [`line()`] |
 //! | a whole screen, which has colours of our own | [`screen`] |
 //! | JSON | [`json`] |
 //! | CSV | [`csv`] |

@@ -2,7 +2,7 @@
 //! Interruptions that were made on purpose: does the collector name them, and who made them?
 //!
 //! One thread looks at the clock without pause on the watched CPU; every look that comes late is a gap. Another one
-//! interrupts it at random times ([`source`]). A round counts as named where a gap that overlaps it has the cause that
+//! interrupts it at random times (`source`). A round counts as named where a gap that overlaps it has the cause that
 //! the round made. Runs in a guest only ([`in_guest`]), each kind of interruption in one of its own; [`run`] asks for that
 //! and writes the tables.
 

@@ -38,7 +38,7 @@ const REST: Duration = Duration::from_millis(20);
 pub struct Shown {
     /// Its name.
     pub name: &'static str,
-    /// Round trips: of each batch the middle one, by [`IN_A_ROW`] at a time, and the one that one in a thousand exceeds.
+    /// Round trips: of each batch the middle one, by `IN_A_ROW` at a time, and the one that one in a thousand exceeds.
     pub p50_ns: f64,
     /// See above.
     pub p999_ns: f64,

@@ -7,7 +7,7 @@
 //! process is gone.
 //!
 //! Interrupts and NMIs are told by events at their beginning and end, or by the kernel's osnoise tracer, an event for
-//! each that has ended ([`By::Osnoise`], [`osnoise`]).
+//! each that has ended ([`By::Osnoise`], `osnoise`).
 
 mod instance;
 mod osnoise;

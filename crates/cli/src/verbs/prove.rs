@@ -61,7 +61,7 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     result(&asked, machine, None, options.output.as_deref(), out, view)
 }
 
-/// As [`measure`], once everything is known.
+/// As [`measure()`], once everything is known.
 pub fn result(
     asked: &Asked,
     machine: Snapshot,

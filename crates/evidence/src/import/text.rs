@@ -4,7 +4,7 @@
 //! [`read`] unpacks and decodes a file; [`plain`] takes off the rest: line ends of any system, byte order marks,
 //! colours and cursor movements of a terminal, indentation, quoting and the time stamps of logs. A line keeps its
 //! number unless the text redraws lines with a carriage return. What is left are lines without a blank at either
-//! end. A last line without a line end stays so: [`whole_lines`] tells whether it was cut.
+//! end. A last line without a line end stays so: `whole_lines` tells whether it was cut.
 
 use super::stamps::bare;
 use super::unpack;

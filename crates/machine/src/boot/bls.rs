@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entries after the Boot Loader Specification, one file each in `loader/entries`: read, and their options edited.
 //!
-//! Reference: https://uapi-group.org/specifications/specs/boot_loader_specification. A key stands first in its line;
+//! Reference: <https://uapi-group.org/specifications/specs/boot_loader_specification>. A key stands first in its line;
 //! `options` and `initrd` may repeat. GRUB's reader also puts variables in (`$kernelopts`), systemd-boot does not.
 
 use super::Entry;

@@ -2,7 +2,7 @@
 //! Raspberry Pi: `config.txt`, whose sections hold for some boards only, and `cmdline.txt`, of which the firmware reads
 //! one line.
 //!
-//! Reference: https://www.raspberrypi.com/documentation/computers/config_txt.html. The folder is `/boot/firmware` since
+//! Reference: <https://www.raspberrypi.com/documentation/computers/config_txt.html>. The folder is `/boot/firmware` since
 //! Debian 12, `/boot` before; the old place then holds a note that the file has moved.
 
 use super::lines::{Line, end_last, joined, lines};

@@ -35,7 +35,7 @@ pub enum Own {
         /// The default before.
         default: Option<String>,
     },
-    /// What stands between the lines [`BEGIN`] and [`END`], those included.
+    /// What stands between the lines `BEGIN` and `END`, those included.
     Block,
     /// A variable of GRUB's block.
     Variable {
