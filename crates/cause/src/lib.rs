@@ -7,7 +7,7 @@
 //!  (see policy)    past         the CPU
 //! ```
 //! A collector is always on and forgets by itself: a ring for each watched CPU, read only after a spike. [`watch`]
-//! starts one and puts the parts together.
+//! starts one and puts the parts together. [`rates`] needs no collector: it compares readings of the kernel's counters.
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -18,6 +18,7 @@ pub mod error;
 pub mod event;
 pub mod names;
 pub mod policy;
+pub mod rates;
 mod senders;
 pub mod tracefs;
 mod unseen;

@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 
 use evidence::cause::Sender;
-use evidence::watch::SentRate;
 
 use crate::event::{Event, Sent, What};
 use crate::names::Names;
+use crate::rates::SentRate;
 use crate::words;
 
 /// What was asked of one IPI by one sender.

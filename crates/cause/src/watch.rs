@@ -6,7 +6,6 @@ use std::path::Path;
 
 use evidence::cause::{self, Causes, Choice, Collector, OnSibling};
 use evidence::manifest::Spike;
-use evidence::watch::SentRate;
 use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
@@ -17,6 +16,7 @@ use crate::edges::Edges;
 use crate::error::Result;
 use crate::event::Event;
 use crate::names::Names;
+use crate::rates::SentRate;
 use crate::tracefs::{By, Tracefs};
 use crate::unseen::Unseen;
 use crate::{policy, senders, words};

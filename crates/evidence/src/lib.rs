@@ -5,7 +5,7 @@
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
-//! - [`why`]: spikes by their causes; [`watch`]: who interrupts CPUs now.
+//! - [`why`]: spikes by their causes.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on; [`import`] and [`export`] speak other tools' formats.
 //!
 //! Only plain types: no probe, no load, no terminal. Latencies are nanoseconds throughout.
@@ -21,8 +21,6 @@ pub mod document;
 pub mod error;
 pub mod export;
 
-pub mod fleet;
-pub mod fleet_run;
 pub mod gate;
 pub mod histogram;
 pub mod import;
@@ -37,7 +35,6 @@ pub mod summary;
 pub mod tail;
 pub mod taint;
 pub mod verdict;
-pub mod watch;
 pub mod why;
 pub mod writer;
 

@@ -8,6 +8,7 @@
 //! one line, where Ansible finds it besides its own, and where it shows what was run. A machine's outcome is what its last event
 //! says, or what is in its bundle.
 
+pub mod document;
 pub mod inventory;
 pub mod outcome;
 
@@ -18,11 +19,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use evidence::fleet_run::FleetRunDocument;
 use evidence::{Error, Result};
 use serde_json::{Map, Value, json};
 use signal_hook::consts::SIGINT;
 use signal_hook::{flag, low_level};
+
+pub use document::FleetRunDocument;
 
 /// Version of the document.
 const SCHEMA_VERSION: u32 = 1;

@@ -2,7 +2,7 @@
 //! Many machines: their bundles as tables in Parquet, and the questions to them as SQL.
 //!
 //! ```text
-//! bundles -> entry -> part-0001/{bundles,rows,buckets,settings,causes,unread}.parquet -> duckdb, sql/*.sql -> evidence::fleet
+//! bundles -> entry -> part-0001/{bundles,rows,buckets,settings,causes,unread}.parquet -> duckdb, sql/*.sql -> document
 //! ```
 //! A store grows by parts, each written beside and renamed, so that a kill leaves no half of one. Every figure of a fleet is
 //! computed in one place, the SQL that [`query`] ships: the report runs the same text that people run by hand.
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ansible;
+pub mod document;
 mod entry;
 pub mod query;
 mod settings;
@@ -18,5 +19,6 @@ pub mod store;
 pub mod synthetic;
 mod table;
 
+pub use document::FleetDocument;
 pub use query::{QUERIES, Query, report};
 pub use store::{Stored, store};

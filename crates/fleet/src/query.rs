@@ -5,11 +5,11 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use evidence::fleet::FleetDocument;
 use evidence::manifest::SCHEMA_VERSION;
 use evidence::{Error, Result};
 use serde_json::{Map, Value};
 
+use crate::document::FleetDocument;
 use crate::store::parts;
 
 /// What asks DuckDB.

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evidence::Bundle;
-use evidence::fleet::FleetDocument;
 use fleet::synthetic::{Size, files, write};
-use fleet::{QUERIES, Query, Stored, report, store};
+use fleet::{FleetDocument, QUERIES, Query, Stored, report, store};
 
 const SMALL: Size = Size { cpus: 2, loads: 2, seconds: 8 };
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use evidence::fleet_run::FleetRunDocument;
+use fleet::ansible::document::{Became, FleetRunDocument};
 use fleet::ansible::{Job, Verb, inventory as inventories, outcome};
 use report::terminal::{self, Style};
 
@@ -46,5 +46,5 @@ pub(crate) fn events(data: &[u8]) {
 fn shown(document: &FleetRunDocument) {
     let _ = (terminal::fleet_run(document, STYLE), serde_json::to_string(document));
     // No bundle was brought: no machine is known to hold its limit.
-    assert!(document.hosts.iter().all(|host| host.outcome != evidence::fleet_run::Became::Held));
+    assert!(document.hosts.iter().all(|host| host.outcome != Became::Held));
 }

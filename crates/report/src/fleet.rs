@@ -4,7 +4,7 @@
 //! Limit: of machines the page lists [`LISTED`] at either end; the JSON lists all.
 
 use evidence::error::{Error, Result};
-use evidence::fleet::{Class, Drift, FleetDocument, Machine, Outlier, Setting, Unfit};
+use fleet::document::{Class, Drift, FleetDocument, Machine, Outlier, Setting, Unfit};
 use minijinja::value::Serde;
 use serde::Serialize;
 

@@ -3,10 +3,10 @@
 
 mod common;
 
+use cause::rates::{Interrupter, WatchDocument};
 use common::{Plan, lab as of_a_lab};
 use evidence::cause::Kind;
 use evidence::document::ProveDocument;
-use evidence::watch::{Interrupter, WatchDocument};
 use evidence::why::{Question, WhyDocument};
 use report::terminal::{Style, comparison, lab, table, watch, why};
 

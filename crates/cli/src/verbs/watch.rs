@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use cause::rates::{WatchDocument, Watching};
 use cause::{Depth, Started, Watch};
 use evidence::cause::Choice;
-use evidence::watch::{WatchDocument, Watching};
 use machine::counters::Counters;
 use machine::{CpuSet, Snapshot};
 use measure::control;

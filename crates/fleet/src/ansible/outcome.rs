@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evidence::fleet_run::{Became, HostOutcome};
 use evidence::verdict::Outcome;
 use evidence::{Bundle, Error, Result, Verdict};
 use serde::Deserialize;
 
+use super::document::{Became, HostOutcome};
 use super::{Job, Verb};
 
 /// The task whose failure says that a machine was rolled back, and the last of those that change a machine that holds; both are in

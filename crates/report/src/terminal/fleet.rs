@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A fleet for a terminal: what stands out first, each part a few lines; the HTML page and the JSON have all.
 
-use evidence::fleet::{FleetDocument, Machine};
+use fleet::document::{FleetDocument, Machine};
 
 use crate::fleet::{amount, heading, latency, parts, times};
 use crate::terminal::column::{self, Column};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What became of each machine of a fleet, the worst first, and how many of each as the last line.
 
-use evidence::fleet_run::{Became, FleetRunDocument};
+use fleet::ansible::document::{Became, FleetRunDocument};
 
 use crate::terminal::{Paint, Style, wrapped};
 use crate::text;

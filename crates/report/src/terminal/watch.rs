@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use cause::rates::{Interrupter, WatchDocument};
 use evidence::cause::Kind;
-use evidence::watch::{Interrupter, WatchDocument};
 
 use crate::terminal::{Paint, Style, wrapped};
 use crate::{text, why};
@@ -132,7 +132,7 @@ fn senders(document: &WatchDocument, style: Style) -> Vec<String> {
     if senders.is_empty() {
         return vec![style.paint(Paint::Quiet, "no IPI was sent to them")];
     }
-    let line = |one: &evidence::watch::SentRate| {
+    let line = |one: &cause::rates::SentRate| {
         let sent = why::sent(&one.sender, &one.name);
         let line =
             format!("cpu {} {} {} per s, {sent}", one.cpu, text::clean(&one.name), rate(one.per_second));

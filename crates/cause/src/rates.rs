@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator watch`: who interrupts CPUs now. Readings of the kernel's counters in, a document an interval out.
+//! How often CPUs are interrupted now (`isolator watch`): two readings of the kernel's counters become one document.
 
 use std::collections::BTreeMap;
 
+use evidence::cause::{Kind, Sender};
+use evidence::manifest::SCHEMA_VERSION;
 use machine::CpuSet;
 use machine::counters::{Counters, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::cause::{Kind, Sender};
-use crate::manifest::SCHEMA_VERSION;
 
 /// One line of `isolator watch --json`: an interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

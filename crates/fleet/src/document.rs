@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator fleet report`: what a store of many machines' bundles says. Every figure comes from the SQL of the crate `fleet`;
-//! here is only its shape.
+//! `isolator fleet report`: what a store of many machines' bundles says. Every figure comes from the SQL in
+//! [`query`](crate::query); this module has only its shape.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
