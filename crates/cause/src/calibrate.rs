@@ -20,9 +20,9 @@ use rt::thread;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::ClockId;
 
+use crate::Result;
 use crate::account::around;
 use crate::edges::Edges;
-use crate::error::Result;
 use crate::event::Event;
 
 /// Interruptions, and sleeps.

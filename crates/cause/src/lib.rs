@@ -14,7 +14,6 @@ pub mod account;
 pub mod bpf;
 pub mod calibrate;
 pub mod edges;
-pub mod error;
 pub mod event;
 pub mod names;
 pub mod policy;

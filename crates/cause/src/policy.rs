@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The newest kernel on which the collectors were switched on and read in guests.
 pub const PROVEN: (u32, u32) = (6, 12);

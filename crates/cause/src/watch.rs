@@ -9,11 +9,11 @@ use evidence::manifest::Spike;
 use machine::snapshot::Cpu;
 use machine::{CpuSet, Snapshot};
 
+use crate::Result;
 use crate::account::account;
 use crate::bpf::Bpf;
 use crate::calibrate::{Windows, calibrated};
 use crate::edges::Edges;
-use crate::error::Result;
 use crate::event::Event;
 use crate::names::Names;
 use crate::rates::SentRate;
@@ -142,7 +142,7 @@ impl Watch {
                     return Ok(Started::Watching(Box::new(Watch::over(source, asked, machine))));
                 }
                 Err(error) if is_asked => return Err(error),
-                Err(error) => because.push(format!("no events by {one}: {}", error.why())),
+                Err(error) => because.push(format!("no events by {one}: {}", error.why)),
             }
         }
         Ok(Started::Counters { because })

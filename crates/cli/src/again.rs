@@ -37,7 +37,7 @@ pub fn and_again(every: Duration) -> Outcome {
             format!(
                 "cannot run {}: {}; see whether it is still there",
                 program.display(),
-                machine::reason(&error)
+                error::reason(&error)
             )
         })?;
         let (ended, stopped) = wait(&mut run, &signalled)?;

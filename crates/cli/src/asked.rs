@@ -27,7 +27,7 @@ pub fn read_plan(path: &Path) -> Result<Asked> {
         asked: Asked,
     }
     let cure = "give a bundle's manifest.json, or a file with its 'asked' part";
-    let wrong = |why: serde_json::Error| Error::new("read the plan", path.display(), why, cure);
+    let wrong = |why: serde_json::Error| Error::on("read the plan", path.display(), why, cure);
     let text = untrusted::read(path, LONGEST).map_err(|e| Error::io("read the plan", path, &e))?;
     let document: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
     match document.get("asked") {

@@ -53,7 +53,7 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
         Some(folder) if !folder.is_dir() => {
             let why = format!("there is no folder {}", folder.display());
             let cure = "make it, or give ADDRESS:PORT to serve the figures";
-            Err(Error::new("write", path.display(), why, cure))
+            Err(Error::on("write", path.display(), why, cure))
         }
         _ => Ok(path.to_path_buf()),
     }

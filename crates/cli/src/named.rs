@@ -63,7 +63,7 @@ fn commands(list: &str) -> impl Iterator<Item = String> {
 pub fn refuse(path: &Path, named: &[String]) -> Error {
     let why = format!("it {}", named.join(", "));
     let cure = "look at that, then allow it with --allow-commands, or replace it by options";
-    Error::new("follow the plan", path.display(), why, cure)
+    Error::on("follow the plan", path.display(), why, cure)
 }
 
 #[cfg(test)]

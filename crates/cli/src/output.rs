@@ -64,7 +64,7 @@ impl Output {
         match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             Some(folder) if !folder.is_dir() => {
                 let why = format!("there is no folder {}", folder.display());
-                Err(evidence::Error::new("write", path.display(), why, "make it, or choose another path"))
+                Err(evidence::Error::on("write", path.display(), why, "make it, or choose another path"))
             }
             _ => Ok(()),
         }

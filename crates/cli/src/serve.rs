@@ -35,7 +35,7 @@ impl Served {
     /// Serves on `address`, in a thread of its own, which stays on the CPUs of this one.
     pub fn on(address: SocketAddr) -> Result<Served> {
         let cannot = |error: std::io::Error| {
-            Error::new("serve on", address, machine::reason(&error), "choose another address and port")
+            Error::on("serve on", address, error::reason(&error), "choose another address and port")
         };
         let listener = TcpListener::bind(address).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;

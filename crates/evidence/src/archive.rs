@@ -14,7 +14,7 @@ use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress};
 use untrusted::{Budget, FileType, Folder, Lines};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Longest document: `manifest.json`, which has the machine's snapshot, is mostly far below one.
 const DOCUMENT: u64 = 8 << 20;
@@ -66,7 +66,7 @@ impl Files {
         read.map_err(|e| Error::io("read", &self.path.join(name), &e))?;
         if bytes.len() as u64 > DOCUMENT {
             let (on, why) = (self.path.join(name), format!("it is longer than {} MiB", DOCUMENT >> 20));
-            return Err(Error::new(
+            return Err(Error::on(
                 "read",
                 on.display(),
                 why,
@@ -92,12 +92,7 @@ impl Files {
     }
 
     fn too_large(&self, error: &io::Error) -> Error {
-        Error::new(
-            "open the bundle",
-            self.path.display(),
-            error,
-            "measure fewer rows or less time in one run",
-        )
+        Error::on("open the bundle", self.path.display(), error, "measure fewer rows or less time in one run")
     }
 
     fn stream(&self, name: &str) -> Result<Option<Stream<'_>>> {
@@ -252,7 +247,7 @@ fn held(mut entry: impl Read, budget: &Budget) -> io::Result<Vec<u8>> {
 
 fn broken(path: &Path, why: &str) -> Error {
     let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
-    Error::new("open the bundle", path.display(), format!("it is no whole .tar.zst ({why})"), cure)
+    Error::on("open the bundle", path.display(), format!("it is no whole .tar.zst ({why})"), cure)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::Error;
 use crate::manifest::{RowKey, SCHEMA_VERSION, State};
 use crate::reader::{Bundle, Row, SPIKES};
 use crate::taint::Taint;
@@ -195,7 +195,7 @@ impl Comparison {
             let damage = |side: &Side| Some((side.bundle.clone(), lost_latencies(side)?.to_string()));
             let (bundle, why) = damage(&self.before).or_else(|| damage(&self.after))?;
             let why = format!("{bundle} is damaged: {why}");
-            Some(Error::new(
+            Some(Error::on(
                 "compare",
                 on,
                 why,
@@ -215,7 +215,7 @@ pub(crate) fn refusal(what: &str, on: &str, differences: &[Difference]) -> Optio
     let each = differences.iter().map(Difference::to_string).collect::<Vec<_>>();
     let why = format!("not the same was asked: {}", each.join(", "));
     let cure = format!("measure both alike, or {what} unlike runs with --force");
-    (!each.is_empty()).then(|| Error::new(what, on, why, cure))
+    (!each.is_empty()).then(|| Error::on(what, on, why, cure))
 }
 
 /// Series with at least one sample: a row that got nowhere counts as absent.

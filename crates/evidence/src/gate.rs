@@ -24,10 +24,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{self, Difference, Side, likeness};
-use crate::error::{Error, Result};
 use crate::manifest::{RowKey, SCHEMA_VERSION};
 use crate::reader::{Bundle, Row};
 use crate::verdict::{Outcome, us};
+use crate::{Error, Result};
 
 pub use resample::FEWEST_SECONDS;
 
@@ -237,7 +237,7 @@ const CAVEATS: [&str; 3] = [
 pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Result<Gated> {
     let Some(first) = baselines.first() else {
         let why = "no baseline was given";
-        return Err(Error::new("judge", candidate.path.display(), why, "give one with --baseline"));
+        return Err(Error::on("judge", candidate.path.display(), why, "give one with --baseline"));
     };
     let mut differences = Vec::new();
     for baseline in baselines {
@@ -314,7 +314,7 @@ impl Gated {
         } else {
             format!("measure both alike, each row for {FEWEST_SECONDS} s or longer")
         };
-        Some(Error::new("judge", &self.candidate.bundle, format!("{why}{more}"), cure))
+        Some(Error::on("judge", &self.candidate.bundle, format!("{why}{more}"), cure))
     }
 }
 
@@ -384,7 +384,7 @@ fn latencies(bundle: &Bundle) -> Result<()> {
         return Ok(());
     }
     let why = "the lab counted, and kept no latencies";
-    Err(Error::new("judge", bundle.path.display(), why, "for counts use isolator lab gate"))
+    Err(Error::on("judge", bundle.path.display(), why, "for counts use isolator lab gate"))
 }
 
 /// Figures that are judged at once: what more baselines add only makes it harder to fail.

@@ -18,7 +18,6 @@ pub mod compare;
 mod damage;
 
 pub mod document;
-pub mod error;
 pub mod export;
 
 pub mod gate;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The limit where none is given: a tenth of the period.
 pub const DEFAULT: &str = "10%";
@@ -11,7 +11,7 @@ pub const DEFAULT: &str = "10%";
 /// The limit `text` in nanoseconds for a period; for a probe without a period a share is one of 1 ms.
 pub fn limit_ns(text: &str, period_ns: Option<u64>) -> Result<u64> {
     let wrong = |why: &str| {
-        Error::new(
+        Error::on(
             "use the limit",
             format!("'{text}'"),
             why,

@@ -10,11 +10,11 @@ use std::time::SystemTime;
 use untrusted::{Budget, Lines};
 
 use crate::archive::Files;
-use crate::error::{Error, Result};
 use crate::lab::LabDocument;
 use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Second, Spike, State};
 use crate::series::{JournalLine, MOST_LINES, MOST_SECONDS, Series, read_seconds};
 use crate::tail::{self, Tail};
+use crate::{Error, Result};
 use crate::{clock, damage};
 
 /// The list of spikes, and how what is missing of it is said.
@@ -36,7 +36,7 @@ pub fn fits(rows: usize, seconds: u64) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::new("measure", on, why, "measure fewer rows or less time in one run"))
+    Err(Error::on("measure", on, why, "measure fewer rows or less time in one run"))
 }
 
 /// A bundle as read.
@@ -122,7 +122,7 @@ impl Bundle {
     fn read(path: &Path, files: &Files) -> Result<Bundle> {
         let cure = "give a bundle's folder or its .tar.zst; for another tool's file use isolator import";
         let Some(text) = files.document("manifest.json")? else {
-            return Err(Error::new("open the bundle", path.display(), "it has no manifest.json", cure));
+            return Err(Error::on("open the bundle", path.display(), "it has no manifest.json", cure));
         };
         let mut manifest = read_manifest(path, &text)?;
         files.hold(text.len())?;
@@ -134,7 +134,7 @@ impl Bundle {
         ];
         if let Some((what, count)) = lists.into_iter().find(|(_, count)| *count > MOST_ROWS) {
             let why = format!("it has {count} {what}, a bundle has at most {MOST_ROWS}");
-            return Err(Error::new("open the bundle", path.display(), why, "measure fewer rows in one run"));
+            return Err(Error::on("open the bundle", path.display(), why, "measure fewer rows in one run"));
         }
         for taint in &mut manifest.taints {
             // Only what was asked to be accepted is.
@@ -178,13 +178,13 @@ fn read_manifest(path: &Path, text: &[u8]) -> Result<Manifest> {
     }
     let on = path.join("manifest.json");
     let broken = |e: serde_json::Error| {
-        Error::new("read", on.display(), e, "the bundle is damaged: take it again from where it was written")
+        Error::on("read", on.display(), e, "the bundle is damaged: take it again from where it was written")
     };
     let version: Version = serde_json::from_slice(text).map_err(broken)?;
     if version.schema_version != SCHEMA_VERSION {
         let why =
             format!("its schema version is {}, this program reads {SCHEMA_VERSION}", version.schema_version);
-        return Err(Error::new("read", on.display(), why, "use the version of isolator that wrote it"));
+        return Err(Error::on("read", on.display(), why, "use the version of isolator that wrote it"));
     }
     serde_json::from_slice(text).map_err(broken)
 }

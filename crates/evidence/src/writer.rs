@@ -18,9 +18,9 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
 use untrusted::Folder;
 
-use crate::error::{Error, Result};
 use crate::manifest::{Manifest, RowKey, Second, Spike};
 use crate::series::{JournalLine, LEVELS, SECONDS_HEAD, SWEEP_COLUMNS, Series, second_text};
+use crate::{Error, Result};
 
 /// Journal lines kept before they move into the series' files.
 const COMPACT_EVERY: usize = 300;
@@ -35,7 +35,7 @@ pub const SPIKES_LISTED: u64 = 10_000;
 pub fn may_write(folder: &Path) -> Result<()> {
     if folder.join("manifest.json").exists() {
         let cure = "choose another folder with -o";
-        return Err(Error::new("write a bundle to", folder.display(), "it holds one already", cure));
+        return Err(Error::on("write a bundle to", folder.display(), "it holds one already", cure));
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ impl BundleWriter {
     /// Replaces a JSON file of the bundle, `verdict.json` for example.
     pub fn json<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let text = serde_json::to_string_pretty(value)
-            .map_err(|e| Error::new("write", at(&self.folder, name), e, "report this as a defect"))?;
+            .map_err(|e| Error::on("write", at(&self.folder, name), e, "report this as a defect"))?;
         let written = self.folder.replace_synced(name, format!("{text}\n").as_bytes());
         written.map_err(|e| failed(&self.folder, name, &e))
     }

@@ -116,7 +116,7 @@ pub fn run(job: &Job) -> Result<FleetRunDocument> {
     if !matches!(ended, 0 | 2 | 4) && hosts.iter().all(|host| host.changed == 0 && host.bundle.is_none()) {
         let log = job.folder.join("ansible.log");
         let why = format!("it ended with status {ended}");
-        return Err(Error::new(
+        return Err(Error::on(
             "run",
             "ansible-playbook",
             why,
@@ -230,9 +230,9 @@ fn not_there(program: &str, error: &std::io::Error) -> Error {
     let why = if error.kind() == ErrorKind::NotFound {
         "it is not installed".to_string()
     } else {
-        machine::reason(error)
+        error::reason(error)
     };
-    Error::new("run", program, why, CURE)
+    Error::on("run", program, why, CURE)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

@@ -55,9 +55,8 @@ impl Query {
     pub fn named(name: &str) -> Result<Query> {
         let names = QUERIES.map(|query| query.name).join(", ");
         let query = QUERIES.into_iter().find(|query| query.name == name);
-        query.ok_or_else(|| {
-            Error::new("ask", name, "there is no such query", format!("choose one of {names}"))
-        })
+        query
+            .ok_or_else(|| Error::on("ask", name, "there is no such query", format!("choose one of {names}")))
     }
 
     /// What it answers, in a sentence.
@@ -82,12 +81,7 @@ impl Query {
 pub fn report(folder: &Path) -> Result<FleetDocument> {
     if parts(folder)?.is_empty() {
         let why = "it has no part-0001";
-        return Err(Error::new(
-            "open the store",
-            folder.display(),
-            why,
-            "fill one with isolator fleet store",
-        ));
+        return Err(Error::on("open the store", folder.display(), why, "fill one with isolator fleet store"));
     }
     let asked = QUERIES.iter().filter(|query| query.name != NOT_IN_REPORT).collect::<Vec<_>>();
     let one = |query: &&Query| {
@@ -104,7 +98,7 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
     );
     let answer = duckdb(folder, &text)?;
     let strange = |why: String| {
-        Error::new("read the answer of", PROGRAM, why, "take DuckDB 1.2 or newer, or report this as a defect")
+        Error::on("read the answer of", PROGRAM, why, "take DuckDB 1.2 or newer, or report this as a defect")
     };
     let mut lines = answer.lines();
     let mut document = Map::new();
@@ -125,8 +119,8 @@ pub fn report(folder: &Path) -> Result<FleetDocument> {
 /// What `duckdb` prints for `text`, a line an answer.
 fn duckdb(folder: &Path, text: &str) -> Result<String> {
     let cannot = |e: std::io::Error| match e.kind() {
-        ErrorKind::NotFound => Error::new("run", PROGRAM, "it is not installed", CURE),
-        _ => Error::new("run", PROGRAM, machine::reason(&e), CURE),
+        ErrorKind::NotFound => Error::on("run", PROGRAM, "it is not installed", CURE),
+        _ => Error::on("run", PROGRAM, error::reason(&e), CURE),
     };
     // Nobody's own settings (~/.duckdbrc) may change the answer.
     let mut child = Command::new(PROGRAM)
@@ -143,7 +137,7 @@ fn duckdb(folder: &Path, text: &str) -> Result<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || !said.trim().is_empty() {
         let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it ended with no word");
-        return Err(Error::new(
+        return Err(Error::on(
             "ask the store",
             folder.display(),
             first,

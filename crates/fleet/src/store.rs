@@ -47,7 +47,7 @@ pub fn store(folder: &Path, paths: &[PathBuf]) -> Result<Stored> {
         find(path, folder, 0, &mut visited, &mut found)?;
         if found.len() == before {
             let why = "it holds no bundle";
-            return Err(Error::new("store", path.display(), why, "give bundles, or folders that hold some"));
+            return Err(Error::on("store", path.display(), why, "give bundles, or folders that hold some"));
         }
     }
     let store = Folder::ours(folder).map_err(|e| Error::io("write a store to", folder, &e))?;
@@ -92,7 +92,7 @@ fn column(part: &Path, table: &str, name: &str) -> Result<Vec<String>> {
     let file = File::open(&path).map_err(|e| Error::io("read", &path, &e))?;
     let broken = |e: parquet::errors::ParquetError| {
         let cure = "the store is damaged: remove this part and store its bundles again";
-        Error::new("read", path.display(), e, cure)
+        Error::on("read", path.display(), e, cure)
     };
     let reader = SerializedFileReader::new(file).map_err(broken)?;
     let schema = format!("message {table} {{ REQUIRED BYTE_ARRAY {name} (STRING); }}");

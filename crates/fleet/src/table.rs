@@ -174,5 +174,5 @@ impl Table {
 }
 
 fn defect(path: &Path, why: parquet::errors::ParquetError) -> Error {
-    Error::new("write", path.display(), why, "free some space, or choose another folder with -o")
+    Error::on("write", path.display(), why, "free some space, or choose another folder with -o")
 }

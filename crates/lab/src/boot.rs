@@ -33,7 +33,7 @@ pub fn line(asked: &str, cpus: u32) -> Result<String> {
         None => {
             let names = LINES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             let cure = format!("choose {names}, or give text as 'isolcpus={{isolated}} nosmt'");
-            return Err(Error::new(
+            return Err(Error::on(
                 "use the boot line",
                 format!("'{asked}'"),
                 "there is none of that name",

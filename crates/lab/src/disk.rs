@@ -34,7 +34,7 @@ pub fn needed(load: &str, storms: &[String]) -> bool {
 
 /// Makes the file system on the one of these files that has this path.
 pub fn format(files: &Exchange, disk: &str) -> Result<()> {
-    let refuse = |why: String| Error::new("make", "a guest's disk", why, "apt-get install e2fsprogs");
+    let refuse = |why: String| Error::on("make", "a guest's disk", why, "apt-get install e2fsprogs");
     // An ordinary user's PATH need not have it.
     let places = ["/usr/sbin/mke2fs", "/sbin/mke2fs"];
     let program = places.into_iter().find(|path| Path::new(path).is_file()).unwrap_or("mke2fs");

@@ -28,11 +28,11 @@ const LONGEST: u64 = 8 << 20;
 pub fn read(path: &Path) -> Result<LabDocument> {
     let text = untrusted::read(path, LONGEST).map_err(|e| Error::io("read the baseline", path, &e))?;
     let cure = "give a lab.json that isolator lab run wrote";
-    let baseline: LabDocument = serde_json::from_slice(&text)
-        .map_err(|e| Error::new("read the baseline", path.display(), e, cure))?;
+    let baseline: LabDocument =
+        serde_json::from_slice(&text).map_err(|e| Error::on("read the baseline", path.display(), e, cure))?;
     if baseline.rows.is_empty() {
         let why = "it has no counts: the mode was not count";
-        return Err(Error::new("read the baseline", path.display(), why, cure));
+        return Err(Error::on("read the baseline", path.display(), why, cure));
     }
     Ok(baseline)
 }

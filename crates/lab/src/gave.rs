@@ -44,11 +44,11 @@ pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: 
             .lines()
             .find(|line| line.starts_with("isolator") && ![BEGIN, END].contains(line))
             .unwrap_or("it did not say why");
-        return Err(Error::new("run the scenario", name, said, "try it with isolator lab shell"));
+        return Err(Error::on("run the scenario", name, said, "try it with isolator lab shell"));
     };
     let mut bundle = unpack(archive)?;
     if let Some(row) = bundle.manifest.not_run.first() {
-        return Err(Error::new("run the scenario", name, &row.reason, "leave that load out"));
+        return Err(Error::on("run the scenario", name, &row.reason, "leave that load out"));
     }
     let mut rows = if mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
     let outside = frame(signal::FRAME).map(|archive| unpack(archive)).transpose()?;
@@ -86,12 +86,7 @@ pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: 
     if let Some(mut outside) = outside {
         if signal::answered(&outside) == 0 {
             let why = "the host saw no answer of the guest";
-            return Err(Error::new(
-                "run the scenario",
-                name,
-                why,
-                "see its kernel log, or run it for longer",
-            ));
+            return Err(Error::on("run the scenario", name, why, "see its kernel log, or run it for longer"));
         }
         // By the host's clock too the answers of translated code are not those of any machine.
         if mode == Mode::Real {

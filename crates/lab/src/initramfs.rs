@@ -33,7 +33,7 @@ pub fn guest_program(architecture: Architecture) -> Result<PathBuf> {
         return Ok(own);
     }
     let cure = "run make lab, or put the static binary of that architecture there";
-    Err(Error::new(
+    Err(Error::on(
         "run guests",
         format!("of {architecture}"),
         format!("there is no {}", own.with_file_name(name).display()),
@@ -78,7 +78,7 @@ pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
         files.push((name.display().to_string(), read(&path)?));
     }
     let job = Job { modules, ..job.clone() };
-    let text = serde_json::to_vec(&job).map_err(|e| Error::new("write", JOB, e, "report this"))?;
+    let text = serde_json::to_vec(&job).map_err(|e| Error::on("write", JOB, e, "report this"))?;
     files.push((JOB.trim_start_matches('/').to_string(), text));
     let mut folders = ["dev", "run", "tmp"].map(str::to_string).into_iter().collect::<BTreeSet<_>>();
     for (name, _) in &files {
@@ -94,7 +94,7 @@ pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
     });
     let files = files.into_iter().map(|(name, bytes)| entry(&name, FILE, bytes));
     let entries = entries.chain(devices).chain(files);
-    cpio::write_cpio(entries, Vec::new()).map_err(|e| Error::new("make", "an initramfs", e, "report this"))
+    cpio::write_cpio(entries, Vec::new()).map_err(|e| Error::on("make", "an initramfs", e, "report this"))
 }
 
 /// Those of the programs `names` that this machine has, with the libraries that they need, by their paths here.

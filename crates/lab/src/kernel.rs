@@ -37,7 +37,7 @@ impl Architecture {
         match name {
             "x86_64" | "amd64" => Ok(Architecture::X86_64),
             "aarch64" | "arm64" => Ok(Architecture::Aarch64),
-            _ => Err(Error::new(
+            _ => Err(Error::on(
                 "use the architecture",
                 name,
                 "there is no lab for it",
@@ -104,10 +104,10 @@ pub fn find(
 fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
     let image = fs::canonicalize(asked).map_err(|e| {
         let cure = "name a kernel image, or debian-rt, debian, isolator, debian-rt:6.1";
-        Error::new("use the kernel", asked, machine::reason(&e), cure)
+        Error::on("use the kernel", asked, error::reason(&e), cure)
     })?;
     let refuse =
-        |why| Error::new("use the kernel", asked, why, format!("give a kernel image of {architecture}"));
+        |why| Error::on("use the kernel", asked, why, format!("give a kernel image of {architecture}"));
     let bytes = fs::read(&image).map_err(|e| Error::io("read", &image, &e))?;
     if let Some(why) = image::fault(&bytes, architecture) {
         return Err(refuse(why));
@@ -133,7 +133,7 @@ fn built(
     let command = build::command(version, architecture, unpatched);
     let Some((built, other)) = build::last(version, architecture, unpatched)? else {
         let cure = format!("build it first, which takes about 10 minutes on two cores: {command}");
-        return Err(Error::new("use the kernel", asked, format!("none was built for {architecture}"), cure));
+        return Err(Error::on("use the kernel", asked, format!("none was built for {architecture}"), cure));
     };
     if other {
         say(&format!(
@@ -162,7 +162,7 @@ fn debian(
             apt.update()?;
             apt.newest(version, flavour, machine).ok_or_else(|| {
                 let cure = "add a Debian suite that has it to the package sources, or give a kernel's file";
-                Error::new(
+                Error::on(
                     "find the kernel",
                     asked,
                     format!("no package source has linux-image-{version}*{flavour}-{machine}"),
@@ -251,7 +251,7 @@ impl Apt {
     fn run(&self, program: &str, args: &[&str]) -> Result<String> {
         let failed = |why: &str| {
             let cure = "look at the package sources and the network, or give a kernel's file";
-            Error::new("run", format!("{program} {}", args.join(" ")), why, cure)
+            Error::on("run", format!("{program} {}", args.join(" ")), why, cure)
         };
         let mut command = Command::new(program);
         command.current_dir(&self.state).args(&self.options).args(args);
@@ -267,7 +267,7 @@ impl Apt {
 
     fn go_on(&self) -> Result<()> {
         if self.stop.load(Ordering::SeqCst) {
-            return Err(Error::new("fetch", "a kernel", "it was told to end", "run it again"));
+            return Err(Error::on("fetch", "a kernel", "it was told to end", "run it again"));
         }
         Ok(())
     }
@@ -316,13 +316,13 @@ impl Apt {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
         });
-        let file = file.ok_or_else(|| Error::new("unpack", package, "apt left no package", "try again"))?;
+        let file = file.ok_or_else(|| Error::on("unpack", package, "apt left no package", "try again"))?;
         let half = folder.with_extension("half");
         let _ = fs::remove_dir_all(&half);
         let unpacked = self.output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&half));
         self.go_on()?;
         if !unpacked.is_ok_and(|output| output.status.success()) {
-            return Err(Error::new(
+            return Err(Error::on(
                 "unpack",
                 file.display(),
                 "dpkg-deb failed",

@@ -92,7 +92,7 @@ fn idle() -> Vec<String> {
 /// The matrices that there are.
 pub fn all() -> Result<Vec<Matrix>> {
     let file: std::result::Result<File, _> = toml::from_str(include_str!("matrices.toml"));
-    let why = |e: toml::de::Error| Error::new("read", "matrices.toml", e.message(), "report this");
+    let why = |e: toml::de::Error| Error::on("read", "matrices.toml", e.message(), "report this");
     Ok(file.map_err(why)?.matrix)
 }
 
@@ -103,7 +103,7 @@ pub fn named(name: &str) -> Result<Matrix> {
     let found = all.into_iter().find(|matrix| matrix.name == name);
     found.ok_or_else(|| {
         let (what, why) = ("run the matrix", "there is none of that name");
-        Error::new(what, format!("'{name}'"), why, format!("choose from {names}"))
+        Error::on(what, format!("'{name}'"), why, format!("choose from {names}"))
     })
 }
 

@@ -31,12 +31,12 @@ pub fn choose(
             None => Ok(because(Mode::Real, "asked for".into())),
             Some(why) => {
                 let why = format!("guests do not run on the processor here: {why}");
-                Err(Error::new("use the mode", "real", why, "use --mode count or virtual"))
+                Err(Error::on("use the mode", "real", why, "use --mode count or virtual"))
             }
         },
         Some(other) => {
             let cure = "choose count, virtual or real";
-            Err(Error::new("use the mode", format!("'{other}'"), "there is none of that name", cure))
+            Err(Error::on("use the mode", format!("'{other}'"), "there is none of that name", cure))
         }
         None if witness => {
             Ok(because(Mode::Count, "chosen, since a witness is compared with the scope".into()))

@@ -59,7 +59,7 @@ pub fn run(asked: &Asked<'_>) -> std::result::Result<Ran, Lost> {
     let Asked { kernel, boot_line, cpus, command, patience, .. } = *asked;
     let (file, arguments) = command
         .split_first()
-        .ok_or_else(|| Error::new("run", "a program", "none is named", "name a static one"))?;
+        .ok_or_else(|| Error::on("run", "a program", "none is named", "name a static one"))?;
     let path = Path::new(file).canonicalize().map_err(|e| Error::io("find", Path::new(file), &e))?;
     let task = Program { arguments: arguments.to_vec() };
     let parts = Parts {
@@ -108,7 +108,7 @@ pub fn run(asked: &Asked<'_>) -> std::result::Result<Ran, Lost> {
             let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));
             let why = said.unwrap_or("it did not say why").trim_start_matches("isolator-guest: ");
             let cure = "link it statically, for the guest's architecture";
-            Err(Error::new("run in a guest", file, why, cure).into())
+            Err(Error::on("run in a guest", file, why, cure).into())
         }
     }
 }

@@ -136,7 +136,7 @@ pub fn version(architecture: Architecture) -> Result<String> {
         } else {
             e.to_string()
         };
-        Error::new("run guests with", program, why, format!("apt-get install {package}"))
+        Error::on("run guests with", program, why, format!("apt-get install {package}"))
     })?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(text.lines().next().unwrap_or(program).trim_start_matches("QEMU emulator version ").to_string())
@@ -170,7 +170,7 @@ pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, Lost> {
     let ending = wait(&mut emulator, &guest.patience);
     gone.store(true, Ordering::SeqCst);
     let (console, mut frames) = (files.console.text()?, frame::read(&files.frames.bytes()?));
-    let panicked = || Error::new("give edges", "from outside", "its thread panicked", "report this");
+    let panicked = || Error::on("give edges", "from outside", "its thread panicked", "report this");
     let outside = outside.map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
     if ending == Ending::ByItself && console.contains(END) {
         frames.extend(outside.transpose()?);
@@ -294,7 +294,7 @@ struct Words<'a> {
 
 /// Why a guest has no result: a panic, the emulator's words, or the console's last ones.
 fn broken(kernel: &Kernel, words: &Words<'_>, ending: Ending) -> Error {
-    let refuse = |why: String, cure: &str| Error::new("run a guest with", &kernel.release, why, cure);
+    let refuse = |why: String, cure: &str| Error::on("run a guest with", &kernel.release, why, cure);
     let shell = "try isolator lab shell with the same kernel and boot line";
     let last = |text: &str| {
         text.lines().map(unstamped).rfind(|line| !line.is_empty()).map(|line| {
@@ -386,7 +386,7 @@ fn end(emulator: &mut Child) {
 pub fn interactive(guest: &Guest<'_>) -> Result<()> {
     let files = exchange(guest)?;
     let mut child = start(guest, &files, &mut emulator(guest, &files, Console::Terminal)?)?;
-    let refuse = |why: String, cure| Err(Error::new("run a guest with", &guest.kernel.release, why, cure));
+    let refuse = |why: String, cure| Err(Error::on("run a guest with", &guest.kernel.release, why, cure));
     match (wait(&mut child, &guest.patience), child.wait()) {
         (Ending::Told, _) => refuse("it was told to end".into(), "run it again"),
         (_, Ok(status)) if status.success() => Ok(()),

@@ -137,24 +137,24 @@ pub fn run(
             experiments.iter().find(|one| !one.scenario.storms.is_empty() || one.load != IDLE)
     {
         let why = "in instruction-count time CPUs take turns on one host thread, so a busy housekeeping CPU would show as gaps of the isolated one";
-        return Err(Error::new("run in virtual mode", &stormy.label, why, "use --mode count for storms"));
+        return Err(Error::on("run in virtual mode", &stormy.label, why, "use --mode count for storms"));
     }
     if asked.mode == Mode::Virtual
         && let Some(answers) =
             experiments.iter().find(|one| one.scenario.responds() || one.scenario.has_signal())
     {
         let why = "in instruction-count time CPUs take turns, and the one that polls keeps its turn";
-        return Err(Error::new("run in virtual mode", &answers.label, why, "use --mode count or real"));
+        return Err(Error::on("run in virtual mode", &answers.label, why, "use --mode count or real"));
     }
     if asked.witness && asked.mode != Mode::Count {
         let why = format!("there is no scope in the mode {}", asked.mode.name());
-        return Err(Error::new("compare the guest's own tracing", "with the scope", why, "use --mode count"));
+        return Err(Error::on("compare the guest's own tracing", "with the scope", why, "use --mode count"));
     }
     if architecture != Architecture::Aarch64
         && let Some(outside) = experiments.iter().find(|one| one.scenario.has_lines())
     {
         let why = "its machine has no GPIO controller whose lines can be driven";
-        return Err(Error::new("run the scenario", &outside.label, why, "use --arch aarch64"));
+        return Err(Error::on("run the scenario", &outside.label, why, "use --arch aarch64"));
     }
     can_be_alone(asked, &experiments)?;
     evidence::writer::may_write(folder)?;
@@ -207,7 +207,7 @@ pub fn run(
         document.guest_log.verdict = LogVerdict::Bad;
     }
     let mut bundle = bundle
-        .ok_or_else(|| Error::new("run", "the lab", "no scenario was given", "see isolator lab list"))?;
+        .ok_or_else(|| Error::on("run", "the lab", "no scenario was given", "see isolator lab list"))?;
     let left_out = left_out.into_iter().flatten().collect::<BTreeSet<_>>();
     bundle.manifest.notes.extend(left_out.into_iter().map(|storm| {
         format!(
@@ -398,7 +398,7 @@ fn can_be_alone(asked: &Asked, experiments: &[Experiment<'_>]) -> Result<()> {
             _ => continue,
         };
         let cure = "leave it out, or do without exclusive";
-        return Err(Error::new("run with an owner alone", label, why, cure));
+        return Err(Error::on("run with an owner alone", label, why, cure));
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ impl Scenario {
         if storms.is_empty() && !left_out.is_empty() {
             let why =
                 format!("machines of {architecture} have nothing that {} could change", left_out.join(", "));
-            return Err(Error::new("run the scenario", &self.name, why, "use another --arch"));
+            return Err(Error::on("run the scenario", &self.name, why, "use another --arch"));
         }
         Ok((Scenario { storms, ..self.clone() }, left_out))
     }
@@ -130,7 +130,7 @@ pub fn named(names: &[String]) -> Result<Vec<Scenario>> {
             found.push(scenario.clone());
         } else {
             let cure = "see isolator lab list, or give a .toml file";
-            return Err(Error::new(
+            return Err(Error::on(
                 "run the scenario",
                 format!("'{name}'"),
                 "there is none of that name",
@@ -144,7 +144,7 @@ pub fn named(names: &[String]) -> Result<Vec<Scenario>> {
 /// The scenarios in a text; `name` is for messages.
 pub fn parse(text: &str, name: &str) -> Result<Vec<Scenario>> {
     let wrong = |why: String| {
-        Error::new("read the scenarios of", name, why, "compare it with isolator lab show quiet")
+        Error::on("read the scenarios of", name, why, "compare it with isolator lab show quiet")
     };
     let mut file: File = toml::from_str(text).map_err(|e| wrong(e.message().to_string()))?;
     let listed = file.scenario.clone();

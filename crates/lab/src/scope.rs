@@ -109,7 +109,7 @@ struct End {
 /// The plugin's file.
 pub fn plugin() -> Result<PathBuf> {
     parts::find(PLUGIN).ok_or_else(|| {
-        Error::new(
+        Error::on(
             "look at the guest",
             "from outside",
             format!("{PLUGIN} is not beside this program"),
@@ -178,7 +178,7 @@ pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
     }
     if rows.is_empty() {
         let why = "the scope saw no window: the measuring program did not say that isolation begins and ends";
-        return Err(Error::new(
+        return Err(Error::on(
             "read the record of",
             scenario,
             why,

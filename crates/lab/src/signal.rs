@@ -78,7 +78,7 @@ fn words(memory: &Shared) -> Result<(Register, Register)> {
         let words = Registers::file(Path::new(&path), 0, SIGNAL_APART + size_of::<u32>())?;
         Ok::<_, rt::Error>((words.at(0)?, words.at(SIGNAL_APART)?))
     };
-    word().map_err(|e| Error::new("use", "the guest's memory", e.to_string(), "report this"))
+    word().map_err(|e| Error::on("use", "the guest's memory", e.to_string(), "report this"))
 }
 
 /// The emulator's arguments for it.
@@ -96,7 +96,7 @@ fn divide() -> Result<(u32, CpuSet)> {
         Some(own) => Ok((own, others.into_iter().collect())),
         None => {
             let why = "the generator needs a CPU of the host for itself, and there is one alone";
-            Err(Error::new("give edges", "from outside", why, "run it on a host with two CPUs"))
+            Err(Error::on("give edges", "from outside", why, "run it on a host with two CPUs"))
         }
     }
 }
@@ -116,12 +116,7 @@ pub fn measure(memory: &Shared, edges: Edges, mode: Mode, gone: &AtomicBool) -> 
     while answers.read() != FIRST {
         if gone.load(Ordering::SeqCst) {
             let cure = "see the guest's kernel log, or try it with isolator lab shell";
-            return Err(Error::new(
-                "give edges",
-                "from outside",
-                "the guest mapped no memory for them",
-                cure,
-            ));
+            return Err(Error::on("give edges", "from outside", "the guest mapped no memory for them", cure));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -146,7 +141,7 @@ pub fn measure(memory: &Shared, edges: Edges, mode: Mode, gone: &AtomicBool) -> 
         let mut said = String::new();
         let _ = generator.stderr.take().map(|mut words| words.read_to_string(&mut said));
         let why = said.lines().last().unwrap_or("it did not say why").to_string();
-        return Err(Error::new("give edges", "from outside", why, "run isolator doctor on the host"));
+        return Err(Error::on("give edges", "from outside", why, "run isolator doctor on the host"));
     }
     let archive = folder.0.with_extension("tar.zst");
     evidence::archive::pack(&folder.0, &archive)?;

@@ -52,5 +52,5 @@ pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
     let left = qemu::run(&guest)?;
     let symbols = left.frames.into_iter().find(|(name, _)| name == "symbols").map(|(_, text)| text);
     let cure = "see its console with isolator lab shell";
-    symbols.ok_or_else(|| Error::new("learn the symbols of", &kernel.release, "the guest sent none", cure))
+    symbols.ok_or_else(|| Error::on("learn the symbols of", &kernel.release, "the guest sent none", cure))
 }

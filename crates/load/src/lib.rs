@@ -147,5 +147,5 @@ pub fn find_program(name: impl AsRef<Path>) -> Option<PathBuf> {
 
 /// What the system says of a failure, in lower case and without its number.
 pub(crate) fn why(error: impl Into<std::io::Error>) -> String {
-    machine::reason(&error.into())
+    error::reason(&error.into())
 }

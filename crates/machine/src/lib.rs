@@ -64,15 +64,6 @@ pub fn read_whole(root: &Path) -> Snapshot {
     machine
 }
 
-/// What the system says of a failure, in lower case and without its number; what this program says of it, as it is.
-pub fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    if error.get_ref().is_some() {
-        return text;
-    }
-    text.split(" (os error").next().unwrap_or_default().to_lowercase()
-}
-
 fn basics(tree: &mut Tree) -> Snapshot {
     let mut machine = Snapshot::default();
     identity::read(tree, &mut machine);

@@ -16,7 +16,6 @@ use untrusted::Folder;
 
 use crate::CpuSet;
 use crate::inventory::Reading;
-use crate::reason;
 
 /// Longest text that is read; `/proc/cpuinfo` of some thousand CPUs is longer, its head is enough.
 const TEXT_LIMIT: u64 = 1 << 20;
@@ -101,7 +100,7 @@ impl Tree {
         match self.head(path, TEXT_LIMIT) {
             Ok(bytes) => Ok(Some(tidy(&bytes))),
             Err(error) if gone(&error) => Ok(None),
-            Err(error) => Err(reason(&error)),
+            Err(error) => Err(error::reason(&error)),
         }
     }
 
@@ -163,7 +162,7 @@ impl Tree {
         {
             Ok(bytes) => Some(Reading::Text(tidy(&bytes))),
             Err(error) if absent(&error) => self.whole().then_some(Reading::Absent),
-            Err(error) => Some(Reading::Unreadable { unreadable: reason(&error) }),
+            Err(error) => Some(Reading::Unreadable { unreadable: error::reason(&error) }),
         }
     }
 
@@ -282,7 +281,7 @@ impl Tree {
 
     fn note_error(&mut self, path: &str, error: &io::Error) {
         if !absent(error) {
-            self.note(path, reason(error));
+            self.note(path, error::reason(error));
         }
     }
 }

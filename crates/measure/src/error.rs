@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Errors of this crate: those of the crates below it, and refusals of its own.
+//! Errors of this crate: failures as in all crates, and refusals of its own.
 
 /// Shorthand for this crate's results.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -7,12 +7,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why a row could not be measured; one line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The kernel did not grant what was asked.
+    /// The kernel did not grant what was asked, or the evidence could not be written.
     #[error(transparent)]
-    Rt(#[from] rt::Error),
-    /// The evidence could not be written.
-    #[error(transparent)]
-    Evidence(#[from] evidence::Error),
+    Failed(#[from] ::error::Error),
     /// This machine cannot measure that: what, and why.
     #[error("{0} is not available, because {1}")]
     NotAvailable(&'static str, String),

@@ -3,7 +3,7 @@
 //!
 //! Limit: of machines the page lists [`LISTED`] at either end; the JSON lists all.
 
-use evidence::error::{Error, Result};
+use evidence::{Error, Result};
 use fleet::document::{Class, Drift, FleetDocument, Machine, Outlier, Setting, Unfit};
 use minijinja::value::Serde;
 use serde::Serialize;
@@ -77,7 +77,7 @@ struct ClassLine {
 
 /// The report of a store as one HTML page.
 pub fn fleet(document: &FleetDocument) -> Result<String> {
-    let defect = |e: minijinja::Error| Error::new("make", "the report", e, "report this as a defect");
+    let defect = |e: minijinja::Error| Error::on("make", "the report", e, "report this as a defect");
     let page = Serde(page(document));
     crate::html::environment().and_then(|env| env.get_template("fleet.html")?.render(page)).map_err(defect)
 }

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use evidence::Bundle;
-use evidence::error::{Error, Result};
 use evidence::manifest::NotRun;
+use evidence::{Error, Result};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter};
@@ -101,9 +101,9 @@ struct Remarks {
 /// The report of one bundle, or of several side by side, as one HTML page.
 pub fn html(bundles: &[Bundle]) -> Result<String> {
     if bundles.is_empty() {
-        return Err(Error::new("make", "a report", "no bundle was given", "name at least one bundle"));
+        return Err(Error::on("make", "a report", "no bundle was given", "name at least one bundle"));
     }
-    let defect = |e: minijinja::Error| Error::new("make", "the report", e, "report this as a defect");
+    let defect = |e: minijinja::Error| Error::on("make", "the report", e, "report this as a defect");
     let page = Serde(page(bundles)?);
     environment().and_then(|env| env.get_template("report.html")?.render(page)).map_err(defect)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Nanoseconds of CLOCK_MONOTONIC, by the C library: its vDSO path also works under valgrind, where rustix's
 /// finds a vDSO that is not there.

@@ -22,7 +22,6 @@
 #![warn(unreachable_pub)]
 
 pub mod clock;
-pub mod error;
 pub mod heap;
 pub mod isolation;
 pub mod message;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// A scheduling policy with its parameters.
 ///

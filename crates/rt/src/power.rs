@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 

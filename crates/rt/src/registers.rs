@@ -20,7 +20,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// All memory of the machine, as a file.
 const MEMORY: &str = "/dev/mem";

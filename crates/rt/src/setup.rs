@@ -5,9 +5,9 @@
 
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
-use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::thread;
+use crate::{Error, Result};
 
 /// Stack that is touched where nothing else is asked; deeper call chains fault once.
 pub const STACK_BYTES: usize = 128 * 1024;

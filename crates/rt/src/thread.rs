@@ -3,7 +3,7 @@
 
 use rustix::thread::{gettid, sched_getaffinity, sched_setaffinity};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Lets the calling thread run on `cpus` only.
 ///

@@ -9,11 +9,11 @@ use machine::CpuSet;
 
 use crate::boot::TRIAL;
 use crate::change::UNIT;
-use crate::error::{Error, Result};
 use crate::plan::runtime::{LIMITS, LIMITS_FILE, PARTITION};
 use crate::plan::{Action, Kind, Plan, Refusal, boot_line};
 use crate::runtime::BALANCE;
 use crate::transaction::{Record, Step};
+use crate::{Error, Result};
 
 /// Why something is not allowed.
 type Allowed = std::result::Result<(), String>;

@@ -26,8 +26,8 @@ pub mod uboot;
 pub(crate) use grub::DROP_IN;
 pub(crate) use uboot::OPTIONAL;
 
-use crate::error::{Error, Result};
-use crate::system::System;
+use crate::Result;
+use crate::system::{System, failed};
 use crate::transaction::files::Kept;
 use crate::transaction::{Own, Step};
 
@@ -149,7 +149,7 @@ fn first_line_with(text: &str, words: &[String]) -> String {
 }
 
 fn text(system: &dyn System, path: &str) -> Result<String> {
-    crate::system::text(system, path).map_err(|error| Error::io("read", path, &error))
+    crate::system::text(system, path).map_err(|error| failed("read", path, &error))
 }
 
 /// What a person tells the program that writes the loader's files.

@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::boot::{self, Asked, TRIAL, Way};
-use crate::error::{Error, Result};
 use crate::plan::{Kind, MadeFor, Plan, Refusal, Skipped};
-use crate::system::{self, System};
+use crate::system::{self, System, failed};
 use crate::transaction::files::{self, Kept};
 use crate::transaction::{self, Outcome, Part, Record, State, Step, Undone, store, words};
+use crate::{Error, Result};
 
 mod check;
 mod unit;
@@ -565,7 +565,7 @@ fn keep_plan(here: &mut Here<'_>, plan: &Plan) -> Result<()> {
 
 fn kept_plan(here: &Here<'_>, digest: &str) -> Result<Plan> {
     let path = plan_path(digest);
-    let text = system::text(here.system, &path).map_err(|error| Error::io("read", &path, &error))?;
+    let text = system::text(here.system, &path).map_err(|error| failed("read", &path, &error))?;
     Plan::read(&text).map_err(|refusal| of_refusal(&format!("read {path}"), &refusal))
 }
 

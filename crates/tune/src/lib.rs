@@ -8,7 +8,6 @@
 pub mod allowed;
 pub mod boot;
 pub mod change;
-pub mod error;
 mod generator;
 pub mod measure;
 pub mod plan;
@@ -18,3 +17,5 @@ pub mod task;
 mod text;
 pub mod transaction;
 pub mod verify;
+
+pub use error::{Error, Result};

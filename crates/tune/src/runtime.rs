@@ -9,7 +9,7 @@
 use machine::CpuSet;
 use machine::inventory::BANNED;
 
-use crate::error::Result;
+use crate::Result;
 use crate::plan::{Action, Kind, Skipped};
 use crate::system::{self, System};
 use crate::transaction::files::Kept;
@@ -57,7 +57,7 @@ impl Made<'_> {
     fn setting(&mut self, path: &str, write: &str, compare: Compare, name: Option<String>) {
         let old = match system::text(self.system, path) {
             Ok(old) => old.trim().to_string(),
-            Err(error) => return self.skip(path, &machine::reason(&error)),
+            Err(error) => return self.skip(path, &error::reason(&error)),
         };
         let undo = if compare == Compare::Choice { chosen(&old).to_string() } else { old.clone() };
         self.steps.push(Step::Setting {

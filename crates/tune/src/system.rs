@@ -4,8 +4,9 @@
 //! Every call that changes something is one moment at which power may fail or the medium may refuse; the tests let
 //! each of them fail. Paths begin with `/` and are those of the machine, whatever folder it lies in.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
+use error::Error;
 use machine::CpuSet;
 
 #[cfg(test)]
@@ -13,6 +14,23 @@ pub(crate) mod memory;
 mod real;
 
 pub use real::Real;
+
+/// An input or output error on a path of the machine, with the cure that its kind suggests.
+pub fn failed(what: &str, path: &str, error: &io::Error) -> Error {
+    let cure = match error.kind() {
+        ErrorKind::PermissionDenied => "run it as root".to_string(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space there and try again".to_string()
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            let mount = if path.starts_with("/boot") { "/boot" } else { "/" };
+            format!("make it writable, `mount -o remount,rw {mount}`, and try again")
+        }
+        ErrorKind::NotFound => "check that it exists".to_string(),
+        _ => "look at the kernel's log and try again".to_string(),
+    };
+    Error::os(format!("{what} {path}"), error, cure)
+}
 
 /// What a file is beside its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

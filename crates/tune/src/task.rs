@@ -15,8 +15,8 @@ use serde::Serialize;
 pub mod guard;
 pub mod view;
 
-use crate::error::{Error, Result};
 use crate::system::{self, System};
+use crate::{Error, Result};
 
 /// Version of the documents.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -205,7 +205,7 @@ fn set_one(system: &mut dyn System, task: &Task, wanted: &Wanted) -> Result<()> 
             system.set(&path, &cpus.to_string()).map_err(|error| {
                 let cure =
                     "the kernel manages this interrupt, or the hardware cannot move it; leave it where it is";
-                Error::new(&what, format!("{path}: {}", machine::reason(&error)), cure)
+                Error::new(&what, format!("{path}: {}", error::reason(&error)), cure)
             })?;
         } else {
             system.set_affinity(task.id, cpus).map_err(|error| {
@@ -214,7 +214,7 @@ fn set_one(system: &mut dyn System, task: &Task, wanted: &Wanted) -> Result<()> 
                     _ if task.kernel => "the kernel binds this thread to its CPU; leave it there",
                     _ => "give CPUs that are online and in its cgroup's cpuset",
                 };
-                Error::new(&what, machine::reason(&error), cure)
+                Error::new(&what, error::reason(&error), cure)
             })?;
         }
     }

@@ -26,8 +26,8 @@ pub(crate) mod words;
 
 pub use own::Own;
 
-use crate::error::{Error, Result};
 use crate::system::System;
+use crate::{Error, Result};
 use files::Kept;
 
 /// Version of the record.

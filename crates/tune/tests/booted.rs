@@ -8,8 +8,8 @@ mod boots;
 use std::path::Path;
 
 use boots::{AB, MACHINE, Made, PI_LINE, RHEL, ROOT, RT, STOCK};
+use tune::Result;
 use tune::change::{Applied, BootChange, Here, Options, apply, roll_back};
-use tune::error::Result;
 use tune::plan::{Intent, MadeFor, Plan, Profile, Wanted, plan};
 use tune::system::Real;
 

@@ -14,9 +14,9 @@ use aya::programs::RawTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use machine::CpuSet;
 
-use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::watch::Depth;
+use crate::{Error, Result};
 
 pub use ring::{CHUNK_WORDS, CHUNKS};
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// How our instances' names begin: `isolator-PID-STARTED-NUMBER-WHAT`.
 const OURS: &str = "isolator-";

@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 
 use machine::CpuSet;
 
-use crate::error::{Error, Result};
 use crate::event::{Event, Sent, Task, Thing, Vector, What};
 use crate::watch::Depth;
+use crate::{Error, Result};
 use instance::Instance;
 use page::Format;
 

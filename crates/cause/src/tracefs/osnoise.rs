@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 use super::instance::{Instance, OSNOISE_OPTIONS, WITHOUT_WORKLOAD};
-use crate::error::{Error, Result};
 use crate::event::{Event, What};
+use crate::{Error, Result};
 
 /// Its events, and what is not seen without them.
 pub const EVENTS: &[(&str, &str)] = &[("osnoise/irq_noise", "interrupts"), ("osnoise/nmi_noise", "NMIs")];

@@ -70,7 +70,7 @@ fn look(args: &DoctorArgs) -> Result<Snapshot, Box<dyn std::error::Error>> {
     }
     if !args.root.is_dir() {
         let why = "there is no such folder";
-        return Err(Error::new(
+        return Err(Error::on(
             "look at",
             args.root.display(),
             why,
@@ -96,11 +96,11 @@ fn look(args: &DoctorArgs) -> Result<Snapshot, Box<dyn std::error::Error>> {
 fn saved(path: &Path) -> Result<Snapshot, Box<dyn std::error::Error>> {
     let text = untrusted::read(path, SNAPSHOT_LIMIT).map_err(|e| Error::io("read the snapshot", path, &e))?;
     let machine: Snapshot = serde_json::from_slice(&text).map_err(|e| {
-        Error::new("read the snapshot", path.display(), e, "give one of isolator doctor --save")
+        Error::on("read the snapshot", path.display(), e, "give one of isolator doctor --save")
     })?;
     if machine.inventory.is_none() {
         let why = "it holds no inventory";
-        return Err(Error::new(
+        return Err(Error::on(
             "read the snapshot",
             path.display(),
             why,

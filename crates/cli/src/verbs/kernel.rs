@@ -71,7 +71,7 @@ fn copy(built: &Built, folder: &Path) -> evidence::Result<()> {
     if copied.is_ok_and(|status| status.success()) {
         return Ok(());
     }
-    Err(Error::new(
+    Err(Error::on(
         "copy the kernel to",
         folder.display(),
         "cp failed",

@@ -65,6 +65,6 @@ pub fn run(args: &RunArgs) -> Outcome {
     policy.apply(args.reset_on_fork)?;
     say(&format!("runs with {policy}"));
     let error = command.exec();
-    let why = machine::reason(&error);
+    let why = error::reason(&error);
     Err(format!("cannot run {}: {why}; check the command after --", args.command[0].display()).into())
 }

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use ::tune::error::Error;
-use ::tune::system::Real;
+use ::tune::system::{Real, failed};
 use ::tune::task::{self, Listed, SCHEMA_VERSION, Wanted, view};
+use error::Error;
 use rt::policy::Policy;
 
 use crate::args::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
@@ -80,5 +80,5 @@ fn policy(name: &str, args: &TaskSetArgs) -> Result<Policy, Box<dyn std::error::
 }
 
 fn open(root: &Path) -> Result<Real, Error> {
-    Real::new(root).map_err(|error| Error::io("open", &root.display().to_string(), &error))
+    Real::new(root).map_err(|error| failed("open", &root.display().to_string(), &error))
 }

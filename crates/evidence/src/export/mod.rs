@@ -21,9 +21,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::document::ProveDocument;
-use crate::error::{Error, Result};
 use crate::manifest::RowKey;
 use crate::reader::{Bundle, Row};
+use crate::{Error, Result};
 
 /// Where the buckets of the text tables end: cyclictest's own largest `-h`.
 pub const BUCKETS_US: u64 = 1_000_000;
@@ -62,7 +62,7 @@ impl FromStr for Format {
     fn from_str(name: &str) -> Result<Format> {
         let names = Format::ALL.map(Format::name).join(", ");
         Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
-            Error::new(
+            Error::on(
                 "export as",
                 name,
                 "it is no format that can be written",
@@ -106,7 +106,7 @@ pub fn export(bundle: &Bundle, format: Format, choice: &Choice) -> Result<String
             [] => "take a bundle with a measured row".to_string(),
             there => format!("choose one of: {}", there.join(", ")),
         };
-        Error::new(format!("export as {}", format.name()), bundle.path.display(), why, cure)
+        Error::on(format!("export as {}", format.name()), bundle.path.display(), why, cure)
     };
     let Some(first) = rows.first() else { return Err(fail("no row is left by the choice".into())) };
     let name = |row: &Row| match format {

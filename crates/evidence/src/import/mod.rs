@@ -68,11 +68,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::error::{Error, Result};
 use crate::reader::Bundle;
 use crate::taint::{self, Taint};
 use crate::verdict::{Verdict, us};
 use crate::writer::{BundleWriter, stem};
+use crate::{Error, Result};
 
 /// The load of an imported row whose load nobody told.
 pub const UNKNOWN_LOAD: &str = "unknown";
@@ -248,7 +248,7 @@ pub fn import(path: &Path) -> Result<Bundle> {
 pub fn import_with(path: &Path, unit: Option<Unit>) -> Result<Bundle> {
     let fail = |why: &dyn std::fmt::Display| {
         let cure = "give the whole output of one run of a tool that `isolator import --help` lists";
-        Error::new("import", path.display(), why, cure)
+        Error::on("import", path.display(), why, cure)
     };
     let file = untrusted::open(path).map_err(|e| Error::io("import", path, &e))?;
     let mut bytes = Vec::new();

@@ -12,7 +12,7 @@ use super::{Job, ansible, not_there};
 pub fn hosts(job: &Job) -> Result<Vec<String>> {
     let on = job.inventory.display();
     if !job.inventory.exists() && !job.inventory.to_string_lossy().contains(',') {
-        return Err(Error::new("read the inventory", &on, "no such file or directory", "check the path"));
+        return Err(Error::on("read the inventory", &on, "no such file or directory", "check the path"));
     }
     let mut command = ansible("ansible-inventory", job);
     command.arg("--list");
@@ -20,7 +20,7 @@ pub fn hosts(job: &Job) -> Result<Vec<String>> {
     let said = String::from_utf8_lossy(&ran.stderr);
     if !ran.status.success() {
         let why = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says not why");
-        return Err(Error::new(
+        return Err(Error::on(
             "read the inventory",
             &on,
             why,
@@ -28,20 +28,20 @@ pub fn hosts(job: &Job) -> Result<Vec<String>> {
         ));
     }
     let listed: Value = serde_json::from_slice(&ran.stdout)
-        .map_err(|error| Error::new("read the inventory", &on, error, "try ansible-inventory --list"))?;
+        .map_err(|error| Error::on("read the inventory", &on, error, "try ansible-inventory --list"))?;
     let found = hosts_of(&listed, "all");
     if found.is_empty() {
         let why = match &job.hosts {
             Some(pattern) => format!("no machine is called {pattern}"),
             None => "it has no machine".to_string(),
         };
-        return Err(Error::new("read the inventory", &on, why, "see ansible-inventory --graph"));
+        return Err(Error::on("read the inventory", &on, why, "see ansible-inventory --graph"));
     }
     if !job.force
         && let Some((one, other, address)) = twice(&listed, &found)
     {
         let why = format!("{one} and {other} are the same machine ({address}), and would disturb each other");
-        return Err(Error::new("use the inventory", &on, why, "take one out, or use --force"));
+        return Err(Error::on("use the inventory", &on, why, "take one out, or use --force"));
     }
     Ok(found)
 }

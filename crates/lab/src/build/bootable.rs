@@ -30,7 +30,7 @@ pub fn needed(root: &Path) -> Result<Needed> {
     let last = words.rfind(|words| words.len() > 2 && words[1] == "/");
     let Some((device, kind)) = last.map(|words| (words[0].to_string(), words[2].to_string())) else {
         let why = "it has no line for /";
-        return Err(Error::new(
+        return Err(Error::on(
             "learn the root file system from",
             mounts.display(),
             why,
@@ -116,7 +116,7 @@ pub fn check(config: &Config, tree: &Path, root: &Path, say: &dyn Fn(&str)) -> R
         };
         let machine = if root == Path::new("/") { "this machine".into() } else { root.display().to_string() };
         let cure = format!("set {names}, or give the machine that it is for with --machine");
-        return Err(Error::new("boot", machine, why, cure));
+        return Err(Error::on("boot", machine, why, cure));
     }
     Ok(())
 }

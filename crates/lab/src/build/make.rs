@@ -142,7 +142,7 @@ fn failed(words: &[&str], complaints: &[u8]) -> Error {
         .find(|line| telling(line) && !line.starts_with("make["))
         .or_else(|| said.lines().find(telling));
     let why = first.map_or_else(|| last_line(complaints), |line| line.trim().to_string());
-    Error::new("run", format!("make {}", words.join(" ")), why, "look at what the kernel's build needs")
+    Error::on("run", format!("make {}", words.join(" ")), why, "look at what the kernel's build needs")
 }
 
 #[cfg(test)]

@@ -236,7 +236,7 @@ impl Request {
             let config = Config::parse(&String::from_utf8_lossy(&text));
             if config == Config::default() {
                 let cure = "give a kernel's .config, or choose lab or debian";
-                return Err(Error::new("use the configuration", path.display(), "it sets nothing", cure));
+                return Err(Error::on("use the configuration", path.display(), "it sets nothing", cure));
             }
             Ok(config)
         };
@@ -297,7 +297,7 @@ impl Request {
         }
         let why = format!("the kernel's configuration does not take {}", missing.join(", "));
         let cure = "set what they depend on as well, or leave them out";
-        Err(Error::new("configure the kernel with", &self.name, why, cure))
+        Err(Error::on("configure the kernel with", &self.name, why, cure))
     }
 }
 
@@ -380,7 +380,7 @@ fn keep(mut built: Built, make: &Make, asked: &Asked, folder: &Path) -> Result<B
         ])?;
     }
     let text = serde_json::to_string_pretty(&built)
-        .map_err(|e| Error::new("write", "kernel.json", e, "report this"))?;
+        .map_err(|e| Error::on("write", "kernel.json", e, "report this"))?;
     evidence::writer::replace(&half.join(NOTE), (text + "\n").as_bytes())?;
     let _ = fs::remove_dir_all(folder);
     fs::rename(&half, folder).map_err(|e| Error::io("move into place", folder, &e))?;
@@ -445,7 +445,7 @@ pub fn tree(version: &str) -> Result<PathBuf> {
         return Ok(tree);
     }
     let cure = format!("build it: isolator kernel build --version {number}");
-    Err(Error::new("use the source tree", tree.display(), "no kernel was built there", cure))
+    Err(Error::on("use the source tree", tree.display(), "no kernel was built there", cure))
 }
 
 /// The folder in which a version is built, taken for this process alone.
@@ -463,7 +463,7 @@ impl Work {
         let file = File::create(&lock).map_err(|e| Error::io("write", &lock, &e))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             let why = "another program is building in it";
-            Error::new("build in", folder.display(), why, "wait for its end")
+            Error::on("build in", folder.display(), why, "wait for its end")
         })?;
         Ok(Work { folder, _lock: file })
     }

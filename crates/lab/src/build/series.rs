@@ -71,7 +71,7 @@ impl Series {
             return Ok(());
         }
         let cure = format!("choose from {}, or port a series with --series", versions.join(", "));
-        Err(Error::new("build Linux", version, "there are no hooks for that version", cure))
+        Err(Error::on("build Linux", version, "there are no hooks for that version", cure))
     }
 
     /// The hooks of a version, in order.
@@ -85,7 +85,7 @@ impl Series {
                 let found = self.0.get_key_value(&format!("{folder}/{name}"));
                 let (path, text) = found.ok_or_else(|| {
                     let why = format!("its series names {name}, which is not there");
-                    Error::new("read", folder.clone(), why, "take it out of the series, or add it")
+                    Error::on("read", folder.clone(), why, "take it out of the series, or add it")
                 })?;
                 Ok((&path[folder.len() + 1..], text.as_slice()))
             })

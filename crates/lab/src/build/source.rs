@@ -39,7 +39,7 @@ impl Source {
             return Ok(Source::Folder(path));
         }
         let why = "it has no Makefile";
-        Err(Error::new("use the source", path.display(), why, "give the top folder of a kernel's source"))
+        Err(Error::on("use the source", path.display(), why, "give the top folder of a kernel's source"))
     }
 
     /// What it is, in words.
@@ -98,7 +98,7 @@ impl Source {
             Ok(output) => last_line(&output.stderr),
             Err(error) => error.to_string(),
         };
-        Err(Error::new("unpack", self.name(), why, "free some space, or give another source with --source"))
+        Err(Error::on("unpack", self.name(), why, "free some space, or give another source with --source"))
     }
 }
 
@@ -108,7 +108,7 @@ fn package(version: &str, watch: &Watch<'_>) -> Result<Source> {
     let Some((apt, newest)) = offered(&package, watch)? else {
         let cure = "add a Debian suite that has it to the package sources, or give a source with --source";
         let why = format!("neither the package sources nor Debian's unstable suite have {package}");
-        return Err(Error::new("find the source of Linux", version, why, cure));
+        return Err(Error::on("find the source of Linux", version, why, cure));
     };
     let fetch = |newest: &str| -> Result<(String, PathBuf)> {
         let name = format!("{package} {newest}");
@@ -131,7 +131,7 @@ fn package(version: &str, watch: &Watch<'_>) -> Result<Source> {
     let archives = store::files_below(&folder)?;
     let archive = archives.into_iter().find(|file| file.to_string_lossy().contains(".tar."));
     let missing =
-        || Error::new("use", folder.display(), "it holds no archive", "remove that folder and try again");
+        || Error::on("use", folder.display(), "it holds no archive", "remove that folder and try again");
     Ok(Source::Archive { file: archive.ok_or_else(missing)?, name })
 }
 
@@ -178,7 +178,7 @@ pub fn apply(series: &Series, version: &str, tree: &Path) -> Result<()> {
     for (name, text) in series.hooks(version)? {
         patch(tree, text, &[]).map_err(|why| {
             let cure = "build the version that the series is for, or port the series with --series";
-            Error::new("apply the patch", name, why, cure)
+            Error::on("apply the patch", name, why, cure)
         })?;
     }
     Ok(())

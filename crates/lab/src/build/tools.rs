@@ -89,7 +89,7 @@ pub fn check(architecture: Architecture, purpose: Purpose) -> Result<()> {
     let sudo = if rustix::process::getuid().is_root() { "" } else { "sudo " };
     let (verb, names) = (if missing.len() == 1 { "is" } else { "are" }, missing.join(" "));
     let why = format!("{} {verb} not installed", missing.join(", "));
-    Err(Error::new(
+    Err(Error::on(
         "build a kernel",
         format!("of {architecture}"),
         why,

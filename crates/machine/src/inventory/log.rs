@@ -71,7 +71,7 @@ pub(super) fn read(tree: &mut Tree) -> Log {
                 return Log { source: Some(path.into()), from_boot: first == Some(0), ..log };
             }
             Ok(()) => {}
-            Err(error) => log.unread = Some(format!("{path}: {}", crate::reason(&error))),
+            Err(error) => log.unread = Some(format!("{path}: {}", error::reason(&error))),
         }
     }
     let path = "var/log/dmesg";

@@ -126,7 +126,7 @@ pub(super) fn dma_latency(tree: &mut Tree) -> DmaLatency {
             DmaLatency { limit_us: Some(limit), holders, ..DmaLatency::default() }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => DmaLatency::default(),
-        Err(error) => DmaLatency { unread: Some(crate::reason(&error)), ..DmaLatency::default() },
+        Err(error) => DmaLatency { unread: Some(error::reason(&error)), ..DmaLatency::default() },
     }
 }
 

@@ -53,7 +53,7 @@ fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> Reading {
         let stat = tree.hint(&format!("proc/{process}/task/{id}/stat"))?;
         Some((*id, threads::counts(&stat)?))
     };
-    let smi = || smi_count(Path::new("/"), 0).map_err(|error| crate::reason(&error));
+    let smi = || smi_count(Path::new("/"), 0).map_err(|error| error::reason(&error));
     Reading {
         threads: threads.iter().filter_map(counts).collect(),
         throttled,

@@ -8,9 +8,9 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use evidence::error::{Error, Result};
 use evidence::histogram::index;
 use evidence::series::{LEVEL_SHIFT, Persistence, SWEEP_COLUMNS};
+use evidence::{Error, Result};
 
 use crate::chart::{LoadStyle, Plot, left_out, limits};
 use crate::runs::{Kind, RowView, Run, Runs};
@@ -199,7 +199,7 @@ pub(super) fn encode(pixels: &[u8], width: usize) -> Result<Vec<u8>> {
         writer.write_image_data(&packed)?;
         writer.finish()
     });
-    written.map_err(|e| Error::new("draw", "a persistence picture", e, "report this as a defect"))?;
+    written.map_err(|e| Error::on("draw", "a persistence picture", e, "report this as a defect"))?;
     Ok(file)
 }
 

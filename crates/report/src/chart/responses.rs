@@ -8,7 +8,7 @@
 //! the latest took more than [`LINEAR`] times as long as the earliest.
 
 use evidence::Histogram;
-use evidence::error::Result;
+use evidence::Result;
 use evidence::manifest::RESPONSE;
 
 use crate::chart::persistence::{Pictures, columns, data_uri, encode, strength};

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 pub use page::{Breach, Counters, Page, since};
 pub use reason::Reason;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The device.
 pub const DEVICE: &str = "/dev/isolator";

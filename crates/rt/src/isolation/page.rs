@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::uapi;
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The last interruption that was delivered in spite of isolation.
 ///

@@ -32,7 +32,7 @@ use ring::{Polling, Posting, Ring};
 #[cfg(not(loom))]
 pub use shared::Shared;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Slots that a ring may have.
 const MOST_SLOTS: u32 = 1 << 20;

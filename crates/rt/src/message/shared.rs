@@ -17,7 +17,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftrunc
 use super::region::{AtomicU64, Line, Mapping, Region};
 use super::ring::{Polling, Posting, Ring};
 use super::{Receiver, Sender, Size};
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The futex below is the low half of a word, at its address.
 const _: () = assert!(cfg!(target_endian = "little"));

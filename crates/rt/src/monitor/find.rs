@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, Statx, StatxFlags, memfd_create, open, statx};
 
 use super::{Reader, SLOTS, WORDS};
-use crate::error::{Error, Result};
 use crate::message::Shared;
+use crate::{Error, Result};
 
 /// What the name of a loop's memfd begins with.
 pub(super) const PREFIX: &str = "isolator-loop:";

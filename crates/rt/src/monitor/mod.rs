@@ -24,10 +24,10 @@ pub use find::{Loop, choose, find, name_of};
 pub use reader::{Cycle, Reader, Standing};
 
 use crate::clock;
-use crate::error::{Error, Result};
 #[cfg(not(loom))]
 use crate::message::Shared;
 use crate::message::{Ordering, Sender, Size};
+use crate::{Error, Result};
 
 /// Marks of a cycle.
 pub const MARKS: usize = 3;

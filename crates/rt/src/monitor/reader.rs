@@ -12,8 +12,8 @@ use super::{
 };
 use super::{THIS_KIND, WORDS};
 use crate::clock::{monotonic_ns, paired};
-use crate::error::{Error, Result};
 use crate::message::{Failure, Ordering, Receiver};
+use crate::{Error, Result};
 
 /// A cycle that was due longer ago, or is due later, was given another clock's time.
 const FAR_NS: u64 = 3_600_000_000_000;

@@ -11,11 +11,11 @@ use machine::boot::grub::Environment;
 use machine::boot::line::with_words;
 
 use super::{Asked, TRIAL, Way, file, first_line_with, grub, text};
-use crate::error::{Error, Result};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::own::with_block;
 use crate::transaction::{Own, Step};
+use crate::{Error, Result};
 
 const ENTRIES: &str = "/boot/loader/entries";
 

@@ -6,10 +6,10 @@ use machine::boot::extlinux::{Extlinux, MAX_LABELS};
 use machine::boot::line::with_words;
 
 use super::{Asked, Way, text};
-use crate::error::{Error, Result};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::{Own, Step};
+use crate::{Error, Result};
 
 const LABEL: &str = "isolator";
 /// Tenths of a second for which the menu is shown.

@@ -9,12 +9,12 @@ use machine::boot::grub::{self, Environment, MenuEntry};
 use machine::boot::line::with_words;
 
 use super::{Asked, TRIAL, Way, file, guard, text};
-use crate::error::{Error, Result};
 use crate::generator::{self, Lost};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::own::{with_block, with_lines};
 use crate::transaction::{Own, Step};
+use crate::{Error, Result};
 
 /// The drop-in; its number lets it come after those that set the line anew, as cloud images do.
 pub(crate) const DROP_IN: &str = "/etc/default/grub.d/99-isolator.cfg";

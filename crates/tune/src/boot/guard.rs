@@ -7,8 +7,8 @@ use machine::Snapshot;
 use machine::boot::{Entry, Loader, line, roots};
 
 use super::{Asked, may_be_same_root};
-use crate::error::{Error, Result};
 use crate::system::{self, System, folder};
+use crate::{Error, Result};
 
 /// Words that no loader, generator or shell reads in a way of its own.
 pub(super) fn words(asked: &Asked<'_>) -> Result<()> {

@@ -2,9 +2,9 @@
 //! ostree: `rpm-ostree kargs` makes a new deployment, and the one that runs stays in the menu.
 
 use super::{Asked, Way};
-use crate::error::{Error, Result};
 use crate::system::System;
 use crate::transaction::Step;
+use crate::{Error, Result};
 
 pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     if system.stat("/etc/machine-config-daemon").is_ok() {

@@ -4,9 +4,9 @@
 use machine::boot::pi::{Config, has_more_lines};
 
 use super::{Asked, Way, file, first_line_with, text};
-use crate::error::{Error, Result};
 use crate::system::System;
 use crate::transaction::Own;
+use crate::{Error, Result};
 
 const LINE: &str = "cmdline-isolator.txt";
 /// How deep files are followed that include one another.

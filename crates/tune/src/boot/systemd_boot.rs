@@ -9,9 +9,9 @@
 use machine::boot::bls::EntryFile;
 
 use super::{Asked, TRIAL, Way, file, first_line_with, text};
-use crate::error::{Error, Result};
 use crate::system::System;
 use crate::transaction::{Own, Step};
+use crate::{Error, Result};
 
 pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     if asked.boot.entries.is_empty() {

@@ -175,7 +175,7 @@ fn power_may_fail_at_every_single_change_of_an_apply_and_of_a_rollback() {
             type Work = fn(&mut Machine, &mut Record) -> Result<()>;
             let undo: Work = |system, record| match transaction::roll_back(system, record) {
                 undone if transaction::still_changed(&undone).next().is_none() => Ok(()),
-                undone => Err(Error::new("undo", format!("{undone:?}"), "")),
+                undone => Err(crate::Error::new("undo", format!("{undone:?}"), "")),
             };
             for (start, record, work) in [
                 (&system, &record, (|system, record| transaction::apply(system, record)) as Work),

@@ -5,7 +5,7 @@
 //! that it reads is valid, has a variable made for more words, and boots something else by itself after failures.
 
 use super::{Asked, Way, guard};
-use crate::error::Result;
+use crate::Result;
 use crate::system::System;
 use crate::transaction::Step;
 

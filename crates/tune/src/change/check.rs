@@ -4,13 +4,13 @@
 use machine::boot::line;
 
 use super::Here;
-use crate::error::{Error, Result};
 use crate::plan::{Kind, Plan};
 use crate::system::{self, System};
 use crate::transaction::files::Kept;
 use crate::transaction::step::reads;
 use crate::transaction::{Outcome, Own, Part, Record, Step, words};
 use crate::verify;
+use crate::{Error, Result};
 
 /// The boot that runs is one of the record's line, and the kernel took it.
 pub(super) fn in_force(here: &Here<'_>, record: &Record, boot_id: &str) -> Result<()> {

@@ -5,11 +5,11 @@
 use std::path::Path;
 
 use super::{Applied, Here, UNIT};
-use crate::error::{Error, Result};
 use crate::plan::Skipped;
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::{Own, Step};
+use crate::{Error, Result};
 
 /// The steps that install and enable it; none where no systemd runs.
 pub(super) fn steps(
@@ -83,10 +83,10 @@ fn refused(program: &str, why: &str) -> Error {
 
 /// Refuses a program that, or a folder of whose path, another user than root can write.
 fn only_roots(system: &dyn System, program: &str) -> Result<()> {
-    let real = system.real_path(program).map_err(|error| refused(program, &machine::reason(&error)))?;
+    let real = system.real_path(program).map_err(|error| refused(program, &error::reason(&error)))?;
     let ends = real.match_indices('/').map(|(at, _)| at.max(1)).chain([real.len()]);
     for path in ends.map(|end| &real[..end]) {
-        let stat = system.stat(path).map_err(|error| refused(program, &machine::reason(&error)))?;
+        let stat = system.stat(path).map_err(|error| refused(program, &error::reason(&error)))?;
         if stat.uid != 0 {
             return Err(refused(program, &format!("{path} belongs to another user than root")));
         }

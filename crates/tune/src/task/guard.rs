@@ -9,8 +9,8 @@ use machine::CpuSet;
 use rt::policy::Policy;
 
 use super::{Task, Wanted};
-use crate::error::{Error, Result};
 use crate::system::{self, System};
+use crate::{Error, Result};
 
 /// Refuses what would starve the machine, unless it is forced.
 pub(super) fn check(system: &dyn System, tasks: &[Task], wanted: &Wanted) -> Result<()> {

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result};
-use crate::system::{self, Stat, System, folder};
+use crate::system::{self, Stat, System, failed, folder};
+use crate::{Error, Result};
 
 /// A file's bytes, bits and owner, kept in a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,9 +47,9 @@ impl Kept {
         let text = match system::text(system, path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("read", path, &error)),
+            Err(error) => return Err(failed("read", path, &error)),
         };
-        let stat = system.stat(path).map_err(|error| Error::io("read", path, &error))?;
+        let stat = system.stat(path).map_err(|error| failed("read", path, &error))?;
         let changed_ns = Some(stat.changed_ns);
         Ok(Some(Kept { mode: stat.mode, uid: stat.uid, gid: stat.gid, changed_ns, ..Kept::new(&text, None) }))
     }
@@ -130,11 +130,11 @@ fn remove(system: &mut dyn System, path: &str) -> Result<()> {
     let real = real(system, path);
     match system.remove(&real) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::io("remove", path, &error));
+            return Err(failed("remove", path, &error));
         }
         _ => {}
     }
-    system.sync_folder(folder(&real)).map_err(|error| Error::io("remove", path, &error))
+    system.sync_folder(folder(&real)).map_err(|error| failed("remove", path, &error))
 }
 
 fn put(system: &mut dyn System, path: &str, bytes: &[u8], new: Stat, without_space: bool) -> Result<()> {
@@ -144,12 +144,12 @@ fn put(system: &mut dyn System, path: &str, bytes: &[u8], new: Stat, without_spa
         match beside(system, &real, bytes, new) {
             Ok(done) => over = !done,
             Err(error) if without_space && is_full(&error) && system.stat(&real).is_ok() => over = true,
-            Err(error) => return Err(Error::io("write", path, &error)),
+            Err(error) => return Err(failed("write", path, &error)),
         }
     }
     if over {
         let written = system.overwrite(&real, bytes).and_then(|()| system.sync(&real));
-        written.map_err(|error| Error::io("write", path, &error))?;
+        written.map_err(|error| failed("write", path, &error))?;
     }
     match system.read(&real) {
         Ok(read) if read == bytes => Ok(()),
@@ -158,7 +158,7 @@ fn put(system: &mut dyn System, path: &str, bytes: &[u8], new: Stat, without_spa
             "it reads back other bytes",
             "check the medium and try again",
         )),
-        Err(error) => Err(Error::io("read back", path, &error)),
+        Err(error) => Err(failed("read back", path, &error)),
     }
 }
 
@@ -225,7 +225,7 @@ pub fn make_folders(system: &mut dyn System, path: &str) -> Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => system.sync_folder(folder(path)),
     };
-    made.map_err(|error| Error::io("make", path, &error))
+    made.map_err(|error| failed("make", path, &error))
 }
 
 /// The nearest folder of `path` that exists.

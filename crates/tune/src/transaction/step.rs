@@ -10,9 +10,9 @@ use machine::boot::line::{kernel_words, without_words};
 use super::files::{self, Kept, Lossless};
 use super::words::without_tokens;
 use super::{Became, Compare, Outcome, Own, Step};
-use crate::error::{Error, Result};
 use crate::generator::{self, Lost};
-use crate::system::{self, System};
+use crate::system::{self, System, failed};
+use crate::{Error, Result};
 
 /// Does a step; a refusal that does not matter is an outcome, one that does is an error.
 pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
@@ -36,11 +36,11 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
             if system.stat(path).is_ok() {
                 return Ok(Outcome::AlreadySo);
             }
-            system.make_folder(path).map_err(|error| Error::io("make", path, &error))?;
+            system.make_folder(path).map_err(|error| failed("make", path, &error))?;
             // The kernel's own folders are on no medium.
             if !step.volatile() {
                 let parent = system::folder(path);
-                system.sync_folder(parent).map_err(|error| Error::io("make", path, &error))?;
+                system.sync_folder(parent).map_err(|error| failed("make", path, &error))?;
             }
             Ok(Outcome::Done)
         }
@@ -66,7 +66,7 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
                 Err(error) if error.raw_os_error() == Some(libc_einval()) => {
                     Outcome::Refused("the kernel binds it to its CPU".into())
                 }
-                Err(error) => Outcome::Refused(machine::reason(&error)),
+                Err(error) => Outcome::Refused(error::reason(&error)),
             })
         }
         Step::Command { run, .. } if run.is_empty() => Ok(Outcome::Done),
@@ -74,7 +74,7 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
             let why = match system.run(run) {
                 Ok(ran) if ran.good => return Ok(Outcome::Done),
                 Ok(ran) => ran.complaint,
-                Err(error) => machine::reason(&error),
+                Err(error) => error::reason(&error),
             };
             if *needed {
                 let what = format!("run `{}`", run.join(" "));
@@ -110,7 +110,7 @@ fn generated(
     let ran = match system.run(command) {
         Ok(ran) if ran.good => ran,
         Ok(ran) => return fail(&ran.complaint, by_hand),
-        Err(error) => return fail(&machine::reason(&error), by_hand),
+        Err(error) => return fail(&error::reason(&error), by_hand),
     };
     let Ok(menu) = String::from_utf8(ran.output) else { return fail("it printed no text", by_hand) };
     let entries = grub::menu(&menu, path);
@@ -158,13 +158,13 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
             Ok(()) if step.volatile() => Became::Restored,
             Ok(()) => match system.sync_folder(system::folder(path)) {
                 Ok(()) => Became::Restored,
-                Err(error) => return Err(Error::io("remove", path, &error)),
+                Err(error) => return Err(failed("remove", path, &error)),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Became::Untouched,
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 Became::Left("it holds files of others".into())
             }
-            Err(error) => Became::Failed(machine::reason(&error)),
+            Err(error) => Became::Failed(error::reason(&error)),
         }),
         Step::Setting { path, old, write, undo, compare, .. } => {
             let Ok(now) = system::text(system, path) else { return Ok(Became::Gone) };
@@ -190,7 +190,7 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
                 }
                 Ok(_) => match system.set_affinity(*task, old) {
                     Ok(()) => Became::Restored,
-                    Err(error) => Became::Failed(machine::reason(&error)),
+                    Err(error) => Became::Failed(error::reason(&error)),
                 },
                 Err(_) => Became::Gone,
             })
@@ -206,7 +206,7 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
             let why = match system.run(&undo) {
                 Ok(ran) if ran.good => return Ok(Became::Restored),
                 Ok(ran) => ran.complaint,
-                Err(error) => machine::reason(&error),
+                Err(error) => error::reason(&error),
             };
             Ok(Became::Failed(format!("`{}` failed: {why}", undo.join(" "))))
         }
@@ -245,7 +245,7 @@ fn undo_file(
     own: &Own,
 ) -> Result<Became> {
     files::tidy(system, path);
-    let now = Lossless::of(system, path).map_err(|error| Error::io("read", path, &error))?;
+    let now = Lossless::of(system, path).map_err(|error| failed("read", path, &error))?;
     if let (None, Own::Counted, Some(new)) = (&now, own, new) {
         return counted_down(system, path, new);
     }
@@ -292,7 +292,7 @@ fn undo_generated(
     new: Option<&Kept>,
 ) -> Result<Became> {
     files::tidy(system, path);
-    let now = Lossless::of(system, path).map_err(|error| Error::io("read", path, &error))?;
+    let now = Lossless::of(system, path).map_err(|error| failed("read", path, &error))?;
     let text = now.as_ref().map(|now| now.text.as_str());
     if text == old.map(|old| old.text.as_str()) {
         return Ok(Became::Untouched);
@@ -360,7 +360,7 @@ fn set(
     let why = |error: io::Error| match error.raw_os_error() {
         Some(1) => "the kernel does not let it be moved".to_string(),
         Some(5) => "the kernel manages it itself".to_string(),
-        _ => machine::reason(&error),
+        _ => error::reason(&error),
     };
     let now = system::text(system, path).map_err(why)?;
     if reads(&now, text, compare) {

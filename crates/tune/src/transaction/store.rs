@@ -10,8 +10,8 @@ use std::io;
 use super::files::{self, Kept};
 use super::{Record, SCHEMA_VERSION, State, Step, Undone};
 use crate::allowed;
-use crate::error::{Error, Result};
-use crate::system::{self, System};
+use crate::system::{self, System, failed};
+use crate::{Error, Result};
 
 /// The folder of records.
 pub const FOLDER: &str = "/var/lib/isolator/tune";
@@ -71,7 +71,7 @@ pub fn write(system: &mut dyn System, record: &Record) -> Result<()> {
     if room > 0 {
         let written = system.overwrite(&spare, kept.text.as_bytes()).and_then(|()| system.sync(&spare));
         if written.is_ok() && system.exchange(&spare, &path).is_ok() {
-            return system.sync_folder(FOLDER).map_err(|error| Error::io("write", &path, &error));
+            return system.sync_folder(FOLDER).map_err(|error| failed("write", &path, &error));
         }
     }
     files::replace(system, &path, Some(&kept))
@@ -104,7 +104,7 @@ pub fn read(system: &dyn System, id: &str) -> Result<Record> {
             format!("{FOLDER} has no such record"),
             "`isolator tune status` lists what there is",
         ),
-        _ => Error::io("read", &path, &error),
+        _ => failed("read", &path, &error),
     })?;
     trusted(system, &path)?;
     let cure = "restore it from a copy, or undo by hand what it names and move it away";
@@ -158,7 +158,7 @@ pub fn readable(system: &dyn System) -> Result<(Vec<Record>, Vec<Error>)> {
     let names = match system.names(FOLDER) {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
-        Err(error) => return Err(Error::io("read", FOLDER, &error)),
+        Err(error) => return Err(failed("read", FOLDER, &error)),
     };
     let ids = names.iter().filter_map(|name| name.strip_suffix(".json"));
     let (mut records, mut unread) = (Vec::new(), Vec::new());

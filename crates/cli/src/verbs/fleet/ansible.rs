@@ -56,7 +56,7 @@ fn job(verb: Verb, on: &FleetHosts) -> Result<Job, Error> {
     // A run that measures may be gone on with; what was applied is measured anew.
     if verb != Verb::Prove && folder.join("bundles").exists() {
         let why = "it holds the evidence of another run";
-        return Err(Error::new("write to", folder.display(), why, "choose another folder"));
+        return Err(Error::on("write to", folder.display(), why, "choose another folder"));
     }
     Ok(Job {
         verb,

@@ -127,7 +127,7 @@ fn within(partition: Option<&Action>) -> Result<Child> {
     let back = Path::new("/sys/fs/cgroup").join(own).join("cgroup.procs");
     let this = std::process::id().to_string();
     if let Err(error) = fs::write(&members, &this) {
-        tell(&format!("isolator: the command does not run in the partition: {}", machine::reason(&error)));
+        tell(&format!("isolator: the command does not run in the partition: {}", error::reason(&error)));
         return start();
     }
     let child = start();

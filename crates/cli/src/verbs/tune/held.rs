@@ -67,7 +67,7 @@ pub fn nothing_else(system: &mut dyn System, what: &str, on: &str) -> Result<()>
     match store::all(system)?.iter().find(|record| record.live()) {
         Some(live) => {
             let why = format!("a change is in force (record {})", live.id);
-            Err(Error::new(what, on, why, "undo it first: isolator tune rollback").into())
+            Err(Error::on(what, on, why, "undo it first: isolator tune rollback").into())
         }
         None => Ok(()),
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::tune::change::Here;
-use ::tune::error::Error;
-use ::tune::system::Real;
+use ::tune::system::{Real, failed};
+use error::Error;
 use machine::Snapshot;
 
 /// A machine, read, and the way to change it.
@@ -36,8 +36,7 @@ impl Machine {
         changes: bool,
         read: impl FnOnce(&Path) -> Snapshot,
     ) -> Result<Machine, Error> {
-        let system =
-            Real::new(root).map_err(|error| Error::io("open", &root.display().to_string(), &error))?;
+        let system = Real::new(root).map_err(|error| failed("open", &root.display().to_string(), &error))?;
         if changes && !system.may_change() {
             return Err(Error::new(what, "only root may change the machine", "run it by sudo"));
         }
@@ -59,7 +58,7 @@ fn lock(root: &Path, live: bool, what: &str) -> Result<File, Error> {
     // Only root may open it, and so hold the lock.
     let create = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
     let file = if live { create() } else { File::open(path) };
-    let file = file.map_err(|error| Error::io("lock", &path.display().to_string(), &error))?;
+    let file = file.map_err(|error| failed("lock", &path.display().to_string(), &error))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
             Err(Error::new(what, "another isolator tune is at work", "wait until it has ended"))

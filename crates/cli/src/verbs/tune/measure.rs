@@ -61,9 +61,7 @@ pub fn run(args: &TuneMeasureArgs) -> Outcome {
     args.out.ready()?;
     if (args.rounds as usize) < FEWEST_ROUNDS {
         let why = format!("{} rounds give no interval at 95 %", args.rounds);
-        return Err(
-            Error::new("measure", "the knobs", why, format!("ask for {FEWEST_ROUNDS} or more")).into()
-        );
+        return Err(Error::on("measure", "the knobs", why, format!("ask for {FEWEST_ROUNDS} or more")).into());
     }
     let root = Path::new("/");
     let mut machine = Machine::open(root, "measure knobs", true)?;
@@ -114,7 +112,7 @@ fn the_plan(args: &TuneMeasureArgs) -> Result<Plan> {
     };
     let plan = verify::read(path)?;
     match plan.made_for.refuses(&here) {
-        Some(refusal) => Err(Error::new("use the plan", path.display(), refusal.reason, refusal.cure).into()),
+        Some(refusal) => Err(Error::on("use the plan", path.display(), refusal.reason, refusal.cure).into()),
         None => Ok(plan),
     }
 }
@@ -124,7 +122,7 @@ fn chosen(args: &TuneMeasureArgs, wanted: &mut Vec<Knob>) -> Result<()> {
     let names = wanted.iter().map(|knob| knob.name.clone()).collect::<Vec<_>>();
     if let Some(unknown) = args.only.iter().find(|name| !names.contains(name)) {
         let cure = format!("choose from {}", names.join(", "));
-        return Err(Error::new("measure", format!("'{unknown}'"), "the plan has no such knob", cure).into());
+        return Err(Error::on("measure", format!("'{unknown}'"), "the plan has no such knob", cure).into());
     }
     if !args.only.is_empty() {
         wanted.retain(|knob| args.only.contains(&knob.name));
@@ -208,12 +206,12 @@ impl Bench<'_> {
             .arg(&folder)
             .stdout(Stdio::null())
             .output()
-            .map_err(|error| Error::new("start", "this program again", error, "try again"))?;
+            .map_err(|error| Error::on("start", "this program again", error, "try again"))?;
         // 2: some limit does not hold, which is not asked here.
         if !matches!(ran.status.code(), Some(0 | 2)) {
             let why =
                 String::from_utf8_lossy(&ran.stderr).lines().last().unwrap_or("it said nothing").to_string();
-            return Err(Error::new(
+            return Err(Error::on(
                 "measure with",
                 probe,
                 why.trim_start_matches("isolator: "),
@@ -235,16 +233,16 @@ impl Bench<'_> {
             .arg(folder)
             .stdout(Stdio::null())
             .status()
-            .map_err(|error| Error::new("start", "this program again", error, "try again"))?;
+            .map_err(|error| Error::on("start", "this program again", error, "try again"))?;
         if !matches!(ran.code(), Some(0 | 2)) {
-            return Err(Error::new("measure into", folder.display(), "it failed", "see what it says").into());
+            return Err(Error::on("measure into", folder.display(), "it failed", "see what it says").into());
         }
         Ok(Some(folder.display().to_string()))
     }
 
     fn program(&self) -> Result<Command> {
         let program = std::env::current_exe()
-            .map_err(|error| Error::new("find", "this program", error, "start it by its path"))?;
+            .map_err(|error| Error::on("find", "this program", error, "start it by its path"))?;
         Ok(Command::new(program))
     }
 }

@@ -38,7 +38,7 @@ fn answer(args: &TunePlanArgs) -> Result<Answer, Box<dyn std::error::Error>> {
             if !args.root.is_dir() {
                 let why = "there is no such folder";
                 return Err(
-                    Error::new("read the machine below", args.root.display(), why, "check the path").into()
+                    Error::on("read the machine below", args.root.display(), why, "check the path").into()
                 );
             }
             let machine = machine::read(&args.root);
@@ -77,7 +77,7 @@ const SNAPSHOT: u64 = 64 << 20;
 fn snapshot(path: &Path) -> Result<Snapshot, Error> {
     let text = untrusted::read(path, SNAPSHOT).map_err(|error| Error::io("read", path, &error))?;
     let cure = "give a snapshot, or a bundle's manifest.json";
-    let wrong = |why: String| Error::new("read the snapshot", path.display(), why, cure);
+    let wrong = |why: String| Error::on("read the snapshot", path.display(), why, cure);
     let value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| wrong(format!("no JSON: {error}")))?;
     let inner = value.get("machine").cloned().unwrap_or(value);

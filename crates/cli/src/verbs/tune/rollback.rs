@@ -2,7 +2,7 @@
 //! `isolator tune rollback`: gives back what was there before.
 
 use ::tune::change::{self, view};
-use ::tune::error::Error;
+use error::Error;
 
 use super::here::Machine;
 use crate::args::TuneRollbackArgs;

@@ -61,7 +61,7 @@ pub fn read_to(path: &Path, read: &str, what: &str) -> Result<Plan, Error> {
 fn last(root: &Path) -> Result<PathBuf, Error> {
     let folder = root.join(STORE);
     let none = || {
-        Error::new(
+        Error::on(
             "verify",
             "the last plan",
             "none was applied here",
@@ -81,5 +81,5 @@ fn last(root: &Path) -> Result<PathBuf, Error> {
 }
 
 fn refused(path: &Path, what: &str, refusal: Refusal) -> Error {
-    Error::new(what, path.display(), refusal.reason, refusal.cure)
+    Error::on(what, path.display(), refusal.reason, refusal.cure)
 }
