@@ -245,6 +245,11 @@ impl Boot {
         if release.is_some_and(|release| names_release(kernel, release)) {
             return Some(true);
         }
+        // kernel-install keeps each kernel in a folder that is named after its release.
+        let folders = kernel.rsplit_once(['/', '\\']).map_or("", |(folders, _)| folders);
+        if release.is_some() && folders.split(['/', '\\']).any(is_release) {
+            return Some(false);
+        }
         if let Some(booted) = line::value(running, "BOOT_IMAGE") {
             return Some(name(booted) == name(kernel));
         }

@@ -286,3 +286,32 @@ fn a_setting_of_a_captured_tree_holds_nothing_of_a_longer_one() {
     fedora.system.set("/proc/irq/default_smp_affinity", "ffffffff,ffffffff").unwrap();
     assert_eq!(fedora.text("proc/irq/default_smp_affinity"), "ffffffff,ffffffff\n");
 }
+
+/// Sets or clears what `chattr +i` sets: then not even root changes the file.
+fn immutable(path: &Path, on: bool) -> rustix::io::Result<()> {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let file = fs::File::open(path).map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap())?;
+    let mut flags = ioctl_getflags(&file)?;
+    flags.set(IFlags::IMMUTABLE, on);
+    ioctl_setflags(&file, flags)
+}
+
+#[test]
+fn an_immutable_file_stops_its_step_alone() {
+    let mut fedora = Fedora::new();
+    fedora.apply();
+    let path = fedora.at(GRUB);
+    if let Err(error) = immutable(&path, true) {
+        return println!("skipped: no file can be made immutable here: {error}");
+    }
+    let ours = fedora.text(GRUB);
+    let undone = fedora.back();
+    immutable(&path, false).unwrap();
+    let left: Vec<&str> = transaction::still_changed(&undone).collect();
+    assert_eq!(left, ["/etc/default/grub"], "{undone:?}");
+    assert_eq!(fedora.text(GRUB), ours);
+    assert!(!fedora.text("etc/kernel/cmdline").contains("isolcpus"));
+    assert!(store::read(&fedora.system, &fedora.record.id).unwrap().live());
+    assert_eq!(transaction::still_changed(&fedora.back()).count(), 0);
+    assert!(!fedora.text(GRUB).contains("isolcpus"));
+}

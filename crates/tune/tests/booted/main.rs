@@ -2,8 +2,9 @@
 //! What `apply` does to machines after public reports: a refusal changes nothing, instructions name the file and the
 //! command, and a trial is a copy of the entry that runs.
 
-#[path = "../../machine/tests/common/boots.rs"]
+#[path = "../../../machine/tests/common/boots.rs"]
 mod boots;
+mod inputs;
 
 use std::path::Path;
 
