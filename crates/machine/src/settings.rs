@@ -61,9 +61,19 @@ fn tuned_runs(tree: &mut Tree) -> bool {
     else {
         return false;
     };
-    let named =
-        |file: &str| tree.hint(&format!("proc/{process}/{file}")).is_some_and(|text| text.contains("tuned"));
-    ["comm", "cmdline"].into_iter().any(named)
+    if tree.hint(&format!("proc/{process}/comm")).is_some_and(|name| name.trim() == "tuned") {
+        return true;
+    }
+    // The number may be another program's by now, one that only names TuneD's files among them.
+    let line = tree.hint(&format!("proc/{process}/cmdline")).unwrap_or_default();
+    let mut words = line.split('\0').map(|word| word.rsplit('/').next().unwrap_or_default());
+    match words.next() {
+        Some("tuned") => true,
+        Some(program) if program.starts_with("python") => {
+            words.find(|word| !word.starts_with('-')) == Some("tuned")
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -104,6 +114,14 @@ mod tests {
                 true,
             ),
             (vec![("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n")], true),
+            (vec![pid, ("proc/4711/comm", "tuned-gui\n")], false),
+            (vec![("run/tuned/tuned.pid", ""), ("proc/4711/comm", "tuned\n")], false),
+            (vec![("run/tuned/tuned.pid", "-4711\n"), ("proc/4711/comm", "tuned\n")], false),
+            (vec![pid, ("proc/4711/cmdline", "less\0/var/log/tuned/tuned.log\0")], false),
+            (vec![pid, ("proc/4711/cmdline", "journalctl\0-u\0tuned\0")], false),
+            (vec![pid, ("proc/4711/cmdline", "python3\0-Es\0/usr/sbin/tuned\0-l\0-P\0")], true),
+            (vec![pid, ("proc/4711/cmdline", "/usr/bin/python3.9\0-Es\0/opt/x.py\0tuned\0")], false),
+            (vec![pid, ("proc/4711/cmdline", "")], false),
         ] {
             let (_folder, mut tree) = made_of(&files);
             let mut machine = Snapshot::default();
