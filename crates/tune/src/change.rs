@@ -319,14 +319,22 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     };
     let with_unit =
         system::stat_is_file(here.system, UNIT) && live.iter().any(|record| touches(record, UNIT));
+    let boot_id = store::boot_id(here.system);
+    let changed = live.iter().rev().find(|record| record.part != Part::Runtime && !record.words.is_empty());
+    let written = |system: &dyn System, record| {
+        in_files(system, record, &boot_id).map_err(|why| {
+            Error::new("confirm the boot line", why, "isolator tune rollback, then plan and apply again")
+        })
+    };
     if with_unit && !live.iter().any(|record| record.part == Part::Trial) {
+        if let Some(record) = changed {
+            written(here.system, record)?;
+        }
         applied.already.push("this plan is confirmed".into());
         return Ok(applied);
     }
     let digest = first.plan.clone();
     let plan = kept_plan(here, &digest)?;
-    let boot_id = store::boot_id(here.system);
-    let changed = live.iter().rev().find(|record| record.part != Part::Runtime && !record.words.is_empty());
     let mut steps = Vec::new();
     let mut words = Vec::new();
     settings_in_force(here.system, &live, &boot_id)?;
@@ -340,9 +348,7 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     if let Some(record) = changed {
         verified(here, &plan, &live)?;
         if record.part == Part::Boot {
-            in_files(here.system, record, &boot_id).map_err(|why| {
-                Error::new("confirm the boot line", why, "isolator tune rollback, then plan and apply again")
-            })?;
+            written(here.system, record)?;
         }
         if record.part == Part::Trial {
             words = record.words.clone();

@@ -355,6 +355,56 @@ fn a_generator_that_does_not_use_the_variable_is_named() {
 }
 
 #[test]
+fn a_menu_is_judged_before_it_is_put_in_place() {
+    type Answer = fn(&Machine, &[String]) -> Ran;
+    fn menu(change: impl Fn(&str) -> String) -> Ran {
+        let menu = std::fs::read_to_string(tree("debian").join("boot/grub/grub.cfg")).unwrap();
+        Ran { good: true, output: change(&menu).into_bytes(), complaint: String::new() }
+    }
+    /// The menu whose ordinary entries have this line.
+    fn lines(line: &str) -> Ran {
+        menu(|menu| menu.replace("ro  quiet", &format!("ro  quiet {line}")))
+    }
+    let cases: [(Answer, &str); 12] = [
+        (|_, _| menu(|_| String::new()), "no entry that boots Linux"),
+        (|_, _| menu(|menu| menu.replace("\tlinux\t", "\tlinux_\t")), "no entry that boots Linux"),
+        (
+            |_, _| Ran { good: false, complaint: "cannot find a device".into(), ..Ran::default() },
+            "cannot find a device",
+        ),
+        (|_, _| Ran { good: true, output: vec![0xff, 0xfe], complaint: String::new() }, "no text"),
+        (|_, _| lines(&WORDS[..2].join(" ")), "lacks our words"),
+        (|_, _| lines("isolcpus=managed_irq,domain,2 irqaffinity=0-1 skew_tick=1"), "lacks our words"),
+        (|_, _| lines("isolcpus=managed_irq,domain,2-34 irqaffinity=0-1 skew_tick=1"), "lacks our words"),
+        (|_, _| lines(&format!("'{}'", WORDS.join(" "))), "lacks our words"),
+        (|_, _| lines(&WORDS.join(",")), "lacks our words"),
+        (|_, _| lines(&format!("-- {}", WORDS.join(" "))), "lacks our words"),
+        (
+            |_, _| menu(|menu| menu.replacen("ro  quiet", &format!("ro  quiet {}", WORDS.join(" ")), 1)),
+            "lacks our words",
+        ),
+        (
+            |_, _| {
+                let words = WORDS.join(" ");
+                menu(|menu| {
+                    menu.replace("ro  quiet", &format!("ro  quiet {words}"))
+                        .replace(" single", &format!(" single {words}"))
+                })
+            },
+            "has words of ours",
+        ),
+    ];
+    for (number, (answer, words)) in cases.into_iter().enumerate() {
+        let (mut system, mut record) = records("debian").pop().unwrap();
+        let before = files(&system);
+        system.answer = Some(answer);
+        let error = transaction::apply(&mut system, &mut record).unwrap_err().to_string();
+        assert!(error.contains(words), "{number}: {error}");
+        assert_eq!(files(&system), before, "{number}");
+    }
+}
+
+#[test]
 fn what_cannot_be_tried_needs_a_way_back() {
     let words = words();
     let refused =

@@ -391,3 +391,5 @@ fn confirm_refuses_a_program_that_systemd_cannot_run() {
         assert!(!error.contains('\n') && !world.system.files().contains_key(UNIT));
     }
 }
+
+mod inputs;
