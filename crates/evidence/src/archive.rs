@@ -290,6 +290,79 @@ mod tests {
     }
 
     #[test]
+    fn packs_regular_files_beneath_the_folder_alone() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let bundle = place.path().join("bundle");
+        std::fs::create_dir_all(bundle.join("series")).unwrap();
+        std::fs::create_dir_all(place.path().join("far/series")).unwrap();
+        for path in ["far/secret", "far/series/s.csv", "bundle/manifest.json", "bundle/series/a.csv"] {
+            std::fs::write(place.path().join(path), "text").unwrap();
+        }
+        let absolute = place.path().join("far/secret");
+        for (name, target) in [
+            ("absolute", absolute.to_str().unwrap()),
+            ("up", "../far/secret"),
+            ("itself", "itself"),
+            ("nowhere", "absent"),
+            ("device", "/dev/zero"),
+            ("descriptor", "/proc/self/fd/0"),
+            ("own", "manifest.json"),
+            ("here", "."),
+            ("host", "/etc"),
+        ] {
+            symlink(target, bundle.join(name)).unwrap();
+            symlink(target, bundle.join("series").join(name)).unwrap();
+        }
+        let made = |program: &str, args: &[&str]| {
+            std::process::Command::new(program).args(args).current_dir(&bundle).output().unwrap().status
+        };
+        assert!(made("mkfifo", &["series/pipe"]).success());
+        let _socket = std::os::unix::net::UnixListener::bind(bundle.join("series/socket")).unwrap();
+        // As root a device, elsewhere none.
+        let _ = made("mknod", &["series/zero", "c", "1", "5"]);
+        let archive = place.path().join("a.tar.zst");
+        let packed = || {
+            pack(&bundle, &archive).unwrap();
+            unpack(&archive, &Budget::of_a_bundle()).unwrap().into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(packed(), ["manifest.json", "series/a.csv"]);
+        std::fs::rename(bundle.join("series"), place.path().join("old")).unwrap();
+        symlink("../far/series", bundle.join("series")).unwrap();
+        assert_eq!(packed(), ["manifest.json"]);
+    }
+
+    /// A frame of zstd that repeats `byte` in `blocks` blocks of 128 KiB each.
+    fn repeated(byte: u8, blocks: usize) -> Vec<u8> {
+        // Magic number, no content size, a window of 1 MiB.
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x50];
+        for number in 1..=blocks {
+            let header = (128u32 << 10) << 3 | 1 << 1 | u32::from(number == blocks);
+            frame.extend(&header.to_le_bytes()[..3]);
+            frame.push(byte);
+        }
+        frame
+    }
+
+    #[test]
+    fn a_packed_series_draws_on_the_budget() {
+        assert_eq!(decompress(&repeated(b'x', 3)), vec![b'x'; 3 << 17]);
+        let name = "series/wakeup-idle-cpu1-1000us.seconds.csv";
+        let files = BTreeMap::from([(format!("{name}.zst"), repeated(b'\n', 80))]);
+        for (bytes, whole) in [(8 << 20, false), (16 << 20, true)] {
+            let budget = Budget::new(bytes, 8 << 20);
+            let files = Files { path: "b".into(), from: From::Archive(files.clone()), budget };
+            let mut read = files.lines(name).unwrap().unwrap();
+            let mut lines = 0;
+            while let Ok(Some(_)) = read.next_line() {
+                lines += 1;
+            }
+            drop(read);
+            assert_eq!((lines == 80 << 17, files.check().is_ok()), (whole, whole), "{lines}");
+        }
+    }
+
+    #[test]
     fn refuses_an_archive_that_unpacks_to_too_much() {
         let folder = tempfile::tempdir().unwrap();
         let archive = folder.path().join("a.tar.zst");

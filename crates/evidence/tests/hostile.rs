@@ -119,3 +119,42 @@ fn files_outside_of_the_folder_are_not_read() {
         assert!(!read_outside, "{files}");
     }
 }
+
+#[test]
+fn numbers_at_their_end_are_summed_without_harm() {
+    let most = u64::MAX;
+    let row = |row: &str| format!("second,count,min_ns,mean_ns,max_ns,missed\n{row}\n{row}\n");
+    let histogram = |head: &str, latency: &str| {
+        format!(
+            "{head}# latency: from_ns,to_ns,count\n{latency}\n\n\n# jitter: from_ns,to_ns,count\n\n\n\
+             # persistence: column,from_ns,count,glow\n# end\n"
+        )
+    };
+    let head = |through: &str, sum: &str, min: u64, max: u64| {
+        format!("# through_second {through}\n# sum_ns {sum}\n# min_ns {min}\n# max_ns {max}\n")
+    };
+    let plain = head("1", "3000", 1_000, 1_000);
+    let huge = u128::MAX.to_string();
+    for (seconds, histograms) in [
+        (row(&format!("1,{most},1,1,1,0")), histograms(3)),
+        (row(&format!("1,1,{most},{most},{most},0")), histograms(3)),
+        (row(&format!("1,1,1,1,1,{most}")), histograms(3)),
+        (row(&format!("{most},1,1,1,1,0")), histograms(3)),
+        (seconds(3), histogram(&plain, &format!("1000,1000,{most}\n2000,2000,{most}"))),
+        (seconds(3), histogram(&plain, &format!("{most},{most},{most}"))),
+        (seconds(3), histogram(&plain, &format!("0,{most},3"))),
+        (seconds(3), histogram(&head(&most.to_string(), "3000", 1_000, 1_000), "1000,1000,3")),
+        (seconds(3), histogram(&head("1", &huge, 1_000, 1_000), "1000,1000,3")),
+        (seconds(3), histogram(&head("1", "3000", most, most), "1000,1000,3")),
+        (seconds(3), histogram(&head("1", "3000", most, 0), "1000,1000,3")),
+        (seconds(3), histogram(&head("1", "0", 0, most), &format!("{most},0,1\n1,1,{most}"))),
+    ] {
+        let mut bundle = open(bundle(1, &seconds, &histograms)).unwrap();
+        evidence::import::set_limit(&mut bundle, Some(1_000_000));
+        let verdict = evidence::Verdict::of(&bundle);
+        assert_ne!(verdict.outcome, evidence::verdict::Outcome::Held, "{seconds} {histograms}");
+        for row in &bundle.rows {
+            let _ = (evidence::Summary::of(row), row.tail());
+        }
+    }
+}

@@ -437,7 +437,11 @@ fn a_file_of_nothing_known_is_refused_in_one_line() {
             "it is a result of hackbench",
         ),
         ("twice", text("cyclictest-2.4-h.txt").repeat(2).into_bytes(), "it holds more than one run"),
-        ("top", b"# RTLA timerlat histogram\nnothing\n".to_vec(), "it is in no format that is known"),
+        (
+            "head",
+            b"# RTLA timerlat histogram\nnothing\n".to_vec(),
+            "it holds no result: of rtla only the head is there",
+        ),
     ] {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();

@@ -315,13 +315,46 @@ mod tests {
     }
 
     #[test]
+    fn only_a_folder_that_others_cannot_write_is_ours() {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("out");
+        fs::create_dir(&path).unwrap();
+        let with = |mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            Folder::ours(&path)
+        };
+        for mode in [0o777, 0o1777, 0o757, 0o703, 0o2777, 0o3777, 0o766] {
+            let error = with(mode).unwrap_err().to_string();
+            assert!(error.starts_with("every user may write to the folder"), "{mode:o}: {error}");
+        }
+        for mode in [0o700, 0o755, 0o770, 0o2775, 0o1755] {
+            assert!(with(mode).is_ok(), "{mode:o}");
+        }
+        // What lies in the way within a folder of ours.
+        let folder = Folder::ours(&path).unwrap();
+        fs::create_dir(path.join("open")).unwrap();
+        fs::set_permissions(path.join("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(path.join("file"), "").unwrap();
+        symlink(outer.path(), path.join("link")).unwrap();
+        symlink("absent", path.join("nowhere")).unwrap();
+        for name in ["open", "file", "link", "nowhere", "..", ""] {
+            assert!(folder.ours_within(name).is_err(), "{name}");
+        }
+        assert!(folder.ours_within("new").is_ok() && !outer.path().join("absent").exists());
+    }
+
+    #[test]
     fn refuses_the_folder_of_another_user() {
         let outer = tempfile::tempdir().unwrap();
         let Ok(()) = std::os::unix::fs::chown(outer.path(), Some(12_345), None) else {
             eprintln!("skipped: it takes root to make a folder of another user");
             return;
         };
-        let error = Folder::ours(outer.path()).unwrap_err();
-        assert!(error.to_string().starts_with("the folder belongs to another user (uid 12345)"), "{error}");
+        for (uid, mode) in [(12_345, 0o700), (12_345, 0o755), (65_534, 0o770), (1, 0o1777)] {
+            std::os::unix::fs::chown(outer.path(), Some(uid), None).unwrap();
+            fs::set_permissions(outer.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let error = Folder::ours(outer.path()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("the folder belongs to another user (uid {uid})")), "{error}");
+        }
     }
 }

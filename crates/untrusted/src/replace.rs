@@ -188,10 +188,36 @@ mod tests {
 
     #[test]
     fn ends_on_a_circle_of_links() {
+        for (links, path) in [
+            (vec![("a", "a")], "a"),
+            (vec![("a", "./a")], "a"),
+            (vec![("a", "b"), ("b", "a")], "a"),
+            (vec![("a", "b"), ("b", "c"), ("c", "a")], "a"),
+            (vec![("a", "a/x")], "a"),
+            (vec![("d", "d")], "d/x"),
+            (vec![("d", "e"), ("e", "d")], "d/x"),
+            (vec![("d", "e/d"), ("e", "d/e")], "d/x"),
+            (vec![("f/a", "../f/a")], "f/a"),
+            (vec![("f/up", ".."), ("a", "f/up/a")], "a"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("f")).unwrap();
+            links.iter().for_each(|(name, target)| symlink(target, folder.path().join(name)).unwrap());
+            let path = folder.path().join(path);
+            assert!(replace(&path, b"x").is_err(), "{links:?}");
+            assert!(read(&path, 9).is_err() && crate::open(&path).is_err(), "{links:?}");
+            assert!(crate::Folder::ours(&path).is_err(), "{links:?}");
+        }
+    }
+
+    #[test]
+    fn follows_as_many_links_as_the_kernel() {
         let folder = tempfile::tempdir().unwrap();
-        symlink("b", folder.path().join("a")).unwrap();
-        symlink("a", folder.path().join("b")).unwrap();
-        assert!(replace(&folder.path().join("a"), b"x").is_err());
+        let at = |number: u32| folder.path().join(number.to_string());
+        (0..45).for_each(|number| symlink((number + 1).to_string(), at(number)).unwrap());
+        assert!(replace(&at(0), b"x").is_err());
+        replace(&at(10), b"x").unwrap();
+        assert_eq!((fs::read(at(45)).unwrap(), read(&at(10), 9).unwrap()), (b"x".to_vec(), b"x".to_vec()));
     }
 
     #[test]

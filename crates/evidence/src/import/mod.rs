@@ -297,10 +297,7 @@ fn parse_plain(
         },
     };
     let Some(format) = format.or(told) else {
-        return Err(match text.starts_with('{') {
-            true => "it is JSON of a tool that is not known".into(),
-            false => "it is in no format that is known".into(),
-        });
+        return Err(tell::without_result(text));
     };
     if unit.is_some() && !format.has_untold_unit() {
         return Err(format!("the unit of a {} is stated in it, and was told besides", format.name()));

@@ -21,6 +21,11 @@ pub(super) const SYNTAX: Syntax = Syntax {
 /// Puts labels right and sets the last bucket's overflow apart.
 pub(super) fn settle(column: &mut Column, found: &mut Found) {
     column.buckets.retain(|bucket| bucket.1 > 0);
+    // The table alone counts; without it the minimum and the maximum are two samples, and more are not known.
+    if column.buckets.is_empty() && column.max.is_some_and(|max| max > 0) {
+        column.unplaced = 2;
+        found.missing.push(format!("spin on cpu {}: figures are stated and no sample is listed", column.cpu));
+    }
     let lowest = column.buckets.first().map_or(0, |bucket| bucket.0);
     if column.width == 1 && column.min.is_some_and(|min| min.checked_add(1) == Some(lowest)) {
         column.buckets.iter_mut().for_each(|bucket| bucket.0 -= 1);

@@ -42,6 +42,35 @@ pub(super) fn all(text: &str) -> Vec<Format> {
     without_parts(told)
 }
 
+/// How a text begins of which only the head is there, and the tool that prints it.
+const HEADS: [(&str, &str); 10] = [
+    ("# /dev/cpu_dma_latency set to", "cyclictest or another tool of rt-tests"),
+    ("policy: ", "cyclictest"),
+    ("oslat V", "oslat"),
+    ("# RTLA ", "rtla"),
+    ("Timer Latency", "rtla timerlat top"),
+    ("Operating System Noise", "rtla osnoise top"),
+    ("Hardware-related Noise", "rtla hwnoise"),
+    ("== All results in ", "Xenomai's latency or EVL's latmus"),
+    ("hwlatdetect:", "hwlatdetect"),
+    ("stress-ng: ", "stress-ng"),
+];
+
+/// Why a text of which no format was told cannot be read.
+pub(super) fn without_result(text: &str) -> String {
+    let head = |line: &str| HEADS.iter().find(|(beginning, _)| line.trim().starts_with(beginning));
+    match text.lines().find_map(head) {
+        Some((_, tool)) => format!("it holds no result: of {tool} only the head is there"),
+        None if !text.trim_start().starts_with('{') => "it is in no format that is known".into(),
+        None => match serde_json::from_str::<serde_json::Value>(text).unwrap_or_default().get("thread") {
+            Some(threads) if threads.as_object().is_some_and(|threads| threads.is_empty()) => {
+                "it holds no result: its list of threads is empty".into()
+            }
+            _ => "it is JSON of a tool that is not known".into(),
+        },
+    }
+}
+
 /// What one run of one tool may print besides: cyclictest its summary beside a histogram or samples, signaltest and others
 /// samples beside their summary.
 fn without_parts(told: Vec<Format>) -> Vec<Format> {

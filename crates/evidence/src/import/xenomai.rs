@@ -258,6 +258,9 @@ fn samples(table: &Table, period_ns: Option<u64>, found: &mut Found) -> u64 {
             seconds.saturating_mul(each)
         }
         _ => {
+            if seconds == 0 && table.summary.is_none() {
+                return 0;
+            }
             found.note("the file does not say the period: one sample is counted for each line");
             table.seconds.max(1)
         }
