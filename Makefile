@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove test proof-model proof-mutations proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -45,7 +45,11 @@ prove: build ## does this machine hold its deadline? about 90 s; any verdict end
 	@tools/bootstrap prove
 	@$(ISOLATOR) prove $(PROVE) || [ $$? -eq 2 ]
 
-test: ## everything that CI checks
+check: ## format, clippy and unit tests: while you work; five minutes at most
+	@tools/bootstrap check
+	@tools/test check
+
+test: ## everything that CI checks: before you hand in; some 20 minutes on two CPUs
 	@tools/bootstrap test
 	@tools/test
 
