@@ -69,7 +69,7 @@ proof-messages: ## the rings between CPUs: every interleaving, the rules of memo
 
 proof-kills: ## 200 runs killed at random moments: nothing holds, at most a second is lost, what is left is read; a quarter of an hour
 	@tools/bootstrap build
-	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test kills -- --nocapture
+	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test all -- kills:: --nocapture
 
 lab: build guest ## real kernels in QEMU: what reaches an isolated CPU, seen from outside; a few minutes
 	@tools/bootstrap lab $(GUEST)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that are not what they should be: refused in one line, or read as far as they go; never a panic.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 const FORMATS: &str = "give the whole output of one run of a tool that `isolator import --help` lists";

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What cannot be done is refused in one line (what, on what, why, what to do) with status 1, and leaves nothing.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 /// Every refusal here comes before anything is written.
 #[track_caller]

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator run`: what the command really gets, read from its own `/proc`.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use machine::CpuSet;
 
 /// Policy and priority of the process that prints its `/proc/self/stat`.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run that does not reach its end: killed, or ended by Ctrl-C. What was measured stays, what was started goes.
 
-mod common;
-
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::*;
+use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -2,13 +2,11 @@
 //! `isolator ethercat simulate` as MainDevices and Wireshark see it, at one end of a pair of virtual interfaces, in a
 //! network namespace without a name. Needs root and iproute2; SOEM and tshark where they are asked for.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::*;
+use crate::common::*;
 use rustix::process::Signal;
 use serde_json::Value;
 

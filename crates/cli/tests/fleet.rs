@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator fleet`: bundles that the program measured or imported, stored and asked.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::*;
+use crate::common::*;
 use fleet::synthetic::{Size, write};
 
 const ANSIBLE: &str = "it needs Ansible: pip install ansible-core";

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the system refuses: permissions, a full disk, an offline CPU. One line each, and nothing is lost.
 
-mod common;
-
 use std::fs;
 
-use common::*;
+use crate::common::*;
 
 #[test]
 fn a_folder_that_may_not_be_written_is_refused_before_anything_is_measured() {

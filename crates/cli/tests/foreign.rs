@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files, names and folders of other users: they are data, and lead the program nowhere.
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::*;
+use crate::common::*;
 
 const SUMMARY: &str = "T: 0 ( 3407) P:80 I:1000 C:   1000 Min:      2 Act:    3 Avg:    3 Max:      9\n";
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator gate`: how it ends, and what it says where it fails.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 
 /// A copy of a bundle in which every latency is `ns`, and none a spike: how a shared machine's seconds differ must not decide here.
 fn copy(folder: &Path, from: &str, to: &str, ns: u64) {

@@ -2,13 +2,11 @@
 //! What was granted is taken back while a row is measured: whoever moves, lowers or stops a measuring thread, the row is tainted and
 //! the verdict is no longer that the limit holds.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::looping::{Looping, me};
-use common::*;
+use crate::common::looping::{Looping, me};
+use crate::common::*;
 use rt::Policy;
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};

@@ -4,12 +4,10 @@
 //! Needs QEMU, the guest program and the scope beside the program (`make guest`), and package sources that have the
 //! kernel; what is missing is printed and the test skipped.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{Ran, isolator};
+use crate::common::{self, Ran, isolator};
 use serde_json::Value;
 
 /// The program that guests run.

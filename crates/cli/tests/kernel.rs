@@ -2,13 +2,11 @@
 //! `isolator kernel` on a kernel of a few lines: a Makefile that knows the targets of the real one, and tools of which
 //! only make, patch and tar are real. What takes minutes is tried by `make kernel`.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use common::{Ran, command, folder, installed, skipped};
+use crate::common::{self, Ran, command, folder, installed, skipped};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -3,14 +3,12 @@
 //! and of what was on disk nothing is missing. `KILLS=200` for more on a quiet machine (`make proof-kills`), where moreover at most
 //! a second is missing of what was measured.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::*;
+use crate::common::{self, *};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -2,14 +2,12 @@
 //! `isolator lab`: what is broken ends with one line and status 1, and nothing keeps running. The kernels here are
 //! files of a few bytes; what needs a real one takes it from the lab's cache, and fetches nothing.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::*;
+use crate::common::*;
 use rustix::process::Signal;
 use tempfile::TempDir;
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator monitor`: the loop of another program, from outside. The program is this test, whose loop is a thread.
 
-mod common;
-
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::looping::{Looping, PERIOD_NS, me};
-use common::{Ran, command, folder, isolator, read};
+use crate::common::looping::{Looping, PERIOD_NS, me};
+use crate::common::{Ran, command, folder, isolator, read};
 use serde_json::Value;
 
 fn rows(document: &Value) -> Vec<(String, u64)> {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What options change in what is measured: periods, timers, policies, idle states, loads.
 
-mod common;
-
 use std::fs;
 
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// The rows of a short run.

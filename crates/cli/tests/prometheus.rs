@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A loop's figures for Prometheus: in a file, over HTTP in both formats, and in a real Prometheus, whose counts are the bundle's.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::looping::{Looping, me};
-use common::*;
+use crate::common::looping::{Looping, me};
+use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

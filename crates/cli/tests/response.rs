@@ -2,11 +2,9 @@
 //! The response probe as people ask for it: what cannot be polled or driven is refused before anything is written, and a row over
 //! memory leaves its evidence and its picture.
 
-mod common;
-
 use std::fs;
 
-use common::*;
+use crate::common::*;
 use machine::CpuSet;
 use serde_json::Value;
 

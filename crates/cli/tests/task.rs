@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator task` on processes of our own.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Command};
 
-use common::*;
+use crate::common::*;
 
 /// A process that only sleeps, with a child that does the same; gone when the test is.
 struct Sleeper(Child);

@@ -2,12 +2,10 @@
 //! What a person sees: help, a table that moves on a terminal only, in colour only where that is wanted, and nothing at
 //! all with --quiet.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::*;
+use crate::common::*;
 
 /// What the program prints on a terminal of so many columns; standard output and error are one there.
 fn on_a_terminal(folder: &Path, columns: usize, environment: &[(&str, &str)], args: &[&str]) -> String {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune apply`, `status`, `confirm` and `rollback` on the files of a Debian machine below a folder.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::*;
+use crate::common::*;
 use tempfile::TempDir;
 
 fn fixtures() -> PathBuf {

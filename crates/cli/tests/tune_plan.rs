@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune plan`: on a made-up machine of four cores with two threads each, and on captured ones.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use tempfile::TempDir;
 
 /// Cores 0,4 1,5 2,6 3,7; Linux 6.12 with everything that isolation needs.

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the program ends: 0 the limit holds, 1 it could not be done, 2 it does not hold or is not proven to.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 
 /// Five cycles in a second with 199 ms to spare: holds on every machine that is alive.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator watch`: what it tells of this machine's CPUs, where it tells it, how it ends, and what it refuses.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-use common::*;
+use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator why`: what it tells of a bundle, in which words and which JSON, and what it refuses.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{bundle, conforms, folder, isolator, skipped_for_lack_of_cpus};
+use crate::common::{bundle, conforms, folder, isolator, skipped_for_lack_of_cpus};
 use serde_json::{Value, json};
 
 /// A measured bundle with spikes that are put in afterwards; the row's CPU.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the program as people do: what it prints, how it ends, what it leaves. Rows are short; no test asserts a
 //! time.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 pub mod looping;
 
