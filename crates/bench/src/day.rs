@@ -2,6 +2,7 @@
 //! A day of twelve CPUs at 1 kHz — 1.04 billion samples — through the real recorder, without waiting for it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
@@ -11,12 +12,15 @@ use evidence::writer::{BundleWriter, stem};
 use measure::drain::{Drain, Start};
 use measure::explain::NoCauses;
 use measure::samples::{Sample, Samples};
+use measure::schedule::Length;
+use measure::series::SeriesSpec;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::ground_truth::manifest;
 
 const PERIOD_NS: u64 = 1_000_000;
+const PERIOD: NonZeroU64 = NonZeroU64::new(PERIOD_NS).unwrap();
 const CPUS: u32 = 12;
 /// A real run carries over every second; a day in a minute would then spend its time on that alone.
 const CARRY_EVERY_S: u64 = 15;
@@ -50,13 +54,10 @@ pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::er
     let mut series = Vec::new();
     for cpu in 0..CPUS {
         let key = RowKey { probe: "wakeup".into(), load: "idle".into(), cpu, period_ns: Some(PERIOD_NS) };
-        let (samples, mut drain) = Drain::wakeups(&key, THRESHOLD_NS, &bundle, seconds as f64 / 4.0)?;
-        drain.start(Start {
-            monotonic_ns: 0,
-            wall: SystemTime::now(),
-            end_ns: seconds * 1_000_000_000,
-            loops: u64::MAX,
-        });
+        let spec = SeriesSpec { key: key.clone(), limit_ns: THRESHOLD_NS, threshold_ns: THRESHOLD_NS };
+        let length = Length { duration_ns: Some(seconds * 1_000_000_000), loops: None };
+        let (samples, mut drain) = Drain::cycles(&spec, PERIOD, &bundle, length.half_life_s())?;
+        drain.start(Start { window: length.from(0), wall: SystemTime::now() });
         written.rows.push(entry(&key));
         series.push((samples, drain));
     }

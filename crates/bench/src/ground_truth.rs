@@ -8,6 +8,7 @@
 //! A SCHED_IDLE thread keeps the measured CPU from halting: what a virtual machine's host takes to wake a halted CPU
 //! (tens of microseconds, many times a second where it is busy) would be spikes that nobody injected.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +17,13 @@ use evidence::Bundle;
 use evidence::manifest::{Asked, Manifest, RowKey, SCHEMA_VERSION, Spike, State, WrittenBy};
 use evidence::writer::BundleWriter;
 use measure::explain::NoCauses;
-use measure::row::{Lane, Probe, Row};
+use measure::probe::Probe;
+use measure::recording::Recording;
+use measure::row::{MeasuringThread, Row, RowSpec};
+use measure::schedule::Length;
+use measure::series::SeriesSpec;
+use measure::spin::Spin;
+use measure::wakeup::{TimerKind, Wakeup};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rt::Policy;
@@ -64,6 +71,7 @@ const LATE_NS: u64 = 20_000;
 
 /// Period of the wakeup probe here: short, so that most stalls meet a due timer.
 const PERIOD_NS: u64 = 100_000;
+const PERIOD: NonZeroU64 = NonZeroU64::new(PERIOD_NS).unwrap();
 
 /// Runs `probe` (`spin` or `wakeup`) on `cpu` for `seconds`, once with and once without stalls.
 pub fn run(probe: &str, cpu: u32, seconds: u64, seed: u64) -> Result<Outcome, Box<dyn std::error::Error>> {
@@ -131,28 +139,24 @@ fn measure(
     let folder = tempfile::tempdir()?;
     let mut manifest = manifest(probe, cpu);
     let mut bundle = BundleWriter::create(folder.path(), &manifest)?;
-    let kind = match probe {
-        "spin" => Probe::Spin { clock: Calibration::measure(Duration::from_millis(50))? },
-        _ => Probe::Wakeup { timer: "nanosleep".into() },
+    let thread: Box<dyn Probe> = match probe {
+        "spin" => Box::new(Spin { clock: Calibration::measure(Duration::from_millis(50))? }),
+        _ => Box::new(Wakeup { timer: TimerKind::Nanosleep, period: PERIOD }),
     };
-    let period_ns = (probe != "spin").then_some(PERIOD_NS);
-    let lane = Lane {
-        key: RowKey { probe: probe.into(), load: "idle".into(), cpu, period_ns },
+    let period_ns = thread.schedule().period_ns();
+    let thread = MeasuringThread {
+        probe: thread,
+        series: SeriesSpec {
+            key: RowKey { probe: probe.into(), load: "idle".into(), cpu, period_ns },
+            limit_ns: THRESHOLD_NS,
+            threshold_ns: THRESHOLD_NS,
+        },
         policy: Policy::Fifo(80),
         affinity: vec![cpu],
-        limit_ns: None,
-        threshold_ns: THRESHOLD_NS,
-        partner: None,
     };
-    let row = Row {
-        probe: kind,
-        lanes: vec![lane],
-        warm_up_ns: 200_000_000,
-        duration_ns: seconds * 1_000_000_000,
-        loops: u64::MAX,
-        lock_memory: true,
-        isolate: None,
-    };
+    let length = Length { duration_ns: Some(seconds * 1_000_000_000), loops: None };
+    let spec = RowSpec { warm_up_ns: 200_000_000, length, lock_memory: true, isolate: None };
+    let row = Row { threads: vec![thread], spec };
     let over = AtomicBool::new(false);
     let stalls = std::thread::scope(|scope| {
         scope.spawn(|| keep_awake(cpu, &over));
@@ -162,8 +166,13 @@ fn measure(
                 move || inject(cpu, seconds, seed, over)
             })
         });
-        let measured =
-            row.measure(&mut bundle, &mut manifest, &AtomicBool::new(false), &mut NoCauses, &mut |_| {});
+        let measured = row.measure(&mut Recording {
+            bundle: &mut bundle,
+            manifest: &mut manifest,
+            stop: &AtomicBool::new(false),
+            explain: &mut NoCauses,
+            observe: &mut |_| {},
+        });
         over.store(true, Ordering::SeqCst);
         let stalls = injector.map_or(Ok(Ok(Vec::new())), |thread| thread.join());
         measured.map_err(Box::<dyn std::error::Error>::from)?;

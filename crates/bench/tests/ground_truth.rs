@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The short form of the bench's ground truth: no injected stall goes unseen.
 
-use bench::ground_truth::run;
-use measure::preflight::Privilege;
+use bench::ground_truth;
+use run::privilege::Privilege;
 
 #[test]
 fn both_probes_see_every_stall() {
@@ -12,7 +12,7 @@ fn both_probes_see_every_stall() {
         return;
     }
     for probe in ["spin", "wakeup"] {
-        let outcome = run(probe, 1, 4, 7).unwrap();
+        let outcome = ground_truth::run(probe, 1, 4, 7).unwrap();
         assert!(outcome.due > 20, "{probe}: {outcome:?}");
         assert_eq!(outcome.seen, outcome.due, "{probe}: {outcome:?}");
         // On a crowded host the injector may not have been left alone once: then no length can be judged.

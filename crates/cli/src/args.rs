@@ -24,6 +24,7 @@ mod lab;
 mod load;
 mod measure;
 mod monitor;
+mod over;
 mod prove;
 mod report;
 mod run;

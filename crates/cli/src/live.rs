@@ -7,10 +7,10 @@ mod picture;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use evidence::limit;
-use evidence::manifest::Asked;
-use measure::row::{LaneProgress, Progress};
+use measure::series::{Progress, SeriesProgress};
+use run::{Observer, RunSpec};
 
+use crate::args::Output;
 use crate::output::{color_allowed, draw, tell, terminal_moves};
 use picture::{Figures, Overall, Row, Screen, State, footer, table, thread_lines};
 
@@ -30,7 +30,7 @@ pub struct Live {
     view: View,
     /// Lines of the moving text on the terminal; absent where nothing moves.
     drawn: Option<usize>,
-    limit: String,
+    out: Output,
     rows: Vec<Row>,
     row: usize,
     /// Warm-up and length of a row, where known.
@@ -38,68 +38,82 @@ pub struct Live {
     began: Instant,
     row_began: Instant,
     last: Option<Progress>,
+    /// How the last row that ended stood.
+    last_row: Option<Progress>,
 }
 
 impl Live {
-    /// A display of the rows that `asked` will make.
-    pub fn new(view: View, asked: &Asked) -> Live {
+    /// A display of the rows that `spec` will make; `out` takes what is announced.
+    pub fn new(view: View, spec: &RunSpec, out: Output) -> Live {
         let moving = view != View::Nothing && terminal_moves() && std::io::stderr().is_terminal();
-        let name = |load: &str, probe: &str| match asked.probes.len() {
+        let name = |load: &str, probe: &str| match spec.probes.len() {
             1 => load.to_string(),
             _ => format!("{load} · {probe}"),
         };
-        let names = asked.loads.iter().flat_map(|load| asked.probes.iter().map(|probe| name(load, probe)));
+        let names = spec
+            .loads
+            .iter()
+            .flat_map(|load| spec.probes.iter().map(|probe| name(&load.to_string(), probe.name())));
         Live {
             view,
             drawn: moving.then_some(0),
-            limit: asked.limit.clone().unwrap_or_else(|| limit::DEFAULT.to_string()),
+            out,
             rows: names.map(|name| Row { name, state: State::Waits }).collect(),
             row: 0,
-            row_time: row_time(asked),
+            row_time: row_time(spec),
             began: Instant::now(),
             row_began: Instant::now(),
             last: None,
+            last_row: None,
         }
     }
+}
 
-    /// Something is done for the present row before it is measured.
-    pub fn says(&mut self, message: &str) {
-        self.set(State::Says(message.to_string()));
+impl Observer for Live {
+    fn announce(&mut self, text: &str) {
+        self.out.say(&format!("isolator: {text}"));
     }
 
-    /// How the present row stands.
-    pub fn progress(&mut self, progress: &Progress) {
+    fn prepares(&mut self, text: &str) {
+        self.set(State::Says(text.to_string()));
+    }
+
+    fn progress(&mut self, progress: &Progress) {
         self.last = Some(progress.clone());
         if progress.elapsed.is_zero() {
-            return self.says("warms up");
+            return self.prepares("warms up");
         }
         let part =
             progress.length.map(|length| progress.elapsed.as_secs_f64() / length.as_secs_f64().max(1e-9));
-        self.set(State::Measures(self.figures(progress), part));
+        self.set(State::Measures(figures(progress), part));
     }
 
-    /// The present row ended: `words` say how.
-    pub fn row_ended(&mut self, words: &str) {
+    fn row_ended(&mut self, words: &str) -> Option<String> {
         if let (View::Table, None, Some(row)) = (self.view, self.drawn, self.rows.get(self.row)) {
             tell(&format!("{}: {words}", row.name));
         }
-        let state = match self.last.take() {
-            Some(progress) => State::Ended(self.figures(&progress)),
+        let state = match &self.last {
+            Some(progress) => State::Ended(figures(progress)),
             None => State::Says(words.to_string()),
         };
         self.set(state);
+        self.last_row = self.last.take().or(self.last_row.take());
         self.row += 1;
         self.row_began = Instant::now();
+        None
     }
 
-    /// The run ended: the moving text makes room for the final one.
-    pub fn ended(&mut self, last: Option<&Progress>) {
+    /// The moving text makes room for the final one.
+    fn ended(&mut self) {
         self.draw("");
+        let last = self.last.take().or(self.last_row.take());
         if let (View::Threads, Some(progress)) = (self.view, last) {
-            thread_lines(&threads(progress), usize::MAX).iter().for_each(|line| tell(line));
+            thread_lines(&threads(&progress), usize::MAX).iter().for_each(|line| tell(line));
         }
     }
+}
 
+impl Live {
     fn set(&mut self, state: State) {
         if let Some(row) = self.rows.get_mut(self.row) {
             row.state = state;
@@ -133,19 +147,6 @@ impl Live {
         let _ = std::io::stderr().write_all(picture.as_bytes());
     }
 
-    fn figures(&self, progress: &Progress) -> Figures {
-        let lanes = || progress.lanes.iter().map(|lane| (&lane.key, &lane.so_far));
-        Figures {
-            samples: lanes().map(|(_, seen)| seen.count).sum(),
-            missed: lanes().map(|(_, seen)| seen.missed).sum(),
-            max_ns: lanes().map(|(_, seen)| seen.max_ns).max().unwrap_or(0),
-            late: lanes().any(|(key, seen)| {
-                let limit_ns = limit::limit_ns(&self.limit, key.period_ns).unwrap_or(u64::MAX);
-                seen.max_ns > limit_ns || seen.missed > 0
-            }),
-        }
-    }
-
     /// Time left: what the present row has yet to go, and for each row to come what was asked and what rows took
     /// beyond that so far, to start and to end their loads.
     fn left(&self) -> Option<Duration> {
@@ -159,33 +160,43 @@ impl Live {
     }
 }
 
+fn figures(progress: &Progress) -> Figures {
+    let series = || progress.series.iter();
+    Figures {
+        samples: series().map(|one| one.so_far.count).sum(),
+        missed: series().map(|one| one.so_far.missed).sum(),
+        max_ns: series().map(|one| one.so_far.max_ns).max().unwrap_or(0),
+        late: series().any(|one| one.so_far.max_ns > one.limit_ns || one.so_far.missed > 0),
+    }
+}
+
 /// Warm-up and length of a row; `None` where only the user ends it.
-fn row_time(asked: &Asked) -> Option<Duration> {
-    let longest_ns = asked.periods_ns.iter().max().copied().unwrap_or(0);
-    let loops_ns = asked.loops.map(|loops| loops.saturating_mul(longest_ns));
-    let length_ns = asked.duration_ns.into_iter().chain(loops_ns).min()?;
-    Some(Duration::from_nanos(length_ns.saturating_add(asked.warm_up_ns.unwrap_or(0))))
+fn row_time(spec: &RunSpec) -> Option<Duration> {
+    let longest_ns = spec.periods.iter().map(|period| period.ns.get()).max().unwrap_or(0);
+    let loops_ns = spec.length.loops.map(|loops| loops.saturating_mul(longest_ns));
+    let length_ns = spec.length.duration_ns.into_iter().chain(loops_ns).min()?;
+    Some(Duration::from_nanos(length_ns.saturating_add(spec.warm_up_ns)))
 }
 
 /// The fields of cyclictest's live line for each thread, in its microseconds, and what each is worth.
 fn threads(progress: &Progress) -> Vec<Vec<(u8, String)>> {
-    let fields = |(number, lane): (usize, &LaneProgress)| {
-        let seen = &lane.so_far;
+    let fields = |(number, series): (usize, &SeriesProgress)| {
+        let seen = &series.so_far;
         let us = |ns: u64| ns as f64 / 1e3;
         let min_ns = if seen.count == 0 { 0 } else { seen.min_ns };
         let avg_ns = seen.sum_ns.checked_div(seen.count).unwrap_or(0);
         vec![
             (9, format!("T:{number:2}")),
-            (1, format!(" ({:5})", lane.thread)),
-            (2, format!(" P:{:2}", lane.priority)),
-            (3, format!(" I:{:<4}", lane.key.period_ns.unwrap_or(0) / 1000)),
+            (1, format!(" ({:5})", series.thread)),
+            (2, format!(" P:{:2}", series.priority)),
+            (3, format!(" I:{:<4}", series.key.period_ns.unwrap_or(0) / 1000)),
             (6, format!(" C:{:7}", seen.count)),
             (4, format!(" Min:{:7.1}", us(min_ns))),
-            (7, format!(" Act:{:7.1}", us(lane.last_ns))),
+            (7, format!(" Act:{:7.1}", us(series.last_ns))),
             (5, format!(" Avg:{:7.1}", us(avg_ns))),
             (9, format!(" Max:{:8.1}", us(seen.max_ns))),
             (8, if seen.missed > 0 { format!(" Missed: {}", seen.missed) } else { String::new() }),
         ]
     };
-    progress.lanes.iter().enumerate().map(fields).collect()
+    progress.series.iter().enumerate().map(fields).collect()
 }

@@ -4,14 +4,13 @@
 
 mod again;
 mod args;
-mod asked;
-mod causes;
+mod hidden;
 mod live;
 mod metrics;
 mod named;
 mod output;
 mod serve;
-mod session;
+mod signals;
 mod usage;
 mod values;
 mod verbs;
@@ -21,7 +20,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use lab::guest::{alone, storm};
 
 use args::{Cli, Verb};
 use output::{Exit, Outcome, tell};
@@ -31,26 +29,10 @@ use output::{Exit, Outcome, tell};
 static HEAP: rt::heap::KeepingHeap = rt::heap::KeepingHeap::new();
 
 fn main() -> ExitCode {
-    if lab::guest::is_init() {
-        return lab::guest::main();
-    }
-    // A load's own part is no verb for people: it must start small and knows nothing of what follows.
-    if std::env::args_os().nth(1).is_some_and(|verb| verb == load::WORKER_VERB) {
-        return load::worker_main(std::env::args().skip(2));
-    }
-    match std::env::args().nth(1).as_deref() {
-        Some(lab::qemu::VERB) => return lab::qemu::become_child(std::env::args().skip(2)),
-        Some(alone::VERB) => return alone::main(std::env::args().skip(2)),
-        Some(storm::VERB) => return storm::runner::main(std::env::args().skip(2)),
-        Some(storm::owner::VERB) => {
-            let program = std::env::args_os().take(1);
-            return storm::owner::main(std::env::args_os().skip(2), |rest| by_verb(program.chain(rest)));
-        }
-        _ => {}
-    }
-    by_verb(std::env::args_os())
+    hidden::main().unwrap_or_else(|| by_verb(std::env::args_os()))
 }
 
+/// Parses the command line, carries out its verb, and reports how that ended.
 fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(usage::join_json(args)) {
         Ok(cli) => cli,

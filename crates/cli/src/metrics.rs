@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use evidence::manifest::LOOP;
 use evidence::{Error, Result};
-use measure::row::Progress;
+use measure::series::Progress;
 use report::prometheus::{Family, Format, Row, monitor};
 
 use crate::output::tell;
@@ -65,13 +65,15 @@ pub struct Exposed {
     name: String,
     rows: Vec<Row>,
     made: Option<Instant>,
+    /// How the row under way stood last.
+    last: Option<Progress>,
     failed: Option<Error>,
 }
 
 impl Exposed {
     /// Of the loop `name`, to `metrics`.
     pub fn new(name: String, metrics: Metrics) -> Exposed {
-        Exposed { metrics, name, rows: Vec::new(), made: None, failed: None }
+        Exposed { metrics, name, rows: Vec::new(), made: None, last: None, failed: None }
     }
 
     /// The row under way stands so.
@@ -80,24 +82,27 @@ impl Exposed {
             self.made = Some(Instant::now());
             self.show(progress);
         }
+        self.last = Some(progress.clone());
     }
 
-    /// The row ended so. An error where its figures went nowhere, and why: the measurement went on.
-    pub fn ended(&mut self, progress: &Progress) -> Result<()> {
-        self.show(progress);
+    /// The row ended. An error where its figures went nowhere, and why: the measurement went on.
+    pub fn row_ended(&mut self) -> Result<()> {
+        if let Some(progress) = self.last.take() {
+            self.show(&progress);
+        }
         self.made = None;
         self.failed.take().map_or(Ok(()), Err)
     }
 
     fn show(&mut self, progress: &Progress) {
-        for lane in &progress.lanes {
-            let own = lane.key.probe == LOOP;
+        for series in &progress.series {
+            let own = series.key.probe == LOOP;
             let row = Row {
-                key: lane.key.clone(),
-                latency: lane.latency.clone().unwrap_or_default(),
-                limit_ns: lane.limit_ns,
-                missed: own.then_some(lane.so_far.missed),
-                lost: own.then_some(lane.lost),
+                key: series.key.clone(),
+                latency: series.latency.clone().unwrap_or_default(),
+                limit_ns: Some(series.limit_ns),
+                missed: own.then_some(series.so_far.missed),
+                lost: own.then_some(series.lost),
             };
             match self.rows.iter_mut().find(|known| known.key == row.key) {
                 Some(known) => *known = row,

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::histogram::Histogram;
-use crate::limit::limit_ns;
+use crate::limit::Limit;
 use crate::manifest::{
     DC_DRIFT, EXECUTION, LOOP, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, SYNC0, Second, Spike,
     State,
@@ -199,7 +199,7 @@ fn loosened(manifest: &Manifest) -> Vec<String> {
         DC_DRIFT => key.period_ns.map(|ns| ns / 2),
         EXECUTION => key.period_ns,
         probe if probe.starts_with(MARK) => key.period_ns,
-        _ => limit_ns(manifest.asked.limit.as_deref()?, key.period_ns).ok(),
+        _ => Limit::parse(manifest.asked.limit.as_deref()?).ok()?.ns(key.period_ns).ok(),
     };
     let looser = |entry: &RowEntry| {
         let (limit_ns, asked_ns) = (entry.limit_ns?, asked(&entry.key)?);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The limit as people give it: a time (`100us`), or a share of the period (`10%`).
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::{Error, Result};
@@ -8,36 +9,72 @@ use crate::{Error, Result};
 /// The limit where none is given: a tenth of the period.
 pub const DEFAULT: &str = "10%";
 
-/// The limit `text` in nanoseconds for a period; for a probe without a period a share is one of 1 ms.
-pub fn limit_ns(text: &str, period_ns: Option<u64>) -> Result<u64> {
-    let wrong = |why: &str| {
-        Error::on(
-            "use the limit",
-            format!("'{text}'"),
-            why,
-            "give a time as 100us, or a share of the period as 10%",
-        )
-    };
-    let limit_ns = match text.trim().strip_suffix('%') {
-        Some(share) => {
-            let share: f64 = share.trim().parse().map_err(|_| wrong("it is no number"))?;
-            (share / 100.0 * period_ns.unwrap_or(1_000_000) as f64).round()
-        }
-        None if text.trim().parse::<f64>().is_ok_and(|number| number > 0.0) => {
-            return Err(wrong("it has no unit"));
-        }
-        None => humantime::parse_duration(text.trim()).unwrap_or(Duration::ZERO).as_nanos() as f64,
-    };
-    if limit_ns.is_finite() && limit_ns >= 1.0 {
-        Ok(limit_ns as u64)
-    } else {
-        Err(wrong("it is no time above zero"))
+/// The period of which a share is one where a probe has none.
+const SHARE_OF_NS: u64 = 1_000_000;
+
+/// A limit as it was given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// A time, in nanoseconds.
+    Time(u64),
+    /// A share of the period, as a fraction.
+    Share(f64),
+}
+
+impl Limit {
+    /// Reads `100us` or `10%`.
+    pub fn parse(text: &str) -> Result<Limit> {
+        let limit = match text.trim().strip_suffix('%') {
+            Some(share) => {
+                let share: f64 = share.trim().parse().map_err(|_| wrong(text, "it is no number"))?;
+                Limit::Share(share / 100.0)
+            }
+            None if text.trim().parse::<f64>().is_ok_and(|number| number > 0.0) => {
+                return Err(wrong(text, "it has no unit"));
+            }
+            None => {
+                let time = humantime::parse_duration(text.trim()).unwrap_or(Duration::ZERO);
+                Limit::Time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+            }
+        };
+        // Of the longest period too it must be a time.
+        limit.ns(Some(u64::MAX)).map_err(|_| wrong(text, NO_TIME))?;
+        Ok(limit)
     }
+
+    /// The limit for a period; for a probe without a period a share is one of 1 ms.
+    pub fn ns(self, period_ns: Option<u64>) -> Result<u64> {
+        let ns = match self {
+            Limit::Time(ns) => return if ns > 0 { Ok(ns) } else { Err(wrong("0", NO_TIME)) },
+            Limit::Share(share) => (share * period_ns.unwrap_or(SHARE_OF_NS) as f64).round(),
+        };
+        if ns.is_finite() && ns >= 1.0 { Ok(ns as u64) } else { Err(wrong(&self.to_string(), NO_TIME)) }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::Time(ns) => write!(out, "{}us", *ns as f64 / 1e3),
+            Limit::Share(share) => write!(out, "{}%", share * 100.0),
+        }
+    }
+}
+
+const NO_TIME: &str = "it is no time above zero";
+
+fn wrong(text: &str, why: &str) -> Error {
+    let cure = "give a time as 100us, or a share of the period as 10%";
+    Error::on("use the limit", format!("'{text}'"), why, cure)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn limit_ns(text: &str, period_ns: Option<u64>) -> Result<u64> {
+        Limit::parse(text)?.ns(period_ns)
+    }
 
     #[test]
     fn a_limit_is_a_time_or_a_share_of_the_period() {

@@ -176,7 +176,7 @@ unsafe fn attach(path: &Path, reader: *mut *mut isolator_reader) -> rt::Result<c
     // SAFETY: the caller promises that it can be written.
     unsafe {
         reader.write(Box::into_raw(Box::new(isolator_reader {
-            period_ns: attached.period_ns(),
+            period_ns: attached.period().get(),
             lost: AtomicU64::new(attached.lost()),
             reader: Single::new(attached),
         })));

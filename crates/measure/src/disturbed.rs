@@ -4,13 +4,11 @@
 use evidence::manifest::{Granted, RowKey};
 use evidence::taint::{self, Taint};
 
-use crate::spin;
-
 /// The counter may be off by this much before a spin row is tainted.
 const LARGEST_DRIFT: f64 = 1e-3;
 
 /// What disturbed one series, as the measuring thread and the kernel saw it.
-pub(crate) fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>, lost: u64) -> Vec<Taint> {
+pub(crate) fn taints(key: &RowKey, granted: &Granted, drift: Option<f64>, lost: u64) -> Vec<Taint> {
     let taint = |code, reason: String, cure: &str| Taint {
         load: Some(key.load.clone()),
         cpu: Some(key.cpu),
@@ -49,7 +47,7 @@ pub(crate) fn taints(key: &RowKey, granted: &Granted, drift: Option<spin::Drift>
             format!("{lost} wakeups were lost: the control thread was kept from its CPU for seconds");
         taints.push(taint(taint::SAMPLES_LOST, reason, "give --house-keeping a CPU that is less loaded"));
     }
-    let drift = drift.map_or(0.0, |drift| drift.relative);
+    let drift = drift.unwrap_or(0.0);
     if drift.abs() > LARGEST_DRIFT {
         let reason = format!("the processor's counter ran {:+.3} % off CLOCK_MONOTONIC", drift * 100.0);
         taints.push(taint(taint::COUNTER_DRIFT, reason, "use a machine with an invariant counter"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control thread's half of a series: carries what a measuring thread recorded into the bundle.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,20 +14,17 @@ use crate::error::Result;
 use crate::explain::Explain;
 use crate::recorder::{Live, RawSpike, Recorder, recorder};
 use crate::samples::{Arrivals, Sample, Samples, way};
-use crate::spin::ShortGaps;
-use crate::wakeup::missed;
+use crate::schedule::{Schedule, Window, missed};
+use crate::series::SeriesSpec;
+use crate::short_gaps::ShortGaps;
 
 /// When a row begins, on both clocks, and what of it there is to miss.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
-    /// CLOCK_MONOTONIC.
-    pub monotonic_ns: u64,
-    /// Wall time.
+    /// Its recorded part, on CLOCK_MONOTONIC.
+    pub window: Window,
+    /// The wall time at which that begins.
     pub wall: SystemTime,
-    /// No cycle is due from here on: CLOCK_MONOTONIC.
-    pub end_ns: u64,
-    /// Cycles of the row at the most.
-    pub loops: u64,
 }
 
 /// One series on its way from the measuring thread to the bundle.
@@ -44,22 +42,23 @@ pub struct Drain {
 /// What the measuring thread sends.
 #[derive(Debug)]
 enum Source {
-    /// Wakeups, recorded here.
-    Wakeups { arrivals: Arrivals, recorder: Recorder, ran_ns: Option<u64> },
+    /// Cycles that come each period, recorded here.
+    Cycles { arrivals: Arrivals, recorder: Recorder, period_ns: u64, ran_ns: Option<u64> },
     /// The spin loop records long gaps itself; short ones are counted by ticks.
     Gaps { short: ShortGaps, clock: Calibration },
-    /// Somebody else records.
-    Told,
+    /// The caller records.
+    Recorded,
 }
 
 impl Source {
     /// Records what has arrived of a row that began at `start`.
-    fn record(&mut self, start: &Start, period_ns: u64) {
-        let Source::Wakeups { arrivals, recorder, ran_ns } = self else { return };
+    fn record(&mut self, start: &Start) {
+        let Source::Cycles { arrivals, recorder, period_ns, ran_ns } = self else { return };
+        let period_ns = *period_ns;
         while let Some(Sample { due_ns, woke_ns }) = arrivals.take() {
             let interval_ns = woke_ns.saturating_sub(ran_ns.unwrap_or(due_ns.saturating_sub(period_ns)));
-            let left = start.loops.saturating_sub(recorder.cycles() + 1);
-            let missed = missed(due_ns, woke_ns, period_ns, start.end_ns).min(left);
+            let left = start.window.loops.saturating_sub(recorder.cycles() + 1);
+            let missed = missed(due_ns, woke_ns, period_ns, start.window.end_ns).min(left);
             recorder.wakeup(due_ns, woke_ns, interval_ns, missed);
             *ran_ns = Some(woke_ns);
         }
@@ -67,54 +66,53 @@ impl Source {
 }
 
 impl Drain {
-    /// Begins a series of wakeups in `bundle`; glows in its persistence picture halve every `half_life_s`.
-    pub fn wakeups(
-        key: &RowKey,
-        threshold_ns: u64,
+    /// Begins a series of cycles in `bundle`, one each `period`; glows in its persistence picture halve every `half_life_s`.
+    pub fn cycles(
+        series: &SeriesSpec,
+        period: NonZeroU64,
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Samples, Drain)> {
-        let (recorder, live) = recorder(threshold_ns, key.period_ns);
-        let (samples, arrivals) = way(key.period_ns.unwrap_or(0));
-        let source = Source::Wakeups { arrivals, recorder, ran_ns: None };
-        Ok((samples, Drain::new(key, live, source, bundle, half_life_s)?))
+        let (recorder, live) = recorder(series.threshold_ns, Schedule::Periodic(period));
+        let (samples, arrivals) = way(period.get());
+        let source = Source::Cycles { arrivals, recorder, period_ns: period.get(), ran_ns: None };
+        Ok((samples, Drain::new(series, live, source, bundle, half_life_s)?))
     }
 
     /// Begins a series of gaps, likewise; `clock` is the rate of the loop's counter.
     pub fn gaps(
-        key: &RowKey,
-        threshold_ns: u64,
+        series: &SeriesSpec,
         clock: Calibration,
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Recorder, ShortGaps, Drain)> {
-        let (recorder, live) = recorder(threshold_ns, None);
+        let (recorder, live) = recorder(series.threshold_ns, Schedule::Continuous);
         let short = ShortGaps::default();
         let source = Source::Gaps { short: short.clone(), clock };
-        Ok((recorder, short, Drain::new(key, live, source, bundle, half_life_s)?))
+        Ok((recorder, short, Drain::new(series, live, source, bundle, half_life_s)?))
     }
 
     /// Begins a series of which the caller records every sample; `recorder.start()` is its to call too.
-    pub fn told(
-        key: &RowKey,
-        threshold_ns: u64,
+    pub fn recorded(
+        series: &SeriesSpec,
+        period: NonZeroU64,
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<(Recorder, Drain)> {
-        let (recorder, live) = recorder(threshold_ns, key.period_ns);
-        Ok((recorder, Drain::new(key, live, Source::Told, bundle, half_life_s)?))
+        let (recorder, live) = recorder(series.threshold_ns, Schedule::Periodic(period));
+        Ok((recorder, Drain::new(series, live, Source::Recorded, bundle, half_life_s)?))
     }
 
     fn new(
-        key: &RowKey,
+        series: &SeriesSpec,
         live: Live,
         source: Source,
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<Drain> {
-        let writer = bundle.series(key, half_life_s)?;
+        let writer = bundle.series(&series.key, half_life_s)?;
         Ok(Drain {
-            key: key.clone(),
+            key: series.key.clone(),
             live,
             source,
             start: None,
@@ -127,15 +125,15 @@ impl Drain {
     /// Says when the row begins; nothing is carried over before.
     pub fn start(&mut self, start: Start) {
         self.start = Some(start);
-        if let Source::Wakeups { recorder, .. } = &mut self.source {
-            recorder.start(start.monotonic_ns);
+        if let Source::Cycles { recorder, .. } = &mut self.source {
+            recorder.start(start.window.start_ns);
         }
     }
 
     /// Carries finished seconds and spikes over.
     pub fn carry(&mut self, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
         let Some(start) = self.start else { return Ok(()) };
-        self.source.record(&start, self.key.period_ns.unwrap_or(0));
+        self.source.record(&start);
         let spikes = self.live.take_spikes();
         let room = SPIKES_LISTED.saturating_sub(self.listed) as usize;
         let listed = spikes.iter().take(room).map(|raw| self.spike(raw, start, explain)).collect::<Vec<_>>();
@@ -148,7 +146,7 @@ impl Drain {
         let counts = Arc::clone(&self.live.counts);
         let (jitter, cells) = (counts.jitter(), counts.cells.totals());
         match &self.source {
-            Source::Wakeups { .. } | Source::Told => {
+            Source::Cycles { .. } | Source::Recorded => {
                 self.writer.advance(&seconds, Totals { latency: counts.latency.totals(), jitter, cells })?;
             }
             Source::Gaps { short, clock } => {
@@ -162,9 +160,9 @@ impl Drain {
     /// Carries the rest over, once the measuring thread has ended: the last second may be a part of one.
     pub fn carry_last(&mut self, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
         if let Some(start) = &self.start {
-            self.source.record(start, self.key.period_ns.unwrap_or(0));
+            self.source.record(start);
         }
-        if let Source::Wakeups { recorder, .. } = &mut self.source {
+        if let Source::Cycles { recorder, .. } = &mut self.source {
             recorder.finish();
         }
         self.carry(bundle, explain)
@@ -173,8 +171,8 @@ impl Drain {
     /// Wakeups that were lost because the control thread was kept away for too long.
     pub fn lost(&self) -> u64 {
         match &self.source {
-            Source::Wakeups { arrivals, .. } => arrivals.lost(),
-            Source::Gaps { .. } | Source::Told => 0,
+            Source::Cycles { arrivals, .. } => arrivals.lost(),
+            Source::Gaps { .. } | Source::Recorded => 0,
         }
     }
 
@@ -183,7 +181,7 @@ impl Drain {
         self.so_far
     }
 
-    /// All samples of a series that is [`Drain::told`], of which `so_far` has sum and extremes.
+    /// All samples of a series that is [`Drain::recorded`], of which `so_far` has sum and extremes.
     pub fn latency(&self, so_far: &Second) -> Histogram {
         let mut latency = Histogram::new();
         for (index, count) in self.live.counts.latency.totals() {
@@ -215,7 +213,7 @@ impl Drain {
     }
 
     fn spike(&self, raw: &RawSpike, start: Start, explain: &mut dyn Explain) -> Spike {
-        let at_ns = raw.monotonic_ns.saturating_sub(start.monotonic_ns);
+        let at_ns = raw.monotonic_ns.saturating_sub(start.window.start_ns);
         let wall = start.wall + Duration::from_nanos(at_ns);
         let mut spike = Spike {
             key: self.key.clone(),

@@ -14,6 +14,7 @@
 //! Without a device the segment is simulated, on a wire of virtual interfaces, by a thread on the housekeeping CPUs (SCHED_FIFO 1 where that is allowed): what
 //! is measured then is this machine's part, and the scheduling of that thread, and no wire.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -21,42 +22,97 @@ use std::thread::JoinHandle;
 use ethercat::interface;
 use ethercat::main_device::{Cycle, MainDevice, SETTLE};
 use ethercat::simulate::{Simulation, on_own_wire};
-use evidence::manifest::{Asked, DC_DRIFT, Exchanged, RowKey, SYNC0};
+use evidence::manifest::{Asked, DC_DRIFT, Exchanged, SYNC0};
 use rt::clock::{monotonic_ns, timespec};
 use rt::setup::Setup;
-use rt::{Error, Policy, Result};
+use rt::{Error, Policy};
 
-use crate::row::Lane;
+use crate::error::Result;
+use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
 use crate::samples::{Sample, Samples};
-use crate::wakeup::{Cycles, Timer, missed, wait_until};
+use crate::schedule::{Cycles, Schedule, Window, missed};
+use crate::series::SeriesSpec;
+use crate::wakeup::{Timer, wait_until};
 
 /// The probe's name.
 pub const PROBE: &str = evidence::manifest::ETHERCAT;
 
 /// In one cycle of so many the clocks are asked how far they are apart.
-const ASK_EVERY: u64 = 16;
+const ASK_EVERY: NonZeroU64 = NonZeroU64::new(16).unwrap();
 
-/// The rows beside that of `lane`.
-pub(crate) fn beside(lane: &Lane) -> [Lane; 2] {
-    let period_ns = lane.key.period_ns.unwrap_or(u64::MAX);
-    let row = |probe: &str, period_ns, limit_ns| Lane {
-        key: RowKey { probe: probe.to_string(), period_ns: Some(period_ns), ..lane.key.clone() },
-        limit_ns: Some(limit_ns),
-        threshold_ns: limit_ns,
-        ..lane.clone()
-    };
-    [row(SYNC0, period_ns, period_ns), row(DC_DRIFT, period_ns.saturating_mul(ASK_EVERY), period_ns / 2)]
+/// The probe on one CPU.
+#[derive(Debug, Clone)]
+pub struct Ethercat {
+    /// What it drives.
+    pub wire: Wire,
+    /// Its period, in nanoseconds.
+    pub period: NonZeroU64,
 }
 
-/// Where samples go: those of the cycles, and those of `beside`.
+impl Probe for Ethercat {
+    fn schedule(&self) -> Schedule {
+        Schedule::Periodic(self.period)
+    }
+
+    fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
+        let Ethercat { wire, period } = *self;
+        let [sync0, apart] = beside(opening.series, period);
+        let (cycles, of_cycles) = opening.cycles_of(opening.series, period)?;
+        let (passes, of_sync0) = opening.cycles_of(&sync0, period)?;
+        let (drift, of_drift) = opening.cycles_of(&apart, period.saturating_mul(ASK_EVERY))?;
+        let sinks = Sinks { cycles, sync0: passes, drift };
+        let arm = move || -> rt::Result<Box<dyn HotLoop>> {
+            Ok(Box::new(Exchanger { ready: Ready::new(&wire, period.get())?, period, sinks, failed: None }))
+        };
+        let drained = vec![(opening.series.clone(), of_cycles), (sync0, of_sync0), (apart, of_drift)];
+        Ok(Opened { arm: Box::new(arm), drained })
+    }
+}
+
+/// The series beside that of the cycles.
+fn beside(cycles: &SeriesSpec, period: NonZeroU64) -> [SeriesSpec; 2] {
+    let period_ns = period.get();
+    let asked_ns = period.saturating_mul(ASK_EVERY).get();
+    [cycles.beside(SYNC0, period_ns, period_ns), cycles.beside(DC_DRIFT, asked_ns, period_ns / 2)]
+}
+
+/// Where samples go.
 #[derive(Debug)]
-pub struct Pens {
+pub struct Sinks {
     /// The cycle latencies.
     pub cycles: Samples,
     /// Row `sync0`.
     pub sync0: Samples,
     /// Row `dc-drift`.
     pub drift: Samples,
+}
+
+/// The armed probe.
+struct Exchanger {
+    ready: Ready,
+    period: NonZeroU64,
+    sinks: Sinks,
+    failed: Option<Error>,
+}
+
+impl HotLoop for Exchanger {
+    fn keep_alive(&mut self) {
+        self.ready.keep_alive();
+    }
+
+    fn run(&mut self, window: &Window, stop: &AtomicBool) {
+        self.failed = self.ready.run(&window.cycles(self.period), &mut self.sinks, stop);
+    }
+
+    fn ended(self: Box<Self>) -> Outcome {
+        let exchanged = self.ready.exchanged;
+        Outcome {
+            failed: self.failed,
+            note: Some(describe(&exchanged)),
+            exchanged: Some(exchanged),
+            ..Outcome::default()
+        }
+    }
 }
 
 /// What the probe drives.
@@ -76,7 +132,7 @@ impl Wire {
     }
 
     /// Refuses, before anything is written, what cannot be driven.
-    pub fn check(asked: &Asked) -> Result<()> {
+    pub fn check(asked: &Asked) -> rt::Result<()> {
         let Wire { device: Some(device), is_forced } = Wire::of(asked) else { return Ok(()) };
         let is_probed = asked.probes.iter().any(|probe| probe == PROBE);
         if !is_probed && !asked.loads.iter().any(|load| load == PROBE || load == "all") {
@@ -105,7 +161,7 @@ struct Simulator {
 }
 
 impl Simulator {
-    fn start(mut simulation: Simulation) -> Result<Simulator> {
+    fn start(mut simulation: Simulation) -> rt::Result<Simulator> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let run = move || {
@@ -137,12 +193,12 @@ pub struct Ready {
     main: MainDevice,
     // Dropped after the MainDevice, which has nothing to say at its end.
     _simulator: Option<Simulator>,
-    told: Exchanged,
+    exchanged: Exchanged,
 }
 
 impl Ready {
     /// Brings the segment to OP, before the calling thread has a policy that what it starts would have too.
-    pub fn new(wire: &Wire, period_ns: u64) -> Result<Ready> {
+    pub fn new(wire: &Wire, period_ns: u64) -> rt::Result<Ready> {
         let (link, simulator) = match &wire.device {
             Some(name) => (interface::take(name, wire.is_forced)?, None),
             None => {
@@ -151,12 +207,12 @@ impl Ready {
             }
         };
         let main = MainDevice::start(link, period_ns, SETTLE)?;
-        let told = Exchanged {
+        let exchanged = Exchanged {
             device: wire.device.clone(),
             sub_devices: main.sub_devices() as u64,
             ..Exchanged::default()
         };
-        Ok(Ready { main, _simulator: simulator, told })
+        Ok(Ready { main, _simulator: simulator, exchanged })
     }
 
     /// One cycle that is not recorded, while others get ready: without outputs SubDevices leave OP.
@@ -168,19 +224,24 @@ impl Ready {
     }
 
     /// Exchanges process data once a period until `cycles` are over or `stop` is set.
-    pub fn run(mut self, cycles: &Cycles, pens: &mut Pens, stop: &AtomicBool) -> (Exchanged, Option<Error>) {
-        let failed = self.exchange(cycles, pens, stop).err();
-        (self.told, failed)
+    /// Returns why it ended before.
+    pub fn run(&mut self, cycles: &Cycles, sinks: &mut Sinks, stop: &AtomicBool) -> Option<Error> {
+        self.exchange(cycles, sinks, stop).err()
     }
 
-    fn exchange(&mut self, cycles: &Cycles, pens: &mut Pens, stop: &AtomicBool) -> Result<()> {
+    /// What the cycles did so far.
+    pub fn exchanged(&self) -> &Exchanged {
+        &self.exchanged
+    }
+
+    fn exchange(&mut self, cycles: &Cycles, sinks: &mut Sinks, stop: &AtomicBool) -> rt::Result<()> {
         let Cycles { period_ns, start_ns, end_ns, loops } = *cycles;
         let (mut due_ns, mut left) = (self.main.due_ns(), loops);
         let mut last_sync0 = None;
         let mut late_before = 0;
         while due_ns < end_ns && left > 0 && !stop.load(Ordering::Relaxed) {
             let is_recorded = due_ns >= start_ns;
-            if is_recorded && self.told.cycles == 0 {
+            if is_recorded && self.exchanged.cycles == 0 {
                 late_before = self.main.late_frames();
                 rt::scope::begin();
             }
@@ -190,25 +251,25 @@ impl Ready {
             let cycle = self.main.cycle(until_ns)?;
             let woke_ns = monotonic_ns();
             if is_recorded {
-                pens.cycles.send(Sample { due_ns, woke_ns });
+                sinks.cycles.send(Sample { due_ns, woke_ns });
                 left = left.saturating_sub(1 + missed(due_ns, woke_ns, period_ns, end_ns));
-                self.told.cycles += 1;
-                if let Some(took_ns) = self.told.add(&cycle, &mut last_sync0, period_ns) {
-                    pens.sync0.send(Sample { due_ns: woke_ns.saturating_sub(took_ns), woke_ns });
+                self.exchanged.cycles += 1;
+                if let Some(took_ns) = self.exchanged.add(&cycle, &mut last_sync0, period_ns) {
+                    sinks.sync0.send(Sample { due_ns: woke_ns.saturating_sub(took_ns), woke_ns });
                 }
-                self.told.late_frames = self.main.late_frames() - late_before;
+                self.exchanged.late_frames = self.main.late_frames() - late_before;
                 let has_time = woke_ns + period_ns / 2 < due_ns + period_ns;
-                if has_time && self.told.cycles.is_multiple_of(ASK_EVERY) {
+                if has_time && self.exchanged.cycles.is_multiple_of(ASK_EVERY.get()) {
                     let difference = self.main.clock_difference(due_ns + period_ns)?;
                     if let Some(apart_ns) = difference.map(i64::unsigned_abs) {
-                        pens.drift.send(Sample { due_ns: woke_ns, woke_ns: woke_ns + apart_ns });
-                        self.told.clocks_apart_ns = self.told.clocks_apart_ns.max(Some(apart_ns));
+                        sinks.drift.send(Sample { due_ns: woke_ns, woke_ns: woke_ns + apart_ns });
+                        self.exchanged.clocks_apart_ns = self.exchanged.clocks_apart_ns.max(Some(apart_ns));
                     }
                 }
             }
             due_ns = self.main.after(due_ns, cycle, woke_ns);
         }
-        if self.told.cycles > 0 {
+        if self.exchanged.cycles > 0 {
             rt::scope::end();
         }
         Ok(())
@@ -240,21 +301,21 @@ impl Add for Exchanged {
 }
 
 /// The figures in one line.
-pub fn words(told: &Exchanged) -> String {
+fn describe(exchanged: &Exchanged) -> String {
     let us = |ns: Option<u64>| ns.map_or("unknown".to_string(), |ns| format!("{:.1} us", ns as f64 / 1e3));
-    let segment = told.device.as_deref().unwrap_or("a simulated segment, which has no wire");
+    let segment = exchanged.device.as_deref().unwrap_or("a simulated segment, which has no wire");
     format!(
         "{} SubDevices at {segment}: {} cycles, {} wrong working counters, {} frames not back in time, {} late ones came \
          after all, {} cycles not in OP; at least {} before SYNC0, {} SYNC0 without new data; clocks at most {} apart",
-        told.sub_devices,
-        told.cycles,
-        told.wrong_counters,
-        told.not_back,
-        told.late_frames,
-        told.not_op,
-        us(told.sync0_margin_ns),
-        told.sync0_missed,
-        us(told.clocks_apart_ns),
+        exchanged.sub_devices,
+        exchanged.cycles,
+        exchanged.wrong_counters,
+        exchanged.not_back,
+        exchanged.late_frames,
+        exchanged.not_op,
+        us(exchanged.sync0_margin_ns),
+        exchanged.sync0_missed,
+        us(exchanged.clocks_apart_ns),
     )
 }
 

@@ -11,18 +11,19 @@
 //! alone have no length and make no row.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use evidence::Histogram;
-use evidence::manifest::{Granted, Manifest, Second, Spike, State};
+use evidence::manifest::{Granted, RowKey, Second, Spike};
 use evidence::taint::{self, Taint};
-use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
+use evidence::writer::{SPIKES_LISTED, SeriesWriter, Totals};
 use machine::counters::smi_count;
 use rt::clock::monotonic_ns;
 
 use crate::error::{Error, Result};
-use crate::row::{Lane, LaneProgress, Progress, entry_of};
+use crate::recording::{DRAIN_EVERY, Recording};
+use crate::schedule::{Length, Window};
+use crate::series::{Progress, SeriesProgress, SeriesSpec};
 use crate::watch::Watch;
 use hwlat::{Gap, Hwlat};
 
@@ -30,42 +31,34 @@ mod hwlat;
 
 pub use hwlat::remove_leftover;
 
-const LOOK_EVERY: Duration = Duration::from_millis(250);
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Measures for `duration_ns` on the CPUs of `lanes`. Ends early, in order, when `stop` is set.
-pub fn measure(
-    lanes: &[Lane],
-    duration_ns: u64,
-    bundle: &mut BundleWriter,
-    manifest: &mut Manifest,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(&Progress),
-) -> Result<()> {
-    let smi_before =
-        lanes.iter().map(|lane| smi_count(Path::new("/"), lane.key.cpu).ok()).collect::<Vec<_>>();
-    let threshold_ns = lanes.iter().map(|lane| lane.threshold_ns).min().unwrap_or(0);
-    let cpus = lanes.iter().map(|lane| lane.key.cpu).collect::<Vec<_>>();
+/// Measures the `series`, one for each CPU. Ends early, in order, when it is stopped.
+pub fn measure(series: &[SeriesSpec], length: Length, recording: &mut Recording<'_>) -> Result<()> {
+    let smis = |series: &SeriesSpec| smi_count(Path::new("/"), series.key.cpu).ok();
+    let smi_before = series.iter().map(smis).collect::<Vec<_>>();
+    let threshold_ns = series.iter().map(|series| series.threshold_ns).min().unwrap_or(0);
+    let cpus = series.iter().map(|series| series.key.cpu).collect::<Vec<_>>();
     let measured = match Hwlat::start(threshold_ns, &cpus) {
         Ok(tracer) => {
-            manifest.notes.push(format!("hardware: {}", tracer.watches()));
-            trace(&tracer, lanes, duration_ns, bundle, manifest, stop, observe)
+            recording.manifest.notes.push(format!("hardware: {}", tracer.watches()));
+            trace(&tracer, series, length, recording)
         }
         Err(why) if smi_before.iter().all(Option::is_none) => {
             Err(not_available(format!("{why}, and no SMI count can be read from /dev/cpu/N/msr")))
         }
         Err(why) => {
-            let start_ns = monotonic_ns();
-            while monotonic_ns() - start_ns < duration_ns && !stop.load(Ordering::SeqCst) {
-                std::thread::sleep(LOOK_EVERY);
+            let window = length.from(monotonic_ns());
+            while monotonic_ns() < window.end_ns && !recording.is_stopped() {
+                std::thread::sleep(DRAIN_EVERY);
             }
             Err(not_available(format!("{why}; SMIs alone were counted")))
         }
     };
-    for (lane, before) in lanes.iter().zip(smi_before) {
-        if let Some((before, after)) = before.zip(smi_count(Path::new("/"), lane.key.cpu).ok()) {
+    for (series, before) in series.iter().zip(smi_before) {
+        if let Some((before, after)) = before.zip(smis(series)) {
             let count = after.wrapping_sub(before);
-            manifest.notes.push(format!("{}: {count} system management interrupts", lane.key));
+            recording.manifest.notes.push(format!("{}: {count} system management interrupts", series.key));
         }
     }
     measured
@@ -76,36 +69,30 @@ fn not_available(why: String) -> Error {
 }
 
 /// Carries what the tracer tells into the bundle.
-fn trace(
-    tracer: &Hwlat,
-    lanes: &[Lane],
-    duration_ns: u64,
-    bundle: &mut BundleWriter,
-    manifest: &mut Manifest,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(&Progress),
-) -> Result<()> {
-    let first = manifest.rows.len();
+fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut Recording<'_>) -> Result<()> {
+    let Window { start_ns, end_ns, .. } = length.from(monotonic_ns());
+    let duration_ns = end_ns - start_ns;
+    let first = recording.manifest.rows.len();
     let mut records = Vec::new();
-    for lane in lanes {
-        manifest.rows.push(entry_of(lane, &Granted::default()));
-        records.push(Record::of(lane, duration_ns, bundle.series(&lane.key, 0.0)?));
+    for series in series {
+        recording.manifest.rows.push(series.entry(&Granted::default()));
+        records.push(Record::of(series, duration_ns, recording.bundle.series(&series.key, 0.0)?));
     }
-    bundle.manifest(manifest)?;
-    let load = lanes.first().map_or("", |lane| &lane.key.load);
-    let mut watch = Watch::begin(load, lanes.iter().map(|lane| lane.key.cpu).collect());
+    recording.write_manifest()?;
+    let load = series.first().map_or("", |series| &series.key.load);
+    let mut watch = Watch::begin(load, series.iter().map(|series| series.key.cpu).collect());
     let mut taken = None;
-    let (start_ns, mut elapsed_ns) = (monotonic_ns(), 0);
-    while elapsed_ns < duration_ns && !stop.load(Ordering::SeqCst) {
-        std::thread::sleep(LOOK_EVERY.min(Duration::from_nanos(duration_ns - elapsed_ns)));
+    let mut elapsed_ns = 0;
+    while elapsed_ns < duration_ns && !recording.is_stopped() {
+        std::thread::sleep(DRAIN_EVERY.min(Duration::from_nanos(duration_ns - elapsed_ns)));
         for gap in tracer.gaps() {
-            let Some(place) = lanes.iter().position(|lane| lane.key.cpu == gap.cpu) else { continue };
-            let spike = spike(&lanes[place], &gap, start_ns);
+            let Some(place) = series.iter().position(|series| series.key.cpu == gap.cpu) else { continue };
+            let spike = spike(&series[place].key, &gap, start_ns);
             records[place].take(&spike);
-            let entry = &mut manifest.rows[first + place];
+            let entry = &mut recording.manifest.rows[first + place];
             entry.spikes += 1;
             if entry.spikes <= SPIKES_LISTED {
-                bundle.spikes(&[spike])?;
+                recording.bundle.spikes(&[spike])?;
             } else {
                 entry.spikes_not_listed += 1;
             }
@@ -116,23 +103,25 @@ fn trace(
         for record in &mut records {
             record.hand_on(elapsed_ns / NS_PER_S)?;
         }
-        observe(&Progress {
+        (recording.observe)(&Progress {
             elapsed: Duration::from_nanos(elapsed_ns),
-            length: (duration_ns < crate::row::ENDLESS_NS).then(|| Duration::from_nanos(duration_ns)),
-            lanes: records.iter().map(Record::progress).collect(),
+            length: length.duration(),
+            series: records.iter().map(Record::progress).collect(),
         });
     }
+    let state = recording.state();
+    let manifest = &mut *recording.manifest;
     for (mut record, entry) in records.into_iter().zip(&mut manifest.rows[first..]) {
         record.hand_on(elapsed_ns.min(duration_ns).div_ceil(NS_PER_S))?;
         record.writer.finish()?;
-        entry.state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
+        entry.state = state;
     }
     let (taints, notes) = watch.end("hardware");
     manifest.taints.extend(taints);
     manifest.notes.extend(notes);
     manifest.taints.extend(taken.map(|what| taken_back(load, what)));
     if elapsed_ns < tracer.round_ns() {
-        manifest.taints.push(too_short(lanes, elapsed_ns, tracer.round_ns()));
+        manifest.taints.push(too_short(load, elapsed_ns, tracer.round_ns()));
     }
     Ok(())
 }
@@ -145,7 +134,7 @@ fn taken_back(load: &str, what: String) -> Taint {
 }
 
 /// Without this, no gap seen would read as none there.
-fn too_short(lanes: &[Lane], had_ns: u64, needed_ns: u64) -> Taint {
+fn too_short(load: &str, had_ns: u64, needed_ns: u64) -> Taint {
     let s = |ns: u64| ns as f64 / 1e9;
     let reason = format!(
         "not every CPU was watched: the hwlat tracer had {:.1} s of {:.1} s",
@@ -153,13 +142,12 @@ fn too_short(lanes: &[Lane], had_ns: u64, needed_ns: u64) -> Taint {
         s(needed_ns)
     );
     let cure = format!("measure hardware for {} s at the least", needed_ns.div_ceil(NS_PER_S));
-    let load = lanes.first().map(|lane| lane.key.load.clone());
-    Taint { load, ..Taint::new(taint::TOO_SHORT, reason, cure) }
+    Taint { load: Some(load.to_string()), ..Taint::new(taint::TOO_SHORT, reason, cure) }
 }
 
 /// The series of one CPU while it grows.
 struct Record {
-    lane: Lane,
+    spec: SeriesSpec,
     length_ns: u64,
     writer: SeriesWriter,
     histogram: Histogram,
@@ -172,9 +160,9 @@ struct Record {
 }
 
 impl Record {
-    fn of(lane: &Lane, length_ns: u64, writer: SeriesWriter) -> Record {
+    fn of(spec: &SeriesSpec, length_ns: u64, writer: SeriesWriter) -> Record {
         Record {
-            lane: lane.clone(),
+            spec: spec.clone(),
             length_ns,
             writer,
             histogram: Histogram::new(),
@@ -210,14 +198,14 @@ impl Record {
         Ok(())
     }
 
-    fn progress(&self) -> LaneProgress {
-        LaneProgress {
-            key: self.lane.key.clone(),
+    fn progress(&self) -> SeriesProgress {
+        SeriesProgress {
+            key: self.spec.key.clone(),
             thread: 0,
             priority: 0,
             so_far: self.so_far,
             last_ns: self.last_ns,
-            limit_ns: self.lane.limit_ns,
+            limit_ns: self.spec.limit_ns,
             lost: 0,
             latency: None,
         }
@@ -228,12 +216,12 @@ fn one(length_ns: u64) -> Second {
     Second { second: 0, count: 1, min_ns: length_ns, sum_ns: length_ns, max_ns: length_ns, missed: 0 }
 }
 
-fn spike(lane: &Lane, gap: &Gap, start_ns: u64) -> Spike {
+fn spike(key: &RowKey, gap: &Gap, start_ns: u64) -> Spike {
     // The tracer tells wall time alone.
     let age = SystemTime::now().duration_since(gap.wall).unwrap_or_default();
     let monotonic_ns = monotonic_ns().saturating_sub(age.as_nanos() as u64);
     Spike {
-        key: lane.key.clone(),
+        key: key.clone(),
         at_ns: monotonic_ns.saturating_sub(start_ns),
         monotonic_ns,
         wall_time: Some(humantime::format_rfc3339_nanos(gap.wall).to_string()),
@@ -248,18 +236,12 @@ fn spike(lane: &Lane, gap: &Gap, start_ns: u64) -> Spike {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::manifest::{Asked, RowKey, SCHEMA_VERSION, WrittenBy};
-    use evidence::writer::stem;
+    use evidence::manifest::{Asked, Manifest, SCHEMA_VERSION, State, WrittenBy};
+    use evidence::writer::{BundleWriter, stem};
 
-    fn lane() -> Lane {
-        Lane {
-            key: RowKey { probe: "hardware".into(), load: "idle".into(), cpu: 1, period_ns: None },
-            policy: rt::Policy::Other,
-            affinity: vec![1],
-            limit_ns: None,
-            threshold_ns: 10_000,
-            partner: None,
-        }
+    fn series() -> SeriesSpec {
+        let key = RowKey { probe: "hardware".into(), load: "idle".into(), cpu: 1, period_ns: None };
+        SeriesSpec { key, limit_ns: 10_000, threshold_ns: 10_000 }
     }
 
     fn manifest() -> Manifest {
@@ -288,9 +270,9 @@ mod tests {
     #[test]
     fn a_gap_told_late_counts_in_the_next_second_and_none_is_lost() {
         let folder = tempfile::tempdir().unwrap();
-        let (bundle, lane) = (BundleWriter::create(folder.path(), &manifest()).unwrap(), lane());
-        let mut record = Record::of(&lane, 3 * NS_PER_S, bundle.series(&lane.key, 0.0).unwrap());
-        let at = |second: u64| Spike { at_ns: second * NS_PER_S, ..spike(&lane, &aged(0), 0) };
+        let (bundle, series) = (BundleWriter::create(folder.path(), &manifest()).unwrap(), series());
+        let mut record = Record::of(&series, 3 * NS_PER_S, bundle.series(&series.key, 0.0).unwrap());
+        let at = |second: u64| Spike { at_ns: second * NS_PER_S, ..spike(&series.key, &aged(0), 0) };
         record.take(&at(0));
         record.hand_on(1).unwrap();
         record.take(&at(0));
@@ -299,7 +281,7 @@ mod tests {
         record.take(&at(3));
         record.hand_on(3).unwrap();
         record.writer.finish().unwrap();
-        let path = folder.path().join("series").join(stem(&lane.key) + ".seconds.csv");
+        let path = folder.path().join("series").join(stem(&series.key) + ".seconds.csv");
         let seconds = std::fs::read_to_string(path).unwrap();
         let counts: Vec<_> = seconds.lines().skip(1).map(|line| &line[..3]).collect();
         assert_eq!(counts, ["0,1", "1,2", "2,1"]);
@@ -308,10 +290,11 @@ mod tests {
     #[test]
     fn a_gap_is_placed_by_its_age() {
         let now_ns = monotonic_ns();
-        let older = spike(&lane(), &aged(2 * NS_PER_S), 0);
-        let newer = spike(&lane(), &aged(NS_PER_S), 0);
+        let key = series().key;
+        let older = spike(&key, &aged(2 * NS_PER_S), 0);
+        let newer = spike(&key, &aged(NS_PER_S), 0);
         assert!(older.at_ns < newer.at_ns && newer.at_ns < now_ns);
-        let before_the_row = spike(&lane(), &aged(NS_PER_S), now_ns + NS_PER_S);
+        let before_the_row = spike(&key, &aged(NS_PER_S), now_ns + NS_PER_S);
         assert_eq!(before_the_row.at_ns, 0);
     }
 }

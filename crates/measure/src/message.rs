@@ -11,20 +11,25 @@
 //! that A could ask only a period late or more counts from when it was due: no period goes by unseen.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use evidence::manifest::Granted;
 use rt::clock::{Calibration, counter, monotonic_ns};
 use rt::setup::Setup;
 use rt::{Policy, signal, thread};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::futex;
 
+use crate::error::Result;
 use crate::pace::Pace;
+use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
 use crate::samples::{Sample, Samples};
-use crate::wakeup::Cycles;
+use crate::schedule::{Cycles, Schedule, Window};
+use crate::watch::Seat;
 
 /// The probe that stands for all means.
 pub const MESSAGE: &str = "message";
@@ -57,6 +62,79 @@ impl Means {
     /// The one of that probe.
     pub fn of(probe: &str) -> Option<Means> {
         MEANS.iter().find(|(name, _)| *name == probe).map(|(_, means)| *means)
+    }
+
+    /// The probe's name.
+    pub fn probe(self) -> &'static str {
+        match self {
+            Means::Shared => "message-shared",
+            Means::Futex => "message-futex",
+            Means::Eventfd => "message-eventfd",
+            Means::Signal => "message-signal",
+            Means::Ipi => "message-ipi",
+        }
+    }
+}
+
+/// The probe on one CPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Message {
+    /// How a signal and its answer travel.
+    pub means: Means,
+    /// The CPU that answers, and the policy of its thread.
+    pub partner: (u32, Policy),
+    /// The counter's rate.
+    pub clock: Calibration,
+    /// Its period, in nanoseconds.
+    pub period: NonZeroU64,
+}
+
+impl Probe for Message {
+    fn schedule(&self) -> Schedule {
+        Schedule::Periodic(self.period)
+    }
+
+    fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
+        let Message { means, partner: (answers_on, policy), clock, period } = *self;
+        let measured = opening.series.key.cpu;
+        opening.of_cycles(period, move |samples| {
+            let partner = Partner::start(means, answers_on, policy)?;
+            Ok(Asker { partner, answers_on, measured, clock, period, samples, failed: None })
+        })
+    }
+}
+
+/// The armed probe.
+struct Asker {
+    partner: Partner,
+    answers_on: u32,
+    measured: u32,
+    clock: Calibration,
+    period: NonZeroU64,
+    samples: Samples,
+    failed: Option<rt::Error>,
+}
+
+impl HotLoop for Asker {
+    fn helpers(&self) -> Vec<Arc<Seat>> {
+        let thread = self.partner.number();
+        Seat::of("the thread that answers".into(), std::process::id(), thread, self.measured, None)
+            .into_iter()
+            .collect()
+    }
+
+    fn add_to(&self, granted: &mut Granted) {
+        granted.counter_hz = Some(self.clock.hz);
+        granted.answers_on = Some(self.answers_on);
+    }
+
+    fn run(&mut self, window: &Window, stop: &AtomicBool) {
+        let cycles = window.cycles(self.period);
+        self.failed = run(&cycles, &self.clock, &self.partner, &mut self.samples, stop).err();
+    }
+
+    fn ended(self: Box<Self>) -> Outcome {
+        Outcome { failed: self.failed, ..Outcome::default() }
     }
 }
 

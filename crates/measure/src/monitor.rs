@@ -10,12 +10,12 @@
 //! lives the clock does. A cycle that is lost on the way is no sample, and taints the row.
 //! What a cycle takes is judged by the period: it ends before the next is due, or is late.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{EXECUTION, Granted, LOOP, MARK, Manifest, RowKey, State};
+use evidence::manifest::{EXECUTION, Granted, LOOP, MARK, RowKey};
 use evidence::taint::{self, Taint};
-use evidence::writer::BundleWriter;
 use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
 use rt::monitor::{Cycle, MARKS, Reader, Standing};
@@ -23,9 +23,10 @@ use rt::monitor::{Cycle, MARKS, Reader, Standing};
 use crate::disturbed::taints;
 use crate::drain::{Drain, Start};
 use crate::error::Result;
-use crate::explain::Explain;
 use crate::recorder::Recorder;
-use crate::row::{DRAIN_EVERY, ENDLESS_NS, Lane, LaneProgress, Progress, entry_of, half_life_s};
+use crate::recording::{DRAIN_EVERY, Recording};
+use crate::schedule::{Length, Window};
+use crate::series::{Progress, SeriesProgress, SeriesSpec};
 use crate::steal::Steal;
 use crate::watch::{Seat, Watch};
 
@@ -90,9 +91,9 @@ impl Attached {
         notes
     }
 
-    /// The loop's period.
-    pub fn period_ns(&self) -> u64 {
-        self.reader.period_ns()
+    /// The loop's period, in nanoseconds.
+    pub fn period(&self) -> NonZeroU64 {
+        self.reader.period()
     }
 
     fn granted(&self) -> Granted {
@@ -107,42 +108,33 @@ impl Attached {
         }
     }
 
-    /// Measures the loop for so long, or until `stop` is set or the loop ends; says which of the two in words. `lane` is the
-    /// loop's own row: the others are made of it as they come up.
-    #[allow(clippy::too_many_arguments, reason = "a row's, as the other probes take them")]
+    /// Measures the loop for so long, or until it is stopped or the loop ends; notes which.
+    /// `spec` is the loop's own series: the others are made of it as they come up.
     pub fn measure(
         &mut self,
-        lane: &Lane,
-        duration_ns: u64,
-        loops: u64,
-        bundle: &mut BundleWriter,
-        manifest: &mut Manifest,
-        stop: &AtomicBool,
-        explain: &mut dyn Explain,
-        observe: &mut dyn FnMut(&Progress),
+        spec: &SeriesSpec,
+        length: Length,
+        recording: &mut Recording<'_>,
     ) -> Result<()> {
         self.reader.start()?;
-        let now_ns = monotonic_ns();
-        let end_ns = now_ns.saturating_add(duration_ns);
-        let start = Start { monotonic_ns: now_ns, wall: SystemTime::now(), end_ns, loops };
+        let period = self.period();
+        let window = length.from(monotonic_ns());
+        let Window { start_ns, end_ns, loops } = window;
         let mut row = Row {
-            lane,
+            spec,
+            period,
             granted: self.granted(),
-            start,
-            half_life_s: half_life_s(duration_ns),
-            wakeups: Wakeups {
-                start_ns: now_ns,
-                period_ns: lane.key.period_ns.unwrap_or(u64::MAX),
-                last: None,
-            },
+            start: Start { window, wall: SystemTime::now() },
+            length,
+            wakeups: Wakeups { start_ns, period_ns: period.get(), last: None },
             series: Vec::new(),
         };
-        row.series(LOOP, bundle, manifest)?;
-        bundle.manifest(manifest)?;
-        explain.begin(&[(lane.key.cpu, self.thread.id)]);
+        row.series(LOOP, recording)?;
+        recording.write_manifest()?;
+        let cpu = spec.key.cpu;
+        recording.explain.begin(&[(cpu, self.thread.id)]);
         let Thread { process, id, .. } = self.thread;
-        let mut watch = Watch::begin(&lane.key.load, [lane.key.cpu].into_iter().collect());
-        let cpu = lane.key.cpu;
+        let mut watch = Watch::begin(&spec.key.load, [cpu].into_iter().collect());
         if let Some(seat) = Seat::of("the loop's thread".into(), process, id, cpu, Some(cpu)) {
             watch.add(seat);
         }
@@ -150,29 +142,30 @@ impl Attached {
         let standing = loop {
             // Before the look into the ring: what was due until then has come, but for the cycle under way.
             let now_ns = monotonic_ns();
-            let over = stop.load(Ordering::SeqCst) || now_ns >= end_ns;
-            explain.look();
+            let over = recording.is_stopped() || now_ns >= end_ns;
+            recording.explain.look();
             watch.look();
             let mut cycles = Vec::new();
             let standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
             cycles.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left -= cycles.len() as u64;
             for cycle in &cycles {
-                row.record(cycle, bundle, manifest)?;
+                row.record(cycle, recording)?;
             }
             let over = over || left == 0 || standing != Standing::Goes;
             if over {
                 let goes_on = standing == Standing::Goes && left > 0;
                 row.rest(goes_on.then_some(now_ns.min(end_ns)));
             }
-            row.carry(over, bundle, explain)?;
-            observe(&row.progress(duration_ns, self.reader.lost()));
+            row.carry(over, recording)?;
+            (recording.observe)(&row.progress(self.reader.lost()));
             if over {
                 break standing;
             }
             std::thread::sleep(DRAIN_EVERY.min(self.reader.room() / 4));
         };
         self.ended = standing != Standing::Goes;
+        let manifest = &mut *recording.manifest;
         match standing {
             Standing::Goes => {}
             Standing::Closed => {
@@ -180,29 +173,28 @@ impl Attached {
             }
             Standing::Gone => manifest.notes.push("the loop's program ended, and the row with it".into()),
         }
-        let state = if stop.load(Ordering::SeqCst) { State::Interrupted } else { State::Finished };
         let (taints, notes) = watch.end(LOOP);
         manifest.taints.extend(taints);
         manifest.notes.extend(notes);
-        row.finish(state, Steal::now().since(&steal, lane.key.cpu), self.reader.lost(), manifest)?;
-        bundle.manifest(manifest)?;
-        Ok(())
+        row.finish(Steal::now().since(&steal, cpu), self.reader.lost(), recording)?;
+        recording.write_manifest()
     }
 }
 
 /// A row under way: what is said of the loop, and a series for each way to measure a cycle.
 struct Row<'a> {
-    lane: &'a Lane,
+    spec: &'a SeriesSpec,
+    period: NonZeroU64,
     granted: Granted,
     start: Start,
-    half_life_s: f64,
+    length: Length,
     wakeups: Wakeups,
     /// The loop's own, which begins with the row, and the others.
     series: Vec<Series>,
 }
 
 struct Series {
-    lane: Lane,
+    spec: SeriesSpec,
     entry: usize,
     recorder: Recorder,
     drain: Drain,
@@ -210,45 +202,38 @@ struct Series {
 
 impl Row<'_> {
     /// The recorder of a series, which begins if it has not yet.
-    fn series(
-        &mut self,
-        probe: &str,
-        bundle: &BundleWriter,
-        manifest: &mut Manifest,
-    ) -> Result<&mut Recorder> {
-        let known = self.series.iter().position(|series| series.lane.key.probe == probe);
+    fn series(&mut self, probe: &str, recording: &mut Recording<'_>) -> Result<&mut Recorder> {
+        let known = self.series.iter().position(|series| series.spec.key.probe == probe);
         let place = match known {
             Some(place) => place,
             None => {
-                let mut lane = Lane {
-                    key: RowKey { probe: probe.into(), ..self.lane.key.clone() },
-                    ..self.lane.clone()
+                let period_ns = self.period.get();
+                let spec = match probe {
+                    LOOP => self.spec.clone(),
+                    _ => self.spec.beside(probe, period_ns, period_ns),
                 };
-                if probe != LOOP {
-                    lane.limit_ns = lane.key.period_ns;
-                    lane.threshold_ns = lane.limit_ns.unwrap_or(u64::MAX);
-                }
+                let half_life_s = self.length.half_life_s();
                 let (mut recorder, mut drain) =
-                    Drain::told(&lane.key, lane.threshold_ns, bundle, self.half_life_s)?;
-                recorder.start(self.start.monotonic_ns);
+                    Drain::recorded(&spec, self.period, recording.bundle, half_life_s)?;
+                recorder.start(self.start.window.start_ns);
                 drain.start(self.start);
-                let entry = manifest.rows.len();
-                manifest.rows.push(entry_of(&lane, &self.granted));
-                self.series.push(Series { lane, entry, recorder, drain });
+                let entry = recording.manifest.rows.len();
+                recording.manifest.rows.push(spec.entry(&self.granted));
+                self.series.push(Series { spec, entry, recorder, drain });
                 self.series.len() - 1
             }
         };
         Ok(&mut self.series[place].recorder)
     }
 
-    fn record(&mut self, cycle: &Cycle, bundle: &BundleWriter, manifest: &mut Manifest) -> Result<()> {
+    fn record(&mut self, cycle: &Cycle, recording: &mut Recording<'_>) -> Result<()> {
         self.wakeups.cycle(cycle, &mut self.series[0].recorder);
         let took_ns = cycle.ended_ns - cycle.began_ns;
-        self.series(EXECUTION, bundle, manifest)?.span(cycle.began_ns, took_ns);
+        self.series(EXECUTION, recording)?.span(cycle.began_ns, took_ns);
         for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
             if let Some(at_ns) = at_ns {
                 let took_ns = at_ns.saturating_sub(cycle.began_ns);
-                self.series(&format!("{MARK}{n}"), bundle, manifest)?.span(cycle.began_ns, took_ns);
+                self.series(&format!("{MARK}{n}"), recording)?.span(cycle.began_ns, took_ns);
             }
         }
         Ok(())
@@ -259,41 +244,42 @@ impl Row<'_> {
         self.wakeups.rest(until_ns, &mut self.series[0].recorder);
     }
 
-    fn carry(&mut self, over: bool, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
+    fn carry(&mut self, over: bool, recording: &mut Recording<'_>) -> Result<()> {
         for Series { recorder, drain, .. } in &mut self.series {
             if over {
                 recorder.finish();
-                drain.carry_last(bundle, explain)?;
+                drain.carry_last(recording.bundle, recording.explain)?;
             } else {
-                drain.carry(bundle, explain)?;
+                drain.carry(recording.bundle, recording.explain)?;
             }
         }
         Ok(())
     }
 
-    fn progress(&self, duration_ns: u64, lost: u64) -> Progress {
-        let lane = |series: &Series| {
+    fn progress(&self, lost: u64) -> Progress {
+        let one = |series: &Series| {
             let so_far = series.recorder.second().joined(&series.drain.so_far());
-            LaneProgress {
-                key: series.lane.key.clone(),
+            SeriesProgress {
+                key: series.spec.key.clone(),
                 thread: self.granted.thread.unwrap_or(0),
                 priority: self.granted.priority.unwrap_or(0),
                 so_far,
                 last_ns: series.drain.last_ns(),
-                limit_ns: series.lane.limit_ns,
+                limit_ns: series.spec.limit_ns,
                 // Said once, of the loop itself.
-                lost: if series.lane.key.probe == LOOP { lost } else { 0 },
+                lost: if series.spec.key.probe == LOOP { lost } else { 0 },
                 latency: Some(series.drain.latency(&so_far)),
             }
         };
         Progress {
-            elapsed: Duration::from_nanos(monotonic_ns().saturating_sub(self.start.monotonic_ns)),
-            length: (duration_ns < ENDLESS_NS).then(|| Duration::from_nanos(duration_ns)),
-            lanes: self.series.iter().map(lane).collect(),
+            elapsed: Duration::from_nanos(monotonic_ns().saturating_sub(self.start.window.start_ns)),
+            length: self.length.duration(),
+            series: self.series.iter().map(one).collect(),
         }
     }
 
-    fn finish(self, state: State, steal_ns: Option<u64>, lost: u64, manifest: &mut Manifest) -> Result<()> {
+    fn finish(self, steal_ns: Option<u64>, lost: u64, recording: &mut Recording<'_>) -> Result<()> {
+        let (state, manifest) = (recording.state(), &mut *recording.manifest);
         for (n, series) in self.series.into_iter().enumerate() {
             let entry = &mut manifest.rows[series.entry];
             entry.state = state;
@@ -301,7 +287,7 @@ impl Row<'_> {
             (entry.spikes, entry.spikes_not_listed) = series.drain.spikes();
             // Said once, of the loop itself.
             if n == 0 {
-                let key = &series.lane.key;
+                let key = &series.spec.key;
                 manifest.taints.extend(taints(key, &entry.granted, None, 0));
                 manifest.taints.extend((lost > 0).then(|| lost_taint(key, lost)));
             }
@@ -377,10 +363,12 @@ impl Wakeups {
 mod tests {
     use super::*;
     use crate::recorder::recorder;
+    use crate::schedule::Schedule;
 
     /// What is missed by which due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each of `cycles`.
     fn missed(cycles: &[(u64, u64)], until_ns: Option<u64>) -> Vec<(u64, u64)> {
-        let (mut recorder, mut live) = recorder(u64::MAX, Some(1_000));
+        let (mut recorder, mut live) =
+            recorder(u64::MAX, Schedule::Periodic(NonZeroU64::new(1_000).unwrap()));
         recorder.start(5_000);
         let mut wakeups = Wakeups { start_ns: 5_000, period_ns: 1_000, last: None };
         for (number, due_ns) in cycles.iter().copied() {

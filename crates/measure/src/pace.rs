@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rt::clock::monotonic_ns;
 
 use crate::samples::{Sample, Samples};
-use crate::wakeup::{Cycles, missed};
+use crate::schedule::{Cycles, missed};
 
 /// Where such a loop stands. The lab's scope sees the recorded part between two markers, the latter as this goes.
 #[derive(Debug)]

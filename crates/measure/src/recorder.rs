@@ -14,6 +14,7 @@ use evidence::manifest::Second;
 use evidence::series::{LEVEL_SHIFT, LEVELS, SWEEP_COLUMNS};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::schedule::Schedule;
 use crate::tally::Tally;
 
 /// Seconds that the control thread may be late before rows are joined: over a quarter of an hour.
@@ -125,8 +126,11 @@ pub struct Recorder {
 
 /// Makes both sides of a series; `threshold_ns` is the latency above which a sample is a spike. Only one with a period
 /// counts wakeups.
-pub fn recorder(threshold_ns: u64, period_ns: Option<u64>) -> (Recorder, Live) {
-    let period_ns = period_ns.unwrap_or(0);
+pub fn recorder(threshold_ns: u64, schedule: Schedule) -> (Recorder, Live) {
+    let period_ns = match schedule {
+        Schedule::Periodic(period) => period.get(),
+        Schedule::Continuous => 0,
+    };
     let counts = Arc::new(Counts::new(period_ns));
     let (seconds, seconds_out) = RingBuffer::new(SECONDS_RING);
     let (spikes, spikes_out) = RingBuffer::new(SPIKES_RING);
@@ -303,10 +307,11 @@ mod tests {
     use super::*;
 
     const PERIOD: u64 = 1_000_000;
+    const EACH_PERIOD: Schedule = Schedule::Periodic(std::num::NonZeroU64::new(PERIOD).unwrap());
 
     #[test]
     fn a_second_is_handed_on_when_the_next_one_begins_and_the_last_one_at_the_end() {
-        let (mut recorder, mut live) = recorder(u64::MAX, Some(PERIOD));
+        let (mut recorder, mut live) = recorder(u64::MAX, EACH_PERIOD);
         recorder.start(5_000);
         for cycle in 0..1500u64 {
             let due = 5_000 + cycle * PERIOD;
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn jitter_keeps_its_sign() {
-        let (mut recorder, live) = recorder(u64::MAX, Some(PERIOD));
+        let (mut recorder, live) = recorder(u64::MAX, EACH_PERIOD);
         recorder.start(0);
         recorder.wakeup(PERIOD, PERIOD, PERIOD - 30, 0);
         recorder.wakeup(2 * PERIOD, 2 * PERIOD, PERIOD + 20, 0);
@@ -331,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_spike_that_finds_the_ring_full_is_still_counted() {
-        let (mut recorder, mut live) = recorder(10, Some(PERIOD));
+        let (mut recorder, mut live) = recorder(10, EACH_PERIOD);
         recorder.start(0);
         for cycle in 0..SPIKES_RING as u64 + 3 {
             recorder.wakeup(cycle * PERIOD, cycle * PERIOD + 11, PERIOD, 0);

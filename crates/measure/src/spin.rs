@@ -7,18 +7,19 @@
 //! when the control thread reads them. The loop's own bookkeeping (gaps accounted for, a second handed on, a spike
 //! listed) is not cut out: it shows as a short gap, so that the record has no hole.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use evidence::histogram::index;
-use evidence::manifest::Second;
+use evidence::manifest::{Granted, Second};
 use evidence::series::SWEEP_COLUMNS;
 use rt::clock::{Calibration, counter, monotonic_ns, paired};
 
+use crate::drain::Drain;
+use crate::error::Result;
+use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
 use crate::recorder::Recorder;
-
-/// Gaps shorter than this many ticks are counted tick by tick.
-const SHORT: usize = 4096;
+use crate::schedule::{Schedule, Window};
+use crate::short_gaps::SHORT;
+pub use crate::short_gaps::ShortGaps;
 
 /// Readings that are accounted for together.
 const BATCH: usize = 16;
@@ -26,30 +27,56 @@ const BATCH: usize = 16;
 /// How often in a second the loop looks whether it shall stop.
 const LOOKS: u64 = 32;
 
-/// Counts of short gaps by ticks; written by the measuring thread, read by the control thread.
-#[derive(Debug, Clone)]
-pub struct ShortGaps(Arc<[AtomicU64; SHORT]>);
+/// A column of the persistence picture: a sweep of 100 is as long as a wakeup sweep at 1 kHz.
+const COLUMN_NS: u64 = 1_000_000;
 
-impl Default for ShortGaps {
-    fn default() -> Self {
-        ShortGaps(Arc::new([const { AtomicU64::new(0) }; SHORT]))
+/// The probe on one CPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Spin {
+    /// The counter's rate.
+    pub clock: Calibration,
+}
+
+impl Probe for Spin {
+    fn schedule(&self) -> Schedule {
+        Schedule::Continuous
+    }
+
+    fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
+        let Spin { clock } = *self;
+        let (recorder, short, drain) =
+            Drain::gaps(opening.series, clock, opening.bundle, opening.half_life_s)?;
+        let threshold_ns = opening.series.threshold_ns;
+        let arm = move || -> rt::Result<Box<dyn HotLoop>> {
+            Ok(Box::new(Spinner { clock, threshold_ns, recorder, short, drift: None }))
+        };
+        Ok(Opened { arm: Box::new(arm), drained: vec![(opening.series.clone(), drain)] })
     }
 }
 
-impl ShortGaps {
-    /// The short gaps' totals, and `longer` (totals of the other gaps) with them, by nanosecond bucket.
-    pub fn with<'a>(
-        &'a self,
-        longer: impl Iterator<Item = (usize, u64)> + 'a,
-        clock: &Calibration,
-    ) -> Vec<(usize, u64)> {
-        let mut totals = std::collections::BTreeMap::<usize, u64>::from_iter(longer);
-        for (ticks, count) in
-            self.0.iter().map(|count| count.load(Relaxed)).enumerate().filter(|(_, count)| *count > 0)
-        {
-            *totals.entry(index(clock.ns(ticks as u64))).or_default() += count;
-        }
-        totals.into_iter().collect()
+/// The armed probe.
+struct Spinner {
+    clock: Calibration,
+    threshold_ns: u64,
+    recorder: Recorder,
+    short: ShortGaps,
+    drift: Option<f64>,
+}
+
+impl HotLoop for Spinner {
+    fn add_to(&self, granted: &mut Granted) {
+        granted.counter_hz = Some(self.clock.hz);
+    }
+
+    fn run(&mut self, window: &Window, stop: &AtomicBool) {
+        let Window { start_ns, end_ns, .. } = *window;
+        let spell = Spell { start_ns, end_ns, threshold_ns: self.threshold_ns, column_ns: COLUMN_NS };
+        self.drift = Some(run(&spell, &self.clock, &self.short, &mut self.recorder, stop));
+    }
+
+    fn ended(mut self: Box<Self>) -> Outcome {
+        self.recorder.finish();
+        Outcome { drift: self.drift, ..Outcome::default() }
     }
 }
 
@@ -66,25 +93,19 @@ pub struct Spell {
     pub column_ns: u64,
 }
 
-/// What the clocks said around a row: how well the counter kept CLOCK_MONOTONIC's time.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drift {
-    /// (counter's length of the row / CLOCK_MONOTONIC's) - 1.
-    pub relative: f64,
-}
-
-/// Runs until the spell is over or `stop` is set.
+/// Runs until the spell is over or `stop` is set. Returns how far the counter was off: (its length of the row /
+/// CLOCK_MONOTONIC's) - 1.
 pub fn run(
     spell: &Spell,
     clock: &Calibration,
     short: &ShortGaps,
     recorder: &mut Recorder,
     stop: &AtomicBool,
-) -> Drift {
+) -> f64 {
     while monotonic_ns() < spell.start_ns && !stop.load(Relaxed) {
         std::hint::spin_loop();
     }
-    let short = &*short.0;
+    let short = short.counts();
     let short_below = clock.ticks(spell.threshold_ns).min(SHORT as u64);
     let (base_ns, base) = paired();
     let start_ns = base_ns;
@@ -133,8 +154,7 @@ pub fn run(
     }
     rt::scope::end();
     let (last_ns, last) = paired();
-    let relative = clock.ns(last - base) as f64 / (last_ns - base_ns).max(1) as f64 - 1.0;
-    Drift { relative }
+    clock.ns(last - base) as f64 / (last_ns - base_ns).max(1) as f64 - 1.0
 }
 
 /// One second of the loop, in ticks.

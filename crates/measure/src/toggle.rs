@@ -10,13 +10,58 @@
 //! took the CPU, plus the store: no timer, no scheduler, no wakeup in between. Needs a CPU for itself. Periods that pass
 //! while it is late are missed, as with the wakeup probe.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, fence};
+
+use evidence::manifest::Granted;
 
 use rt::clock::{Calibration, counter, paired};
 
+use crate::error::Result;
 use crate::pace::Pace;
+use crate::probe::{HotLoop, Opened, Opening, Probe};
 use crate::samples::{Sample, Samples};
-use crate::wakeup::Cycles;
+use crate::schedule::{Cycles, Schedule, Window};
+
+/// The probe on one CPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Toggle {
+    /// The counter's rate.
+    pub clock: Calibration,
+    /// Its period, in nanoseconds.
+    pub period: NonZeroU64,
+}
+
+impl Probe for Toggle {
+    fn schedule(&self) -> Schedule {
+        Schedule::Periodic(self.period)
+    }
+
+    fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
+        let Toggle { clock, period } = *self;
+        opening.of_cycles(period, move |samples| {
+            Ok(Toggler { clock, period, channel: Channel::default(), samples })
+        })
+    }
+}
+
+/// The armed probe.
+struct Toggler {
+    clock: Calibration,
+    period: NonZeroU64,
+    channel: Channel,
+    samples: Samples,
+}
+
+impl HotLoop for Toggler {
+    fn add_to(&self, granted: &mut Granted) {
+        granted.counter_hz = Some(self.clock.hz);
+    }
+
+    fn run(&mut self, window: &Window, stop: &AtomicBool) {
+        run(&window.cycles(self.period), &self.clock, &self.channel, &mut self.samples, stop);
+    }
+}
 
 /// A line of memory of its own, so that nothing else that is stored moves it between caches.
 #[derive(Debug, Default)]
@@ -109,7 +154,7 @@ mod tests {
 
     use super::*;
     use crate::samples::way;
-    use crate::wakeup::missed;
+    use crate::schedule::missed;
 
     const PERIOD: u64 = 50_000;
 

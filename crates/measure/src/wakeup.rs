@@ -5,6 +5,7 @@
 //! one that is not missed runs at once, late as it is. So a stall of 40.005 ms at 1 kHz is one sample of
 //! 40.005 ms, 39 missed cycles and one sample of 5 us: 40 late cycles, none skipped uncounted.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rt::clock::{monotonic_ns, timespec};
@@ -15,36 +16,85 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use crate::error::Result;
+use crate::probe::{HotLoop, Opened, Opening, Probe};
 use crate::samples::{Sample, Samples};
+use crate::schedule::{Cycles, Schedule, Window};
 
-/// How the thread sleeps.
-#[derive(Debug)]
-pub enum Timer {
+/// The probe on one CPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Wakeup {
+    /// What it sleeps with.
+    pub timer: TimerKind,
+    /// Its period, in nanoseconds.
+    pub period: NonZeroU64,
+}
+
+impl Probe for Wakeup {
+    fn schedule(&self) -> Schedule {
+        Schedule::Periodic(self.period)
+    }
+
+    fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
+        let Wakeup { timer, period } = *self;
+        opening.of_cycles(period, move |samples| Ok(Sleeper { timer: timer.open()?, period, samples }))
+    }
+}
+
+/// The armed probe.
+struct Sleeper {
+    timer: Timer,
+    period: NonZeroU64,
+    samples: Samples,
+}
+
+impl HotLoop for Sleeper {
+    fn run(&mut self, window: &Window, stop: &AtomicBool) {
+        run(&window.cycles(self.period), &self.timer, &mut self.samples, stop);
+    }
+}
+
+/// A kind of timer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TimerKind {
     /// clock_nanosleep(2) with TIMER_ABSTIME.
+    #[default]
     Nanosleep,
     /// A timerfd(2), armed anew for each cycle and read.
+    Timerfd,
+}
+
+impl TimerKind {
+    /// All of them, by name.
+    pub const NAMES: [(&str, TimerKind); 2] =
+        [("nanosleep", TimerKind::Nanosleep), ("timerfd", TimerKind::Timerfd)];
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<TimerKind> {
+        TimerKind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, timer)| *timer)
+    }
+
+    /// A timer of this kind.
+    pub fn open(self) -> rt::Result<Timer> {
+        match self {
+            TimerKind::Nanosleep => Ok(Timer::Nanosleep),
+            TimerKind::Timerfd => timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)
+                .map(Timer::Timerfd)
+                .map_err(|e| rt::Error::os("make a timerfd", &e.into(), "use --timer nanosleep")),
+        }
+    }
+}
+
+/// An open timer.
+#[derive(Debug)]
+pub enum Timer {
+    /// See [`TimerKind::Nanosleep`].
+    Nanosleep,
+    /// See [`TimerKind::Timerfd`].
     Timerfd(OwnedFd),
 }
 
-/// The timers by name.
-pub const TIMERS: [&str; 2] = ["nanosleep", "timerfd"];
-
 impl Timer {
-    /// The timer called `name`: one of [`TIMERS`].
-    pub fn named(name: &str) -> rt::Result<Timer> {
-        match name {
-            "nanosleep" => Ok(Timer::Nanosleep),
-            "timerfd" => timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)
-                .map(Timer::Timerfd)
-                .map_err(|e| rt::Error::os("make a timerfd", &e.into(), "use --timer nanosleep")),
-            _ => Err(rt::Error::new(
-                format!("use timer '{name}'"),
-                "there is none of that name",
-                format!("choose one of {}", TIMERS.join(", ")),
-            )),
-        }
-    }
-
     #[inline(always)]
     fn sleep_until(&self, due: &Timespec) {
         match self {
@@ -59,19 +109,6 @@ impl Timer {
             }
         }
     }
-}
-
-/// One row's cycle times.
-#[derive(Debug, Clone, Copy)]
-pub struct Cycles {
-    /// The period.
-    pub period_ns: u64,
-    /// When the first recorded cycle is due; cycles before it warm up and are thrown away.
-    pub start_ns: u64,
-    /// No cycle is due from here on.
-    pub end_ns: u64,
-    /// Cycles to record at the most.
-    pub loops: u64,
 }
 
 /// Runs until `cycles` are over or `stop` is set. After the warm-up it makes no system call but its sleep (and
@@ -113,14 +150,6 @@ fn after(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
     due_ns + (woke_ns.saturating_sub(due_ns) / period_ns).max(1) * period_ns
 }
 
-/// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`, in a row in which none is due
-/// from `end_ns` on: a stall that outlasts the row misses nothing after it.
-pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64, end_ns: u64) -> u64 {
-    let next_ns = due_ns + period_ns;
-    let gone_by = woke_ns.saturating_sub(next_ns) / period_ns;
-    gone_by.min(end_ns.saturating_sub(next_ns).div_ceil(period_ns))
-}
-
 /// Sleeps until `due_ns`, which `due` says too; returns when the thread ran.
 #[inline(always)]
 pub(crate) fn wait_until(timer: &Timer, due_ns: u64, due: &Timespec) -> u64 {
@@ -142,18 +171,5 @@ mod tests {
         assert_eq!(after(0, 5_000, 1_000_000), 1_000_000);
         assert_eq!(after(0, 1_999_999, 1_000_000), 1_000_000);
         assert_eq!(after(0, 40_005_000, 1_000_000), 40_000_000);
-    }
-
-    #[test]
-    fn a_stall_of_forty_periods_misses_thirty_nine_cycles_and_runs_the_fortieth_late() {
-        let missed = |woke_ns| missed(0, woke_ns, 1_000_000, u64::MAX);
-        assert_eq!([40_005_000, 999_999, 1_999_999, 2_000_000].map(missed), [39, 0, 0, 1]);
-    }
-
-    #[test]
-    fn a_stall_that_outlasts_the_row_misses_nothing_after_it() {
-        let missed = |end_ns| missed(7_000_000, 90_000_000, 1_000_000, end_ns);
-        assert_eq!([8_000_000, 8_000_001, 10_000_000, 10_500_000].map(missed), [0, 1, 2, 3]);
-        assert_eq!(missed(7_500_000), 0, "the row's last cycle");
     }
 }

@@ -6,11 +6,12 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use measure::ethercat::{Pens, Ready, Wire};
+use measure::ethercat::{Ready, Sinks, Wire};
 use measure::recorder::recorder;
 use measure::samples::{Arrivals, way};
+use measure::schedule::{Cycles, Schedule, missed};
 use measure::spin::{self, ShortGaps, Spell};
-use measure::wakeup::{self, Cycles, Timer};
+use measure::wakeup::{self, TimerKind};
 use rt::clock::{Calibration, monotonic_ns};
 use rt::setup::Setup;
 use rt::{Policy, thread};
@@ -65,8 +66,8 @@ fn the_wakeup_loop_faults_and_allocates_nothing() {
         println!("skipped: memory cannot be locked here; run as root or raise RLIMIT_MEMLOCK");
         return;
     }
-    for timer in ["nanosleep", "timerfd"] {
-        let timer = Timer::named(timer).unwrap();
+    for (_, timer) in TimerKind::NAMES {
+        let timer = timer.open().unwrap();
         let (mut samples, mut arrivals) = way(200_000);
         let start_ns = monotonic_ns() + 20_000_000;
         let cycles = Cycles { period_ns: 200_000, start_ns, end_ns: u64::MAX, loops: 6_000 };
@@ -77,7 +78,7 @@ fn the_wakeup_loop_faults_and_allocates_nothing() {
         while let Some(sample) = arrivals.take() {
             assert_eq!(sample.due_ns, due_ns, "no cycle is skipped uncounted");
             assert!(sample.woke_ns >= sample.due_ns);
-            due_ns += 200_000 * (1 + wakeup::missed(sample.due_ns, sample.woke_ns, 200_000, cycles.end_ns));
+            due_ns += 200_000 * (1 + missed(sample.due_ns, sample.woke_ns, 200_000, cycles.end_ns));
         }
         assert!(due_ns >= start_ns + 6_000 * 200_000, "all cycles came");
         assert_eq!(arrivals.lost(), 0);
@@ -93,7 +94,7 @@ fn the_ethercat_loop_faults_and_allocates_nothing() {
     const PERIOD_NS: u64 = 4_000_000;
     let ((cycles, mut arrivals), (sync0, mut passes), (drift, mut apart)) =
         (way(PERIOD_NS), way(PERIOD_NS), way(PERIOD_NS));
-    let mut pens = Pens { cycles, sync0, drift };
+    let mut sinks = Sinks { cycles, sync0, drift };
     let mut ready = Ready::new(&Wire::default(), PERIOD_NS).unwrap();
     if !set_up() {
         println!("skipped: memory cannot be locked here; run as root or raise RLIMIT_MEMLOCK");
@@ -103,11 +104,10 @@ fn the_ethercat_loop_faults_and_allocates_nothing() {
     let start_ns = monotonic_ns() + 20 * PERIOD_NS;
     let cycles = Cycles { period_ns: PERIOD_NS, start_ns, end_ns: u64::MAX, loops: 200 };
     let stop = AtomicBool::new(false);
-    let mut done = None;
-    let seen = quietly(|| done = Some(ready.run(&cycles, &mut pens, &stop)));
-    let (told, failed) = done.unwrap();
+    let mut failed = None;
+    let seen = quietly(|| failed = ready.run(&cycles, &mut sinks, &stop));
+    let told = ready.exchanged();
     assert_eq!(failed, None);
-    // What ends with the loop, the simulated segment's thread, allocates nothing in this one either.
     assert_eq!(seen, (0, 0), "page faults and allocations");
     let samples: Vec<_> = std::iter::from_fn(|| arrivals.take()).collect();
     assert_eq!(samples.len() as u64, told.cycles);
@@ -125,7 +125,7 @@ fn the_spin_loop_faults_and_allocates_nothing_and_leaves_no_hole() {
         return;
     }
     let clock = Calibration::measure(Duration::from_millis(50)).unwrap();
-    let (mut recorder, mut live) = recorder(5_000, None);
+    let (mut recorder, mut live) = recorder(5_000, Schedule::Continuous);
     let start_ns = monotonic_ns() + 1_000_000;
     let spell =
         Spell { start_ns, end_ns: start_ns + 2_200_000_000, threshold_ns: 5_000, column_ns: 1_000_000 };

@@ -23,7 +23,9 @@ mod taints;
 pub mod terminal;
 mod text;
 mod why;
+mod write;
 
 pub use fleet::fleet;
 pub use html::html;
 pub use junit::{junit, junit_error};
+pub use write::write_into;

@@ -41,8 +41,103 @@ pub enum Policy {
     Idle,
 }
 
+/// A scheduling policy without its parameters.
+///
+/// ```
+/// use rt::policy::PolicyKind;
+///
+/// let kind = PolicyKind::named("rr").unwrap();
+/// assert_eq!(kind.name(), "rr");
+/// assert_eq!(kind.with(80, (0, 0, 0)).unwrap(), rt::Policy::RoundRobin(80));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// SCHED_FIFO.
+    #[default]
+    Fifo,
+    /// SCHED_RR.
+    RoundRobin,
+    /// SCHED_DEADLINE.
+    Deadline,
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+}
+
+impl PolicyKind {
+    /// All of them.
+    pub const ALL: [PolicyKind; 6] = [
+        PolicyKind::Fifo,
+        PolicyKind::RoundRobin,
+        PolicyKind::Deadline,
+        PolicyKind::Other,
+        PolicyKind::Batch,
+        PolicyKind::Idle,
+    ];
+
+    /// The policy called `name`: one of [`NAMES`].
+    pub fn named(name: &str) -> Option<PolicyKind> {
+        PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Its name: what the command line and the evidence say.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Fifo => "fifo",
+            PolicyKind::RoundRobin => "rr",
+            PolicyKind::Deadline => "deadline",
+            PolicyKind::Other => "other",
+            PolicyKind::Batch => "batch",
+            PolicyKind::Idle => "idle",
+        }
+    }
+
+    /// Whether its threads have a priority of 1 to 99.
+    pub fn has_priority(self) -> bool {
+        matches!(self, PolicyKind::Fifo | PolicyKind::RoundRobin)
+    }
+
+    /// Whether every ordinary task may delay its threads.
+    pub fn is_ordinary(self) -> bool {
+        matches!(self, PolicyKind::Other | PolicyKind::Batch | PolicyKind::Idle)
+    }
+
+    /// The policy with its parameters: `priority` for fifo and rr; runtime, deadline and period in nanoseconds for the
+    /// deadline policy.
+    pub fn with(self, priority: u32, deadline: (u64, u64, u64)) -> Result<Policy> {
+        let real_time = |policy: fn(u32) -> Policy| match priority {
+            1..=99 => Ok(policy(priority)),
+            _ => Err(Error::new(
+                format!("use priority {priority} with {}", self.name()),
+                "it is not 1 to 99",
+                "choose 1 to 98",
+            )),
+        };
+        let (runtime_ns, deadline_ns, period_ns) = deadline;
+        match self {
+            PolicyKind::Fifo => real_time(Policy::Fifo),
+            PolicyKind::RoundRobin => real_time(Policy::RoundRobin),
+            PolicyKind::Deadline => Ok(Policy::Deadline { runtime_ns, deadline_ns, period_ns }),
+            PolicyKind::Other => Ok(Policy::Other),
+            PolicyKind::Batch => Ok(Policy::Batch),
+            PolicyKind::Idle => Ok(Policy::Idle),
+        }
+    }
+}
+
 /// The policies by name: what the command line and the evidence say.
-pub const NAMES: [&str; 6] = ["fifo", "rr", "deadline", "other", "batch", "idle"];
+pub const NAMES: [&str; 6] = {
+    let mut names = [""; 6];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = PolicyKind::ALL[at].name();
+        at += 1;
+    }
+    names
+};
 
 /// The kernel's struct sched_attr (include/uapi/linux/sched/types.h), first version.
 #[repr(C)]
@@ -71,27 +166,25 @@ impl Policy {
     /// # Ok::<(), rt::Error>(())
     /// ```
     pub fn named(name: &str, priority: u32, deadline: (u64, u64, u64)) -> Result<Policy> {
-        let real_time = |policy: fn(u32) -> Policy| match priority {
-            1..=99 => Ok(policy(priority)),
-            _ => Err(Error::new(
-                format!("use priority {priority} with {name}"),
-                "it is not 1 to 99",
-                "choose 1 to 98",
-            )),
-        };
-        let (runtime_ns, deadline_ns, period_ns) = deadline;
-        match name {
-            "fifo" => real_time(Policy::Fifo),
-            "rr" => real_time(Policy::RoundRobin),
-            "deadline" => Ok(Policy::Deadline { runtime_ns, deadline_ns, period_ns }),
-            "other" => Ok(Policy::Other),
-            "batch" => Ok(Policy::Batch),
-            "idle" => Ok(Policy::Idle),
-            _ => Err(Error::new(
+        let kind = PolicyKind::named(name).ok_or_else(|| {
+            Error::new(
                 format!("use policy '{name}'"),
                 "there is none of that name",
                 format!("choose one of {}", NAMES.join(", ")),
-            )),
+            )
+        })?;
+        kind.with(priority, deadline)
+    }
+
+    /// The policy without its parameters.
+    pub fn kind(&self) -> PolicyKind {
+        match self {
+            Policy::Fifo(_) => PolicyKind::Fifo,
+            Policy::RoundRobin(_) => PolicyKind::RoundRobin,
+            Policy::Deadline { .. } => PolicyKind::Deadline,
+            Policy::Other => PolicyKind::Other,
+            Policy::Batch => PolicyKind::Batch,
+            Policy::Idle => PolicyKind::Idle,
         }
     }
 
@@ -101,14 +194,7 @@ impl Policy {
     /// assert_eq!(rt::Policy::RoundRobin(1).name(), "rr");
     /// ```
     pub fn name(&self) -> &'static str {
-        match self {
-            Policy::Fifo(_) => NAMES[0],
-            Policy::RoundRobin(_) => NAMES[1],
-            Policy::Deadline { .. } => NAMES[2],
-            Policy::Other => NAMES[3],
-            Policy::Batch => NAMES[4],
-            Policy::Idle => NAMES[5],
-        }
+        self.kind().name()
     }
 
     /// Its real-time priority, for fifo and rr.

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::args::{EthercatVerb, SimulateArgs};
 use crate::output::{Exit, Outcome};
-use crate::session;
+use crate::signals::stop_on_signals;
 
 /// `isolator ethercat simulate --json`.
 #[derive(Serialize, JsonSchema)]
@@ -40,7 +40,7 @@ fn simulate(args: &SimulateArgs) -> Outcome {
     let link = Link::open(&args.interface)?;
     let capture = args.capture.as_deref().map(Capture::create).transpose()?;
     let segment = Segment::new(args.devices, args.drift_ppb, args.fault.clone());
-    let stop = session::stop_on_signals()?;
+    let stop = stop_on_signals()?;
     if let Some(duration) = args.duration {
         stop_after(duration, &stop);
     }

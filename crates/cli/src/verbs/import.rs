@@ -8,7 +8,6 @@ use evidence::{Bundle, import};
 
 use crate::args::ImportArgs;
 use crate::output::{Exit, Outcome};
-use crate::session;
 
 pub fn run(args: &ImportArgs) -> Outcome {
     let mut bundle = import::import_with(&args.file, args.unit.map(Into::into))?;
@@ -22,7 +21,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     import::write(&bundle, &folder)?;
     let bundle = Bundle::open(&folder)?;
     let document = ProveDocument::of(&bundle);
-    let report = session::finish(&bundle);
+    let report = report::write_into(&bundle);
     args.out.say(&report::terminal::table(&document, args.out.style()));
     args.out.json(&document)?;
     args.out.say(&format!("Report: {}", report?.display()));

@@ -15,7 +15,7 @@ use lab::qemu::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
 use crate::output::{Exit, Outcome, draw, tell};
-use crate::session;
+use crate::signals::stop_on_signals;
 
 pub fn run(verb: &KernelVerb) -> Outcome {
     match verb {
@@ -38,7 +38,7 @@ fn build(args: &KernelBuildArgs) -> Outcome {
         machine: args.machine.clone(),
         fresh: args.fresh,
     };
-    let patience = Patience { limit: None, stop: session::stop_on_signals()? };
+    let patience = Patience { limit: None, stop: stop_on_signals()? };
     let line = Line::new(&args.out);
     let built = build::build(
         &asked,

@@ -21,7 +21,7 @@ use crate::args::{
     LabShowArgs, LabVerb, Output,
 };
 use crate::output::{Exit, Outcome, print, tell, tell_lines};
-use crate::session;
+use crate::signals::stop_on_signals;
 use crate::verbs::tune::guest;
 
 /// `isolator lab list --json`.
@@ -107,7 +107,7 @@ fn find_kernel(options: &GuestOptions, patience: &Patience) -> evidence::Result<
 
 /// The first Ctrl-C ends the guests and the run, the second one this program at once; no guest outlives it.
 fn patience(limit: Option<Duration>) -> Result<Patience, Box<dyn std::error::Error>> {
-    Ok(Patience { limit, stop: session::stop_on_signals()? })
+    Ok(Patience { limit, stop: stop_on_signals()? })
 }
 
 /// Tells a person who waits what is done; a log file has no use for that.
@@ -161,10 +161,10 @@ fn experiment(args: &LabRunArgs) -> Outcome {
         fresh: args.how.fresh,
         patience,
     };
-    let folder = args.how.output.clone().unwrap_or_else(session::default_folder);
+    let folder = args.how.output.clone().unwrap_or_else(::run::default_folder);
     let document = run::run(&asked, &scenarios, &folder, &progress(&args.how.out))?;
     let bundle = Bundle::open(&folder)?;
-    let report = session::finish(&bundle)?;
+    let report = report::write_into(&bundle)?;
     if !bundle.rows.is_empty() {
         args.how.out.say(&report::terminal::table(&ProveDocument::of(&bundle), args.how.out.style()));
     }
@@ -187,12 +187,12 @@ fn table(args: &LabMatrixArgs) -> Outcome {
         patience: patience(args.how.time_limit)?,
     };
     qemu::version(choice.architecture)?;
-    let folder = args.how.output.clone().unwrap_or_else(session::default_folder);
+    let folder = args.how.output.clone().unwrap_or_else(::run::default_folder);
     let document = matrix::run(&matrix, &choice, &folder, &progress(&args.how.out))?;
     let bundles = document.cells.iter().map(|cell| cell.bundle.clone()).collect::<BTreeSet<_>>();
     let bundles = bundles.iter().map(|path| Bundle::open(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
     for bundle in &bundles {
-        session::finish(bundle)?;
+        report::write_into(bundle)?;
     }
     let report = folder.join("report.html");
     evidence::writer::replace(&report, report::html(&bundles)?.as_bytes())?;
@@ -234,9 +234,9 @@ fn gate(args: &LabGateArgs) -> Outcome {
         fresh: args.how.fresh,
         patience,
     };
-    let folder = args.how.output.clone().unwrap_or_else(session::default_folder);
+    let folder = args.how.output.clone().unwrap_or_else(::run::default_folder);
     let now = run::run(&asked, &scenarios, &folder, &progress(&args.how.out))?;
-    session::finish(&Bundle::open(&folder)?)?;
+    report::write_into(&Bundle::open(&folder)?)?;
     if let Some(why) = run::complaint(&now) {
         return Err(why.into());
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::args::LoadArgs;
 use crate::output::{Exit, Outcome};
-use crate::session;
+use crate::signals::stop_on_signals;
 
 /// `isolator load --list --json`.
 #[derive(Serialize, JsonSchema)]
@@ -81,11 +81,11 @@ fn together(args: &LoadArgs) -> Outcome {
             ::load::parse(name)?.into_iter().filter(|load| !loads.contains(load)).collect::<Vec<_>>(),
         );
     }
-    let stop = session::stop_on_signals()?;
+    let stop = stop_on_signals()?;
     let running = loads.iter().map(|load| Ok((load.to_string(), load.start(&placement)?)));
     let mut running = running.collect::<Result<Vec<(String, Running)>, ::load::Error>>()?;
     for (name, load) in &mut running {
-        session::settle(load, &stop).map_err(|why| format!("load {name}: {why}"))?;
+        run::settle(load, &stop).map_err(|why| format!("load {name}: {why}"))?;
     }
     args.out.say(&format!("loading cpus {}; Ctrl-C ends it", placement.house_keeping));
     let began = Instant::now();

@@ -7,18 +7,19 @@ use std::time::{Duration, Instant};
 
 use evidence::manifest::Asked;
 use evidence::manifest::LOOP;
-use measure::control;
 use measure::monitor::Attached;
+use measure::series::Progress;
 use rt::monitor::{Reader, choose, name_of};
+use rt::policy::PolicyKind;
+use run::{Observer, RunSpec, Setting, control};
 use rustix::io::Errno;
 
 use crate::args::{MonitorArgs, RunOptions};
-use crate::live::View;
+use crate::live::{Live, View};
 use crate::metrics::{Exposed, Metrics};
 use crate::output::{Exit, Outcome};
-use crate::session::Followed;
+use crate::signals::stop_on_signals;
 use crate::verbs::prove;
-use crate::{asked, session};
 
 /// How long a program may take until its loop is there, and how often that is looked for.
 const BEGINS: Duration = Duration::from_secs(3);
@@ -28,23 +29,41 @@ pub fn run(args: &MonitorArgs) -> Outcome {
     args.out.ready()?;
     let loads = args.loads.as_deref().unwrap_or("idle");
     let loads = load::parse(loads)?.iter().map(ToString::to_string).collect();
-    let stop = session::stop_on_signals()?;
+    let stop = stop_on_signals()?;
     let Some((reader, process, name)) = open(args, &stop)? else { return Ok(Exit::CouldNot) };
     if reader.thread().is_none() {
         args.out.say("isolator: waiting for the loop's first cycle");
     }
-    let Some(attached) = Attached::wait(reader, process, &stop)? else { return Ok(Exit::CouldNot) };
-    let thread = &attached.thread;
-    let policy = rt::policy::NAMES.iter().find(|name| **name == thread.policy.name()).unwrap_or(&"other");
-    let asked = Asked {
-        probes: vec![LOOP.to_string()],
-        loads,
-        cpus: thread.last_cpu.into_iter().collect(),
-        periods_ns: vec![attached.period_ns()],
-        policy: Some(policy.to_string()),
-        priority: Some(thread.priority),
-        ..Asked::default()
+    let Some(mut attached) = Attached::wait(reader, process, &stop)? else { return Ok(Exit::CouldNot) };
+    let machine = machine::read(Path::new("/"));
+    let mut asked = run::complete(asked(args, &attached, loads), &machine);
+    // Another program sleeps as it likes, and has warmed up.
+    (asked.timer, asked.warm_up_ns) = (None, None);
+    let spec = RunSpec::of(asked)?;
+    let exposed = match &args.prometheus {
+        None => None,
+        Some(wanted) => {
+            // The threads that serve stay off the loop's CPU too.
+            control::stay_on(&spec.house_keeping)?;
+            Some(Exposed::new(name, Metrics::open(wanted)?))
+        }
     };
+    let view = if args.out.quiet { View::Nothing } else { View::Threads };
+    let mut observer = Shown { live: Live::new(view, &spec, args.out.clone()), exposed };
+    let setting = Setting {
+        machine,
+        program: Some(&mut attached),
+        stop,
+        observer: &mut observer,
+        written_by: prove::this_program(),
+    };
+    prove::result(setting, &spec, args.output.as_deref(), &args.out)
+}
+
+/// What is asked of a loop.
+fn asked(args: &MonitorArgs, attached: &Attached, loads: Vec<String>) -> Asked {
+    let thread = &attached.thread;
+    let policy = PolicyKind::named(thread.policy.name()).unwrap_or(PolicyKind::Other);
     let options = RunOptions {
         house_keeping: args.house_keeping.clone(),
         duration: args.duration,
@@ -56,20 +75,46 @@ pub fn run(args: &MonitorArgs) -> Outcome {
         threshold: args.threshold,
         ..RunOptions::default()
     };
-    let machine = machine::read(Path::new("/"));
-    let mut asked = asked::complete(asked, &options, &machine);
-    // Another program sleeps as it likes, and has warmed up.
-    (asked.timer, asked.warm_up_ns) = (None, None);
-    let exposed = match &args.prometheus {
-        None => None,
-        Some(wanted) => {
-            // Who serves stays off the loop's CPU too.
-            control::stay_on(&asked.house_keeping)?;
-            Some(Exposed::new(name, Metrics::open(wanted)?))
-        }
-    };
-    let followed = Followed { attached, exposed };
-    prove::result(&asked, machine, Some(followed), args.output.as_deref(), &args.out, View::Threads)
+    options.over(Asked {
+        probes: vec![LOOP.to_string()],
+        loads,
+        cpus: thread.last_cpu.into_iter().collect(),
+        periods_ns: vec![attached.period().get()],
+        policy: Some(policy.name().to_string()),
+        priority: Some(thread.priority),
+        ..Asked::default()
+    })
+}
+
+/// The display, and where the loop's figures go beside it.
+struct Shown {
+    live: Live,
+    exposed: Option<Exposed>,
+}
+
+impl Observer for Shown {
+    fn announce(&mut self, text: &str) {
+        self.live.announce(text);
+    }
+
+    fn prepares(&mut self, text: &str) {
+        self.live.prepares(text);
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.live.progress(progress);
+        self.exposed.iter_mut().for_each(|exposed| exposed.progress(progress));
+    }
+
+    fn row_ended(&mut self, figures: &str) -> Option<String> {
+        let error = self.exposed.as_mut().and_then(|exposed| exposed.row_ended().err());
+        self.live.row_ended(figures);
+        error.map(|error| format!("figures for Prometheus are missing or old: {error}"))
+    }
+
+    fn ended(&mut self) {
+        self.live.ended();
+    }
 }
 
 /// The loop of a program, its process where one is named, and its name: the program may just have been started, and is given time to

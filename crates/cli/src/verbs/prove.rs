@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use evidence::document::ProveDocument;
-use evidence::manifest::Asked;
-use machine::Snapshot;
+use evidence::manifest::{Asked, WrittenBy};
+use run::{RunSpec, Setting};
 
 use crate::args::{Output, ProveArgs, RunOptions};
 use crate::live::{Live, View};
 use crate::output::{Exit, Outcome};
-use crate::session::Followed;
-use crate::{again, asked, named, session};
+use crate::signals::stop_on_signals;
+use crate::{again, named};
 
 /// Length of a row where none is given.
 const DURATION_NS: u64 = 20_000_000_000;
@@ -44,7 +44,7 @@ pub fn run(args: ProveArgs) -> Outcome {
 
 /// What the plan at `path` asks. It is refused where it names commands, devices or files that the user has not allowed.
 fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
-    let plan = asked::read_plan(path)?;
+    let plan = run::read_plan(path)?;
     let named = named::named(&plan, args.loads.is_some(), &args.options);
     if !named.is_empty() && !args.allow_commands {
         return Err(named::refuse(path, &named));
@@ -53,30 +53,34 @@ fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
     Ok(plan)
 }
 
-/// Measures what is asked, prints the table, and says whether the limit holds.
+/// Measures what is asked, with the options over it; prints the table, and says whether the limit holds.
 pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> Outcome {
     out.ready()?;
     let machine = machine::read(Path::new("/"));
-    let asked = asked::complete(asked, options, &machine);
-    result(&asked, machine, None, options.output.as_deref(), out, view)
+    let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
+    let mut live = Live::new(if out.quiet { View::Nothing } else { view }, &spec, out.clone());
+    let stop = stop_on_signals()?;
+    let setting = Setting { machine, program: None, stop, observer: &mut live, written_by: this_program() };
+    result(setting, &spec, options.output.as_deref(), out)
+}
+
+/// This program, as evidence names it.
+pub fn this_program() -> WrittenBy {
+    WrittenBy {
+        program: "isolator".into(),
+        version: Some(env!("CARGO_PKG_VERSION").into()),
+        commit: Some(env!("ISOLATOR_COMMIT").into()),
+        command_line: Some(run::command_line()),
+    }
 }
 
 /// As [`measure()`], once everything is known.
-pub fn result(
-    asked: &Asked,
-    machine: Snapshot,
-    followed: Option<Followed>,
-    folder: Option<&Path>,
-    out: &Output,
-    view: View,
-) -> Outcome {
-    let folder = folder.map_or_else(session::default_folder, Path::to_path_buf);
-    let live = Live::new(if out.quiet { View::Nothing } else { view }, asked);
-    let announce = |text: &str| out.say(&format!("isolator: {text}"));
-    let bundle = session::run(asked, machine, followed, &folder, live, &announce)?;
+pub fn result(setting: Setting<'_>, spec: &RunSpec, folder: Option<&Path>, out: &Output) -> Outcome {
+    let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
+    let bundle = run::prove_in(setting, spec, &folder)?;
     let document = ProveDocument::of(&bundle);
-    let report = session::finish(&bundle);
-    // What was measured is told even where no more can be written.
+    let report = report::write_into(&bundle);
+    // What was measured is shown even where no more can be written.
     out.say(&report::terminal::table(&document, out.style()));
     out.json(&document)?;
     out.say(&format!("Report: {}", report?.display()));

@@ -13,14 +13,14 @@ use cause::{Depth, Started, Watch};
 use evidence::cause::Choice;
 use machine::counters::Counters;
 use machine::{CpuSet, Snapshot};
-use measure::control;
 use report::terminal::Style;
+use run::control;
 use untrusted::text::screen;
 
 use crate::args::WatchArgs;
 use crate::metrics::Metrics;
 use crate::output::{Exit, Outcome, color_allowed, draw, tell, terminal_moves};
-use crate::session::stop_on_signals;
+use crate::signals::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

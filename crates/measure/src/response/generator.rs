@@ -11,10 +11,11 @@ use rt::setup::Setup;
 use rt::{Error, Policy, Result};
 
 use super::poll::{self, Heard, MemoryEnd};
-use super::{Open, Role, Told, nothing_came};
+use super::{Open, Role, nothing_came};
 use crate::pace::Pace;
+use crate::probe::Outcome;
 use crate::samples::Samples;
-use crate::wakeup::Cycles;
+use crate::schedule::Cycles;
 use crate::watch::Seat;
 
 /// What a generator is told once the row begins.
@@ -102,7 +103,7 @@ impl Generator {
     }
 
     /// Has it begin, and answers its edges until it is done.
-    pub fn answered(self, work: Work, open: &Open, stop: &AtomicBool) -> Told {
+    pub fn answered(self, work: Work, open: &Open, stop: &AtomicBool) -> Outcome {
         let Generator { cpu, begin, thread, done, end, .. } = self;
         let mind_ns = work.mind_ns;
         // It waits for this; where it is gone, it has said that it is done.
@@ -120,15 +121,13 @@ impl Generator {
         }
         match thread.join() {
             Ok(Heard { answers: 0, .. }) if !stop.load(Ordering::SeqCst) => {
-                Told { failed: Some(nothing_came(Role::Both)), note: None }
+                Outcome { failed: Some(nothing_came(Role::Both)), ..Outcome::default() }
             }
-            Ok(heard) => Told { failed: None, note: stood_still(cpu, &heard, mind_ns) },
+            Ok(heard) => Outcome { note: stood_still(cpu, &heard, mind_ns), ..Outcome::default() },
             Err(_) => {
                 let why = "its thread ended in a panic";
-                Told {
-                    failed: Some(Error::new("generate edges", why, "report this as a defect")),
-                    note: None,
-                }
+                let failed = Some(Error::new("generate edges", why, "report this as a defect"));
+                Outcome { failed, ..Outcome::default() }
             }
         }
     }

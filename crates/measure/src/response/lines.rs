@@ -18,7 +18,7 @@ use super::board::Board;
 use super::poll::{Heard, PATIENCE_NS};
 use crate::pace::Pace;
 use crate::samples::{Sample, Samples};
-use crate::wakeup::{Cycles, missed};
+use crate::schedule::{Cycles, missed};
 
 /// How long it waits for an edge before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);

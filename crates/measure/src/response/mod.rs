@@ -7,7 +7,7 @@
 //! responder         └► a look ─ write ─┐    │
 //! output      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▔▔▔▔▔▔▔▔▔▔▔▔▔▔
 //! ```
-//! What is polled is a row's means ([`MEANS`]): memory, of this program or of a file (ivshmem); registers of a board's GPIO
+//! What is polled is a row's medium ([`Medium`]): memory, of this program or of a file (ivshmem); registers of a board's GPIO
 //! ([`board`]); or, for contrast, lines of the kernel's, whose edges are waited for. What a sample is depends on the
 //! measured CPU's role ([`ROLES`]), for a program sees no wire:
 //!
@@ -19,18 +19,20 @@
 //!   no edge to the answer written (of lines: from the kernel's stamp of the edge), the most that this side took. From
 //!   edge to edge is an oscilloscope's, or a generator's on another machine.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evidence::manifest::Asked;
+use evidence::manifest::{Asked, Granted};
 use rt::clock::{Calibration, monotonic_ns};
 use rt::registers::{Registers, SIGNAL_APART};
 use rt::{Error, Policy, Result};
 
 use crate::pace::Pace;
+use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
 use crate::samples::Samples;
-use crate::wakeup::Cycles;
+use crate::schedule::{Cycles, Schedule, Window};
 use crate::watch::Seat;
 use board::Board;
 use generator::{Generator, Work};
@@ -47,15 +49,39 @@ mod poll;
 /// The probe that stands for whatever means its options name.
 pub const PROBE: &str = "response";
 
-/// Another CPU's memory, or a file's.
-pub const SHARED: &str = "response-shared";
-/// Registers of a board.
-pub const REGISTERS: &str = "response-registers";
-/// Lines of the kernel's.
-pub const LINES: &str = "response-lines";
+/// How edges travel: a probe for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// Another CPU's memory, or a file's.
+    Shared,
+    /// Registers of a board.
+    Registers,
+    /// Lines of the kernel's.
+    Lines,
+}
 
-/// The probe of each means.
-pub const MEANS: [&str; 3] = [SHARED, REGISTERS, LINES];
+impl Medium {
+    /// All of them, by the names of their probes.
+    pub const NAMES: [(&str, Medium); 3] = [
+        ("response-shared", Medium::Shared),
+        ("response-registers", Medium::Registers),
+        ("response-lines", Medium::Lines),
+    ];
+
+    /// The one of that probe.
+    pub fn of(probe: &str) -> Option<Medium> {
+        Medium::NAMES.iter().find(|(name, _)| *name == probe).map(|(_, medium)| *medium)
+    }
+
+    /// The probe's name.
+    pub fn probe(self) -> &'static str {
+        match self {
+            Medium::Shared => "response-shared",
+            Medium::Registers => "response-registers",
+            Medium::Lines => "response-lines",
+        }
+    }
+}
 
 /// What the measured CPU is, by name.
 pub const ROLES: [(&str, Role); 3] =
@@ -92,27 +118,89 @@ pub struct Wiring {
     role: Role,
 }
 
-/// Whether `probe` is one of this module's.
-pub fn is_one(probe: &str) -> bool {
-    MEANS.contains(&probe)
+/// The probe on one CPU.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// What is polled and driven.
+    pub wiring: Wiring,
+    /// The CPU that gives the edges, where it is one of this machine, and the policy of its thread.
+    pub generator: Option<(u32, Policy)>,
+    /// The counter's rate.
+    pub clock: Calibration,
+    /// Its period, in nanoseconds.
+    pub period: NonZeroU64,
 }
 
-/// The probes that [`PROBE`] stands for where that is asked.
-pub fn means(asked: &Asked) -> Vec<&'static str> {
+impl Probe for Response {
+    fn schedule(&self) -> Schedule {
+        Schedule::Periodic(self.period)
+    }
+
+    fn open(self: Box<Self>, opening: &Opening<'_>) -> crate::Result<Opened> {
+        let Response { wiring, generator, clock, period } = *self;
+        let (measured, mind_ns) = (opening.series.key.cpu, opening.series.threshold_ns);
+        opening.of_cycles(period, move |samples| {
+            let ready = Ready::new(&wiring, generator, measured)?;
+            let edges_from = generator.map(|(cpu, _)| cpu);
+            let seat = ready.seat();
+            let ready = Some((ready, samples));
+            Ok(Responder { ready, seat, edges_from, clock, period, mind_ns, outcome: Outcome::default() })
+        })
+    }
+}
+
+/// The armed probe.
+struct Responder {
+    /// Until it has run.
+    ready: Option<(Ready, Samples)>,
+    /// The generator's thread, where that is one of this program.
+    seat: Option<Arc<Seat>>,
+    edges_from: Option<u32>,
+    clock: Calibration,
+    period: NonZeroU64,
+    /// What keeps the generator from its CPU for longer is noted.
+    mind_ns: u64,
+    outcome: Outcome,
+}
+
+impl HotLoop for Responder {
+    fn helpers(&self) -> Vec<Arc<Seat>> {
+        self.seat.iter().cloned().collect()
+    }
+
+    fn add_to(&self, granted: &mut Granted) {
+        granted.counter_hz = Some(self.clock.hz);
+        granted.edges_from = self.edges_from;
+    }
+
+    fn run(&mut self, window: &Window, stop: &AtomicBool) {
+        if let Some((ready, samples)) = self.ready.take() {
+            self.outcome = ready.run(&window.cycles(self.period), &self.clock, self.mind_ns, samples, stop);
+        }
+    }
+
+    fn ended(self: Box<Self>) -> Outcome {
+        self.outcome
+    }
+}
+
+/// The media whose probes [`PROBE`] stands for where that is asked.
+pub fn means(asked: &Asked) -> Vec<Medium> {
     let named = asked.response.clone().unwrap_or_default();
-    let by_lines = [(REGISTERS, named.board.is_some()), (LINES, named.chip.is_some())];
-    let found =
-        by_lines.iter().filter(|(_, is_named)| *is_named).map(|(probe, _)| *probe).collect::<Vec<_>>();
-    if found.is_empty() { vec![SHARED] } else { found }
+    let by_lines = [(Medium::Registers, named.board.is_some()), (Medium::Lines, named.chip.is_some())];
+    let found = by_lines.iter().filter(|(_, is_named)| *is_named).map(|(medium, _)| *medium);
+    let found = found.collect::<Vec<_>>();
+    if found.is_empty() { vec![Medium::Shared] } else { found }
 }
 
 impl Wiring {
-    /// What `asked` says of `probe`; an error where that makes no sense, with the option that would help.
-    pub fn of(probe: &str, asked: &Asked) -> Result<Wiring> {
+    /// What `asked` says of the probe of `medium`; an error where that makes no sense, with the option that would help.
+    pub fn of(medium: Medium, asked: &Asked) -> Result<Wiring> {
         let named = asked.response.clone().unwrap_or_default();
-        let refuse = |why: &str, cure: &str| Err(Error::new(format!("measure {probe}"), why, cure));
+        let refuse =
+            |why: &str, cure: &str| Err(Error::new(format!("measure {}", medium.probe()), why, cure));
         let role = match named.role.as_deref() {
-            None if probe == SHARED => Role::Both,
+            None if medium == Medium::Shared => Role::Both,
             None => Role::Responder,
             Some(role) => match ROLES.iter().find(|(name, _)| *name == role) {
                 Some((_, role)) => *role,
@@ -122,7 +210,7 @@ impl Wiring {
                 }
             },
         };
-        if probe == SHARED {
+        if medium == Medium::Shared {
             if named.input.is_some() || named.output.is_some() {
                 return refuse("shared memory has no lines", "give --in and --out with --board or --chip");
             }
@@ -151,15 +239,15 @@ impl Wiring {
         if asked.cpus.len() > 1 {
             return refuse("two lines are one CPU's", "give --cpus with one CPU");
         }
-        let by = match (probe, named.board, named.chip) {
-            (REGISTERS, Some(board), _) => {
+        let by = match (medium, named.board, named.chip) {
+            (Medium::Registers, Some(board), _) => {
                 let board = Board::named(&board)?;
                 board.check_line("--in", input)?;
                 board.check_line("--out", output)?;
                 By::Registers(Box::new(board), input, output)
             }
-            (LINES, _, Some(chip)) => By::Lines(chip, input, output),
-            (REGISTERS, ..) => return refuse("no board is named", "give --board"),
+            (Medium::Lines, _, Some(chip)) => By::Lines(chip, input, output),
+            (Medium::Registers, ..) => return refuse("no board is named", "give --board"),
             _ => return refuse("no chip is named", "give --chip, such as gpiochip0"),
         };
         Ok(Wiring { by, role })
@@ -167,16 +255,26 @@ impl Wiring {
 
     /// What options are there for another probe, refused with the reason.
     pub fn check(asked: &Asked) -> Result<()> {
-        let probes = asked.probes.iter().filter(|probe| is_one(probe)).collect::<Vec<_>>();
-        if asked.response.is_some() && probes.is_empty() {
+        let is_measured = asked.probes.iter().any(|probe| Medium::of(probe).is_some());
+        if asked.response.is_some() && !is_measured {
             let what = "use --role, --signal, --board, --chip, --in or --out";
             return Err(Error::new(what, "they are the response probe's", "measure response"));
         }
-        for probe in probes {
-            // What cannot be opened now could not later, when a bundle was begun for it.
-            Wiring::of(probe, asked)?.open()?;
-        }
         Ok(())
+    }
+
+    /// Refuses what cannot be opened: it could not later, when a bundle was begun for it.
+    pub fn try_open(&self) -> Result<()> {
+        self.open().map(drop)
+    }
+
+    /// How edges travel.
+    pub fn medium(&self) -> Medium {
+        match self.by {
+            By::Own | By::Signal(..) => Medium::Shared,
+            By::Registers(..) => Medium::Registers,
+            By::Lines(..) => Medium::Lines,
+        }
     }
 
     /// Whether another CPU of this machine generates the edges.
@@ -265,15 +363,6 @@ pub struct Ready {
     generator: Option<Generator>,
 }
 
-/// What a row has to say beside its samples.
-#[derive(Debug, Default)]
-pub struct Told {
-    /// Why it ended before its time, or has nothing.
-    pub failed: Option<Error>,
-    /// What its samples do not tell.
-    pub note: Option<String>,
-}
-
 impl Ready {
     /// Opens what `wiring` names and, where it has one, starts the generator on `partner`, which gives edges to the CPU
     /// `measured`. Before the calling thread has a policy that what it starts would have too.
@@ -303,7 +392,7 @@ impl Ready {
         mind_ns: u64,
         mut samples: Samples,
         stop: &AtomicBool,
-    ) -> Told {
+    ) -> Outcome {
         let Ready { role, open, generator } = self;
         if let Some(generator) = generator {
             let work = Work { cycles: *cycles, clock: *clock, mind_ns, samples };
@@ -336,7 +425,7 @@ impl Ready {
             Ok(false) => Some(nothing_came(role)),
             Err(error) => Some(error),
         };
-        Told { failed, note: None }
+        Outcome { failed, ..Outcome::default() }
     }
 }
 

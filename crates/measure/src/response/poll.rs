@@ -9,7 +9,7 @@ use rt::registers::Register;
 
 use crate::pace::Pace;
 use crate::samples::{Sample, Samples};
-use crate::wakeup::{Cycles, missed};
+use crate::schedule::{Cycles, missed};
 
 /// How long a generator waits for its first answer.
 pub(super) const PATIENCE_NS: u64 = 5_000_000_000;

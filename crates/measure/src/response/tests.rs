@@ -8,6 +8,7 @@ use evidence::manifest::{RESPONSE, Response};
 use machine::CpuSet;
 use rt::thread;
 
+use super::Medium::{Lines as LINES, Registers as REGISTERS, Shared as SHARED};
 use super::generator::stood_still;
 use super::*;
 use crate::samples::{Sample, way};
@@ -34,7 +35,7 @@ fn the_options_choose_the_means() {
     assert_eq!(means(&Asked::default()), [SHARED]);
     assert_eq!(of(lines(Some("raspberry-pi-4"), None)), [REGISTERS]);
     assert_eq!(of(lines(Some("raspberry-pi-4"), Some("gpiochip0"))), [REGISTERS, LINES]);
-    assert!(MEANS.iter().all(|probe| probe.starts_with(RESPONSE)));
+    assert!(Medium::NAMES.iter().all(|(name, medium)| name.starts_with(RESPONSE) && medium.probe() == *name));
 }
 
 #[test]
@@ -96,7 +97,7 @@ const ENDLESS: (u64, u64) = (1 << 40, u64::MAX);
 const FIFTY: (u64, u64) = (1 << 40, 50);
 
 /// A row by `wiring` on the last CPU, with the generator on another where there is one.
-fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (Vec<Sample>, Told) {
+fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (Vec<Sample>, Outcome) {
     let clock = Calibration::measure(Duration::from_millis(5)).unwrap();
     let (samples, mut arrivals) = way(PERIOD);
     let cpus = thread::affinity();

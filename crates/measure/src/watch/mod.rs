@@ -18,7 +18,7 @@ use evidence::manifest::RowKey;
 use evidence::taint::Taint;
 use machine::CpuSet;
 
-pub(crate) use seat::Seat;
+pub use seat::Seat;
 use surroundings::Surroundings;
 
 /// How often the control thread looks.

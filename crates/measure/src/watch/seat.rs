@@ -13,7 +13,7 @@ use super::Difference;
 
 /// A thread that is watched; the control thread looks at it, and at its end the thread itself.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub struct Seat {
     who: String,
     process: u32,
     id: u32,
@@ -80,7 +80,7 @@ impl Seat {
     }
 
     /// What differed.
-    pub fn found(&self) -> Vec<Difference> {
+    pub(crate) fn found(&self) -> Vec<Difference> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let difference = |(kind, words): (&Kind, &String)| Difference {
             code: match kind {

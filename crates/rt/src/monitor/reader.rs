@@ -5,6 +5,7 @@
 //! lie close together, so that neither a calibration nor a clock that is steered adds an error that grows, and yet so far apart that
 //! reading two clocks one after the other does not tilt it.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{
@@ -99,7 +100,7 @@ pub enum Standing {
 pub struct Reader {
     receiver: Receiver,
     clock: Clock,
-    period_ns: u64,
+    period: NonZeroU64,
     /// Both clocks at two looks that lie apart, the earlier first.
     base: [(u64, u64); 2],
     /// The last cycle; unknown before the first.
@@ -119,30 +120,31 @@ impl Reader {
         let period_ns = receiver.note(PERIOD_NS).load(Ordering::Relaxed);
         let clock = receiver.note(CLOCK).load(Ordering::Relaxed);
         let clock = [Clock::Counter, Clock::Monotonic].into_iter().find(|known| *known as u64 == clock);
-        match clock {
-            Some(clock) if PERIODS_NS.contains(&period_ns) => {
+        let period = NonZeroU64::new(period_ns).filter(|_| PERIODS_NS.contains(&period_ns));
+        match (clock, period) {
+            (Some(clock), Some(period)) => {
                 let earlier = look(clock);
                 if clock == Clock::Counter {
                     std::thread::sleep(FIRST_BASE);
                 }
                 let base = [earlier, look(clock)];
-                Ok(Reader { receiver, clock, period_ns, base, last: None, lost: 0 })
+                Ok(Reader { receiver, clock, period, base, last: None, lost: 0 })
             }
             _ => refuse("what it says of itself cannot be"),
         }
     }
 
-    /// The period that the loop was made with.
+    /// The period that the loop was made with, in nanoseconds.
     ///
     /// ```
     /// use std::time::Duration;
     ///
     /// let (_monitor, reader) = rt::monitor::Monitor::pair(Duration::from_millis(1))?;
-    /// assert_eq!(reader.period_ns(), 1_000_000);
+    /// assert_eq!(reader.period().get(), 1_000_000);
     /// # Ok::<(), rt::Error>(())
     /// ```
-    pub fn period_ns(&self) -> u64 {
-        self.period_ns
+    pub fn period(&self) -> NonZeroU64 {
+        self.period
     }
 
     /// How long the reader may be away until cycles are lost.
@@ -157,7 +159,7 @@ impl Reader {
     /// # Ok::<(), rt::Error>(())
     /// ```
     pub fn room(&self) -> Duration {
-        let period = Duration::from_nanos(self.period_ns);
+        let period = Duration::from_nanos(self.period.get());
         super::size(period).map_or(Duration::ZERO, |size| period * size.slots)
     }
 
@@ -251,7 +253,8 @@ impl Reader {
                     let before = self.last.map_or(words[NUMBER].saturating_sub(1), |last| last.number);
                     let lost = words[NUMBER].checked_sub(before).and_then(|step| step.checked_sub(1));
                     let lost = lost.ok_or_else(|| broken("its cycles go back"))?;
-                    let due_ns = self.last.filter(|_| lost == 0).map(|last| last.began_ns + self.period_ns);
+                    let due_ns =
+                        self.last.filter(|_| lost == 0).map(|last| last.began_ns + self.period.get());
                     let cycle = cycle(&words, due_ns, self.last.map_or(0, |last| last.ended_ns), &line)?;
                     self.lost = self.lost.saturating_add(lost);
                     self.last = Some(cycle);

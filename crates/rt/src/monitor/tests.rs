@@ -200,7 +200,7 @@ fn a_loop_is_found_by_its_process_and_has_one_reader() {
     let found = here().collect::<Vec<_>>();
     assert_eq!(found.len(), 1, "{found:?}");
     let mut reader = Reader::open(&found[0].path).unwrap();
-    assert_eq!((reader.period_ns(), reader.thread()), (1_000_000, None));
+    assert_eq!((reader.period().get(), reader.thread()), (1_000_000, None));
     let taken = Reader::open(&found[0].path).unwrap_err();
     assert!(taken.to_string().ends_with("some process reads it already; end that one first"), "{taken}");
     reader.start().unwrap();

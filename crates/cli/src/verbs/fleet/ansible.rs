@@ -11,7 +11,7 @@ use crate::args::{
     Cli, FleetApplyArgs, FleetHosts, FleetPlanArgs, FleetProveArgs, FleetRollbackArgs, FleetVerifyArgs,
 };
 use crate::output::{Exit, Outcome};
-use crate::{session, usage};
+use crate::usage;
 
 /// Architectures of which a program may lie beside this one.
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
@@ -52,7 +52,7 @@ pub fn rollback(args: FleetRollbackArgs) -> Outcome {
 
 fn job(verb: Verb, on: &FleetHosts) -> Result<Job, Error> {
     on.out.ready()?;
-    let folder = on.output.clone().unwrap_or_else(session::default_folder);
+    let folder = on.output.clone().unwrap_or_else(run::default_folder);
     // A run that measures may be gone on with; what was applied is measured anew.
     if verb != Verb::Prove && folder.join("bundles").exists() {
         let why = "it holds the evidence of another run";

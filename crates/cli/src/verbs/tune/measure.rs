@@ -20,7 +20,7 @@ use super::plan::intent;
 use super::verify;
 use crate::args::TuneMeasureArgs;
 use crate::output::{Exit, Outcome, tell};
-use crate::session;
+use crate::signals::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -70,7 +70,7 @@ pub fn run(args: &TuneMeasureArgs) -> Outcome {
     let record = format!("{}-measure", here.stamp);
     let system = here.system;
     nothing_else(system, "measure", "the knobs")?;
-    let stop = session::stop_on_signals()?;
+    let stop = stop_on_signals()?;
     let folder = Scratch::new()?;
     let cpus = if plan.real_time.is_empty() { plan.housekeeping.clone() } else { plan.real_time.clone() };
     let cpu = cpus.iter().max().unwrap_or_default();

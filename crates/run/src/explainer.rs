@@ -5,10 +5,13 @@ use std::path::Path;
 
 use cause::{Depth, Started, Watch};
 use evidence::cause::{Causes, Choice};
-use evidence::manifest::{Asked, LOOP, MESSAGE, Spike};
+use evidence::manifest::Spike;
 use machine::{CpuSet, Snapshot};
 use measure::explain::Explain;
+use measure::kind::ProbeKind;
 use measure::suspects::Suspects;
+
+use crate::spec::RunSpec;
 
 /// The collector of a run, or none.
 #[derive(Debug, Default)]
@@ -30,17 +33,15 @@ enum Source {
 }
 
 impl Explainer {
-    /// Starts what `asked` names; an error where that is a certain collector and this machine does not have it.
-    pub fn start(asked: &Asked, machine: &Snapshot) -> cause::Result<Explainer> {
-        let choice = asked.causes.unwrap_or_default();
+    /// Starts what `spec` names; an error where that is a certain collector and this machine does not have it.
+    pub fn start(spec: &RunSpec, machine: &Snapshot) -> cause::Result<Explainer> {
+        let choice = spec.causes;
         if choice == Choice::Off {
             return Ok(Explainer::default());
         }
-        let foreign = asked.probes.iter().any(|probe| probe == LOOP);
-        // A message may be waited for in the kernel.
-        let sleeps = |probe: &String| probe == "wakeup" || probe.starts_with(MESSAGE);
-        let depth = Depth::of(foreign || asked.probes.iter().any(sleeps));
-        let cpus = asked.cpus.clone();
+        let foreign = spec.probes.contains(&ProbeKind::Loop);
+        let depth = Depth::of(spec.probes.iter().any(ProbeKind::calls_the_kernel));
+        let cpus = spec.cpus.clone();
         let (source, because) =
             match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), depth }, machine)? {
                 Started::Watching(watch) => (Source::Events(watch), Vec::new()),
@@ -56,7 +57,7 @@ impl Explainer {
     }
 
     /// How causes were collected; nothing where they were not.
-    pub fn told(&self) -> Option<Causes> {
+    pub fn summary(&self) -> Option<Causes> {
         match &self.source {
             Source::Nothing => None,
             Source::Events(watch) => Some(watch.told()),

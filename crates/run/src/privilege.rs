@@ -5,7 +5,20 @@
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::preflight::Privilege;
+/// What this process may do, as the caller found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Privilege {
+    /// Whether it has CAP_SYS_NICE.
+    pub cap_sys_nice: bool,
+    /// Whether it has CAP_IPC_LOCK.
+    pub cap_ipc_lock: bool,
+    /// RLIMIT_RTPRIO: the highest real-time priority without CAP_SYS_NICE.
+    pub rtprio_limit: u64,
+    /// RLIMIT_MEMLOCK in bytes; absent: unlimited.
+    pub memlock_limit_bytes: Option<u64>,
+    /// What `mlockall` has to lock: the size of the address space (`VmSize`), in bytes.
+    pub address_space_bytes: u64,
+}
 
 impl Privilege {
     /// What this process may do now.

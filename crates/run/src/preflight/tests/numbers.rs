@@ -1,49 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers, names and CPUs that cannot be measured as asked.
+//! Periods and CPUs that cannot be measured as asked.
 
 use super::*;
 
 #[test]
-fn refuses_periods_and_limits_that_make_no_sense() {
+fn refuses_a_period_below_the_clocks_resolution() {
     check(&[
-        ("a period of 0", |c| c.asked.periods_ns = vec![0], &[(Refuse, "period", None)]),
         ("a coarse clock", |c| c.clock_resolution_ns = 4_000_000, &[(Refuse, "period", None)]),
         ("a period as long as the resolution", |c| c.clock_resolution_ns = 1_000_000, &[]),
-        ("a limit above the period", |c| c.limits_ns = vec![1_000_001], &[(Refuse, "limit", None)]),
-        ("a limit of one period", |c| c.limits_ns = vec![1_000_000], &[]),
         (
-            "the second of two periods below its limit",
-            |c| (c.asked.periods_ns, c.limits_ns) = (vec![1_000_000, 25_000], vec![100_000, 100_000]),
-            &[(Refuse, "limit", None)],
-        ),
-        (
-            "a period of 0 for a probe without one",
+            "a coarse clock for a probe without a period",
             |c| {
                 probes(c, "spin");
-                c.asked.periods_ns = vec![0];
+                c.clock_resolution_ns = 4_000_000;
             },
             &[],
         ),
-    ]);
-}
-
-#[test]
-fn refuses_unknown_names_and_numbers_that_measure_nothing() {
-    check(&[
-        ("a probe", |c| probes(c, "wakeups"), &[(Refuse, "unknown-name", None)]),
-        ("a policy", |c| c.asked.policy = Some("fif".into()), &[(Refuse, "unknown-name", None)]),
-        ("a timer", |c| c.asked.timer = Some("hpet".into()), &[(Refuse, "unknown-name", None)]),
-        ("no time", |c| c.asked.duration_ns = Some(0), &[(Refuse, "duration", None)]),
-        (
-            "no cycle",
-            |c| (c.asked.loops, c.asked.duration_ns) = (Some(0), Some(1)),
-            &[(Refuse, "loops", None)],
-        ),
-        ("a spin row without end", |c| c.asked.loops = Some(1000), &[(Refuse, "loops", None)]),
-        ("every sample a spike", |c| c.asked.threshold_ns = Some(0), &[(Refuse, "threshold", None)]),
-        ("a claim of nothing", |c| c.asked.claim = Some(0.0), &[(Refuse, "claim", None)]),
-        ("a claim of everything", |c| c.asked.claim = Some(1.0), &[(Refuse, "claim", None)]),
-        ("a claim of no number", |c| c.asked.claim = Some(f64::NAN), &[(Refuse, "claim", None)]),
     ]);
 }
 

@@ -49,7 +49,7 @@ fn real_time(machine: &Snapshot) -> Option<Finding> {
 fn throttling(machine: &Snapshot, request: &Request) -> Option<Finding> {
     let limits = &machine.scheduler;
     let throttles = machine.kernel.at_least(6, 12) != Some(true) || limits.rt_group_scheduling == Some(true);
-    if !throttles || !request.has_priority() {
+    if !throttles || !request.spec.policy.has_priority() {
         return None;
     }
     let period = limits.rt_period_us.unwrap_or(1_000_000);
@@ -66,7 +66,7 @@ fn throttling(machine: &Snapshot, request: &Request) -> Option<Finding> {
 }
 
 fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    if machine.kernel.at_least(6, 12) != Some(true) || !request.has_priority() {
+    if machine.kernel.at_least(6, 12) != Some(true) || !request.spec.policy.has_priority() {
         return Vec::new();
     }
     let on = on_measured(machine, request, |cpu| match cpu.fair_server_runtime_ns {
@@ -94,7 +94,7 @@ fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 
 /// With RT group scheduling a cgroup without real-time runtime refuses real-time policies even to root.
 fn group(machine: &Snapshot, request: &Request) -> Option<Finding> {
-    if machine.scheduler.rt_group_scheduling != Some(true) || !request.has_priority() {
+    if machine.scheduler.rt_group_scheduling != Some(true) || !request.spec.policy.has_priority() {
         return None;
     }
     let path = machine.cgroup.path.as_deref().unwrap_or("/");
@@ -119,7 +119,7 @@ fn group(machine: &Snapshot, request: &Request) -> Option<Finding> {
 /// The quota is for ordinary tasks: loads and the control thread, and the probes only without a real-time policy.
 fn quota(machine: &Snapshot, request: &Request) -> Option<Finding> {
     let (quota, period) = (machine.cgroup.quota_us?, machine.cgroup.quota_period_us?);
-    let effect = if request.is_ordinary() { Taint } else { Note };
+    let effect = if request.spec.policy.is_ordinary() { Taint } else { Note };
     let reason = format!(
         "the cgroup stops ordinary tasks, loads among them, after {quota} us of CPU time in {period} us"
     );
@@ -131,8 +131,10 @@ fn quota(machine: &Snapshot, request: &Request) -> Option<Finding> {
 /// that waits for a device must be below that device's), was asked, and is recorded with the result.
 fn irq_threads(machine: &Snapshot, request: &Request) -> Option<Finding> {
     let highest = machine.scheduler.highest_irq_thread_priority?;
-    let priority =
-        request.asked.priority.filter(|priority| request.has_priority() && *priority <= highest)?;
+    let priority = request.spec.priority;
+    if !request.spec.policy.has_priority() || priority > highest {
+        return None;
+    }
     let reason = format!("priority {priority} is not above that of every interrupt thread, {highest}");
     let cure = format!(
         "if the program needs no interrupt in time, measure with --priority {}",

@@ -4,10 +4,9 @@
 use evidence::taint;
 use machine::snapshot::{Cpu, IdleState};
 use machine::{CpuSet, Snapshot};
+use measure::kind::ProbeKind;
 
 use super::Effect::{Note, Taint};
-use evidence::manifest::LOOP;
-
 use super::{Finding, Request, name, on_measured, us};
 
 /// An idle state that takes longer to leave is worth saying; shallow ones (C1, WFI) take a few microseconds.
@@ -16,7 +15,7 @@ const DEEP_IDLE_US: u64 = 10;
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(siblings(machine, request));
-    if request.measures("wakeup") || request.measures(LOOP) {
+    if request.any(ProbeKind::sleeps) {
         findings.extend(idle(machine, request));
     }
     findings.extend(governor(machine, request));
@@ -27,7 +26,7 @@ pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 
 /// A sibling is quiet by arrangement where it is set apart and has no housekeeping to do.
 fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    let (measured, house_keeping) = (&request.asked.cpus, &request.asked.house_keeping);
+    let (measured, house_keeping) = (&request.spec.cpus, &request.spec.house_keeping);
     let online = machine.online();
     let quiet = machine.isolation.set_apart().without(house_keeping);
     let siblings = |cpu: &Cpu| cpu.siblings.without(&CpuSet::from_iter([cpu.id])).and(&online);
@@ -64,9 +63,9 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 /// Longer to leave than the limit taints: the run may by chance never enter the state, the program later will.
 /// Within the limit it is a note, since every wakeup that paid for it is in the result.
 fn idle(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    let limit_ns = request.limits_ns.iter().copied().min();
+    let limit_ns = request.spec.periods.iter().map(|period| period.limit_ns).min();
     let deepest = on_measured(machine, request, |cpu| {
-        let bound = [request.asked.dma_latency_us.map(u64::from), cpu.idle_latency_limit_us];
+        let bound = [request.spec.dma_latency_us.map(u64::from), cpu.idle_latency_limit_us];
         let bound = bound.into_iter().flatten().min().unwrap_or(u64::MAX);
         let used = |state: &&IdleState| !state.disabled && state.exit_latency_us <= bound;
         let state = cpu.idle_states.iter().filter(used).max_by_key(|state| state.exit_latency_us)?;

@@ -1,130 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether what was asked can be done at all, here and by this process.
+//! Whether what was asked can be done here, and by this process.
 
 use evidence::taint;
 use machine::{CpuSet, Snapshot};
 
+use measure::kind::ProbeKind;
+use rt::policy::PolicyKind;
+
 use super::Effect::{Note, Refuse, Taint};
 use super::{Finding, Request, name, on_measured, us};
-use crate::message::Means;
-use crate::response;
-use crate::row::PROBES;
-use crate::wakeup::TIMERS;
-use evidence::manifest::LOOP;
 
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    let mut findings = unknown(request);
-    findings.extend(lengths(request));
-    if request.is_periodic() {
-        findings.extend(periods(request));
-    }
+    let mut findings = periods(request);
     findings.extend(cpus(machine, request));
     if request.measures_with_threads() {
         findings.extend(policy(machine, request));
         findings.extend(memory(machine, request));
-    } else if request.measures(LOOP) && request.is_ordinary() {
+    } else if request.measures_a_loop() && request.spec.policy.is_ordinary() {
         let reason = "the loop has no real-time policy: every ordinary task may delay it";
         findings.push(Finding::new(Taint, taint::NOT_REAL_TIME_POLICY, reason, "give its thread SCHED_FIFO"));
     }
     findings
 }
 
-/// Probes, policy, timer and taints that nobody knows by that name.
-fn unknown(request: &Request) -> Vec<Finding> {
-    let asked = request.asked;
-    let named = |what: &str, known: &[&str], name: &String| {
-        (!known.contains(&name.as_str())).then(|| {
-            let cure = format!("choose from {}", known.join(", "));
-            Finding::new(Refuse, "unknown-name", format!("there is no {what} '{name}'"), cure)
-        })
-    };
-    let is_known = |name: &str| name == LOOP || Means::of(name).is_some() || response::is_one(name);
-    let probes = asked.probes.iter().filter(|name| !is_known(name));
-    let probes = probes.filter_map(|name| named("probe", &PROBES, name));
-    let policy = asked.policy.iter().filter_map(|name| named("policy", &rt::policy::NAMES, name));
-    let timer = asked.timer.iter().filter_map(|name| named("timer", &TIMERS, name));
-    let accepted = asked.accept.iter().filter(|code| !taint::CODES.contains(&code.as_str())).map(|code| {
-        let cure = likely(code).map_or_else(
-            || format!("choose from {}", taint::CODES.join(", ")),
-            |likely| format!("is {likely} meant?"),
-        );
-        Finding::new(Refuse, "unknown-name", format!("there is no taint '{code}' to accept"), cure)
-    });
-    probes.chain(policy).chain(timer).chain(accepted).collect()
-}
-
-/// The code of a taint that a mistyped one is most like.
-fn likely(mistyped: &str) -> Option<&'static str> {
-    let likeness = |code: &&'static str| strsim::jaro_winkler(mistyped, code);
-    let best = taint::CODES.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(&best) > 0.8).then_some(best)
-}
-
-/// Numbers with which nothing would be measured, or nothing said.
-fn lengths(request: &Request) -> Vec<Finding> {
-    let asked = request.asked;
-    let refuse = |code, reason: String, cure: &str| Finding::new(Refuse, code, reason, cure);
-    let mut findings = Vec::new();
-    if asked.duration_ns == Some(0) {
-        findings.push(refuse(
-            "duration",
-            "a duration of 0 measures nothing".into(),
-            "give --duration such as 20s",
-        ));
-    }
-    if asked.loops == Some(0) {
-        findings.push(refuse("loops", "0 loops measure nothing".into(), "give --loops such as 100000"));
-    }
-    let others = asked.probes.iter().find(|probe| ["spin", "hardware"].contains(&probe.as_str()));
-    if let (Some(_), None, Some(probe)) = (asked.loops, asked.duration_ns, others) {
-        let reason = format!("the {probe} probe has no cycles, so --loops does not end it");
-        findings.push(refuse("loops", reason, "give --duration as well"));
-    }
-    if asked.threshold_ns == Some(0) {
-        let reason = "a threshold of 0 makes a spike of every sample".into();
-        findings.push(refuse("threshold", reason, "give --threshold such as 100us"));
-    }
-    if let Some(claim) = asked.claim.filter(|claim| !(*claim > 0.0 && *claim < 1.0)) {
-        let reason = format!("the claim {claim} is no rate between 0 and 1");
-        findings.push(refuse(
-            "claim",
-            reason,
-            "give --claim such as 0.001: fewer than one cycle in a thousand is late",
-        ));
-    }
-    findings
-}
-
 fn periods(request: &Request) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    if !request.any(ProbeKind::is_periodic) {
+        return Vec::new();
+    }
     let resolution = request.clock_resolution_ns;
-    for &period in &request.asked.periods_ns {
-        if period == 0 {
-            findings.push(Finding::new(
-                Refuse,
-                "period",
-                "a period of 0 was asked",
-                "give a period such as 1ms",
-            ));
-        } else if period < resolution {
-            let reason =
-                format!("the period {} is below the clock's resolution of {}", us(period), us(resolution));
-            let cure = "give a longer period, or boot a kernel with high-resolution timers (no highres=off)";
-            findings.push(Finding::new(Refuse, "period", reason, cure));
-        }
-    }
-    for (&period, &limit) in request.asked.periods_ns.iter().zip(request.limits_ns) {
-        if limit > period && period > 0 {
-            let reason = format!("the limit {} is above the period {}", us(limit), us(period));
-            let cure = "a cycle that late is a missed period: give a limit up to the period";
-            findings.push(Finding::new(Refuse, "limit", reason, cure));
-        }
-    }
-    findings
+    let periods = request.spec.periods.iter().map(|period| period.ns.get());
+    let too_short = periods.filter(|period| *period < resolution).map(|period| {
+        let reason =
+            format!("the period {} is below the clock's resolution of {}", us(period), us(resolution));
+        let cure = "give a longer period, or boot a kernel with high-resolution timers (no highres=off)";
+        Finding::new(Refuse, "period", reason, cure)
+    });
+    too_short.collect()
 }
 
 fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    let (measured, house_keeping) = (&request.asked.cpus, &request.asked.house_keeping);
+    let (measured, house_keeping) = (&request.spec.cpus, &request.spec.house_keeping);
     if machine.cpus.is_empty() {
         let named = !measured.is_empty() && !house_keeping.is_empty();
         let reason = "which CPUs are online could not be read";
@@ -155,7 +70,7 @@ fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     // An empty set is what a reader makes of a file without content: no kernel confines to no CPU.
     let allowed = machine.cgroup.cpus.as_ref().filter(|cpus| !cpus.is_empty()).unwrap_or(&online);
     let outside = measured.and(&online).without(allowed);
-    if !outside.is_empty() && !request.measures(LOOP) {
+    if !outside.is_empty() && !request.measures_a_loop() {
         let group = machine.cgroup.path.as_deref().unwrap_or("of this process");
         let reason = format!("the cgroup {group} may use cpus {allowed} only, not {}", name(&outside));
         let cure =
@@ -188,24 +103,15 @@ fn house_keeping_left(usable: &CpuSet, measured: &CpuSet, house_keeping: &CpuSet
 }
 
 fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
-    if !rt::policy::NAMES.contains(&request.policy()) {
-        return Vec::new();
-    }
-    if request.is_ordinary() {
+    if request.spec.policy.is_ordinary() {
         let reason = "the measuring threads have no real-time policy: every ordinary task may delay them";
         return vec![Finding::new(Taint, taint::NOT_REAL_TIME_POLICY, reason, "measure with --policy fifo")];
     }
     let mut findings = Vec::new();
-    let priority = request.asked.priority;
-    if request.has_priority() && !priority.is_some_and(|priority| (1..=99).contains(&priority)) {
-        let found = priority.map_or("no priority".to_string(), |priority| format!("priority {priority}"));
-        let reason = format!("{found} was given for SCHED_{}", request.policy().to_uppercase());
-        findings.push(Finding::new(Refuse, "priority", reason, "give --priority from 1 to 99"));
-    }
-    if request.policy() == "deadline" {
+    if request.spec.policy == PolicyKind::Deadline {
         findings.extend(deadline(machine, request));
     }
-    findings.extend(permission(machine, request, priority.unwrap_or(1)));
+    findings.extend(permission(machine, request));
     findings
 }
 
@@ -229,18 +135,19 @@ fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     findings
 }
 
-fn permission(machine: &Snapshot, request: &Request, priority: u32) -> Option<Finding> {
-    let may = request.privilege;
-    let by_limit = request.has_priority() && may.rtprio_limit >= u64::from(priority);
+fn permission(machine: &Snapshot, request: &Request) -> Option<Finding> {
+    let (may, priority) = (request.privilege, request.spec.priority);
+    let has_priority = request.spec.policy.has_priority();
+    let by_limit = has_priority && may.rtprio_limit >= u64::from(priority);
     if may.cap_sys_nice || by_limit {
         return None;
     }
-    let policy = request.policy().to_uppercase();
-    let wanted = if request.has_priority() { format!(" {priority}") } else { String::new() };
+    let policy = request.spec.policy.name().to_uppercase();
+    let wanted = if has_priority { format!(" {priority}") } else { String::new() };
     let limit = may.rtprio_limit;
     let reason =
         format!("SCHED_{policy}{wanted} is not permitted: no CAP_SYS_NICE, and RLIMIT_RTPRIO is {limit}");
-    let cure = match (machine.container.is_some(), request.has_priority()) {
+    let cure = match (machine.container.is_some(), has_priority) {
         (true, _) if machine.is_pod() => {
             "add SYS_NICE to securityContext.capabilities of the container".to_string()
         }

@@ -3,8 +3,6 @@
 
 use machine::{CpuSet, Snapshot};
 
-use crate::error::Result;
-
 /// The CPUs for loads and control where none were named: all that are online, allowed to this process, neither
 /// measured nor sharing a core with a measured one. Where that leaves none, siblings are used after all.
 pub fn house_keeping(machine: &Snapshot, measured: &CpuSet) -> CpuSet {
@@ -14,8 +12,8 @@ pub fn house_keeping(machine: &Snapshot, measured: &CpuSet) -> CpuSet {
 }
 
 /// Keeps the calling thread, and every thread and process it starts from now on, on `house_keeping`.
-pub fn stay_on(house_keeping: &CpuSet) -> Result<()> {
-    Ok(rt::thread::set_affinity(&house_keeping.iter().collect::<Vec<_>>())?)
+pub fn stay_on(house_keeping: &CpuSet) -> rt::Result<()> {
+    rt::thread::set_affinity(&house_keeping.iter().collect::<Vec<_>>())
 }
 
 #[cfg(test)]

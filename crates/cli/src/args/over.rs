@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options laid over what a plan, or a verb by itself, asks.
+
+use std::time::Duration;
+
+use evidence::manifest::{Asked, Ethercat, Response};
+
+use super::{EthercatOptions, ResponseOptions, RunOptions};
+
+impl RunOptions {
+    /// `asked` with these options over it.
+    pub fn over(&self, mut asked: Asked) -> Asked {
+        if !self.period.is_empty() {
+            asked.periods_ns = self.period.iter().copied().map(ns).collect();
+        }
+        if !self.accept.is_empty() {
+            asked.accept.clone_from(&self.accept);
+        }
+        if let Some(cpus) = &self.cpus {
+            asked.cpus = cpus.clone();
+        }
+        if let Some(cpus) = &self.house_keeping {
+            asked.house_keeping = cpus.clone();
+        }
+        asked.response = wired(asked.response, &self.response);
+        asked.ethercat = driven(asked.ethercat, &self.ethercat);
+        over(&mut asked.limit, &self.limit);
+        over(&mut asked.policy, &self.policy);
+        over(&mut asked.timer, &self.timer);
+        over(&mut asked.priority, &self.priority);
+        over(&mut asked.duration_ns, &self.duration.map(ns));
+        over(&mut asked.loops, &self.loops);
+        over(&mut asked.warm_up_ns, &self.warm_up.map(ns));
+        over(&mut asked.threshold_ns, &self.threshold.map(ns));
+        over(&mut asked.claim, &self.claim);
+        over(&mut asked.dma_latency_us, &self.dma_latency);
+        over(&mut asked.isolate, &self.isolate);
+        over(&mut asked.causes, &self.causes);
+        asked
+    }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What the response probe polls and drives; none where neither plan nor options say anything.
+fn wired(plan: Option<Response>, options: &ResponseOptions) -> Option<Response> {
+    let mut wired = plan.unwrap_or_default();
+    over(&mut wired.role, &options.role);
+    over(&mut wired.signal, &options.signal);
+    over(&mut wired.board, &options.board);
+    over(&mut wired.chip, &options.chip);
+    over(&mut wired.input, &options.line_in);
+    over(&mut wired.output, &options.line_out);
+    Some(wired).filter(|wired| *wired != Response::default())
+}
+
+/// What EtherCAT drives, likewise.
+fn driven(plan: Option<Ethercat>, options: &EthercatOptions) -> Option<Ethercat> {
+    let mut driven = plan.unwrap_or_default();
+    over(&mut driven.device, &options.device);
+    driven.forced |= options.force;
+    Some(driven).filter(|driven| *driven != Ethercat::default())
+}
+
+fn over<T: Clone>(asked: &mut Option<T>, option: &Option<T>) {
+    if option.is_some() {
+        asked.clone_from(option);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_lie_over_the_plan() {
+        let plan = Asked { periods_ns: vec![500_000], priority: Some(70), ..Asked::default() };
+        let options = RunOptions { priority: Some(60), ..RunOptions::default() };
+        let asked = options.over(plan);
+        assert_eq!((asked.periods_ns, asked.priority, asked.limit), (vec![500_000], Some(60), None));
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What this program is beside a command line for people: parts of it start it again under other names.
+
+use std::process::ExitCode;
+
+use lab::guest::{alone, storm};
+
+use crate::by_verb;
+
+/// Runs as one of those, where this process was started as one.
+pub fn main() -> Option<ExitCode> {
+    if lab::guest::is_init() {
+        return Some(lab::guest::main());
+    }
+    // Its arguments need not be text: what follows does not look at a load's.
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == load::WORKER_VERB) {
+        return Some(load::worker_main(std::env::args().skip(2)));
+    }
+    match std::env::args_os().nth(1)?.to_str()? {
+        lab::qemu::VERB => Some(lab::qemu::become_child(std::env::args().skip(2))),
+        alone::VERB => Some(alone::main(std::env::args().skip(2))),
+        storm::VERB => Some(storm::runner::main(std::env::args().skip(2))),
+        storm::owner::VERB => {
+            let program = std::env::args_os().take(1);
+            Some(storm::owner::main(std::env::args_os().skip(2), |rest| by_verb(program.chain(rest))))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a row's data go, what explains its spikes, and what looks on: the same for every probe.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use evidence::manifest::{Manifest, State};
+use evidence::writer::BundleWriter;
+
+use crate::explain::Explain;
+use crate::series::Progress;
+
+/// How often the control thread looks after the rows.
+pub(crate) const DRAIN_EVERY: Duration = Duration::from_millis(250);
+
+/// What a row is measured into.
+pub struct Recording<'a> {
+    /// Takes the series and the spikes.
+    pub bundle: &'a mut BundleWriter,
+    /// Takes the row's entries, and what disturbed it.
+    pub manifest: &'a mut Manifest,
+    /// Set by a signal: the row ends early, in order.
+    pub stop: &'a AtomicBool,
+    /// Says what it knows of each spike.
+    pub explain: &'a mut dyn Explain,
+    /// Is told how the row stands, some times a second.
+    pub observe: &'a mut dyn FnMut(&Progress),
+}
+
+impl Recording<'_> {
+    /// Whether the row is to end early.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// How a row that is over ended.
+    pub(crate) fn state(&self) -> State {
+        if self.is_stopped() { State::Interrupted } else { State::Finished }
+    }
+
+    /// Writes the manifest as it is now.
+    pub(crate) fn write_manifest(&mut self) -> crate::Result<()> {
+        Ok(self.bundle.manifest(self.manifest)?)
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When a probe measures: its schedule, how long a row lasts, and the cycles of a row.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// A row without an end of its own: large, and small enough that a start can be added to it.
+const ENDLESS_NS: u64 = u64::MAX / 4;
+
+/// A glow in the persistence picture halves this many times during a row.
+const HALF_LIVES: f64 = 4.0;
+
+/// Half-life of a glow where no end is known.
+const ENDLESS_HALF_LIFE_S: f64 = 60.0;
+
+/// When a measuring thread takes its samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Schedule {
+    /// Without pause.
+    Continuous,
+    /// One each period, in nanoseconds.
+    Periodic(NonZeroU64),
+}
+
+impl Schedule {
+    /// The period, for evidence: absent where there is none.
+    pub fn period_ns(self) -> Option<u64> {
+        match self {
+            Schedule::Continuous => None,
+            Schedule::Periodic(period) => Some(period.get()),
+        }
+    }
+}
+
+/// How long a row lasts: whichever comes first. Where both are absent the user ends it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Length {
+    /// In nanoseconds.
+    pub duration_ns: Option<u64>,
+    /// In cycles.
+    pub loops: Option<u64>,
+}
+
+impl Length {
+    /// The duration, where one is known.
+    pub fn duration(&self) -> Option<Duration> {
+        self.duration_ns.filter(|ns| *ns < ENDLESS_NS).map(Duration::from_nanos)
+    }
+
+    /// Cycles at the most.
+    pub fn most_loops(&self) -> u64 {
+        self.loops.unwrap_or(u64::MAX)
+    }
+
+    /// A row that begins at `start_ns` of CLOCK_MONOTONIC.
+    pub fn from(&self, start_ns: u64) -> Window {
+        let duration_ns = self.duration_ns.unwrap_or(ENDLESS_NS);
+        Window { start_ns, end_ns: start_ns.saturating_add(duration_ns), loops: self.most_loops() }
+    }
+
+    /// How soon a glow in the row's persistence picture halves, in seconds.
+    pub fn half_life_s(&self) -> f64 {
+        self.duration().map_or(ENDLESS_HALF_LIFE_S, |duration| duration.as_secs_f64() / HALF_LIVES)
+    }
+}
+
+/// The recorded part of a row, on CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// When recording begins.
+    pub start_ns: u64,
+    /// No cycle is due from here on.
+    pub end_ns: u64,
+    /// Cycles to record at the most.
+    pub loops: u64,
+}
+
+impl Window {
+    /// Its cycles, one each `period`.
+    pub fn cycles(&self, period: NonZeroU64) -> Cycles {
+        let Window { start_ns, end_ns, loops } = *self;
+        Cycles { period_ns: period.get(), start_ns, end_ns, loops }
+    }
+}
+
+/// One row's cycle times.
+#[derive(Debug, Clone, Copy)]
+pub struct Cycles {
+    /// The period; not 0.
+    pub period_ns: u64,
+    /// When the first recorded cycle is due; cycles before it warm up and are thrown away.
+    pub start_ns: u64,
+    /// No cycle is due from here on.
+    pub end_ns: u64,
+    /// Cycles to record at the most.
+    pub loops: u64,
+}
+
+/// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`, in a row in which none is due
+/// from `end_ns` on: a stall that outlasts the row misses nothing after it.
+pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64, end_ns: u64) -> u64 {
+    let next_ns = due_ns + period_ns;
+    let gone_by = woke_ns.saturating_sub(next_ns) / period_ns;
+    gone_by.min(end_ns.saturating_sub(next_ns).div_ceil(period_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_of_forty_periods_misses_thirty_nine_cycles_and_runs_the_fortieth_late() {
+        let missed = |woke_ns| missed(0, woke_ns, 1_000_000, u64::MAX);
+        assert_eq!([40_005_000, 999_999, 1_999_999, 2_000_000].map(missed), [39, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_stall_that_outlasts_the_row_misses_nothing_after_it() {
+        let missed = |end_ns| missed(7_000_000, 90_000_000, 1_000_000, end_ns);
+        assert_eq!([8_000_000, 8_000_001, 10_000_000, 10_500_000].map(missed), [0, 1, 2, 3]);
+        assert_eq!(missed(7_500_000), 0, "the row's last cycle");
+    }
+
+    #[test]
+    fn a_row_without_a_length_has_no_end() {
+        let window = Length::default().from(7);
+        assert!(window.end_ns > u64::MAX / 8 && window.loops == u64::MAX);
+        assert_eq!(Length::default().duration(), None);
+        let second = Length { duration_ns: Some(1_000_000_000), loops: Some(5) };
+        assert_eq!(second.from(7), Window { start_ns: 7, end_ns: 1_000_000_007, loops: 5 });
+        assert_eq!(second.half_life_s(), 0.25);
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A series to be measured, before and while it is: what identifies it, what judges it, how it stands.
+
+use std::time::Duration;
+
+use evidence::histogram::Histogram;
+use evidence::manifest::{Granted, RowEntry, RowKey, Second, State};
+use evidence::writer::stem;
+
+/// One series to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesSpec {
+    /// What identifies it.
+    pub key: RowKey,
+    /// The limit that judges it.
+    pub limit_ns: u64,
+    /// Above this a sample is listed as a spike.
+    pub threshold_ns: u64,
+}
+
+impl SeriesSpec {
+    /// Another series of the same load and CPU, which `limit_ns` judges and above which its samples are spikes.
+    pub(crate) fn beside(&self, probe: &str, period_ns: u64, limit_ns: u64) -> SeriesSpec {
+        SeriesSpec {
+            key: RowKey { probe: probe.to_string(), period_ns: Some(period_ns), ..self.key.clone() },
+            limit_ns,
+            threshold_ns: limit_ns,
+        }
+    }
+
+    /// Its entry in the manifest while it is measured.
+    pub(crate) fn entry(&self, granted: &Granted) -> RowEntry {
+        RowEntry {
+            key: self.key.clone(),
+            files: stem(&self.key),
+            state: State::Running,
+            granted: granted.clone(),
+            limit_ns: Some(self.limit_ns),
+            spikes: 0,
+            spikes_not_listed: 0,
+            load_did: None,
+            coarse: None,
+        }
+    }
+}
+
+/// How a series stands, for a live display.
+#[derive(Debug, Clone)]
+pub struct SeriesProgress {
+    /// Which series.
+    pub key: RowKey,
+    /// The thread's number.
+    pub thread: u32,
+    /// Its real-time priority, 0 where it has none.
+    pub priority: u32,
+    /// What was recorded so far, as if one second.
+    pub so_far: Second,
+    /// The latest sample.
+    pub last_ns: u64,
+    /// The limit that judges it.
+    pub limit_ns: u64,
+    /// Cycles lost so far.
+    pub lost: u64,
+    /// All samples so far, where they are wanted live: those of a program's own loop.
+    pub latency: Option<Histogram>,
+}
+
+/// How a row stands.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Time since recording began; zero during the warm-up.
+    pub elapsed: Duration,
+    /// The row's length where it is known.
+    pub length: Option<Duration>,
+    /// Each series.
+    pub series: Vec<SeriesProgress>,
+}

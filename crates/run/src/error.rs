@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Errors of this crate: those of the crates below it, and refusals of its own.
+
+use crate::finding::Finding;
+
+/// Shorthand for this crate's results.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a run could not be measured; one line each.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be measured as asked.
+    #[error("{0}")]
+    Refused(Finding),
+    /// What was asked makes no sense, the kernel did not grant it, or evidence could not be written or read.
+    #[error(transparent)]
+    Failed(#[from] ::error::Error),
+    /// There is no such load.
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    /// A row could not be measured.
+    #[error(transparent)]
+    Measure(#[from] measure::Error),
+}
+
+impl From<Finding> for Error {
+    fn from(finding: Finding) -> Self {
+        Error::Refused(finding)
+    }
+}

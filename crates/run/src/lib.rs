@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run: what is asked becomes types once, is checked against the machine, measured under loads, and read back as evidence.
+//!
+//! ```text
+//! Asked ── complete ──► Asked ── RunSpec::of ──► RunSpec ── prove ──► Bundle
+//! text     defaults     text     one parse       types      rows      evidence
+//! ```
+//! - [`spec`]: from text to types; [`preflight`]: what of it would spoil the run on this machine.
+//! - [`session`]: the run itself; [`rows`]: the measuring threads of each row; [`explainer`]: where spikes get their causes.
+//! - [`control`]: where the control thread stays.
+#![forbid(unsafe_code)]
+
+pub mod control;
+mod error;
+pub mod explainer;
+pub mod finding;
+pub mod preflight;
+pub mod privilege;
+pub mod rows;
+pub mod session;
+pub mod spec;
+
+pub use error::{Error, Result};
+pub use session::{NoObserver, Observer, Setting, command_line, default_folder, prove, prove_in, settle};
+pub use spec::{RunSpec, complete, read_plan};

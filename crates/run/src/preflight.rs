@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looks at a machine and at what was asked of it before anything is measured.
+//!
+//! A pure function: the snapshot and the request go in, [`Finding`]s come out. What a finding does follows
+//! one rule:
+//!
+//! - [`Effect::Refuse`]: it cannot be measured as asked. Nothing is started; the cure says what to change.
+//! - [`Effect::Taint`]: a run could look good although the claim made from it does not stand, because what
+//!   decides it is not under control (a sibling's neighbour, an idle state that the run may never enter), is
+//!   not what was asked (policy), or has no worst case by design (a kernel that is not real-time).
+//! - [`Effect::Note`]: it belongs to the configuration that is measured and recorded. It can make latencies
+//!   longer, never let them look shorter than they are: a deadline that holds with it holds.
+//!
+//! Limits: files tell what is configured, not what will happen. Time that a hypervisor steals, page faults
+//! and a load that dies are seen while measuring. What the snapshot does not know is not held against the
+//! machine, with one exception: a kernel is real-time only where it says so.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use machine::snapshot::Cpu;
+use machine::{CpuSet, Snapshot};
+use measure::kind::ProbeKind;
+
+use crate::finding::{Effect, Finding};
+use crate::privilege::Privilege;
+use crate::spec::RunSpec;
+
+mod cpus;
+mod kernel;
+mod possible;
+#[cfg(test)]
+mod tests;
+
+/// What is asked of the machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What is to be measured.
+    pub spec: &'a RunSpec,
+    /// Resolution of CLOCK_MONOTONIC (`clock_getres`); 1 with high-resolution timers.
+    pub clock_resolution_ns: u64,
+    /// What this process may do.
+    pub privilege: Privilege,
+}
+
+/// Everything worth saying about `request` on `machine`, the gravest first.
+pub fn preflight(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+    let mut findings = possible::check(machine, request);
+    if request.measures_with_threads() {
+        findings.extend(kernel::check(machine, request));
+    }
+    if request.measures_with_threads() || request.measures_a_loop() {
+        findings.extend(kernel::of_threads(machine, request));
+        findings.extend(cpus::check(machine, request));
+    }
+    findings.extend(kernel::surroundings(machine));
+    findings.sort_by_key(|finding| Reverse(finding.effect));
+    findings
+}
+
+impl Request<'_> {
+    fn any(&self, what: fn(&ProbeKind) -> bool) -> bool {
+        self.spec.probes.iter().any(what)
+    }
+
+    /// Whether a program's own loop is measured.
+    fn measures_a_loop(&self) -> bool {
+        self.any(|kind| *kind == ProbeKind::Loop)
+    }
+
+    /// Whether a measuring thread never leaves its CPU by itself.
+    fn never_sleeps(&self) -> bool {
+        self.any(ProbeKind::never_sleeps)
+    }
+
+    /// Whether threads of ours measure.
+    fn measures_with_threads(&self) -> bool {
+        self.any(ProbeKind::has_own_threads)
+    }
+
+    /// For what takes the CPU from a thread that never sleeps, and hardly from one that wakes up every period.
+    fn taint_where_spinning(&self) -> Effect {
+        if self.never_sleeps() { Effect::Taint } else { Effect::Note }
+    }
+}
+
+/// Measured CPUs of which the same was found.
+struct Found<T> {
+    what: T,
+    /// `cpu 3`, `cpus 2-3`.
+    on: String,
+    /// Set where it does not concern every measured CPU.
+    cpu: Option<u32>,
+}
+
+/// What `look` finds on the measured CPUs: said once where it is the same on all, else CPU by CPU, since a
+/// taint without a CPU disturbs every row.
+fn on_measured<T: Ord + Clone>(
+    machine: &Snapshot,
+    request: &Request,
+    look: impl Fn(&Cpu) -> Option<T>,
+) -> Vec<Found<T>> {
+    let measured = &request.spec.cpus;
+    let mut same: BTreeMap<T, CpuSet> = BTreeMap::new();
+    for cpu in measured.iter().filter_map(|id| machine.cpu(id)) {
+        if let Some(what) = look(cpu) {
+            same.entry(what).or_default().insert(cpu.id);
+        }
+    }
+    let mut found = Vec::new();
+    for (what, cpus) in same {
+        if cpus == *measured {
+            found.push(Found { what, on: name(&cpus), cpu: None });
+        } else {
+            let each =
+                cpus.iter().map(|cpu| Found { what: what.clone(), on: format!("cpu {cpu}"), cpu: Some(cpu) });
+            found.extend(each);
+        }
+    }
+    found
+}
+
+/// `cpu 3`, `cpus 2-3`.
+fn name(cpus: &CpuSet) -> String {
+    if cpus.len() == 1 { format!("cpu {cpus}") } else { format!("cpus {cpus}") }
+}
+
+/// Nanoseconds as microseconds, `0.5 us`.
+pub(crate) fn us(ns: u64) -> String {
+    format!("{} us", ns as f64 / 1000.0)
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run, from its specification to the finished bundle.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
+use evidence::writer::BundleWriter;
+use evidence::{Bundle, Taint, taint};
+use load::{Load, Placement, Running};
+use machine::Snapshot;
+use measure::hardware;
+use measure::kind::ProbeKind;
+use measure::monitor::Attached;
+use measure::recording::Recording;
+use measure::series::Progress;
+use rt::isolation::Isolator;
+use rt::power::DmaLatency;
+
+use crate::control;
+use crate::error::Result;
+use crate::explainer::Explainer;
+use crate::finding::{Effect, Finding};
+use crate::preflight::{Request, preflight};
+use crate::privilege::Privilege;
+use crate::rows;
+use crate::spec::RunSpec;
+
+/// How long a load may take to get going: fio lays out its file, a display server starts.
+const SETTLE: Duration = Duration::from_secs(20);
+
+/// A signal may have to wait for this long while a load gets going.
+const SETTLE_SLICE: Duration = Duration::from_millis(100);
+
+/// Looks on while a run goes on.
+pub trait Observer {
+    /// Something that is worth knowing beside the rows.
+    fn announce(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// What is done for the present row before it is measured.
+    fn prepares(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// How the present row stands.
+    fn progress(&mut self, progress: &Progress) {
+        let _ = progress;
+    }
+
+    /// The present row ended: its figures, or why it was not run. Returns a note for the evidence, where there is one.
+    fn row_ended(&mut self, figures: &str) -> Option<String> {
+        let _ = figures;
+        None
+    }
+
+    /// The last row ended.
+    fn ended(&mut self) {}
+}
+
+/// Sees nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {}
+
+/// What a run goes on in.
+pub struct Setting<'a> {
+    /// The machine.
+    pub machine: Snapshot,
+    /// The program whose loop is measured, where the probe is [`ProbeKind::Loop`].
+    pub program: Option<&'a mut Attached>,
+    /// Ends the run early, in order, once it is set.
+    pub stop: Arc<AtomicBool>,
+    /// Looks on.
+    pub observer: &'a mut dyn Observer,
+    /// The program that writes the evidence.
+    pub written_by: WrittenBy,
+}
+
+/// A run under way.
+struct Session<'a, 's> {
+    spec: &'a RunSpec,
+    setting: Setting<'s>,
+    manifest: Manifest,
+    bundle: BundleWriter,
+    last: Option<Progress>,
+    explainer: Explainer,
+}
+
+/// Measures `spec` on this machine into a new bundle in `folder`, and reads it back.
+pub fn prove(spec: &RunSpec, folder: &Path) -> Result<Bundle> {
+    let program = std::env::current_exe().ok();
+    let name = program.as_deref().and_then(Path::file_name);
+    let setting = Setting {
+        machine: machine::read(Path::new("/")),
+        program: None,
+        stop: Arc::default(),
+        observer: &mut NoObserver,
+        written_by: WrittenBy {
+            program: name.map_or("unknown".into(), |name| name.to_string_lossy().into_owned()),
+            version: None,
+            commit: None,
+            command_line: Some(command_line()),
+        },
+    };
+    prove_in(setting, spec, folder)
+}
+
+/// As [`prove`], in `setting`. An error before the first row leaves nothing behind.
+pub fn prove_in(setting: Setting<'_>, spec: &RunSpec, folder: &Path) -> Result<Bundle> {
+    if setting.program.is_none() && spec.probes.contains(&ProbeKind::Loop) {
+        let why = "no program was named that has one";
+        return Err(::error::Error::on("measure", "a loop", why, "use isolator monitor").into());
+    }
+    let findings = look(spec, &setting.machine)?;
+    // Before a bundle is begun for nothing.
+    spec.try_devices()?;
+    control::stay_on(&spec.house_keeping)?;
+    if spec.isolate.is_some() {
+        // As above.
+        Isolator::open()?;
+    }
+    if hardware::remove_leftover() {
+        setting
+            .observer
+            .announce("a killed run had left the hwlat tracer on, which disturbs every probe: it is off now");
+    }
+    let dma_latency = spec.dma_latency_us.map(|latency_us| {
+        setting.observer.announce(&format!(
+            "requesting {latency_us} us in /dev/cpu_dma_latency while measuring; it ends with this program"
+        ));
+        DmaLatency::request(latency_us)
+    });
+    let dma_latency = dma_latency.transpose()?;
+    let mut explainer = Explainer::start(spec, &setting.machine)?;
+    let mut manifest = manifest(spec, &setting, &findings);
+    manifest.notes.extend(explainer.notes());
+    manifest.causes = explainer.summary();
+    manifest.notes.extend(setting.program.iter().flat_map(|program| program.notes()));
+    let bundle = BundleWriter::create(folder, &manifest)?;
+    let mut session = Session { spec, setting, manifest, bundle, last: None, explainer };
+    let outcome = spec.loads.iter().try_for_each(|load| session.under(load));
+    drop(dma_latency);
+    session.setting.observer.ended();
+    if outcome.is_err() && session.manifest.rows.is_empty() {
+        session.bundle.abandon();
+        outcome?;
+    } else {
+        session.close(&outcome)?;
+        outcome?;
+    }
+    Ok(Bundle::open(folder)?)
+}
+
+/// What would spoil the run; an error where it had better not begin.
+fn look(spec: &RunSpec, machine: &Snapshot) -> Result<Vec<Finding>> {
+    let clock_resolution_ns = rt::clock::resolution_ns();
+    let request = Request { spec, clock_resolution_ns, privilege: Privilege::of_this_process() };
+    let findings = preflight(machine, &request);
+    match findings.iter().find(|finding| finding.effect == Effect::Refuse) {
+        Some(refused) => Err(refused.clone().into()),
+        None => Ok(findings),
+    }
+}
+
+/// Where a bundle goes that was given no folder: `evidence/` and the time.
+pub fn default_folder() -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let mut folder = PathBuf::from("evidence").join(now.replace([':', '-'], ""));
+    let first = folder.clone();
+    for n in 2.. {
+        if !folder.exists() {
+            break;
+        }
+        folder = first.with_extension(n.to_string());
+    }
+    folder
+}
+
+impl Session<'_, '_> {
+    /// All probes under one load.
+    fn under(&mut self, load: &Load) -> Result<()> {
+        let name = load.to_string();
+        if let Some(reason) = self.over()? {
+            self.spec.probes.iter().for_each(|probe| self.not_run(probe, &name, reason));
+            return Ok(());
+        }
+        let first = self.manifest.rows.len();
+        self.setting.observer.prepares("starts the load");
+        let placement = Placement {
+            house_keeping: self.spec.house_keeping.clone(),
+            measured: self.spec.cpus.clone(),
+            scratch: load::scratch_folder(self.bundle.folder()),
+            device: self.spec.device_of_loads(),
+        };
+        let mut running = match load.start(&placement) {
+            Ok(running) => running,
+            Err(error) => {
+                let reason = match error {
+                    load::Error::NotAvailable { reason, cure, .. } => format!("{reason}; {cure}"),
+                    other => other.to_string(),
+                };
+                for probe in &self.spec.probes {
+                    self.not_run(probe, &name, &reason);
+                    self.row_ended(&format!("not run: {reason}"));
+                }
+                return Ok(self.bundle.manifest(&self.manifest)?);
+            }
+        };
+        if let Err(why) = settle(&mut running, &self.setting.stop) {
+            self.setting.observer.prepares(&format!("the load ended: {why}"));
+        }
+        if *load == Load::Ipi
+            && let Err(error) = rt::thread::join_global_barriers()
+        {
+            self.manifest.notes.push(format!("load ipi sends no memory barriers: {error}"));
+        }
+        let mut still = Vec::new();
+        let measured = self.spec.probes.iter().try_for_each(|probe| -> Result<()> {
+            let (began, before) = (Instant::now(), running.worked());
+            self.row(probe, &name)?;
+            let seconds = began.elapsed().as_secs_f64();
+            let stood = before
+                .zip(running.worked())
+                .and_then(|(before, now)| now.stood_still_since(&before, seconds));
+            still.extend(stood.map(|how| format!("during {} {how}", probe.name())));
+            Ok(())
+        });
+        let did = running.stop();
+        // Where the whole load is none, its rows say so already.
+        let still = if did.loaded.is_ok() { still } else { Vec::new() };
+        for entry in &mut self.manifest.rows[first..] {
+            entry.load_did = Some(did.words.clone());
+        }
+        for reason in did.loaded.err().iter().chain(&still).chain(&did.strays) {
+            let reason = format!("load {name}: {reason}");
+            let taint = Taint::new(taint::LOAD, reason, format!("see why with: isolator load {name}"));
+            self.manifest.taints.push(Taint { load: Some(name.clone()), ..taint });
+        }
+        measured?;
+        Ok(self.bundle.manifest(&self.manifest)?)
+    }
+
+    /// One probe under a load that runs.
+    fn row(&mut self, probe: &ProbeKind, load: &str) -> Result<()> {
+        if let Some(reason) = self.over()? {
+            self.not_run(probe, load, reason);
+            return Ok(());
+        }
+        if let ProbeKind::Response(wiring) = probe {
+            self.note_once(format!("{}: {}", probe.name(), wiring.meaning()));
+        }
+        let first = self.manifest.rows.len();
+        match self.measure(probe, load) {
+            Err(measure::Error::NotAvailable(what, why)) => {
+                let reason = format!("{what} is not available, because {why}");
+                self.not_run(probe, load, &reason);
+                self.row_ended(&format!("not run: {reason}"));
+                Ok(())
+            }
+            measured => {
+                measured?;
+                self.row_ended(&figures(&self.manifest, first, self.last.as_ref()));
+                Ok(())
+            }
+        }
+    }
+
+    fn measure(&mut self, probe: &ProbeKind, load: &str) -> measure::Result<()> {
+        let Session { spec, setting, manifest, bundle, last, explainer } = self;
+        let observer = &mut *setting.observer;
+        let mut observe = |progress: &Progress| {
+            observer.progress(progress);
+            *last = Some(progress.clone());
+        };
+        let mut recording =
+            Recording { bundle, manifest, stop: &setting.stop, explain: explainer, observe: &mut observe };
+        match (probe, &mut setting.program) {
+            (ProbeKind::Loop, Some(program)) => {
+                let series = rows::series(spec, probe, load);
+                series.first().map_or(Ok(()), |series| program.measure(series, spec.length, &mut recording))
+            }
+            (ProbeKind::Hardware, _) => {
+                hardware::measure(&rows::series(spec, probe, load), spec.length, &mut recording)
+            }
+            _ => rows::row(spec, probe, load, &setting.machine)?.measure(&mut recording),
+        }
+    }
+
+    fn row_ended(&mut self, figures: &str) {
+        self.manifest.notes.extend(self.setting.observer.row_ended(figures));
+    }
+
+    fn note_once(&mut self, note: String) {
+        if !self.manifest.notes.contains(&note) {
+            self.manifest.notes.push(note);
+        }
+    }
+
+    fn not_run(&mut self, probe: &ProbeKind, load: &str, reason: &str) {
+        let row =
+            NotRun { probe: probe.name().to_string(), load: load.to_string(), reason: reason.to_string() };
+        self.manifest.not_run.push(row);
+    }
+
+    /// Why no further row begins.
+    fn over(&mut self) -> Result<Option<&'static str>> {
+        if self.stopped() {
+            return Ok(Some("the run was ended before it began"));
+        }
+        let ended = self.setting.program.as_mut().map(|program| program.ended()).transpose()?;
+        Ok(ended.filter(|ended| *ended).map(|_| "the loop had ended"))
+    }
+
+    fn stopped(&self) -> bool {
+        self.setting.stop.load(Ordering::SeqCst)
+    }
+
+    /// The manifest's last word.
+    fn close(&mut self, outcome: &Result<()>) -> Result<()> {
+        let whole = outcome.is_ok() && !self.stopped();
+        self.manifest.state = if whole { State::Finished } else { State::Interrupted };
+        self.manifest.ended_at = Some(now());
+        self.manifest.causes = self.explainer.summary().or(self.manifest.causes.take());
+        self.manifest.notes.extend(self.explainer.notes());
+        if let Err(error) = outcome {
+            self.manifest.notes.push(format!("the run ended early: {error}"));
+        }
+        let endless = self.spec.asked.duration_ns.is_none() && self.spec.asked.loops.is_none();
+        if !whole && !endless {
+            self.manifest.notes.push(ENDED_EARLY.to_string());
+        }
+        for taint in &mut self.manifest.taints {
+            taint.accepted = self.spec.asked.accept.contains(&taint.code);
+        }
+        match self.bundle.manifest(&self.manifest) {
+            // Where the run ended because nothing more can be written, that is the error to tell.
+            Err(_) if outcome.is_err() => Ok(()),
+            written => Ok(written?),
+        }
+    }
+}
+
+/// Waits until a load really loads, has ended, or had its time; a signal ends the wait.
+pub fn settle(running: &mut Running, stop: &AtomicBool) -> std::result::Result<(), String> {
+    let began = Instant::now();
+    while began.elapsed() < SETTLE && !stop.load(Ordering::SeqCst) {
+        if running.settle(SETTLE_SLICE)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn figures(manifest: &Manifest, first: usize, last: Option<&Progress>) -> String {
+    let spikes: u64 = manifest.rows[first..].iter().map(|row| row.spikes).sum();
+    let Some(progress) = last else { return format!("{spikes} events") };
+    let max_ns = progress.series.iter().map(|series| series.so_far.max_ns).max().unwrap_or(0);
+    let count: u64 = progress.series.iter().map(|series| series.so_far.count).sum();
+    let missed: u64 = progress.series.iter().map(|series| series.so_far.missed).sum();
+    format!("{count} samples · max {:.1} us · {missed} missed · {spikes} spikes", max_ns as f64 / 1e3)
+}
+
+fn manifest(spec: &RunSpec, setting: &Setting<'_>, findings: &[Finding]) -> Manifest {
+    let taints = findings.iter().filter(|finding| finding.effect == Effect::Taint);
+    let notes = findings.iter().filter(|finding| finding.effect == Effect::Note);
+    Manifest {
+        schema_version: SCHEMA_VERSION,
+        written_by: setting.written_by.clone(),
+        started_at: Some(now()),
+        ended_at: None,
+        state: State::Running,
+        machine: setting.machine.clone(),
+        asked: spec.asked.clone(),
+        rows: Vec::new(),
+        not_run: Vec::new(),
+        notes: notes.map(|finding| finding.to_string()).collect(),
+        taints: taints.cloned().map(Taint::from).collect(),
+        causes: None,
+    }
+}
+
+/// The command line of this process.
+pub fn command_line() -> String {
+    std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
