@@ -8,17 +8,20 @@
 //! - [`spec`]: from text to types; [`preflight`]: what of it would spoil the run on this machine.
 //! - [`session`]: the run itself; [`rows`]: the measuring threads of each row; [`explainer`]: where spikes get their causes.
 //! - [`control`]: where the control thread stays.
+//! - [`turns`]: what a knob of a plan is worth, measured without it and with it; [`held`]: settings in force meanwhile.
 #![forbid(unsafe_code)]
 
 pub mod control;
 mod error;
 pub mod explainer;
 pub mod finding;
+pub mod held;
 pub mod preflight;
 pub mod privilege;
 pub mod rows;
 pub mod session;
 pub mod spec;
+pub mod turns;
 
 pub use error::{Error, Result};
 pub use session::{NoObserver, Observer, Setting, command_line, default_folder, prove, prove_in, settle};

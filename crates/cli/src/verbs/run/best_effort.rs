@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ::run::held::{Held, nothing_else};
 use ::tune::plan::{Action, Intent, Kind, MadeFor, Profile, Wanted, plan};
 use evidence::Error;
 use machine::CpuSet;
@@ -21,7 +22,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::tell;
-use crate::verbs::tune::held::{Held, nothing_else};
 use crate::verbs::tune::here::Machine;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -63,7 +63,9 @@ pub fn run(cpus: &CpuSet) -> Result<u8> {
     let partition = actions.iter().find(|action| action.kind == Kind::Partition);
     let ended = within(partition).and_then(|mut child| wait(&mut child, &asked));
     if let Ok(held) = held {
-        held.release(system)?;
+        for what in held.release(system) {
+            tell(&format!("isolator: left as it is: {what}"));
+        }
     }
     let status = ended?;
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);

@@ -4,7 +4,6 @@
 pub mod apply;
 pub mod confirm;
 pub mod guest;
-pub mod held;
 pub mod here;
 mod measure;
 pub mod plan;

@@ -2,15 +2,11 @@
 //! Settings that are in force for as long as this process wants them. They are a record like any other: what a dead process
 //! left on is undone by `tune rollback`.
 
-use ::tune::plan::Action;
-use ::tune::runtime;
-use ::tune::system::System;
-use ::tune::transaction::{self, Became, Outcome as Went, Part, Record, store};
-use evidence::Error;
-
-use crate::output::tell;
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+use error::{Error, Result};
+use tune::plan::Action;
+use tune::runtime;
+use tune::system::System;
+use tune::transaction::{self, Became, Outcome as Went, Part, Record, store};
 
 /// What is in force.
 pub struct Held(Record);
@@ -38,7 +34,8 @@ impl Held {
             return Ok(Ok(held));
         }
         let refused = held.refused().map(|(_, why)| why).next();
-        held.release(system)?;
+        // Nothing of it was done.
+        held.release(system);
         Ok(Err(refused.unwrap_or_else(|| "it is so already".to_string())))
     }
 
@@ -50,15 +47,15 @@ impl Held {
         })
     }
 
-    /// Gives back what was there before, and says what stays otherwise.
-    pub fn release(mut self, system: &mut dyn System) -> Result<()> {
+    /// Gives back what was there before; what stays otherwise, and why.
+    pub fn release(mut self, system: &mut dyn System) -> Vec<String> {
+        let undone = transaction::roll_back(system, &mut self.0).into_iter();
         // A thread that ended meanwhile, or an interrupt of a device that is gone, is no loss.
-        for one in transaction::roll_back(system, &mut self.0) {
-            if let Became::Left(why) | Became::Failed(why) = one.became {
-                tell(&format!("isolator: left as it is: {}: {why}", one.what));
-            }
-        }
-        Ok(())
+        let left = undone.filter_map(|one| match one.became {
+            Became::Left(why) | Became::Failed(why) => Some(format!("{}: {why}", one.what)),
+            _ => None,
+        });
+        left.collect()
     }
 }
 
@@ -67,7 +64,7 @@ pub fn nothing_else(system: &mut dyn System, what: &str, on: &str) -> Result<()>
     match store::all(system)?.iter().find(|record| record.live()) {
         Some(live) => {
             let why = format!("a change is in force (record {})", live.id);
-            Err(Error::on(what, on, why, "undo it first: isolator tune rollback").into())
+            Err(Error::on(what, on, why, "undo it first: isolator tune rollback"))
         }
         None => Ok(()),
     }
