@@ -109,6 +109,37 @@ mod tests {
     }
 
     #[test]
+    fn every_circle_of_groups_ends() {
+        for (listed, from, found) in [
+            (json!({"a": {"children": ["a"], "hosts": ["x"]}}), "a", vec!["x"]),
+            (json!({"a": {"children": ["b"]}, "b": {"children": ["a"], "hosts": ["x"]}}), "a", vec!["x"]),
+            (
+                json!({"a": {"children": ["b"]}, "b": {"children": ["c"]}, "c": {"children": ["a"], "hosts": ["x"]}}),
+                "b",
+                vec!["x"],
+            ),
+            // The same group by two ways, and a host in each.
+            (
+                json!({"a": {"children": ["b", "c"]}, "b": {"children": ["d"]}, "c": {"children": ["d"]}, "d": {"hosts": ["x", "y"]}}),
+                "a",
+                vec!["x", "y"],
+            ),
+            (json!({"a": {"children": ["a", "a", "a"], "hosts": ["x", "x"]}}), "a", vec!["x"]),
+            (json!({"a": {"children": ["absent"], "hosts": ["x"]}}), "a", vec!["x"]),
+            (json!({"a": {"children": "a", "hosts": "x"}}), "a", vec![]),
+            (json!({"a": {"children": [7, null, ["a"]], "hosts": [1, "x"]}}), "a", vec!["x"]),
+            (json!({"a": null}), "a", vec![]),
+            (json!(["a"]), "a", vec![]),
+        ] {
+            assert_eq!(hosts_of(&listed, from), found, "{listed}");
+        }
+        // Every group below every other.
+        let names: Vec<String> = (0..300).map(|n| format!("g{n}")).collect();
+        let all = names.iter().map(|name| (name.clone(), json!({"children": names, "hosts": [name]})));
+        assert_eq!(hosts_of(&Value::Object(all.collect()), "g0").len(), 300);
+    }
+
+    #[test]
     fn one_address_under_two_names_is_one_machine_but_not_with_another_port() {
         let hosts = ["a", "b"].map(str::to_string);
         let listed = |b: Value| json!({"_meta": {"hostvars": {"a": {"ansible_host": "Robot.lan"}, "b": b}}});

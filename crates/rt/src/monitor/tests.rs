@@ -311,6 +311,85 @@ fn what_is_no_memory_is_never_opened() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+#[test]
+#[cfg(not(miri))]
+fn paths_that_lead_to_no_memory_are_refused() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::symlink;
+    let folder = std::env::temp_dir().join(format!("isolator-paths-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let at = |name: &str| folder.join(name);
+    // To open a pipe that has no other end would wait for ever.
+    mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    symlink("/dev/zero", at("memfd:isolator-loop:device")).unwrap();
+    symlink("pipe", at("memfd:isolator-loop:pipe")).unwrap();
+    std::fs::write(at("file"), [0; 8192]).unwrap();
+    let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let descriptor = format!("/proc/self/fd/{}", event.as_raw_fd());
+    let mut paths: Vec<std::path::PathBuf> =
+        ["/dev/zero", "/dev/null", "/proc/self/mem", "/proc/self/maps", &descriptor].map(Into::into).to_vec();
+    let names = ["pipe", "socket", "file", "", "memfd:isolator-loop:device", "memfd:isolator-loop:pipe"];
+    paths.extend(names.map(at));
+    for path in &paths {
+        let error = Reader::open(path).unwrap_err().to_string();
+        assert!(error.contains("it is no memory of a program (memfd)"), "{}: {error}", path.display());
+    }
+    assert!(Reader::open(&at("absent")).is_err());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A process whose descriptor 3 is of this file, under the name of a loop's memory; none where no file system may be mounted.
+#[cfg(not(miri))]
+fn impostor(file: &std::path::Path) -> Option<std::process::Child> {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    let script = "set -e; mount -t tmpfs none /mnt; cd /mnt; mkdir old; touch memfd:isolator-loop:x; \
+                  mount --bind \"$FILE\" memfd:isolator-loop:x; exec 3<memfd:isolator-loop:x; pivot_root . old; echo ready; read line";
+    let mut child = Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", script])
+        .env("FILE", file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let ready = child.stdout.as_mut()?.read_exact(&mut [0; 6]).is_ok();
+    ready.then_some(child).or_else(|| {
+        println!("skipped: no file system may be mounted here");
+        None
+    })
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_process_shows_no_file_as_its_loop() {
+    use rustix::fs::inotify;
+    let folder = std::env::temp_dir().join(format!("isolator-impostor-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let own = folder.join("file");
+    std::fs::write(&own, [0; 4096]).unwrap();
+    for file in [own.as_path(), std::path::Path::new("/dev/zero"), std::path::Path::new("/dev/null")] {
+        let Some(mut child) = impostor(file) else { break };
+        let path = std::path::PathBuf::from(format!("/proc/{}/fd/3", child.id()));
+        assert_eq!(name_of(&path).as_deref(), Some("x"), "{:?}", std::fs::read_link(&path));
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watch, &own, inotify::WatchFlags::OPEN).unwrap();
+        for name in [None, Some("x")] {
+            let error = choose(child.id(), name).unwrap_err().to_string();
+            assert!(error.contains("it has no monitored loop"), "{error}");
+        }
+        let error = Reader::open(&path).unwrap_err().to_string();
+        assert!(error.contains("it is no memory of a program (memfd)"), "{error}");
+        let opened = rustix::io::read(&watch, &mut [0; 256]);
+        assert_eq!(opened, Err(rustix::io::Errno::AGAIN), "it was opened");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 mod hostile {
     //! A loop whose process writes anything: notes, numbers, times, lengths.
 

@@ -59,13 +59,29 @@ fn reads_policy_priority_and_cpus_whatever_the_name() {
 
 #[test]
 fn lists_a_task_whose_name_is_no_utf8() {
-    let mut system = machine();
-    let path = "/proc/100/task/100/stat";
-    let stat = String::from_utf8(system.read(path).unwrap()).unwrap();
-    let (head, tail) = stat.split_once("control (loop)").unwrap();
-    system.put(path, &[head.as_bytes(), b"\x9b31mX) R 2 (\xff", tail.as_bytes()].concat());
-    let tasks = find(&system, &Which::Id(100), false, false).unwrap();
-    assert_eq!((tasks[0].name.as_str(), tasks[0].parent), ("\u{fffd}31mX) R 2 (\u{fffd}", 1));
+    for (name, shown) in [
+        (b"\x9b31mX) R 2 (\xff".as_slice(), "\u{fffd}31mX) R 2 (\u{fffd}"),
+        (b"\xff\xfe", "\u{fffd}\u{fffd}"),
+        (b"\xc3", "\u{fffd}"),
+        (b"caf\xe9", "caf\u{fffd}"),
+        (b"\xe2\x82", "\u{fffd}"),
+        (b"a\n1 (b) S 2\xff", "a\n1 (b) S 2\u{fffd}"),
+        (b")\xff(", ")\u{fffd}("),
+        (b"\xed\xa0\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+        (b"\xf0\x9f\x98\x80\xff", "\u{1f600}\u{fffd}"),
+        (b"", ""),
+    ] {
+        let mut system = machine();
+        let path = "/proc/100/task/100/stat";
+        let stat = String::from_utf8(system.read(path).unwrap()).unwrap();
+        let (head, tail) = stat.split_once("control (loop)").unwrap();
+        system.put(path, &[head.as_bytes(), name, tail.as_bytes()].concat());
+        let tasks = find(&system, &Which::Id(100), false, false).unwrap();
+        assert_eq!((tasks[0].name.as_str(), tasks[0].parent), (shown, 1));
+        let wanted = Wanted { policy: None, cpus: Some("0".parse().unwrap()), force: false };
+        set(&mut system, tasks, &wanted).unwrap();
+        assert_eq!(system.tasks[&100].0.to_string(), "0", "{shown}");
+    }
 }
 
 #[test]
