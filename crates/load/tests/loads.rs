@@ -16,6 +16,9 @@ use std::time::Duration;
 use load::{Did, Error, Load, Placement, Running, WORKER_VERB};
 use machine::CpuSet;
 
+#[path = "loads/names.rs"]
+mod names;
+
 /// Passed, or skipped and why.
 type Outcome = Result<(), String>;
 
@@ -85,6 +88,7 @@ fn tests() -> Vec<(&'static str, Test)> {
         ("a_load_that_does_nothing_is_no_load", a_load_that_does_nothing_is_no_load),
         ("a_command_that_cannot_run_is_no_load", a_command_that_cannot_run_is_no_load),
         ("what_detaches_itself_is_gone_too", what_detaches_itself_is_gone_too),
+        ("a_name_hides_no_process", names::a_name_hides_no_process),
         ("what_ignores_termination_is_killed", what_ignores_termination_is_killed),
         ("what_leaves_its_cpus_is_noticed", what_leaves_its_cpus_is_noticed),
         ("a_dropped_load_is_stopped", a_dropped_load_is_stopped),
