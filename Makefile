@@ -67,7 +67,7 @@ proof-messages: ## the rings between CPUs: every interleaving, the rules of memo
 	@tools/bootstrap build
 	@tools/proof-messages
 
-proof-kills: ## 200 runs killed at random moments: nothing holds, at most a second is lost, what is left is read; a quarter of an hour
+proof-kills: ## 200 runs killed at random moments: nothing holds, at most a second is lost, what is left is read; BUSY=1 with all CPUs busy; a quarter of an hour
 	@tools/bootstrap build
 	KILLS=$(or $(KILLS),200) cargo test --locked --release --package isolator --test all -- kills:: --nocapture
 

@@ -44,7 +44,7 @@ impl Served {
         let families = Arc::clone(&served.families);
         let page = move |format: Format| format.of(&families.lock().unwrap_or_else(PoisonError::into_inner));
         let spawned = std::thread::Builder::new().name("metrics".to_string());
-        spawned.spawn(move || serve(&listener, page)).map_err(cannot)?;
+        spawned.spawn(move || serve(&listener, PATIENCE, page)).map_err(cannot)?;
         Ok(served)
     }
 
@@ -59,13 +59,13 @@ impl Served {
     }
 }
 
-/// Serves for ever.
-fn serve(listener: &TcpListener, page: impl Fn(Format) -> Vec<u8>) {
+/// Serves for ever; no exchange takes longer than `patience`.
+fn serve(listener: &TcpListener, patience: Duration, page: impl Fn(Format) -> Vec<u8>) {
     // The oldest first.
     let mut peers: VecDeque<Exchange> = VecDeque::with_capacity(PEERS);
     loop {
-        wait(listener, &peers);
-        peers.retain_mut(|peer| peer.began.elapsed() < PATIENCE && peer.goes_on(&page));
+        wait(listener, patience, &peers);
+        peers.retain_mut(|peer| peer.began.elapsed() < patience && peer.goes_on(&page));
         // As many as there is room for, so that a flood of connections keeps none of those waiting that ask.
         for _ in 0..PEERS {
             match listener.accept() {
@@ -88,11 +88,11 @@ fn serve(listener: &TcpListener, page: impl Fn(Format) -> Vec<u8>) {
 }
 
 /// Waits until a peer comes or goes on, at the longest until the oldest has had its time.
-fn wait(listener: &TcpListener, peers: &VecDeque<Exchange>) {
+fn wait(listener: &TcpListener, patience: Duration, peers: &VecDeque<Exchange>) {
     let flags = |peer: &Exchange| if peer.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
     let mut all = vec![PollFd::new(listener, PollFlags::IN)];
     all.extend(peers.iter().map(|peer| PollFd::new(&peer.stream, flags(peer))));
-    let left = peers.front().map(|oldest| PATIENCE.saturating_sub(oldest.began.elapsed()));
+    let left = peers.front().map(|oldest| patience.saturating_sub(oldest.began.elapsed()));
     let left = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
     // An interrupted wait is one that has ended.
     let _ = poll(&mut all, left.as_ref());
@@ -191,5 +191,58 @@ mod tests {
         let served = Served::on("127.0.0.1:0".parse().unwrap()).unwrap();
         let answer = asks(served.at(), &format!("PUT /{}", "x".repeat(REQUEST)));
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    }
+
+    /// A server whose patience is short, and which answers with this many bytes.
+    fn impatient(length: usize) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let at = listener.local_addr().unwrap();
+        let patience = Duration::from_millis(100);
+        std::thread::spawn(move || serve(&listener, patience, move |_| vec![b'x'; length]));
+        at
+    }
+
+    #[test]
+    fn an_exchange_ends_whatever_its_peer_does() {
+        let at = impatient(10);
+        let sent: [&[u8]; 10] = [
+            b"",
+            b"G",
+            b"GET /metrics HTTP/1.1",
+            b"GET /metrics HTTP/1.1\r\n",
+            b"GET /metrics HTTP/1.1\r\nHost: x\r\n",
+            b"GET /metrics HTTP/1.1\n\n",
+            b"POST /metrics HTTP/1.1\r\nContent-Length: 9\r\n",
+            b"\0\xff\xfe\r\n",
+            b"\r\n\r",
+            b"PRI * HTTP/2.0\r\n",
+        ];
+        for sent in sent {
+            let (mut peer, mut answer) = (TcpStream::connect(at).unwrap(), Vec::new());
+            peer.write_all(sent).unwrap();
+            let _ = peer.read_to_end(&mut answer);
+            assert_eq!(answer, b"", "{sent:?}");
+        }
+        // Each byte is progress, and no longer time.
+        let mut drips = TcpStream::connect(at).unwrap();
+        while drips.write_all(b"x").is_ok() && waits(&drips) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_peer_that_never_reads_is_left() {
+        // More than the kernel keeps for it.
+        let length = 64 << 20;
+        let at = impatient(length);
+        let mut lazy = TcpStream::connect(at).unwrap();
+        lazy.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        // One that came later has had its time.
+        let mut later = TcpStream::connect(at).unwrap();
+        let _ = later.read_to_end(&mut Vec::new());
+        let mut answer = Vec::new();
+        let _ = lazy.read_to_end(&mut answer);
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.len() < length, "{}", answer.len());
     }
 }

@@ -169,26 +169,42 @@ fn errors_stay_one_plain_line() {
     ran.line();
 }
 
-#[test]
-fn names_of_tasks_are_shown_with_replacements() {
-    let folder = folder();
-    let script = r"printf '\033]0;x\r\233a)b' > /proc/$$/comm; echo ready; read line";
+/// A shell under a name that steers, until it is told to end.
+fn named(name: &str) -> std::process::Child {
+    let script = format!("printf '{name}' > /proc/$$/comm; echo ready; read line");
     let mut child = Command::new("bash")
-        .args(["-c", script])
+        .args(["-c", &script])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
-    let id = child.id().to_string();
-    let list = isolator(folder.path(), &["task", "list"]).ended(0);
-    nothing_steers(&list);
-    let line = list.stdout.lines().find(|line| line.split_whitespace().next() == Some(&id));
-    assert!(line.is_some_and(|line| line.ends_with("\u{fffd}]0;x\u{fffd}\u{fffd}a)b")), "{line:?}");
-    let show = isolator(folder.path(), &["task", "show", &id]).ended(0);
-    nothing_steers(&show);
-    child.stdin.take().unwrap().write_all(b"\n").unwrap();
-    child.wait().unwrap();
+    child
+}
+
+#[test]
+fn names_of_tasks_are_shown_with_replacements() {
+    let folder = folder();
+    for (name, shown) in [
+        (r"\033]0;x\r\233a)b", "\u{fffd}]0;x\u{fffd}\u{fffd}a)b"),
+        (r"a) R 1 (b", "a) R 1 (b"),
+        (r"\377\376\233", "\u{fffd}\u{fffd}\u{fffd}"),
+        (r"root\r#", "root\u{fffd}#"),
+    ] {
+        let mut child = named(name);
+        let id = child.id().to_string();
+        let list = isolator(folder.path(), &["task", "list"]).ended(0);
+        nothing_steers(&list);
+        let line = list.stdout.lines().find(|line| line.split_whitespace().next() == Some(&id));
+        assert!(line.is_some_and(|line| line.ends_with(shown)), "{line:?}");
+        for args in [&["task", "show", &id][..], &["task", "set", &id, "--policy", "other"]] {
+            let ran = isolator(folder.path(), args).ended(0);
+            nothing_steers(&ran);
+            assert!(ran.stdout.contains(shown), "{args:?}: {ran:#?}");
+        }
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        child.wait().unwrap();
+    }
 }
 
 #[test]
