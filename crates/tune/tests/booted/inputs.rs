@@ -4,6 +4,7 @@
 use std::fs;
 
 use tune::change::BootChange;
+use tune::plan::{Intent, MadeFor, Profile, Wanted, plan};
 
 use super::{MACHINE, Made, RHEL, ROOT, RT, STOCK, boots, refused, rolled_back, wet};
 
@@ -139,4 +140,36 @@ fn extlinux_is_read_as_its_loaders_read_it() {
     refused("our label", &made(&taken), &["has a label `isolator` already"]);
     let lower = format!("{label}      append {line} quiet\n");
     refused("a line in each case", &made(&lower), &["two APPEND lines"]);
+}
+
+#[test]
+fn plans_only_cpus_that_are_present() {
+    // Firmware of some hosts announces many more CPUs than there are.
+    for (possible, wanted, refused) in [
+        ("0-8191", "3", None),
+        ("0-8191", "3-8191", Some("cpus 4-8191 do not exist")),
+        ("0-8191", "8191", Some("cpus 8191 do not exist")),
+        ("0-239", "2-4", Some("cpus 4 do not exist")),
+        ("0-127", "2-3", None),
+    ] {
+        let root = boots::plain_debian().file("sys/devices/system/cpu/possible", possible).lay_out();
+        let machine = machine::read_whole(root.path());
+        let intent = Intent {
+            profile: Profile::Periodic,
+            cpus: Wanted::Cpus(wanted.parse().unwrap()),
+            device: None,
+            no_reboot: false,
+            split_siblings: false,
+            nosmt: false,
+        };
+        let planned = plan(&machine, &MadeFor::here(root.path(), &machine), &intent);
+        match (planned, refused) {
+            (Ok(plan), None) => {
+                assert!(plan.boot_line.contains(&format!("domain,{wanted} ")), "{}", plan.boot_line);
+                assert!(plan.housekeeping.iter().all(|cpu| cpu < 4), "{}", plan.housekeeping);
+            }
+            (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{error}"),
+            (planned, _) => panic!("{possible} {wanted}: {planned:?}"),
+        }
+    }
 }
