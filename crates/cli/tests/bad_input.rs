@@ -202,3 +202,38 @@ fn what_is_asked_twice_is_measured_once() {
     let json = isolator(folder.path(), &short("b", &twice)).judged().json();
     assert_eq!(json["rows"].as_array().unwrap().len(), 1, "{json:#}");
 }
+
+#[test]
+fn every_probe_refuses_each_bad_value_in_one_line() {
+    let probes = ["wakeup", "spin", "toggle", "message", "message-futex", "response", "ethercat", "hardware"];
+    let values = [
+        ("--period 0us", "isolator: a period of 0 was asked; give a period such as 1ms"),
+        ("--period 1ms,0us", "isolator: a period of 0 was asked; give a period such as 1ms"),
+        ("--limit 0", "isolator: cannot use the limit '0': it is no time above zero; "),
+        ("--limit -3us", "isolator: cannot use the limit '-3us': it is no time above zero; "),
+        ("--duration 0s", "isolator: a duration of 0 measures nothing; give --duration such as 20s"),
+        ("--loops 0", "isolator: 0 loops measure nothing; give --loops such as 100000"),
+        ("--threshold 0us", "isolator: a threshold of 0 makes a spike of every sample; "),
+        ("--claim 1", "isolator: the claim 1 is no rate between 0 and 1; "),
+        ("--priority 0", "isolator: priority 0 was given for SCHED_FIFO; give --priority from 1 to 99"),
+        ("--priority 100", "isolator: priority 100 was given for SCHED_FIFO; give --priority from 1 to 99"),
+        ("--policy fif", "isolator: there is no policy 'fif'; choose from fifo, rr, "),
+        ("--timer hpet", "isolator: there is no timer 'hpet'; choose from nanosleep, timerfd"),
+        ("--accept stael", "isolator: there is no taint 'stael' to accept; is steal meant?"),
+        ("--isolate=nothing", "isolator: cannot "),
+    ];
+    let folder = folder();
+    for probe in probes {
+        for (value, line) in values {
+            let args = ["measure", probe].into_iter().chain(value.split(' ')).collect::<Vec<_>>();
+            let ran = isolator(folder.path(), &args);
+            assert_eq!(ran.status, Some(1), "{probe} {value}: {}", ran.stderr);
+            assert!(
+                ran.stderr.starts_with(line) && ran.stderr.lines().count() == 1,
+                "{probe} {value}: {}",
+                ran.stderr
+            );
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}

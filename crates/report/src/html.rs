@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use evidence::Bundle;
+use evidence::document::ProveDocument;
 use evidence::manifest::NotRun;
 use evidence::{Error, Result};
 use minijinja::syntax::SyntaxConfig;
@@ -98,13 +99,18 @@ struct Remarks {
     missing: Vec<String>,
 }
 
-/// The report of one bundle, or of several side by side, as one HTML page.
+/// The report of one bundle, or of several side by side, as one HTML page; judges each anew.
 pub fn html(bundles: &[Bundle]) -> Result<String> {
+    html_of(bundles, &bundles.iter().map(ProveDocument::of).collect::<Vec<_>>())
+}
+
+/// As [`html()`], of bundles that were judged already: each with its document.
+pub fn html_of(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<String> {
     if bundles.is_empty() {
         return Err(Error::on("make", "a report", "no bundle was given", "name at least one bundle"));
     }
     let defect = |e: minijinja::Error| Error::on("make", "the report", e, "report this as a defect");
-    let page = Serde(page(bundles)?);
+    let page = Serde(page(bundles, documents)?);
     environment().and_then(|env| env.get_template("report.html")?.render(page)).map_err(defect)
 }
 
@@ -131,8 +137,8 @@ fn shown(out: &mut Output, state: &mut State, value: &Value) -> std::result::Res
     }
 }
 
-fn page(bundles: &[Bundle]) -> Result<Page> {
-    let runs = Runs::of(bundles);
+fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<Page> {
+    let runs = Runs::of(bundles, documents);
     let several = runs.several();
     let letter = |run: &Run| run.mark(several);
     let verdicts: Vec<_> = runs.all.iter().map(|run| figures::verdict(run, several)).collect();

@@ -26,6 +26,6 @@ mod why;
 mod write;
 
 pub use fleet::fleet;
-pub use html::html;
+pub use html::{html, html_of};
 pub use junit::{junit, junit_error};
 pub use write::write_into;

@@ -27,7 +27,7 @@ pub(crate) struct Run<'a> {
     /// The name of its folder or file.
     pub name: String,
     pub bundle: &'a Bundle,
-    pub document: ProveDocument,
+    pub document: &'a ProveDocument,
     /// Whether its latencies are in virtual nanoseconds.
     pub virtual_time: bool,
     places: BTreeMap<RowKey, usize>,
@@ -52,8 +52,10 @@ pub(crate) struct RowView<'a> {
 }
 
 impl<'a> Runs<'a> {
-    pub fn of(bundles: &'a [Bundle]) -> Runs<'a> {
-        let all: Vec<_> = bundles.iter().enumerate().map(|(n, bundle)| Run::of(n, bundle)).collect();
+    /// Each bundle with its document.
+    pub fn of(bundles: &'a [Bundle], documents: &'a [ProveDocument]) -> Runs<'a> {
+        let pairs = bundles.iter().zip(documents).enumerate();
+        let all: Vec<_> = pairs.map(|(n, (bundle, document))| Run::of(n, bundle, document)).collect();
         let (mut loads, mut kinds) = (Vec::new(), Vec::new());
         for row in all.iter().flat_map(Run::rows) {
             push_new(&mut loads, row.row.entry.key.load.clone());
@@ -96,7 +98,7 @@ impl<'a> Runs<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn of(place: usize, bundle: &'a Bundle) -> Run<'a> {
+    fn of(place: usize, bundle: &'a Bundle, document: &'a ProveDocument) -> Run<'a> {
         let letter = match u8::try_from(place) {
             Ok(n @ 0..26) => char::from(b'A' + n).to_string(),
             _ => (place + 1).to_string(),
@@ -104,7 +106,7 @@ impl<'a> Run<'a> {
         let name = bundle.path.file_name().unwrap_or(bundle.path.as_os_str()).to_string_lossy().into_owned();
         let places = bundle.rows.iter().enumerate().map(|(n, row)| (row.entry.key.clone(), n)).collect();
         let virtual_time = bundle.lab.as_ref().is_some_and(|lab| lab.mode == Mode::Virtual);
-        Run { letter, name, bundle, document: ProveDocument::of(bundle), virtual_time, places }
+        Run { letter, name, bundle, document, virtual_time, places }
     }
 
     /// What marks it where there are `several`.

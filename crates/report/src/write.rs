@@ -2,18 +2,20 @@
 //! What a bundle has for people and programs beside its evidence.
 
 use std::path::PathBuf;
+use std::slice::from_ref;
 
-use evidence::{Bundle, Error, Result, Verdict, writer};
+use evidence::document::ProveDocument;
+use evidence::{Bundle, Error, Result, writer};
 
-use crate::html::html;
+use crate::html::html_of;
 
-/// Adds verdict and report to a bundle; everything in them comes from the bundle itself. Returns where the report went.
-pub fn write_into(bundle: &Bundle) -> Result<PathBuf> {
+/// Adds verdict and report to a bundle that `document` was made of. Returns where the report went.
+pub fn write_into(bundle: &Bundle, document: &ProveDocument) -> Result<PathBuf> {
     let path = bundle.path.join("verdict.json");
-    let verdict = serde_json::to_string_pretty(&Verdict::of(bundle))
+    let verdict = serde_json::to_string_pretty(&document.verdict)
         .map_err(|error| Error::on("write", path.display(), error, "report this as a defect"))?;
     writer::replace_synced(&path, format!("{verdict}\n").as_bytes())?;
     let path = bundle.path.join("report.html");
-    writer::replace(&path, html(std::slice::from_ref(bundle))?.as_bytes())?;
+    writer::replace(&path, html_of(from_ref(bundle), from_ref(document))?.as_bytes())?;
     Ok(path)
 }

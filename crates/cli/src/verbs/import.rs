@@ -21,7 +21,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     import::write(&bundle, &folder)?;
     let bundle = Bundle::open(&folder)?;
     let document = ProveDocument::of(&bundle);
-    let report = report::write_into(&bundle);
+    let report = report::write_into(&bundle, &document);
     args.out.say(&report::terminal::table(&document, args.out.style()));
     args.out.json(&document)?;
     args.out.say(&format!("Report: {}", report?.display()));

@@ -164,9 +164,10 @@ fn experiment(args: &LabRunArgs) -> Outcome {
     let folder = args.how.output.clone().unwrap_or_else(::run::default_folder);
     let document = run::run(&asked, &scenarios, &folder, &progress(&args.how.out))?;
     let bundle = Bundle::open(&folder)?;
-    let report = report::write_into(&bundle)?;
+    let judged = ProveDocument::of(&bundle);
+    let report = report::write_into(&bundle, &judged)?;
     if !bundle.rows.is_empty() {
-        args.how.out.say(&report::terminal::table(&ProveDocument::of(&bundle), args.how.out.style()));
+        args.how.out.say(&report::terminal::table(&judged, args.how.out.style()));
     }
     args.how.out.say(&report::terminal::lab(&document, args.how.out.style()));
     args.how.out.json(&document)?;
@@ -191,11 +192,12 @@ fn table(args: &LabMatrixArgs) -> Outcome {
     let document = matrix::run(&matrix, &choice, &folder, &progress(&args.how.out))?;
     let bundles = document.cells.iter().map(|cell| cell.bundle.clone()).collect::<BTreeSet<_>>();
     let bundles = bundles.iter().map(|path| Bundle::open(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
-    for bundle in &bundles {
-        report::write_into(bundle)?;
+    let judged = bundles.iter().map(ProveDocument::of).collect::<Vec<_>>();
+    for (bundle, judged) in bundles.iter().zip(&judged) {
+        report::write_into(bundle, judged)?;
     }
     let report = folder.join("report.html");
-    evidence::writer::replace(&report, report::html(&bundles)?.as_bytes())?;
+    evidence::writer::replace(&report, report::html_of(&bundles, &judged)?.as_bytes())?;
     args.how.out.say(&report::terminal::matrix(&document, args.how.out.style()));
     args.how.out.json(&document)?;
     args.how.out.say(&format!("Report: {}", report.display()));
@@ -236,7 +238,8 @@ fn gate(args: &LabGateArgs) -> Outcome {
     };
     let folder = args.how.output.clone().unwrap_or_else(::run::default_folder);
     let now = run::run(&asked, &scenarios, &folder, &progress(&args.how.out))?;
-    report::write_into(&Bundle::open(&folder)?)?;
+    let bundle = Bundle::open(&folder)?;
+    report::write_into(&bundle, &ProveDocument::of(&bundle))?;
     if let Some(why) = run::complaint(&now) {
         return Err(why.into());
     }

@@ -79,7 +79,7 @@ pub fn result(setting: Setting<'_>, spec: &RunSpec, folder: Option<&Path>, out: 
     let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
     let bundle = run::prove_in(setting, spec, &folder)?;
     let document = ProveDocument::of(&bundle);
-    let report = report::write_into(&bundle);
+    let report = report::write_into(&bundle, &document);
     // What was measured is shown even where no more can be written.
     out.say(&report::terminal::table(&document, out.style()));
     out.json(&document)?;

@@ -25,7 +25,7 @@ pub fn run(args: &ReportArgs) -> Outcome {
         several => args.out.json(&several)?,
     }
     let output = output_file(args);
-    evidence::writer::replace(&output, report::html(&bundles)?.as_bytes())?;
+    evidence::writer::replace(&output, report::html_of(&bundles, &documents)?.as_bytes())?;
     args.out.say(&format!("Report: {}", output.display()));
     let good = |(bundle, document): (&Bundle, &ProveDocument)| {
         let lab = bundle.lab.as_ref().is_none_or(|lab| lab.failures().is_empty());
