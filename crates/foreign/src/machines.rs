@@ -65,9 +65,9 @@ pub(crate) fn plan(data: &[u8]) {
 }
 
 fn shown(plan: &Plan, machine: &Snapshot) {
-    let _ = tune::plan::view::text(plan, 80, true);
+    let _ = terminal::tune::plan(plan, STYLE, true);
     let verified = tune::verify::verify(plan, machine, &[]);
-    let _ = (tune::verify::view::text(&verified, 80), serde_json::to_string(&verified));
+    let _ = (terminal::tune::verified(&verified, STYLE), serde_json::to_string(&verified));
 }
 
 /// What `fw_printenv` prints.

@@ -122,7 +122,7 @@ fn name(kind: Kind) -> String {
 
 /// Foreign text within an error: short, and it steers no terminal.
 fn shown(text: &str) -> String {
-    crate::text::cleaned(&text.chars().take(80).collect::<String>())
+    untrusted::text::clean(&text.chars().take(80).collect::<String>()).into_owned()
 }
 
 fn number(text: &str) -> bool {

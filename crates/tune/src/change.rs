@@ -589,4 +589,3 @@ fn without_trial(boot: &mut Boot) {
 
 #[cfg(test)]
 mod tests;
-pub mod view;

@@ -14,7 +14,6 @@ pub mod plan;
 pub mod runtime;
 pub mod system;
 pub mod task;
-mod text;
 pub mod transaction;
 pub mod verify;
 

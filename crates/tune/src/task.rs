@@ -13,7 +13,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub mod guard;
-pub mod view;
 
 use crate::system::{self, System};
 use crate::{Error, Result};

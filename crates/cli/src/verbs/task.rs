@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use ::tune::system::{Real, failed};
-use ::tune::task::{self, Listed, SCHEMA_VERSION, Wanted, view};
+use ::tune::task::{self, Listed, SCHEMA_VERSION, Wanted};
 use error::Error;
+use report::terminal::tune;
 use rt::policy::Policy;
 
 use crate::args::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
@@ -30,7 +31,7 @@ fn list(args: &TaskListArgs) -> Outcome {
             .is_none_or(|wanted| task.cpus.as_ref().is_some_and(|cpus| !cpus.and(wanted).is_empty()));
         (real_time || !args.real_time) && (task.kernel || !args.kernel) && here
     });
-    args.out.say(view::table(&tasks).trim_end());
+    args.out.say(tune::tasks(&tasks).trim_end());
     args.out.json(&Listed { schema_version: SCHEMA_VERSION, tasks })?;
     Ok(Exit::Held)
 }
@@ -39,7 +40,7 @@ fn show(args: &TaskShowArgs) -> Outcome {
     args.out.ready()?;
     let which = &args.which;
     let tasks = task::find(&open(&args.root)?, &which.task, which.threads, which.children)?;
-    args.out.say(view::table(&tasks).trim_end());
+    args.out.say(tune::tasks(&tasks).trim_end());
     args.out.json(&Listed { schema_version: SCHEMA_VERSION, tasks })?;
     Ok(Exit::Held)
 }
@@ -52,7 +53,7 @@ fn set(args: &TaskSetArgs) -> Outcome {
     let tasks = task::find(&system, &which.task, which.threads, which.children)?;
     let wanted = Wanted { policy, cpus: args.cpus.clone(), force: args.force };
     let set = task::set(&mut system, tasks, &wanted)?;
-    args.out.say(view::set(&set).trim_end());
+    args.out.say(tune::tasks_set(&set).trim_end());
     args.out.json(&set)?;
     Ok(Exit::Held)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use doctor::{Check, Finding, Outcome, Profile, Report};
 
-use super::{Paint, Style, wrapped};
+use super::{Paint, Style, hanging, wrapped};
 use crate::text;
 
 /// Everything that was found.
@@ -121,29 +121,6 @@ fn paint(result: Outcome) -> Paint {
         Outcome::Warn | Outcome::Unknown => Paint::Unsure,
         Outcome::Pass => Paint::Good,
         Outcome::NotApplicable => Paint::Quiet,
-    }
-}
-
-/// `lead` and `text` broken between words, with what follows set in by `indent`.
-fn hanging(out: &mut String, lead: &str, line: &str, indent: usize, paint: Paint, style: Style) {
-    let width = style.width();
-    let (mut lines, mut current) = (Vec::new(), text::clean(lead));
-    let mut begun = false;
-    for word in text::clean(line).split(' ').filter(|word| !word.is_empty()) {
-        if begun && current.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut current, format!("{}{word}", " ".repeat(indent))));
-        } else {
-            if begun {
-                current.push(' ');
-            }
-            current.push_str(word);
-        }
-        begun = true;
-    }
-    lines.push(current);
-    for line in lines {
-        out.push_str(&style.paint(paint, &line));
-        out.push('\n');
     }
 }
 

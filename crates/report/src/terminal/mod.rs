@@ -11,6 +11,7 @@ mod fleet;
 mod fleet_run;
 mod gate;
 mod lab;
+pub mod tune;
 mod watch;
 mod why;
 
@@ -239,6 +240,29 @@ fn wrapped(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style)
     lines.push(current);
     for line in lines {
         out.push_str(&style.paint(paint, &line.replace(JOINT, " ")));
+        out.push('\n');
+    }
+}
+
+/// `lead` and `line` broken between words, with what follows set in by `indent`.
+fn hanging(out: &mut String, lead: &str, line: &str, indent: usize, paint: Paint, style: Style) {
+    let width = style.width();
+    let (mut lines, mut current) = (Vec::new(), text::clean(lead));
+    let mut begun = false;
+    for word in text::clean(line).split(' ').filter(|word| !word.is_empty()) {
+        if begun && current.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut current, format!("{}{word}", " ".repeat(indent))));
+        } else {
+            if begun {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+        begun = true;
+    }
+    lines.push(current);
+    for line in lines {
+        out.push_str(&style.paint(paint, line.trim_end()));
         out.push('\n');
     }
 }

@@ -75,7 +75,7 @@ fn quoted(path: &str) -> String {
 
 fn refused(program: &str, why: &str) -> Error {
     Error::new(
-        format!("let {UNIT} run {} at every boot", crate::text::cleaned(program)),
+        format!("let {UNIT} run {} at every boot", untrusted::text::clean(program)),
         why,
         "install it where only root can write (install -o root -m 755 isolator /usr/local/bin/) and confirm with that one",
     )

@@ -14,7 +14,6 @@ mod intent;
 pub mod line;
 pub mod list;
 pub mod runtime;
-pub mod view;
 
 use machine::Snapshot;
 use machine::snapshot::{Device, Preemption};

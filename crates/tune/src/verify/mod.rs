@@ -17,7 +17,6 @@ use crate::plan::{Action, Kind, Plan};
 mod boot;
 mod moved;
 mod settings;
-pub mod view;
 
 /// Version of the document.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -194,13 +194,3 @@ fn what_may_not_be_read_is_unknown_and_what_is_gone_is_not_in_force() {
     machine.inventory.as_mut().unwrap().files.insert(path.into(), Reading::Absent);
     assert_eq!(of(&verify(&plan, &machine, &[]), path).result, State::Not);
 }
-
-#[test]
-fn the_text_names_what_is_not_in_force_and_why() {
-    let plan = planned(&machine());
-    let text = view::text(&verify(&plan, &machine(), &[]), 80);
-    assert!(text.contains("NOT       isolcpus = managed_irq,domain,3\n"), "{text}");
-    assert!(text.contains("interrupts that could move are there: 20 (eth0) on 3"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(text.ends_with("unknown\n"), "{text}");
-}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune apply`: does what a plan says, or says what it would do.
 
-use ::tune::change::{self, Options, view};
+use ::tune::change::{self, Options};
 
 use super::here::Machine;
 use super::verify;
@@ -15,6 +15,6 @@ pub fn run(args: &TuneApplyArgs) -> Outcome {
     let mut machine = Machine::open(&args.here.root, "apply the plan", !args.dry_run)?;
     let applied = change::apply(&mut machine.here(&args.here.root), &plan, options)?;
     args.here.out.json(&applied)?;
-    args.here.out.say(view::applied(&applied).trim_end());
+    args.here.out.say(report::terminal::tune::applied(&applied).trim_end());
     Ok(Exit::Held)
 }

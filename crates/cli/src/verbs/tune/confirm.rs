@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune confirm`: what was tried and holds becomes lasting.
 
-use ::tune::change::{self, view};
+use ::tune::change;
 
 use super::here::Machine;
 use crate::args::TuneHereArgs;
@@ -13,6 +13,6 @@ pub fn run(args: &TuneHereArgs) -> Outcome {
     let program = std::env::current_exe()?;
     let done = change::confirm(&mut machine.here(&args.root), &program.display().to_string())?;
     args.out.json(&done)?;
-    args.out.say(view::applied(&done).trim_end());
+    args.out.say(report::terminal::tune::applied(&done).trim_end());
     Ok(Exit::Held)
 }

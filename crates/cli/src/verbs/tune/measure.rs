@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use ::tune::measure::{FEWEST_ROUNDS, Knob, Measured, SCHEMA_VERSION, knobs, view};
+use ::tune::measure::{FEWEST_ROUNDS, Knob, Measured, SCHEMA_VERSION, knobs};
 use ::tune::plan::{MadeFor, Plan, Skipped, plan};
 use evidence::Error;
 use run::held::nothing_else;
@@ -61,7 +61,7 @@ pub fn run(args: &TuneMeasureArgs) -> Outcome {
         skipped,
         before: before.map(|folder| turns.prove_into(folder)).transpose()?,
     };
-    args.out.say(view::text(&measured, args.out.style().width).trim_end());
+    args.out.say(report::terminal::tune::knobs(&measured, args.out.style()).trim_end());
     args.out.json(&measured)?;
     Ok(Exit::Held)
 }

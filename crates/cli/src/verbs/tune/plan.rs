@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ::tune::plan::{Answer, Intent, MadeFor, Refusal, SCHEMA_VERSION, Wanted, list, plan, view};
+use ::tune::plan::{Answer, Intent, MadeFor, Refusal, SCHEMA_VERSION, Wanted, list, plan};
 use evidence::Error;
 use machine::Snapshot;
 
@@ -16,7 +16,7 @@ pub fn run(args: &TunePlanArgs) -> Outcome {
     args.out.json(&answer)?;
     match answer {
         Answer::Plan(plan) => {
-            args.out.say(view::text(&plan, args.out.style().width, args.compare).trim_end());
+            args.out.say(report::terminal::tune::plan(&plan, args.out.style(), args.compare).trim_end());
             Ok(Exit::Held)
         }
         Answer::Refused { refused, .. } => Err(refused.into()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune rollback`: gives back what was there before.
 
-use ::tune::change::{self, view};
+use ::tune::change;
 use error::Error;
 
 use super::here::Machine;
@@ -13,7 +13,7 @@ pub fn run(args: &TuneRollbackArgs) -> Outcome {
     let mut machine = Machine::open(&args.here.root, "roll back", true)?;
     let undone = change::roll_back(&mut machine.here(&args.here.root), args.id.as_deref())?;
     args.here.out.json(&undone)?;
-    args.here.out.say(view::rolled_back(&undone).trim_end());
+    args.here.out.say(report::terminal::tune::rolled_back(&undone).trim_end());
     if !undone.left.is_empty() {
         let cure = "take away what is in the way, then run isolator tune rollback again";
         return Err(Error::new("undo everything", undone.left.join("; "), cure).into());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator tune status`: what is in force, and what to do next.
 
-use ::tune::change::{self, view};
+use ::tune::change;
 
 use super::here::Machine;
 use crate::args::TuneHereArgs;
@@ -12,6 +12,6 @@ pub fn run(args: &TuneHereArgs) -> Outcome {
     let mut machine = Machine::open(&args.root, "say what is in force", false)?;
     let status = change::status(&mut machine.here(&args.root))?;
     args.out.json(&status)?;
-    args.out.say(view::status(&status).trim_end());
+    args.out.say(report::terminal::tune::status(&status).trim_end());
     Ok(Exit::Held)
 }

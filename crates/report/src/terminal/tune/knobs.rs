@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each knob was worth, for people; those that did nothing are named at the end.
+//! The effect of each knob, with those that did nothing at the end.
 
 use std::fmt::Write;
 
-use super::{Does, Effect, Measured};
-use crate::text::wrapped;
+use tune::measure::{Does, Effect, Measured};
 
-/// Lines of at most `width` columns.
-pub fn text(measured: &Measured, width: usize) -> String {
+use super::entry;
+use crate::terminal::Style;
+
+/// The measured knobs, in lines of the style's width.
+pub fn knobs(measured: &Measured, style: Style) -> String {
     let mut out = String::new();
     let head = format!(
         "cpu {}, {} rounds of {} s without and with each knob; differences with 95 % intervals, below zero is better",
         measured.cpu, measured.rounds, measured.seconds
     );
-    wrapped(&mut out, "", &head, width);
+    entry(&mut out, "", &head, style);
     for knob in &measured.knobs {
         let mark = match knob.does {
             Does::Helps => "helps",
@@ -22,13 +24,13 @@ pub fn text(measured: &Measured, width: usize) -> String {
         };
         let _ = writeln!(out, "\n{mark:8}{}", knob.name);
         for effect in &knob.effects {
-            wrapped(&mut out, "          ", &line(effect), width);
+            entry(&mut out, "          ", &line(effect), style);
         }
     }
     if !measured.skipped.is_empty() {
         out.push_str("\nnot measured\n");
         for skipped in &measured.skipped {
-            wrapped(&mut out, "  ", &format!("{}: {}", skipped.what, skipped.reason), width);
+            entry(&mut out, "  ", &format!("{}: {}", skipped.what, skipped.reason), style);
         }
     }
     let nothing: Vec<&str> = measured
@@ -39,14 +41,14 @@ pub fn text(measured: &Measured, width: usize) -> String {
         .collect();
     if !nothing.is_empty() {
         out.push('\n');
-        wrapped(&mut out, "showed nothing here: ", &nothing.join(", "), width);
+        entry(&mut out, "showed nothing here: ", &nothing.join(", "), style);
     }
     if let Some(before) = &measured.before {
         let after = format!(
             "apply the plan, boot, and then: isolator prove --plan {before}/manifest.json -o after; isolator compare {before} after"
         );
         out.push('\n');
-        wrapped(&mut out, "for what needs a reboot: ", &after, width);
+        entry(&mut out, "for what needs a reboot: ", &after, style);
     }
     out
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks for people: one line each.
+//! Tasks, one line each.
 
 use std::fmt::Write as _;
 
-use super::{Set, Task};
-use crate::text::cleaned;
+use tune::task::{Set, Task};
+
+use crate::text::clean;
 
 /// The table of tasks.
-pub fn table(tasks: &[Task]) -> String {
+pub fn tasks(tasks: &[Task]) -> String {
     let mut text = format!(
         "{:>8} {:>8}  {:<12} {:<16} {:>4}  {}\n",
         "task", "process", "policy", "CPUs", "last", "name"
     );
     for task in tasks {
-        let name = cleaned(&task.name);
+        let name = clean(&task.name);
         let name = if task.kernel { format!("[{name}]") } else { name };
         let _ = writeln!(
             text,
@@ -29,7 +30,7 @@ pub fn table(tasks: &[Task]) -> String {
 }
 
 /// What was set.
-pub fn set(set: &Set) -> String {
+pub fn tasks_set(set: &Set) -> String {
     let mut text = String::new();
     for changed in &set.tasks {
         let (before, after) = (&changed.before, &changed.after);
@@ -37,7 +38,7 @@ pub fn set(set: &Set) -> String {
             text,
             "{} ({}): {} on CPUs {} -> {} on CPUs {}",
             after.id,
-            cleaned(&after.name),
+            clean(&after.name),
             policy(before),
             cpus(before),
             policy(after),

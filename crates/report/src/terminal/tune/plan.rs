@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan as text for people: what, why, at which cost, and what it disturbs.
+//! A plan: each action with its reason, its cost, and what it disturbs.
 
 use std::fmt::Write;
 
-use super::articles::Here;
-use super::{Action, Disruption, Kind, Plan};
-use crate::text::wrapped;
+use tune::plan::{Action, Disruption, Here, Kind, Plan};
 
-/// The plan in lines of at most `width` columns (a word that is longer stays whole); with what the articles would have
-/// set where `articles`.
-pub fn text(plan: &Plan, width: usize, articles: bool) -> String {
-    let mut page = Page { out: String::new(), width };
+use super::entry;
+use crate::terminal::Style;
+
+/// The plan in lines of the style's width (a longer word stays whole); with what the articles would have set where
+/// `articles`.
+pub fn plan(plan: &Plan, style: Style, articles: bool) -> String {
+    let mut page = Page { out: String::new(), style };
     head(&mut page, plan);
     let (boot, running): (Vec<&Action>, Vec<&Action>) =
         plan.actions.iter().partition(|action| action.disruption == Disruption::Reboot);
@@ -116,7 +117,7 @@ fn what(action: &Action) -> String {
 
 struct Page {
     out: String,
-    width: usize,
+    style: Style,
 }
 
 impl Page {
@@ -126,6 +127,6 @@ impl Page {
 
     /// `text` in lines that begin below each other after `lead`.
     fn entry(&mut self, lead: &str, text: &str) {
-        wrapped(&mut self.out, lead, text, self.width);
+        entry(&mut self.out, lead, text, self.style);
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was done, undone, and is in force, for people.
+//! Applied, undone and current changes of a machine.
 
 use std::fmt::Write as _;
 
-use super::{Applied, BootChange, RolledBack, Status, StepLine};
-use crate::transaction::{Became, Outcome, Part, State};
+use tune::change::{Applied, BootChange, RolledBack, Status, StepLine};
+use tune::transaction::{Became, Outcome, Part, State};
 
 /// What apply or confirm did.
 pub fn applied(applied: &Applied) -> String {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of a plan, for people: a line each, and why where it is not in force.
+//! A verified plan: a line for each action, and the reason where it is not in force.
 
 use std::fmt::Write;
 
-use super::{Seen, State, Verified};
-use crate::text::{cleaned, wrapped};
+use tune::verify::{Seen, State, Verified};
 
-/// Lines of at most `width` columns, the verdict last.
-pub fn text(verified: &Verified, width: usize) -> String {
+use super::entry;
+use crate::terminal::Style;
+use crate::text::clean;
+
+/// Lines of the style's width, the verdict last.
+pub fn verified(verified: &Verified, style: Style) -> String {
     let mut out = String::new();
     for check in &verified.checks {
         let mark = match check.result {
@@ -20,9 +23,9 @@ pub fn text(verified: &Verified, width: usize) -> String {
         } else {
             format!(" = {}", check.wanted)
         };
-        wrapped(&mut out, &format!("{mark:10}"), &format!("{}{value}", cleaned(&check.target)), width);
+        entry(&mut out, &format!("{mark:10}"), &format!("{}{value}", clean(&check.target)), style);
         if check.result != State::InForce {
-            wrapped(
+            entry(
                 &mut out,
                 "            ",
                 &places(&[
@@ -30,11 +33,11 @@ pub fn text(verified: &Verified, width: usize) -> String {
                     ("running", &check.running),
                     ("in effect", &check.effective),
                 ]),
-                width,
+                style,
             );
         }
         if !check.why.is_empty() {
-            wrapped(&mut out, "            ", &check.why, width);
+            entry(&mut out, "            ", &check.why, style);
         }
     }
     let summary = &verified.summary;
@@ -57,7 +60,7 @@ fn places(places: &[(&str, &Seen)]) -> String {
         };
         match &seen.value {
             Some(value) if seen.agrees == Some(false) && !value.is_empty() => {
-                format!("{name}: {state} ({})", cleaned(value))
+                format!("{name}: {state} ({})", clean(value))
             }
             _ => format!("{name}: {state}"),
         }
