@@ -128,19 +128,6 @@ fn a_refusal_is_json_too_with_status_1() {
 }
 
 #[test]
-fn articles_are_compared_with_the_plan() {
-    let text = plan(machine().path(), "--cores 2 --compare").ended(0).stdout;
-    for said in [
-        "no    kthread_cpus=0-1,4-5",
-        "same  isolcpus=managed_irq,domain,2-3,6-7",
-        "no    amd_idle.max_cstate=1",
-        "same  rcu_nocb_poll",
-    ] {
-        assert!(text.contains(said), "{said} in {text}");
-    }
-}
-
-#[test]
 fn a_plan_is_verified_on_the_machine_that_it_was_made_for() {
     let root = machine();
     fs::create_dir_all(root.path().join("etc")).unwrap();

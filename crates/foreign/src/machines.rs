@@ -65,7 +65,7 @@ pub(crate) fn plan(data: &[u8]) {
 }
 
 fn shown(plan: &Plan, machine: &Snapshot) {
-    let _ = terminal::tune::plan(plan, STYLE, true);
+    let _ = terminal::tune::plan(plan, STYLE);
     let verified = tune::verify::verify(plan, machine, &[]);
     let _ = (terminal::tune::verified(&verified, STYLE), serde_json::to_string(&verified));
 }

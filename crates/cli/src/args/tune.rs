@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use machine::Profile;
 
-use super::{OUTPUT, Output};
+use super::Output;
 use crate::values::duration;
 
 /// What `--help` adds.
@@ -18,7 +18,7 @@ line of it has a reason, a source, a cost, a way to check it and a way back.
 Examples:
   isolator tune plan --cores 2
   isolator tune plan --profile poll --device eth1 --json plan.json
-  isolator tune plan --no-reboot --compare
+  isolator tune plan --no-reboot
   isolator tune verify plan.json
   isolator tune apply plan.json --dry-run
   isolator tune rollback
@@ -58,9 +58,6 @@ pub struct TunePlanArgs {
     /// Plan for the machine in this snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     pub snapshot: Option<PathBuf>,
-    /// Show what articles would have set, and where and why the plan differs
-    #[arg(long, help_heading = OUTPUT)]
-    pub compare: bool,
     /// Where results go.
     #[command(flatten)]
     pub out: Output,

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Action, Disruption, Kind, Plan, Skipped};
 
-
 /// Version of the document.
 pub const SCHEMA_VERSION: u32 = 1;
 

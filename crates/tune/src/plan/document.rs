@@ -5,8 +5,8 @@ use machine::CpuSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Version of the document.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the document; 2 took what articles set out of it.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// A plan, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,8 +59,6 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// What to know before doing it.
     pub warnings: Vec<String>,
-    /// What articles would have set, and where and why the plan differs.
-    pub articles: Vec<super::Article>,
     /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this plan.
     pub digest: String,
 }

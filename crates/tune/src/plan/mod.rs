@@ -5,7 +5,6 @@
 //! is set while the machine runs (R5, R8, R9), hardware threads (R10), and that a plan never depends on what was set
 //! before (R11). What is not known of a machine is said, not guessed; what a kernel cannot do is left out and said.
 
-mod articles;
 mod choose;
 mod document;
 mod facts;
@@ -21,7 +20,6 @@ use machine::snapshot::{Device, Preemption};
 use choose::Choice;
 use facts::Facts;
 
-pub use articles::{Article, Here, Theirs};
 pub use document::{Action, Answer, Disruption, Kind, MadeFor, Plan, Refusal, SCHEMA_VERSION, Skipped};
 pub use intent::{Intent, Wanted};
 pub use machine::Profile;
@@ -48,7 +46,6 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
     warnings.extend(about(&facts, intent, &choice, device));
     let boot_line = boot_line(&actions);
     actions.extend(runtime::actions(&facts, intent, &choice, device, &mut skipped));
-    let articles = articles::articles(&facts, intent, &choice, &actions, &skipped);
     Ok(Plan {
         schema_version: SCHEMA_VERSION,
         made_for: made_for.clone(),
@@ -61,7 +58,6 @@ pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<P
         actions,
         skipped,
         warnings,
-        articles,
         digest: String::new(),
     }
     .sealed())

@@ -16,7 +16,7 @@ pub fn run(args: &TunePlanArgs) -> Outcome {
     args.out.json(&answer)?;
     match answer {
         Answer::Plan(plan) => {
-            args.out.say(report::terminal::tune::plan(&plan, args.out.style(), args.compare).trim_end());
+            args.out.say(report::terminal::tune::plan(&plan, args.out.style()).trim_end());
             Ok(Exit::Held)
         }
         Answer::Refused { refused, .. } => Err(refused.into()),

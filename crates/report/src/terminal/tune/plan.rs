@@ -3,14 +3,13 @@
 
 use std::fmt::Write;
 
-use tune::plan::{Action, Disruption, Here, Kind, Plan};
+use tune::plan::{Action, Disruption, Kind, Plan};
 
 use super::entry;
 use crate::terminal::Style;
 
-/// The plan in lines of the style's width (a longer word stays whole); with what the articles would have set where
-/// `articles`.
-pub fn plan(plan: &Plan, style: Style, articles: bool) -> String {
+/// The plan in lines of the style's width; a longer word stays whole.
+pub fn plan(plan: &Plan, style: Style) -> String {
     let mut page = Page { out: String::new(), style };
     head(&mut page, plan);
     let (boot, running): (Vec<&Action>, Vec<&Action>) =
@@ -21,23 +20,6 @@ pub fn plan(plan: &Plan, style: Style, articles: bool) -> String {
         page.title("Left out");
         for skipped in &plan.skipped {
             page.entry("  ", &format!("{}: {}", skipped.what, skipped.reason));
-        }
-    }
-    if articles {
-        page.title("What articles set, and what becomes of it here");
-        for article in &plan.articles {
-            page.entry("  ", &article.article);
-            for theirs in &article.settings {
-                let mark = match theirs.here {
-                    Here::Same => "same",
-                    Here::Other => "else",
-                    Here::LeftOut => "no",
-                };
-                page.entry(&format!("    {mark:6}"), &theirs.setting);
-                if !theirs.why.is_empty() {
-                    page.entry("            ", &theirs.why);
-                }
-            }
         }
     }
     if !plan.warnings.is_empty() {
