@@ -83,18 +83,18 @@ guest: ## the program that guests run, and the scope, beside the program
 
 lab-page: build guest ## the published matrix again, its tables into docs/lab.md; about ten minutes
 	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-bench
-	$(TARGET)/release/isolator-bench lab-page $(ISOLATOR) docs/lab.md
+	cargo build --release --locked --package isolator-proof
+	$(TARGET)/release/isolator-proof lab-page $(ISOLATOR) docs/lab.md
 
 proof-lab: build guest ## the same scenarios five times, their tables into docs/lab.md; about ten minutes
 	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-bench
-	$(TARGET)/release/isolator-bench proof-lab $(ISOLATOR) docs/lab.md
+	cargo build --release --locked --package isolator-proof
+	$(TARGET)/release/isolator-proof proof-lab $(ISOLATOR) docs/lab.md
 
 proof-response: build guest ## a million edges answered under all storms, in instructions, its tables into docs/lab.md; some minutes
 	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-bench
-	GUEST=$(GUEST) $(TARGET)/release/isolator-bench proof-response $(ISOLATOR) docs/lab.md
+	cargo build --release --locked --package isolator-proof
+	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-response $(ISOLATOR) docs/lab.md
 
 gate: build guest ## the lab's committed baseline: has anything grown? a minute or two; status 2 where it has
 	@tools/bootstrap lab $(GUEST)
@@ -108,15 +108,15 @@ kernel: build ## Linux with the isolator, for the lab; KERNEL="--config debian" 
 proof-kernel: kernel guest ## what docs/kernel.md claims, seen in guests, its tables into that page; hours, PART="wedge cost" for some
 	@tools/bootstrap lab $(GUEST)
 	@$(ISOLATOR) kernel build $(KERNEL) --unpatched
-	cargo build --release --locked --package isolator-bench
-	GUEST=$(GUEST) $(TARGET)/release/isolator-bench proof-kernel $(ISOLATOR) docs/kernel.md $(PART)
+	cargo build --release --locked --package isolator-proof
+	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) docs/kernel.md $(PART)
 
 # PART: debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise cost; SHARE=10 does a tenth.
 proof-causes: build guest ## interruptions made on purpose in guests: are they named, and their senders? into docs/why.md; an hour, PART= for less
 	@tools/bootstrap lab $(GUEST)
-	cargo build --release --locked --package isolator-bench
-	cargo build --release --locked --package isolator-bench --target $(MUSL)
-	$(TARGET)/release/isolator-bench proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-bench docs/why.md $(PART)
+	cargo build --release --locked --package isolator-proof
+	cargo build --release --locked --package isolator-proof --target $(MUSL)
+	$(TARGET)/release/isolator-proof proof-causes $(ISOLATOR) $(TARGET)/$(MUSL)/release/isolator-proof docs/why.md $(PART)
 
 # FAULTS: how many on each loader.
 proof-faults: ## faults at every change that tune makes, on each loader, and on the way back; some minutes

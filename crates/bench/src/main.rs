@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/performance.md`, all or those of some parts, each part in one
-//! run. `isolator-bench lab-page`, `proof-lab` and `proof-response`: tables of `docs/lab.md`. `proof-kernel`, with parts: tables of
-//! `docs/kernel.md`. `proof-causes`, with this program for guests before the page and parts after it: of `docs/why.md`.
+//! run.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{
-    calls, causes, day, fleet, ground_truth, guests, messages, page, peers, proof, published, repeats,
-    responses, scope,
-};
-use evidence::lab::MatrixDocument;
-use lab::matrix;
+use bench::{calls, day, fleet, ground_truth, messages, page, peers, scope};
 
 /// The heap of the program that is measured.
 #[global_allocator]
@@ -32,25 +26,9 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         // Recording in a process of its own makes its memory the recorder's alone.
         ["record-a-day", folder] => record_a_day(Path::new(folder)),
-        ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
-        ["proof-lab", isolator, page] => proof("proof-lab", (isolator, page), repeats::run, "did not repeat"),
-        ["proof-response", isolator, page] => {
-            proof(&guests::table("proof-response")?, (isolator, page), responses::run, "not reached")
-        }
-        ["proof-kernel", isolator, page, parts @ ..] => {
-            proof::run(Path::new(isolator), Path::new(page), parts)
-        }
-        ["causes-guest", collector, rounds, only @ ..] => causes::in_guest(collector, rounds.parse()?, only),
-        ["causes-cost", collector] => causes::cost::in_guest(collector.parse()?),
-        ["proof-causes", isolator, guest, page, parts @ ..] => {
-            causes::run(Path::new(isolator), Path::new(guest), Path::new(page), parts)
-        }
         ["calls"] => calls::in_rust(),
         [isolator, page, parts @ ..] => bench(Path::new(isolator), Path::new(page), parts),
-        _ => Err(
-            "usage: isolator-bench [lab-page|proof-lab|proof-response|proof-kernel] PROGRAM PAGE [PART...]"
-                .into(),
-        ),
+        _ => Err("usage: isolator-bench PROGRAM PAGE [PART...]".into()),
     }
 }
 
@@ -78,7 +56,7 @@ fn bench(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
         let scratch = tempfile::tempdir()?;
         let table = part(isolator, scratch.path())?;
         print!("{table}");
-        guests::put(page, &format!("bench PART={name}"), &table)?;
+        proof::page::put(page, &format!("bench PART={name}"), &table)?;
     }
     Ok(())
 }
@@ -116,31 +94,6 @@ fn program(isolator: &Path, scratch: &Path) -> Result<String> {
         audit_s,
         scope,
     }))
-}
-
-fn lab_page(isolator: &Path, page: &Path) -> Result<()> {
-    const NAME: &str = "published";
-    let scratch = tempfile::tempdir()?;
-    let document: MatrixDocument =
-        guests::lab(isolator, &["matrix", NAME, "--fresh"], &scratch.path().join(NAME))?;
-    let tables = published::tables(&document, &matrix::named(NAME)?.published);
-    print!("{tables}");
-    guests::put(page, "lab-page", &tables)
-}
-
-/// Measures in guests, puts the tables into the page, and fails for what is wrong in them.
-fn proof(
-    name: &str,
-    (isolator, page): (&str, &str),
-    measure: fn(&Path, &Path) -> Result<guests::Proof>,
-    lacking: &str,
-) -> Result<()> {
-    guests::has_place(Path::new(page), name)?;
-    let scratch = tempfile::tempdir()?;
-    let (tables, wrong) = measure(Path::new(isolator), scratch.path())?;
-    print!("{tables}");
-    guests::put(Path::new(page), name, &tables)?;
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{lacking}: {}", wrong.join("; ")).into()) }
 }
 
 /// Records in a process of its own, reports in this one.

@@ -183,7 +183,7 @@ pub fn counter_ns() -> f64 {
 }
 
 fn median(values: Vec<f64>) -> f64 {
-    crate::middle(values, f64::total_cmp).unwrap_or(f64::NAN)
+    proof::middle(values, f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 /// Seconds of a whole audit of this machine, the median of `runs`.

@@ -143,7 +143,7 @@ fn monitor() -> Result<f64> {
 }
 
 fn median(values: Vec<f64>) -> f64 {
-    crate::middle(values, f64::total_cmp).unwrap_or(f64::NAN)
+    proof::middle(values, f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ pub fn run() -> Result<Vec<Shown>, Box<dyn Error>> {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    crate::middle(values.collect(), f64::total_cmp).unwrap_or(f64::NAN)
+    proof::middle(values.collect(), f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 /// Asks and pours; of each contender and batch the p50 of [`IN_A_ROW`] round trips and the p99.9 of one, in ticks.

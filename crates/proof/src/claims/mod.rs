@@ -22,7 +22,7 @@ use std::process::Command;
 use lab::build::{self, Built};
 use lab::kernel::Architecture;
 
-use crate::guests;
+use crate::{guests, page};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -127,7 +127,7 @@ pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
     let mut parts = Vec::new();
     for (name, part) in PARTS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
         let table = guests::table(&format!("proof-kernel PART={name}"))?;
-        guests::has_place(page, &table)?;
+        page::has_place(page, &table)?;
         parts.push((name, table, part));
     }
     let mut wrong = Vec::new();
@@ -135,7 +135,7 @@ pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
         eprintln!("proof-kernel: {name}");
         let seen = part(&lab)?;
         print!("{}", seen.text);
-        guests::put(page, &table, &seen.text)?;
+        page::put(page, &table, &seen.text)?;
         wrong.extend(seen.wrong.into_iter().map(|what| format!("{name}: {what}")));
     }
     match wrong.is_empty() {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use lab::scope::{self, Excursion};
 
-use crate::proof::{Lab, Result, Seen};
+use crate::claims::{Lab, Result, Seen};
 
 /// What each window of the program `cost` holds, in order.
 const WINDOWS: [&str; 3] = ["getpid", "context switch (sched_yield)", "IPI received (membarrier)"];

@@ -12,8 +12,8 @@ use lab::build::make::Make;
 use lab::build::series::Series;
 use lab::build::source;
 
+use crate::claims::{Lab, Result, Seen};
 use crate::guests;
-use crate::proof::{Lab, Result, Seen};
 
 /// Every hook taken out, one after the other; a row for each state of the tree.
 pub fn steps(lab: &Lab<'_>) -> Result<Seen> {

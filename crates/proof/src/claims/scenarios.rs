@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use evidence::lab::{LabDocument, LabRow};
 
+use crate::claims::{Lab, Result, Seen};
 use crate::guests;
-use crate::proof::{Lab, Result, Seen};
 
 /// An owner with an address space for itself; kernel mappings are flushed at once, or later.
 const ALONE: &str = "default,exclusive";

@@ -3,8 +3,8 @@
 
 use lab::build;
 
+use crate::claims::{Lab, Result, Seen};
 use crate::guests;
-use crate::proof::{Lab, Result, Seen};
 
 /// A bound that no run reaches, for tests that are not about the bound.
 pub(super) const PATIENT: &str = "sysctl.kernel.isolator_max_defer_ms=600000";

@@ -10,8 +10,8 @@ use std::thread;
 
 use lab::build;
 
-use crate::proof::programs::{LONG, Ran, Test, run};
-use crate::proof::{Lab, Result, Seen};
+use crate::claims::programs::{LONG, Ran, Test, run};
+use crate::claims::{Lab, Result, Seen};
 
 /// The configurations that have these tests; ours has KUnit's of the kernel part too, which run at boot.
 const OURS: &str = "torture+kunit";

@@ -9,8 +9,8 @@ use std::process::Command;
 use lab::build;
 use lab::kernel::Architecture;
 
-use crate::proof::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run};
-use crate::proof::{Lab, Result, Seen, scenarios, selftests};
+use crate::claims::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run};
+use crate::claims::{Lab, Result, Seen, scenarios, selftests};
 
 /// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted there, and asks in
 /// rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded state").

@@ -19,7 +19,7 @@ use evidence::manifest::Spike;
 use lab::kernel::Architecture;
 use serde::{Deserialize, Serialize};
 
-use crate::guests;
+use crate::{guests, page};
 
 /// What became of one kind of interruption.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -163,7 +163,7 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
     let rounds = (ROUNDS / share.max(1)).max(1);
     // Of other guests the tables are printed only: the page says why.
     let publish = |name: &str, table: &str| match guests::architecture()? {
-        Architecture::X86_64 => guests::put(page, &format!("proof-causes PART={name}"), table),
+        Architecture::X86_64 => page::put(page, &format!("proof-causes PART={name}"), table),
         Architecture::Aarch64 => Ok(()),
     };
     let mut short = Vec::new();

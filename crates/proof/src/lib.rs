@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shows in guests what the documentation claims, and writes what was seen into the page that claims it.
+//!
+//! [`claims`]: the kernel part; [`causes`]: names of causes; [`repeats`] and [`responses`]: the lab; [`published`]: its matrix
+//! beside other authors' figures. [`page`] puts a table between two comments of a page.
+#![forbid(unsafe_code)]
+
+pub mod causes;
+pub mod claims;
+pub mod guests;
+pub mod page;
+pub mod published;
+pub mod repeats;
+pub mod responses;
+
+use std::cmp::Ordering;
+
+/// The middle one in that order, of two the later; none of none.
+pub fn middle<T: Copy>(mut values: Vec<T>, order: impl FnMut(&T, &T) -> Ordering) -> Option<T> {
+    values.sort_by(order);
+    values.get(values.len() / 2).copied()
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator-proof PROOF ISOLATOR PAGE`: measures in guests by the program `ISOLATOR` and puts the tables into `PAGE`.
+//! `proof-kernel` takes names of parts after the page, `proof-causes` this program for guests before it and parts after it.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::path::Path;
+
+use evidence::lab::MatrixDocument;
+use lab::matrix;
+use proof::{causes, claims, guests, page, published, repeats, responses};
+
+/// The heap of the program that is measured.
+#[global_allocator]
+static HEAP: rt::heap::KeepingHeap = rt::heap::KeepingHeap::new();
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    let args = std::env::args().skip(1).collect::<Vec<_>>();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["lab-page", isolator, page] => lab_page(Path::new(isolator), Path::new(page)),
+        ["proof-lab", isolator, page] => tables("proof-lab", (isolator, page), repeats::run, "did not repeat"),
+        ["proof-response", isolator, page] => {
+            tables(&guests::table("proof-response")?, (isolator, page), responses::run, "not reached")
+        }
+        ["proof-kernel", isolator, page, parts @ ..] => {
+            claims::run(Path::new(isolator), Path::new(page), parts)
+        }
+        ["proof-causes", isolator, guest, page, parts @ ..] => {
+            causes::run(Path::new(isolator), Path::new(guest), Path::new(page), parts)
+        }
+        ["causes-guest", collector, rounds, only @ ..] => causes::in_guest(collector, rounds.parse()?, only),
+        ["causes-cost", collector] => causes::cost::in_guest(collector.parse()?),
+        _ => Err("usage: isolator-proof lab-page|proof-lab|proof-response|proof-kernel|proof-causes PROGRAM PAGE [PART...]"
+            .into()),
+    }
+}
+
+fn lab_page(isolator: &Path, page: &Path) -> Result<()> {
+    const NAME: &str = "published";
+    let scratch = tempfile::tempdir()?;
+    let document: MatrixDocument =
+        guests::lab(isolator, &["matrix", NAME, "--fresh"], &scratch.path().join(NAME))?;
+    let tables = published::tables(&document, &matrix::named(NAME)?.published);
+    print!("{tables}");
+    page::put(page, "lab-page", &tables)
+}
+
+/// Measures in guests, puts the tables into the page, and fails for what is wrong in them.
+fn tables(
+    name: &str,
+    (isolator, page): (&str, &str),
+    measure: fn(&Path, &Path) -> Result<guests::Proof>,
+    lacking: &str,
+) -> Result<()> {
+    page::has_place(Path::new(page), name)?;
+    let scratch = tempfile::tempdir()?;
+    let (tables, wrong) = measure(Path::new(isolator), scratch.path())?;
+    print!("{tables}");
+    page::put(Path::new(page), name, &tables)?;
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{lacking}: {}", wrong.join("; ")).into()) }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables in a page of the documentation, each between two comments that name it, so that the text around them can be written
+//! by hand.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+/// Whether the page has a place for the table of that name; asked before what takes long.
+pub fn has_place(page: &Path, name: &str) -> Result<(), Box<dyn Error>> {
+    page_with(page, name, "").map(drop)
+}
+
+/// Puts `table` into a page in place of the one of that name.
+pub fn put(page: &Path, name: &str, table: &str) -> Result<(), Box<dyn Error>> {
+    Ok(evidence::writer::replace(page, page_with(page, name, table)?.as_bytes())?)
+}
+
+fn page_with(page: &Path, name: &str, table: &str) -> Result<String, Box<dyn Error>> {
+    let text = fs::read_to_string(page)?;
+    let lacks = || {
+        format!("cannot write {}: it has no comments '{}' and '{}'", page.display(), begin(name), end(name))
+    };
+    Ok(with_table(&text, name, table).ok_or_else(lacks)?)
+}
+
+fn begin(name: &str) -> String {
+    format!("<!-- {name}: written by make {name}, not to be edited -->\n")
+}
+
+fn end(name: &str) -> String {
+    format!("<!-- end of {name} -->\n")
+}
+
+fn with_table(text: &str, name: &str, table: &str) -> Option<String> {
+    let (before, rest) = text.split_once(&begin(name))?;
+    let (_, after) = rest.split_once(&end(name))?;
+    Some([before, &begin(name), "\n", table.trim_end(), "\n\n", &end(name), after].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_takes_the_place_of_the_one_of_its_name_alone() {
+        let page = format!("A\n{}old\n{}B\n{}C\n{}", begin("x"), end("x"), begin("y"), end("y"));
+        let once = with_table(&page, "x", "| new |\n").unwrap();
+        assert!(once.contains("| new |") && !once.contains("old") && once.contains("C\n"), "{once}");
+        assert_eq!(with_table(&once, "x", "| new |").unwrap(), once);
+        assert_eq!(with_table(&page, "z", ""), None);
+    }
+}
