@@ -3,8 +3,9 @@
 
 use std::process::Command;
 
-use lab::kernel::{self, Architecture};
-use lab::qemu::Patience;
+use lab::architecture::Architecture;
+use lab::kernel;
+use lab::patience::Patience;
 
 /// How many times as much of the host's CPU time a guest takes under the scope; or why that is not known.
 pub fn slow_down() -> Result<f64, String> {

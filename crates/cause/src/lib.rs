@@ -13,6 +13,7 @@
 pub mod account;
 pub mod bpf;
 pub mod calibrate;
+pub mod depth;
 pub mod edges;
 pub mod event;
 pub mod names;
@@ -24,5 +25,6 @@ mod unseen;
 pub mod watch;
 mod words;
 
+pub use depth::Depth;
 pub use error::{Error, Result};
-pub use watch::{Asked, Depth, Started, Watch};
+pub use watch::{Asked, Started, Watch};

@@ -13,6 +13,7 @@ use crate::Result;
 use crate::account::account;
 use crate::bpf::Bpf;
 use crate::calibrate::{Windows, calibrated};
+use crate::depth::Depth;
 use crate::edges::Edges;
 use crate::event::Event;
 use crate::names::Names;
@@ -50,24 +51,6 @@ pub struct Asked {
     pub cpus: CpuSet,
     /// How much of what happens there.
     pub depth: Depth,
-}
-
-/// How much is watched: what is not costs nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// Who sends IPIs to the CPUs, and nothing that happens on them.
-    Senders,
-    /// What interrupts threads that sleep; what each of their own cycles would pay for is left out.
-    Sleeping,
-    /// What interrupts threads that never sleep: their system calls too, of which they make none.
-    Busy,
-}
-
-impl Depth {
-    /// The deepest that costs a probe nothing in each of its cycles.
-    pub fn of(sleeps: bool) -> Depth {
-        if sleeps { Depth::Sleeping } else { Depth::Busy }
-    }
 }
 
 /// A collector at work, and what it has seen.

@@ -17,7 +17,7 @@ pub fn main() -> Option<ExitCode> {
         return Some(load::worker_main(std::env::args().skip(2)));
     }
     match std::env::args_os().nth(1)?.to_str()? {
-        lab::qemu::VERB => Some(lab::qemu::become_child(std::env::args().skip(2))),
+        lab::child::VERB => Some(lab::child::become_child(std::env::args().skip(2))),
         alone::VERB => Some(alone::main(std::env::args().skip(2))),
         storm::VERB => Some(storm::runner::main(std::env::args().skip(2))),
         storm::owner::VERB => {

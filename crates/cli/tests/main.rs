@@ -24,6 +24,7 @@ mod monitor;
 mod options;
 mod prometheus;
 mod response;
+mod structure;
 mod task;
 mod terminal;
 mod tune_change;

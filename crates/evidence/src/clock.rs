@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::manifest::Manifest;
-use crate::reader::Row;
+use crate::row::Row;
 
 /// How far ahead another machine's clock may be.
 const AHEAD: Duration = Duration::from_secs(300);

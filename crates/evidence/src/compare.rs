@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::manifest::{RowKey, SCHEMA_VERSION, State};
-use crate::reader::{Bundle, Row, SPIKES};
+use crate::reader::Bundle;
+use crate::row::{Row, SPIKES};
 use crate::taint::Taint;
 use crate::verdict::{Outcome, Verdict};
 

@@ -16,10 +16,10 @@ use crate::manifest::{
     DC_DRIFT, EXECUTION, LOOP, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, SYNC0, Second, Spike,
     State,
 };
-use crate::reader::{Row, SPIKES};
+use crate::row::{Row, SPIKES};
 use crate::series::Series;
 use crate::taint::SAMPLES_LOST;
-use crate::verdict::us;
+use crate::units::us;
 
 /// What is left of a sum by a mean with three digits after the point, for each sample.
 const MEAN_ERROR_NS: f64 = 0.001;

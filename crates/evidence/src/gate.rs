@@ -25,8 +25,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{self, Difference, Side, likeness};
 use crate::manifest::{RowKey, SCHEMA_VERSION};
-use crate::reader::{Bundle, Row};
-use crate::verdict::{Outcome, us};
+use crate::reader::Bundle;
+use crate::row::Row;
+use crate::units::us;
+use crate::verdict::Outcome;
 use crate::{Error, Result};
 
 pub use resample::FEWEST_SECONDS;

@@ -8,7 +8,7 @@
 
 use crate::histogram::{highest, index};
 use crate::manifest::Coarse;
-use crate::reader::Row;
+use crate::row::Row;
 
 /// A bucket of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,21 +4,17 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use untrusted::{Budget, Lines};
 
 use crate::archive::Files;
 use crate::lab::LabDocument;
-use crate::manifest::{Coarse, Manifest, RowEntry, SCHEMA_VERSION, Second, Spike, State};
+use crate::manifest::{Manifest, RowEntry, SCHEMA_VERSION, Second, Spike, State};
+use crate::row::{Row, SPIKES};
 use crate::series::{JournalLine, MOST_LINES, MOST_SECONDS, Series, read_seconds};
-use crate::tail::{self, Tail};
 use crate::{Error, Result};
 use crate::{clock, damage};
-
-/// The list of spikes, and how what is missing of it is said.
-pub(crate) const SPIKES: &str = "spikes.jsonl";
 
 /// Rows of one bundle.
 pub const MOST_ROWS: usize = 10_000;
@@ -54,40 +50,6 @@ pub struct Bundle {
     pub lab: Option<LabDocument>,
     /// What is missing or damaged, in words; empty for a whole bundle.
     pub missing: Vec<String>,
-}
-
-/// One series with what the manifest says of it.
-#[derive(Debug, Clone)]
-pub struct Row {
-    /// The manifest's entry.
-    pub entry: RowEntry,
-    /// The data.
-    pub series: Series,
-    tail: OnceLock<Tail>,
-}
-
-impl Row {
-    /// A row of its parts.
-    pub fn new(entry: RowEntry, series: Series) -> Row {
-        Row { entry, series, tail: OnceLock::new() }
-    }
-
-    /// Periods missed in all: those of the seconds, and those that an imported file states for the whole run.
-    pub fn missed(&self) -> u64 {
-        let stated = self.entry.coarse.as_ref().map_or(0, |coarse| coarse.missed);
-        self.series.missed().saturating_add(stated)
-    }
-
-    /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a verdict, a
-    /// document and a page all tell of it: the series is not to change afterwards.
-    pub fn tail(&self) -> &Tail {
-        self.tail.get_or_init(|| match self.entry.coarse.as_ref().and_then(Coarse::hidden_from_ns) {
-            Some(_) => Tail::Refused {
-                reason: "the source counts its largest samples without their latencies".into(),
-            },
-            None => tail::estimate(&self.series.latency),
-        })
-    }
 }
 
 impl Bundle {

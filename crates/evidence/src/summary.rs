@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::{Granted, RowKey};
-use crate::reader::Row;
+use crate::row::Row;
 
 /// One row of `prove --json`; quantiles are rounded up by at most 1/1024 of their value, never down.
 /// What an imported file does not tell is `null`.

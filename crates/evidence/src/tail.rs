@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
-use crate::verdict::us;
+use crate::units::us;
 
 /// Most exceedances that are fitted: bounds the work, and keeps to the tail.
 const MOST: u64 = 1_000;

@@ -13,9 +13,11 @@ use machine::snapshot::Preemption;
 
 use crate::lab::{self, Mode};
 use crate::manifest::{Manifest, RowEntry, RowKey, SCHEMA_VERSION};
-use crate::reader::{Bundle, Row};
+use crate::reader::Bundle;
+use crate::row::Row;
 use crate::tail::Tail;
 use crate::taint;
+use crate::units::us;
 
 /// Miss rate that a held verdict claims to stay below, where none was asked.
 pub const DEFAULT_CLAIM: f64 = 1e-3;
@@ -273,14 +275,6 @@ fn supported(rows: &[RowVerdict]) -> String {
         _ => format!(
             "no miss in any row: at 95 % confidence the miss rate is below {worst:.1e} in each, on this machine, under these loads"
         ),
-    }
-}
-
-/// Nanoseconds as microseconds for people.
-pub fn us(ns: u64) -> String {
-    match ns {
-        0..100_000 => format!("{:.1} us", ns as f64 / 1e3),
-        _ => format!("{:.0} us", ns as f64 / 1e3),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use machine::CpuSet;
 
-use crate::kernel::Architecture;
+use crate::architecture::Architecture;
 use crate::{Error, Result, scope};
 
 /// Boot lines by name: each holds the ones before it.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scratch disk for guests whose load or storm needs one: an ext4 file system on a virtio disk, mounted where loads
-//! look for a disk. On the host it is a file in memory ([`Exchange`]): it costs what is written to it, and nothing of
+//! look for a disk. On the host it is a file in memory: it costs what is written to it, and nothing of
 //! it is left. It is made the same each time, so that it does not change what a guest does.
 
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::exchange::Exchange;
 use crate::{Error, Result};
 
 /// Its size: twice what the largest load writes, and room for the file system itself.
@@ -32,8 +32,8 @@ pub fn needed(load: &str, storms: &[String]) -> bool {
     WRITERS.contains(&load) || storms.iter().any(|storm| WRITERS.contains(&storm.as_str()))
 }
 
-/// Makes the file system on the one of these files that has this path.
-pub fn format(files: &Exchange, disk: &str) -> Result<()> {
+/// Makes the file system in the file `disk`, by a program that `spawn` starts where it finds that path.
+pub fn format(disk: &str, spawn: impl FnOnce(&mut Command) -> io::Result<Child>) -> Result<()> {
     let refuse = |why: String| Error::on("make", "a guest's disk", why, "apt-get install e2fsprogs");
     // An ordinary user's PATH need not have it.
     let places = ["/usr/sbin/mke2fs", "/sbin/mke2fs"];
@@ -43,7 +43,7 @@ pub fn format(files: &Exchange, disk: &str) -> Result<()> {
     command.args(["-q", "-F", "-t", KIND, "-m", "0", "-N", "1024", "-J", "size=16", "-U", UUID, "-E"]);
     command.arg(format!("hash_seed={UUID},lazy_itable_init=0,lazy_journal_init=0")).arg(disk);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = files.spawn(&mut command).and_then(std::process::Child::wait_with_output);
+    let output = spawn(&mut command).and_then(Child::wait_with_output);
     let output = output.map_err(|e| refuse(format!("{program}: {e}")))?;
     if output.status.success() {
         return Ok(());
@@ -59,6 +59,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+    use crate::exchange::Exchange;
 
     #[test]
     fn only_what_writes_files_has_a_disk() {

@@ -2,17 +2,15 @@
 //! What this program and an emulator exchange: files in memory without a name. Nothing of them is left behind, however
 //! either of the two ends.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsRawFd;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::edges::{self, Generator, Sockets};
+use crate::shared::{Shared, wrong};
 use crate::{Error, Result, disk, signal};
 
 /// The files of one guest.
@@ -58,7 +56,7 @@ impl Exchange {
     pub fn with_disk(mut self) -> Result<Exchange> {
         let disk = Shared::sized("disk", disk::BYTES)?;
         let disk = self.disk.insert(disk).path();
-        disk::format(&self, &disk)?;
+        disk::format(&disk, |command| self.spawn(command))?;
         Ok(self)
     }
 
@@ -73,7 +71,7 @@ impl Exchange {
     /// Adds memory that edges are given through; another handle of it is for the generator.
     pub fn with_signal(&mut self) -> Result<Shared> {
         let memory = self.signal.insert(signal::memory()?);
-        Ok(Shared(memory.output()?))
+        Ok(Shared::of(memory.output()?))
     }
 
     /// Starts a program that finds the files by their paths.
@@ -96,61 +94,6 @@ impl Exchange {
             fcntl_setfd(socket, flags)?;
         }
         Ok(())
-    }
-}
-
-/// A file that an emulator opens by its path and this program reads afterwards.
-#[derive(Debug)]
-pub struct Shared(File);
-
-fn wrong(why: io::Error) -> Error {
-    Error::io("write", Path::new("a file in memory"), &why)
-}
-
-impl Shared {
-    fn make(name: &str) -> io::Result<Shared> {
-        Ok(Shared(memfd_create(name, MemfdFlags::CLOEXEC)?.into()))
-    }
-
-    /// One that holds so many zeros.
-    pub fn sized(name: &str, bytes: u64) -> Result<Shared> {
-        let file = Shared::make(name).map_err(wrong)?;
-        file.0.set_len(bytes).map_err(wrong)?;
-        Ok(file)
-    }
-
-    /// The file behind another handle.
-    pub fn of(file: File) -> Shared {
-        Shared(file)
-    }
-
-    /// Its path in the program that inherited it.
-    pub fn path(&self) -> String {
-        format!("/proc/self/fd/{}", self.0.as_raw_fd())
-    }
-
-    /// Its path in any program of the same user, as long as this one has it.
-    pub fn path_here(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
-    }
-
-    /// Another handle of it, as an output of a child.
-    pub fn output(&self) -> Result<File> {
-        self.0.try_clone().map_err(|e| Error::io("share", Path::new("a file in memory"), &e))
-    }
-
-    /// All that is in it.
-    pub fn bytes(&self) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let mut file = &self.0;
-        let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
-        read.map_err(|e| Error::io("read", Path::new("a file in memory"), &e))?;
-        Ok(bytes)
-    }
-
-    /// The same as text.
-    pub fn text(&self) -> Result<String> {
-        Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! x86-64: Documentation/arch/x86/boot.rst. arm64: Documentation/arch/arm64/booting.rst.
 
-use crate::kernel::Architecture;
+use crate::architecture::Architecture;
 
 /// What a file must hold where: the signs of images that QEMU boots.
 const SIGNS: &[(Architecture, usize, &[u8])] = &[

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use cpio::NewcBuilder;
 
+use crate::architecture::Architecture;
 use crate::job::{JOB, Job, PROGRAM};
-use crate::kernel::Architecture;
 use crate::{Error, Result, parts, store};
 
 /// Where modules lie in a guest.

@@ -13,6 +13,16 @@ pub const PROGRAM: &str = "/program";
 /// The file through which edges reach a probe that answers them.
 pub const SIGNAL: &str = "/run/signal";
 
+/// What the guest's port needs, where a kernel has it as modules.
+pub const PORT_MODULES: &[&str] = &[
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_console",
+];
+
 /// Name of the port that frames go through.
 pub const PORT: &str = "isolator";
 

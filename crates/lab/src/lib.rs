@@ -25,11 +25,15 @@
 //! `virt` has a GPIO controller, whose lines [`edges`] drives and hears from outside. On both machines [`signal`] gives edges
 //! through memory that the guest shares with its host.
 
+pub mod architecture;
 pub mod boot;
 pub mod build;
+pub mod child;
+mod debian;
 pub mod disk;
 pub mod edges;
 pub mod exchange;
+mod finished;
 pub mod frame;
 pub mod gate;
 mod gave;
@@ -42,11 +46,13 @@ pub mod log;
 pub mod matrix;
 pub mod mode;
 pub mod parts;
+pub mod patience;
 pub mod program;
 pub mod qemu;
 pub mod run;
 pub mod scenario;
 pub mod scope;
+mod shared;
 pub mod shell;
 pub mod signal;
 pub mod store;

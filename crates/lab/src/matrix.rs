@@ -11,8 +11,10 @@ use evidence::manifest::SCHEMA_VERSION;
 use evidence::{Bundle, Summary};
 use serde::Deserialize;
 
-use crate::kernel::{self, Architecture};
-use crate::qemu::{How, Patience};
+use crate::architecture::Architecture;
+use crate::kernel;
+use crate::patience::Patience;
+use crate::qemu::How;
 use crate::run::{self, Asked};
 use crate::{Error, Result, boot, mode, scenario};
 

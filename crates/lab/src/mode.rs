@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use evidence::lab::Mode;
 
-use crate::kernel::{Architecture, Kernel};
-use crate::qemu::Patience;
+use crate::architecture::Architecture;
+use crate::kernel::Kernel;
+use crate::patience::Patience;
 use crate::scenario::{LINES, Scenario};
 use crate::{Error, Result, symbols};
 

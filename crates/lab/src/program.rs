@@ -7,10 +7,10 @@ use std::time::Duration;
 use evidence::lab::{GuestLog, Mode};
 
 use crate::initramfs::Parts;
-use crate::job::{Job, Program, Task};
+use crate::job::{Job, PORT_MODULES, Program, Task};
 use crate::kernel::Kernel;
-use crate::qemu::{Guest, How, Lost, Patience};
-use crate::run::PORT_MODULES;
+use crate::patience::Patience;
+use crate::qemu::{Guest, How, Lost};
 use crate::{Error, boot, initramfs, log, qemu, scope, symbols};
 
 /// Given up after this time, where none is given: a selftest on a busy host takes minutes.

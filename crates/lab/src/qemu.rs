@@ -1,50 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One guest, from its parts to what it left: console, frames, the scope's record.
 //!
-//! The emulator is a child that dies with the thread that waits for it ([`VERB`]), and has a time limit. All that it
+//! The emulator is a child that dies with the thread that waits for it ([`child`]), and has a time limit. All that it
 //! writes goes to files without a name ([`Exchange`]).
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use evidence::lab::Mode;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit};
 
-use crate::exchange::{Exchange, Shared};
+use crate::architecture::Architecture;
+use crate::child::{self, MOST_BYTES};
+use crate::exchange::Exchange;
 use crate::job::{BEGIN, END};
-use crate::kernel::{Architecture, Kernel};
+use crate::kernel::Kernel;
+use crate::patience::Patience;
+use crate::shared::Shared;
 use crate::{Error, Result, disk, edges, frame, log, scope, signal};
-
-/// The hidden verb under which this program becomes the emulator, or what else a guest needs, to die with its parent.
-pub const VERB: &str = "lab-emulator";
 
 /// Memory of a guest, in MiB.
 const MEMORY_MIB: u32 = 1024;
-
-/// The most that an emulator may write into one file, unless one of them is a disk: a kernel that complains without
-/// end must not fill the memory.
-pub(crate) const MOST_BYTES: u64 = 256 << 20;
-
-/// How long guests are waited for.
-#[derive(Debug, Clone, Default)]
-pub struct Patience {
-    /// The time limit of each guest; without one, what its task takes on a busy host.
-    pub limit: Option<Duration>,
-    /// Set as soon as somebody wants the end.
-    pub stop: Arc<AtomicBool>,
-}
-
-impl Patience {
-    /// The same, with a limit where there was none.
-    pub fn or(&self, limit: Duration) -> Patience {
-        Patience { limit: Some(self.limit.unwrap_or(limit)), stop: Arc::clone(&self.stop) }
-    }
-}
 
 /// A guest to be run.
 #[derive(Debug, Clone)]
@@ -261,20 +241,8 @@ fn exchange(guest: &Guest<'_>) -> Result<Exchange> {
 /// The command that becomes the emulator.
 fn emulator(guest: &Guest<'_>, files: &Exchange, console: Console) -> Result<Command> {
     let most = if guest.disk { disk::BYTES } else { MOST_BYTES };
-    let mut command = child(Path::new(program(guest.kernel.architecture)), most)?;
+    let mut command = child::command(Path::new(program(guest.kernel.architecture)), most)?;
     command.args(command_line(guest, files, console));
-    Ok(command)
-}
-
-/// This program's file.
-pub(crate) fn own() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|e| Error::io("find", Path::new("this program"), &e))
-}
-
-/// The command that becomes a program which dies with the thread that starts it; its arguments are to follow.
-pub(crate) fn child(program: &Path, most_bytes: u64) -> Result<Command> {
-    let mut command = Command::new(own()?);
-    command.arg(VERB).args([std::process::id().to_string(), most_bytes.to_string()]).arg(program);
     Ok(command)
 }
 
@@ -449,24 +417,6 @@ fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<St
     add(&["-kernel", &guest.kernel.image.display().to_string(), "-initrd", &files.initramfs.path()]);
     add(&["-append", &guest.boot_line]);
     line
-}
-
-/// Becomes another program, which the kernel ends as soon as the starting thread is gone. Arguments: the process that
-/// started it, the most bytes of a file, the program, its arguments.
-pub fn become_child(mut args: impl Iterator<Item = String>) -> ExitCode {
-    let parent = args.next().and_then(|id| Pid::from_raw(id.parse().ok()?));
-    let most = args.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(MOST_BYTES);
-    let limit = Rlimit { current: Some(most), maximum: Some(most) };
-    // One that is gone already sends no signal any more.
-    if set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
-        && setrlimit(Resource::Fsize, limit).is_ok()
-        && getppid() == parent
-        && let Some(program) = args.next()
-    {
-        let error = Command::new(&program).args(args).exec();
-        eprintln!("cannot run {program}: {error}");
-    }
-    ExitCode::FAILURE
 }
 
 #[cfg(test)]

@@ -11,25 +11,17 @@ use evidence::lab::{GuestLog, LabDocument, LogVerdict, Mode};
 use evidence::manifest::SCHEMA_VERSION;
 use machine::CpuSet;
 
+use crate::architecture::Architecture;
 use crate::gave::{self, Gave, join};
 use crate::guest::storm;
 use crate::guest::storm::runner::length;
 use crate::initramfs::Parts;
-use crate::job::{BUNDLE, Job, Measure, SIGNAL, Task};
-use crate::kernel::{Architecture, Kernel};
-use crate::qemu::{Guest, How, Outside, Patience};
+use crate::job::{BUNDLE, Job, Measure, PORT_MODULES, SIGNAL, Task};
+use crate::kernel::Kernel;
+use crate::patience::Patience;
+use crate::qemu::{Guest, How, Outside};
 use crate::scenario::{self, LINES, REGISTERS, RESPONSE, Scenario};
-use crate::{Error, Result, boot, disk, edges, initramfs, qemu, scope, signal, store, symbols};
-
-/// What the guest's port needs, where a kernel has it as modules.
-pub const PORT_MODULES: &[&str] = &[
-    "virtio_ring",
-    "virtio",
-    "virtio_pci_legacy_dev",
-    "virtio_pci_modern_dev",
-    "virtio_pci",
-    "virtio_console",
-];
+use crate::{Error, Result, boot, disk, edges, finished, initramfs, qemu, scope, signal, symbols};
 
 /// Time for booting, and for what lies around the window, on a busy host.
 const AROUND: Duration = Duration::from_secs(90);
@@ -303,7 +295,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
         patience: asked.patience.or(window(asked, experiment.scenario) + fuse(experiment.scenario) + AROUND),
     };
     let gave = gave::read(
-        &store::kept(&guest, asked.fresh)?,
+        &finished::kept(&guest, asked.fresh)?,
         &experiment.label,
         experiment.load != IDLE,
         asked.mode,
@@ -311,7 +303,7 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
     );
     // What is no result may be one on a host that is less busy.
     if !gave.as_ref().is_ok_and(Gave::is_result) {
-        store::forget(&guest)?;
+        finished::forget(&guest)?;
     }
     gave
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::architecture::Architecture;
 use crate::guest::storm;
 use crate::job::{Order, once};
-use crate::kernel::Architecture;
 use crate::{Error, Result};
 
 /// One experiment.

@@ -9,7 +9,7 @@ use evidence::lab::{LabRow, Responses};
 use rt::registers::{SIGNAL_APART, SIGNAL_AT};
 use serde::Deserialize;
 
-use crate::kernel::Architecture;
+use crate::architecture::Architecture;
 use crate::{Error, Result, edges, parts};
 
 /// The plugin's file name.

@@ -5,10 +5,10 @@ use evidence::lab::Mode;
 
 use crate::guest::storm;
 use crate::initramfs::Parts;
-use crate::job::{Job, Task};
+use crate::job::{Job, PORT_MODULES, Task};
 use crate::kernel::Kernel;
-use crate::qemu::{Guest, How, Patience};
-use crate::run::PORT_MODULES;
+use crate::patience::Patience;
+use crate::qemu::{Guest, How};
 use crate::{Result, boot, disk, initramfs, qemu};
 
 /// Runs a guest until the person ends it.

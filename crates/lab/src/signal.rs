@@ -23,8 +23,8 @@ use rt::registers::{Register, Registers, SIGNAL_APART};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-use crate::exchange::Shared;
-use crate::{Error, Result, qemu, store};
+use crate::shared::Shared;
+use crate::{Error, Result, child, store};
 
 /// The device as the guest finds it.
 pub const DEVICE: &str = "/sys/bus/pci/devices/0000:00:10.0";
@@ -156,7 +156,7 @@ fn generator(memory: &Shared, edges: Edges, mode: Mode, folder: &Path) -> Result
     let policy = if mode == Mode::Real { "fifo" } else { "other" };
     let time = |time: Duration| format!("{}us", time.as_micros());
     let (every, during, warm_up) = (time(edges.every), time(edges.during), time(WARM_UP));
-    let mut command = qemu::child(&qemu::own()?, qemu::MOST_BYTES)?;
+    let mut command = child::command(&child::own()?, child::MOST_BYTES)?;
     command.args(["measure", "response", "--role", "generator", "--quiet", "--causes", "off"]);
     command.args(["--signal", &memory.path_here(), "--policy", policy]);
     command.args(["--cpus", &own.to_string(), "--house-keeping", &others.to_string()]);

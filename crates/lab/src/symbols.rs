@@ -8,10 +8,11 @@ use std::time::Duration;
 use evidence::lab::Mode;
 
 use crate::initramfs::Parts;
-use crate::job::{Job, Task};
+use crate::job::{Job, PORT_MODULES, Task};
 use crate::kernel::Kernel;
-use crate::qemu::{self, Guest, Patience};
-use crate::{Error, Result, boot, initramfs, run, store};
+use crate::patience::Patience;
+use crate::qemu::{self, Guest};
+use crate::{Error, Result, boot, initramfs, store};
 
 /// The file with the kernel's symbols.
 pub fn of(kernel: &Kernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<PathBuf> {
@@ -29,7 +30,7 @@ pub fn of(kernel: &Kernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<Pa
 pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
     let job = Job { modules: Vec::new(), disk: false, task: Task::Symbols };
     let program = initramfs::guest_program(kernel.architecture)?;
-    let modules = initramfs::modules(kernel.modules.as_deref(), run::PORT_MODULES);
+    let modules = initramfs::modules(kernel.modules.as_deref(), PORT_MODULES);
     let parts = Parts {
         program: &program,
         modules,

@@ -182,6 +182,7 @@ pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
     let found = detect::loader(tree);
     let mut boot = Boot { loader: found.loader, seen: found.seen, folder: found.folder, ..Boot::default() };
     read::entries(tree, &mut boot);
+    keeper::read(tree, &mut boot);
     boot
 }
 

@@ -26,6 +26,7 @@ mod kernel;
 mod layout;
 mod power;
 mod profile;
+mod reading;
 pub mod registry;
 mod scheduler;
 mod settings;

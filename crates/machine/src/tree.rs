@@ -15,7 +15,7 @@ use std::str::FromStr;
 use untrusted::Folder;
 
 use crate::CpuSet;
-use crate::inventory::Reading;
+use crate::reading::Reading;
 
 /// Longest text that is read; `/proc/cpuinfo` of some thousand CPUs is longer, its head is enough.
 const TEXT_LIMIT: u64 = 1 << 20;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use evidence::lab::LabDocument;
-use lab::kernel::Architecture;
+use lab::architecture::Architecture;
 use serde::de::DeserializeOwned;
 
 /// Tables in Markdown of what was measured in guests, and what in them is not as it should be.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evidence::lab::{LabDocument, LabRow, Responses, Spread};
+use lab::architecture::Architecture;
 use lab::boot;
-use lab::kernel::Architecture;
 
 use crate::guests::{self, Proof};
 

@@ -8,7 +8,6 @@
 use machine::CpuSet;
 
 use crate::boot::TRIAL;
-use crate::change::UNIT;
 use crate::plan::runtime::{LIMITS, LIMITS_FILE, PARTITION};
 use crate::plan::{Action, Kind, Plan, Refusal, boot_line};
 use crate::runtime::BALANCE;
@@ -18,6 +17,8 @@ use crate::{Error, Result};
 /// Why something is not allowed.
 type Allowed = std::result::Result<(), String>;
 
+/// The unit that does the settings again at every boot.
+pub const UNIT: &str = "/etc/systemd/system/isolator-tune.service";
 /// Parameters of the boot line that a plan may have.
 const PARAMETERS: [&str; 10] = [
     "irqaffinity",

@@ -19,6 +19,8 @@ use crate::transaction::files::{self, Kept};
 use crate::transaction::{self, Outcome, Part, Record, State, Step, Undone, store, words};
 use crate::{Error, Result};
 
+pub use crate::allowed::UNIT;
+
 mod check;
 mod unit;
 
@@ -26,8 +28,6 @@ use check::{ends_with_boot, in_files, in_force, now_otherwise, settings_in_force
 
 /// Version of the documents.
 pub const SCHEMA_VERSION: u32 = 1;
-/// The unit that does the settings again at every boot.
-pub const UNIT: &str = "/etc/systemd/system/isolator-tune.service";
 
 /// The machine that is changed.
 pub struct Here<'a> {

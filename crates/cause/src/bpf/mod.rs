@@ -14,8 +14,8 @@ use aya::programs::RawTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use machine::CpuSet;
 
+use crate::depth::Depth;
 use crate::event::Event;
-use crate::watch::Depth;
 use crate::{Error, Result};
 
 pub use ring::{CHUNK_WORDS, CHUNKS};

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use machine::CpuSet;
 
+use crate::depth::Depth;
 use crate::event::{Event, Sent, Task, Thing, Vector, What};
-use crate::watch::Depth;
 use crate::{Error, Result};
 use instance::Instance;
 use page::Format;

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::Command;
 
 use evidence::Error;
+use lab::architecture::Architecture;
 use lab::build::make::Progress;
 use lab::build::series::Series;
 use lab::build::{self, Asked, Built, Configuration, Watch};
-use lab::kernel::Architecture;
-use lab::qemu::Patience;
+use lab::patience::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
 use crate::output::{Exit, Outcome, draw, tell};

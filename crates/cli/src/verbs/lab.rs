@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use ::lab::architecture::Architecture;
 use ::lab::guest::storm;
-use ::lab::kernel::{self, Architecture, Kernel};
-use ::lab::qemu::{self, Patience};
+use ::lab::kernel::{self, Kernel};
+use ::lab::patience::Patience;
+use ::lab::qemu;
 use ::lab::{boot, gate, matrix, mode, run, scenario};
 use evidence::Bundle;
 use evidence::document::ProveDocument;

@@ -54,7 +54,7 @@ impl SubDevice {
         memory.put(at::SII_CONTROL, &[0xC0, 0]);
         memory.put(at::LOOP_PARAMETERS, &0x1000u16.to_le_bytes());
         state::enter(&mut memory, State::Init, None);
-        sync_manager::follow(&mut memory, State::Init);
+        state::open_sync_managers(&mut memory, State::Init);
         SubDevice {
             memory,
             eeprom: Eeprom::new(serial),
@@ -113,7 +113,7 @@ impl SubDevice {
             self.memory.put(at::WATCHDOG_COUNT, &[count]);
             self.memory.put(at::WATCHDOG_STATUS, &[0]);
             state::enter(&mut self.memory, State::SafeOp, Some(Code::Watchdog));
-            sync_manager::follow(&mut self.memory, State::SafeOp);
+            state::open_sync_managers(&mut self.memory, State::SafeOp);
             self.sync.pause();
         }
     }

@@ -3,7 +3,12 @@
 //!
 //! Reference: ETG.1000.6, 5.6.7 (object dictionary, SDO abort codes).
 
-use super::sii::{PRODUCT, REVISION, VENDOR};
+/// Who made it: a number that ETG gave to nobody.
+pub const VENDOR: u32 = 0x0000_0B0A;
+/// What it is.
+pub const PRODUCT: u32 = 0x1501_A70B;
+/// Which one of them.
+pub const REVISION: u32 = 1;
 
 /// What it is called.
 pub const NAME: &str = "isolator simulated SubDevice";

@@ -4,14 +4,7 @@
 //! References: ETG.1000.4, 6.4 (the registers), ETG.2010 (what stands in the EEPROM).
 
 use super::memory::{Memory, at};
-use super::objects::{self, Object};
-
-/// Who made it: a number that ETG gave to nobody.
-pub const VENDOR: u32 = 0x0000_0B0A;
-/// What it is.
-pub const PRODUCT: u32 = 0x1501_A70B;
-/// Which one of them.
-pub const REVISION: u32 = 1;
+use super::objects::{self, Object, PRODUCT, REVISION, VENDOR};
 
 /// Where the mailboxes are, and how long.
 pub const MAILBOX_OUT: (u16, u16) = (0x1000, 128);

@@ -91,7 +91,7 @@ pub fn request(memory: &mut Memory, lengths: (u16, u16)) {
         Some(code) => enter(memory, now, Some(code)),
         None => {
             enter(memory, wanted, None);
-            sync_manager::follow(memory, wanted);
+            open_sync_managers(memory, wanted);
         }
     }
 }
@@ -125,5 +125,21 @@ fn refusal(memory: &Memory, now: State, wanted: State, (outputs, inputs): (u16, 
         }
         (State::SafeOp, State::Op) => None,
         _ => Some(Code::InvalidChange),
+    }
+}
+
+/// Opens and closes sync managers from the SubDevice's side, as its state asks for.
+pub fn open_sync_managers(memory: &mut Memory, state: State) {
+    for number in 0..sync_manager::COUNT {
+        let least = if number <= MAILBOX_IN { State::PreOp } else { State::SafeOp };
+        let closed = if state >= least { 0 } else { sync_manager::DISABLED };
+        let base = at::SYNC_MANAGER + number * sync_manager::BYTES;
+        let kept = memory.u8(base + 7) & !sync_manager::DISABLED;
+        // Of mailboxes the MainDevice's side alone decides: they are opened before PRE-OP is asked for.
+        if number > MAILBOX_IN {
+            memory.put(base + 7, &[kept | closed]);
+        } else if state == State::Init {
+            SyncManager::of(memory, number).set_full(memory, false);
+        }
     }
 }

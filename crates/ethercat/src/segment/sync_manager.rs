@@ -4,11 +4,10 @@
 //! Reference: ETG.1000.4, 6.7.
 
 use super::memory::{Memory, at, overlap};
-use super::state::State;
 
 /// How many there are.
 pub const COUNT: u16 = 4;
-const BYTES: u16 = 8;
+pub(super) const BYTES: u16 = 8;
 
 /// The mailbox that the MainDevice writes.
 pub const MAILBOX_OUT: u16 = 0;
@@ -20,7 +19,7 @@ pub const OUTPUTS: u16 = 2;
 pub const INPUTS: u16 = 3;
 
 const FULL: u8 = 0x08;
-const DISABLED: u8 = 0x01;
+pub(super) const DISABLED: u8 = 0x01;
 
 /// One of them, as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,20 +120,4 @@ pub fn configure(memory: &mut Memory, start: u16, data: &[u8]) {
 /// Whether the MainDevice may read, or write, those bytes of the memory behind the registers.
 pub fn may(memory: &Memory, start: u16, length: usize, writes: bool) -> bool {
     SyncManager::active(memory).all(|manager| manager.allows(start, length, writes))
-}
-
-/// Opens and closes them from the SubDevice's side, as its state asks for.
-pub fn follow(memory: &mut Memory, state: State) {
-    for number in 0..COUNT {
-        let least = if number <= MAILBOX_IN { State::PreOp } else { State::SafeOp };
-        let closed = if state >= least { 0 } else { DISABLED };
-        let base = at::SYNC_MANAGER + number * BYTES;
-        let kept = memory.u8(base + 7) & !DISABLED;
-        // Of mailboxes the MainDevice's side alone decides: they are opened before PRE-OP is asked for.
-        if number > MAILBOX_IN {
-            memory.put(base + 7, &[kept | closed]);
-        } else if state == State::Init {
-            SyncManager::of(memory, number).set_full(memory, false);
-        }
-    }
 }

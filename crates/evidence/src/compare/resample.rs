@@ -14,7 +14,7 @@ use rand_distr::{Beta, Distribution};
 
 use super::Figure;
 use crate::histogram::Histogram;
-use crate::reader::Row;
+use crate::row::Row;
 use crate::series::Series;
 
 /// Draws of one figure.

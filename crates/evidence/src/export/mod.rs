@@ -22,7 +22,8 @@ use serde::Serialize;
 
 use crate::document::ProveDocument;
 use crate::manifest::RowKey;
-use crate::reader::{Bundle, Row};
+use crate::reader::Bundle;
+use crate::row::Row;
 use crate::{Error, Result};
 
 /// Where the buckets of the text tables end: cyclictest's own largest `-h`.

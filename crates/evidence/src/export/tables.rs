@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::BUCKETS_US;
-use crate::reader::{Bundle, Row};
+use crate::reader::Bundle;
+use crate::row::Row;
 
 /// One column in microseconds.
 struct Column {

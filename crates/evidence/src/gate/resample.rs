@@ -23,7 +23,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::{Choice, Figure, Judged};
 use crate::compare::Ranks;
 use crate::manifest::Second;
-use crate::reader::Row;
+use crate::row::Row;
 
 /// A row of fewer seconds says nothing of how its seconds differ.
 pub const FEWEST_SECONDS: usize = 8;

@@ -15,7 +15,8 @@ use crate::histogram::Histogram;
 use crate::manifest::{
     Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, State, WrittenBy,
 };
-use crate::reader::{Bundle, Row};
+use crate::reader::Bundle;
+use crate::row::Row;
 use crate::series::Series;
 use crate::taint::{self, Taint};
 use crate::writer::stem;

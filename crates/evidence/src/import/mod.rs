@@ -70,7 +70,8 @@ use serde_json::Value;
 
 use crate::reader::Bundle;
 use crate::taint::{self, Taint};
-use crate::verdict::{Verdict, us};
+use crate::units::us;
+use crate::verdict::Verdict;
 use crate::writer::{BundleWriter, stem};
 use crate::{Error, Result};
 

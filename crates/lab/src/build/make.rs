@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::architecture::Architecture;
 use crate::build::source::last_line;
 use crate::build::tools;
-use crate::kernel::Architecture;
 use crate::{Error, Result};
 
 /// How far a build is.

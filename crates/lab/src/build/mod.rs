@@ -26,9 +26,9 @@ use rustix::fs::{FlockOperation, flock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{self, Architecture};
-use crate::qemu::Patience;
-use crate::{Error, Result, store};
+use crate::architecture::Architecture;
+use crate::patience::Patience;
+use crate::{Error, Result, debian, store};
 use config::Config;
 use make::{Make, Progress};
 use series::Series;
@@ -249,8 +249,10 @@ impl Request {
                 (Config::default(), fragment("lab").over(own).over(version))
             }
             Configuration::Debian => {
-                let image = kernel::find(
+                let image = debian::find(
                     &format!("debian-rt:{}", asked.version),
+                    &asked.version,
+                    "-rt",
                     asked.architecture,
                     watch.patience,
                     watch.say,

@@ -7,9 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::architecture::Architecture;
 use crate::build::Watch;
 use crate::build::series::Series;
-use crate::kernel::{Apt, Architecture};
+use crate::debian::Apt;
 use crate::{Error, Result, store};
 
 /// A kernel's source.

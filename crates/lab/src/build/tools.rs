@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::kernel::Architecture;
+use crate::architecture::Architecture;
 use crate::{Error, Result};
 
 /// A program or a header, and the Debian package that has it.

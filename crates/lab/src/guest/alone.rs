@@ -18,7 +18,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use crate::guest::sys::{self, SharedWord};
-use crate::guest::{Result, measure};
+use crate::guest::{ARMING, LOOK_EVERY, Result};
 
 /// The hidden verb under which this program is the owner.
 pub const VERB: &str = "lab-alone";
@@ -67,11 +67,11 @@ impl Alone {
             if let Some(status) = self.process.try_wait()? {
                 return Err(format!("the owner ended with {status} before its window").into());
             }
-            if began.elapsed() > measure::ARMING {
+            if began.elapsed() > ARMING {
                 self.process.kill()?;
                 return Err("the owner did not begin".into());
             }
-            std::thread::sleep(measure::LOOK_EVERY);
+            std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
     }

@@ -16,18 +16,12 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use crate::guest::alone::Alone;
 use crate::guest::storm::runner::READY;
 use crate::guest::storm::{self, owner};
-use crate::guest::{Result, send, trace};
+use crate::guest::{ARMING, LOOK_EVERY, Result, send, trace};
 use crate::job::{BUNDLE, Measure, Order, SIGNAL};
 use crate::signal;
 
-/// How long the measuring program may take until it measures: a load may have files to write first, on a busy host.
-pub(super) const ARMING: Duration = Duration::from_secs(90);
-
 /// How long a storm may take to leave when the measurement is over.
 const LEAVING: Duration = Duration::from_secs(2);
-
-/// How often something is looked for.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Does the job.
 pub fn run(task: &Measure, port: &mut File) -> Result<()> {

@@ -26,6 +26,12 @@ use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// How long the measuring program may take until it measures: a load may have files to write first, on a busy host.
+const ARMING: Duration = Duration::from_secs(90);
+
+/// How often something is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// How long a disk or a port may take to come up once its driver is there.
 const PROBING: Duration = Duration::from_secs(10);
 

@@ -27,7 +27,6 @@ pub(super) fn entries(tree: &mut Tree, boot: &mut Boot) {
     if boot.loader == Loader::Ostree && !boot.entries.is_empty() {
         boot.default = Some(0);
     }
-    super::keeper::read(tree, boot);
 }
 
 /// The text of a boot file as it stands; unlike [`Tree::text`] without taking space off its ends.

@@ -29,6 +29,7 @@ mod system;
 mod threads;
 mod units;
 
+pub use crate::reading::Reading;
 pub use devices::{Coalescing, Interface};
 pub use irqbalance::{BANNED, BANNED_MASK, By, Irqbalance, Spares};
 pub use irqs::Irq;
@@ -95,21 +96,6 @@ pub struct Inventory {
     pub sample: Option<Sample>,
     /// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers.
     pub clock_resolution_ns: Option<u64>,
-}
-
-/// What a file says, or why it says nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Reading {
-    /// Its text, without surrounding space; empty for a folder.
-    Text(String),
-    /// It could not be read.
-    Unreadable {
-        /// Why.
-        unreadable: String,
-    },
-    /// The machine has no such file.
-    Absent,
 }
 
 impl Inventory {

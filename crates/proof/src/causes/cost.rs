@@ -21,7 +21,7 @@ use rt::clock::monotonic_ns;
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
-use super::looks::CPU;
+use super::CPU;
 use crate::guests;
 
 /// Turns with the collector, and as many without.

@@ -17,11 +17,9 @@ use rt::clock::{monotonic_ns, timespec};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
+use super::CPU;
 use super::source::{Make, Repeat, Source};
 use super::{Outcome, Round};
-
-/// The watched CPU of a guest of two.
-pub const CPU: u32 = 1;
 
 /// The collector is asked this often.
 const ASK_EVERY: Duration = Duration::from_millis(50);

@@ -16,10 +16,13 @@ use std::path::Path;
 
 use evidence::cause::{Cause, Choice};
 use evidence::manifest::Spike;
-use lab::kernel::Architecture;
+use lab::architecture::Architecture;
 use serde::{Deserialize, Serialize};
 
 use crate::{guests, page};
+
+/// The watched CPU of a guest of two.
+const CPU: u32 = 1;
 
 /// What became of one kind of interruption.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -7,15 +7,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use evidence::cause::{Cause, Kind};
+use lab::architecture::Architecture;
 use lab::guest::storm::{self, Context};
-use lab::kernel::Architecture;
 use lab::scope;
 use rand::SeedableRng;
 use rt::Policy;
 use rt::clock::monotonic_ns;
 use rt::setup::Setup;
 
-use super::looks::CPU;
+use super::CPU;
 
 /// What came of an attempt.
 type Done = Result<(), String>;

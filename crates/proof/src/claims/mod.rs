@@ -19,8 +19,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lab::architecture::Architecture;
 use lab::build::{self, Built};
-use lab::kernel::Architecture;
 
 use crate::{guests, page};
 

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lab::architecture::Architecture;
 use lab::build;
-use lab::kernel::Architecture;
 
 use crate::claims::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run};
 use crate::claims::{Lab, Result, Seen, scenarios, selftests};

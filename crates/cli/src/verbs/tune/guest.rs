@@ -3,8 +3,9 @@
 
 use std::fs;
 
+use ::lab::architecture::Architecture;
 use ::lab::boot;
-use ::lab::kernel::{Architecture, Kernel};
+use ::lab::kernel::Kernel;
 use ::tune::plan::{Intent, MadeFor, Profile, Wanted, plan};
 use machine::Snapshot;
 use machine::snapshot::Cpu;

@@ -36,8 +36,8 @@ use machine::CpuSet;
 use rand::rngs::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
+use crate::architecture::Architecture;
 use crate::guest::Result;
-use crate::kernel::Architecture;
 
 /// The hidden verb under which this program blows storms.
 pub const VERB: &str = "lab-storm";

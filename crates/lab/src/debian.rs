@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Debian's kernels, taken out of their packages without installing them.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::architecture::Architecture;
+use crate::patience::Patience;
+use crate::{Error, Result, store};
+
+/// A kernel's image, unpacked.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// Its release, as `uname -r` says.
+    pub release: String,
+    /// The file.
+    pub image: PathBuf,
+    /// `lib/modules/RELEASE` of its package.
+    pub modules: Option<PathBuf>,
+    /// SHA-256 of the file.
+    pub digest: String,
+}
+
+/// The newest image of a series that the machine's package sources have.
+pub fn find(
+    asked: &str,
+    version: &str,
+    flavour: &str,
+    architecture: Architecture,
+    patience: &Patience,
+    say: &dyn Fn(&str),
+) -> Result<Image> {
+    let apt = Apt::new(architecture.debian(), patience)?;
+    let machine = architecture.debian();
+    let package = match apt.newest(version, flavour, machine) {
+        Some(package) => package,
+        None => {
+            say("reads the package lists");
+            apt.update()?;
+            apt.newest(version, flavour, machine).ok_or_else(|| {
+                let cure = "add a Debian suite that has it to the package sources, or give a kernel's file";
+                Error::on(
+                    "find the kernel",
+                    asked,
+                    format!("no package source has linux-image-{version}*{flavour}-{machine}"),
+                    cure,
+                )
+            })?
+        }
+    };
+    let folder = store::folder("kernels")?.join(&package);
+    if !folder.is_dir() {
+        say(&format!("fetches {package}"));
+        apt.unpack(&package, &folder)?;
+    }
+    let release = package.trim_start_matches("linux-image-").to_string();
+    let image = folder.join("boot").join(format!("vmlinuz-{release}"));
+    let modules = ["lib/modules", "usr/lib/modules"].map(|at| folder.join(at).join(&release));
+    let digest = store::digest_of(&image)?;
+    let modules = modules.into_iter().find(|folder| folder.is_dir());
+    Ok(Image { release, image, modules, digest })
+}
+
+/// apt with package lists of its own, so that neither root nor another architecture's lists on this machine are
+/// needed; sources and keys are the machine's.
+pub(crate) struct Apt {
+    state: PathBuf,
+    options: Vec<String>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Debian's keys, from the package debian-archive-keyring, which every Debian has.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// How often it is looked whether somebody wants the end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Apt {
+    /// With the machine's own package sources.
+    pub(crate) fn new(machine: &str, patience: &Patience) -> Result<Apt> {
+        Apt::with(machine, machine, &[], patience)
+    }
+
+    /// With Debian's unstable suite and nothing else, from the mirror that the machine's own sources have; none where
+    /// they have no mirror of Debian's. What is fetched is unpacked, never installed.
+    pub(crate) fn unstable(machine: &str, patience: &Patience) -> Result<Option<Apt>> {
+        let targets = ["indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"];
+        let known = Apt::new(machine, patience)?.run("apt-get", &targets)?;
+        let Some(mirror) = known.lines().find_map(|line| line.strip_prefix("Debian ")) else {
+            return Ok(None);
+        };
+        let name = format!("{machine}-unstable");
+        let list = store::folder("apt")?.join(&name).join("sources.list");
+        let options =
+            [format!("Dir::Etc::sourcelist={}", list.display()), "Dir::Etc::sourceparts=-".to_string()];
+        let apt = Apt::with(machine, &name, &options, patience)?;
+        let text = format!("deb [signed-by={KEYRING}] {mirror} unstable main\n");
+        fs::write(&list, text).map_err(|e| Error::io("write", &list, &e))?;
+        Ok(Some(apt))
+    }
+
+    /// With lists and packages in the folder `name`.
+    fn with(machine: &str, name: &str, more: &[String], patience: &Patience) -> Result<Apt> {
+        let state = store::folder("apt")?.join(name);
+        for folder in ["lists/partial", "archives/partial"] {
+            let folder = state.join(folder);
+            fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
+        }
+        let status = state.join("status");
+        fs::write(&status, "").map_err(|e| Error::io("write", &status, &e))?;
+        let at = state.display();
+        let options = [
+            format!("Dir::State={at}"),
+            format!("Dir::State::status={at}/status"),
+            format!("Dir::Cache={at}"),
+            format!("APT::Architecture={machine}"),
+            format!("APT::Architectures={machine}"),
+            "APT::Sandbox::User=root".to_string(),
+        ];
+        let options = options.iter().chain(more);
+        Ok(Apt {
+            state,
+            options: options.flat_map(|option| ["-o".to_string(), option.clone()]).collect(),
+            stop: Arc::clone(&patience.stop),
+        })
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> Result<String> {
+        let failed = |why: &str| {
+            let cure = "look at the package sources and the network, or give a kernel's file";
+            Error::on("run", format!("{program} {}", args.join(" ")), why, cure)
+        };
+        let mut command = Command::new(program);
+        command.current_dir(&self.state).args(&self.options).args(args);
+        let output = self.output(&mut command).map_err(|e| failed(&e.to_string()))?;
+        self.go_on()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let why = said.lines().rfind(|line| line.starts_with("E:")).unwrap_or("it failed");
+            return Err(failed(why));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn go_on(&self) -> Result<()> {
+        if self.stop.load(Ordering::SeqCst) {
+            return Err(Error::on("fetch", "a kernel", "it was told to end", "run it again"));
+        }
+        Ok(())
+    }
+
+    /// What a program printed; it is ended where somebody wants the end.
+    fn output(&self, command: &mut Command) -> io::Result<Output> {
+        // A group of its own: a terminal's Ctrl-C is for this program, which says so and ends the other.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let process = Pid::from_child(&child);
+        let (tell, told) = channel();
+        std::thread::spawn(move || tell.send(child.wait_with_output()));
+        loop {
+            match told.recv_timeout(LOOK_EVERY) {
+                Ok(output) => return output,
+                Err(_) if self.stop.load(Ordering::SeqCst) => {
+                    // Its methods of fetching are children of its own.
+                    let _ = kill_process_group(process, Signal::TERM);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    pub(crate) fn update(&self) -> Result<()> {
+        self.run("apt-get", &["update", "-qq"]).map(drop)
+    }
+
+    /// The package of the newest release: names hold the version, so the largest by its numbers.
+    fn newest(&self, version: &str, flavour: &str, machine: &str) -> Option<String> {
+        let names = self.run("apt-cache", &["pkgnames", &format!("linux-image-{version}.")]).ok()?;
+        newest_of(names.lines(), flavour, machine)
+    }
+
+    /// The version of a package that would be fetched.
+    pub(crate) fn version_of(&self, package: &str) -> Option<String> {
+        let shown = self.run("apt-cache", &["show", "--no-all-versions", package]).ok()?;
+        shown.lines().find_map(|line| line.strip_prefix("Version: ")).map(str::to_string)
+    }
+
+    /// Unpacks a package into `folder`, whole or not at all.
+    pub(crate) fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
+        self.run("apt-get", &["download", "-qq", package])?;
+        let entries = fs::read_dir(&self.state).map_err(|e| Error::io("read", &self.state, &e))?;
+        let file = entries.flatten().map(|entry| entry.path()).find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
+        });
+        let file = file.ok_or_else(|| Error::on("unpack", package, "apt left no package", "try again"))?;
+        let half = folder.with_extension("half");
+        let _ = fs::remove_dir_all(&half);
+        let unpacked = self.output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&half));
+        self.go_on()?;
+        if !unpacked.is_ok_and(|output| output.status.success()) {
+            return Err(Error::on(
+                "unpack",
+                file.display(),
+                "dpkg-deb failed",
+                "free some space, or remove the file",
+            ));
+        }
+        fs::rename(&half, folder).map_err(|e| Error::io("move into place", folder, &e))?;
+        fs::remove_file(&file).map_err(|e| Error::io("remove", &file, &e))
+    }
+}
+
+/// The newest of packages such as `linux-image-6.12.117+deb12-rt-amd64`.
+fn newest_of<'a>(names: impl Iterator<Item = &'a str>, flavour: &str, machine: &str) -> Option<String> {
+    let end = format!("{flavour}-{machine}");
+    let numbers = |name: &str| -> Option<Vec<u32>> {
+        let version = name.strip_prefix("linux-image-")?.strip_suffix(&end)?;
+        version.split(['.', '-', '+']).map(|part| part.trim_start_matches("deb").parse().ok()).collect()
+    };
+    names.filter_map(|name| Some((numbers(name)?, name))).max().map(|(_, name)| name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_image_is_the_largest_by_numbers_and_of_the_flavour() {
+        let names = [
+            "linux-image-6.12.90+deb12-rt-amd64",
+            "linux-image-6.12.117+deb12-amd64",
+            "linux-image-6.12.117+deb12-rt-amd64",
+            "linux-image-6.12.117+deb12-rt-amd64-dbg",
+            "linux-image-6.12.117+deb12-rt-amd64-unsigned",
+            "linux-image-6.12.117+deb12-cloud-amd64",
+            "linux-image-6.12-rt-amd64",
+        ];
+        let newest = |flavour| newest_of(names.into_iter(), flavour, "amd64");
+        assert_eq!(newest("-rt").as_deref(), Some("linux-image-6.12.117+deb12-rt-amd64"));
+        assert_eq!(newest("").as_deref(), Some("linux-image-6.12.117+deb12-amd64"));
+        assert_eq!(
+            newest_of(["linux-image-6.1.0-55-rt-amd64"].into_iter(), "-rt", "amd64").as_deref(),
+            Some("linux-image-6.1.0-55-rt-amd64")
+        );
+        assert_eq!(newest_of(names.into_iter(), "-rt", "arm64"), None);
+    }
+}
