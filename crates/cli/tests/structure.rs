@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The structure of the workspace: the table of `docs/architecture.md` is that of the manifests.
+//! The structure of the workspace: the table of `docs/architecture.md` is that of the manifests, and files of a crate do not
+//! use each other in circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A module, as the names of its path.
+type Module = Vec<String>;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -61,4 +65,135 @@ fn the_table_of_crates_is_that_of_the_manifests() {
     for (name, needs) in &manifests {
         assert_eq!(&table[name], needs, "`{name}` stands on, in docs/architecture.md and in its manifest");
     }
+}
+
+/// The files of a crate but its tests, by module.
+fn files(source: &Path) -> BTreeMap<Module, String> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![source.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            if stem == "tests" {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let within = path.strip_prefix(source).unwrap().with_extension("");
+                let mut module: Module =
+                    within.iter().map(|part| part.to_str().unwrap().to_string()).collect();
+                module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
+                files.entry(module).or_insert_with(String::new).push_str(&code(&path));
+            }
+        }
+    }
+    files
+}
+
+/// The text of a file without comments and tests.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The paths that the text `rest` of a path, `a::{b, c::d}`, stands for; gives what follows it.
+fn paths<'a>(mut rest: &'a str, begin: &[String], found: &mut Vec<Module>) -> &'a str {
+    let mut path = begin.to_vec();
+    loop {
+        rest = rest.trim_start();
+        if let Some(mut list) = rest.strip_prefix('{') {
+            while !list.trim_start().starts_with('}') {
+                list = paths(list, &path, found).trim_start().trim_start_matches(',');
+                assert!(!list.is_empty(), "a list of paths that does not end");
+            }
+            return &list.trim_start()[1..];
+        }
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let name = &rest[..end];
+        path.push(name.to_string());
+        rest = if name.is_empty() { rest.trim_start_matches('*') } else { &rest[end..] };
+        match rest.trim_start().strip_prefix("::") {
+            Some(after) => rest = after,
+            None => {
+                found.push(path);
+                // `as` and a name.
+                return rest
+                    .find([',', '}', ';'])
+                    .filter(|_| !begin.is_empty())
+                    .map_or(rest, |at| &rest[at..]);
+            }
+        }
+    }
+}
+
+/// The modules that a module uses, by paths that begin with `crate` or `super`.
+fn uses(module: &Module, text: &str, all: &BTreeMap<Module, String>) -> BTreeSet<Module> {
+    let mut found = Vec::new();
+    for word in ["crate::", "super::"] {
+        for (at, _) in text.match_indices(word) {
+            let before = text[..at].chars().next_back();
+            if !before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '$')) {
+                paths(&text[at..], &[], &mut found);
+            }
+        }
+    }
+    let mut used = BTreeSet::new();
+    for path in found {
+        let ups = path.iter().take_while(|name| *name == "super").count();
+        let base = if ups == 0 { 0 } else { module.len().saturating_sub(ups) };
+        let whole: Module = module[..base].iter().chain(path.iter().skip(ups.max(1))).cloned().collect();
+        let known = (0..=whole.len()).rev().map(|length| whole[..length].to_vec());
+        let target = known.into_iter().find(|target| all.contains_key(target)).unwrap_or_default();
+        // A module and those within it are one idea.
+        if !target.starts_with(module) && !module.starts_with(&target) {
+            used.insert(target);
+        }
+    }
+    used
+}
+
+/// Modules from which one comes back to them, in order of their names.
+fn circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+    let reached = |from: &Module| {
+        let mut reached = BTreeSet::new();
+        let mut open: Vec<&Module> = uses[from].iter().collect();
+        while let Some(module) = open.pop() {
+            if reached.insert(module) {
+                open.extend(&uses[module]);
+            }
+        }
+        reached
+    };
+    uses.keys().filter(|module| reached(module).contains(module)).map(|module| module.join("::")).collect()
+}
+
+#[test]
+fn files_of_a_crate_use_each_other_in_no_circle() {
+    let mut all = Vec::new();
+    for name in manifests().keys() {
+        let files = files(&root().join("crates").join(name).join("src"));
+        assert!(!files.is_empty(), "{name} has no files");
+        let uses = files.iter().map(|(module, text)| (module.clone(), uses(module, text, &files))).collect();
+        let circles = circles(&uses);
+        if !circles.is_empty() {
+            all.push(format!("{name}: {}", circles.join(", ")));
+        }
+    }
+    assert!(all.is_empty(), "files that use each other in circles:\n{}", all.join("\n"));
+}
+
+#[test]
+fn finds_a_circle_through_a_list_of_paths() {
+    let module = |name: &str| vec![name.to_string()];
+    let files = BTreeMap::from([
+        (Vec::new(), String::new()),
+        (module("a"), "use crate::{Error, b::{self, Thing as Other}, c};".to_string()),
+        (module("b"), "use super::c::Item;".to_string()),
+        (module("c"), "fn f() -> crate::a::Part { crate::Error }".to_string()),
+        (module("d"), "use crate::a;".to_string()),
+    ]);
+    let uses = files.iter().map(|(module, text)| (module.clone(), uses(module, text, &files))).collect();
+    assert_eq!(circles(&uses), ["a", "b", "c"]);
 }

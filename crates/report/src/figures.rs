@@ -134,7 +134,7 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
         facts.push(("Samples", text::count(untrusted::total(run.rows().map(|row| row.summary.count)))));
         facts.push(("Late cycles", range(sum(|row| row.late), sum(|row| row.late_at_most))));
     }
-    let reasons = taints::reasons(&run.document);
+    let reasons = taints::reasons(run.document);
     facts.push(("Caveats", caveats(run)));
     let card = VerdictCard {
         run: run.mark(several),

@@ -57,3 +57,8 @@ impl From<Finding> for Taint {
         Taint { cpu: finding.cpu, ..Taint::new(finding.code, finding.reason, finding.cure) }
     }
 }
+
+/// Nanoseconds as microseconds, `0.5 us`.
+pub(crate) fn us(ns: u64) -> String {
+    format!("{} us", ns as f64 / 1000.0)
+}

@@ -124,8 +124,3 @@ fn on_measured<T: Ord + Clone>(
 fn name(cpus: &CpuSet) -> String {
     if cpus.len() == 1 { format!("cpu {cpus}") } else { format!("cpus {cpus}") }
 }
-
-/// Nanoseconds as microseconds, `0.5 us`.
-pub(crate) fn us(ns: u64) -> String {
-    format!("{} us", ns as f64 / 1000.0)
-}

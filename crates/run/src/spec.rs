@@ -21,8 +21,8 @@ use serde::Deserialize;
 
 use crate::control;
 use crate::error::Result;
+use crate::finding::us;
 use crate::finding::{Effect, Finding};
-use crate::preflight::us;
 
 /// Longest plan that is read; a manifest has the machine's snapshot.
 const LONGEST: u64 = 16 << 20;

@@ -7,7 +7,8 @@ use machine::{CpuSet, Snapshot};
 use measure::kind::ProbeKind;
 
 use super::Effect::{Note, Taint};
-use super::{Finding, Request, name, on_measured, us};
+use super::{Finding, Request, name, on_measured};
+use crate::finding::us;
 
 /// An idle state that takes longer to leave is worth saying; shallow ones (C1, WFI) take a few microseconds.
 const DEEP_IDLE_US: u64 = 10;

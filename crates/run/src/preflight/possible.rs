@@ -8,7 +8,8 @@ use measure::kind::ProbeKind;
 use rt::policy::PolicyKind;
 
 use super::Effect::{Note, Refuse, Taint};
-use super::{Finding, Request, name, on_measured, us};
+use super::{Finding, Request, name, on_measured};
+use crate::finding::us;
 
 pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let mut findings = periods(request);
