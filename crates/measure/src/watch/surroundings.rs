@@ -233,6 +233,29 @@ mod tests {
     }
 
     #[test]
+    fn every_measured_cpu_that_was_offline_is_named() {
+        let cases: [(&[&str], &[u32]); 10] = [
+            (&["0-1"], &[2, 3]),
+            (&["0-1,3"], &[2]),
+            (&["0-2", "0-1,3"], &[2, 3]),
+            (&["0-3", "0-3", "0-2"], &[3]),
+            (&["3"], &[2]),
+            (&["0"], &[2, 3]),
+            (&["0-1,4-7"], &[2, 3]),
+            (&["0-2", "0-2", "0-3"], &[3]),
+            (&["1-3"], &[]),
+            (&["0-63"], &[]),
+        ];
+        for (looks, offline) in cases {
+            let mut watch = watched();
+            looks.iter().for_each(|online| watch.files(&Seen { online: online.parse().ok(), ..seen() }));
+            let found = watch.found();
+            assert!(found.iter().all(|found| found.code == "cpu-offline"), "{looks:?}");
+            assert_eq!(found.iter().filter_map(|found| found.cpu).collect::<Vec<_>>(), offline, "{looks:?}");
+        }
+    }
+
+    #[test]
     fn a_changed_clock_and_real_time_limit_are_found() {
         let mut watch = watched();
         watch.files(&Seen { clock: Some("hpet".into()), rt_runtime: Some("950000".into()), ..seen() });
