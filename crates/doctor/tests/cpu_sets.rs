@@ -154,12 +154,21 @@ fn isolated_cpus_that_are_offline_get_the_cure_of_their_board() {
         assert!(found.fix.as_deref().unwrap_or_default().starts_with(cure), "{found:#?}");
     }
     // No Jetson: what took them offline is another matter.
-    for (online, isolated, missing, cure) in [
-        ("0-6", "6-7", "cpus 7", "echo 1 > /sys/devices/system/cpu/cpu7/online"),
-        ("0-3", "4-7", "cpus 4-7", "echo 1 > /sys/devices/system/cpu/cpu4/online"),
-        ("0-5,7", "6-7", "cpus 6", "echo 1 > /sys/devices/system/cpu/cpu6/online"),
+    let smt = |text: &'static str| vec![("sys/devices/system/cpu/smt/control", text)];
+    for (online, isolated, files, missing, cure) in [
+        ("0-6", "6-7", vec![], "cpus 7", "echo 1 > /sys/devices/system/cpu/cpu7/online"),
+        ("0-3", "4-7", smt("on\n"), "cpus 4-7", "echo 1 > /sys/devices/system/cpu/cpu4/online"),
+        ("0-5,7", "6-7", smt("notsupported\n"), "cpus 6", "echo 1 > /sys/devices/system/cpu/cpu6/online"),
+        (
+            "0-3",
+            "2-3,6-7",
+            smt("off\n"),
+            "cpus 6-7",
+            "echo on > /sys/devices/system/cpu/smt/control, then echo 1",
+        ),
+        ("0-3", "2-3,6-7", smt("forceoff\n"), "cpus 6-7", "take nosmt=force off the boot line"),
     ] {
-        let machine = offline(online, isolated, &[]);
+        let machine = offline(online, isolated, &files);
         says(&machine, Periodic, "iso-cpus-online", Fail, missing);
         let fix = finding(&machine, Periodic, "iso-cpus-online").fix.unwrap();
         assert!(fix.starts_with(cure), "{fix}");

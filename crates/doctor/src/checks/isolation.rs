@@ -12,6 +12,7 @@ use crate::facts::{Facts, not_captured};
 use crate::finding::{Found, Look, Severity, State, read_in};
 
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const SMT: &str = "/sys/devices/system/cpu/smt/control";
 const NOHZ: &str = "/sys/devices/system/cpu/nohz_full";
 
 pub(super) const ALL: &[Check] = &[
@@ -179,7 +180,14 @@ fn online(facts: &Facts) -> Look {
         _ if facts.jetson() => {
             "nvpmodel -m the mode that has all CPUs (see pwr-nvpmodel), then boot".to_string()
         }
-        Some(cpu) => format!("echo 1 > /sys/devices/system/cpu/cpu{cpu}/online, for each"),
+        // The kernel refuses to bring a second thread of a core online while SMT is off.
+        Some(cpu) => match facts.hint(SMT) {
+            Some("forceoff") => "take nosmt=force off the boot line, then boot".to_string(),
+            Some("off") => {
+                format!("echo on > {SMT}, then echo 1 > /sys/devices/system/cpu/cpu{cpu}/online, for each")
+            }
+            _ => format!("echo 1 > /sys/devices/system/cpu/cpu{cpu}/online, for each"),
+        },
         None => "name CPUs that there are: isolator tune plan".to_string(),
     };
     Ok(Found::fail(read, format!("cpus {missing} are set apart and not online"), fix))
