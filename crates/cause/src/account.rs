@@ -22,7 +22,7 @@ use std::ops::Range;
 use syscalls::Sysno;
 
 use crate::edges::{Beside, Edges, divide};
-use crate::event::{Event, Sent, Task, Thing, Vector, What};
+use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 
 /// Events before the window that are looked at, to know what ran when it began.
 const BEFORE: usize = 512;
@@ -35,7 +35,7 @@ const REQUESTS: usize = 256;
 
 /// What had the CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holder {
+pub enum Occupant {
     /// The measured thread itself.
     Own,
     /// Nobody knows.
@@ -45,7 +45,7 @@ pub enum Holder {
     /// Another thread.
     Thread(Task),
     /// An interrupt or what is like one.
-    Thing(Thing),
+    ContextKind(ContextKind),
     /// An NMI's handler.
     Nmi(u64),
     /// A page fault of the measured thread, at that address.
@@ -58,7 +58,7 @@ pub enum Holder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Woken {
     /// What ran on the same CPU.
-    Here(Holder),
+    Here(Occupant),
     /// A thread on another CPU.
     There(u32, Task),
 }
@@ -67,7 +67,7 @@ pub enum Woken {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// What.
-    pub holder: Holder,
+    pub holder: Occupant,
     /// Its first moment within the window.
     pub begin_ns: u64,
     /// Its time within the window, without what interrupted it, with its entry and exit.
@@ -84,12 +84,12 @@ pub struct Span {
 
 impl Span {
     /// One that had no time yet.
-    pub fn of(holder: Holder) -> Span {
+    pub fn of(holder: Occupant) -> Span {
         Span { holder, begin_ns: 0, ns: 0, edges_ns: 0, timers: Vec::new(), sent: None, woken: None }
     }
 
     fn is_explained(&self) -> bool {
-        !matches!(self.holder, Holder::Own | Holder::Unknown)
+        !matches!(self.holder, Occupant::Own | Occupant::Unknown)
     }
 }
 
@@ -187,7 +187,7 @@ impl<'a> Book<'a> {
             points: Vec::new(),
             tick_kept: None,
         };
-        book.base = book.span(Holder::Unknown);
+        book.base = book.span(Occupant::Unknown);
         book
     }
 
@@ -198,20 +198,20 @@ impl<'a> Book<'a> {
         let until_ns = self.window.end;
         let leaves =
             events.iter().take_while(|event| event.at_ns < until_ns).find_map(|event| match &event.what {
-                What::Switch { from, .. } => Some(*from),
+                EventKind::Switch { from, .. } => Some(*from),
                 _ => None,
             });
         self.current = leaves.or(self.own.first().copied());
         let holder = match self.current {
-            Some(0) => Holder::Idle(None),
-            Some(pid) if self.own.contains(&pid) => Holder::Own,
-            Some(pid) => Holder::Thread(Task { pid, ..Task::default() }),
+            Some(0) => Occupant::Idle(None),
+            Some(pid) if self.own.contains(&pid) => Occupant::Own,
+            Some(pid) => Occupant::Thread(Task { pid, ..Task::default() }),
             None => return,
         };
         self.base = self.span(holder);
     }
 
-    fn span(&mut self, holder: Holder) -> usize {
+    fn span(&mut self, holder: Occupant) -> usize {
         self.spans.push(Span::of(holder));
         self.spans.len() - 1
     }
@@ -263,35 +263,35 @@ impl<'a> Book<'a> {
         self.advance(event.at_ns);
         let here = event.cpu == self.cpu;
         match &event.what {
-            What::Enter(thing) => self.enter(*thing),
-            What::Exit(thing) => self.exit(*thing),
-            What::Nmi { handler, took_ns } => self.nmi(*handler, event.at_ns, *took_ns),
-            What::Switch { to, .. } => self.switch(to),
-            What::Waking { woken, waker } => {
+            EventKind::Enter(thing) => self.enter(*thing),
+            EventKind::Exit(thing) => self.exit(*thing),
+            EventKind::Nmi { handler, took_ns } => self.nmi(*handler, event.at_ns, *took_ns),
+            EventKind::Switch { to, .. } => self.switch(to),
+            EventKind::Waking { woken, waker } => {
                 let by = match here {
                     true => Woken::Here(self.spans[self.top()].holder.clone()),
                     false => Woken::There(event.cpu, waker.clone()),
                 };
                 self.woken.insert(*woken, by);
             }
-            What::Timer(function) => {
+            EventKind::Timer(function) => {
                 let top = self.timer_holder();
                 self.spans[top].timers.push(*function);
             }
-            What::Fault(address) => self.fault(*address, event.at_ns),
-            What::Idle(state) => {
+            EventKind::Fault(address) => self.fault(*address, event.at_ns),
+            EventKind::Idle(state) => {
                 if self.current.is_none_or(|pid| pid == 0) {
                     self.current = Some(0);
-                    self.base = self.span(Holder::Idle(Some(*state)));
+                    self.base = self.span(Occupant::Idle(Some(*state)));
                 }
             }
-            What::Frequency { khz } => self.point(event.at_ns, Point::Frequency(*khz)),
-            What::Migrate { pid, to } if self.own.contains(pid) => {
+            EventKind::Frequency { khz } => self.point(event.at_ns, Point::Frequency(*khz)),
+            EventKind::Migrate { pid, to } if self.own.contains(pid) => {
                 self.point(event.at_ns, Point::Migrated(*to));
             }
-            What::Migrate { .. } => {}
-            What::TickKept(dependency) => self.tick_kept = Some(*dependency),
-            What::Sent(sent) => {
+            EventKind::Migrate { .. } => {}
+            EventKind::TickKept(dependency) => self.tick_kept = Some(*dependency),
+            EventKind::Sent(sent) => {
                 if self.requests.len() == REQUESTS {
                     self.requests.remove(0);
                 }
@@ -306,10 +306,10 @@ impl<'a> Book<'a> {
         let top = self.top();
         let is_thing = matches!(
             self.spans[top].holder,
-            Holder::Thing(Thing::Irq(_) | Thing::Vector(_) | Thing::Softirq(_))
+            Occupant::ContextKind(ContextKind::Irq(_) | ContextKind::Vector(_) | ContextKind::Softirq(_))
         );
         if !is_thing {
-            self.enter(Thing::Vector(Vector::LocalTimer));
+            self.enter(ContextKind::Vector(Vector::LocalTimer));
         }
         self.top()
     }
@@ -320,15 +320,15 @@ impl<'a> Book<'a> {
         }
     }
 
-    fn enter(&mut self, thing: Thing) {
-        if let Thing::Syscall(number) = thing
+    fn enter(&mut self, thing: ContextKind) {
+        if let ContextKind::Syscall(number) = thing
             && ENDS.contains(&number)
         {
             return;
         }
-        let span = self.span(Holder::Thing(thing));
+        let span = self.span(Occupant::ContextKind(thing));
         self.spans[span].sent = self.sender(thing);
-        if let Thing::Syscall(_) = thing {
+        if let ContextKind::Syscall(_) = thing {
             // Whoever calls has left its page fault.
             self.leave_faults();
         }
@@ -341,24 +341,24 @@ impl<'a> Book<'a> {
     }
 
     /// Takes the request that `thing` serves off the list.
-    fn sender(&mut self, thing: Thing) -> Option<Sent> {
+    fn sender(&mut self, thing: ContextKind) -> Option<Sent> {
         let serves = |sent: &Sent| match thing {
-            Thing::Call { request, .. } => sent.request == Some(request),
-            Thing::Vector(Vector::Reschedule) => sent.request.is_none() && sent.function == 0,
+            ContextKind::Call { request, .. } => sent.request == Some(request),
+            ContextKind::Vector(Vector::Reschedule) => sent.request.is_none() && sent.function == 0,
             _ => false,
         };
         let place = self.requests.iter().rposition(serves)?;
         let sent = self.requests.remove(place);
-        if let Thing::Vector(_) = thing {
+        if let ContextKind::Vector(_) = thing {
             // One interrupt serves all that asked for it before.
             self.requests.retain(|sent| !serves(sent));
         }
         Some(sent)
     }
 
-    fn exit(&mut self, thing: Thing) {
+    fn exit(&mut self, thing: ContextKind) {
         let ends = |spans: &[Span], span: &usize| match spans[*span].holder {
-            Holder::Thing(mine) => mine.is_ended_by(thing),
+            Occupant::ContextKind(mine) => mine.is_ended_by(thing),
             _ => false,
         };
         let current = self.current.unwrap_or(0);
@@ -369,7 +369,7 @@ impl<'a> Book<'a> {
         let Some(place) = pile.iter().rposition(|span| ends(&self.spans, span)) else { return };
         let span = pile[place];
         pile.truncate(place);
-        if thing == Thing::Vector(Vector::CallFunction) && !self.calls(span) {
+        if thing == ContextKind::Vector(Vector::CallFunction) && !self.calls(span) {
             // It served a request of another kind: a thread to wake.
             let place = self.requests.iter().rposition(|sent| sent.request.is_some());
             self.spans[span].sent = place.map(|place| self.requests.remove(place));
@@ -378,14 +378,14 @@ impl<'a> Book<'a> {
 
     /// Whether an interrupt for calls called a function.
     fn calls(&self, vector: usize) -> bool {
-        let is_call = |span: &Span| matches!(span.holder, Holder::Thing(Thing::Call { .. }));
+        let is_call = |span: &Span| matches!(span.holder, Occupant::ContextKind(ContextKind::Call { .. }));
         self.spans.get(vector + 1).is_some_and(is_call)
     }
 
     /// Its length is known only at its end, and nothing else was said meanwhile.
     fn nmi(&mut self, handler: u64, at_ns: u64, took_ns: u64) {
         let inside = self.inside(at_ns.saturating_sub(took_ns), at_ns);
-        let span = self.span(Holder::Nmi(handler));
+        let span = self.span(Occupant::Nmi(handler));
         let Some((top, last)) = self.log.last_mut().filter(|(_, last)| last.end == inside.end) else {
             return;
         };
@@ -401,15 +401,17 @@ impl<'a> Book<'a> {
         self.hard.clear();
         self.current = Some(to.pid);
         let holder = match to.pid {
-            0 => Holder::Idle(None),
-            pid if self.own.contains(&pid) => Holder::Own,
-            _ => Holder::Thread(to.clone()),
+            0 => Occupant::Idle(None),
+            pid if self.own.contains(&pid) => Occupant::Own,
+            _ => Occupant::Thread(to.clone()),
         };
         self.base = self.span(holder);
         let woken = self.woken.remove(&to.pid);
         let begins = match self.spans[self.base].holder {
-            Holder::Own if self.log.iter().any(|(span, _)| self.spans[*span].holder == Holder::Own) => return,
-            Holder::Own => self.span(Holder::Return),
+            Occupant::Own if self.log.iter().any(|(span, _)| self.spans[*span].holder == Occupant::Own) => {
+                return;
+            }
+            Occupant::Own => self.span(Occupant::Return),
             _ => self.base,
         };
         self.spans[begins].woken = woken;
@@ -421,7 +423,7 @@ impl<'a> Book<'a> {
     fn fault(&mut self, address: u64, at_ns: u64) {
         self.leave_faults();
         if at_ns >= self.window.start {
-            let span = self.span(Holder::Fault(address));
+            let span = self.span(Occupant::Fault(address));
             self.within_current().push(span);
             self.begins(span);
         }
@@ -430,7 +432,7 @@ impl<'a> Book<'a> {
     fn leave_faults(&mut self) {
         let current = self.current.unwrap_or(0);
         if let Some(pile) = self.within.get_mut(&current) {
-            pile.retain(|span| !matches!(self.spans[*span].holder, Holder::Fault(_)));
+            pile.retain(|span| !matches!(self.spans[*span].holder, Occupant::Fault(_)));
         }
     }
 
@@ -439,7 +441,7 @@ impl<'a> Book<'a> {
         let mut stretches: Vec<(Range<u64>, Option<usize>, Option<usize>)> = Vec::new();
         let (mut before, mut is_open) = (None, false);
         for (span, time) in &self.log {
-            match (self.spans[*span].holder == Holder::Own, is_open, stretches.last_mut()) {
+            match (self.spans[*span].holder == Occupant::Own, is_open, stretches.last_mut()) {
                 (true, true, Some((stretch, ..))) => stretch.end = time.end,
                 (true, ..) => {
                     stretches.push((time.clone(), before, None));
@@ -457,13 +459,13 @@ impl<'a> Book<'a> {
 
     /// Gives what borders on the measured thread's stretches its edges, and tells the longest stretch that is left.
     fn give_edges(&mut self, edges: &Edges) -> Range<u64> {
-        let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].holder == Holder::Unknown);
+        let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].holder == Occupant::Unknown);
         let mut left: Vec<Range<u64>> = unknown.map(|(_, time)| time.clone()).collect();
         for (stretch, before, after) in self.stretches() {
             let explained = |span: &usize| self.spans[*span].is_explained();
             let before = before.filter(explained).map(|span| {
                 let at_most_ns = match self.spans[span].holder {
-                    Holder::Return | Holder::Thread(_) | Holder::Idle(_) => edges.return_ns,
+                    Occupant::Return | Occupant::Thread(_) | Occupant::Idle(_) => edges.return_ns,
                     _ => edges.exit_ns,
                 };
                 Beside { span, at_most_ns }
@@ -484,7 +486,7 @@ impl<'a> Book<'a> {
         let long = |stretch: &Range<u64>| stretch.end - stretch.start;
         match &self.stretches()[..] {
             [(entry, None, Some(_)), (exit, Some(_), None)] => Some((Some(long(entry)), long(exit))),
-            [(exit, Some(before), None)] if self.spans[*before].holder == Holder::Return => {
+            [(exit, Some(before), None)] if self.spans[*before].holder == Occupant::Return => {
                 Some((None, long(exit)))
             }
             _ => None,
@@ -513,7 +515,8 @@ impl<'a> Book<'a> {
     fn join_calls(&mut self) {
         for vector in 0..self.spans.len() {
             let Span { begin_ns, ns, edges_ns, .. } = self.spans[vector];
-            let is_vector = self.spans[vector].holder == Holder::Thing(Thing::Vector(Vector::CallFunction));
+            let is_vector =
+                self.spans[vector].holder == Occupant::ContextKind(ContextKind::Vector(Vector::CallFunction));
             if is_vector && ns > 0 && self.calls(vector) {
                 let call = &mut self.spans[vector + 1];
                 call.begin_ns = if call.ns == 0 { begin_ns } else { begin_ns.min(call.begin_ns) };

@@ -186,11 +186,11 @@ fn watched(cpu: u32, say: &Sender<Said>, go: &Receiver<()>, over: &AtomicBool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Task, Thing, Vector, What};
+    use crate::event::{ContextKind, EventKind, Task, Vector};
 
-    const IPI: Thing = Thing::Vector(Vector::CallFunction);
+    const IPI: ContextKind = ContextKind::Vector(Vector::CallFunction);
 
-    fn at(at_ns: u64, what: What) -> Event {
+    fn at(at_ns: u64, what: EventKind) -> Event {
         Event { at_ns, cpu: 1, what }
     }
 
@@ -198,13 +198,13 @@ mod tests {
     /// far longer.
     fn interrupted(times: u64) -> (Vec<Event>, Vec<Range<u64>>) {
         let to = |pid| Task { pid, ..Task::default() };
-        let mut events = vec![at(0, What::Switch { from: 0, to: to(7) })];
+        let mut events = vec![at(0, EventKind::Switch { from: 0, to: to(7) })];
         let mut windows = Vec::new();
         for n in 1..=times {
             let begin = n * 1_000_000;
             let slow = if n % 10 == 0 { 90_000 } else { 0 };
-            events.push(at(begin, What::Enter(IPI)));
-            events.push(at(begin + 200, What::Exit(IPI)));
+            events.push(at(begin, EventKind::Enter(IPI)));
+            events.push(at(begin + 200, EventKind::Exit(IPI)));
             windows.push(begin - 300 - slow..begin + 700 + slow);
         }
         (events, windows)
@@ -222,8 +222,8 @@ mod tests {
         let (mut events, mut windows) = interrupted(64);
         for n in 100..200 {
             let due = n * 1_000_000;
-            events.push(at(due - 500_000, What::Switch { from: 7, to: Task::default() }));
-            events.push(at(due + 900, What::Switch { from: 0, to: Task { pid: 7, ..Task::default() } }));
+            events.push(at(due - 500_000, EventKind::Switch { from: 7, to: Task::default() }));
+            events.push(at(due + 900, EventKind::Switch { from: 0, to: Task { pid: 7, ..Task::default() } }));
             windows.push(due..due + 1_000);
         }
         let edges = calibrated(1, &events, &Windows { thread: 7, windows }).unwrap();

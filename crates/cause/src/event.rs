@@ -9,16 +9,16 @@ pub struct Event {
     /// The CPU that it happened on: another one's for what that one sent.
     pub cpu: u32,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// An interrupt, or what stands above threads like one, began.
-    Enter(Thing),
+    Enter(ContextKind),
     /// It ended.
-    Exit(Thing),
+    Exit(ContextKind),
     /// An NMI handler returned, which had taken that long.
     Nmi {
         /// The handler; 0 where all that ran in the NMI is meant.
@@ -64,20 +64,20 @@ pub enum What {
     Sent(Sent),
 }
 
-impl What {
+impl EventKind {
     /// What a CPU goes to the kernel for, where this is the beginning of that.
     pub fn excursion(&self) -> Option<&'static str> {
         Some(match self {
-            What::Enter(Thing::Irq(_)) => "irq",
-            What::Enter(Thing::Vector(vector)) => match vector {
+            EventKind::Enter(ContextKind::Irq(_)) => "irq",
+            EventKind::Enter(ContextKind::Vector(vector)) => match vector {
                 Vector::LocalTimer => "local timer",
                 Vector::Reschedule => "reschedule",
                 Vector::CallFunction => "call function",
                 Vector::IrqWork => "irq work",
                 _ => "other vector",
             },
-            What::Enter(Thing::Syscall(_)) => "system call",
-            What::Fault(_) => "page fault",
+            EventKind::Enter(ContextKind::Syscall(_)) => "system call",
+            EventKind::Fault(_) => "page fault",
             _ => return None,
         })
     }
@@ -85,7 +85,7 @@ impl What {
 
 /// What may take a CPU from its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Thing {
+pub enum ContextKind {
     /// A device's interrupt.
     Irq(u32),
     /// An interrupt that the processor knows by itself.
@@ -105,16 +105,17 @@ pub enum Thing {
     Syscall(u64),
 }
 
-impl Thing {
+impl ContextKind {
     /// Whether it stands above all threads; the others belong to the thread that they began in, and go when it goes.
     pub fn is_hard(self) -> bool {
-        matches!(self, Thing::Irq(_) | Thing::Vector(_) | Thing::Call { .. })
+        matches!(self, ContextKind::Irq(_) | ContextKind::Vector(_) | ContextKind::Call { .. })
     }
 
     /// Whether one that ends is this one. What ends a system call need not know its number.
-    pub fn is_ended_by(self, other: Thing) -> bool {
+    pub fn is_ended_by(self, other: ContextKind) -> bool {
         match (self, other) {
-            (Thing::Syscall(_), Thing::Syscall(_)) | (Thing::Work(_), Thing::Work(_)) => true,
+            (ContextKind::Syscall(_), ContextKind::Syscall(_))
+            | (ContextKind::Work(_), ContextKind::Work(_)) => true,
             (mine, other) => mine == other,
         }
     }

@@ -27,4 +27,4 @@ mod words;
 
 pub use depth::Depth;
 pub use error::{Error, Result};
-pub use watch::{Asked, Started, Watch};
+pub use watch::{Started, Watch, WatchSpec};

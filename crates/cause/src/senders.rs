@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use evidence::cause::Sender;
 
-use crate::event::{Event, Sent, What};
+use crate::event::{Event, EventKind, Sent};
 use crate::names::Names;
 use crate::rates::SentRate;
 use crate::words;
@@ -18,7 +18,7 @@ type Counts = HashMap<(String, Sender), u64>;
 pub(crate) fn rates(cpu: u32, events: &[Event], names: &Names, interval_ns: u64) -> Vec<SentRate> {
     let mut counts = Counts::new();
     for event in events {
-        if let What::Sent(sent) = &event.what
+        if let EventKind::Sent(sent) = &event.what
             && let Some(name) = name(sent, names)
         {
             *counts.entry((name, words::sender(sent, names))).or_default() += 1;
@@ -50,12 +50,12 @@ fn name(sent: &Sent, names: &Names) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Task, Thing, Vector};
+    use crate::event::{ContextKind, Task, Vector};
 
     fn sent(pid: u32, request: Option<u64>, function: u64) -> Event {
         let by = Task { pid, comm: "echo".into(), ..Task::default() };
         let sent = Sent { by, cpu: 0, request, function, stack: Vec::new() };
-        Event { at_ns: 5, cpu: 0, what: What::Sent(sent) }
+        Event { at_ns: 5, cpu: 0, what: EventKind::Sent(sent) }
     }
 
     #[test]
@@ -67,7 +67,7 @@ mod tests {
             sent(8, None, 0),
             sent(7, Some(2), 0xf0),
             sent(9, Some(3), 0xf0),
-            Event { at_ns: 6, cpu: 3, what: What::Enter(Thing::Vector(Vector::CallFunction)) },
+            Event { at_ns: 6, cpu: 3, what: EventKind::Enter(ContextKind::Vector(Vector::CallFunction)) },
         ];
         let rates = rates(3, &events, &Names::default(), 500_000_000);
         let told: Vec<_> = rates

@@ -46,7 +46,7 @@ impl Source {
 
 /// What is watched.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct WatchSpec {
     /// The measured CPUs.
     pub cpus: CpuSet,
     /// How much of what happens there.
@@ -96,7 +96,7 @@ pub enum Started {
 }
 
 /// Starts one of the collectors of events.
-fn source(choice: Choice, is_asked: bool, asked: &Asked, machine: &Snapshot) -> Result<Source> {
+fn source(choice: Choice, is_asked: bool, asked: &WatchSpec, machine: &Snapshot) -> Result<Source> {
     let root = Path::new("/");
     let cpus = watched(asked, machine);
     let has_idle_states = have_idle_states(&cpus, machine);
@@ -113,7 +113,7 @@ fn source(choice: Choice, is_asked: bool, asked: &Asked, machine: &Snapshot) -> 
 
 impl Watch {
     /// Starts the collector that was asked for, or with `auto` the best that this machine allows.
-    pub fn start(choice: Choice, asked: &Asked, machine: &Snapshot) -> Result<Started> {
+    pub fn start(choice: Choice, asked: &WatchSpec, machine: &Snapshot) -> Result<Started> {
         let mut because = Vec::new();
         for one in [Choice::Bpf, Choice::Tracefs, Choice::Osnoise] {
             let is_asked = choice == one;
@@ -131,7 +131,7 @@ impl Watch {
         Ok(Started::Counters { because })
     }
 
-    fn over(source: Source, asked: &Asked, machine: &Snapshot) -> Watch {
+    fn over(source: Source, asked: &WatchSpec, machine: &Snapshot) -> Watch {
         let names = Names::read(Path::new("/"));
         let could_not_see = match &source {
             Source::Bpf(bpf) => bpf.could_not_see().to_vec(),
@@ -284,7 +284,7 @@ impl Watch {
     }
 
     /// How causes were collected so far.
-    pub fn told(&self) -> Causes {
+    pub fn summary(&self) -> Causes {
         Causes {
             collector: self.collector(),
             could_not_see: self.could_not_see.clone(),
@@ -300,7 +300,7 @@ fn edges_of(cpu: u32, edges: &Edges) -> cause::Edges {
 }
 
 /// Each measured CPU's siblings.
-fn siblings(asked: &Asked, machine: &Snapshot) -> BTreeMap<u32, CpuSet> {
+fn siblings(asked: &WatchSpec, machine: &Snapshot) -> BTreeMap<u32, CpuSet> {
     let of = |cpu: u32| {
         let one: CpuSet = [cpu].into_iter().collect();
         (cpu, machine.siblings_of(&one).without(&one).and(&machine.online()))
@@ -315,7 +315,7 @@ fn have_idle_states(cpus: &CpuSet, machine: &Snapshot) -> bool {
 }
 
 /// The measured CPUs and their siblings.
-fn watched(asked: &Asked, machine: &Snapshot) -> CpuSet {
+fn watched(asked: &WatchSpec, machine: &Snapshot) -> CpuSet {
     let siblings = siblings(asked, machine);
     asked.cpus.iter().chain(siblings.values().flat_map(|set| set.iter().collect::<Vec<_>>())).collect()
 }
@@ -323,13 +323,13 @@ fn watched(asked: &Asked, machine: &Snapshot) -> CpuSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Task, Thing, Vector, What};
+    use crate::event::{ContextKind, EventKind, Task, Vector};
     use evidence::cause::Kind;
     use evidence::manifest::RowKey;
 
-    const TIMER: Thing = Thing::Vector(Vector::LocalTimer);
+    const TIMER: ContextKind = ContextKind::Vector(Vector::LocalTimer);
 
-    fn at(at_ns: u64, what: What) -> Event {
+    fn at(at_ns: u64, what: EventKind) -> Event {
         Event { at_ns, cpu: 1, what }
     }
 
@@ -337,14 +337,14 @@ mod tests {
     fn story(from_ns: u64) -> Vec<Event> {
         let to = Task { pid: 7, ..Task::default() };
         vec![
-            at(from_ns, What::Switch { from: 0, to }),
-            at(from_ns + 10_000, What::Enter(TIMER)),
-            at(from_ns + 12_000, What::Exit(TIMER)),
+            at(from_ns, EventKind::Switch { from: 0, to }),
+            at(from_ns + 10_000, EventKind::Enter(TIMER)),
+            at(from_ns + 12_000, EventKind::Exit(TIMER)),
         ]
     }
 
     fn watch(looks: impl IntoIterator<Item = (Vec<Event>, u64)>) -> Watch {
-        let asked = Asked { cpus: CpuSet::from_iter([1]), depth: Depth::Busy };
+        let asked = WatchSpec { cpus: CpuSet::from_iter([1]), depth: Depth::Busy };
         let mut watch = Watch::over(Source::Told(looks.into_iter().collect()), &asked, &Snapshot::default());
         watch.armed(&[(1, 7)]).unwrap();
         watch
@@ -377,7 +377,7 @@ mod tests {
         let mut watch = watch([(story(1_000), 0)]);
         let spike = explained(&mut watch, 10_500, 3_000);
         assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(1_000)));
-        assert_eq!(watch.told().lost_events, 0);
+        assert_eq!(watch.summary().lost_events, 0);
     }
 
     #[test]
@@ -386,11 +386,11 @@ mod tests {
         explained(&mut watch, 10_500, 3_000);
         // All that this spike needs has come after the hole.
         let whole = explained(&mut watch, 2_009_500, 3_000);
-        assert_eq!((told(&whole).1, watch.told().lost_events), (Some(1_000), 0));
+        assert_eq!((told(&whole).1, watch.summary().lost_events), (Some(1_000), 0));
         let cut = explained(&mut watch, 1_999_000, 5_000);
-        assert_eq!((told(&cut), watch.told().lost_events), ((Vec::new(), Some(5_000)), 500));
+        assert_eq!((told(&cut), watch.summary().lost_events), ((Vec::new(), Some(5_000)), 500));
         explained(&mut watch, 1_999_000, 5_000);
-        assert_eq!(watch.told().lost_events, 500, "once");
+        assert_eq!(watch.summary().lost_events, 500, "once");
     }
 
     #[test]
@@ -398,7 +398,7 @@ mod tests {
         let mut watch = watch([(story(5_000_000), 9)]);
         let spike = explained(&mut watch, 1_000_000, 4_013_000);
         assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(4_011_000)));
-        assert_eq!(watch.told().lost_events, 9);
+        assert_eq!(watch.summary().lost_events, 9);
     }
 
     #[test]
@@ -406,7 +406,7 @@ mod tests {
         let mut watch = watch([(Vec::new(), 0), (story(1_000), 0)]);
         // No machine of a test has so many.
         watch.calibrate(&CpuSet::from_iter([1023])).unwrap();
-        let told_of = watch.told();
+        let told_of = watch.summary();
         assert!(
             told_of
                 .could_not_see

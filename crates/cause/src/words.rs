@@ -3,8 +3,8 @@
 
 use evidence::cause::{Cause, Kind, RETURN, Sender};
 
-use crate::account::{Account, Holder, Point, Span, Woken};
-use crate::event::{Sent, Task, Thing, Vector};
+use crate::account::{Account, Occupant, Point, Span, Woken};
+use crate::event::{ContextKind, Sent, Task, Vector};
 use crate::names::Names;
 
 /// A spike with more causes than this has those of one name joined.
@@ -73,28 +73,28 @@ fn joined(causes: Vec<Cause>) -> Vec<Cause> {
 
 fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
     match &span.holder {
-        Holder::Own | Holder::Unknown => (Kind::Unexplained, "unexplained".to_string()),
-        Holder::Idle(state) => (Kind::IdleExit, names.idle_state(*state)),
-        Holder::Thread(task) => thread(task),
-        Holder::Nmi(0) => (Kind::Nmi, "nmi".to_string()),
-        Holder::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
-        Holder::Fault(_) => (Kind::Fault, "page fault".to_string()),
-        Holder::Return => (Kind::Syscall, RETURN.to_string()),
-        Holder::Thing(thing) => match thing {
-            Thing::Irq(number)
+        Occupant::Own | Occupant::Unknown => (Kind::Unexplained, "unexplained".to_string()),
+        Occupant::Idle(state) => (Kind::IdleExit, names.idle_state(*state)),
+        Occupant::Thread(task) => thread(task),
+        Occupant::Nmi(0) => (Kind::Nmi, "nmi".to_string()),
+        Occupant::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
+        Occupant::Fault(_) => (Kind::Fault, "page fault".to_string()),
+        Occupant::Return => (Kind::Syscall, RETURN.to_string()),
+        Occupant::ContextKind(thing) => match thing {
+            ContextKind::Irq(number)
                 if names.irq_device(*number).is_some_and(|name| name.contains("arch_timer")) =>
             {
                 timer(span, names)
             }
-            Thing::Irq(number) => (Kind::Irq, names.irq(*number)),
-            Thing::Vector(Vector::LocalTimer) => timer(span, names),
-            Thing::Vector(vector) => self::vector(*vector, span, names),
-            Thing::Call { function, .. } => {
+            ContextKind::Irq(number) => (Kind::Irq, names.irq(*number)),
+            ContextKind::Vector(Vector::LocalTimer) => timer(span, names),
+            ContextKind::Vector(vector) => self::vector(*vector, span, names),
+            ContextKind::Call { function, .. } => {
                 (Kind::Ipi, format!("call function {}", names.function_or_address(*function)))
             }
-            Thing::Softirq(number) => (Kind::Softirq, names.softirq(*number)),
-            Thing::Work(function) => (Kind::Workqueue, names.function_or_address(*function)),
-            Thing::Syscall(number) => (Kind::Syscall, syscall(*number)),
+            ContextKind::Softirq(number) => (Kind::Softirq, names.softirq(*number)),
+            ContextKind::Work(function) => (Kind::Workqueue, names.function_or_address(*function)),
+            ContextKind::Syscall(number) => (Kind::Syscall, syscall(*number)),
         },
     }
 }
@@ -144,7 +144,7 @@ fn syscall(number: u64) -> String {
 
 fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<String> {
     let mut words = Vec::new();
-    if let Holder::Thread(task) = &span.holder {
+    if let Occupant::Thread(task) = &span.holder {
         match task.prio {
             Some(..0) => words.push("deadline".to_string()),
             Some(prio @ 0..99) => words.push(format!("real-time priority {}", 99 - prio)),
@@ -155,7 +155,7 @@ fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<S
         }
     }
     words.extend(span.woken.as_ref().map(|woken| woken_by(woken, names)));
-    if let Holder::Fault(address) = span.holder {
+    if let Occupant::Fault(address) = span.holder {
         words.push(format!("at {address:#x}"));
     }
     if kind == Kind::Tick
@@ -164,7 +164,7 @@ fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<S
         let kept = TICK_DEPENDENCIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
         words.extend(kept.map(|(_, name)| format!("kept by {name}")));
     }
-    if matches!(span.holder, Holder::Thing(Thing::Softirq(_))) {
+    if matches!(span.holder, Occupant::ContextKind(ContextKind::Softirq(_))) {
         words.extend(span.timers.first().and_then(|timer| names.function(*timer)).map(str::to_string));
     }
     (!words.is_empty()).then(|| words.join(", "))
@@ -203,7 +203,7 @@ pub(crate) fn sender(sent: &Sent, names: &Names) -> Sender {
 mod tests {
     use super::*;
 
-    fn span(holder: Holder, begin_ns: u64, ns: u64) -> Span {
+    fn span(holder: Occupant, begin_ns: u64, ns: u64) -> Span {
         Span { begin_ns, ns, ..Span::of(holder) }
     }
 
@@ -223,10 +223,10 @@ mod tests {
     fn threads_are_told_apart_by_whose_they_are() {
         let thread = |comm: &str, prio, kernel| {
             let task = Task { pid: 7, comm: comm.into(), prio: Some(prio), kernel: Some(kernel) };
-            span(Holder::Thread(task), 1_000, 5)
+            span(Occupant::Thread(task), 1_000, 5)
         };
         let mut woken = thread("irq/45-nvme0q3", 49, true);
-        woken.woken = Some(Woken::Here(Holder::Thing(Thing::Irq(45))));
+        woken.woken = Some(Woken::Here(Occupant::ContextKind(ContextKind::Irq(45))));
         let account = account(vec![
             woken,
             thread("kworker/3:1H", 100, true),
@@ -247,7 +247,8 @@ mod tests {
     #[test]
     fn an_ipi_tells_its_function_and_who_sent_it() {
         let by = Task { pid: 42, comm: "echo".into(), ..Task::default() };
-        let mut call = span(Holder::Thing(Thing::Call { function: 0xf0, request: 1 }), 1_010, 30);
+        let mut call =
+            span(Occupant::ContextKind(ContextKind::Call { function: 0xf0, request: 1 }), 1_010, 30);
         call.sent = Some(Sent { by, cpu: 0, request: Some(1), function: 0xf0, stack: Vec::new() });
         let causes = causes(&account(vec![call]), 1_000, &Names::default());
         let sender = causes[0].sender.as_ref().unwrap();
@@ -257,8 +258,8 @@ mod tests {
 
     #[test]
     fn many_causes_of_one_name_become_one() {
-        let softirqs =
-            (0..200).map(|n| span(Holder::Thing(Thing::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
+        let softirqs = (0..200)
+            .map(|n| span(Occupant::ContextKind(ContextKind::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
         let account = account(softirqs.collect());
         assert_eq!(told(&account), ["softirq NET_TX (100 times)", "softirq NET_RX (100 times)"]);
         let causes = causes(&account, 1_000, &Names::default());
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn a_system_call_has_its_name() {
         let write = if cfg!(target_arch = "aarch64") { 64 } else { 1 };
-        let account = account(vec![span(Holder::Thing(Thing::Syscall(write)), 1_000, 5)]);
+        let account = account(vec![span(Occupant::ContextKind(ContextKind::Syscall(write)), 1_000, 5)]);
         assert_eq!(told(&account), ["syscall write"]);
     }
 }

@@ -3,34 +3,34 @@
 
 use std::ops::Range;
 
-use cause::account::{Account, Holder, Point, Woken, account};
+use cause::account::{Account, Occupant, Point, Woken, account};
 use cause::edges::Edges;
-use cause::event::{Event, Sent, Task, Thing, Vector, What};
+use cause::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 use proptest::prelude::*;
 
 const CPU: u32 = 3;
 const OWN: u32 = 100;
-const TIMER: Thing = Thing::Vector(Vector::LocalTimer);
-const CALL_VECTOR: Thing = Thing::Vector(Vector::CallFunction);
+const TIMER: ContextKind = ContextKind::Vector(Vector::LocalTimer);
+const CALL_VECTOR: ContextKind = ContextKind::Vector(Vector::CallFunction);
 
 fn task(pid: u32) -> Task {
     Task { pid, comm: format!("task-{pid}"), prio: Some(120), kernel: Some(false) }
 }
 
-fn at(at_ns: u64, what: What) -> Event {
+fn at(at_ns: u64, what: EventKind) -> Event {
     Event { at_ns, cpu: CPU, what }
 }
 
 fn switch(at_ns: u64, from: u32, to: u32) -> Event {
-    at(at_ns, What::Switch { from, to: task(to) })
+    at(at_ns, EventKind::Switch { from, to: task(to) })
 }
 
-fn enter(at_ns: u64, thing: Thing) -> Event {
-    at(at_ns, What::Enter(thing))
+fn enter(at_ns: u64, thing: ContextKind) -> Event {
+    at(at_ns, EventKind::Enter(thing))
 }
 
-fn exit(at_ns: u64, thing: Thing) -> Event {
-    at(at_ns, What::Exit(thing))
+fn exit(at_ns: u64, thing: ContextKind) -> Event {
+    at(at_ns, EventKind::Exit(thing))
 }
 
 /// Without a calibration.
@@ -50,22 +50,22 @@ fn edges(account: &Account) -> Vec<u64> {
 }
 
 /// Who had the CPU, from when, for how long.
-fn spans(account: &Account) -> Vec<(Holder, u64, u64)> {
+fn spans(account: &Account) -> Vec<(Occupant, u64, u64)> {
     account.spans.iter().map(|span| (span.holder.clone(), span.begin_ns, span.ns)).collect()
 }
 
 #[test]
 fn a_thread_woken_by_an_interrupt_holds_the_cpu_until_the_measured_one_runs() {
-    let irq = Thing::Irq(45);
+    let irq = ContextKind::Irq(45);
     let events = [
         switch(50, OWN, 0),
-        at(60, What::Idle(2)),
+        at(60, EventKind::Idle(2)),
         enter(1_000, irq),
-        at(1_100, What::Waking { woken: 7, waker: Task::default() }),
+        at(1_100, EventKind::Waking { woken: 7, waker: Task::default() }),
         exit(1_300, irq),
         switch(1_400, 0, 7),
         enter(2_000, TIMER),
-        at(2_050, What::Waking { woken: OWN, waker: Task::default() }),
+        at(2_050, EventKind::Waking { woken: OWN, waker: Task::default() }),
         exit(2_100, TIMER),
         switch(9_000, 7, OWN),
     ];
@@ -73,32 +73,36 @@ fn a_thread_woken_by_an_interrupt_holds_the_cpu_until_the_measured_one_runs() {
     assert_eq!(
         spans(&account),
         [
-            (Holder::Idle(Some(2)), 500, 600),
-            (Holder::Thing(irq), 1_000, 300),
-            (Holder::Thread(task(7)), 1_400, 7_500),
-            (Holder::Thing(TIMER), 2_000, 100),
+            (Occupant::Idle(Some(2)), 500, 600),
+            (Occupant::ContextKind(irq), 1_000, 300),
+            (Occupant::Thread(task(7)), 1_400, 7_500),
+            (Occupant::ContextKind(TIMER), 2_000, 100),
         ]
     );
     assert_eq!(account.unexplained_ns, 200);
-    assert_eq!(account.spans[2].woken, Some(Woken::Here(Holder::Thing(irq))));
+    assert_eq!(account.spans[2].woken, Some(Woken::Here(Occupant::ContextKind(irq))));
     assert!(account.is_whole);
 }
 
 #[test]
 fn what_interrupts_an_interrupt_is_not_counted_twice() {
-    let softirq = Thing::Softirq(3);
+    let softirq = ContextKind::Softirq(3);
     let events = [
         switch(0, 0, OWN),
         enter(100, softirq),
         enter(200, TIMER),
-        at(290, What::Nmi { handler: 9, took_ns: 50 }),
+        at(290, EventKind::Nmi { handler: 9, took_ns: 50 }),
         exit(300, TIMER),
         exit(500, softirq),
     ];
     let account = told(&events, 50..600);
     assert_eq!(
         spans(&account),
-        [(Holder::Thing(softirq), 100, 300), (Holder::Thing(TIMER), 200, 50), (Holder::Nmi(9), 240, 50),]
+        [
+            (Occupant::ContextKind(softirq), 100, 300),
+            (Occupant::ContextKind(TIMER), 200, 50),
+            (Occupant::Nmi(9), 240, 50),
+        ]
     );
     assert_eq!(account.unexplained_ns, 150);
 }
@@ -107,18 +111,18 @@ fn what_interrupts_an_interrupt_is_not_counted_twice() {
 fn an_ipi_has_the_sender_whose_request_it_served() {
     let sent =
         |pid, request| Sent { by: task(pid), cpu: 0, request: Some(request), function: 0xf, stack: vec![1] };
-    let call = Thing::Call { function: 0xf, request: 0xc2 };
+    let call = ContextKind::Call { function: 0xf, request: 0xc2 };
     let events = [
         switch(0, 0, OWN),
-        Event { at_ns: 90, cpu: 0, what: What::Sent(sent(11, 0xc1)) },
-        Event { at_ns: 95, cpu: 0, what: What::Sent(sent(12, 0xc2)) },
+        Event { at_ns: 90, cpu: 0, what: EventKind::Sent(sent(11, 0xc1)) },
+        Event { at_ns: 95, cpu: 0, what: EventKind::Sent(sent(12, 0xc2)) },
         enter(100, CALL_VECTOR),
         enter(110, call),
         exit(140, call),
         exit(150, CALL_VECTOR),
     ];
     let account = told(&events, 50..200);
-    assert_eq!(spans(&account), [(Holder::Thing(call), 100, 50)]);
+    assert_eq!(spans(&account), [(Occupant::ContextKind(call), 100, 50)]);
     assert_eq!(account.spans[0].sent.as_ref().map(|sent| sent.by.pid), Some(12));
 }
 
@@ -127,7 +131,7 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
     let wake = Sent { by: task(5), cpu: 1, request: Some(0xaa), function: 0xbb, stack: Vec::new() };
     let events = [
         switch(0, 0, OWN),
-        Event { at_ns: 90, cpu: 1, what: What::Sent(wake.clone()) },
+        Event { at_ns: 90, cpu: 1, what: EventKind::Sent(wake.clone()) },
         enter(100, CALL_VECTOR),
         exit(150, CALL_VECTOR),
     ];
@@ -139,9 +143,9 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
 fn one_reschedule_serves_all_who_asked_for_it() {
     let asks = |at_ns, pid| {
         let sent = Sent { by: task(pid), cpu: 0, ..Sent::default() };
-        Event { at_ns, cpu: 0, what: What::Sent(sent) }
+        Event { at_ns, cpu: 0, what: EventKind::Sent(sent) }
     };
-    let vector = Thing::Vector(Vector::Reschedule);
+    let vector = ContextKind::Vector(Vector::Reschedule);
     let events = [
         switch(0, 0, OWN),
         asks(10, 8),
@@ -157,7 +161,7 @@ fn one_reschedule_serves_all_who_asked_for_it() {
 
 #[test]
 fn softirqs_wait_where_their_thread_waits() {
-    let softirq = Thing::Softirq(1);
+    let softirq = ContextKind::Softirq(1);
     let events = [
         switch(0, OWN, 20),
         enter(100, softirq),
@@ -170,22 +174,22 @@ fn softirqs_wait_where_their_thread_waits() {
     assert_eq!(
         spans(&account),
         [
-            (Holder::Thread(task(20)), 0, 100),
-            (Holder::Thing(softirq), 100, 200),
-            (Holder::Thread(task(30)), 200, 100),
-            (Holder::Thread(task(20)), 400, 100),
+            (Occupant::Thread(task(20)), 0, 100),
+            (Occupant::ContextKind(softirq), 100, 200),
+            (Occupant::Thread(task(30)), 200, 100),
+            (Occupant::Thread(task(20)), 400, 100),
         ]
     );
 }
 
 #[test]
 fn a_page_fault_lasts_until_its_thread_goes_on() {
-    let syscall = Thing::Syscall(1);
+    let syscall = ContextKind::Syscall(1);
     let events = [
         switch(0, 0, OWN),
-        at(10, What::Fault(0xbad)),
-        at(100, What::Fault(0x1000)),
-        at(300, What::Fault(0x2000)),
+        at(10, EventKind::Fault(0xbad)),
+        at(100, EventKind::Fault(0x1000)),
+        at(300, EventKind::Fault(0x2000)),
         enter(400, syscall),
         exit(450, syscall),
     ];
@@ -193,9 +197,9 @@ fn a_page_fault_lasts_until_its_thread_goes_on() {
     assert_eq!(
         spans(&account),
         [
-            (Holder::Fault(0x1000), 100, 200),
-            (Holder::Fault(0x2000), 300, 100),
-            (Holder::Thing(syscall), 400, 50),
+            (Occupant::Fault(0x1000), 100, 200),
+            (Occupant::Fault(0x2000), 300, 100),
+            (Occupant::ContextKind(syscall), 400, 50),
         ]
     );
     assert_eq!(account.unexplained_ns, 100, "one from before the window is over");
@@ -204,11 +208,11 @@ fn a_page_fault_lasts_until_its_thread_goes_on() {
 #[test]
 fn what_took_no_time_is_told_besides() {
     let events = [
-        at(10, What::Frequency { khz: 800_000 }),
-        at(100, What::Frequency { khz: 3_000_000 }),
-        at(110, What::Migrate { pid: OWN, to: 3 }),
-        at(120, What::Migrate { pid: 55, to: 3 }),
-        at(130, What::TickKept(4)),
+        at(10, EventKind::Frequency { khz: 800_000 }),
+        at(100, EventKind::Frequency { khz: 3_000_000 }),
+        at(110, EventKind::Migrate { pid: OWN, to: 3 }),
+        at(120, EventKind::Migrate { pid: 55, to: 3 }),
+        at(130, EventKind::TickKept(4)),
     ];
     let account = told(&events, 50..200);
     assert_eq!(account.points, [(100, Point::Frequency(3_000_000)), (110, Point::Migrated(3))]);
@@ -226,11 +230,11 @@ fn a_ring_that_does_not_reach_back_is_said() {
 fn a_gap_with_one_interruption_is_its_entry_and_exit_and_no_more_than_these() {
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
     let short = told_with_edges(&events, 80..150);
-    assert_eq!(spans(&short), [(Holder::Thing(TIMER), 80, 70)]);
+    assert_eq!(spans(&short), [(Occupant::ContextKind(TIMER), 80, 70)]);
     assert_eq!((edges(&short), short.unexplained_ns), (vec![60], 0));
     // The firmware, or a hypervisor, had the rest.
     let long = told_with_edges(&events, 50..1_000);
-    assert_eq!(spans(&long), [(Holder::Thing(TIMER), 70, 90)]);
+    assert_eq!(spans(&long), [(Occupant::ContextKind(TIMER), 70, 90)]);
     assert_eq!((edges(&long), long.unexplained_ns), (vec![80], 860));
 }
 
@@ -243,11 +247,14 @@ fn a_gap_in_which_nothing_was_told_of_stays_unexplained() {
 
 #[test]
 fn between_two_interruptions_each_has_its_edge() {
-    let irq = Thing::Irq(9);
+    let irq = ContextKind::Irq(9);
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER), enter(150, irq), exit(160, irq)];
     // 40 ns are less than an exit and an entry: 25 and 15.
     let account = told_with_edges(&events, 90..170);
-    assert_eq!(spans(&account), [(Holder::Thing(TIMER), 90, 45), (Holder::Thing(irq), 135, 35)]);
+    assert_eq!(
+        spans(&account),
+        [(Occupant::ContextKind(TIMER), 90, 45), (Occupant::ContextKind(irq), 135, 35)]
+    );
     assert_eq!((edges(&account), account.unexplained_ns), (vec![35, 25], 0));
 }
 
@@ -257,13 +264,17 @@ fn a_sleeper_returns_from_the_kernel_after_the_switch_to_it() {
         switch(50, OWN, 0),
         enter(1_000, TIMER),
         exit(1_100, TIMER),
-        at(1_150, What::Waking { woken: OWN, waker: Task::default() }),
+        at(1_150, EventKind::Waking { woken: OWN, waker: Task::default() }),
         switch(1_200, 0, OWN),
     ];
     let account = told_with_edges(&events, 900..1_260);
     assert_eq!(
         spans(&account),
-        [(Holder::Idle(None), 900, 200), (Holder::Thing(TIMER), 1_000, 100), (Holder::Return, 1_200, 60)]
+        [
+            (Occupant::Idle(None), 900, 200),
+            (Occupant::ContextKind(TIMER), 1_000, 100),
+            (Occupant::Return, 1_200, 60)
+        ]
     );
     assert_eq!(account.unexplained_ns, 0);
     assert!(account.spans[2].woken.is_some());
@@ -275,13 +286,13 @@ fn a_sleeper_returns_from_the_kernel_after_the_switch_to_it() {
 fn a_thread_that_took_the_cpu_has_both_switches() {
     let events = [switch(0, 0, OWN), switch(100, OWN, 7), switch(500, 7, OWN)];
     let account = told_with_edges(&events, 80..550);
-    assert_eq!(spans(&account), [(Holder::Thread(task(7)), 80, 470)]);
+    assert_eq!(spans(&account), [(Occupant::Thread(task(7)), 80, 470)]);
     assert_eq!((edges(&account), account.unexplained_ns), (vec![70], 0));
 }
 
 #[test]
 fn edges_of_a_call_are_those_of_the_interrupt_that_called_it() {
-    let call = Thing::Call { function: 0xf, request: 0xc2 };
+    let call = ContextKind::Call { function: 0xf, request: 0xc2 };
     let events = [
         switch(0, 0, OWN),
         enter(100, CALL_VECTOR),
@@ -290,7 +301,7 @@ fn edges_of_a_call_are_those_of_the_interrupt_that_called_it() {
         exit(150, CALL_VECTOR),
     ];
     let account = told_with_edges(&events, 80..190);
-    assert_eq!(spans(&account), [(Holder::Thing(call), 80, 110)]);
+    assert_eq!(spans(&account), [(Occupant::ContextKind(call), 80, 110)]);
     assert_eq!((edges(&account), account.unexplained_ns), (vec![60], 0));
 }
 
@@ -315,7 +326,7 @@ fn a_calibration_measures_what_lies_around_one_interruption() {
 
 #[test]
 fn a_thread_that_ended_holds_nothing_afterwards() {
-    let exit_call = Thing::Syscall(syscalls::Sysno::exit as u64);
+    let exit_call = ContextKind::Syscall(syscalls::Sysno::exit as u64);
     let account = told(&[switch(0, 0, OWN), enter(10, exit_call)], 50..200);
     assert_eq!((account.spans.len(), account.unexplained_ns), (0, 150));
 }
@@ -325,36 +336,36 @@ fn before_the_first_event_of_a_ring_that_is_too_short_nobody_is_held_to_have_run
     let events = [switch(1_000, 7, OWN), enter(1_100, TIMER), exit(1_150, TIMER)];
     let account = told_with_edges(&events, 200..1_160);
     // Thread 7 may have come a moment before.
-    assert_eq!(spans(&account), [(Holder::Return, 1_000, 72), (Holder::Thing(TIMER), 1_072, 88)]);
+    assert_eq!(spans(&account), [(Occupant::Return, 1_000, 72), (Occupant::ContextKind(TIMER), 1_072, 88)]);
     assert_eq!((account.unexplained_ns, account.longest_unexplained), (800, 200..1_000));
     assert!(!account.is_whole);
 }
 
-fn things() -> impl Strategy<Value = Thing> {
+fn things() -> impl Strategy<Value = ContextKind> {
     prop_oneof![
-        (0..3u32).prop_map(Thing::Irq),
+        (0..3u32).prop_map(ContextKind::Irq),
         Just(TIMER),
         Just(CALL_VECTOR),
-        Just(Thing::Vector(Vector::Reschedule)),
-        (0..2u64).prop_map(|request| Thing::Call { function: 5, request }),
-        (0..3u32).prop_map(Thing::Softirq),
-        (0..2u64).prop_map(Thing::Work),
-        Just(Thing::Syscall(1)),
+        Just(ContextKind::Vector(Vector::Reschedule)),
+        (0..2u64).prop_map(|request| ContextKind::Call { function: 5, request }),
+        (0..3u32).prop_map(ContextKind::Softirq),
+        (0..2u64).prop_map(ContextKind::Work),
+        Just(ContextKind::Syscall(1)),
     ]
 }
 
-fn whats() -> impl Strategy<Value = What> {
+fn whats() -> impl Strategy<Value = EventKind> {
     prop_oneof![
-        4 => things().prop_map(What::Enter),
-        4 => things().prop_map(What::Exit),
+        4 => things().prop_map(EventKind::Enter),
+        4 => things().prop_map(EventKind::Exit),
         3 => (0..4u32, prop_oneof![Just(OWN), 0..4u32])
-            .prop_map(|(from, to)| What::Switch { from, to: task(to) }),
-        1 => (0..3_000u64).prop_map(|took_ns| What::Nmi { handler: 1, took_ns }),
-        1 => (0..3u32).prop_map(What::Idle),
-        1 => (0..9u64).prop_map(What::Fault),
-        1 => (0..2u64).prop_map(What::Timer),
-        1 => (0..4u32).prop_map(|woken| What::Waking { woken, waker: task(9) }),
-        1 => (0..2u64).prop_map(|request| What::Sent(Sent { request: Some(request), ..Sent::default() })),
+            .prop_map(|(from, to)| EventKind::Switch { from, to: task(to) }),
+        1 => (0..3_000u64).prop_map(|took_ns| EventKind::Nmi { handler: 1, took_ns }),
+        1 => (0..3u32).prop_map(EventKind::Idle),
+        1 => (0..9u64).prop_map(EventKind::Fault),
+        1 => (0..2u64).prop_map(EventKind::Timer),
+        1 => (0..4u32).prop_map(|woken| EventKind::Waking { woken, waker: task(9) }),
+        1 => (0..2u64).prop_map(|request| EventKind::Sent(Sent { request: Some(request), ..Sent::default() })),
     ]
 }
 
@@ -367,7 +378,7 @@ fn story() -> impl Strategy<Value = Vec<Event>> {
     let event = (0..1_000u64, 0..2u32, whats());
     proptest::collection::vec(event, 0..200).prop_map(|steps| {
         let mut now = 0;
-        let event = |(step, cpu, what): (u64, u32, What)| {
+        let event = |(step, cpu, what): (u64, u32, EventKind)| {
             now += step;
             Event { at_ns: now, cpu: CPU - cpu, what }
         };
@@ -422,7 +433,7 @@ proptest! {
     fn what_came_after_the_next_switch_changes_nothing(events in story(), begin in 0..40_000u64, length in 0..40_000u64) {
         let window = begin..begin + length;
         // That switch still tells who ran until then.
-        let is_over = |event: &&Event| event.at_ns >= window.end && matches!(event.what, What::Switch { .. });
+        let is_over = |event: &&Event| event.at_ns >= window.end && matches!(event.what, EventKind::Switch { .. });
         let until = events.iter().position(|event| is_over(&event)).map_or(events.len(), |place| place + 1);
         let before = events[..until].to_vec();
         prop_assert_eq!(told(&events, window.clone()), told(&before, window));
@@ -434,10 +445,10 @@ proptest! {
 fn where_no_thread_leaves_the_measured_one_had_the_cpu() {
     let interrupted = [enter(500, TIMER), exit(600, TIMER), enter(1_030, TIMER), exit(1_200, TIMER)];
     let account = told_with_edges(&interrupted, 1_000..1_250);
-    assert_eq!(spans(&account), [(Holder::Thing(TIMER), 1_000, 250)]);
+    assert_eq!(spans(&account), [(Occupant::ContextKind(TIMER), 1_000, 250)]);
     assert_eq!(account.unexplained_ns, 0);
     // Not where somebody leaves it within the window.
     let events = [&interrupted[..], &[switch(1_210, 7, OWN)]].concat();
     let account = told_with_edges(&events, 1_000..1_250);
-    assert!(account.spans.iter().any(|span| matches!(&span.holder, Holder::Thread(task) if task.pid == 7)));
+    assert!(account.spans.iter().any(|span| matches!(&span.holder, Occupant::Thread(task) if task.pid == 7)));
 }

@@ -63,7 +63,7 @@ impl Suspects {
     }
 
     /// What a bundle says of how causes were collected.
-    pub fn told(&self) -> Causes {
+    pub fn summary(&self) -> Causes {
         let mut could_not_see = vec![TIMES.to_string()];
         could_not_see.extend(self.unread.iter().cloned());
         Causes { collector: Collector::Counters, could_not_see, lost_events: 0, edges: Vec::new() }
@@ -230,7 +230,7 @@ mod tests {
         let mut spike = spike(5);
         suspects.explain(&mut spike);
         assert!(spike.causes.is_empty());
-        let told = suspects.told();
+        let told = suspects.summary();
         assert_eq!(told.collector, Collector::Counters);
         assert!(told.could_not_see.contains(&"/proc/interrupts cannot be read".to_string()), "{told:?}");
     }

@@ -43,7 +43,7 @@ impl Explainer {
         let depth = Depth::of(spec.probes.iter().any(ProbeKind::calls_the_kernel));
         let cpus = spec.cpus.clone();
         let (source, because) =
-            match Watch::start(choice, &cause::Asked { cpus: cpus.clone(), depth }, machine)? {
+            match Watch::start(choice, &cause::WatchSpec { cpus: cpus.clone(), depth }, machine)? {
                 Started::Watching(watch) => (Source::Events(watch), Vec::new()),
                 Started::Counters { because } => (counters(&cpus), because),
             };
@@ -60,8 +60,8 @@ impl Explainer {
     pub fn summary(&self) -> Option<Causes> {
         match &self.source {
             Source::Nothing => None,
-            Source::Events(watch) => Some(watch.told()),
-            Source::Counters(suspects) => Some(suspects.told()),
+            Source::Events(watch) => Some(watch.summary()),
+            Source::Counters(suspects) => Some(suspects.summary()),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::event::{Event, Sent, Task, Thing, Vector, What};
+use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 
 /// Events in a chunk, and chunks in a ring.
 pub const CHUNK_EVENTS: u64 = 256;
@@ -57,9 +57,9 @@ fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
         if kind(words) == STACK {
             let mut last = events.iter_mut().rev().take(8);
             let sent = last.find(|event| {
-                event.at_ns == at_ns && event.cpu == cpu && matches!(event.what, What::Sent(_))
+                event.at_ns == at_ns && event.cpu == cpu && matches!(event.what, EventKind::Sent(_))
             });
-            if let Some(Event { what: What::Sent(sent), .. }) = sent {
+            if let Some(Event { what: EventKind::Sent(sent), .. }) = sent {
                 sent.stack.extend(words[3..].iter().filter(|address| **address != 0));
             }
         } else if let Some(what) = what(words) {
@@ -81,38 +81,38 @@ fn pid(words: &[u64; WORDS]) -> u32 {
     (words[2] >> 32) as u32
 }
 
-fn what(words: &[u64; WORDS]) -> Option<What> {
+fn what(words: &[u64; WORDS]) -> Option<EventKind> {
     let [first, second, third] = [words[3], words[4], words[5]];
     let number = first as u32;
     Some(match kind(words) {
-        1 => What::Enter(Thing::Irq(number)),
-        2 => What::Exit(Thing::Irq(number)),
-        3 => What::Enter(Thing::Vector(vector(first))),
-        4 => What::Exit(Thing::Vector(vector(first))),
-        5 => What::Enter(Thing::Softirq(number)),
-        6 => What::Exit(Thing::Softirq(number)),
-        7 => What::Enter(Thing::Call { function: first, request: second }),
-        8 => What::Exit(Thing::Call { function: first, request: second }),
-        9 => What::Nmi { handler: first, took_ns: second },
-        10 => What::Switch { from: pid(words), to: task(words) },
+        1 => EventKind::Enter(ContextKind::Irq(number)),
+        2 => EventKind::Exit(ContextKind::Irq(number)),
+        3 => EventKind::Enter(ContextKind::Vector(vector(first))),
+        4 => EventKind::Exit(ContextKind::Vector(vector(first))),
+        5 => EventKind::Enter(ContextKind::Softirq(number)),
+        6 => EventKind::Exit(ContextKind::Softirq(number)),
+        7 => EventKind::Enter(ContextKind::Call { function: first, request: second }),
+        8 => EventKind::Exit(ContextKind::Call { function: first, request: second }),
+        9 => EventKind::Nmi { handler: first, took_ns: second },
+        10 => EventKind::Switch { from: pid(words), to: task(words) },
         11 => {
             let waker = Task { pid: pid(words), comm: text(words), ..Task::default() };
-            What::Waking { woken: number, waker }
+            EventKind::Waking { woken: number, waker }
         }
-        12 => What::Enter(Thing::Work(first)),
-        13 => What::Exit(Thing::Work(first)),
-        14 => What::Timer(first),
-        15 => What::Fault(first),
-        16 => What::Enter(Thing::Syscall(first)),
-        17 => What::Exit(Thing::Syscall(first)),
-        18 => What::Idle(number),
-        19 => What::Frequency { khz: first },
-        20 => What::TickKept(first),
-        21 => What::Migrate { pid: number, to: second as u32 },
-        SENT_CALL => What::Sent(sent(words, Some(first), second, third)),
-        SENT => What::Sent(sent(words, None, first, third)),
-        25 => What::Enter(Thing::Vector(Vector::of_arm(&text(words)))),
-        26 => What::Exit(Thing::Vector(Vector::of_arm(&text(words)))),
+        12 => EventKind::Enter(ContextKind::Work(first)),
+        13 => EventKind::Exit(ContextKind::Work(first)),
+        14 => EventKind::Timer(first),
+        15 => EventKind::Fault(first),
+        16 => EventKind::Enter(ContextKind::Syscall(first)),
+        17 => EventKind::Exit(ContextKind::Syscall(first)),
+        18 => EventKind::Idle(number),
+        19 => EventKind::Frequency { khz: first },
+        20 => EventKind::TickKept(first),
+        21 => EventKind::Migrate { pid: number, to: second as u32 },
+        SENT_CALL => EventKind::Sent(sent(words, Some(first), second, third)),
+        SENT => EventKind::Sent(sent(words, None, first, third)),
+        25 => EventKind::Enter(ContextKind::Vector(Vector::of_arm(&text(words)))),
+        26 => EventKind::Exit(ContextKind::Vector(Vector::of_arm(&text(words)))),
         _ => return None,
     })
 }
@@ -187,17 +187,17 @@ mod tests {
         let number = |name: &str| names.iter().position(|one| *one == name).unwrap() as u64 + 1;
         assert_eq!((number("SENT_CALL"), number("SENT"), number("STACK")), (SENT_CALL, SENT, STACK));
         let story = [
-            ("IRQ_ENTER", What::Enter(Thing::Irq(0))),
-            ("SOFTIRQ_EXIT", What::Exit(Thing::Softirq(0))),
-            ("NMI", What::Nmi { handler: 0, took_ns: 0 }),
-            ("WORK_EXIT", What::Exit(Thing::Work(0))),
-            ("TIMER", What::Timer(0)),
-            ("FAULT", What::Fault(0)),
-            ("SYSCALL_EXIT", What::Exit(Thing::Syscall(0))),
-            ("IDLE", What::Idle(0)),
-            ("TICK_KEPT", What::TickKept(0)),
-            ("MIGRATE", What::Migrate { pid: 0, to: 0 }),
-            ("IPI_EXIT", What::Exit(Thing::Vector(Vector::Other))),
+            ("IRQ_ENTER", EventKind::Enter(ContextKind::Irq(0))),
+            ("SOFTIRQ_EXIT", EventKind::Exit(ContextKind::Softirq(0))),
+            ("NMI", EventKind::Nmi { handler: 0, took_ns: 0 }),
+            ("WORK_EXIT", EventKind::Exit(ContextKind::Work(0))),
+            ("TIMER", EventKind::Timer(0)),
+            ("FAULT", EventKind::Fault(0)),
+            ("SYSCALL_EXIT", EventKind::Exit(ContextKind::Syscall(0))),
+            ("IDLE", EventKind::Idle(0)),
+            ("TICK_KEPT", EventKind::TickKept(0)),
+            ("MIGRATE", EventKind::Migrate { pid: 0, to: 0 }),
+            ("IPI_EXIT", EventKind::Exit(ContextKind::Vector(Vector::Other))),
         ];
         for (name, expected) in story {
             assert_eq!(what(&raw(0, 0, number(name), 0, 0, [0; 5])), Some(expected), "{name}");
@@ -215,7 +215,7 @@ mod tests {
         // The third one is claimed and not written yet: the next reading begins with it.
         let (found, next) = read(&chunks(&raw), first..first + 4);
         let states = found.iter().map(|event| (event.at_ns, &event.what)).collect::<Vec<_>>();
-        assert_eq!((states, next), (vec![(150, &What::Idle(2)), (200, &What::Idle(1))], first + 2));
+        assert_eq!((states, next), (vec![(150, &EventKind::Idle(2)), (200, &EventKind::Idle(1))], first + 2));
         let (found, next) = read(&chunks(&raw), first + 3..first + 4);
         assert_eq!((found.len(), next), (1, first + 4));
         let (found, next) = read(&chunks(&raw), first..first + 2 + OPEN + 1);
@@ -231,7 +231,7 @@ mod tests {
             raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
         ];
         let (found, _) = read(&chunks(&raw), 0..3);
-        let [Event { cpu: 1, what: What::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
+        let [Event { cpu: 1, what: EventKind::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
         assert_eq!((sent.by.pid, sent.by.comm.as_str(), sent.request), (42, "dd", Some(0xc5d)));
         assert_eq!(sent.stack, [0xca11, 1, 2, 3, 4, 5, 6]);
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use machine::CpuSet;
 
 use crate::depth::Depth;
-use crate::event::{Event, Sent, Task, Thing, Vector, What};
+use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 use crate::{Error, Result};
 use instance::Instance;
 use page::Format;
@@ -268,7 +268,7 @@ impl Tracefs {
             // Of what this CPU sent at last.
             if let Some((of, at_ns)) = *last
                 && let Some(events) = self.read.get_mut(&of)
-                && let Some(Event { what: What::Sent(sent), .. }) =
+                && let Some(Event { what: EventKind::Sent(sent), .. }) =
                     events.iter_mut().rev().find(|event| event.at_ns == at_ns && event.cpu == cpu)
             {
                 sent.stack
@@ -277,15 +277,15 @@ impl Tracefs {
             return;
         }
         let Some(what) = self.what(of, cpu, id, raw.data) else { return };
-        *last = matches!(what, What::Sent(_)).then_some((of, raw.at_ns));
+        *last = matches!(what, EventKind::Sent(_)).then_some((of, raw.at_ns));
         let took_ns = match self.by {
             By::Events => None,
             By::Osnoise => self.took_ns(id, raw.data),
         };
         if let Some(events) = self.read.get_mut(&of) {
-            if let (What::Exit(thing), Some(took_ns)) = (&what, took_ns) {
+            if let (EventKind::Exit(thing), Some(took_ns)) = (&what, took_ns) {
                 let at_ns = osnoise::began_ns(events, raw.at_ns, took_ns);
-                events.push(Event { at_ns, cpu, what: What::Enter(*thing) });
+                events.push(Event { at_ns, cpu, what: EventKind::Enter(*thing) });
             }
             events.push(Event { at_ns: raw.at_ns, cpu, what });
         }
@@ -311,66 +311,74 @@ impl Tracefs {
         }
     }
 
-    fn what(&mut self, cpu: u32, cpu_of_sender: u32, id: u16, data: &[u8]) -> Option<What> {
+    fn what(&mut self, cpu: u32, cpu_of_sender: u32, id: u16, data: &[u8]) -> Option<EventKind> {
         let (name, format) = self.formats.get(&id)?.clone();
         let number = |field| format.number(data, field);
         let small = |field| number(field).map(|number| number as u32);
         let pid = small("common_pid")?;
         let is_own = || self.own.get(&cpu).is_some_and(|own| own.contains(&pid));
         Some(match name.as_str() {
-            "irq_handler_entry" => What::Enter(Thing::Irq(small("irq")?)),
-            "irq_handler_exit" => What::Exit(Thing::Irq(small("irq")?)),
-            "softirq_entry" => What::Enter(Thing::Softirq(small("vec")?)),
-            "softirq_exit" => What::Exit(Thing::Softirq(small("vec")?)),
-            "csd_function_entry" => What::Enter(call(number("func")?, number("csd")?)),
-            "csd_function_exit" => What::Exit(call(number("func")?, number("csd")?)),
-            "nmi_handler" => What::Nmi { handler: number("handler")?, took_ns: number("delta_ns")? },
-            "ipi_entry" => What::Enter(Thing::Vector(Vector::of_arm(self.texts.get(&number("reason")?)?))),
-            "ipi_exit" => What::Exit(Thing::Vector(Vector::of_arm(self.texts.get(&number("reason")?)?))),
+            "irq_handler_entry" => EventKind::Enter(ContextKind::Irq(small("irq")?)),
+            "irq_handler_exit" => EventKind::Exit(ContextKind::Irq(small("irq")?)),
+            "softirq_entry" => EventKind::Enter(ContextKind::Softirq(small("vec")?)),
+            "softirq_exit" => EventKind::Exit(ContextKind::Softirq(small("vec")?)),
+            "csd_function_entry" => EventKind::Enter(call(number("func")?, number("csd")?)),
+            "csd_function_exit" => EventKind::Exit(call(number("func")?, number("csd")?)),
+            "nmi_handler" => EventKind::Nmi { handler: number("handler")?, took_ns: number("delta_ns")? },
+            "ipi_entry" => {
+                EventKind::Enter(ContextKind::Vector(Vector::of_arm(self.texts.get(&number("reason")?)?)))
+            }
+            "ipi_exit" => {
+                EventKind::Exit(ContextKind::Vector(Vector::of_arm(self.texts.get(&number("reason")?)?)))
+            }
             osnoise::IRQ => {
                 let vector = vector(&format.dynamic_text(data, "desc")?);
-                What::Exit(vector.map_or(Thing::Irq(small("vector")?), Thing::Vector))
+                EventKind::Exit(vector.map_or(ContextKind::Irq(small("vector")?), ContextKind::Vector))
             }
-            osnoise::NMI => What::Nmi { handler: 0, took_ns: number("duration")? },
+            osnoise::NMI => EventKind::Nmi { handler: 0, took_ns: number("duration")? },
             "sched_switch" => {
                 let next = small("next_pid")?;
                 let comm = format.text(data, "next_comm")?;
                 let (prio, kernel) = (number("next_prio")? as u32 as i32, self.task(next).1);
                 let comm = if next == 0 { String::new() } else { comm };
                 let to = Task { pid: next, comm, prio: Some(prio), kernel: Some(kernel) };
-                What::Switch { from: small("prev_pid")?, to }
+                EventKind::Switch { from: small("prev_pid")?, to }
             }
             "sched_waking" => {
                 let comm = self.task(pid).0;
-                What::Waking { woken: small("pid")?, waker: Task { pid, comm, ..Task::default() } }
+                EventKind::Waking { woken: small("pid")?, waker: Task { pid, comm, ..Task::default() } }
             }
-            "sched_migrate_task" => What::Migrate { pid: small("pid")?, to: small("dest_cpu")? },
-            "workqueue_execute_start" => What::Enter(Thing::Work(number("function")?)),
-            "workqueue_execute_end" => What::Exit(Thing::Work(0)),
-            "hrtimer_expire_entry" => What::Timer(number("function")?),
-            "tick_stop" if small("success")? == 0 => What::TickKept(number("dependency")?),
-            "cpu_idle" if small("state")? != u32::MAX => What::Idle(small("state")?),
-            "cpu_frequency" => What::Frequency { khz: number("state")? },
-            "page_fault_user" | "page_fault_kernel" if is_own() => What::Fault(number("address")?),
-            "sys_enter" if is_own() => What::Enter(Thing::Syscall(number("id")?)),
-            "sys_exit" if is_own() => What::Exit(Thing::Syscall(0)),
-            "csd_queue_cpu" => What::Sent(self.sender(
+            "sched_migrate_task" => EventKind::Migrate { pid: small("pid")?, to: small("dest_cpu")? },
+            "workqueue_execute_start" => EventKind::Enter(ContextKind::Work(number("function")?)),
+            "workqueue_execute_end" => EventKind::Exit(ContextKind::Work(0)),
+            "hrtimer_expire_entry" => EventKind::Timer(number("function")?),
+            "tick_stop" if small("success")? == 0 => EventKind::TickKept(number("dependency")?),
+            "cpu_idle" if small("state")? != u32::MAX => EventKind::Idle(small("state")?),
+            "cpu_frequency" => EventKind::Frequency { khz: number("state")? },
+            "page_fault_user" | "page_fault_kernel" if is_own() => EventKind::Fault(number("address")?),
+            "sys_enter" if is_own() => EventKind::Enter(ContextKind::Syscall(number("id")?)),
+            "sys_exit" if is_own() => EventKind::Exit(ContextKind::Syscall(0)),
+            "csd_queue_cpu" => EventKind::Sent(self.sender(
                 cpu_of_sender,
                 pid,
                 Some(number("csd")?),
                 number("func")?,
                 number("callsite")?,
             )),
-            "ipi_send_cpu" => {
-                What::Sent(self.sender(cpu_of_sender, pid, None, number("callback")?, number("callsite")?))
-            }
+            "ipi_send_cpu" => EventKind::Sent(self.sender(
+                cpu_of_sender,
+                pid,
+                None,
+                number("callback")?,
+                number("callsite")?,
+            )),
             name => {
                 let (vector, is_entry) = match name.strip_suffix("_entry") {
                     Some(vector) => (vector, true),
                     None => (name.strip_suffix("_exit")?, false),
                 };
-                let thing = Thing::Vector(self::vector(vector)?);
-                if is_entry { What::Enter(thing) } else { What::Exit(thing) }
+                let thing = ContextKind::Vector(self::vector(vector)?);
+                if is_entry { EventKind::Enter(thing) } else { EventKind::Exit(thing) }
             }
         })
     }
@@ -405,8 +413,8 @@ impl Tracefs {
     }
 }
 
-fn call(function: u64, request: u64) -> Thing {
-    Thing::Call { function, request }
+fn call(function: u64, request: u64) -> ContextKind {
+    ContextKind::Call { function, request }
 }
 
 fn vector(name: &str) -> Option<Vector> {

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use super::instance::{Instance, OSNOISE_OPTIONS, WITHOUT_WORKLOAD};
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::{Error, Result};
 
 /// Its events, and what is not seen without them.
@@ -64,7 +64,7 @@ pub fn began_ns(events: &[Event], ended_ns: u64, took_ns: u64) -> u64 {
         if event.at_ns < began {
             break;
         }
-        if let What::Nmi { took_ns, .. } = event.what {
+        if let EventKind::Nmi { took_ns, .. } = event.what {
             began = began.saturating_sub(took_ns);
         }
     }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn nmi(at_ns: u64, took_ns: u64) -> Event {
-        Event { at_ns, cpu: 1, what: What::Nmi { handler: 0, took_ns } }
+        Event { at_ns, cpu: 1, what: EventKind::Nmi { handler: 0, took_ns } }
     }
 
     #[test]

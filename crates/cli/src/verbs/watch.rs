@@ -96,7 +96,7 @@ struct Senders(Box<Watch>);
 
 impl Senders {
     fn over(cpus: &CpuSet, machine: &Snapshot) -> Result<Senders> {
-        let asked = cause::Asked { cpus: cpus.clone(), depth: Depth::Senders };
+        let asked = cause::WatchSpec { cpus: cpus.clone(), depth: Depth::Senders };
         match Watch::start(Choice::Auto, &asked, machine)? {
             Started::Watching(mut watch) => {
                 // What its own start sent is not told.
@@ -120,7 +120,7 @@ impl Senders {
         }
         sent.sort_by_key(|one| u64::MAX - one.count);
         document.senders = Some(sent);
-        document.could_not_see.extend(self.0.told().could_not_see);
+        document.could_not_see.extend(self.0.summary().could_not_see);
         if lost > 0 {
             let line =
                 format!("senders: {lost} events came too fast to be kept; a shorter --interval keeps more");

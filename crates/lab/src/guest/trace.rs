@@ -28,7 +28,7 @@ pub struct Witness {
 impl Witness {
     /// Starts the collector of that name.
     pub fn start(cpus: &CpuSet, collector: &str) -> Result<Witness> {
-        let asked = cause::Asked { cpus: cpus.clone(), depth: Depth::Busy };
+        let asked = cause::WatchSpec { cpus: cpus.clone(), depth: Depth::Busy };
         let watch = match Watch::start(collector.parse()?, &asked, &machine::read(Path::new("/")))? {
             Started::Watching(watch) => watch,
             Started::Counters { because } => {

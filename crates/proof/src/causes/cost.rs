@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use cause::{Asked, Depth, Started, Watch};
+use cause::{Depth, Started, Watch, WatchSpec};
 use evidence::cause::Choice;
 use lab::scope;
 use measure::samples;
@@ -37,7 +37,7 @@ const ALLOWED: f64 = 1.1;
 /// Takes turns, in a guest, and prints the median latency of each.
 pub fn in_guest(choice: Choice) -> Result<(), Box<dyn Error>> {
     let machine = machine::read(Path::new("/"));
-    let asked = Asked { cpus: [CPU].into_iter().collect(), depth: Depth::Sleeping };
+    let asked = WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Sleeping };
     thread::set_affinity(&[0])?;
     for turn in 0..2 * PAIRS {
         let mut watch = None;

@@ -27,7 +27,7 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 /// Makes rounds of one source under a loop, and judges what the collector says of its gaps.
 pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Outcome, Box<dyn Error>> {
     let machine = machine::read(Path::new("/"));
-    let asked = cause::Asked { cpus: [CPU].into_iter().collect(), depth: Depth::Busy };
+    let asked = cause::WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Busy };
     let Started::Watching(mut watch) = Watch::start(choice, &asked, &machine)? else {
         return Err("this guest has no collector of events".into());
     };
