@@ -147,7 +147,7 @@ impl Knob {
             | Knob::IrqAffinity
             | Knob::KernelThreads
             | Knob::Slices => list(&aim.housekeeping),
-            Knob::IrqDefault | Knob::Workqueues | Knob::WritebackWorkqueue => {
+            Knob::IrqDefault | Knob::Workqueues | Knob::WritebackWorkqueue | Knob::PacketSteering => {
                 mask(aim.machine, &aim.housekeeping)
             }
             Knob::NohzFullPatience => "1000".to_string(),
@@ -165,8 +165,7 @@ impl Knob {
             | Knob::FairServer
             | Knob::PageSharing
             | Knob::RcuExpedited
-            | Knob::CpuOnline
-            | Knob::PacketSteering => "0".to_string(),
+            | Knob::CpuOnline => "0".to_string(),
             Knob::Swappiness => "10".to_string(),
             Knob::StatInterval => "120".to_string(),
             Knob::RtRuntime => "950000".to_string(),
@@ -222,6 +221,8 @@ impl Knob {
             Knob::RtPriority | Knob::LockedMemory => None,
             Knob::ResumeLatency if !sleeps => unwanted("a CPU that never sleeps enters no idle state"),
             Knob::ResumeLatency => None,
+            Knob::Irqbalance if !aim.runs("irqbalance") => unwanted("irqbalance is not seen to run"),
+            Knob::Slices => slices(aim),
             _ if !aim.isolates() => {
                 unwanted("sound's programs get no CPU of their own unless --cores asks for some")
             }
@@ -241,6 +242,7 @@ impl Knob {
                 unwanted("it matters to a periodic loop with nohz_full, and to one that polls")
             }
             Knob::FairServer if profile == Poll && kernel.at_least(6, 12) == Some(true) => None,
+            Knob::FairServer if profile == Poll => unwanted("it is new in Linux 6.12"),
             Knob::FairServer if profile == Vm => {
                 unwanted("a guest that spins would starve the host's kernel threads")
             }
@@ -300,11 +302,50 @@ impl Knob {
             (1, Some(cpu)) => self.command_to(&value).replace("cpuN", &format!("cpu{cpu}")),
             _ => format!("{} for each of cpus {cpus}", self.command_to(&value)),
         });
-        self.advice_in(aim, each.collect::<Vec<_>>().join("; "))
+        let text = each.collect::<Vec<_>>().join("; ");
+        if text.is_empty() {
+            let by = By::Left(self, "the machine does not tell the value".into());
+            return Advice { text: format!("{} for each of them", self.command(aim)).into(), by };
+        }
+        let advice = self.advice_in(aim, text);
+        match advice.by {
+            By::Plan(_) if !cpus.iter().any(|cpu| self.is_on(aim, cpu)) => {
+                Advice { by: By::Left(self, "this file is not seen".into()), ..advice }
+            }
+            _ => advice,
+        }
+    }
+
+    /// Whether it is a file that a machine has once, or not at all.
+    fn is_one_file(self) -> bool {
+        let several = ["/cpuN/", "/irq/N/", "/IF/"].iter().any(|part| self.name().contains(part));
+        !several && matches!(self.setting().kind, registry::Kind::File | registry::Kind::Sysctl)
+    }
+
+    /// Whether a CPU has it, as far as the machine tells.
+    fn is_on(self, aim: &Aim, cpu: u32) -> bool {
+        let cpu = aim.machine.cpu(cpu);
+        match self {
+            Knob::FairServer => cpu.is_some_and(|cpu| cpu.fair_server_runtime_ns.is_some()),
+            Knob::Governor | Knob::LowestFrequency => cpu.is_some_and(|cpu| cpu.governor.is_some()),
+            _ => true,
+        }
+    }
+
+    /// Whether a plan for `aim` has it.
+    pub fn is_planned(self, aim: &Aim) -> bool {
+        matches!(self.by(aim), By::Plan(_))
     }
 
     fn by(self, aim: &Aim) -> By {
+        let on_the_boot_line = self.setting().kind == registry::Kind::Boot;
         match self.why_not(aim) {
+            None if on_the_boot_line && aim.machine.kernel.option("CPU_ISOLATION") == Some(false) => {
+                By::Left(self, "CONFIG_CPU_ISOLATION is off in this kernel".into())
+            }
+            None if self.is_one_file() && !aim.machine.settings.contains_key(&self.file()) => {
+                By::Left(self, "this file is not seen".into())
+            }
             None => By::Plan(self),
             Some(WhyNot::Unwanted(reason)) => By::Left(self, reason.into()),
             Some(WhyNot::Cannot(reason)) => By::Left(self, reason.into()),
@@ -318,10 +359,29 @@ impl Aim<'_> {
         !self.isolated.is_empty() || self.profile != Profile::Audio
     }
 
+    fn runs(&self, service: &str) -> bool {
+        self.machine.services.iter().any(|name| name == service)
+    }
+
     /// Of the isolated CPUs those whose tick may stop.
     fn nohz_full(&self) -> CpuSet {
         self.machine.isolation.nohz_full.and(&self.isolated)
     }
+}
+
+/// Slices make room for a partition, which takes the place of `isolcpus` until the next boot.
+fn slices(aim: &Aim) -> Option<WhyNot> {
+    let controllers = aim.machine.settings.get("/sys/fs/cgroup/cgroup.controllers");
+    let cannot = |reason: &str| Some(WhyNot::Cannot(reason.to_string()));
+    if !controllers.is_some_and(|names| names.split_whitespace().any(|name| name == "cpuset")) {
+        return cannot(
+            "no cpuset controller of cgroup version 2: nothing keeps ordinary tasks off these CPUs without a reboot",
+        );
+    }
+    if aim.machine.kernel.at_least(6, 1) == Some(false) {
+        return cannot("isolated partitions are new in Linux 6.1: ordinary tasks stay on these CPUs");
+    }
+    (!aim.runs("systemd")).then_some(WhyNot::Unwanted("systemd is not seen to run"))
 }
 
 fn needs(option: Option<bool>, unknown_will_do: bool, name: &str) -> Option<WhyNot> {

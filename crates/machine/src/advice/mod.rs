@@ -36,7 +36,7 @@ pub enum By {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hand {
     /// A command or a place that shows more.
-    Look,
+    Search,
     /// The program that has the deadline, or that disturbs it.
     Program,
     /// A kernel that is built otherwise.
@@ -57,12 +57,40 @@ pub enum Hand {
     Network,
     /// A service, a driver or a tool of others.
     Service,
+    /// The users of the machine and their sessions.
+    Session,
 }
+
+/// Page faults, of a program with a deadline.
+pub const LOCK_MEMORY: Advice = Advice {
+    text: Cow::Borrowed(
+        "lock and touch the program's memory before its loop (mlockall, prefault; libisolator does both)",
+    ),
+    by: By::Hand(Hand::Program),
+};
+/// Time that the firmware takes.
+pub const FIRMWARE: Advice = Advice {
+    text: Cow::Borrowed(
+        "in the firmware's menu: USB legacy support, error logging and power capping off, fan control by hardware; update it",
+    ),
+    by: By::Hand(Hand::Firmware),
+};
+/// Time that a hypervisor takes.
+pub const PIN_GUEST: Advice = Advice {
+    text: Cow::Borrowed("on the host: pin each virtual CPU to a CPU that is set apart"),
+    by: By::Hand(Hand::Host),
+};
+
+/// A clock of which the hypervisor disposes.
+pub const STABLE_CLOCK: Advice = Advice {
+    text: Cow::Borrowed("let the host offer an invariant TSC (-cpu host,+invtsc)"),
+    by: By::Hand(Hand::Host),
+};
 
 impl Hand {
     /// All of them.
-    pub const ALL: [Hand; 11] = [
-        Hand::Look,
+    pub const ALL: [Hand; 12] = [
+        Hand::Search,
         Hand::Program,
         Hand::Kernel,
         Hand::BootLine,
@@ -73,12 +101,13 @@ impl Hand {
         Hand::Container,
         Hand::Network,
         Hand::Service,
+        Hand::Session,
     ];
 
     /// Why no plan does it.
     pub fn reason(self) -> &'static str {
         match self {
-            Hand::Look => "it changes nothing on the machine",
+            Hand::Search => "it changes nothing on the machine",
             Hand::Program => "the program itself has to do it",
             Hand::Kernel => "another kernel has to be installed and booted",
             Hand::BootLine => "a plan adds to the boot line, and leaves what others wrote there",
@@ -91,6 +120,7 @@ impl Hand {
             Hand::Container => "a container's rights are given where it is started",
             Hand::Network => "which interface serves the program is not known",
             Hand::Service => "a plan stops no service and unloads no driver of others",
+            Hand::Session => "which users get the rights is not for a plan to say",
         }
     }
 
@@ -118,6 +148,11 @@ impl Advice {
             By::Left(_, reason) => Some(reason),
             By::Hand(hand) => Some(hand.reason()),
         }
+    }
+
+    /// With `text` before it.
+    pub fn after(self, text: impl fmt::Display) -> Advice {
+        Advice { text: format!("{text}{}", self.text).into(), ..self }
     }
 
     /// With `text` behind it.

@@ -96,11 +96,6 @@ impl<'a> Facts<'a> {
         self.cores.iter().map(|core| core.node).collect()
     }
 
-    /// Whether the kernel is `major.minor` or newer; an unknown one is taken for a new one, which is said elsewhere.
-    pub(super) fn at_least(&self, major: u32, minor: u32) -> bool {
-        self.machine.kernel.at_least(major, minor).unwrap_or(true)
-    }
-
     /// Whether CONFIG_`name` is set, as far as known.
     pub(super) fn option(&self, name: &str) -> Option<bool> {
         self.machine.kernel.option(name)

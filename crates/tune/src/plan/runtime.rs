@@ -5,7 +5,7 @@
 //! depends on what there is to be set; what is not there is said.
 
 use machine::CpuSet;
-use machine::advice::{Aim, Knob};
+use machine::advice::{Aim, Knob, WhyNot};
 use machine::registry;
 use machine::snapshot::Device;
 
@@ -136,22 +136,13 @@ pub(super) fn actions(
 }
 
 fn partition(steps: &mut Steps, choice: &Choice) {
-    let controllers = steps.facts.machine.settings.get("/sys/fs/cgroup/cgroup.controllers");
-    let cpuset = controllers.is_some_and(|names| names.split_whitespace().any(|name| name == "cpuset"));
-    if !cpuset {
-        steps.skip(
-            "partition",
-            "no cpuset controller of cgroup version 2: nothing keeps ordinary tasks off these CPUs without a reboot",
-        );
-        return;
-    }
-    if !steps.facts.at_least(6, 1) {
-        steps
-            .skip("partition", "isolated partitions are new in Linux 6.1: ordinary tasks stay on these CPUs");
+    let slices = Knob::Slices.why_not(&steps.aim);
+    if let Some(WhyNot::Cannot(reason)) = slices {
+        steps.skip("partition", reason);
         return;
     }
     let source = "Linux, Documentation/admin-guide/cgroup-v2.rst";
-    if steps.facts.machine.services.iter().any(|name| name == "systemd") {
+    if slices.is_none() {
         for unit in ["init.scope", "system.slice", "user.slice", "machine.slice"] {
             steps.other(
                 Kind::Slice,
@@ -208,7 +199,7 @@ fn interrupts(steps: &mut Steps, choice: &Choice) {
             "housekeeping CPUs serve all devices; some interrupts refuse to move, and are listed",
         ),
     );
-    if steps.facts.machine.services.iter().any(|name| name == "irqbalance") {
+    if Knob::Irqbalance.why_not(&steps.aim).is_none() {
         steps.other(
             Kind::IrqBalance,
             "irqbalance.service",

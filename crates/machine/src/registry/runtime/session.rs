@@ -17,7 +17,8 @@ pub(super) const ALL: &[Setting] = &[
         name: "rtprio",
         reason: "the highest real-time priority that may be asked for without CAP_SYS_NICE",
         cost: "whoever has it can starve the machine",
-        fix: "echo '@realtime - rtprio VALUE' >> /etc/security/limits.d/95-realtime.conf, then log in anew",
+        fix: "echo '@realtime - rtprio VALUE' >> /etc/security/limits.d/95-realtime.conf; groupadd -f realtime; \
+              usermod -aG realtime $USER; log in anew",
         undo: "take the line out of /etc/security/limits.d/95-realtime.conf",
         ..LIMIT
     },
