@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The snapshot as checks want it: what is set apart, what the boot line asks, what a file says or why it does not.
 
+use machine::advice::Aim;
 use machine::boot::line;
 use machine::inventory::{Inventory, Reading, Sample, Thread};
 use machine::registry::{Setting, Takes, list};
@@ -67,6 +68,16 @@ impl<'a> Facts<'a> {
             built => facts.cpus_unknown(NOHZ_FULL, facts.asks_for_no_tick() && built != Some(false)),
         };
         facts
+    }
+
+    /// What the table of advice goes by: the CPUs that are set apart, or those that a plan chooses.
+    pub(crate) fn aim(&self) -> Aim<'a> {
+        Aim {
+            machine: self.machine,
+            profile: self.profile,
+            isolated: self.isolated.clone(),
+            housekeeping: self.housekeeping.clone(),
+        }
     }
 
     /// Why it is not known which CPUs a file names; `asked`: whether the boot line asks for some, so that a file that is

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use machine::advice::{Advice, Hand};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +127,9 @@ pub struct Finding {
     pub why: String,
     /// What to do about it, a command where one does it; absent where nothing is to be done.
     pub fix: Option<String>,
+    /// The same, as the table of advice has it: with the action of a plan that does it, or why none does.
+    #[serde(skip)]
+    pub advice: Option<Advice>,
     /// Where that is known from.
     pub source: String,
 }
@@ -137,7 +141,7 @@ pub struct Found {
     pub(crate) says: String,
     pub(crate) evidence: Evidence,
     pub(crate) state: Option<State>,
-    pub(crate) fix: Option<String>,
+    pub(crate) advice: Option<Advice>,
 }
 
 /// `Err` is a result as well: it lets a check end early where something is unknown or does not apply.
@@ -150,29 +154,32 @@ pub(crate) fn read_in(source: impl fmt::Display, value: impl fmt::Display) -> Ev
 
 impl Found {
     fn new(result: Outcome, evidence: Evidence, says: impl Into<String>) -> Found {
-        Found { result, says: says.into(), evidence, state: None, fix: None }
+        Found { result, says: says.into(), evidence, state: None, advice: None }
     }
 
     pub(crate) fn pass(evidence: Evidence, says: impl Into<String>) -> Found {
         Found::new(Outcome::Pass, evidence, says)
     }
 
-    pub(crate) fn warn(evidence: Evidence, says: impl Into<String>, fix: impl Into<String>) -> Found {
-        Found { fix: Some(fix.into()), ..Found::new(Outcome::Warn, evidence, says) }
+    pub(crate) fn warn(evidence: Evidence, says: impl Into<String>, advice: Advice) -> Found {
+        Found { advice: Some(advice), ..Found::new(Outcome::Warn, evidence, says) }
     }
 
-    pub(crate) fn fail(evidence: Evidence, says: impl Into<String>, fix: impl Into<String>) -> Found {
-        Found { fix: Some(fix.into()), ..Found::new(Outcome::Fail, evidence, says) }
+    pub(crate) fn fail(evidence: Evidence, says: impl Into<String>, advice: Advice) -> Found {
+        Found { advice: Some(advice), ..Found::new(Outcome::Fail, evidence, says) }
     }
 
     /// What could not be read, why, and what would help.
     pub(crate) fn unknown(
         source: impl fmt::Display,
         why: impl fmt::Display,
-        fix: impl Into<String>,
+        look: impl Into<String>,
     ) -> Found {
         let evidence = read_in(&source, "");
-        Found { fix: Some(fix.into()), ..Found::new(Outcome::Unknown, evidence, format!("{source}: {why}")) }
+        Found {
+            advice: Some(Hand::Search.advice(look.into())),
+            ..Found::new(Outcome::Unknown, evidence, format!("{source}: {why}"))
+        }
     }
 
     pub(crate) fn not_applicable(says: impl Into<String>) -> Found {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
+use machine::advice::Hand::BootLine;
 use machine::boot::line;
 use machine::registry::{self, CannotAct, Kind, Setting, Takes, known, list};
 
@@ -101,11 +102,11 @@ fn unknown(facts: &Facts) -> Look {
         return Ok(Found::fail(
             read_in(facts.inventory.log.source.as_deref().unwrap_or("/dev/kmsg"), refused.join(" ")),
             format!("the kernel does not know {}", some(&refused, 3)),
-            "boot a kernel that has it, or take it off the boot line",
+            BootLine.advice("boot a kernel that has it, or take it off the boot line"),
         ));
     }
     if !misspelt.is_empty() {
-        let fix = "correct it in the boot loader's files";
+        let fix = BootLine.advice("correct it in the boot loader's files");
         return Ok(Found::fail(
             read_in(LINE, misspelt.join(", ")),
             format!("no kernel knows {}", some(&misspelt, 3)),
@@ -148,7 +149,7 @@ fn rejected(facts: &Facts) -> Look {
     let hit =
         refusals.flat_map(|(setting, pattern)| log.matching(pattern).map(move |line| (setting, line))).next();
     if let Some((setting, line)) = hit {
-        let fix = format!("correct {} in the boot loader's files", setting.name);
+        let fix = BootLine.advice(format!("correct {} in the boot loader's files", setting.name));
         return Ok(Found::fail(read_in(source, line), format!("the kernel says: {line}"), fix));
     }
     if !log.from_boot {
@@ -179,7 +180,7 @@ fn noop(facts: &Facts) -> Look {
     Ok(Found::warn(
         read_in(LINE, words.join(" ")),
         some(&named, 3),
-        format!("take {} off the boot line", words.join(" ")),
+        BootLine.advice(format!("take {} off the boot line", words.join(" "))),
     ))
 }
 
@@ -242,9 +243,9 @@ fn effective(facts: &Facts) -> Look {
     if let Some((raw, asked, holds, file)) = failed.first() {
         let named: Vec<&str> = failed.iter().map(|(raw, ..)| *raw).collect();
         let state = State { configured: None, running: Some(asked.clone()), effective: Some(holds.clone()) };
-        let fix = format!(
+        let fix = BootLine.advice(format!(
             "isolator doctor --explain boot-param-rejected; then correct {raw} in the boot loader's files"
-        );
+        ));
         let says = format!("{} did not take effect: {file} says '{holds}'", some(&named, 3));
         return Ok(Found::fail(read_in(file, holds), says, fix).state(state));
     }
@@ -393,6 +394,7 @@ fn range(facts: &Facts) -> Look {
     for (word, setting) in lists(boot_line) {
         seen += 1;
         let fix = format!("correct {} in the boot loader's files: cpus {present} are there", setting.name);
+        let fix = BootLine.advice(fix);
         match list::read(setting.takes, word.value.unwrap_or_default(), facts.last_possible()) {
             Err(why) => return Ok(Found::fail(read_in(LINE, word.raw), format!("{}: {why}", word.raw), fix)),
             Ok(listed) if listed.flags.iter().any(|flag| wrong_flag(facts, flag).is_some()) => {
@@ -440,20 +442,24 @@ fn letters(facts: &Facts) -> Look {
         seen += 1;
         let value = word.value.unwrap_or_default();
         let read = read_in(LINE, word.raw);
-        let fix = |cpus: &CpuSet| format!("write {}={cpus} in the boot loader's files", setting.name);
+        let fix = |listed: &list::Listed| {
+            let flags: String = listed.flags.iter().map(|flag| format!("{flag},")).collect();
+            let name = setting.name;
+            BootLine.advice(format!("write {name}={flags}{} in the boot loader's files", listed.cpus))
+        };
         match list::read(setting.takes, value, facts.last_possible()) {
             Ok(listed) if listed.by_letter && facts.at_least(5, 13) == Some(false) => {
                 return Ok(Found::fail(
                     read,
                     format!("{}: this kernel does not take letters", word.raw),
-                    fix(&listed.cpus),
+                    fix(&listed),
                 ));
             }
             Ok(listed) if listed.by_letter => {
                 return Ok(Found::warn(
                     read,
                     format!("{}: other programs misread the letter", word.raw),
-                    fix(&listed.cpus),
+                    fix(&listed),
                 ));
             }
             Ok(_) => {}
@@ -463,7 +469,7 @@ fn letters(facts: &Facts) -> Look {
                     return Ok(Found::fail(
                         read,
                         format!("{}: n is no CPU to any kernel", word.raw),
-                        fix(&listed.cpus),
+                        fix(&listed),
                     ));
                 }
                 unreadable = unreadable.or(Some(word.raw));
@@ -499,7 +505,7 @@ fn duplicates(facts: &Facts) -> Look {
     };
     let raw = words.iter().map(|word| word.raw).collect::<Vec<_>>().join(" ");
     let same = words.windows(2).all(|pair| pair[0].value == pair[1].value);
-    let fix = format!("leave one {name} in the boot loader's files");
+    let fix = BootLine.advice(format!("leave one {name} in the boot loader's files"));
     let names: Vec<&str> = values.keys().map(String::as_str).collect();
     let says = format!("{} stands several times: {raw}", some(&names, 3));
     let grave =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the next boot does: loader, entries, initial RAM disks, and who else writes there.
 
+use machine::advice::Advice;
+use machine::advice::Hand::{self, BootLine, Kernel, Service};
 use machine::boot::Loader;
 use machine::inventory::Reading;
 
@@ -78,7 +80,7 @@ fn loader_known(facts: &Facts) -> Look {
             Ok(Found::warn(
                 read_in(FILES, "no loader's files"),
                 "no boot loader that we know: isolator tune can only print what to do",
-                "set the boot line by hand; isolator tune plan prints it",
+                Hand::Loader.advice("set the boot line by hand; isolator tune plan prints it"),
             ))
         }
         Loader::Unknown if keeper.is_none() => Err(no_loader(facts)),
@@ -143,7 +145,9 @@ fn drift(facts: &Facts) -> Look {
             format!(
                 "{runs} runs, and no entry of {file} has it ({says}): this machine booted from another file"
             ),
-            "find the partition from which the loader boots (a card, an eMMC, a USB disk) and mount it at /boot",
+            Hand::Loader.advice(
+                "find the partition from which the loader boots (a card, an eMMC, a USB disk) and mount it at /boot",
+            ),
         )
     } else if !drift.never_generated.is_empty() {
         let says = format!(
@@ -163,21 +167,28 @@ fn drift(facts: &Facts) -> Look {
             Some(Some(false)) => Found::warn(
                 read,
                 says,
-                "another entry than the default was booted: choose the default, or make this one it",
+                Hand::Loader.advice(
+                    "another entry than the default was booted: choose the default, or make this one it",
+                ),
             ),
             None if boot.keeper.is_some() => Found::warn(read, says, generate(boot)),
-            _ => Found::warn(read, says, "systemctl reboot"),
+            _ => Found::warn(read, says, Hand::Loader.advice("systemctl reboot")),
         }
     } else if !drift.not_configured.is_empty() {
         let says = format!("running, but not configured: {}", some(&drift.not_configured, 4));
-        Found::warn(read, says, "write it into the boot loader's files, or it is gone with the next boot")
+        Found::warn(
+            read,
+            says,
+            BootLine.advice("write it into the boot loader's files, or it is gone with the next boot"),
+        )
     } else if !drift.by_hand.is_empty() {
         let (words, stand) =
             (some(&drift.by_hand, 4), if drift.by_hand.len() == 1 { "stands" } else { "stand" });
         let says = format!("{words} {stand} in {file} alone, which the next update-grub writes anew");
         let default = boot.sources.iter().find(|source| !source.loader && !source.recovery);
         let place = default.map_or("/etc/default/grub".to_string(), machine::boot::Source::place);
-        Found::warn(read, says, format!("add to {place} and run update-grub: {}", drift.by_hand.join(" ")))
+        let words = drift.by_hand.join(" ");
+        Found::warn(read, says, BootLine.advice(format!("add to {place} and run update-grub: {words}")))
     } else if let Some((source, unclear)) = unclear {
         return Err(cannot_compare(source, unclear));
     } else if default.is_none() {
@@ -208,7 +219,7 @@ fn places(boot: &machine::Boot, words: &[String]) -> String {
 }
 
 /// What makes the loader's files from what was edited.
-fn generate(boot: &machine::Boot) -> String {
+fn generate(boot: &machine::Boot) -> Advice {
     let run = |keeper: &machine::boot::Keeper| {
         let last =
             keeper.steps.iter().rev().find(|step| step.starts_with("run: ") && !step.contains("WORDS"));
@@ -222,7 +233,7 @@ fn generate(boot: &machine::Boot) -> String {
         }
         _ => "update-grub (grub2-mkconfig, grubby --update-kernel=ALL), then boot",
     };
-    boot.keeper.as_ref().and_then(run).unwrap_or(by_loader.to_string())
+    Hand::Loader.advice(boot.keeper.as_ref().and_then(run).unwrap_or(by_loader.to_string()))
 }
 
 fn default_entry(facts: &Facts) -> Look {
@@ -235,7 +246,7 @@ fn default_entry(facts: &Facts) -> Look {
         return Ok(Found::warn(
             read,
             format!("{} is installed, {running} runs", kernel.release),
-            obtain::command(facts.machine),
+            Kernel.advice(obtain::command(facts.machine)),
         ));
     }
     let boot = &facts.inventory.boot;
@@ -249,7 +260,7 @@ fn default_entry(facts: &Facts) -> Look {
     Ok(match boot.boots_what_runs(entry, Some(running), line) {
         Some(false) => {
             let fix = "make the running kernel the default: grub-set-default, grubby --set-default, bootctl set-default";
-            Found::warn(read, format!("{running} runs, {kernel} is the default"), fix)
+            Found::warn(read, format!("{running} runs, {kernel} is the default"), Hand::Loader.advice(fix))
         }
         _ => Found::pass(read, format!("{kernel} is the default")),
     })
@@ -288,13 +299,15 @@ fn fallback_entry(facts: &Facts) -> Look {
     }
     let shown = boot.menu_tenths != Some(0) || !matches!(boot.loader, Loader::L4tExtlinux | Loader::Extlinux);
     Ok(match (entries, shown) {
-        (1, _) => {
-            Found::fail(read, "a single entry: what does not boot cannot be mended at the machine", fix)
-        }
+        (1, _) => Found::fail(
+            read,
+            "a single entry: what does not boot cannot be mended at the machine",
+            Hand::Loader.advice(fix),
+        ),
         (_, false) => Found::fail(
             read,
             "the menu is not shown (TIMEOUT 0), so that the second entry cannot be chosen",
-            fix,
+            Hand::Loader.advice(fix),
         ),
         _ => Found::pass(read, format!("{entries} entries")),
     })
@@ -322,7 +335,9 @@ fn initrd(facts: &Facts) -> Look {
     };
     let missing = releases(&|kernel| !kernel.initrd && kernel.modules);
     let older = releases(&|kernel| kernel.initrd_is_older == Some(true));
-    let make = |release: &str| format!("update-initramfs -c -k {release}, or dracut -f --kver {release}");
+    let make = |release: &str| {
+        Hand::Loader.advice(format!("update-initramfs -c -k {release}, or dracut -f --kver {release}"))
+    };
     Ok(if let Some(first) = missing.first() {
         let read = read_in("/boot", format!("no initrd of {}", missing.join(", ")));
         let says = format!("{} has modules, and no initial RAM disk", some(&missing, 3));
@@ -365,7 +380,7 @@ fn root_driver(facts: &Facts) -> Look {
         .collect();
     let read = read_in("/boot/config-*, /proc/self/mountinfo", format!("root driver: {drivers}"));
     if let Some(first) = lost.first() {
-        let fix = format!("update-initramfs -c -k {first}, or build the driver in");
+        let fix = Hand::Loader.advice(format!("update-initramfs -c -k {first}, or build the driver in"));
         return Ok(Found::fail(
             read,
             format!("{}: the root driver is a module, and there is no initrd", some(&lost, 3)),
@@ -414,7 +429,7 @@ fn owner(facts: &Facts) -> Look {
         _ => Found::warn(
             read_in(owners.join(", "), "present"),
             format!("several: {}", owners.join(", ")),
-            "choose one; systemctl disable --now tuned for example",
+            Service.advice("choose one; systemctl disable --now tuned for example"),
         ),
     })
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clocks.
 
+use machine::advice::Hand::{Firmware, Search};
+use machine::advice::{self, Knob};
+
 use super::{Check, GRAVE, MIDDLING};
 use crate::facts::{Facts, not_captured};
 use crate::finding::{Found, Look, Severity, read_in};
@@ -44,17 +47,16 @@ fn source(facts: &Facts) -> Look {
     let name = facts.text(CURRENT)?;
     let read = read_in(CURRENT, name);
     let guest = facts.machine.hypervisor.is_some();
-    let fix = "find out why the kernel left the TSC (clk-tsc-unstable); tsc=reliable only where it is known to be sound";
+    let fix =
+        Search.advice("find out why the kernel left the TSC: isolator doctor --explain clk-tsc-unstable");
     Ok(match name {
         "hpet" | "acpi_pm" | "jiffies" | "pit" if !guest => Found::fail(read, format!("{name} is slow"), fix),
         "hpet" | "acpi_pm" | "jiffies" | "pit" => {
             Found::warn(read, format!("{name} is slow, and asks the host each time"), fix)
         }
-        _ if guest && name != "tsc" && facts.x86 => Found::warn(
-            read,
-            format!("{name}, the hypervisor's"),
-            "let the host offer an invariant TSC (-cpu host,+invtsc)",
-        ),
+        _ if guest && name != "tsc" && facts.x86 => {
+            Found::warn(read, format!("{name}, the hypervisor's"), advice::STABLE_CLOCK)
+        }
         _ => Found::pass(read, name),
     })
 }
@@ -82,13 +84,13 @@ fn flags(facts: &Facts) -> Look {
         Found::warn(
             read,
             "the kernel watches it, since the processor lacks tsc_adjust",
-            "add tsc=nowatchdog to the boot line",
+            Knob::Tsc.advice(&facts.aim()),
         )
     } else {
         Found::warn(
             read,
             format!("the processor lacks {}", missing.join(", ")),
-            "none; in a guest: -cpu host,+invtsc",
+            Firmware.advice("none; in a guest: -cpu host,+invtsc"),
         )
     })
 }
@@ -104,7 +106,7 @@ fn unstable(facts: &Facts) -> Look {
         Some(line) => Found::fail(
             read_in(source, line),
             format!("the kernel says: {line}"),
-            "update the firmware; look for SMIs (fw-smi-count)",
+            Firmware.advice("update the firmware; look for SMIs (fw-smi-count)"),
         ),
         None if log.from_boot => Found::pass(read_in(source, "no such line"), "it did"),
         // One that it distrusts is its clock no more.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Containers around us.
 
+use machine::advice::Advice;
+use machine::advice::Hand::{Container, Search};
+
 use super::limits::{CAP_SYS_NICE, priority_limit};
 use super::{Check, GRAVE, MIDDLING, TOLD};
 use crate::facts::{AS_ROOT, Facts, not_captured};
@@ -54,8 +57,8 @@ fn container<'a>(facts: &Facts<'a>) -> Result<&'a str, Found> {
 }
 
 /// What to do about a container that may not: on a command line, and in a pod's manifest.
-fn fix<'a>(facts: &Facts, command: &'a str, manifest: &'a str) -> &'a str {
-    if facts.machine.is_pod() { manifest } else { command }
+fn fix(facts: &Facts, command: &'static str, manifest: &'static str) -> Advice {
+    Container.advice(if facts.machine.is_pod() { manifest } else { command })
 }
 
 fn detect(facts: &Facts) -> Look {
@@ -63,7 +66,9 @@ fn detect(facts: &Facts) -> Look {
         Some(kind) => Found::warn(
             read_in("/run/systemd/container, /.dockerenv, /run/.containerenv, /proc/1", kind),
             format!("a container ({kind})"),
-            "run isolator doctor on the host as well: interrupts, kernel threads, services, boot files",
+            Search.advice(
+                "run isolator doctor on the host as well: interrupts, kernel threads, services, boot files",
+            ),
         ),
         None if !facts.inventory.whole => return Err(not_captured("/run/systemd/container")),
         None => match facts.machine.unread.iter().find(|line| line.starts_with("/run/systemd/container")) {
@@ -84,7 +89,7 @@ fn real_time(facts: &Facts) -> Look {
     let session = &facts.inventory.session;
     let run = fix(
         facts,
-        "docker run --ulimit rtprio=99 --ulimit memlock=-1 --cap-add sys_nice",
+        "docker run --ulimit rtprio=98 --ulimit memlock=-1 --cap-add sys_nice",
         "add SYS_NICE and IPC_LOCK to securityContext.capabilities of the container, as user 0",
     );
     if facts.machine.cgroup.rt_runtime_us == Some(0)
@@ -129,12 +134,12 @@ fn cpus(facts: &Facts) -> Look {
         Found::warn(
             read,
             format!("it may not use cpus {missing}"),
-            if facts.machine.is_pod() {
+            Container.advice(if facts.machine.is_pod() {
                 "on the node: look at cpuset.cpus of kubepods, and at which pods have CPUs of their own"
                     .to_string()
             } else {
                 format!("docker run --cpuset-cpus={isolated}")
-            },
+            }),
         )
     })
 }
@@ -150,7 +155,9 @@ fn exclusive(facts: &Facts) -> Look {
         Found::warn(
             read,
             "none: it may use every CPU of the node, and so may others",
-            "cpuManagerPolicy: static in the kubelet's configuration, and whole CPUs as both request and limit, memory too",
+            Container.advice(
+                "cpuManagerPolicy: static in the kubelet's configuration, and whole CPUs as both request and limit, memory too",
+            ),
         )
     } else {
         Found::pass(read, format!("a set of its own, or what others' sets left: {allowed}"))

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the firmware does, and hardware threads.
 
+use machine::advice::{self, Advice, Knob};
+
 use super::isolation::{known_siblings, split_siblings};
 use super::{Check, GRAVE, MIDDLING};
+use crate::Profile;
 use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, not_captured};
 use crate::finding::{Found, Look, Severity, read_in};
 
@@ -75,7 +78,7 @@ fn smi(facts: &Facts) -> Look {
     };
     let rate = sample.per_second(count);
     let read = read_in(format!("/dev/cpu/0/msr at 0x34 over {} ms", sample.duration_ms), count);
-    let fix = "in the firmware's menu: USB legacy support off, error logging off, fan control by hardware; update it";
+    let fix = advice::FIRMWARE;
     Ok(match rate {
         rate if rate >= 1.0 => {
             Found::fail(read, format!("{rate:.1} system management interrupts a second"), fix)
@@ -102,21 +105,16 @@ fn smt(facts: &Facts) -> Look {
         return Ok(Found::pass(read, "one hardware thread to a core"));
     }
     let split = split_siblings(facts);
-    Ok(if facts.isolated.is_empty() {
-        Found::warn(
-            read,
-            format!("{threads} hardware threads to a core, and none is set apart"),
-            "nosmt on the boot line, or set whole cores apart: isolator tune plan",
-        )
+    let fix = Advice::plan("set whole cores apart, or with --nosmt have one hardware thread a core");
+    Ok(if facts.isolated.is_empty() && facts.profile == Profile::Audio {
+        Found::not_applicable("sound on a desktop needs no core of its own")
+    } else if facts.isolated.is_empty() {
+        Found::warn(read, format!("{threads} hardware threads to a core, and none is set apart"), fix)
     } else if split.is_empty() {
         known_siblings(facts, &facts.isolated)?;
         Found::pass(read, "siblings are set apart together")
     } else {
-        Found::fail(
-            read,
-            format!("cpus {split} share cores with those set apart"),
-            "nosmt on the boot line, or set whole cores apart: isolator tune plan",
-        )
+        Found::fail(read, format!("cpus {split} share cores with those set apart"), fix)
     })
 }
 
@@ -151,7 +149,7 @@ fn machine_checks(facts: &Facts) -> Look {
         Found::warn(
             read,
             "they are, on every CPU",
-            format!("echo 1 > {folder}/ignore_ce, at the price of their log"),
+            Knob::CheckInterval.advice(&facts.aim()).then(", at the price of their log"),
         )
     })
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Graphics drivers.
 
+use machine::advice::Hand::Service;
+
 use super::{Check, MIDDLING};
 use crate::facts::{Facts, not_captured};
 use crate::finding::{Found, Look, read_in};
@@ -24,7 +26,11 @@ fn nvidia(facts: &Facts) -> Look {
     Ok(match (loaded, facts.real_time()) {
         (true, true) if !facts.jetson() => {
             let fix = "drive the screen by the processor's own graphics, or boot without it: modprobe.blacklist=nvidia";
-            Found::warn(read, "nvidia is loaded on a real-time kernel, which it does not support", fix)
+            Found::warn(
+                read,
+                "nvidia is loaded on a real-time kernel, which it does not support",
+                Service.advice(fix),
+            )
         }
         (true, _) => Found::pass(read, "nvidia, on a kernel that it supports"),
         (false, _) => Found::pass(read, "NVIDIA's is not loaded"),

@@ -2,6 +2,8 @@
 //! Interrupts: where they go, who moves them, and their threads.
 
 use machine::CpuSet;
+use machine::advice::Hand::{Kernel, Program, Search, Service};
+use machine::advice::Knob;
 use machine::inventory::{BANNED, BANNED_MASK, By, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
@@ -99,11 +101,15 @@ fn default_affinity(facts: &Facts) -> Look {
     };
     let overlap = default.and(isolated);
     let read = read_in(path, text);
-    let mask = facts.housekeeping.to_mask(facts.last_possible());
     Ok(if overlap.is_empty() {
         Found::pass(read, "they do")
     } else {
-        let fix = format!("echo {mask} > {path}; from boot on: irqaffinity={}", facts.housekeeping);
+        let aim = facts.aim();
+        let fix = Knob::IrqDefault.advice(&aim);
+        let fix = match Knob::Irqaffinity.is_planned(&aim) {
+            true => fix.then(format!("; from boot on: {}", Knob::Irqaffinity.word(&aim))),
+            false => fix,
+        };
         Found::warn(read, format!("they may begin on cpus {overlap}"), fix)
     })
 }
@@ -158,15 +164,14 @@ fn on_isolated(facts: &Facts) -> Look {
         if !managed.is_empty() {
             let read = read_in(EFFECTIVE, some(&managed, 12));
             let says = format!("managed interrupts are delivered to cpus {isolated}: {}", some(&managed, 3));
-            return Ok(Found::warn(read, says, "isolator doctor --explain irq-managed"));
+            return Ok(Found::warn(read, says, Search.advice("isolator doctor --explain irq-managed")));
         }
         return Ok(Found::pass(read, "they are"));
     }
     let first = found[0].number;
-    let fix = format!(
-        "echo {} > /proc/irq/{first}/smp_affinity_list, for each; where that is refused with EIO the kernel manages it: irq-managed",
-        facts.housekeeping
-    );
+    let fix = Knob::IrqAffinity
+        .advice_for(&facts.aim(), first)
+        .then(", for each; where that is refused with EIO the kernel manages it: irq-managed");
     let names: Vec<String> = found.iter().map(|irq| named(irq)).collect();
     // What a sample saw come decides how grave it is.
     let busy = facts.inventory.sample.as_ref().and_then(|sample| {
@@ -202,7 +207,7 @@ fn pending(facts: &Facts) -> Look {
         Found::pass(read, "each is where it was asked to be")
     } else {
         let says = format!("{} are not yet where they were asked to be", some(&found, 3));
-        Found::warn(read, says, "wait for the device's next interrupt, then look again")
+        Found::warn(read, says, Search.advice("wait for the device's next interrupt, then look again"))
     })
 }
 
@@ -240,8 +245,8 @@ fn managed(facts: &Facts) -> Look {
     let fewer =
         "give the driver fewer queues (its module's parameter), or do no input or output on these CPUs";
     let fix = match asked {
-        true => fewer.to_string(),
-        false => format!("add isolcpus=managed_irq,domain,{isolated} to the boot line, and {fewer}"),
+        true => Service.advice(fewer),
+        false => Knob::Isolcpus.advice(&facts.aim()).then(format!(", and {fewer}")),
     };
     Ok(Found::warn(read, format!("{} are for cpus {isolated} alone", some(&found, 3)), fix))
 }
@@ -269,9 +274,8 @@ fn balance(facts: &Facts) -> Look {
     let left = isolated.without(&spares.cpus);
     let (mask, list) = (told.mask.as_deref().unwrap_or_default(), told.list.as_deref().unwrap_or_default());
     let take_out = if mask.is_empty() { String::new() } else { format!("take {BANNED_MASK} out, ") };
-    let fix = format!(
-        "{take_out}set {BANNED}={isolated} where irqbalance is started, then systemctl restart irqbalance"
-    );
+    let aim = facts.aim();
+    let fix = Knob::Irqbalance.advice_in(&aim, format!("{take_out}{}", Knob::Irqbalance.command(&aim)));
     let not_spared = || match (left.is_empty(), spares.cpus.is_empty()) {
         (true, _) => "it spares them".to_string(),
         (_, true) => format!("it spares no CPU, and not cpus {left}"),
@@ -343,13 +347,13 @@ fn threaded(facts: &Facts) -> Look {
         (true, Ok(0)) => Found::warn(
             read,
             "threadirqs is asked for, and there is no interrupt thread",
-            "boot a kernel with CONFIG_IRQ_FORCED_THREADING",
+            Kernel.advice("boot a kernel with CONFIG_IRQ_FORCED_THREADING"),
         ),
         (true, _) => Found::pass(read, "they do (threadirqs)"),
         (false, _) => Found::warn(
             read,
             "they do not, but for drivers that ask for it",
-            "add threadirqs to the boot line, or boot a real-time kernel",
+            Knob::Threadirqs.advice(&facts.aim()).then(", or boot a real-time kernel"),
         ),
     })
 }
@@ -372,13 +376,14 @@ fn thread_priority(facts: &Facts) -> Look {
         format!("interrupt threads {lowest} to {highest}; above: {}", some(&above, 6)),
     );
     Ok(if !above.is_empty() && facts.profile != Profile::Poll {
-        let fix = "chrt -f -p 90 the thread of the device that it waits for, or the program below it";
+        let fix = Program
+            .advice("chrt -f -p 90 the thread of the device that it waits for, or the program below it");
         Found::warn(read, format!("not below interrupt threads ({highest}): {}", some(&above, 3)), fix)
     } else if facts.profile == Profile::Audio && lowest == highest && fifo.len() > 1 {
         Found::warn(
             read,
             format!("all have {highest}: the sound card waits its turn"),
-            "apt install rtirq-init, or chrt -f -p 90 the card's thread",
+            Service.advice("apt install rtirq-init, or chrt -f -p 90 the card's thread"),
         )
     } else {
         facts.unseen_threads()?;
@@ -403,7 +408,7 @@ fn ipis(facts: &Facts) -> Look {
     };
     let rate = sample.per_second(count);
     let read = read_in(format!("/proc/interrupts over {} ms", sample.duration_ms), &name);
-    let fix = "isolator why, or perf trace -e ipi:ipi_send_cpu, as root: it names the sender";
+    let fix = Search.advice("isolator why, or perf trace -e ipi:ipi_send_cpu, as root: it names the sender");
     Ok(match rate {
         rate if rate >= 100.0 => Found::fail(read, format!("{name}, {rate:.0} a second"), fix),
         rate if rate >= 1.0 => Found::warn(read, format!("{name}, {rate:.0} a second"), fix),

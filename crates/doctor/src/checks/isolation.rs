@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use machine::CpuSet;
+use machine::advice::Hand::{Board, BootLine, Service};
+use machine::advice::{Advice, Knob};
 use machine::registry::{Takes, list};
 
 use super::{APART, APART_LESS, Check};
@@ -100,7 +102,9 @@ fn present(facts: &Facts) -> Look {
     match facts.isolated() {
         Ok(cpus) => Ok(Found::pass(read_in(format!("{ISOLATED}, {NOHZ}"), cpus), format!("cpus {cpus}"))),
         Err(found) if found.result == crate::Outcome::Unknown => Err(found),
-        Err(_) => Ok(Found::warn(read_in(ISOLATED, ""), "no CPU is set apart", "isolator tune plan")),
+        Err(_) => {
+            Ok(Found::warn(read_in(ISOLATED, ""), "no CPU is set apart", Advice::plan("set some apart")))
+        }
     }
 }
 
@@ -131,7 +135,8 @@ fn consistent(facts: &Facts) -> Look {
         .boot_value("isolcpus")
         .and_then(|value| list::read(Takes::FlagsAndCpus, value, facts.last_possible()).ok());
     let tick = flags.as_ref().is_some_and(|listed| listed.flags.iter().any(|flag| flag == "nohz"));
-    let fix = "name the same CPUs in isolcpus, nohz_full and rcu_nocbs, the others in irqaffinity: isolator tune plan";
+    let fix =
+        Advice::plan("name the same CPUs in isolcpus, nohz_full and rcu_nocbs, the others in irqaffinity");
     let inverted = sets.iter().find(|(name, cpus)| *name == "rcu_nocbs" && cpus.and(isolated).is_empty());
     Ok(
         if let (true, Some(listed)) = (tick, &flags)
@@ -178,17 +183,20 @@ fn online(facts: &Facts) -> Look {
     let back = missing.and(&there);
     let fix = match back.iter().next() {
         _ if facts.jetson() => {
-            "nvpmodel -m the mode that has all CPUs (see pwr-nvpmodel), then boot".to_string()
+            Board.advice("nvpmodel -m the mode that has all CPUs (see pwr-nvpmodel), then boot")
         }
         // The kernel refuses to bring a second thread of a core online while SMT is off.
-        Some(cpu) => match facts.hint(SMT) {
-            Some("forceoff") => "take nosmt=force off the boot line, then boot".to_string(),
-            Some("off") => {
-                format!("echo on > {SMT}, then echo 1 > /sys/devices/system/cpu/cpu{cpu}/online, for each")
+        Some(cpu) => {
+            let online = format!("echo 1 > {}, for each", Knob::CpuOnline.file_of(cpu));
+            match facts.hint(SMT) {
+                Some("forceoff") => BootLine.advice("take nosmt=force off the boot line, then boot"),
+                Some("off") => {
+                    Knob::CpuOnline.advice_in(&facts.aim(), format!("echo on > {SMT}, then {online}"))
+                }
+                _ => Knob::CpuOnline.advice_in(&facts.aim(), online),
             }
-            _ => format!("echo 1 > /sys/devices/system/cpu/cpu{cpu}/online, for each"),
-        },
-        None => "name CPUs that there are: isolator tune plan".to_string(),
+        }
+        None => Advice::plan("name CPUs that there are"),
     };
     Ok(Found::fail(read, format!("cpus {missing} are set apart and not online"), fix))
 }
@@ -197,7 +205,7 @@ fn boot_cpu(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
     let read = read_in(ISOLATED, isolated);
     Ok(if isolated.contains(0) {
-        Found::fail(read, "cpu 0 is set apart", "leave CPU 0 out: isolator tune plan")
+        Found::fail(read, "cpu 0 is set apart", Advice::plan("leave CPU 0 out"))
     } else {
         Found::pass(read, "cpu 0 is not set apart")
     })
@@ -216,7 +224,7 @@ fn housekeeping(facts: &Facts) -> Look {
         nodes(&facts.online).difference(&nodes(&facts.housekeeping)).map(|node| node.to_string()).collect();
     let read = read_in("/sys/devices/system/cpu/online less those set apart", &facts.housekeeping);
     let without_node = facts.online.iter().filter(|id| node(*id).is_none()).count();
-    let fix = "set fewer CPUs apart: isolator tune plan";
+    let fix = Advice::plan("set fewer CPUs apart");
     Ok(match left {
         0 => Found::fail(read, "no CPU is left for everything else", fix),
         1 if all > 4 => Found::warn(read, format!("one core of {all} is left for everything else"), fix),
@@ -262,8 +270,12 @@ fn siblings(facts: &Facts) -> Look {
         Some(cpu) => Found::fail(
             read,
             format!("cpus {split} share cores with those set apart, and are not"),
-            format!(
-                "set whole cores apart (isolator tune plan), or echo 0 > /sys/devices/system/cpu/cpu{cpu}/online, for each"
+            Knob::CpuOnline.advice_in(
+                &facts.aim(),
+                format!(
+                    "set whole cores apart: isolator tune plan; until then echo 0 > {}, for each",
+                    Knob::CpuOnline.file_of(cpu)
+                ),
             ),
         ),
     })
@@ -273,16 +285,25 @@ fn nohz_fit(facts: &Facts) -> Look {
     let isolated = facts.isolated()?;
     let nohz = facts.nohz_full()?.and(isolated);
     let read = read_in(NOHZ, &facts.machine.isolation.nohz_full);
+    let aim = facts.aim();
     Ok(match facts.profile {
         Profile::Periodic if !nohz.is_empty() => Found::warn(
             read,
             format!("cpus {nohz} have no tick, which a loop that sleeps each period pays for"),
-            "take nohz_full= off the boot line; while it stays: sysctl -w kernel.timer_migration=0",
+            BootLine.advice(format!(
+                "take nohz_full= off the boot line; while it stays: {}",
+                Knob::TimerMigration.command(&aim)
+            )),
+        ),
+        Profile::Audio if !nohz.is_empty() => Found::warn(
+            read,
+            format!("cpus {nohz} have no tick, which a program that sleeps for each buffer pays for"),
+            BootLine.advice("take nohz_full= off the boot line"),
         ),
         Profile::Poll if nohz != *isolated => Found::warn(
             read,
             format!("cpus {} tick, and interrupt a program that polls", isolated.without(&nohz)),
-            format!("add nohz_full={isolated} to the boot line"),
+            Knob::NohzFull.advice(&aim),
         ),
         _ => Found::pass(read, "it does"),
     })
@@ -294,18 +315,15 @@ fn timer_migration(facts: &Facts) -> Look {
     let read = read_in(path, text);
     let text = facts.word(path, &["0", "1"]).map(|_| text)?;
     let nohz = !facts.nohz_full()?.is_empty();
+    let fix = Knob::TimerMigration.advice(&facts.aim());
     Ok(match (facts.profile, text) {
-        (Profile::Poll, "0") if nohz => Found::warn(
-            read,
-            "timers of the program's own CPU fire there",
-            "sysctl -w kernel.timer_migration=1",
-        ),
-        (Profile::Poll, _) | (_, "0") => Found::pass(read, "as it should be for this profile"),
-        (_, _) if nohz => Found::fail(
+        (Profile::Poll, "0") if nohz => Found::warn(read, "timers of the program's own CPU fire there", fix),
+        (Profile::Periodic, "1") if nohz => Found::fail(
             read,
             "with nohz_full each wakeup of a periodic loop comes by IPI from another CPU",
-            "sysctl -w kernel.timer_migration=0",
+            fix,
         ),
+        _ if nohz => Found::pass(read, "as it should be for this profile"),
         _ => Found::pass(read, "without nohz_full timers stay where they were started"),
     })
 }
@@ -329,7 +347,7 @@ fn partitions(facts: &Facts) -> Look {
         .find(|group| group.partition.as_deref().is_some_and(|word| word.contains("invalid")));
     if let Some(group) = invalid {
         let text = group.partition.as_deref().unwrap_or_default();
-        let fix = format!("mend what it names, then echo isolated > {}", file(&group.path));
+        let fix = Service.advice(format!("mend what it names, then echo isolated > {}", file(&group.path)));
         return Ok(Found::fail(read_in(file(&group.path), text), format!("{} is {text}", group.path), fix));
     }
     let odd = partitions

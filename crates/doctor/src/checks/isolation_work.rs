@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
+use machine::advice::{Hand, Knob};
 use machine::inventory::{CpuSample, Thread};
 
 use super::{APART, APART_LESS, Check};
@@ -79,7 +80,7 @@ fn rcu_offload(facts: &Facts) -> Look {
     if !missing.is_empty() {
         facts.unseen_threads()?;
     }
-    let fix = format!("add rcu_nocbs={isolated} to the boot line; the kernel needs CONFIG_RCU_NOCB_CPU");
+    let fix = Knob::RcuNocbs.advice(&facts.aim());
     Ok(if missing.is_empty() {
         Found::pass(read, "they do")
     } else {
@@ -108,6 +109,7 @@ fn rcuo_placement(facts: &Facts) -> Look {
         Found::pass(read, "they are")
     } else {
         let fix = format!("for p in $(pgrep ^rcuo); do taskset -pc {} $p; done", facts.housekeeping);
+        let fix = Knob::KernelThreads.advice_in(&facts.aim(), fix);
         Found::warn(read, format!("{} may run on cpus {isolated}", some(&here, 4)), fix)
     })
 }
@@ -119,13 +121,12 @@ fn workqueues(facts: &Facts) -> Look {
     let Ok(all) = CpuSet::from_mask(text) else {
         return Err(Found::unknown(path, format!("'{text}' is no mask"), "look at it"));
     };
-    let mask = facts.housekeeping.to_mask(facts.last_possible());
     let overlap = all.and(isolated);
     if !overlap.is_empty() {
         return Ok(Found::warn(
             read_in(path, text),
             format!("unbound work may run on cpus {overlap}"),
-            format!("echo {mask} > {path}"),
+            Knob::Workqueues.advice(&facts.aim()),
         ));
     }
     let own: Vec<String> = facts
@@ -164,11 +165,7 @@ fn kernel_threads(facts: &Facts) -> Look {
     } else {
         let says =
             format!("{} that could be moved may run on cpus {isolated}: {}", here.len(), some(&here, 3));
-        Found::warn(
-            read,
-            says,
-            format!("isolator tune plan --no-reboot, or taskset -pc {} PID for each", facts.housekeeping),
-        )
+        Found::warn(read, says, Knob::KernelThreads.advice(&facts.aim()))
     })
 }
 
@@ -191,10 +188,7 @@ fn programs(facts: &Facts) -> Look {
     Ok(if here.is_empty() {
         Found::pass(read, "they do")
     } else {
-        let fix = format!(
-            "systemctl set-property system.slice AllowedCPUs={0}; and user.slice, init.scope",
-            facts.housekeeping
-        );
+        let fix = Knob::Slices.advice(&facts.aim());
         Found::warn(read, format!("{} may also run on cpus {isolated}: {}", here.len(), some(&here, 3)), fix)
     })
 }
@@ -217,18 +211,19 @@ fn sample(facts: &Facts) -> Look {
     // What a tick of the kernel's fastest configuration would give.
     let busy_timer = ours().any(|cpu| sample.per_second(cpu.timer) > 1_000.0);
     Ok(if !devices.is_empty() {
-        Found::warn(read, format!("devices: {}", some(&devices, 3)), "isolator tune plan --no-reboot")
+        let fix = Knob::IrqAffinity.advice_in(&facts.aim(), "move their interrupts away");
+        Found::warn(read, format!("devices: {}", some(&devices, 3)), fix)
     } else if !nmis.is_empty() {
         Found::warn(
             read,
             format!("not maskable: {}", some(&nmis, 3)),
-            "sysctl -w kernel.nmi_watchdog=0, and end perf",
+            Knob::NmiWatchdog.advice(&facts.aim()).then(", and end perf"),
         )
     } else if busy_timer && facts.profile == Profile::Poll {
         Found::warn(
             read,
             "a timer fires more than a thousand times a second",
-            "isolator why, for who started it",
+            Hand::Search.advice("isolator why, for what started it"),
         )
     } else {
         facts.unsampled("/proc/interrupts", isolated)?;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What kernel runs, and what it was built with.
 
+use machine::advice::Hand::{BootLine, Firmware, Kernel, Search};
+use machine::advice::Knob;
 use machine::snapshot::Preemption;
 
 use super::{APART, Check, GRAVE, MIDDLING, SLIGHT, TOLD, preemption_words};
@@ -125,7 +127,7 @@ fn preempt_rt(facts: &Facts) -> Look {
         Preemption::RealTime if server => Found::warn(
             version(facts),
             "a real-time kernel, which costs a server throughput",
-            "boot the distribution's stock kernel",
+            Kernel.advice("boot the distribution's stock kernel"),
         ),
         Preemption::RealTime => Found::pass(version(facts), "PREEMPT_RT"),
         Preemption::Unknown => {
@@ -133,18 +135,18 @@ fn preempt_rt(facts: &Facts) -> Look {
         }
         _ if server => Found::pass(version(facts), format!("{words}: right for throughput")),
         Preemption::Full | Preemption::Dynamic => {
-            Found::warn(version(facts), words, obtain::command(facts.machine))
+            Found::warn(version(facts), words, Kernel.advice(obtain::command(facts.machine)))
         }
-        _ => Found::fail(version(facts), words, obtain::command(facts.machine)),
+        _ => Found::fail(version(facts), words, Kernel.advice(obtain::command(facts.machine))),
     })
 }
 
 fn preempt_mode(facts: &Facts) -> Look {
     let path = "/sys/kernel/debug/sched/preempt";
     let fix = if facts.option("PREEMPT_DYNAMIC") == Some(false) {
-        "boot a kernel with CONFIG_PREEMPT or CONFIG_PREEMPT_DYNAMIC".to_string()
+        Kernel.advice("boot a kernel with CONFIG_PREEMPT or CONFIG_PREEMPT_DYNAMIC")
     } else {
-        format!("add preempt=full to the boot line; until then echo full > {path}")
+        Knob::Preempt.advice(&facts.aim()).then(format!("; until then echo full > {path}"))
     };
     let words = preemption_words(facts.machine.kernel.preemption);
     Ok(match facts.machine.kernel.preemption {
@@ -168,7 +170,7 @@ fn config_readable(facts: &Facts) -> Look {
         None if facts.inventory.whole => Ok(Found::warn(
             read_in(facts.config_source(), "absent"),
             "no configuration could be read: what depends on it is unknown below",
-            "modprobe configs, or install the kernel's package with its /boot/config",
+            Search.advice("modprobe configs, or install the kernel's package with its /boot/config"),
         )),
         None => Err(not_captured(&facts.config_source())),
     }
@@ -193,7 +195,7 @@ fn nohz_full(facts: &Facts) -> Look {
         })?,
     };
     let read = facts.option_read("NO_HZ_FULL");
-    let build = "boot a kernel with CONFIG_NO_HZ_FULL, or take nohz_full= off the boot line";
+    let build = Kernel.advice("boot a kernel with CONFIG_NO_HZ_FULL, or take nohz_full= off the boot line");
     if !there {
         facts.known_command_line()?;
     }
@@ -217,7 +219,7 @@ fn rcu_nocb(facts: &Facts) -> Look {
         facts.inventory.threads.iter().any(|thread| thread.kernel && thread.name.starts_with("rcuo"));
     let asked = facts.boot_value("rcu_nocbs").is_some();
     let read = facts.option_read("RCU_NOCB_CPU");
-    let build = "boot a kernel with CONFIG_RCU_NOCB_CPU, or take rcu_nocbs= off the boot line";
+    let build = Kernel.advice("boot a kernel with CONFIG_RCU_NOCB_CPU, or take rcu_nocbs= off the boot line");
     if option == Some(false) && !thread {
         facts.known_command_line()?;
     }
@@ -247,7 +249,8 @@ fn cpu_isolation(facts: &Facts) -> Look {
     match facts.option("CPU_ISOLATION") {
         Some(true) => Ok(Found::pass(read, "built with CPU_ISOLATION")),
         Some(false) => {
-            Ok(Found::fail(read, "built without CPU_ISOLATION", "boot a kernel with CONFIG_CPU_ISOLATION"))
+            let fix = Kernel.advice("boot a kernel with CONFIG_CPU_ISOLATION");
+            Ok(Found::fail(read, "built without CPU_ISOLATION", fix))
         }
         None => Err(facts.option_unknown("CPU_ISOLATION")),
     }
@@ -259,7 +262,7 @@ fn highres(facts: &Facts) -> Look {
         return Ok(Found::fail(
             read_in("/proc/cmdline", format!("{name}={word}")),
             "high-resolution timers are switched off",
-            format!("take {name}={word} off the boot line"),
+            BootLine.advice(format!("take {name}={word} off the boot line")),
         ));
     }
     if let Some(resolution) = facts.inventory.clock_resolution_ns {
@@ -269,7 +272,7 @@ fn highres(facts: &Facts) -> Look {
             _ => Found::fail(
                 read,
                 format!("timers fire every {} us only", resolution / 1_000),
-                "boot a kernel with CONFIG_HIGH_RES_TIMERS, on a clock that allows it",
+                Kernel.advice("boot a kernel with CONFIG_HIGH_RES_TIMERS, on a clock that allows it"),
             ),
         });
     }
@@ -284,7 +287,7 @@ fn highres(facts: &Facts) -> Look {
             Found::fail(
                 read,
                 "high-resolution timers are not active",
-                "boot a kernel with CONFIG_HIGH_RES_TIMERS",
+                Kernel.advice("boot a kernel with CONFIG_HIGH_RES_TIMERS"),
             )
         });
     }
@@ -292,7 +295,7 @@ fn highres(facts: &Facts) -> Look {
         Some(false) => Ok(Found::fail(
             facts.option_read("HIGH_RES_TIMERS"),
             "built without HIGH_RES_TIMERS",
-            "boot a kernel with CONFIG_HIGH_RES_TIMERS",
+            Kernel.advice("boot a kernel with CONFIG_HIGH_RES_TIMERS"),
         )),
         _ => Err(not_captured(timers)),
     }
@@ -329,7 +332,7 @@ fn debug_options(facts: &Facts) -> Look {
         names.iter().copied().filter(|name| facts.option(name) == Some(true)).collect()
     };
     let (heavy, light) = (set(HEAVY), set(LIGHT));
-    let fix = "boot a kernel that is not built for debugging";
+    let fix = Kernel.advice("boot a kernel that is not built for debugging");
     let read =
         |names: &[&str]| read_in(facts.config_source(), format!("CONFIG_{}=y", names.join("=y CONFIG_")));
     Ok(match (heavy.is_empty(), light.is_empty()) {
@@ -350,7 +353,7 @@ fn lockdown(facts: &Facts) -> Look {
         word => Found::warn(
             read_in(path, text),
             format!("lockdown={word}: writes to debugfs and MSRs are refused, also to root"),
-            "switch secure boot off in the firmware, or do without those settings",
+            Firmware.advice("switch secure boot off in the firmware, or do without those settings"),
         ),
     })
 }
@@ -381,7 +384,8 @@ fn false_name(facts: &Facts) -> Look {
     let read = read_in("/proc/sys/kernel/osrelease", release);
     Ok(match (named, facts.real_time()) {
         (true, false) => {
-            Found::warn(read, "it is called real-time and is none", obtain::command(facts.machine))
+            let fix = Kernel.advice(obtain::command(facts.machine));
+            Found::warn(read, "it is called real-time and is none", fix)
         }
         (false, true) => {
             Found::pass(read, "a real-time kernel without rt in its name: some programs will not believe it")

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel does of its own: tracing, RCU, groups of real-time threads.
 
+use machine::advice::Hand::{Kernel, Service};
+use machine::advice::Knob;
+
 use super::{Check, GRAVE, MIDDLING, SLIGHT};
 use crate::facts::Facts;
 use crate::finding::{Found, Look, read_in};
@@ -55,14 +58,14 @@ fn tracer(facts: &Facts) -> Look {
         return Ok(Found::warn(
             read_in(&path, current),
             format!("the tracer {current} runs"),
-            format!("echo nop > {path}"),
+            Service.advice(format!("echo nop > {path}")),
         ));
     }
     for (file, what) in [("set_event", "events are traced"), ("kprobe_events", "kprobes are set")] {
         let path = format!("{folder}/{file}");
         if let Some(text) = facts.hint(&path).filter(|text| !text.is_empty()) {
             let first = text.lines().next().unwrap_or_default();
-            return Ok(Found::warn(read_in(&path, first), what, format!("echo > {path}")));
+            return Ok(Found::warn(read_in(&path, first), what, Service.advice(format!("echo > {path}"))));
         }
     }
     Ok(Found::pass(read_in(path, current), "none runs"))
@@ -71,9 +74,11 @@ fn tracer(facts: &Facts) -> Look {
 fn group_sched(facts: &Facts) -> Look {
     let read = facts.option_read("RT_GROUP_SCHED");
     let fix = if facts.at_least(6, 16) == Some(true) {
-        "add rt_group_sched=0 to the boot line"
+        Knob::RtGroupSched.advice(&facts.aim())
     } else {
-        "boot a kernel without CONFIG_RT_GROUP_SCHED, or give the group cpu.rt_runtime_us (control groups of version 1)"
+        Kernel.advice(
+            "boot a kernel without CONFIG_RT_GROUP_SCHED, or give the group cpu.rt_runtime_us (control groups of version 1)",
+        )
     };
     let limits = &facts.machine.scheduler;
     match limits.rt_group_scheduling {
@@ -95,13 +100,16 @@ fn rcu_normal(facts: &Facts) -> Look {
     let (normal_file, expedited_file) = ("/sys/kernel/rcu_normal", "/sys/kernel/rcu_expedited");
     let expedited = facts.word(expedited_file, &["0", "1"])?;
     let normal = facts.word(normal_file, &["0", "1"])?;
-    let fix = format!("echo 1 > {normal_file}; from boot on: rcupdate.rcu_normal_after_boot=1");
+    let aim = facts.aim();
+    let word = Knob::RcuNormalAfterBoot.word(&aim);
+    let fix = Knob::RcuNormal.advice(&aim).then(format!("; from boot on: {word}"));
     let read = read_in(format!("{normal_file}, {expedited_file}"), format!("{normal}, {expedited}"));
     Ok(match (normal, expedited) {
         ("1", _) => Found::pass(read, "no grace period is expedited"),
         (_, "0") => Found::warn(read, "grace periods may be expedited", fix),
         _ => {
-            Found::fail(read, "every grace period is expedited", format!("{fix}; echo 0 > {expedited_file}"))
+            let fix = fix.then(format!("; {}", Knob::RcuExpedited.command(&aim)));
+            Found::fail(read, "every grace period is expedited", fix)
         }
     })
 }
@@ -113,7 +121,7 @@ fn sched_ext(facts: &Facts) -> Look {
         "enabled" | "enabling" => Found::warn(
             read_in(path, state),
             "a scheduler of BPF is loaded",
-            "stop its service (systemctl stop scx)",
+            Service.advice("stop its service (systemctl stop scx)"),
         ),
         _ => Found::pass(read_in(path, state), "no scheduler of BPF"),
     })

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the session that asks may do.
 
+use machine::advice::Hand::{Container, Session};
+use machine::advice::{Advice, Knob};
 use machine::inventory::Limit;
 
 use super::{Check, GRAVE, MIDDLING};
@@ -52,17 +54,17 @@ pub(super) fn priority_limit(facts: &Facts) -> Result<Option<u64>, Found> {
     }
 }
 
-pub(super) const GRANT: &str = "echo '@realtime - rtprio 95' >> /etc/security/limits.d/95-realtime.conf; \
-    groupadd -f realtime; usermod -aG realtime $USER; log in anew";
-
 /// A container has the limits that it was started with, whatever its users' files say.
-fn grant(facts: &Facts, grant: &'static str) -> &'static str {
-    if facts.machine.container.is_some() { "see ctr-rtprio" } else { grant }
+fn grant(facts: &Facts, knob: Knob) -> Advice {
+    if facts.machine.container.is_some() {
+        return Container.advice("see ctr-rtprio");
+    }
+    knob.advice(&facts.aim())
 }
 
 fn priority(facts: &Facts) -> Look {
     let limit = priority_limit(facts)?;
-    let fix = grant(facts, GRANT);
+    let fix = grant(facts, Knob::RtPriority);
     let wanted = if facts.profile == Profile::Audio { 95 } else { 80 };
     Ok(match limit {
         None => {
@@ -82,10 +84,7 @@ fn priority(facts: &Facts) -> Look {
 
 fn memory(facts: &Facts) -> Look {
     let session = &facts.inventory.session;
-    let fix = grant(
-        facts,
-        "echo '@realtime - memlock unlimited' >> /etc/security/limits.d/95-realtime.conf, then log in anew",
-    );
+    let fix = grant(facts, Knob::LockedMemory);
     if session.capable(CAP_IPC_LOCK) == Some(true) {
         return Ok(Found::pass(read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"), "all of it"));
     }
@@ -127,7 +126,7 @@ fn group(facts: &Facts) -> Look {
             return Ok(Found::warn(
                 read,
                 format!("in {name} by /etc/group, and not in this session"),
-                "log out and in",
+                Session.advice("log out and in"),
             ));
         }
     }
@@ -135,8 +134,8 @@ fn group(facts: &Facts) -> Look {
         return Ok(Found::pass(read, "the session has the rights without"));
     }
     let fix = match named.first() {
-        Some(name) => format!("usermod -aG {name} {user}, then log in anew"),
-        None => GRANT.to_string(),
+        Some(name) => Session.advice(format!("usermod -aG {name} {user}, then log in anew")),
+        None => grant(facts, Knob::RtPriority),
     };
     Ok(Found::warn(read, if named.is_empty() { "no group has them" } else { "in none that has them" }, fix))
 }

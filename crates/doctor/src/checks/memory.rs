@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel does with memory behind a program's back.
 
+use machine::advice::{self, Knob};
 use std::collections::BTreeSet;
 
 use super::kernel::bracketed;
@@ -54,11 +55,7 @@ fn huge_pages(facts: &Facts) -> Look {
     let text = facts.text(path)?;
     let read = read_in(path, text);
     Ok(match bracketed(text) {
-        Some("always") => Found::warn(
-            read,
-            "made for every program",
-            format!("echo madvise > {path}; from boot on: transparent_hugepage=madvise"),
-        ),
+        Some("always") => Found::warn(read, "made for every program", Knob::HugePages.advice(&facts.aim())),
         Some(word) if ["madvise", "never"].contains(&word) => Found::pass(read, word),
         Some(word) => Found::unknown(path, format!("'{word}' is no choice of this file"), "look at it"),
         None => Found::unknown(path, format!("'{text}' shows no choice"), "look at it"),
@@ -80,7 +77,8 @@ fn numa_balancing(facts: &Facts) -> Look {
         ),
         (_, 0 | 1) => Found::pass(read, "on, with one node: it does nothing"),
         (_, nodes) => {
-            Found::warn(read, format!("on, with {nodes} nodes"), "sysctl -w kernel.numa_balancing=0")
+            let fix = Knob::NumaBalancing.advice(&facts.aim());
+            Found::warn(read, format!("on, with {nodes} nodes"), fix)
         }
     })
 }
@@ -116,7 +114,7 @@ fn swap(facts: &Facts) -> Look {
         Found::warn(
             read,
             format!("swap on {}", some(&devices, 2)),
-            "lock the program's memory (mlockall), or swapoff -a",
+            advice::LOCK_MEMORY.then(", or swapoff -a"),
         )
     })
 }
@@ -126,7 +124,10 @@ fn merging(facts: &Facts) -> Look {
     let text = facts.word(path, &["0", "1", "2"])?;
     let read = read_in(path, text);
     Ok(match text {
-        "1" => Found::warn(read, "equal pages are looked for and merged", format!("echo 2 > {path}")),
+        "1" => {
+            let fix = Knob::PageSharing.advice(&facts.aim());
+            Found::warn(read, "equal pages are looked for and merged", fix)
+        }
         _ => Found::pass(read, "off"),
     })
 }

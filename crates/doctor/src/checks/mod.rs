@@ -189,7 +189,7 @@ impl Check {
             Some(_) => (self.look)(facts).unwrap_or_else(|found| found),
             None => Found::not_applicable(format!("it is no matter to the profile {}", facts.profile)),
         };
-        let Found { result, says, evidence, state, fix } = found;
+        let Found { result, says, evidence, state, advice } = found;
         Finding {
             id: self.id.to_string(),
             group: self.group().name().to_string(),
@@ -203,7 +203,8 @@ impl Check {
             evidence,
             state,
             why: self.why.to_string(),
-            fix,
+            fix: advice.as_ref().map(ToString::to_string),
+            advice,
             source: self.source.to_string(),
         }
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network interfaces.
 
+use machine::advice::Hand::Network;
+use machine::advice::Knob;
 use machine::inventory::{Coalescing, Irq};
 
 use super::irq::{devices, named, perhaps_on};
@@ -88,7 +90,9 @@ fn coalescing(facts: &Facts) -> Look {
             Found::warn(
                 read,
                 some(&slow, 3),
-                format!("ethtool -C {name} adaptive-rx off rx-usecs 0, for the port with a deadline"),
+                Network.advice(format!(
+                    "ethtool -C {name} adaptive-rx off rx-usecs 0, for the port with a deadline"
+                )),
             )
         }
     })
@@ -138,10 +142,8 @@ fn interrupts(facts: &Facts) -> Look {
     Ok(if here.is_empty() {
         Found::pass(read, "they are")
     } else {
-        let fix = format!(
-            "echo {} > /proc/irq/N/smp_affinity_list, but for the port that the program itself serves",
-            facts.housekeeping
-        );
+        let fix =
+            Knob::IrqAffinity.advice(&facts.aim()).then(", but for the port that the program itself serves");
         Found::warn(read, format!("on cpus {isolated}: {}", some(&here, 3)), fix)
     })
 }
@@ -174,10 +176,9 @@ fn steering(facts: &Facts) -> Look {
         facts.unseen_host("/sys/class/net")?;
     }
     let read = read_in("/sys/class/net/IF/queues/rx-N/rps_cpus", some(&here, 8));
-    let mask = facts.housekeeping.to_mask(facts.last_possible());
     Ok(if here.is_empty() {
         Found::pass(read, "they are")
     } else {
-        Found::warn(read, some(&here, 3), format!("echo {mask} > /sys/class/net/IF/queues/rx-N/rps_cpus"))
+        Found::warn(read, some(&here, 3), Knob::PacketSteering.advice(&facts.aim()))
     })
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use machine::CpuSet;
+use machine::advice::Hand::{Board, BootLine, Firmware};
+use machine::advice::Knob;
 use machine::inventory::Frequency;
 
 use super::{Check, GRAVE, MIDDLING, SLIGHT};
@@ -151,8 +153,7 @@ fn governor(facts: &Facts) -> Look {
     };
     let bad: Vec<&&Frequency> = policies.iter().filter(|policy| follows(policy) && !fixed(policy)).collect();
     let weak: Vec<&&Frequency> = policies.iter().filter(saves).collect();
-    let fix =
-        "for g in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do echo performance > $g; done";
+    let fix = Knob::Governor.advice_on(&facts.aim(), facts.measured());
     let read = |list: &[&&Frequency]| read_in(format!("{POLICIES}/scaling_governor"), some(&named(list), 8));
     Ok(if !bad.is_empty() {
         Found::fail(read(&bad), some(&named(&bad), 2), fix)
@@ -178,7 +179,7 @@ fn pinned(facts: &Facts) -> Look {
     Ok(if free.is_empty() {
         Found::pass(read, "it is")
     } else {
-        let fix = "write scaling_max_freq into scaling_min_freq of each policy, as root";
+        let fix = Knob::LowestFrequency.advice_on(&facts.aim(), facts.measured());
         Found::warn(read, some(&free, 2), fix)
     })
 }
@@ -224,17 +225,19 @@ fn idle_states(facts: &Facts) -> Look {
         format!("{name}: {latency} us"),
     );
     let limit = facts.limit_us();
-    let fix = format!(
-        "echo {SHALLOW_US} > /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us, for each measured CPU"
-    );
+    let aim = facts.aim();
+    let fix = Knob::ResumeLatency.advice_on(&aim, facts.measured());
+    // What the table of advice allows is no fault where the limit has room for it.
+    let allowed = Knob::ResumeLatency.value(&aim, Some(cpu)).and_then(|value| value.parse().ok());
+    let shallow = allowed.filter(|allowed| *allowed < limit).unwrap_or(0).max(SHALLOW_US);
     let polls = facts.x86 && cpus.iter().any(|cpu| bound(cpu.idle_latency_limit_us) == 0);
     Ok(if polls {
         let says =
             "no latency at all is allowed, so that idle CPUs poll: heat, and less turbo for their neighbours";
         Found::warn(read, says, fix)
-    } else if let (true, Some(found)) = (latency <= SHALLOW_US, unknown) {
+    } else if let (true, Some(found)) = (latency <= shallow, unknown) {
         found
-    } else if latency <= SHALLOW_US {
+    } else if latency <= shallow {
         Found::pass(read, format!("{name}, {latency} us at most"))
     } else if latency <= limit / 2 {
         Found::warn(read, format!("{name} takes {latency} us to leave, of a limit of {limit} us"), fix)
@@ -266,6 +269,7 @@ fn holder(facts: &Facts) -> Look {
         let who = if found.holders.is_empty() { "a program".to_string() } else { some(&found.holders, 2) };
         let fix =
             "hold it in the program that has the deadline, or bound each CPU (pm_qos_resume_latency_us)";
+        let fix = Knob::ResumeLatency.advice_in(&facts.aim(), fix);
         Found::warn(read, format!("{who} asks for {limit} us; when it ends, latency is as before"), fix)
     })
 }
@@ -273,7 +277,7 @@ fn holder(facts: &Facts) -> Look {
 fn throttled(facts: &Facts) -> Look {
     let path = "/sys/devices/system/cpu/cpuN/thermal_throttle/core_throttle_count";
     let counts = &facts.inventory.cpu_power;
-    let fix = "better cooling, or a lower scaling_max_freq";
+    let fix = Firmware.advice("better cooling, or a lower scaling_max_freq");
     if let Some(sample) = &facts.inventory.sample {
         let hot: CpuSet = sample.cpus.iter().filter(|cpu| cpu.throttled > 0).map(|cpu| cpu.cpu).collect();
         if !hot.is_empty() {
@@ -337,8 +341,8 @@ fn nvpmodel(facts: &Facts) -> Look {
     let words = name.map_or(format!("mode {mode}"), |name| format!("mode {mode}, {name}"));
     let read = read_in("/var/lib/nvpmodel/status, /etc/nvpmodel.conf", &words);
     let fix = match most {
-        Some(most) => format!("nvpmodel -m {most}, which may ask for a boot"),
-        None => "nvpmodel -m the mode named MAXN in /etc/nvpmodel.conf".to_string(),
+        Some(most) => Board.advice(format!("nvpmodel -m {most}, which may ask for a boot")),
+        None => Board.advice("nvpmodel -m the mode named MAXN in /etc/nvpmodel.conf"),
     };
     Ok(if !offline.is_empty() {
         Found::fail(read, format!("{words} takes cpus {offline} offline"), fix)
@@ -365,7 +369,7 @@ fn jetson_clocks(facts: &Facts) -> Look {
         Found::warn(
             read,
             "they are not",
-            "jetson_clocks --store, then jetson_clocks, from a unit at each boot",
+            Board.advice("jetson_clocks --store, then jetson_clocks, from a unit at each boot"),
         )
     })
 }
@@ -389,5 +393,5 @@ fn drivers_off(facts: &Facts) -> Look {
         "take {} off the boot line; bound latency by pm_qos_resume_latency_us instead",
         found.join(" ")
     );
-    Ok(Found::warn(read, found.join(" "), fix))
+    Ok(Found::warn(read, found.join(" "), BootLine.advice(fix)))
 }

@@ -2,6 +2,8 @@
 //! The scheduler's limits on real-time threads, and its watchdogs.
 
 use machine::CpuSet;
+use machine::advice::Hand::Search;
+use machine::advice::Knob;
 use machine::inventory::Policy;
 
 use super::{Check, GRAVE, MIDDLING};
@@ -82,23 +84,22 @@ fn runtime(facts: &Facts) -> Look {
         (Some(false), _) | (_, Some(true)) => Some(true),
         _ => None,
     };
+    let set = |value| Knob::RtRuntime.advice_to(&facts.aim(), value);
     Ok(match (runtime, throttles) {
-        (-1, _) if deadline => Found::warn(
-            read,
-            "no limit: SCHED_DEADLINE admits threads without a test",
-            "sysctl -w kernel.sched_rt_runtime_us=950000",
-        ),
+        (-1, _) if deadline => {
+            Found::warn(read, "no limit: SCHED_DEADLINE admits threads without a test", set("950000"))
+        }
         (-1, Some(true)) if facts.housekeeping.len() < 2 && !facts.housekeeping.is_empty() => Found::warn(
             read,
             "no limit, and a single CPU beside: a loop that spins hangs the machine",
-            "sysctl -w kernel.sched_rt_runtime_us=950000",
+            set("950000"),
         ),
         (-1, _) => Found::pass(read, "no limit"),
         (_, Some(false)) => Found::pass(read, "it throttles nothing on this kernel; see sched-fair-server"),
         (_, Some(true)) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Found::warn(
             read,
             format!("a program that never sleeps is stopped for {} us of each {period}", period - runtime),
-            "sysctl -w kernel.sched_rt_runtime_us=-1, with two CPUs for housekeeping",
+            set("-1").then(", with two CPUs for housekeeping"),
         ),
         (_, None) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Found::unknown(
             facts.config_source(),
@@ -119,7 +120,9 @@ fn throttled(facts: &Facts) -> Look {
         Some(line) => Found::fail(
             read_in(source, line),
             format!("the kernel says: {line}"),
-            "find the thread that never sleeps: isolator doctor --sample 10s --explain thr-spinner",
+            Search.advice(
+                "find the thread that never sleeps: isolator doctor --sample 10s --explain thr-spinner",
+            ),
         ),
         None if log.from_boot => Found::pass(read_in(source, "no such line"), "none since boot"),
         None => Found::unknown(
@@ -162,7 +165,7 @@ fn fair_server(facts: &Facts) -> Look {
     Ok(if running.is_empty() {
         Found::pass(read, "off")
     } else if polls {
-        let fix = format!("echo 0 > {folder}/cpuN/runtime, for each of cpus {running}");
+        let fix = Knob::FairServer.advice_on(&facts.aim(), &running);
         Found::warn(read, format!("on for cpus {running}"), fix)
     } else {
         Found::pass(read, "on, which a program that sleeps each period does not meet")
@@ -184,7 +187,7 @@ fn soft_lockup(facts: &Facts) -> Look {
     Ok(if overlap.is_empty() {
         Found::pass(read_in(mask, text), format!("it watches cpus {cpus} only"))
     } else {
-        let fix = format!("sysctl -w kernel.watchdog_cpumask={}", facts.housekeeping);
+        let fix = Knob::WatchdogCpumask.advice(&facts.aim());
         Found::warn(read_in(mask, text), format!("it watches cpus {overlap}"), fix)
     })
 }
@@ -195,6 +198,6 @@ fn hard_lockup(facts: &Facts) -> Look {
     let read = read_in(path, text);
     Ok(match text {
         "0" => Found::pass(read, "off"),
-        _ => Found::warn(read, "on", "sysctl -w kernel.nmi_watchdog=0"),
+        _ => Found::warn(read, "on", Knob::NmiWatchdog.advice(&facts.aim())),
     })
 }

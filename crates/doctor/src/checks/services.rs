@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Services that write the settings that this is about.
 
+use machine::advice::Hand::Service;
+
 use super::Check;
 use crate::facts::{Facts, not_captured, some};
 use crate::finding::{Found, Look, Severity, read_in};
@@ -58,7 +60,7 @@ fn conflict(facts: &Facts) -> Look {
             let one = there[1].split(' ').next().unwrap_or_default();
             let many = if there.len() == 2 { "two".to_string() } else { there.len().to_string() };
             let says = format!("{many}: {}", some(&there, 4));
-            Found::warn(read, says, format!("keep one: systemctl disable --now {one}"))
+            Found::warn(read, says, Service.advice(format!("keep one: systemctl disable --now {one}")))
         }
     })
 }

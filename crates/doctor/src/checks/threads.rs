@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs with a real-time policy: priority, memory, place.
 
+use machine::advice;
+use machine::advice::Hand::Program;
 use machine::inventory::{Policy, Thread};
 
 use super::{Check, GRAVE, MIDDLING, TOLD};
@@ -120,7 +122,8 @@ fn priority_99(facts: &Facts) -> Look {
     Ok(match high.first() {
         None => Found::pass(read, "none has it"),
         Some(first) => {
-            Found::warn(read, some(&names, 3), format!("chrt -f -p 90 {}, and in the program", first.id))
+            let fix = Program.advice(format!("chrt -f -p 90 {}, and in the program", first.id));
+            Found::warn(read, some(&names, 3), fix)
         }
     })
 }
@@ -160,7 +163,7 @@ fn spinner(facts: &Facts) -> Look {
         .collect();
     let read = read_in(format!("/proc/PID/task/TID/stat over {} ms", sample.duration_ms), some(&spins, 8));
     let stalled = facts.inventory.log.matching("rcu*stall").next();
-    let fix = "run it at fifo 1, run stalld, or let it sleep for a moment each second";
+    let fix = Program.advice("run it at fifo 1, run stalld, or let it sleep for a moment each second");
     if spins.is_empty() {
         all_sampled(facts, sample)?;
     }
@@ -206,7 +209,7 @@ fn locked(facts: &Facts) -> Look {
     Ok(if names.is_empty() {
         Found::pass(read, "it is")
     } else {
-        let fix = "call mlockall(MCL_CURRENT | MCL_FUTURE) before taking the policy, with memlock unlimited";
+        let fix = advice::LOCK_MEMORY.then(", with memlock unlimited");
         Found::warn(read, format!("it is not: {}", some(&names, 3)), fix)
     })
 }
@@ -225,7 +228,7 @@ fn faults(facts: &Facts) -> Look {
         all_sampled(facts, sample)?;
     }
     let source = format!("/proc/PID/task/TID/stat over {} ms", sample.duration_ms);
-    let fix = "lock its memory (mlockall), touch stack and heap beforehand, and do not fork meanwhile";
+    let fix = advice::LOCK_MEMORY.then(", and do not fork meanwhile");
     Ok(match (major.is_empty(), minor.is_empty()) {
         (false, _) => Found::fail(
             read_in(source, some(&major, 8)),
@@ -264,7 +267,7 @@ fn affinity(facts: &Facts) -> Look {
         Found::warn(
             read,
             format!("{says}: {}", some(&free, 3)),
-            format!("taskset -pc {one} TID, for each with a deadline"),
+            Program.advice(format!("taskset -pc {one} TID, for each with a deadline")),
         )
     })
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hypervisors below.
 
+use machine::advice;
+use machine::advice::Hand::Host;
+
 use super::{Check, GRAVE};
 use crate::facts::Facts;
 use crate::finding::{Found, Look, Severity, read_in};
@@ -44,9 +47,9 @@ fn guest(facts: &Facts) -> Look {
             read_in("/proc/cpuinfo, /sys/class/dmi/id, clock sources", kind),
             format!("a guest of a hypervisor ({kind}): its host bounds every result"),
             if kind == "wsl" {
-                "run Linux on the machine itself"
+                Host.advice("run Linux on the machine itself")
             } else {
-                "on the host: pin each virtual CPU to a CPU that is set apart (isolator doctor --profile vm there)"
+                advice::PIN_GUEST.then(" (isolator doctor --profile vm there)")
             },
         ),
         // Of an x86 processor its flags tell, and each has one of those that are kept.
@@ -78,7 +81,7 @@ fn steal(facts: &Facts) -> Look {
         format!("/proc/stat over {} ms", sample.duration_ms),
         format!("cpu {}: {} ticks", worst.cpu, worst.steal_ticks),
     );
-    let fix = "on the host: pin each virtual CPU to a CPU that is set apart, at fifo 1";
+    let fix = advice::PIN_GUEST.then(", at fifo 1");
     let says = format!("{percent:.1} % of cpu {} was stolen", worst.cpu);
     Ok(if percent > 1.0 { Found::fail(read, says, fix) } else { Found::warn(read, says, fix) })
 }
@@ -87,7 +90,9 @@ fn wsl(facts: &Facts) -> Look {
     let release = facts.machine.kernel.release.as_deref().unwrap_or("unknown");
     let read = read_in("/proc/sys/kernel/osrelease", release);
     Ok(match facts.machine.hypervisor.as_deref() {
-        Some("wsl") => Found::fail(read, "WSL keeps no deadline", "run Linux on the machine itself"),
+        Some("wsl") => {
+            Found::fail(read, "WSL keeps no deadline", Host.advice("run Linux on the machine itself"))
+        }
         _ if facts.machine.kernel.release.is_none() => {
             return Err(crate::facts::not_captured("/proc/sys/kernel/osrelease"));
         }
