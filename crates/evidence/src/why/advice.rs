@@ -1,202 +1,277 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to do about a cause: one line for each kind, with the machine's own numbers in it.
 //!
-//! Advice is about the most usual reason; `isolator tune plan` looks at the whole machine.
+//! Advice is about the most usual reason; `isolator tune plan` looks at the whole machine. Settings, their values and whether a
+//! plan has them are the table's (`machine::advice`).
 
-use machine::CpuSet;
+use machine::advice::{self, Advice, Aim, Hand, Knob};
+use machine::{CpuSet, Profile};
 
 use crate::cause::{Cause, Kind, RETURN, Sender};
-use crate::manifest::Manifest;
+use crate::manifest::{ETHERCAT, LOOP, Manifest};
 
 /// Advice on `cause`, which took the CPUs of `set`.
 pub(super) fn on(cause: &Cause, set: &CpuSet, manifest: &Manifest) -> Option<String> {
-    let (off, others) = (named(set), elsewhere(set, manifest));
-    let name = cause.name.as_str();
-    Some(match cause.kind {
-        Kind::Nmi => format!(
-            "stop NMIs on {off}: echo 0 > /proc/sys/kernel/nmi_watchdog, and end perf sessions there"
-        ),
-        Kind::Irq => irq(number(name), name, &off, &others),
-        Kind::IrqThread => match number(name) {
-            Some(number) => format!("{}; its thread follows it", irq(Some(number), name, &off, &others)),
-            None => format!("keep irq thread {name} off {off}: move its interrupt (isolator tune plan)"),
-        },
-        Kind::Ipi => ipi(name, cause.sender.as_ref(), &off, manifest),
-        Kind::Softirq => softirq(name, &off, &others, set),
-        Kind::Workqueue => workqueue(name, &off, &others),
-        Kind::Kthread => kthread(name, &off, &others, set),
-        Kind::Thread => format!(
-            "keep thread {name} off {off}: isolate {off} (isolator tune plan), and give what must stay there a \
-             lower priority than your program's"
-        ),
-        Kind::Migration => format!("pin the program: isolator run --cpus {set} -- COMMAND"),
-        Kind::Fault => {
-            "lock and touch the program's memory before its loop (mlockall, prefault; libisolator does both)"
-                .to_string()
-        }
-        Kind::Syscall if name == RETURN => format!(
-            "it is the way out of the kernel after the program slept: hold the frequency of {off} (isolator tune plan), \
-             keep loads out of its caches, or let the program poll"
-        ),
-        Kind::Syscall => format!("move the system call {name} out of the loop, to a thread on another cpu"),
-        Kind::IdleExit => format!(
-            "keep {off} out of {}: measure with --dma-latency 0, and let the program hold /dev/cpu_dma_latency open at 0",
-            match name {
-                // Where there is one alone, or none that has a name.
-                "idle" => "idling".to_string(),
-                name if name.starts_with("state ") => format!("idle {name}"),
-                name => format!("idle state {name}"),
-            }
-        ),
-        Kind::Frequency => format!("hold the frequency of {off}: governor performance, lowest = highest (isolator tune plan)"),
-        Kind::Firmware => {
-            "firmware took the cpu: look for SMI sources in its set-up (USB legacy, power capping, ECC); isolator \
-             measure hardware shows how much it takes"
-                .to_string()
-        }
-        Kind::Steal => "the hypervisor took the cpu: give this virtual cpu one of the host's own, or measure on \
-             the host"
-            .to_string(),
-        Kind::Tick => tick(cause.detail.as_deref(), set, manifest),
-        Kind::Timer => format!(
-            "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
-             that starts; the program's own is its wakeup itself"
-        ),
-        Kind::Unexplained => format!(
-            "nothing that was watched took it: isolator measure hardware --cpus {set} shows firmware and \
-             hypervisor; a busy sibling or a low frequency only slow the cpu"
-        ),
-    })
+    Some(Place::of(set, manifest).on(cause).to_string())
 }
 
 /// Where an interrupt woke what took the CPU: advice on that interrupt.
 pub(super) fn on_waker(cause: &Cause, set: &CpuSet, manifest: &Manifest) -> Option<String> {
     let (_, waker) = cause.detail.as_deref()?.split_once("woken by irq ")?;
-    let number = number(waker)?;
-    Some(irq(Some(number), "", &named(set), &elsewhere(set, manifest)))
+    Some(Place::of(set, manifest).irq(Some(number(waker)?), "").to_string())
 }
 
-fn irq(number: Option<u32>, name: &str, off: &str, others: &str) -> String {
-    match number {
-        Some(number) => format!(
-            "move irq {number} off {off}: echo {others} > /proc/irq/{number}/smp_affinity_list (isolator tune \
-             plan); where the kernel refuses, it is managed: boot with isolcpus=managed_irq"
-        ),
-        None => format!("move interrupt {name} off {off} (isolator tune plan)"),
+/// The CPUs that a cause took, and the machine that they are of.
+struct Place<'a> {
+    set: &'a CpuSet,
+    /// `cpu 3`, `cpus 2-3`.
+    off: String,
+    aim: Aim<'a>,
+    manifest: &'a Manifest,
+}
+
+impl<'a> Place<'a> {
+    fn of(set: &'a CpuSet, manifest: &'a Manifest) -> Self {
+        let measured = &manifest.asked.cpus;
+        let isolated = if set.without(measured).is_empty() { measured } else { set };
+        let aim = Aim {
+            machine: &manifest.machine,
+            profile: profile(manifest),
+            isolated: isolated.clone(),
+            housekeeping: elsewhere(set, manifest),
+        };
+        let off = format!("cpu{} {set}", if set.len() == 1 { "" } else { "s" });
+        Place { set, off, aim, manifest }
     }
-}
 
-fn ipi(name: &str, sender: Option<&Sender>, off: &str, manifest: &Manifest) -> String {
-    let of = |part: fn(&Sender) -> Option<&str>| sender.and_then(part).unwrap_or_default();
-    let what = [name, of(|s| s.function.as_deref()), of(|s| s.call_site.as_deref())].join(" ");
-    let who = match sender.and_then(|sender| sender.comm.as_deref()) {
-        Some(comm) => format!("`{comm}`"),
-        None => "who sends it".to_string(),
-    };
-    let has = |words: &[&str]| words.iter().any(|word| what.contains(word));
-    let way = if has(&["do_sync_core", "text_poke", "jump_label", "static_key", "patch"]) {
-        format!(
-            "code was patched: end tracing, module loading and the like by {who} before the program starts"
-        )
-    } else if has(&["membarrier", "ipi_mb", "ipi_sync_core", "ipi_rseq"]) {
-        format!("keep {who} from membarrier(2) while the program runs, or in a process of its own")
-    } else if has(&["flush_tlb", "tlb_"]) {
-        format!(
-            "memory was unmapped: let no thread of the program on other cpus (here {who}) call munmap, mprotect or madvise"
-        )
-    } else if has(&["reschedule", "Reschedul", "resched"]) {
-        format!("something was woken on {off}: pin what {who} wakes elsewhere (isolator tune plan)")
-    } else if has(&["lru_add_drain", "drain_", "synchronize", "rcu_", "expedited"]) {
-        format!("keep {who} from it while the program runs; boot with rcu_nocbs, rcu_normal_after_boot")
-    } else {
-        format!("keep {who} from it while the program runs")
-    };
-    let isolator = if manifest.asked.isolate.is_none() {
-        "; a kernel with the isolator defers it (--isolate)"
-    } else {
-        ""
-    };
-    format!("{way}{isolator}")
-}
-
-fn softirq(name: &str, off: &str, others: &str, set: &CpuSet) -> String {
-    match name {
-        "NET_RX" | "NET_TX" => format!(
-            "keep network work off {off}: move the card's interrupts to {others} (isolator tune plan), and exclude {off} \
-             from /sys/class/net/*/queues/*/{}ps_cpus",
-            if name == "NET_RX" { "r" } else { "x" }
-        ),
-        "TIMER" | "HRTIMER" => format!(
-            "timers expire on {off}: isolate it before what arms them starts; boot with nohz_full={set}"
-        ),
-        "RCU" => format!("move RCU's callbacks off {off}: boot with rcu_nocbs={set}"),
-        "SCHED" => format!(
-            "take {off} out of load balancing: a cpuset partition, or isolcpus=domain,{set} (isolator tune plan)"
-        ),
-        "BLOCK" => format!("move the disk's interrupt off {off} (isolator tune plan)"),
-        _ => format!("move the interrupt behind softirq {name} off {off} (isolator tune plan)"),
+    fn on(&self, cause: &Cause) -> Advice {
+        let Place { set, off, aim, .. } = self;
+        let name = cause.name.as_str();
+        match cause.kind {
+            Kind::Nmi => Knob::NmiWatchdog
+                .advice(aim)
+                .after(format!("stop NMIs on {off}: "))
+                .then(", and end perf sessions there"),
+            Kind::Irq => self.irq(number(name), name),
+            Kind::IrqThread => match number(name) {
+                Some(number) => self.irq(Some(number), name).then("; its thread follows it"),
+                None => {
+                    let text = format!("keep irq thread {name} off {off}: move its interrupt");
+                    Knob::IrqAffinity.advice_in(aim, text)
+                }
+            },
+            Kind::Ipi => self.ipi(name, cause.sender.as_ref()),
+            Kind::Softirq => self.softirq(name),
+            Kind::Workqueue => self.workqueue(name),
+            Kind::Kthread => self.kthread(name),
+            Kind::Thread => Advice::plan(format!(
+                "keep thread {name} off {off}: isolate {off}, and give what must stay there a lower priority than \
+                 your program's"
+            )),
+            Kind::Migration => {
+                Hand::Program.advice(format!("pin the program: isolator run --cpus {set} -- COMMAND"))
+            }
+            Kind::Fault => advice::LOCK_MEMORY,
+            Kind::Syscall if name == RETURN => Knob::Governor.advice_in(
+                aim,
+                format!(
+                    "it is the way out of the kernel after the program slept: hold the frequency of {off}, keep loads out \
+                     of its caches, or let the program poll"
+                ),
+            ),
+            Kind::Syscall => Hand::Program
+                .advice(format!("move the system call {name} out of the loop, to a thread on another cpu")),
+            Kind::IdleExit => {
+                let state = match name {
+                    // Where there is one alone, or none that has a name.
+                    "idle" => "idling".to_string(),
+                    name if name.starts_with("state ") => format!("idle {name}"),
+                    name => format!("idle state {name}"),
+                };
+                Knob::ResumeLatency
+                    .advice_on(aim, set)
+                    .after(format!("keep {off} out of {state}: "))
+                    .then(", or let the program hold /dev/cpu_dma_latency open at the same value")
+            }
+            Kind::Frequency => {
+                let text = format!("hold the frequency of {off}: governor performance, lowest = highest");
+                Knob::Governor.advice_in(aim, text)
+            }
+            Kind::Firmware => advice::FIRMWARE
+                .after("firmware took the cpu: ")
+                .then("; isolator measure hardware shows how much it takes"),
+            Kind::Steal => {
+                advice::PIN_GUEST.after("the hypervisor took the cpu: ").then(", or measure on the host")
+            }
+            Kind::Tick => self.tick(cause.detail.as_deref()),
+            Kind::Timer => Hand::Program.advice(format!(
+                "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
+                 that starts; the program's own is its wakeup itself"
+            )),
+            Kind::Unexplained => Hand::Search.advice(format!(
+                "nothing that was watched took it: isolator measure hardware --cpus {set} shows firmware and \
+                 hypervisor; a busy sibling or a low frequency only slow the cpu"
+            )),
+        }
     }
-}
 
-fn workqueue(name: &str, off: &str, others: &str) -> String {
-    let has = |word: &str| name.contains(word);
-    if has("vmstat") {
-        return format!("make it rare: sysctl vm.stat_interval=120 ({off} does it while it runs something)");
+    fn irq(&self, number: Option<u32>, name: &str) -> Advice {
+        let Place { off, aim, .. } = self;
+        let Some(number) = number else {
+            return Knob::IrqAffinity.advice_in(aim, format!("move interrupt {name} off {off}"));
+        };
+        let moved = Knob::IrqAffinity.advice_for(aim, number).after(format!("move irq {number} off {off}: "));
+        match Knob::Isolcpus.is_planned(aim) {
+            true => moved.then(format!(
+                "; where the kernel refuses, it is managed: boot with {}",
+                Knob::Isolcpus.word(aim)
+            )),
+            false => moved,
+        }
     }
-    if has("lru_add_drain") || has("drain_local") || has("drain_vmap") {
-        return "somebody drains per-cpu lists (drop_caches, mlock, compaction, memory hotplug): stop it while the program runs"
-            .to_string();
-    }
-    format!(
-        "unbound work: set /sys/devices/virtual/workqueue/cpumask to {others} (isolator tune plan); work queued on \
-         {off} itself goes only where what queues it ({name}) goes"
-    )
-}
 
-fn kthread(name: &str, off: &str, others: &str, set: &CpuSet) -> String {
-    let is = |stem: &str| name.starts_with(stem);
-    if is("kworker") {
-        return format!(
-            "a kernel worker ran on {off}: set /sys/devices/virtual/workqueue/cpumask to {others}, and move the \
-             interrupts that queue its work (isolator tune plan)"
+    fn ipi(&self, name: &str, sender: Option<&Sender>) -> Advice {
+        let Place { off, aim, .. } = self;
+        let of = |part: fn(&Sender) -> Option<&str>| sender.and_then(part).unwrap_or_default();
+        let what = [name, of(|s| s.function.as_deref()), of(|s| s.call_site.as_deref())].join(" ");
+        let who = match sender.and_then(|sender| sender.comm.as_deref()) {
+            Some(comm) => format!("`{comm}`"),
+            None => "its sender".to_string(),
+        };
+        let has = |words: &[&str]| words.iter().any(|word| what.contains(word));
+        let way = if has(&["do_sync_core", "text_poke", "jump_label", "static_key", "patch"]) {
+            Hand::Program.advice(format!(
+                "code was patched: end tracing, module loading and the like by {who} before the program starts"
+            ))
+        } else if has(&["membarrier", "ipi_mb", "ipi_sync_core", "ipi_rseq"]) {
+            Hand::Program.advice(format!(
+                "keep {who} from membarrier(2) while the program runs, or in a process of its own"
+            ))
+        } else if has(&["flush_tlb", "tlb_"]) {
+            Hand::Program.advice(format!(
+                "memory was unmapped: let no thread of the program on other cpus (here {who}) call munmap, mprotect or madvise"
+            ))
+        } else if has(&["reschedule", "Reschedul", "resched"]) {
+            Advice::plan(format!("something was woken on {off}: pin what {who} wakes elsewhere"))
+        } else if has(&["synchronize", "rcu_", "expedited"]) {
+            Knob::RcuNormal.advice(aim).after(format!("keep {who} from it while the program runs, or "))
+        } else {
+            Hand::Program.advice(format!("keep {who} from it while the program runs"))
+        };
+        match self.manifest.asked.isolate {
+            None => way.then("; a kernel with the isolator defers it (--isolate)"),
+            Some(_) => way,
+        }
+    }
+
+    fn softirq(&self, name: &str) -> Advice {
+        let Place { off, aim, .. } = self;
+        let away = |text: String| Knob::IrqAffinity.advice_in(aim, text);
+        match name {
+            "NET_RX" | "NET_TX" => away(format!(
+                "keep network work off {off}: move the card's interrupts away, and exclude {off} from \
+                 /sys/class/net/*/queues/*/{}ps_cpus",
+                if name == "NET_RX" { "r" } else { "x" }
+            )),
+            "TIMER" | "HRTIMER" => {
+                let isolate =
+                    Advice::plan(format!("timers expire on {off}: isolate it before what arms them starts"));
+                match Knob::NohzFull.is_planned(aim) {
+                    true => isolate.then(format!("; boot with {}", Knob::NohzFull.word(aim))),
+                    false => isolate,
+                }
+            }
+            "RCU" => self.callbacks(),
+            "SCHED" => {
+                let word = Knob::Isolcpus.word(aim);
+                let text = format!("take {off} out of load balancing: a cpuset partition, or {word}");
+                Knob::Isolcpus.advice_in(aim, text)
+            }
+            "BLOCK" => away(format!("move the disk's interrupt off {off}")),
+            _ => away(format!("move the interrupt behind softirq {name} off {off}")),
+        }
+    }
+
+    fn callbacks(&self) -> Advice {
+        let text = format!("move RCU's callbacks off {}: ", self.off);
+        Knob::RcuNocbs.advice(&self.aim).after(text)
+    }
+
+    fn workqueue(&self, name: &str) -> Advice {
+        let Place { off, aim, .. } = self;
+        let has = |word: &str| name.contains(word);
+        if has("vmstat") {
+            return Knob::StatInterval
+                .advice(aim)
+                .after("make it rare: ")
+                .then(format!(" ({off} does it while it runs something)"));
+        }
+        if has("lru_add_drain") || has("drain_local") || has("drain_vmap") {
+            return Hand::Program.advice(
+                "a program drains per-cpu lists (drop_caches, mlock, compaction, memory hotplug): stop it while yours runs",
+            );
+        }
+        Knob::Workqueues
+            .advice(aim)
+            .after("unbound work: ")
+            .then(format!("; work queued on {off} itself goes only where what queues it ({name}) goes"))
+    }
+
+    fn kthread(&self, name: &str) -> Advice {
+        let Place { off, aim, .. } = self;
+        let is = |stem: &str| name.starts_with(stem);
+        if is("kworker") {
+            return Knob::Workqueues
+                .advice(aim)
+                .after(format!("a kernel worker ran on {off}: "))
+                .then(", and move the interrupts that queue its work");
+        }
+        if is("ksoftirqd") || is("ktimers") {
+            let text = format!("{name} serves interrupts of {off}: move those away");
+            return Knob::IrqAffinity.advice_in(aim, text);
+        }
+        if is("rcu") {
+            return self.callbacks();
+        }
+        if is("migration") || is("stopper") {
+            return Hand::Program.advice(format!(
+                "something stops every cpu (hotplug, module unloading, a change of affinity): leave that while the program runs, and keep other tasks off {off}"
+            ));
+        }
+        if is("watchdog") || is("cpuhp") {
+            return Knob::WatchdogCpumask
+                .advice(aim)
+                .then(", and leave cpus online as they are while the program runs");
+        }
+        Knob::KernelThreads
+            .advice(aim)
+            .after(format!("move kernel thread {name} off {off}: "))
+            .then("; a thread bound to its cpu stays")
+    }
+
+    fn tick(&self, dependency: Option<&str>) -> Advice {
+        let Place { set, aim, .. } = self;
+        let keeps = dependency.map_or(String::new(), |what| format!(" ({what} keeps it)"));
+        if !set.without(&self.manifest.machine.isolation.nohz_full).is_empty() {
+            return Knob::NohzFull.advice(aim).after(format!("stop the tick on cpu {set}{keeps}: "));
+        }
+        let text = format!(
+            "the tick runs in spite of nohz_full{keeps}: let one task alone run there, with no POSIX cpu timer and no perf \
+             session"
         );
+        match Knob::FairServer.why_not(aim) {
+            None => Knob::FairServer.advice_on(aim, set).after(format!("{text}; end the fair server: ")),
+            Some(_) => Hand::Program.advice(text),
+        }
     }
-    if is("ksoftirqd") || is("ktimers") {
-        return format!(
-            "{name} serves interrupts of {off}: move those away (isolator tune plan), and boot with nohz_full={set}"
-        );
-    }
-    if is("rcu") {
-        return format!("move RCU's callbacks off {off}: boot with rcu_nocbs={set} (isolator tune plan)");
-    }
-    if is("migration") || is("stopper") {
-        return format!(
-            "something stops every cpu (hotplug, module unloading, a change of affinity): leave that while the program runs, and keep other tasks off {off}"
-        );
-    }
-    if is("watchdog") || is("cpuhp") {
-        return "boot with nowatchdog, and leave cpus online as they are while the program runs".to_string();
-    }
-    format!(
-        "move kernel thread {name} off {off}: taskset -pc {others} PID (isolator tune plan); a thread bound to its cpu stays"
-    )
 }
 
-fn tick(dependency: Option<&str>, set: &CpuSet, manifest: &Manifest) -> String {
-    let nohz = &manifest.machine.isolation.nohz_full;
-    let stopped = set.iter().all(|cpu| nohz.contains(cpu));
-    let keeps = match dependency {
-        Some(what) => format!(" ({what} keeps it)"),
-        None => String::new(),
-    };
-    if stopped {
-        format!(
-            "the tick runs in spite of nohz_full{keeps}: let one task alone run there, with no POSIX cpu timer and no \
-             perf session; since Linux 6.12 the fair server keeps it (isolator tune plan)"
-        )
-    } else {
-        format!("stop the tick on cpu {set}: boot with nohz_full={set} (isolator tune plan){keeps}")
-    }
+/// What the machine was measured for: a loop that sleeps, unless no probe does.
+fn profile(manifest: &Manifest) -> Profile {
+    let probes = &manifest.asked.probes;
+    let sleeps =
+        |probe: &String| ["wakeup", "hardware", LOOP, ETHERCAT, "response-lines"].contains(&probe.as_str());
+    if probes.is_empty() || probes.iter().any(sleeps) { Profile::Periodic } else { Profile::Poll }
 }
 
 /// The number that a name begins with, or that of a thread `irq/45-nvme0q3`.
@@ -205,22 +280,13 @@ fn number(name: &str) -> Option<u32> {
     digits.and_then(|digits| digits.parse().ok())
 }
 
-fn named(set: &CpuSet) -> String {
-    format!("cpu{} {set}", if set.len() == 1 { "" } else { "s" })
-}
-
 /// Where things can go instead.
-fn elsewhere(set: &CpuSet, manifest: &Manifest) -> String {
-    let online = manifest.machine.online();
-    let isolated = &manifest.machine.isolation.isolated;
-    let free = |cpus: &CpuSet| -> CpuSet {
-        cpus.iter().filter(|cpu| !set.contains(*cpu) && !manifest.asked.cpus.contains(*cpu)).collect()
-    };
+fn elsewhere(set: &CpuSet, manifest: &Manifest) -> CpuSet {
+    let free = |cpus: &CpuSet| cpus.without(set).without(&manifest.asked.cpus);
     let house_keeping = free(&manifest.asked.house_keeping);
-    let rest: CpuSet = free(&online).iter().filter(|cpu| !isolated.contains(*cpu)).collect();
-    match (house_keeping.is_empty(), rest.is_empty()) {
-        (false, _) => house_keeping.to_string(),
-        (true, false) => rest.to_string(),
-        _ => "CPUS".to_string(),
+    if house_keeping.is_empty() {
+        free(&manifest.machine.online()).without(&manifest.machine.isolation.isolated)
+    } else {
+        house_keeping
     }
 }

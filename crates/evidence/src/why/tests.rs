@@ -113,7 +113,7 @@ fn what_woke_the_thread_is_moved_too() {
     let document = ask(&bundle(vec![pictured()]));
     let advice = &document.spikes[0].advice;
     assert_eq!(advice.len(), 2, "{advice:?}");
-    assert!(advice[0].contains("/sys/devices/virtual/workqueue/cpumask to 0-1"), "{advice:?}");
+    assert!(advice[0].contains("echo 3 > /sys/devices/virtual/workqueue/cpumask"), "{advice:?}");
     assert!(
         advice[1].starts_with("move irq 45 off cpu 3: echo 0-1 > /proc/irq/45/smp_affinity_list"),
         "{advice:?}"
