@@ -18,8 +18,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use machine::advice::Aim;
 use machine::snapshot::Cpu;
-use machine::{CpuSet, Snapshot};
+use machine::{CpuSet, Profile, Snapshot};
 use measure::kind::ProbeKind;
 
 use crate::finding::{Effect, Finding};
@@ -59,6 +60,17 @@ pub fn preflight(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 }
 
 impl Request<'_> {
+    /// What the table of advice goes by: the measured CPUs are to be isolated.
+    fn aim<'m>(&self, machine: &'m Snapshot) -> Aim<'m> {
+        let sleeps = self.spec.probes.iter().any(|kind| !kind.never_sleeps());
+        Aim {
+            machine,
+            profile: if sleeps { Profile::Periodic } else { Profile::Poll },
+            isolated: self.spec.cpus.clone(),
+            housekeeping: self.spec.house_keeping.clone(),
+        }
+    }
+
     fn any(&self, what: fn(&ProbeKind) -> bool) -> bool {
         self.spec.probes.iter().any(what)
     }
@@ -91,6 +103,8 @@ struct Found<T> {
     on: String,
     /// Set where it does not concern every measured CPU.
     cpu: Option<u32>,
+    /// These CPUs.
+    cpus: CpuSet,
 }
 
 /// What `look` finds on the measured CPUs: said once where it is the same on all, else CPU by CPU, since a
@@ -110,10 +124,14 @@ fn on_measured<T: Ord + Clone>(
     let mut found = Vec::new();
     for (what, cpus) in same {
         if cpus == *measured {
-            found.push(Found { what, on: name(&cpus), cpu: None });
+            found.push(Found { what, on: name(&cpus), cpu: None, cpus });
         } else {
-            let each =
-                cpus.iter().map(|cpu| Found { what: what.clone(), on: format!("cpu {cpu}"), cpu: Some(cpu) });
+            let each = cpus.iter().map(|cpu| Found {
+                what: what.clone(),
+                on: format!("cpu {cpu}"),
+                cpu: Some(cpu),
+                cpus: CpuSet::from_iter([cpu]),
+            });
             found.extend(each);
         }
     }

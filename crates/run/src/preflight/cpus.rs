@@ -2,6 +2,7 @@
 //! What else uses the measured CPUs, and how deep they sleep.
 
 use evidence::taint;
+use machine::advice::Knob;
 use machine::snapshot::{Cpu, IdleState};
 use machine::{CpuSet, Snapshot};
 use measure::kind::ProbeKind;
@@ -38,11 +39,13 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         .into_iter()
         .map(|found| {
             let neighbour = name(&found.what);
-            let reason = format!("{} shares its core with {neighbour}, on which other work may run", found.on);
+            let reason =
+                format!("{} shares its core with {neighbour}, on which other work may run", found.on);
             let cure = format!(
-                "take {neighbour} offline (echo 0 > /sys/devices/system/cpu/cpuN/online), or isolate it and keep it \
-                 out of --house-keeping"
+                "take {neighbour} offline (echo 0 > {}), or isolate it and keep it out of --house-keeping",
+                Knob::CpuOnline.name()
             );
+            let cure = Knob::CpuOnline.advice_in(&request.aim(machine), cure);
             Finding::new(Taint, taint::SMT_SIBLING, reason, cure).on(found.cpu)
         })
         .collect();
@@ -83,8 +86,9 @@ fn idle(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         let limit = beyond.map_or(String::new(), |limit| format!(", longer than the limit of {}", us(limit)));
         let reason =
             format!("{} may enter idle state {state}, which takes {exit_us} us to leave{limit}", found.on);
-        let cure = "measure with --dma-latency 0, and let the program keep /dev/cpu_dma_latency open as well; or \
-                    disable the state in cpuidle";
+        let cure = Knob::ResumeLatency
+            .advice_on(&request.aim(machine), &found.cpus)
+            .then(", or measure with that as --dma-latency and let the program hold /dev/cpu_dma_latency open at it");
         let effect = if beyond.is_some() { Taint } else { Note };
         findings.push(Finding::new(effect, taint::DEEP_IDLE, reason, cure).on(found.cpu));
     }
@@ -97,7 +101,7 @@ fn governor(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         .into_iter()
         .map(|found| {
             let reason = format!("{} has the frequency governor {}", found.on, found.what);
-            let cure = "cpupower frequency-set -g performance";
+            let cure = Knob::Governor.advice_on(&request.aim(machine), &found.cpus);
             Finding::new(Note, "governor", reason, cure).on(found.cpu)
         })
         .collect()
@@ -109,7 +113,9 @@ fn isolation(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         .into_iter()
         .map(|found| {
             let reason = format!("{} is not isolated: the scheduler may place any task there", found.on);
-            let cure = "boot with isolcpus=, or make it an isolated cgroup partition";
+            let cure = Knob::Isolcpus
+                .advice(&request.aim(machine))
+                .then(", or make it an isolated cgroup partition");
             Finding::new(Note, "not-isolated", reason, cure).on(found.cpu)
         })
         .collect()
@@ -121,7 +127,7 @@ fn interrupts(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         .into_iter()
         .map(|found| {
             let reason = format!("device interrupts may be delivered to {} by default", found.on);
-            let cure = "boot with irqaffinity= naming the housekeeping CPUs";
+            let cure = Knob::Irqaffinity.advice(&request.aim(machine));
             Finding::new(Note, "irq-affinity", reason, cure).on(found.cpu)
         })
         .collect()

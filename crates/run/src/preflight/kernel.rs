@@ -3,6 +3,7 @@
 
 use evidence::taint;
 use machine::Snapshot;
+use machine::advice::{self, Hand, Knob};
 use machine::snapshot::Preemption;
 
 use super::Effect::{Note, Refuse, Taint};
@@ -60,8 +61,9 @@ fn throttling(machine: &Snapshot, request: &Request) -> Option<Finding> {
         period - runtime,
         period
     );
-    let cure =
-        "sysctl kernel.sched_rt_runtime_us=-1; a real-time thread that never sleeps then starves its CPU";
+    let cure = Knob::RtRuntime
+        .advice_to(&request.aim(machine), "-1")
+        .then("; a real-time thread that never sleeps then starves its CPU");
     Some(Finding::new(request.taint_where_spinning(), taint::RT_THROTTLING, reason, cure))
 }
 
@@ -86,7 +88,7 @@ fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
                 found.on,
                 finding(found.what)
             );
-            let cure = "as root: echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime for the measured CPUs";
+            let cure = Knob::FairServer.advice_on(&request.aim(machine), &found.cpus);
             Finding::new(request.taint_where_spinning(), taint::FAIR_SERVER, reason, cure).on(found.cpu)
         })
         .collect()
@@ -147,18 +149,13 @@ fn clock(machine: &Snapshot) -> Option<Finding> {
     let clock = machine.clocksource.as_deref().filter(|clock| !GOOD_CLOCKS.contains(clock))?;
     if GUEST_CLOCKS.contains(&clock) {
         let reason = format!("the kernel keeps time with {clock}, which the hypervisor may correct");
-        return Some(Finding::new(
-            Note,
-            taint::CLOCKSOURCE,
-            reason,
-            "boot the guest with a stable TSC (tsc=reliable)",
-        ));
+        return Some(Finding::new(Note, taint::CLOCKSOURCE, reason, advice::STABLE_CLOCK));
     }
     let reason = format!(
         "the kernel keeps time with {clock}, which is slow to read: readings delay what they measure"
     );
     let cure =
-        "find out why the CPU's own counter is not used (dmesg: clocksource, tsc), or boot with tsc=reliable";
+        Hand::Search.advice("find out why the CPU's own counter is not used (dmesg: clocksource, tsc)");
     Some(Finding::new(Taint, taint::CLOCKSOURCE, reason, cure))
 }
 
@@ -167,7 +164,7 @@ pub(super) fn surroundings(machine: &Snapshot) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(kind) = &machine.hypervisor {
         let reason = format!("this is a virtual machine ({kind}): its host decides when its CPUs run");
-        let cure = "watch for stolen time in the result; on the host, pin and isolate the virtual CPUs";
+        let cure = advice::PIN_GUEST.after("watch for stolen time in the result; ");
         findings.push(Finding::new(Note, "virtual-machine", reason, cure));
     }
     if let Some(kind) = &machine.container {

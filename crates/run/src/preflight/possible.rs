@@ -2,6 +2,7 @@
 //! Whether what was asked can be done here, and by this process.
 
 use evidence::taint;
+use machine::advice::{Hand, Knob};
 use machine::{CpuSet, Snapshot};
 
 use measure::kind::ProbeKind;
@@ -60,7 +61,7 @@ fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
                 Finding::new(Refuse, "unknown-cpu", format!("this machine has no cpu {id}"), cure)
             }
             Some(_) => {
-                let switch = format!("echo 1 > /sys/devices/system/cpu/cpu{id}/online");
+                let switch = format!("echo 1 > {}", Knob::CpuOnline.file_of(id));
                 let cure = format!("choose from the online cpus {online}, or bring it online: {switch}");
                 Finding::new(Refuse, "offline-cpu", format!("cpu {id} is offline"), cure)
             }
@@ -129,8 +130,9 @@ fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     findings.extend(roaming.into_iter().map(|found| {
         let allowed = name(&found.what);
         let reason = format!("a deadline thread for {} may run on any of {allowed}", found.on);
-        let cure = "sysctl kernel.sched_rt_runtime_us=-1, with which the kernel lets it be pinned, or isolate that \
-                    CPU alone";
+        let cure = Knob::RtRuntime
+            .advice_to(&request.aim(machine), "-1")
+            .then(", with which the kernel lets it be pinned, or isolate that CPU alone");
         Finding::new(Taint, taint::DEADLINE_NOT_PINNED, reason, cure).on(found.cpu)
     }));
     findings
@@ -155,8 +157,8 @@ fn permission(machine: &Snapshot, request: &Request) -> Option<Finding> {
         (true, true) => format!("start the container with --cap-add sys_nice or --ulimit rtprio={priority}"),
         (true, false) => "start the container with --cap-add sys_nice".to_string(),
         (false, true) => format!(
-            "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program), or allow the user rtprio \
-             {priority} in /etc/security/limits.d and log in again"
+            "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program), or {}",
+            Knob::RtPriority.advice_to(&request.aim(machine), &priority.max(98).to_string())
         ),
         (false, false) => {
             "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program)".to_string()
@@ -177,11 +179,13 @@ fn memory(machine: &Snapshot, request: &Request) -> Option<Finding> {
         limit / 1024
     );
     let cure = match machine.container {
-        Some(_) if machine.is_pod() => "add IPC_LOCK to securityContext.capabilities of the container",
-        Some(_) => "start the container with --ulimit memlock=-1 or --cap-add ipc_lock",
-        None => {
-            "allow the user memlock unlimited in /etc/security/limits.d and log in again, or grant CAP_IPC_LOCK"
+        Some(_) if machine.is_pod() => {
+            Hand::Container.advice("add IPC_LOCK to securityContext.capabilities of the container")
         }
+        Some(_) => {
+            Hand::Container.advice("start the container with --ulimit memlock=-1 or --cap-add ipc_lock")
+        }
+        None => Knob::LockedMemory.advice(&request.aim(machine)).then(", or grant CAP_IPC_LOCK"),
     };
     Some(Finding::new(Taint, taint::MEMORY_NOT_LOCKED, reason, cure))
 }

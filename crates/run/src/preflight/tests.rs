@@ -201,7 +201,7 @@ fn the_cure_of_missing_permission_fits_the_place() {
     case.privilege.rtprio_limit = 0;
     let finding = case.findings().remove(0);
     assert_eq!(finding.reason, "SCHED_FIFO 80 is not permitted: no CAP_SYS_NICE, and RLIMIT_RTPRIO is 0");
-    assert!(finding.cure.contains("setcap") && finding.cure.contains("rtprio 80"), "{}", finding.cure);
+    assert!(finding.cure.contains("setcap") && finding.cure.contains("rtprio 98"), "{}", finding.cure);
     case.machine.container = Some("docker".into());
     let finding = case.findings().remove(0);
     assert_eq!(finding.cure, "start the container with --cap-add sys_nice or --ulimit rtprio=80");
