@@ -2,6 +2,7 @@
 //! The tests of the program, in one binary: it is linked once, and a test that waits leaves its CPU to another. One file alone:
 //! `cargo test --package isolator --test all -- json::`.
 
+mod advice;
 mod agreement;
 mod bad_files;
 mod bad_input;
