@@ -15,7 +15,7 @@ use crate::architecture::Architecture;
 use crate::kernel;
 use crate::patience::Patience;
 use crate::qemu::How;
-use crate::run::{self, Asked};
+use crate::run::{self, LabSpec};
 use crate::{Error, Result, boot, mode, scenario};
 
 /// CPUs of each guest.
@@ -131,7 +131,7 @@ pub fn run(
         let kernel = kernel::find(&step.kernel, choice.architecture, &choice.patience, &|text| say(text))?;
         let mode = step.mode.as_deref().or(Some("count"));
         let (mode, mode_reason) = mode::choose(mode, &kernel, &scenarios, false, &choice.patience)?;
-        let asked = Asked {
+        let asked = LabSpec {
             kernel,
             boot_line: boot::line(&step.boot, CPUS)?,
             mode,

@@ -33,7 +33,7 @@ pub struct Ran {
 
 /// A program for a guest.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct ProgramSpec<'a> {
     /// The kernel.
     pub kernel: &'a Kernel,
     /// The boot line, as [`boot::line`] gives it.
@@ -55,8 +55,8 @@ pub struct Asked<'a> {
 }
 
 /// Runs a program in a guest, with the last CPU isolated.
-pub fn run(asked: &Asked<'_>) -> std::result::Result<Ran, Lost> {
-    let Asked { kernel, boot_line, cpus, command, patience, .. } = *asked;
+pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<Ran, Lost> {
+    let ProgramSpec { kernel, boot_line, cpus, command, patience, .. } = *asked;
     let (file, arguments) = command
         .split_first()
         .ok_or_else(|| Error::on("run", "a program", "none is named", "name a static one"))?;

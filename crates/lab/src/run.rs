@@ -33,7 +33,7 @@ fn fuse(scenario: &Scenario) -> Duration {
 
 /// What is asked of the lab.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct LabSpec {
     /// The kernel.
     pub kernel: Kernel,
     /// The boot line, as [`boot::line`] gives it.
@@ -100,7 +100,7 @@ struct Experiment<'a> {
 }
 
 impl<'a> Experiment<'a> {
-    fn all(asked: &'a Asked, scenarios: &'a [Scenario]) -> Vec<Experiment<'a>> {
+    fn all(asked: &'a LabSpec, scenarios: &'a [Scenario]) -> Vec<Experiment<'a>> {
         let under = |scenario: &'a Scenario, load: &'a String| Experiment {
             scenario,
             load,
@@ -115,7 +115,7 @@ impl<'a> Experiment<'a> {
 
 /// Runs scenarios, as many at a time as the machine has room for, and writes one bundle.
 pub fn run(
-    asked: &Asked,
+    asked: &LabSpec,
     scenarios: &[Scenario],
     folder: &Path,
     say: &(dyn Fn(&str) + Sync),
@@ -217,7 +217,7 @@ pub fn run(
 
 /// Results in the order of the experiments; the first error ends the rest.
 fn side_by_side(
-    asked: &Asked,
+    asked: &LabSpec,
     experiments: &[Experiment<'_>],
     plugin: Option<&str>,
     say: &(dyn Fn(&str) + Sync),
@@ -250,7 +250,7 @@ fn side_by_side(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Result<Gave> {
+fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Result<Gave> {
     let has_disk = disk::needed(experiment.load, &experiment.scenario.storms);
     let job = Job { modules: Vec::new(), disk: has_disk, task: Task::Measure(task(asked, experiment)) };
     let program = initramfs::guest_program(asked.kernel.architecture)?;
@@ -309,12 +309,12 @@ fn one(asked: &Asked, experiment: &Experiment<'_>, plugin: Option<&str>) -> Resu
 }
 
 /// How long a guest's window is at the least.
-fn window(asked: &Asked, scenario: &Scenario) -> Duration {
+fn window(asked: &LabSpec, scenario: &Scenario) -> Duration {
     // Who gives edges from outside begins after it and ends before it.
     if scenario.has_signal() { asked.duration + signal::AROUND } else { asked.duration }
 }
 
-fn task(asked: &Asked, experiment: &Experiment<'_>) -> Measure {
+fn task(asked: &LabSpec, experiment: &Experiment<'_>) -> Measure {
     let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
     let (measured, house_keeping) = (boot::isolated(asked.cpus), boot::house_keeping(asked.cpus));
     let Experiment { scenario, load, .. } = experiment;
@@ -372,7 +372,7 @@ fn is_exclusive(names: &str) -> bool {
 }
 
 /// Refuses what a process of a single thread that only spins cannot do.
-fn can_be_alone(asked: &Asked, experiments: &[Experiment<'_>]) -> Result<()> {
+fn can_be_alone(asked: &LabSpec, experiments: &[Experiment<'_>]) -> Result<()> {
     if !asked.isolate.as_deref().is_some_and(is_exclusive) {
         return Ok(());
     }
@@ -430,7 +430,7 @@ mod tests {
             digest: String::new(),
         };
         let judged = |name: &str, load: &str, mode, isolate: &str| {
-            let asked = Asked {
+            let asked = LabSpec {
                 kernel: kernel.clone(),
                 boot_line: String::new(),
                 mode,

@@ -33,7 +33,7 @@ use crate::transaction::{Own, Step};
 
 /// What is to come into the boot line of which machine.
 #[derive(Debug, Clone)]
-pub struct Asked<'a> {
+pub struct BootSpec<'a> {
     /// What boots it.
     pub boot: &'a Boot,
     /// The words.
@@ -46,7 +46,7 @@ pub struct Asked<'a> {
     pub real_time: bool,
 }
 
-impl Asked<'_> {
+impl BootSpec<'_> {
     /// The entry that is copied: the one that runs where it can be told, else the default.
     fn entry(&self) -> Option<&Entry> {
         let runs = self.boot.running_entry(self.release, self.running.unwrap_or_default());
@@ -95,7 +95,7 @@ pub enum Way {
 pub const TRIAL: &str = "isolator-trial";
 
 /// What `apply` does.
-pub fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     guard::words(asked)?;
     guard::duplicates(asked)?;
     if let Some(keeper) = &asked.boot.keeper {
@@ -118,7 +118,7 @@ pub fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
 }
 
 /// What `confirm` does after a trial that held.
-pub fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     guard::words(asked)?;
     guard::duplicates(asked)?;
     if let Some(keeper) = &asked.boot.keeper {
@@ -153,14 +153,14 @@ fn text(system: &dyn System, path: &str) -> Result<String> {
 }
 
 /// What a person tells the program that writes the loader's files.
-fn by_keeper(asked: &Asked<'_>, keeper: &Keeper) -> Way {
+fn by_keeper(asked: &BootSpec<'_>, keeper: &Keeper) -> Way {
     let words = asked.words.join(" ");
     let mut lines: Vec<String> = keeper.steps.iter().map(|step| step.replace("WORDS", &words)).collect();
     lines.push("reboot, then run: isolator tune verify".to_string());
     Way::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
 }
 
-fn by_hand(system: &mut dyn System, asked: &Asked<'_>) -> Way {
+fn by_hand(system: &mut dyn System, asked: &BootSpec<'_>) -> Way {
     let words = asked.words.join(" ");
     let folder = &asked.boot.folder;
     let (why, lines) = match asked.boot.loader {

@@ -12,7 +12,7 @@ use machine::boot::{Boot, line};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::boot::{self, Asked, TRIAL, Way};
+use crate::boot::{self, BootSpec, TRIAL, Way};
 use crate::plan::{Kind, MadeFor, Plan, Refusal, Skipped};
 use crate::system::{self, System, failed};
 use crate::transaction::files::{self, Kept};
@@ -499,8 +499,8 @@ fn left_to_do(boot: &Boot, words: Vec<String>, already: &mut Vec<String>) -> Vec
     left
 }
 
-fn asked<'a>(machine: &'a Snapshot, boot: &'a Boot, words: &'a [String]) -> Asked<'a> {
-    Asked {
+fn asked<'a>(machine: &'a Snapshot, boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
+    BootSpec {
         boot,
         words,
         release: machine.kernel.release.as_deref(),

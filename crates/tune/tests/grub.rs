@@ -13,7 +13,7 @@ use std::process::Command;
 
 use machine::boot::grub;
 use machine::boot::line::kernel_words;
-use tune::boot::{Asked, Way, first, lasting};
+use tune::boot::{BootSpec, Way, first, lasting};
 use tune::system::Real;
 use tune::transaction::{self, Part, Record};
 
@@ -94,7 +94,8 @@ fn inside_the_line_lasts() {
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = words();
-    let asked = Asked { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
+    let asked =
+        BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
     let Way::Lasting { steps, .. } = lasting(&mut system, &asked).unwrap() else { panic!() };
     let mut record = Record::new("20260101-000000", Part::Boot, "digest", "boot", &words, steps);
     transaction::apply(&mut system, &mut record).unwrap();
@@ -129,7 +130,8 @@ fn inside_an_entry_is_tried() {
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
     let words = words();
-    let asked = Asked { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
+    let asked =
+        BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
     let steps = match first(&mut system, &asked).unwrap() {
         Way::Trial { steps, .. } => steps,
         // The folder for temporary files is on a file system that GRUB does not write to.

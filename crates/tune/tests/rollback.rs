@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
-use tune::boot::{Asked, Way, lasting};
+use tune::boot::{BootSpec, Way, lasting};
 use tune::system::{Real, System};
 use tune::transaction::{self, Became, Part, Record, Undone, store};
 
@@ -56,7 +56,7 @@ impl Fedora {
     fn apply(&mut self) {
         let words = ["isolcpus=managed_irq,domain,2-3", "skew_tick=1"].map(String::from);
         let boot = machine::boot::read(self.root.path());
-        let asked = Asked { boot: &boot, words: &words, release: None, real_time: false, running: None };
+        let asked = BootSpec { boot: &boot, words: &words, release: None, real_time: false, running: None };
         let Way::Lasting { steps, .. } = lasting(&mut self.system, &asked).unwrap() else { panic!() };
         self.record = Record::new("20260101-000000-boot", Part::Boot, "abc", "", &words, steps);
         transaction::apply(&mut self.system, &mut self.record).unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use machine::boot::{Boot, Loader};
-use tune::boot::{Asked, Way, lasting};
+use tune::boot::{BootSpec, Way, lasting};
 use tune::system::Real;
 use tune::transaction::{self, Part, Record};
 
@@ -59,7 +59,7 @@ fn inside() {
     let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
     let boot = Boot { loader: Loader::UBoot, ..machine::boot::read(Path::new("/")) };
     let mut system = Real::new(Path::new("/")).unwrap();
-    let asked = Asked { boot: &boot, words: &words, release: None, running: None, real_time: true };
+    let asked = BootSpec { boot: &boot, words: &words, release: None, running: None, real_time: true };
     let way = lasting(&mut system, &asked).unwrap();
     let Way::Lasting { steps, fallback } = way else { panic!("{way:?}") };
     assert_eq!(fallback, "altbootcmd, after bootlimit failures");

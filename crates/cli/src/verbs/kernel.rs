@@ -10,7 +10,7 @@ use evidence::Error;
 use lab::architecture::Architecture;
 use lab::build::make::Progress;
 use lab::build::series::Series;
-use lab::build::{self, Asked, Built, Configuration, Watch};
+use lab::build::{self, BuildSpec, Built, Configuration, Watch};
 use lab::patience::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
@@ -27,7 +27,7 @@ pub fn run(verb: &KernelVerb) -> Outcome {
 fn build(args: &KernelBuildArgs) -> Outcome {
     args.out.ready()?;
     let architecture = args.arch.as_deref().map(Architecture::named).transpose()?;
-    let asked = Asked {
+    let asked = BuildSpec {
         version: args.linux.clone(),
         architecture: architecture.unwrap_or_else(Architecture::of_this_program),
         configuration: Configuration::named(&args.config),

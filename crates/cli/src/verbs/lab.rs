@@ -147,7 +147,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
     let kernel = find_kernel(&args.guest, &patience)?;
     let (mode, mode_reason) =
         mode::choose(args.mode.as_deref(), &kernel, &scenarios, args.witness, &patience)?;
-    let asked = run::Asked {
+    let asked = run::LabSpec {
         boot_line: boot_line(&args.guest, &kernel)?,
         kernel,
         mode,
@@ -222,7 +222,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
     let patience = patience(args.how.time_limit)?;
     let kernel = kernel::find(kernel, architecture, &patience, &progress(&args.how.out))?;
     let (mode, mode_reason) = mode::choose(Some("count"), &kernel, &scenarios, false, &patience)?;
-    let asked = run::Asked {
+    let asked = run::LabSpec {
         kernel,
         boot_line: baseline.boot_line.clone(),
         mode,
@@ -255,7 +255,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
     check_boot(&args.guest)?;
     let patience = patience(args.time_limit)?;
     let kernel = find_kernel(&args.guest, &patience)?;
-    let ran = ::lab::program::run(&::lab::program::Asked {
+    let ran = ::lab::program::run(&::lab::program::ProgramSpec {
         kernel: &kernel,
         boot_line: &boot_line(&args.guest, &kernel)?,
         cpus: args.guest.cpus,

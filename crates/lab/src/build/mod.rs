@@ -81,7 +81,7 @@ impl Configuration {
 
 /// What is asked for.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct BuildSpec {
     /// The version of Linux: `6.12`.
     pub version: String,
     /// For which processor.
@@ -148,7 +148,7 @@ pub struct Watch<'a> {
 }
 
 /// Builds what is asked for, or finds it built.
-pub fn build(asked: &Asked, watch: &Watch<'_>) -> Result<Built> {
+pub fn build(asked: &BuildSpec, watch: &Watch<'_>) -> Result<Built> {
     let began = Instant::now();
     let series = asked.series.as_deref().map_or_else(|| Ok(Series::own()), Series::read)?;
     if !asked.unpatched {
@@ -228,7 +228,7 @@ struct Request {
 const CONFIGURATION: u64 = 16 << 20;
 
 impl Request {
-    fn of(asked: &Asked, series: &Series, watch: &Watch<'_>) -> Result<Request> {
+    fn of(asked: &BuildSpec, series: &Series, watch: &Watch<'_>) -> Result<Request> {
         let fragment = |name: &str| Config::parse(&series.fragment(name).unwrap_or_default());
         let read = |path: &Path| {
             let text = untrusted::read(path, CONFIGURATION);
@@ -324,7 +324,13 @@ pub fn image(architecture: Architecture) -> (&'static str, &'static str) {
 }
 
 /// Makes image and modules, or packages of them; gives the release.
-fn compile(asked: &Asked, make: &Make, config: &Config, work: &Work, watch: &Watch<'_>) -> Result<String> {
+fn compile(
+    asked: &BuildSpec,
+    make: &Make,
+    config: &Config,
+    work: &Work,
+    watch: &Watch<'_>,
+) -> Result<String> {
     let log = work.folder.join("make.log");
     let mut targets = vec![image(asked.architecture).1];
     if config.get("MODULES") == "y" {
@@ -350,7 +356,7 @@ fn compile(asked: &Asked, make: &Make, config: &Config, work: &Work, watch: &Wat
 }
 
 /// Moves what was built to where it is kept, whole or not at all.
-fn keep(mut built: Built, make: &Make, asked: &Asked, folder: &Path) -> Result<Built> {
+fn keep(mut built: Built, make: &Make, asked: &BuildSpec, folder: &Path) -> Result<Built> {
     let half = folder.with_extension("half");
     let _ = fs::remove_dir_all(&half);
     fs::create_dir_all(&half).map_err(|e| Error::io("make the folder", &half, &e))?;
@@ -401,7 +407,7 @@ pub fn read(folder: &Path) -> Option<Built> {
 
 /// Names the lab's last kernel, so that `--kernel isolator` finds it, and with fragments of the series' own
 /// `--kernel isolator:6.12+debug`.
-fn publish(asked: &Asked, folder: &Path) -> Result<()> {
+fn publish(asked: &BuildSpec, folder: &Path) -> Result<()> {
     if asked.configuration != Configuration::Lab || asked.with.iter().any(|name| name.contains(['/', '.'])) {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use machine::boot::bls::EntryFile;
 use machine::boot::grub::Environment;
 use machine::boot::line::with_words;
 
-use super::{Asked, TRIAL, Way, file, first_line_with, grub, text};
+use super::{BootSpec, TRIAL, Way, file, first_line_with, grub, text};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::own::with_block;
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 
 const ENTRIES: &str = "/boot/loader/entries";
 
-pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     let Some(default) = asked.entry() else {
         return Err(Error::new(
             "change the boot line",
@@ -53,7 +53,7 @@ fn add(file: &mut EntryFile, words: &[String]) {
     file.add_options(words);
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>, tried: bool) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<Way> {
     let mut files = Vec::new();
     for entry in asked.boot.entries.iter().filter(|entry| !entry.id.ends_with(TRIAL)) {
         files.push((entry, EntryFile::read(&text(system, &entry.file)?)));

@@ -5,7 +5,7 @@
 use machine::boot::extlinux::{Extlinux, MAX_LABELS};
 use machine::boot::line::with_words;
 
-use super::{Asked, Way, text};
+use super::{BootSpec, Way, text};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::{Own, Step};
@@ -15,7 +15,7 @@ const LABEL: &str = "isolator";
 /// Tenths of a second for which the menu is shown.
 const MENU: u32 = 30;
 
-pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     let path = format!("{}/extlinux.conf", asked.boot.folder);
     let refuse = |why: &str, cure: &str| Err(Error::new(format!("add a label to {path}"), why, cure));
     let mut file = Extlinux::read(&text(system, &path)?);

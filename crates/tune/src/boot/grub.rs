@@ -8,7 +8,7 @@
 use machine::boot::grub::{self, Environment, MenuEntry};
 use machine::boot::line::with_words;
 
-use super::{Asked, TRIAL, Way, file, guard, text};
+use super::{BootSpec, TRIAL, Way, file, guard, text};
 use crate::generator::{self, Lost};
 use crate::system::System;
 use crate::transaction::files::Kept;
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// The drop-in; its number lets it come after those that set the line anew, as cloud images do.
 pub(crate) const DROP_IN: &str = "/etc/default/grub.d/99-isolator.cfg";
 
-pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     let folder = &asked.boot.folder;
     let menu_path = format!("{folder}/grub.cfg");
     let menu = text(system, &menu_path)?;
@@ -48,7 +48,7 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     }
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     not_lost(system, asked.words)?;
     let menu = format!("{}/grub.cfg", asked.boot.folder);
     let own = "# Made by `isolator tune`; `isolator tune rollback` takes it away again.\n";
@@ -87,7 +87,7 @@ fn not_lost(system: &dyn System, words: &[String]) -> Result<()> {
     Err(Error::new(format!("give words to GRUB by {DROP_IN}"), why, cure))
 }
 
-fn entry_of<'a, 'b>(asked: &Asked<'_>, entries: &'a [MenuEntry<'b>]) -> Result<&'a MenuEntry<'b>> {
+fn entry_of<'a, 'b>(asked: &BootSpec<'_>, entries: &'a [MenuEntry<'b>]) -> Result<&'a MenuEntry<'b>> {
     let wanted = asked.boot.default_entry().and(asked.entry());
     let found = entries.iter().find(|entry| wanted.is_some_and(|wanted| wanted.id == entry.entry.id));
     found.filter(|entry| entry.entry.kernel.is_some()).ok_or_else(|| {

@@ -6,12 +6,12 @@
 use machine::Snapshot;
 use machine::boot::{Entry, Loader, line, roots};
 
-use super::{Asked, may_be_same_root};
+use super::{BootSpec, may_be_same_root};
 use crate::system::{self, System, folder};
 use crate::{Error, Result};
 
 /// Words that no loader, generator or shell reads in a way of its own.
-pub(super) fn words(asked: &Asked<'_>) -> Result<()> {
+pub(super) fn words(asked: &BootSpec<'_>) -> Result<()> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.,=:+/@%".contains(letter);
     match asked.words.iter().find(|word| word.is_empty() || !word.chars().all(plain) || word.starts_with('-'))
     {
@@ -36,7 +36,7 @@ pub fn quote_stays_open(options: &str) -> bool {
 }
 
 /// Words under names of ours, each with the place where it stands.
-fn others(asked: &Asked<'_>) -> Vec<(String, String)> {
+fn others(asked: &BootSpec<'_>) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for source in &asked.boot.sources {
         let line = source.line.as_deref().unwrap_or_default();
@@ -77,7 +77,7 @@ fn others(asked: &Asked<'_>) -> Vec<(String, String)> {
 
 /// No parameter of ours stands in the line already or comes into it from elsewhere, no quote is open, no `root=` stands
 /// twice, and the longer line still fits.
-pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
+pub(super) fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
     let mut by_place: Vec<(String, Vec<String>)> = Vec::new();
     for (raw, place) in others(asked) {
         match by_place.iter_mut().find(|(other, _)| *other == place) {
@@ -126,7 +126,7 @@ pub(super) fn duplicates(asked: &Asked<'_>) -> Result<()> {
 
 /// The files are those from which this machine booted, and the default entry boots the kernel that runs: the plan was
 /// made for that one.
-pub(super) fn booted(asked: &Asked<'_>) -> Result<()> {
+pub(super) fn booted(asked: &BootSpec<'_>) -> Result<()> {
     let boot = asked.boot;
     let running = asked.running.unwrap_or_default();
     let Some(entry) = boot.default_entry().filter(|_| boot.loader != Loader::Ostree) else { return Ok(()) };
@@ -206,7 +206,7 @@ pub fn host(machine: &Snapshot) -> Result<()> {
 
 /// The entry that is copied or changed boots: its kernel and initial RAM disks exist, and the driver of the root
 /// device is in one of them.
-pub(super) fn bootable(system: &dyn System, asked: &Asked<'_>) -> Result<()> {
+pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     // ostree looks after its deployments; the others name no files that we could find.
     if matches!(asked.boot.loader, Loader::Ostree | Loader::UBoot | Loader::RaspberryPi) {
         return Ok(());
@@ -251,7 +251,7 @@ pub(super) fn bootable(system: &dyn System, asked: &Asked<'_>) -> Result<()> {
 }
 
 /// Where a path that a loader names lies on this machine.
-fn find(system: &dyn System, asked: &Asked<'_>, path: &str) -> Option<String> {
+fn find(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> Option<String> {
     let partition = asked.boot.folder.trim_end_matches("/loader");
     let names = [path.to_string(), format!("/boot{path}"), format!("{partition}{path}")];
     names.into_iter().find(|name| system.stat(name).is_ok())

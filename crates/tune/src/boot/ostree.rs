@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ostree: `rpm-ostree kargs` makes a new deployment, and the one that runs stays in the menu.
 
-use super::{Asked, Way};
+use super::{BootSpec, Way};
 use crate::system::System;
 use crate::transaction::Step;
 use crate::{Error, Result};
 
-pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     if system.stat("/etc/machine-config-daemon").is_ok() {
         return Err(Error::new(
             "change the boot line",

@@ -3,7 +3,7 @@
 
 use machine::boot::pi::{Config, has_more_lines};
 
-use super::{Asked, Way, file, first_line_with, text};
+use super::{BootSpec, Way, file, first_line_with, text};
 use crate::system::System;
 use crate::transaction::Own;
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ const LINE: &str = "cmdline-isolator.txt";
 /// How deep files are followed that include one another.
 const DEPTH: usize = 3;
 
-pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     let folder = &asked.boot.folder;
     let entry = known(system, asked)?;
     let line = text(system, &entry)?;
@@ -44,7 +44,7 @@ fn prefixed(system: &dyn System, folder: &str, config: &Config, depth: usize) ->
     config.values("os_prefix").next().is_some() || config.includes().any(included)
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     let path = known(system, asked)?;
     let own = Own::Line { words: asked.words.to_vec() };
     let step = file(system, &path, own, |text| first_line_with(text, asked.words))?;
@@ -52,7 +52,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way>
 }
 
 /// The file of the line, which must be one line with a root.
-fn known(system: &dyn System, asked: &Asked<'_>) -> Result<String> {
+fn known(system: &dyn System, asked: &BootSpec<'_>) -> Result<String> {
     let Some(entry) = asked.boot.default_entry() else {
         let folder = &asked.boot.folder;
         let config = format!("{folder}/config.txt");

@@ -8,12 +8,12 @@
 
 use machine::boot::bls::EntryFile;
 
-use super::{Asked, TRIAL, Way, file, first_line_with, text};
+use super::{BootSpec, TRIAL, Way, file, first_line_with, text};
 use crate::system::System;
 use crate::transaction::{Own, Step};
 use crate::{Error, Result};
 
-pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     if asked.boot.entries.is_empty() {
         return Err(Error::new(
             "change the boot line",
@@ -56,7 +56,7 @@ pub(super) fn first(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
     lasting(system, asked, false)
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>, tried: bool) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<Way> {
     let words = asked.words.to_vec();
     let ours = |id: &str| id == TRIAL;
     let default = asked.boot.default_entry().map(|entry| entry.id.clone());

@@ -29,8 +29,8 @@ fn words() -> Vec<String> {
     WORDS.map(String::from).to_vec()
 }
 
-fn asked<'a>(boot: &'a Boot, words: &'a [String]) -> Asked<'a> {
-    Asked { boot, words, release: None, running: None, real_time: true }
+fn asked<'a>(boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
+    BootSpec { boot, words, release: None, running: None, real_time: true }
 }
 
 /// A fixture as a machine, with the kernels that its entries name and a generator like GRUB's.

@@ -4,7 +4,7 @@
 //! A wrong `/etc/fw_env.config` lets `fw_setenv` write over something else. So it is called only where the environment
 //! that it reads is valid, has a variable made for more words, and boots something else by itself after failures.
 
-use super::{Asked, Way, guard};
+use super::{BootSpec, Way, guard};
 use crate::Result;
 use crate::system::System;
 use crate::transaction::Step;
@@ -12,7 +12,7 @@ use crate::transaction::Step;
 /// Variables that vendors leave for more words.
 pub(crate) const OPTIONAL: [&str; 3] = ["optargs", "extraargs", "othbootargs"];
 
-pub(super) fn lasting(system: &mut dyn System, asked: &Asked<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
     let words = asked.words.join(" ");
     let mut lines: Vec<String> = Vec::new();
     for source in &asked.boot.sources {
