@@ -293,16 +293,23 @@ pub struct Coarse {
     /// How many those were.
     pub overflow_count: u64,
     /// Whether the source states the mean, or enough to work it out.
-    #[serde(default = "mean_known")]
+    #[serde(default = "is_known")]
     pub mean_known: bool,
+    /// Whether the source states the minimum, or enough to work it out.
+    #[serde(default = "is_known", skip_serializing_if = "is_true")]
+    pub min_known: bool,
     /// Periods missed, as the source states them for the whole run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
 }
 
 /// What an older file means, which does not say it.
-fn mean_known() -> bool {
+fn is_known() -> bool {
     true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -18,8 +18,8 @@ pub struct Summary {
     pub count: u64,
     /// Periods missed: cycles that were due while the thread was still late.
     pub missed: u64,
-    /// Smallest.
-    pub min_ns: u64,
+    /// Smallest; absent where an imported file does not state it.
+    pub min_ns: Option<u64>,
     /// Mean.
     pub mean_ns: Option<f64>,
     /// Standard deviation.
@@ -83,7 +83,7 @@ impl Summary {
             key: entry.key.clone(),
             count: latency.count(),
             missed: row.missed(),
-            min_ns: latency.min_ns(),
+            min_ns: row.min_ns(),
             mean_ns: row.mean_ns(),
             stddev_ns: row.stddev_ns(),
             p50_ns: row.quantile_ns(0.5),

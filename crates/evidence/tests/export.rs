@@ -23,7 +23,7 @@ fn figures(bundle: &Bundle) -> Vec<Figures> {
     let buckets = |row: &&evidence::Row| row.series.latency.buckets().map(|b| (b.from_ns, b.count)).collect();
     let of = |row: &evidence::Row| {
         let summary = Summary::of(row);
-        (summary.count, summary.min_ns, summary.max_ns, buckets(&row))
+        (summary.count, summary.min_ns.unwrap(), summary.max_ns, buckets(&row))
     };
     rows.into_iter().map(of).collect()
 }

@@ -189,7 +189,7 @@ fn counts_and_extremes_are_the_tools_own() {
             let found = Summary::of(row);
             assert_eq!((found.key.probe.as_str(), found.key.cpu), (probe, cpu), "{name}");
             assert_eq!(found.count, count, "{name}: {}", found.key);
-            assert_eq!(found.min_ns as f64, min as f64 * unit_ns, "{name}: {}", found.key);
+            assert_eq!(found.min_ns.unwrap() as f64, min as f64 * unit_ns, "{name}: {}", found.key);
             assert_eq!(found.max_ns as f64, max as f64 * unit_ns, "{name}: {}", found.key);
             let mean_ns = found.mean_ns.unwrap_or_default();
             assert!((mean_ns - mean * unit_ns).abs() < 0.01, "{name}: {}: {mean_ns}", found.key);

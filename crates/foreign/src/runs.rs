@@ -53,8 +53,8 @@ pub(crate) fn import(data: &[u8]) {
 /// Figures lie between the extremes, and the histogram has as many samples as are counted.
 fn in_order(row: &Row) {
     let summary = Summary::of(row);
-    let within = |ns: u64| summary.min_ns <= ns && ns <= summary.max_ns;
-    assert!(summary.min_ns <= summary.max_ns && summary.p50_ns.is_none_or(within));
+    let within = |ns: u64| summary.min_ns <= Some(ns) && ns <= summary.max_ns;
+    assert!(summary.min_ns <= Some(summary.max_ns) && summary.p50_ns.is_none_or(within));
     let counts = row.series.latency.buckets().map(|bucket| bucket.count);
     assert_eq!(counts.fold(0, u64::saturating_add), summary.count);
 }

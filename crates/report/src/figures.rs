@@ -230,7 +230,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
             only_if(limited, range(s.over_limit, s.over_limit_at_most)),
             only_if(periodic || s.missed > 0, text::count(s.missed)),
             text::count(s.count),
-            us(s.min_ns),
+            unless(s.min_ns.map(us)),
             unless(s.mean_ns.map(text::us)),
             unless(s.stddev_ns.map(text::us)),
             unless(s.p50_ns.map(us)),

@@ -282,6 +282,7 @@ fn imported_evidence_says_what_it_leaves_open() {
         overflow_from_ns: Some(10_000),
         overflow_count: 7,
         mean_known: true,
+        min_known: true,
         missed: 0,
     });
     let comparison = compare(&run, &run, false);

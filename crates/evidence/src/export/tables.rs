@@ -16,7 +16,7 @@ struct Column {
     buckets: BTreeMap<u64, u64>,
     overflow: u64,
     count: u64,
-    min: u64,
+    min: Option<u64>,
     /// Absent where the row does not tell it.
     avg: Option<u64>,
     max: u64,
@@ -40,7 +40,7 @@ fn columns(rows: &[&Row]) -> (Vec<Column>, BTreeSet<u64>) {
             let count: &mut u64 = if us < end { buckets.entry(us).or_default() } else { &mut overflow };
             *count = count.saturating_add(b.count);
         }
-        let (min, max) = (latency.min_ns() / 1_000, latency.max_ns() / 1_000);
+        let (min, max) = (row.min_ns().map(|ns| ns / 1_000), latency.max_ns() / 1_000);
         Column {
             buckets,
             overflow,
@@ -68,7 +68,9 @@ pub(super) fn cyclictest(rows: &[&Row]) -> String {
         let _ = writeln!(out, "# {name}:{}", text.collect::<String>());
     };
     figures("Total", 9, Column::listed);
-    figures("Min Latencies", 5, |c| c.min);
+    if columns.iter().all(|column| column.min.is_some()) {
+        figures("Min Latencies", 5, |c| c.min.unwrap_or_default());
+    }
     if columns.iter().all(|column| column.avg.is_some()) {
         figures("Avg Latencies", 5, |c| c.avg.unwrap_or_default());
     }
@@ -115,7 +117,7 @@ pub(super) fn rtla(bundle: &Bundle, rows: &[&Row]) -> String {
     };
     line("over:", &|c| c.overflow.to_string());
     line("count:", &|c| c.count.to_string());
-    line("min:", &|c| of_some(c, Some(c.min)));
+    line("min:", &|c| of_some(c, c.min));
     line("avg:", &|c| of_some(c, c.avg));
     line("max:", &|c| of_some(c, Some(c.max)));
     out

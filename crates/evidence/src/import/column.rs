@@ -140,6 +140,7 @@ impl Column {
             overflow_from_ns: (overflow > 0 || self.overflow_from.is_some()).then(|| ns(from)),
             overflow_count: overflow,
             mean_known: stated_mean.is_some() || (overflow <= 1 && self.width == 1),
+            min_known: self.min.is_some() || overflow == 0 || (self.unplaced == 0 && ends.is_some()),
             missed: self.missed,
         };
         (latency, coarse)
@@ -334,6 +335,7 @@ fn join(coarse: &mut Option<Coarse>, other: Coarse) {
         coarse.resolution_ns = coarse.resolution_ns.max(other.resolution_ns);
         coarse.unit_ns = coarse.unit_ns.min(other.unit_ns);
         coarse.mean_known &= other.mean_known;
+        coarse.min_known &= other.min_known;
         coarse.overflow_from_ns = from;
         coarse.overflow_count = coarse.overflow_count.saturating_add(other.overflow_count);
         coarse.missed = coarse.missed.saturating_add(other.missed);

@@ -109,7 +109,7 @@ fn into_rows(threads: BTreeMap<&str, Thread>, found: &mut Found) {
     found.note(format!(
         "{program} states how far the time between two runs was off the period: a run may have been later than that"
     ));
-    found.note(format!("{program} does not state how many runs there were: the worst one is counted alone"));
+    found.note(format!("{program} does not state how many runs there were: the worst one and one of unknown latency are counted"));
     for (name, thread) in threads {
         // The servo thread is LinuxCNC's main one.
         let number = u32::from(name == "Base");
@@ -120,7 +120,8 @@ fn into_rows(threads: BTreeMap<&str, Thread>, found: &mut Found) {
             period_ns: thread.period_ns,
             unit_ns: 1,
             width: 1,
-            overflow: 1,
+            // Jitter is between two runs: there were at least so many.
+            overflow: 2,
             max: Some(thread.worst_ns),
             ..Column::default()
         });

@@ -150,7 +150,7 @@ fn limits<'r>(rows: impl Iterator<Item = crate::runs::RowView<'r>>, at: impl Fn(
 fn range_ns(runs: &Runs, kind: &Kind) -> (f64, f64) {
     let (mut low, mut high) = (u64::MAX, 0);
     for row in runs.rows_of(kind).filter(|row| row.summary.count > 0) {
-        low = low.min(row.summary.min_ns);
+        low = low.min(row.summary.min_ns.unwrap_or(row.summary.max_ns));
         high = high.max(row.summary.max_ns).max(row.row.entry.limit_ns.unwrap_or(0));
     }
     // Below 10 ns no clock tells latencies apart, and a logarithmic axis has no zero.

@@ -81,7 +81,7 @@ pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
     let drawable = |row: &RowView| row.row.series.latency.count() > 0;
     let rows = || runs.rows_of(kind).filter(drawable);
     let (min_ns, max_ns) =
-        (rows().map(|row| row.summary.min_ns).min(), rows().map(|row| row.summary.max_ns).max());
+        (rows().filter_map(|row| row.summary.min_ns).min(), rows().map(|row| row.summary.max_ns).max());
     let (Some(min_ns), Some(max_ns), true) = (min_ns, max_ns, kind.probe.starts_with(RESPONSE)) else {
         return Ok(None);
     };
@@ -106,7 +106,8 @@ pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
 
 fn plot(runs: &Runs, run: &Run, row: RowView, axis: Axis) -> Result<Plot> {
     let key = &row.row.entry.key;
-    let (min_ns, max_ns) = (row.summary.min_ns, row.summary.max_ns);
+    let max_ns = row.summary.max_ns;
+    let min_ns = row.summary.min_ns.unwrap_or(max_ns);
     let time = |ns: u64| text::time(ns as f64);
     let extreme = |name: &str, ns: u64| Tick {
         at: hundredth(axis.at(ns as f64)),

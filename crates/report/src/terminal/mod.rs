@@ -151,7 +151,7 @@ fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
                 "-".to_string()
             }
         }),
-        Column::of("min", 7, rows, |row| us(row.min_ns)),
+        Column::of("min", 7, rows, |row| row.min_ns.map_or("-".to_string(), us)),
         Column::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::us)),
         Column::of("p99.9", 4, rows, |row| row.p99_9_ns.map_or("-".to_string(), us)),
         Column::of("max", 0, rows, |row| us(row.max_ns)),
