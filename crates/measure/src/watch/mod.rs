@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was granted is checked to the end: each second while a row is measured, and once more at its end.
 //!
-//! A measuring thread may be moved, lose its policy or priority, or be put into another control group ([`seat`]). Its CPU may go
-//! offline, a quota may stop its group, the machine may sleep, the kernel may change its clock ([`surroundings`]). Each of these
+//! A measuring thread may be moved, lose its policy or priority, or be put into another control group (`seat`). Its CPU may go
+//! offline, a quota may stop its group, the machine may sleep, the kernel may change its clock (`surroundings`). Each of these
 //! is a taint. The control thread looks; the measuring loop has no part in it, since the kernel counts how often a thread changed
 //! its CPU.
 //!
