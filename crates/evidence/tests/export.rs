@@ -145,3 +145,17 @@ fn a_format_is_chosen_by_its_name() {
     let error = "xml".parse::<Format>().unwrap_err().to_string();
     assert!(error.contains("choose one of cyclictest, rtla, csv, json"), "{error}");
 }
+
+#[test]
+fn a_minimum_that_is_not_known_is_left_out_and_read_again() {
+    let bundle = imported("others/linuxcnc-histogram.txt");
+    let again = parse(&exported(&bundle, Format::Cyclictest), None).unwrap();
+    assert_eq!(again.missing, [""; 0]);
+    let of = |bundle: &Bundle| {
+        let rows = bundle.rows.iter().map(Summary::of);
+        rows.map(|row| (row.count, row.min_ns, row.max_ns / 1_000)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&bundle).len(), of(&again).len());
+    assert!(of(&again).iter().all(|row| of(&bundle).contains(row)), "{:?}", of(&again));
+    assert!(of(&again).iter().all(|(_, min_ns, _)| min_ns.is_none()));
+}

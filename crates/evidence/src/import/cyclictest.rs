@@ -302,7 +302,12 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, 
     }
     // Of the figures below the table, these two never have a column for the sum.
     let threads = ["Min Latencies", "Avg Latencies"].iter().find_map(|name| stated.get(name)).map(Vec::len);
-    let threads = threads.unwrap_or_else(|| if ends_in_sum(&rows) { width - 1 } else { width });
+    let threads = threads.unwrap_or_else(|| match stated.get("Max Latencies") {
+        // Neither is there where an export does not know them.
+        Some(max) if rows.is_empty() => max.len(),
+        _ if ends_in_sum(&rows) => width - 1,
+        _ => width,
+    });
     if !rows.is_empty() && !(threads..=threads + 1).contains(&width) {
         return Err(format!("its table has {width} columns for {threads} threads"));
     }
@@ -315,6 +320,11 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, 
         return Err(format!("it states figures of {} threads and of {threads}", figures.len()));
     }
     for name in ["Min Latencies", "Max Latencies", "Histogram Overflows"] {
+        // The maxima come after the minima.
+        let is_left_out = name == "Min Latencies" && !stated.contains_key(name);
+        if is_left_out && stated.contains_key("Max Latencies") {
+            continue;
+        }
         if stated.get(name).is_none_or(|figures| figures.len() < threads) {
             found.missing.push(format!("the file has no '# {name}:' for every thread: it was cut short"));
             stated.remove(name);
