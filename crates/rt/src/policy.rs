@@ -79,11 +79,22 @@ impl PolicyKind {
     ];
 
     /// The policy called `name`: one of [`NAMES`].
+    ///
+    /// ```
+    /// use rt::policy::PolicyKind;
+    ///
+    /// assert_eq!(PolicyKind::named("fifo"), Some(PolicyKind::Fifo));
+    /// assert_eq!(PolicyKind::named("fif"), None);
+    /// ```
     pub fn named(name: &str) -> Option<PolicyKind> {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Its name: what the command line and the evidence say.
+    ///
+    /// ```
+    /// assert_eq!(rt::policy::PolicyKind::RoundRobin.name(), "rr");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             PolicyKind::Fifo => "fifo",
@@ -96,17 +107,37 @@ impl PolicyKind {
     }
 
     /// Whether its threads have a priority of 1 to 99.
+    ///
+    /// ```
+    /// use rt::policy::PolicyKind;
+    ///
+    /// assert!(PolicyKind::Fifo.has_priority() && !PolicyKind::Deadline.has_priority());
+    /// ```
     pub fn has_priority(self) -> bool {
         matches!(self, PolicyKind::Fifo | PolicyKind::RoundRobin)
     }
 
     /// Whether every ordinary task may delay its threads.
+    ///
+    /// ```
+    /// use rt::policy::PolicyKind;
+    ///
+    /// assert!(PolicyKind::Batch.is_ordinary() && !PolicyKind::Deadline.is_ordinary());
+    /// ```
     pub fn is_ordinary(self) -> bool {
         matches!(self, PolicyKind::Other | PolicyKind::Batch | PolicyKind::Idle)
     }
 
     /// The policy with its parameters: `priority` for fifo and rr; runtime, deadline and period in nanoseconds for the
     /// deadline policy.
+    ///
+    /// ```
+    /// use rt::policy::PolicyKind;
+    ///
+    /// assert_eq!(PolicyKind::Fifo.with(80, (0, 0, 0))?, rt::Policy::Fifo(80));
+    /// assert!(PolicyKind::Fifo.with(100, (0, 0, 0)).is_err());
+    /// # Ok::<(), rt::Error>(())
+    /// ```
     pub fn with(self, priority: u32, deadline: (u64, u64, u64)) -> Result<Policy> {
         let real_time = |policy: fn(u32) -> Policy| match priority {
             1..=99 => Ok(policy(priority)),
@@ -177,6 +208,10 @@ impl Policy {
     }
 
     /// The policy without its parameters.
+    ///
+    /// ```
+    /// assert_eq!(rt::Policy::Fifo(80).kind(), rt::policy::PolicyKind::Fifo);
+    /// ```
     pub fn kind(&self) -> PolicyKind {
         match self {
             Policy::Fifo(_) => PolicyKind::Fifo,

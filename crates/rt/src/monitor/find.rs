@@ -26,7 +26,7 @@ pub(super) const PREFIX: &str = "isolator-loop:";
 /// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
 /// for found in find(std::process::id())? {
 ///     let reader = Reader::open(&found.path)?;
-///     println!("{} comes every {} ns", found.name, reader.period_ns());
+///     println!("{} comes every {} ns", found.name, reader.period());
 /// }
 /// # Ok::<(), rt::Error>(())
 /// ```
@@ -169,7 +169,7 @@ impl Reader {
     ///
     /// let _monitor = Monitor::create("example", Duration::from_millis(1))?;
     /// let reader = Reader::open(&choose(std::process::id(), Some("example"))?)?;
-    /// assert_eq!(reader.period_ns(), 1_000_000);
+    /// assert_eq!(reader.period().get(), 1_000_000);
     /// # Ok::<(), rt::Error>(())
     /// ```
     pub fn open(path: &Path) -> Result<Reader> {
