@@ -34,7 +34,7 @@ const SETTLE: Duration = Duration::from_secs(20);
 /// A signal may have to wait for this long while a load gets going.
 const SETTLE_SLICE: Duration = Duration::from_millis(100);
 
-/// Looks on while a run goes on.
+/// Is told how a run goes on.
 pub trait Observer {
     /// Something that is worth knowing beside the rows.
     fn announce(&mut self, text: &str) {
@@ -61,13 +61,13 @@ pub trait Observer {
     fn ended(&mut self) {}
 }
 
-/// Sees nothing.
+/// Ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoObserver;
 
 impl Observer for NoObserver {}
 
-/// What a run goes on in.
+/// The surroundings of a run.
 pub struct Setting<'a> {
     /// The machine.
     pub machine: Snapshot,
@@ -75,7 +75,7 @@ pub struct Setting<'a> {
     pub program: Option<&'a mut Attached>,
     /// Ends the run early, in order, once it is set.
     pub stop: Arc<AtomicBool>,
-    /// Looks on.
+    /// Is told how it goes on.
     pub observer: &'a mut dyn Observer,
     /// The program that writes the evidence.
     pub written_by: WrittenBy,
@@ -92,6 +92,9 @@ struct Session<'a, 's> {
 }
 
 /// Measures `spec` on this machine into a new bundle in `folder`, and reads it back.
+///
+/// Loads other than `idle` start this program again: its `main` calls [`load::worker_main`] first where its first argument
+/// is [`load::WORKER_VERB`].
 pub fn prove(spec: &RunSpec, folder: &Path) -> Result<Bundle> {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(Path::file_name);
