@@ -19,7 +19,6 @@ use measure::toggle::Toggle;
 use measure::wakeup::Wakeup;
 use rt::Policy;
 use rt::clock::Calibration;
-use rt::policy::PolicyKind;
 
 use crate::spec::RunSpec;
 
@@ -60,7 +59,7 @@ pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> 
             Policy::Deadline { .. } => machine.deadline_cpus(cpu).iter().collect(),
             _ => vec![cpu],
         };
-        let Some(probe) = probe(kind, &place, clock) else { continue };
+        let Some(probe) = probe(kind, &place, clock)? else { continue };
         threads.push(MeasuringThread { probe, series: place.series, policy: place.policy, affinity });
     }
     let spec = RowSpec {
@@ -72,23 +71,32 @@ pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> 
     Ok(Row { threads, spec })
 }
 
-/// The probe of a thread; `None` where that kind has no thread of ours.
-fn probe(kind: &ProbeKind, place: &Place, clock: Option<Calibration>) -> Option<Box<dyn Probe>> {
-    let Schedule::Periodic(period) = place.schedule else {
-        return clock.filter(|_| *kind == ProbeKind::Spin).map(|clock| Box::new(Spin { clock }) as _);
-    };
-    Some(match (kind, clock, place.partner) {
-        (ProbeKind::Wakeup(timer), ..) => Box::new(Wakeup { timer: *timer, period }),
-        (ProbeKind::Ethercat(wire), ..) => Box::new(Ethercat { wire: wire.clone(), period }),
-        (ProbeKind::Toggle, Some(clock), _) => Box::new(Toggle { clock, period }),
-        (ProbeKind::Message(means), Some(clock), Some(partner)) => {
-            Box::new(Message { means: *means, partner, clock, period })
+/// The probe of a thread; `None` where that kind has no thread of ours. One that lacks what it needs is an error: its row would
+/// be missing in silence.
+fn probe(kind: &ProbeKind, place: &Place, clock: Option<Calibration>) -> rt::Result<Option<Box<dyn Probe>>> {
+    let lacks = |why: &str, cure: &str| Err(rt::Error::new(format!("measure {}", kind.name()), why, cure));
+    Ok(Some(match (kind, place.schedule, clock) {
+        (ProbeKind::Hardware | ProbeKind::Loop, ..) => return Ok(None),
+        (ProbeKind::Spin, _, Some(clock)) => Box::new(Spin { clock }),
+        (ProbeKind::Wakeup(timer), Schedule::Periodic(period), _) => {
+            Box::new(Wakeup { timer: *timer, period })
         }
-        (ProbeKind::Response(wiring), Some(clock), generator) => {
-            Box::new(Response { wiring: wiring.clone(), generator, clock, period })
+        (ProbeKind::Ethercat(wire), Schedule::Periodic(period), _) => {
+            Box::new(Ethercat { wire: wire.clone(), period })
         }
-        _ => return None,
-    })
+        (ProbeKind::Toggle, Schedule::Periodic(period), Some(clock)) => Box::new(Toggle { clock, period }),
+        (ProbeKind::Message(means), Schedule::Periodic(period), Some(clock)) => match place.partner {
+            Some(partner) => Box::new(Message { means: *means, partner, clock, period }),
+            None => {
+                return lacks("no other CPU is there to answer", "give two CPUs, or one for housekeeping");
+            }
+        },
+        (ProbeKind::Response(wiring), Schedule::Periodic(period), Some(clock)) => {
+            let (wiring, generator) = (wiring.clone(), place.partner);
+            Box::new(Response { wiring, generator, clock, period })
+        }
+        _ => return lacks("it has no period, or no clock", "report this as a defect"),
+    }))
 }
 
 fn schedules(spec: &RunSpec, kind: &ProbeKind) -> Vec<Schedule> {
@@ -132,11 +140,8 @@ fn places(spec: &RunSpec, kind: &ProbeKind, load: &str) -> rt::Result<Vec<Place>
 fn policy(spec: &RunSpec, rank: u32, schedule: Schedule) -> rt::Result<Policy> {
     // A continuous probe has a quarter of each millisecond.
     const SPINS: u64 = 1_000_000;
-    let period_ns = schedule.period_ns().map_or(SPINS, |period_ns| period_ns);
-    let deadline = match spec.policy {
-        PolicyKind::Deadline => (period_ns / 4, period_ns, period_ns),
-        _ => (0, 0, 0),
-    };
+    let period_ns = schedule.period_ns().unwrap_or(SPINS);
+    let deadline = (period_ns / 4, period_ns, period_ns);
     spec.policy.with(spec.priority.saturating_sub(rank).max(1), deadline)
 }
 
@@ -154,6 +159,7 @@ fn pairs(spec: &RunSpec, kind: &ProbeKind) -> Vec<(u32, Option<u32>)> {
 #[cfg(test)]
 mod tests {
     use evidence::manifest::{Asked, Response};
+    use machine::CpuSet;
 
     use super::*;
     use crate::spec::complete;
@@ -178,6 +184,15 @@ mod tests {
         assert_eq!(spec.probes.len(), measure::message::MEANS.len());
         // An ordinary thread on a CPU that does the housekeeping.
         assert_eq!(partners(&spec), [(3, Some((4, Policy::Fifo(80)))), (5, Some((7, Policy::Other)))]);
+    }
+
+    #[test]
+    fn a_message_that_no_cpu_can_answer_is_refused() {
+        let mut spec = spec(on("3", "message-futex"), 8, "");
+        spec.house_keeping = CpuSet::new();
+        let refusal = row(&spec, &spec.probes[0], "idle", &machine(8, "")).unwrap_err().to_string();
+        let line = "cannot measure message-futex: no other CPU is there to answer; give two CPUs, or one for housekeeping";
+        assert_eq!(refusal, line);
     }
 
     #[test]
