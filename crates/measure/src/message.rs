@@ -34,13 +34,13 @@ use crate::watch::Seat;
 /// The probe that stands for all means.
 pub const MESSAGE: &str = "message";
 
-/// The probe of each means.
+/// The means by the names of their probes.
 pub const MEANS: [(&str, Means); 5] = [
-    ("message-shared", Means::Shared),
-    ("message-futex", Means::Futex),
-    ("message-eventfd", Means::Eventfd),
-    ("message-signal", Means::Signal),
-    ("message-ipi", Means::Ipi),
+    Means::Shared.named(),
+    Means::Futex.named(),
+    Means::Eventfd.named(),
+    Means::Signal.named(),
+    Means::Ipi.named(),
 ];
 
 /// How a signal and its answer travel.
@@ -65,7 +65,7 @@ impl Means {
     }
 
     /// The probe's name.
-    pub fn probe(self) -> &'static str {
+    pub const fn probe(self) -> &'static str {
         match self {
             Means::Shared => "message-shared",
             Means::Futex => "message-futex",
@@ -73,6 +73,10 @@ impl Means {
             Means::Signal => "message-signal",
             Means::Ipi => "message-ipi",
         }
+    }
+
+    const fn named(self) -> (&'static str, Means) {
+        (self.probe(), self)
     }
 }
 

@@ -62,11 +62,8 @@ pub enum Medium {
 
 impl Medium {
     /// All of them, by the names of their probes.
-    pub const NAMES: [(&str, Medium); 3] = [
-        ("response-shared", Medium::Shared),
-        ("response-registers", Medium::Registers),
-        ("response-lines", Medium::Lines),
-    ];
+    pub const NAMES: [(&str, Medium); 3] =
+        [Medium::Shared.named(), Medium::Registers.named(), Medium::Lines.named()];
 
     /// The one of that probe.
     pub fn of(probe: &str) -> Option<Medium> {
@@ -74,12 +71,16 @@ impl Medium {
     }
 
     /// The probe's name.
-    pub fn probe(self) -> &'static str {
+    pub const fn probe(self) -> &'static str {
         match self {
             Medium::Shared => "response-shared",
             Medium::Registers => "response-registers",
             Medium::Lines => "response-lines",
         }
+    }
+
+    const fn named(self) -> (&'static str, Medium) {
+        (self.probe(), self)
     }
 }
 
