@@ -173,8 +173,7 @@ fn figures(progress: &Progress) -> Figures {
 /// Warm-up and length of a row; `None` where only the user ends it.
 fn row_time(spec: &RunSpec) -> Option<Duration> {
     let longest_ns = spec.periods.iter().map(|period| period.ns.get()).max().unwrap_or(0);
-    let loops_ns = spec.length.loops.map(|loops| loops.saturating_mul(longest_ns));
-    let length_ns = spec.length.duration_ns.into_iter().chain(loops_ns).min()?;
+    let length_ns = spec.length.at_most_ns(longest_ns)?;
     Some(Duration::from_nanos(length_ns.saturating_add(spec.warm_up_ns)))
 }
 

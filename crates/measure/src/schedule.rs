@@ -47,6 +47,12 @@ impl Length {
         self.duration_ns.filter(|ns| *ns < ENDLESS_NS).map(Duration::from_nanos)
     }
 
+    /// How long a row lasts at the most whose longest period is `longest_ns`, in nanoseconds; `None` where only the user ends it.
+    pub fn at_most_ns(&self, longest_ns: u64) -> Option<u64> {
+        let loops_ns = self.loops.map(|loops| loops.saturating_mul(longest_ns));
+        self.duration_ns.into_iter().chain(loops_ns).min()
+    }
+
     /// Cycles at the most.
     pub fn most_loops(&self) -> u64 {
         self.loops.unwrap_or(u64::MAX)
@@ -129,5 +135,10 @@ mod tests {
         let second = Length { duration_ns: Some(1_000_000_000), loops: Some(5) };
         assert_eq!(second.from(7), Window { start_ns: 7, end_ns: 1_000_000_007, loops: 5 });
         assert_eq!(second.half_life_s(), 0.25);
+        assert_eq!(
+            [1_000, 1_000_000_000].map(|ns| second.at_most_ns(ns)),
+            [Some(5_000), Some(1_000_000_000)]
+        );
+        assert_eq!(Length::default().at_most_ns(1_000), None);
     }
 }

@@ -134,7 +134,8 @@ impl RunSpec {
     /// Resolves what was asked; the first thing that makes no sense is refused, with the cure.
     pub fn of(asked: Asked) -> Result<RunSpec> {
         let loads = loads(&asked)?;
-        fits(&asked, loads.len())?;
+        let length = Length { duration_ns: asked.duration_ns, loops: asked.loops };
+        fits(&asked, length, loads.len())?;
         let limit = Limit::parse(asked.limit.as_deref().unwrap_or(limit::DEFAULT))?;
         let timer = named(
             "timer",
@@ -150,7 +151,7 @@ impl RunSpec {
         Ok(RunSpec {
             limit_ns: limit.ns(None)?,
             priority: priority(&asked, policy)?,
-            length: Length { duration_ns: asked.duration_ns, loops: asked.loops },
+            length,
             isolate: asked.isolate.as_deref().map(Mask::named).transpose()?,
             wire: Wire::of(&asked),
             cpus: asked.cpus.clone(),
@@ -205,10 +206,9 @@ fn loads(asked: &Asked) -> Result<Vec<Load>> {
 }
 
 /// Refuses a run whose bundle would be too large to be read: its evidence would be lost to its length.
-fn fits(asked: &Asked, loads: usize) -> evidence::Result<()> {
+fn fits(asked: &Asked, length: Length, loads: usize) -> evidence::Result<()> {
     let longest_ns = asked.periods_ns.iter().max().copied().unwrap_or(0);
-    let loops_ns = asked.loops.map(|loops| loops.saturating_mul(longest_ns));
-    let length_ns = asked.duration_ns.into_iter().chain(loops_ns).min().unwrap_or(0);
+    let length_ns = length.at_most_ns(longest_ns).unwrap_or(0);
     let rows = [asked.probes.len(), asked.cpus.len(), asked.periods_ns.len().max(1)];
     let rows = rows.into_iter().fold(loads, usize::saturating_mul);
     evidence::reader::fits(rows, length_ns / 1_000_000_000)
