@@ -12,11 +12,8 @@ pub fn main() -> Option<ExitCode> {
     if lab::guest::is_init() {
         return Some(lab::guest::main());
     }
-    // Its arguments need not be text: what follows does not look at a load's.
-    if std::env::args_os().nth(1).is_some_and(|verb| verb == load::WORKER_VERB) {
-        return Some(load::worker_main(std::env::args().skip(2)));
-    }
     match std::env::args_os().nth(1)?.to_str()? {
+        load::WORKER_VERB => Some(load::worker_main(std::env::args().skip(2))),
         lab::child::VERB => Some(lab::child::become_child(std::env::args().skip(2))),
         alone::VERB => Some(alone::main(std::env::args().skip(2))),
         storm::VERB => Some(storm::runner::main(std::env::args().skip(2))),
