@@ -18,7 +18,8 @@
  * No function is safe in a signal handler. A child must not use
  * the objects of its parent: pass it a descriptor.
  *
- * A complete program is examples/loop.c.
+ * A complete program is examples/loop.c. One header, though a long one: its groups share
+ * their types, and most of it is what the functions take and return.
  */
 #ifndef ISOLATOR_H
 #define ISOLATOR_H
