@@ -137,13 +137,16 @@ mod tests {
         let mut watching = Watching::from(counters(7, 100), &CpuSet::from_iter([1, 5]));
         let first = watching.next(counters(8, 350), "t".into(), 500_000_000);
         let second = watching.next(counters(8, 600), "t".into(), 1_000_000_000);
-        let told = |document: &WatchDocument| -> Vec<(String, u64, f64, u64)> {
+        let counted = |document: &WatchDocument| -> Vec<(String, u64, f64, u64)> {
             let one = |one: &Interrupter| (one.name.clone(), one.count, one.per_second, one.total);
             document.sources.iter().map(one).collect()
         };
-        assert_eq!(told(&first), [("local timer".into(), 250, 500.0, 250), ("45 nvme0q3".into(), 1, 2.0, 1)]);
         assert_eq!(
-            told(&second),
+            counted(&first),
+            [("local timer".into(), 250, 500.0, 250), ("45 nvme0q3".into(), 1, 2.0, 1)]
+        );
+        assert_eq!(
+            counted(&second),
             [("local timer".into(), 250, 250.0, 500), ("45 nvme0q3".into(), 0, 0.0, 1)]
         );
         assert_eq!(

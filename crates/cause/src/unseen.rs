@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    fn told(causes: &[Cause]) -> Vec<(Kind, Option<u64>)> {
+    fn durations(causes: &[Cause]) -> Vec<(Kind, Option<u64>)> {
         causes.iter().map(|cause| (cause.kind, cause.duration_ns)).collect()
     }
 
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(explained(&mut unseen), [], "the clock stands still");
         set(&root, Some(6), None);
         let causes = explained(&mut unseen);
-        assert_eq!(told(&causes), [(Kind::Steal, Some(900))]);
+        assert_eq!(durations(&causes), [(Kind::Steal, Some(900))]);
         assert_eq!(causes[0].begin_ns, Some(100));
         let detail = causes[0].detail.as_ref().unwrap();
         assert!(detail.contains("grew by 10 ms"), "{detail}");
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(explained(&mut unseen), []);
         set(&root, None, Some(42));
         for _ in 0..2 {
-            assert_eq!(told(&explained(&mut unseen)), [(Kind::Firmware, Some(900))]);
+            assert_eq!(durations(&explained(&mut unseen)), [(Kind::Firmware, Some(900))]);
         }
         assert_eq!(explained(&mut unseen), []);
     }
@@ -278,7 +278,7 @@ mod tests {
         let mut unseen = begun(&root);
         set(&root, Some(7), Some(41));
         let causes = explained(&mut unseen);
-        assert_eq!(told(&causes), [(Kind::Steal, None), (Kind::Firmware, None)]);
+        assert_eq!(durations(&causes), [(Kind::Steal, None), (Kind::Firmware, None)]);
         assert_eq!(causes[0].count, Some(2));
     }
 

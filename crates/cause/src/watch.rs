@@ -367,7 +367,7 @@ mod tests {
         spike
     }
 
-    fn told(spike: &Spike) -> (Vec<(Kind, Option<u64>)>, Option<u64>) {
+    fn durations(spike: &Spike) -> (Vec<(Kind, Option<u64>)>, Option<u64>) {
         let causes = spike.causes.iter().map(|cause| (cause.kind, cause.duration_ns));
         (causes.collect(), spike.unexplained_ns)
     }
@@ -376,7 +376,7 @@ mod tests {
     fn a_spike_has_what_the_ring_tells_of_it() {
         let mut watch = watch([(story(1_000), 0)]);
         let spike = explained(&mut watch, 10_500, 3_000);
-        assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(1_000)));
+        assert_eq!(durations(&spike), (vec![(Kind::Timer, Some(2_000))], Some(1_000)));
         assert_eq!(watch.summary().lost_events, 0);
     }
 
@@ -386,9 +386,9 @@ mod tests {
         explained(&mut watch, 10_500, 3_000);
         // All that this spike needs has come after the hole.
         let whole = explained(&mut watch, 2_009_500, 3_000);
-        assert_eq!((told(&whole).1, watch.summary().lost_events), (Some(1_000), 0));
+        assert_eq!((durations(&whole).1, watch.summary().lost_events), (Some(1_000), 0));
         let cut = explained(&mut watch, 1_999_000, 5_000);
-        assert_eq!((told(&cut), watch.summary().lost_events), ((Vec::new(), Some(5_000)), 500));
+        assert_eq!((durations(&cut), watch.summary().lost_events), ((Vec::new(), Some(5_000)), 500));
         explained(&mut watch, 1_999_000, 5_000);
         assert_eq!(watch.summary().lost_events, 500, "once");
     }
@@ -397,7 +397,7 @@ mod tests {
     fn of_a_spike_longer_than_the_ring_the_beginning_stays_unexplained() {
         let mut watch = watch([(story(5_000_000), 9)]);
         let spike = explained(&mut watch, 1_000_000, 4_013_000);
-        assert_eq!(told(&spike), (vec![(Kind::Timer, Some(2_000))], Some(4_011_000)));
+        assert_eq!(durations(&spike), (vec![(Kind::Timer, Some(2_000))], Some(4_011_000)));
         assert_eq!(watch.summary().lost_events, 9);
     }
 

@@ -19,7 +19,7 @@ const TICK_DEPENDENCIES: [&str; 6] =
 
 /// The causes of an account whose window began at `from_ns`, in the order of their beginning.
 pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
-    let told = |span: &Span| {
+    let cause = |span: &Span| {
         let (kind, name) = kind_and_name(span, names);
         let mut cause = Cause::timed(kind, name, span.begin_ns - from_ns, span.ns);
         cause.entry_exit_ns = Some(span.edges_ns).filter(|ns| *ns > 0);
@@ -36,7 +36,7 @@ pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
         Cause::timed(kind, name, at_ns - from_ns, 0)
     };
     let mut causes =
-        account.spans.iter().map(told).chain(account.points.iter().map(point)).collect::<Vec<_>>();
+        account.spans.iter().map(cause).chain(account.points.iter().map(point)).collect::<Vec<_>>();
     causes.sort_by_key(|cause| cause.begin_ns);
     if causes.len() > LISTED { joined(causes) } else { causes }
 }
@@ -61,14 +61,14 @@ fn joined(causes: Vec<Cause>) -> Vec<Cause> {
             None => joined.push((cause, 1)),
         }
     }
-    let told = |(mut cause, times): (Cause, u64)| {
+    let counted = |(mut cause, times): (Cause, u64)| {
         if times > 1 {
             let detail = cause.detail.take().map_or(String::new(), |detail| format!("{detail}, "));
             cause.detail = Some(format!("{detail}{times} times"));
         }
         cause
     };
-    joined.into_iter().map(told).collect()
+    joined.into_iter().map(counted).collect()
 }
 
 fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
@@ -178,7 +178,7 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
             match kind_and_name(&span, names) {
                 (Kind::Unexplained, _) => "woken by the measured thread".to_string(),
                 (Kind::IdleExit, _) => "woken from idle".to_string(),
-                (kind, name) => format!("woken by {} {name}", kind.words()),
+                (kind, name) => format!("woken by {} {name}", kind.label()),
             }
         }
     }
@@ -211,7 +211,7 @@ mod tests {
         Account { spans, ..Account::default() }
     }
 
-    fn told(account: &Account) -> Vec<String> {
+    fn described(account: &Account) -> Vec<String> {
         let text = |cause: Cause| {
             let detail = cause.detail.map_or(String::new(), |detail| format!(" ({detail})"));
             format!("{} {}{detail}", cause.kind.name(), cause.name)
@@ -234,7 +234,7 @@ mod tests {
             thread("dl", -1, false),
         ]);
         assert_eq!(
-            told(&account),
+            described(&account),
             [
                 "irq_thread irq/45-nvme0q3 (real-time priority 50, woken by irq 45)",
                 "kthread kworker/3:1H",
@@ -261,7 +261,7 @@ mod tests {
         let softirqs = (0..200)
             .map(|n| span(Occupant::ContextKind(ContextKind::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
         let account = account(softirqs.collect());
-        assert_eq!(told(&account), ["softirq NET_TX (100 times)", "softirq NET_RX (100 times)"]);
+        assert_eq!(described(&account), ["softirq NET_TX (100 times)", "softirq NET_RX (100 times)"]);
         let causes = causes(&account, 1_000, &Names::default());
         assert_eq!(causes.iter().filter_map(|cause| cause.duration_ns).sum::<u64>(), 200);
     }
@@ -270,6 +270,6 @@ mod tests {
     fn a_system_call_has_its_name() {
         let write = if cfg!(target_arch = "aarch64") { 64 } else { 1 };
         let account = account(vec![span(Occupant::ContextKind(ContextKind::Syscall(write)), 1_000, 5)]);
-        assert_eq!(told(&account), ["syscall write"]);
+        assert_eq!(described(&account), ["syscall write"]);
     }
 }

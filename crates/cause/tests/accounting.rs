@@ -34,13 +34,13 @@ fn exit(at_ns: u64, thing: ContextKind) -> Event {
 }
 
 /// Without a calibration.
-fn told(events: &[Event], window: Range<u64>) -> Account {
+fn accounted(events: &[Event], window: Range<u64>) -> Account {
     account(CPU, events, window, &[OWN], &Edges::default())
 }
 
 const EDGES: Edges = Edges { entry_ns: 30, exit_ns: 50, return_ns: 80 };
 
-fn told_with_edges(events: &[Event], window: Range<u64>) -> Account {
+fn accounted_with_edges(events: &[Event], window: Range<u64>) -> Account {
     account(CPU, events, window, &[OWN], &EDGES)
 }
 
@@ -69,7 +69,7 @@ fn a_thread_woken_by_an_interrupt_holds_the_cpu_until_the_measured_one_runs() {
         exit(2_100, TIMER),
         switch(9_000, 7, OWN),
     ];
-    let account = told(&events, 500..9_200);
+    let account = accounted(&events, 500..9_200);
     assert_eq!(
         spans(&account),
         [
@@ -95,7 +95,7 @@ fn what_interrupts_an_interrupt_is_not_counted_twice() {
         exit(300, TIMER),
         exit(500, softirq),
     ];
-    let account = told(&events, 50..600);
+    let account = accounted(&events, 50..600);
     assert_eq!(
         spans(&account),
         [
@@ -121,7 +121,7 @@ fn an_ipi_has_the_sender_whose_request_it_served() {
         exit(140, call),
         exit(150, CALL_VECTOR),
     ];
-    let account = told(&events, 50..200);
+    let account = accounted(&events, 50..200);
     assert_eq!(spans(&account), [(Occupant::ContextKind(call), 100, 50)]);
     assert_eq!(account.spans[0].sent.as_ref().map(|sent| sent.by.pid), Some(12));
 }
@@ -135,7 +135,7 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
         enter(100, CALL_VECTOR),
         exit(150, CALL_VECTOR),
     ];
-    let account = told(&events, 50..200);
+    let account = accounted(&events, 50..200);
     assert_eq!((account.spans.len(), account.spans[0].sent.as_ref()), (1, Some(&wake)));
 }
 
@@ -155,7 +155,7 @@ fn one_reschedule_serves_all_who_asked_for_it() {
         enter(150, vector),
         exit(160, vector),
     ];
-    let sender = |span: usize| told(&events, 50..200).spans[span].sent.as_ref().map(|sent| sent.by.pid);
+    let sender = |span: usize| accounted(&events, 50..200).spans[span].sent.as_ref().map(|sent| sent.by.pid);
     assert_eq!((sender(0), sender(1)), (Some(9), None));
 }
 
@@ -170,7 +170,7 @@ fn softirqs_wait_where_their_thread_waits() {
         exit(400, softirq),
         switch(500, 20, OWN),
     ];
-    let account = told(&events, 0..600);
+    let account = accounted(&events, 0..600);
     assert_eq!(
         spans(&account),
         [
@@ -193,7 +193,7 @@ fn a_page_fault_lasts_until_its_thread_goes_on() {
         enter(400, syscall),
         exit(450, syscall),
     ];
-    let account = told(&events, 50..500);
+    let account = accounted(&events, 50..500);
     assert_eq!(
         spans(&account),
         [
@@ -214,26 +214,26 @@ fn what_took_no_time_is_told_besides() {
         at(120, EventKind::Migrate { pid: 55, to: 3 }),
         at(130, EventKind::TickKept(4)),
     ];
-    let account = told(&events, 50..200);
+    let account = accounted(&events, 50..200);
     assert_eq!(account.points, [(100, Point::Frequency(3_000_000)), (110, Point::Migrated(3))]);
     assert_eq!((account.tick_kept, account.unexplained_ns), (Some(4), 150));
 }
 
 #[test]
 fn a_ring_that_does_not_reach_back_is_said() {
-    assert!(!told(&[switch(100, 0, OWN)], 50..200).is_whole);
-    assert!(!told(&[], 50..200).is_whole);
-    assert_eq!(told(&[], 50..200).unexplained_ns, 150);
+    assert!(!accounted(&[switch(100, 0, OWN)], 50..200).is_whole);
+    assert!(!accounted(&[], 50..200).is_whole);
+    assert_eq!(accounted(&[], 50..200).unexplained_ns, 150);
 }
 
 #[test]
 fn a_gap_with_one_interruption_is_its_entry_and_exit_and_no_more_than_these() {
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
-    let short = told_with_edges(&events, 80..150);
+    let short = accounted_with_edges(&events, 80..150);
     assert_eq!(spans(&short), [(Occupant::ContextKind(TIMER), 80, 70)]);
     assert_eq!((edges(&short), short.unexplained_ns), (vec![60], 0));
     // The firmware, or a hypervisor, had the rest.
-    let long = told_with_edges(&events, 50..1_000);
+    let long = accounted_with_edges(&events, 50..1_000);
     assert_eq!(spans(&long), [(Occupant::ContextKind(TIMER), 70, 90)]);
     assert_eq!((edges(&long), long.unexplained_ns), (vec![80], 860));
 }
@@ -241,7 +241,7 @@ fn a_gap_with_one_interruption_is_its_entry_and_exit_and_no_more_than_these() {
 #[test]
 fn a_gap_in_which_nothing_was_told_of_stays_unexplained() {
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
-    let account = told_with_edges(&events, 500..520);
+    let account = accounted_with_edges(&events, 500..520);
     assert_eq!((account.spans.len(), account.unexplained_ns), (0, 20));
 }
 
@@ -250,7 +250,7 @@ fn between_two_interruptions_each_has_its_edge() {
     let irq = ContextKind::Irq(9);
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER), enter(150, irq), exit(160, irq)];
     // 40 ns are less than an exit and an entry: 25 and 15.
-    let account = told_with_edges(&events, 90..170);
+    let account = accounted_with_edges(&events, 90..170);
     assert_eq!(
         spans(&account),
         [(Occupant::ContextKind(TIMER), 90, 45), (Occupant::ContextKind(irq), 135, 35)]
@@ -267,7 +267,7 @@ fn a_sleeper_returns_from_the_kernel_after_the_switch_to_it() {
         at(1_150, EventKind::Waking { woken: OWN, waker: Task::default() }),
         switch(1_200, 0, OWN),
     ];
-    let account = told_with_edges(&events, 900..1_260);
+    let account = accounted_with_edges(&events, 900..1_260);
     assert_eq!(
         spans(&account),
         [
@@ -278,14 +278,14 @@ fn a_sleeper_returns_from_the_kernel_after_the_switch_to_it() {
     );
     assert_eq!(account.unexplained_ns, 0);
     assert!(account.spans[2].woken.is_some());
-    let late = told_with_edges(&events, 900..1_500);
+    let late = accounted_with_edges(&events, 900..1_500);
     assert_eq!((edges(&late), late.unexplained_ns), (vec![0, 0, 80], 220));
 }
 
 #[test]
 fn a_thread_that_took_the_cpu_has_both_switches() {
     let events = [switch(0, 0, OWN), switch(100, OWN, 7), switch(500, 7, OWN)];
-    let account = told_with_edges(&events, 80..550);
+    let account = accounted_with_edges(&events, 80..550);
     assert_eq!(spans(&account), [(Occupant::Thread(task(7)), 80, 470)]);
     assert_eq!((edges(&account), account.unexplained_ns), (vec![70], 0));
 }
@@ -300,7 +300,7 @@ fn edges_of_a_call_are_those_of_the_interrupt_that_called_it() {
         exit(140, call),
         exit(150, CALL_VECTOR),
     ];
-    let account = told_with_edges(&events, 80..190);
+    let account = accounted_with_edges(&events, 80..190);
     assert_eq!(spans(&account), [(Occupant::ContextKind(call), 80, 110)]);
     assert_eq!((edges(&account), account.unexplained_ns), (vec![60], 0));
 }
@@ -327,14 +327,14 @@ fn a_calibration_measures_what_lies_around_one_interruption() {
 #[test]
 fn a_thread_that_ended_holds_nothing_afterwards() {
     let exit_call = ContextKind::Syscall(syscalls::Sysno::exit as u64);
-    let account = told(&[switch(0, 0, OWN), enter(10, exit_call)], 50..200);
+    let account = accounted(&[switch(0, 0, OWN), enter(10, exit_call)], 50..200);
     assert_eq!((account.spans.len(), account.unexplained_ns), (0, 150));
 }
 
 #[test]
 fn before_the_first_event_of_a_ring_that_is_too_short_nobody_is_held_to_have_run() {
     let events = [switch(1_000, 7, OWN), enter(1_100, TIMER), exit(1_150, TIMER)];
-    let account = told_with_edges(&events, 200..1_160);
+    let account = accounted_with_edges(&events, 200..1_160);
     // Thread 7 may have come a moment before.
     assert_eq!(spans(&account), [(Occupant::Return, 1_000, 72), (Occupant::ContextKind(TIMER), 1_072, 88)]);
     assert_eq!((account.unexplained_ns, account.longest_unexplained), (800, 200..1_000));
@@ -415,7 +415,7 @@ proptest! {
         edges in edges_of_any_length(),
     ) {
         let window = begin..begin + length;
-        let (bare, whole) = (told(&events, window.clone()), account(CPU, &events, window, &[OWN], &edges));
+        let (bare, whole) = (accounted(&events, window.clone()), account(CPU, &events, window, &[OWN], &edges));
         let sum: u64 = whole.spans.iter().map(|span| span.edges_ns).sum();
         prop_assert_eq!(whole.unexplained_ns + sum, bare.unexplained_ns);
         // A thing whose entry and exit events came at once has no time but these.
@@ -436,7 +436,7 @@ proptest! {
         let is_over = |event: &&Event| event.at_ns >= window.end && matches!(event.what, EventKind::Switch { .. });
         let until = events.iter().position(|event| is_over(&event)).map_or(events.len(), |place| place + 1);
         let before = events[..until].to_vec();
-        prop_assert_eq!(told(&events, window.clone()), told(&before, window));
+        prop_assert_eq!(accounted(&events, window.clone()), accounted(&before, window));
     }
 }
 
@@ -444,11 +444,11 @@ proptest! {
 #[test]
 fn where_no_thread_leaves_the_measured_one_had_the_cpu() {
     let interrupted = [enter(500, TIMER), exit(600, TIMER), enter(1_030, TIMER), exit(1_200, TIMER)];
-    let account = told_with_edges(&interrupted, 1_000..1_250);
+    let account = accounted_with_edges(&interrupted, 1_000..1_250);
     assert_eq!(spans(&account), [(Occupant::ContextKind(TIMER), 1_000, 250)]);
     assert_eq!(account.unexplained_ns, 0);
     // Not where somebody leaves it within the window.
     let events = [&interrupted[..], &[switch(1_210, 7, OWN)]].concat();
-    let account = told_with_edges(&events, 1_000..1_250);
+    let account = accounted_with_edges(&events, 1_000..1_250);
     assert!(account.spans.iter().any(|span| matches!(&span.holder, Occupant::Thread(task) if task.pid == 7)));
 }

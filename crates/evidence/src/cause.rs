@@ -107,7 +107,7 @@ impl Kind {
     }
 
     /// As people read it: `IRQ thread`.
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Kind::Nmi => "NMI",
             Kind::Irq => "irq",

@@ -148,8 +148,8 @@ fn between(name: &str, series: &Series, through: Option<u32>) -> Vec<String> {
     }
     let last = seconds.last().map(|second| second.second);
     if through != last {
-        let said = |second: Option<u32>| second.map_or("none".to_string(), |second| second.to_string());
-        let (through, last) = (said(through), said(last));
+        let number = |second: Option<u32>| second.map_or("none".to_string(), |second| second.to_string());
+        let (through, last) = (number(through), number(last));
         found.push(format!("{name}: the histograms end with second {through}, the seconds with {last}"));
     }
     found
@@ -203,8 +203,8 @@ fn loosened(manifest: &Manifest) -> Vec<String> {
     };
     let looser = |entry: &RowEntry| {
         let (limit_ns, asked_ns) = (entry.limit_ns?, asked(&entry.key)?);
-        let said = format!("{}: its limit is {}, but {} was asked", entry.key, us(limit_ns), us(asked_ns));
-        (limit_ns > asked_ns).then_some(said)
+        let line = format!("{}: its limit is {}, but {} was asked", entry.key, us(limit_ns), us(asked_ns));
+        (limit_ns > asked_ns).then_some(line)
     };
     manifest.rows.iter().filter_map(looser).collect()
 }

@@ -162,7 +162,7 @@ impl Figure {
         [Figure::P50, Figure::P99, Figure::P99_9, Figure::SecondMax, Figure::LateSeconds, Figure::MissedRate];
 
     /// As people read it.
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Figure::P50 => "p50",
             Figure::P99 => "p99",
@@ -174,7 +174,7 @@ impl Figure {
     }
 
     /// A value of it with its unit.
-    pub fn say(self, value: f64) -> String {
+    pub fn format(self, value: f64) -> String {
         match self {
             Figure::LateSeconds | Figure::MissedRate => format!("{:.2} %", 100.0 * value),
             _ => us(value.round() as u64),
@@ -198,7 +198,7 @@ pub struct NotJudged {
 impl fmt::Display for NotJudged {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.figure {
-            Some(figure) => write!(out, "{}: {}: {}", self.key, figure.words(), self.why),
+            Some(figure) => write!(out, "{}: {}: {}", self.key, figure.label(), self.why),
             None => write!(out, "{}: {}", self.key, self.why),
         }
     }
@@ -206,16 +206,16 @@ impl fmt::Display for NotJudged {
 
 impl fmt::Display for Judged {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let say = |value| self.figure.say(value);
-        let [low, high] = self.interval.map(say);
+        let with_unit = |value| self.figure.format(value);
+        let [low, high] = self.interval.map(with_unit);
         write!(
             out,
             "{}: {}: {} before, {} now (between {low} and {high}), {} allowed",
             self.key,
-            self.figure.words(),
-            say(self.before),
-            say(self.after),
-            say(self.allowed)
+            self.figure.label(),
+            with_unit(self.before),
+            with_unit(self.after),
+            with_unit(self.allowed)
         )
     }
 }

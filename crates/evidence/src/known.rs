@@ -48,7 +48,7 @@ impl Row {
         let largest = latency.max_ns();
         // The largest sample is stated, wherever its bucket begins.
         if wanted == latency.count() {
-            return self.told(largest).map(|_| largest);
+            return self.stated(largest).map(|_| largest);
         }
         let mut seen = 0u64;
         let bucket = self.known_buckets().find(|bucket| {
@@ -59,7 +59,7 @@ impl Row {
     }
 
     /// A value of the histogram as the source tells it; `None` where it does not.
-    pub(crate) fn told(&self, value_ns: u64) -> Option<u64> {
+    pub(crate) fn stated(&self, value_ns: u64) -> Option<u64> {
         let Some(coarse) = &self.entry.coarse else { return Some(value_ns) };
         let to_ns = value_ns.saturating_add(coarse.above_label_ns()).min(self.series.latency.max_ns());
         (!coarse.hides(value_ns)).then_some(to_ns)

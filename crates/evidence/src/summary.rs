@@ -95,7 +95,7 @@ impl Summary {
             over_limit,
             over_limit_at_most,
             over_limit_corrected,
-            p99_9_corrected_ns: tells.then(|| row.told(corrected.quantile_ns(0.999))).flatten(),
+            p99_9_corrected_ns: tells.then(|| row.stated(corrected.quantile_ns(0.999))).flatten(),
             jitter_min_ns: jitter(&|| {
                 if early.count() > 0 { -signed(early.max_ns()) } else { signed(late.min_ns()) }
             }),

@@ -164,7 +164,7 @@ impl WhyDocument {
             spikes_seen: listed.max(seen),
             spikes_listed: listed,
             by_cause: by_cause(&spikes, &bundle.manifest),
-            spikes: told(&spikes[..spikes.len().min(question.top)], &bundle.manifest),
+            spikes: explained_all(&spikes[..spikes.len().min(question.top)], &bundle.manifest),
             missing: bundle.missing.clone(),
         }
     }
@@ -240,7 +240,7 @@ fn mostly(spike: &Spike) -> Option<Named> {
     Some(Named { kind: most.0.0, name: most.0.1.to_string() })
 }
 
-fn told(spikes: &[&Spike], manifest: &Manifest) -> Vec<Explained> {
+fn explained_all(spikes: &[&Spike], manifest: &Manifest) -> Vec<Explained> {
     // Advice is the same for all spikes that have the same cause, whatever their CPU.
     let mut cpus = BTreeMap::<_, CpuSet>::new();
     for spike in spikes {

@@ -349,11 +349,11 @@ mod tests {
             ethercat: Some(evidence::manifest::Ethercat { device: Some("lo".into()), forced: false }),
             ..Asked::default()
         };
-        let said = |asked: &Asked| Wire::check(asked).unwrap_err().to_string();
-        assert!(said(&asked("wakeup", "idle", "1")).contains("neither a probe nor a load is EtherCAT"));
-        assert!(said(&asked("ethercat", "idle", "1-2")).contains("an interface has one MainDevice"));
+        let refusal = |asked: &Asked| Wire::check(asked).unwrap_err().to_string();
+        assert!(refusal(&asked("wakeup", "idle", "1")).contains("neither a probe nor a load is EtherCAT"));
+        assert!(refusal(&asked("ethercat", "idle", "1-2")).contains("an interface has one MainDevice"));
         for (probe, load) in [("ethercat", "idle"), ("wakeup", "ethercat")] {
-            assert!(said(&asked(probe, load, "1")).contains("it is a loopback"));
+            assert!(refusal(&asked(probe, load, "1")).contains("it is a loopback"));
         }
         let simulated = Asked { ethercat: None, ..asked("ethercat", "idle", "1-2") };
         assert_eq!(Wire::check(&simulated), Ok(()));

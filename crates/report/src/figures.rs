@@ -292,7 +292,7 @@ fn spike(spike: &Spike, virtual_time: bool) -> SpikeRow {
 
 /// A cause in a line: `irq 45 nvme0q3 3.90 us`; a suspect as `softirq NET_RX?`.
 fn words(cause: &Cause) -> String {
-    let name = text::clean(&format!("{} {}", cause.kind.words(), cause.name));
+    let name = text::clean(&format!("{} {}", cause.kind.label(), cause.name));
     match cause.duration_ns {
         Some(ns) => format!("{name} {} us", text::us(ns as f64)),
         None => format!("{name}?"),

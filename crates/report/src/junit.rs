@@ -22,13 +22,13 @@ pub fn junit(gate: &Gated) -> String {
     }
     for one in &gate.figures {
         let why = one.to_string();
-        suite.case(&class(&one.key), one.figure.words(), one.worse.then_some((Kind::Failure, &why)));
+        suite.case(&class(&one.key), one.figure.label(), one.worse.then_some((Kind::Failure, &why)));
     }
     for key in &gate.not_measured {
         suite.case(&class(key), "measured", Some((Kind::Failure, &gone(key))));
     }
     for row in &gate.not_judged {
-        let name = row.figure.map_or("judged", |figure| figure.words());
+        let name = row.figure.map_or("judged", |figure| figure.label());
         suite.case(&class(&row.key), name, Some((Kind::Skipped, &row.why)));
     }
     suite.document(&gate.candidate.bundle)

@@ -57,7 +57,7 @@ fn colour(kind: Kind) -> usize {
 
 /// `kernel thread kworker/3:1H`.
 pub(crate) fn named(kind: Kind, name: &str) -> String {
-    text::clean(format!("{} {name}", kind.words()).trim_end())
+    text::clean(format!("{} {name}", kind.label()).trim_end())
 }
 
 /// The same in a table, where a suspect is to be told from a cause.

@@ -222,8 +222,8 @@ impl Bpf {
         }
         if let Err(error) = loaded.and_then(|()| program.attach(tap.name).map(drop)) {
             let line = format!("{}: {} ({})", tap.without, "this kernel does not tell", whole(&error));
-            let said = |seen: &String| seen.starts_with(&format!("{}:", tap.without));
-            if !tap.without.is_empty() && !self.could_not_see.iter().any(said) {
+            let is_known = |seen: &String| seen.starts_with(&format!("{}:", tap.without));
+            if !tap.without.is_empty() && !self.could_not_see.iter().any(is_known) {
                 self.could_not_see.push(line);
             }
         }
@@ -304,9 +304,9 @@ fn whole(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     // The verifier tells its whole way; what it refused is said last.
-    let told = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("processed "));
-    let told = told.collect::<Vec<_>>();
-    match told[..] {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("processed "));
+    let lines = lines.collect::<Vec<_>>();
+    match lines[..] {
         [] => String::new(),
         [only] => only.to_string(),
         [first, .., last] => format!("{first} … {last}"),

@@ -272,7 +272,7 @@ impl Tracefs {
                     events.iter_mut().rev().find(|event| event.at_ns == at_ns && event.cpu == cpu)
             {
                 sent.stack
-                    .extend(self.stack.words(raw.data, "caller").iter().filter(|word| **word > 1 << 32));
+                    .extend(self.stack.array(raw.data, "caller").iter().filter(|word| **word > 1 << 32));
             }
             return;
         }

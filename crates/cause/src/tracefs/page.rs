@@ -133,7 +133,7 @@ impl Format {
     }
 
     /// Words from a field on, to the end of the event: a stack.
-    pub fn words(&self, data: &[u8], field: &str) -> Vec<u64> {
+    pub fn array(&self, data: &[u8], field: &str) -> Vec<u64> {
         let from = self.fields.get(field).and_then(|(at, _)| data.get(*at..)).unwrap_or_default();
         from.chunks_exact(8).filter_map(|word| u64_at(word, 0)).collect()
     }

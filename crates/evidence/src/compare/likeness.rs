@@ -31,8 +31,8 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "not stated".to_string());
-        write!(out, "{} {} before but {} after", self.field, said(&self.before), said(&self.after))
+        let stated = |value: &Option<String>| value.clone().unwrap_or_else(|| "not stated".to_string());
+        write!(out, "{} {} before but {} after", self.field, stated(&self.before), stated(&self.after))
     }
 }
 

@@ -79,7 +79,7 @@ impl<'a> Intervals<'a> {
         let beta = Beta::new(rank, count - rank + 1.0).ok()?;
         let draw = |_| {
             let value_ns = ranks.at(beta.sample(&mut self.rng));
-            row.told(value_ns).map(|ns| ns as f64)
+            row.stated(value_ns).map(|ns| ns as f64)
         };
         (0..DRAWS).map(draw).collect()
     }

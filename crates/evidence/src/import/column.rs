@@ -87,7 +87,7 @@ impl Column {
     }
 
     fn latency(&self, missing: &mut Vec<String>) -> (Histogram, Coarse) {
-        let mut say = |what: String| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
+        let mut note = |what: String| missing.push(format!("{} on cpu {}: {what}", self.probe, self.cpu));
         let ns = |units: u64| units.saturating_mul(self.unit_ns);
         let mut latency = Histogram::new();
         for (value, count) in &self.buckets {
@@ -107,7 +107,7 @@ impl Column {
             }
             (count, None) => {
                 latency.record_many(ns(from), count);
-                say("the maximum is not stated, and samples lie beyond the buckets".into());
+                note("the maximum is not stated, and samples lie beyond the buckets".into());
             }
         }
         if latency.count() > 0 {
@@ -118,13 +118,13 @@ impl Column {
             let reach = reach.map_or(highest, |reach| ns(reach).max(highest));
             let (min_ns, max_ns) = (self.min.map_or(lowest, ns), self.max.map_or(reach, ns));
             if max_ns < highest || (overflow == 0 && ends.is_some_and(|end| max_ns >= ns(end))) {
-                say("its maximum contradicts its buckets".into());
+                note("its maximum contradicts its buckets".into());
             }
             if min_ns >= lowest.saturating_add(ns(self.width)) {
-                say("its minimum contradicts its buckets".into());
+                note("its minimum contradicts its buckets".into());
             }
             if self.min.zip(self.max).is_some_and(|(min, max)| min > max) {
-                say("its minimum is above its maximum".into());
+                note("its minimum is above its maximum".into());
             }
             let max_ns = max_ns.max(highest);
             // A bucket of several units begins below the smallest sample in it.

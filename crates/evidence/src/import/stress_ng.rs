@@ -11,7 +11,7 @@ use super::figures::thousandths;
 use super::text::whole_lines;
 
 /// What the stressor says in a line of the log.
-pub(super) fn said(line: &str) -> Option<&str> {
+pub(super) fn message(line: &str) -> Option<&str> {
     let rest = line.split_once("cyclic: ")?;
     let head = rest.0.trim_end_matches("stress-ng-");
     (head.is_empty() || head.ends_with(' ')).then(|| rest.1.trim())
@@ -19,12 +19,12 @@ pub(super) fn said(line: &str) -> Option<&str> {
 
 /// Whether a line states the samples.
 pub(super) fn is_head(line: &str) -> bool {
-    said(line).is_some_and(|said| said.starts_with("sched ") && said.ends_with("samples"))
+    message(line).is_some_and(|message| message.starts_with("sched ") && message.ends_with("samples"))
 }
 
 /// Whether a line states the extremes.
 pub(super) fn is_extremes(line: &str) -> bool {
-    said(line).is_some_and(|said| said.starts_with("min:") && said.contains("max:"))
+    message(line).is_some_and(|message| message.starts_with("min:") && message.contains("max:"))
 }
 
 #[derive(Debug, Default)]
@@ -47,12 +47,12 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut found = Found::by("stress-ng", None);
     let mut log = Log::default();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
-        let Some(said) = said(line) else { continue };
-        let bad = || format!("line {}: '{said}' is no line of stress-ng --cyclic", n + 1);
-        if said.starts_with("sched ") && log.samples.is_some() {
+        let Some(message) = message(line) else { continue };
+        let bad = || format!("line {}: '{message}' is no line of stress-ng --cyclic", n + 1);
+        if message.starts_with("sched ") && log.samples.is_some() {
             return Err("it holds more than one run".into());
         }
-        take(&mut log, &mut found, said).ok_or_else(bad)?;
+        take(&mut log, &mut found, message).ok_or_else(bad)?;
     }
     found.cpus_known = false;
     let policy = log.policy.as_deref().and_then(|policy| policy.strip_prefix("SCHED_"));
@@ -127,34 +127,34 @@ fn between(log: &Log, samples: u64) -> Vec<(u64, u64)> {
 }
 
 /// Takes what the stressor says; `None` where a figure cannot be read.
-fn take(log: &mut Log, found: &mut Found, said: &str) -> Option<()> {
-    if let Some(rest) = said.strip_prefix("sched ") {
+fn take(log: &mut Log, found: &mut Found, message: &str) -> Option<()> {
+    if let Some(rest) = message.strip_prefix("sched ") {
         let (policy, rest) = rest.split_once(':')?;
         log.policy = Some(policy.to_string());
         let (delay, samples) = rest.split_once(',')?;
         let delay = delay.trim().strip_suffix("ns delay")?.trim();
         found.note(format!("each cycle of stress-ng slept {delay} ns anew: none of them can be missed"));
         log.samples = Some(samples.trim().strip_suffix("samples")?.trim().parse().ok()?);
-    } else if let Some(rest) = said.strip_prefix("mean:") {
+    } else if let Some(rest) = message.strip_prefix("mean:") {
         log.mean = Some(thousandths(rest.split_whitespace().next()?)? as f64 / 1e3);
-    } else if let Some(rest) = said.strip_prefix("min:") {
+    } else if let Some(rest) = message.strip_prefix("min:") {
         log.min = Some(rest.split_whitespace().next()?.parse().ok()?);
         log.max = Some(rest.split_once("max:")?.1.split_whitespace().next()?.parse().ok()?);
-    } else if let Some(rest) = said.strip_prefix("latency distribution (") {
+    } else if let Some(rest) = message.strip_prefix("latency distribution (") {
         log.width = Some(rest.split_whitespace().next()?.parse().ok()?);
-    } else if let Some(rest) = said.strip_prefix("(for the first ") {
+    } else if let Some(rest) = message.strip_prefix("(for the first ") {
         log.bucket_count = Some(rest.split_whitespace().next()?.parse().ok()?);
-    } else if let Some(rest) = said.strip_prefix("Note: --cyclic-samples needed to be ") {
+    } else if let Some(rest) = message.strip_prefix("Note: --cyclic-samples needed to be ") {
         let needed = rest.split_whitespace().next()?;
         found.missing.push(format!(
             "stress-ng recorded only the first of {needed} samples; give --cyclic-samples={needed}"
         ));
-    } else if let Some((part, value)) = said.split_once("%:") {
+    } else if let Some((part, value)) = message.split_once("%:") {
         let part = u64::try_from(thousandths(part.trim())?).ok()?;
         let value = value.trim().strip_suffix("ns")?.trim().parse().ok()?;
         log.percentiles.push((part, value));
-    } else if log.width.is_some() && said.starts_with(|c: char| c.is_ascii_digit()) {
-        let (from, count) = said.split_once(' ')?;
+    } else if log.width.is_some() && message.starts_with(|c: char| c.is_ascii_digit()) {
+        let (from, count) = message.split_once(' ')?;
         let bucket = (from.parse().ok()?, count.trim().parse().ok()?);
         if log.buckets.last().is_some_and(|before| before.0 >= bucket.0) {
             return None;

@@ -198,9 +198,9 @@ mod tests {
     #[test]
     fn who_uses_a_line_is_named() {
         assert_eq!(in_use("use line 4 of b", false, ""), Ok(()));
-        let said = |consumer| in_use("use line 4 of b", true, consumer).unwrap_err().to_string();
-        assert_eq!(said("led0"), "cannot use line 4 of b: 'led0' uses it; end that, or give another line");
-        assert_eq!(said(""), "cannot use line 4 of b: the kernel uses it; give another line");
+        let refusal = |consumer| in_use("use line 4 of b", true, consumer).unwrap_err().to_string();
+        assert_eq!(refusal("led0"), "cannot use line 4 of b: 'led0' uses it; end that, or give another line");
+        assert_eq!(refusal(""), "cannot use line 4 of b: the kernel uses it; give another line");
     }
 
     #[test]
