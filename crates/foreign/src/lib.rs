@@ -10,6 +10,7 @@
 mod fleets;
 mod machines;
 pub mod mutation;
+mod parsers;
 mod render;
 mod runs;
 mod seeds;
@@ -27,7 +28,7 @@ pub struct Reader {
 }
 
 /// All of them.
-pub const ALL: [Reader; 15] = [
+pub const ALL: [Reader; 22] = [
     Reader { name: "bundle", read: runs::bundle },
     Reader { name: "archive", read: runs::archive },
     Reader { name: "import", read: runs::import },
@@ -43,6 +44,13 @@ pub const ALL: [Reader; 15] = [
     Reader { name: "inventory", read: fleets::inventory },
     Reader { name: "events", read: fleets::events },
     Reader { name: "uboot", read: machines::uboot },
+    Reader { name: "board", read: parsers::board },
+    Reader { name: "boot_files", read: parsers::boot_files },
+    Reader { name: "boot_line", read: parsers::boot_line },
+    Reader { name: "boot_list", read: parsers::boot_list },
+    Reader { name: "counters", read: parsers::counters },
+    Reader { name: "cpuset", read: parsers::cpuset },
+    Reader { name: "ethercat", read: parsers::ethercat },
 ];
 
 /// Reads and renders `data` by the reader of that name.

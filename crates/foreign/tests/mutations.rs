@@ -4,7 +4,7 @@
 use foreign::{ALL, mutation, seeds};
 
 /// Inputs of each reader.
-const TIMES: u64 = 40;
+const TIMES: u64 = 100;
 
 #[test]
 fn every_seed_is_read_and_rendered() {
@@ -28,4 +28,20 @@ fn a_number_always_makes_the_same_input() {
     let seeds = seeds("bundle");
     assert_eq!(mutation::mutated(&seeds, 7), mutation::mutated(&seeds, 7));
     assert_ne!(mutation::mutated(&seeds, 7), mutation::mutated(&seeds, 8));
+}
+
+#[test]
+fn each_reader_has_a_fuzz_target() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/fuzz_targets");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut targets: Vec<String> =
+        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_string()).collect();
+    let mut readers = ALL.map(|reader| reader.name.to_string());
+    targets.sort();
+    readers.sort();
+    assert_eq!(targets, readers);
+    for name in &targets {
+        let text = std::fs::read_to_string(format!("{folder}/{name}.rs")).unwrap();
+        assert!(text.contains(&format!("foreign::read(\"{name}\", data)")), "{name}.rs reads something else");
+    }
 }
