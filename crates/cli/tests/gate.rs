@@ -26,7 +26,7 @@ fn copy(folder: &Path, from: &str, to: &str, ns: u64) {
 fn seconds(text: &str, ns: u64) -> String {
     let line = |line: &str| match line.split(',').collect::<Vec<_>>()[..] {
         ["second", ..] => format!("{line}\n"),
-        [second, count, ..] => format!("{second},{count},{ns},{ns},{ns},0\n"),
+        [second, count, .., missed] => format!("{second},{count},{ns},{ns},{ns},{missed}\n"),
         _ => panic!("{line}"),
     };
     text.lines().map(line).collect()

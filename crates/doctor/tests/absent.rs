@@ -2,14 +2,12 @@
 //! What is not there, may not be read, or makes no sense passes no check: each file of a machine on which much is wrong is
 //! taken away, kept from the reader and overwritten, one at a time, and no fault may turn into a PASS.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use common::*;
+use crate::common::*;
 use doctor::{Outcome, Profile};
 
 /// Files whose presence is what the check looks for, so that without them there is no fault.

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the checks of the boot loader say of machines after public reports.
 
-#[path = "../../machine/tests/common/boots.rs"]
-mod boots;
-mod common;
-
 use doctor::Outcome::{self, *};
 use doctor::Profile::Periodic;
 use doctor::Report;
+
+use crate::machines;
 
 /// What the check `id` says of the machine `name`: the outcome, the sentence, and the cure.
 fn said(report: &Report, id: &str) -> (Outcome, String, String) {
@@ -16,8 +14,8 @@ fn said(report: &Report, id: &str) -> (Outcome, String, String) {
 }
 
 fn report(name: &str) -> Report {
-    let root = boots::of(name).lay_out();
-    common::examined(&machine::read_whole(root.path()), Periodic)
+    let root = machines::of(name).lay_out();
+    crate::common::examined(&machine::read_whole(root.path()), Periodic)
 }
 
 #[test]

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machines on which one thing is wrong, and that the doctor finds it; and a sound one, on which it finds nothing.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doctor::Outcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Audio, Periodic, Poll, Server, Vm};
 use doctor::Question;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Captured machines: what the doctor says of the tree it says of the snapshot, and what was not captured is unknown.
 
-mod common;
-
 use std::sync::LazyLock;
 
-use common::*;
+use crate::common::*;
 use doctor::{Outcome, Profile, Question};
 use machine::Snapshot;
 

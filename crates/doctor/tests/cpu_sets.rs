@@ -2,9 +2,7 @@
 //! Sets of CPUs: that differ from each other, that name CPUs which are not there or are offline, and managed interrupts
 //! on them.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doctor::Outcome::{self, Fail, Pass, Unknown, Warn};
 use doctor::Profile::Periodic;
 use machine::Snapshot;

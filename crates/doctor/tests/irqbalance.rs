@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! irqbalance is judged by what it reads, in the order in which it reads it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doctor::Outcome::{self, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::Periodic;
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whatever a boot line or a list says, nothing panics; and lists are read as the kernel's own form.
 
-mod common;
-
-use common::sound_but;
+use crate::common::sound_but;
 use doctor::{Profile, Question, Use};
 use machine::CpuSet;
 use machine::registry::{Takes, known, list};

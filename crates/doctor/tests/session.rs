@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the session may do, and services that tune the machine beside each other.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doctor::Outcome::{Fail, Pass, Unknown, Warn};
 use doctor::Profile::{Audio, Periodic};
 

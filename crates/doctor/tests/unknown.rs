@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machines on which something cannot be compared or read: the check says so, and passes nothing.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doctor::Outcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Periodic, Poll};
 use machine::Snapshot;

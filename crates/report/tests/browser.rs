@@ -4,13 +4,11 @@
 //! Needs Chromium; without it the test says so and passes. A wrapper that only this test has measures what was
 //! laid out. Pages and pictures stay in cargo's temporary folder for people to look at.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Plan, lab};
+use crate::common::{Plan, lab};
 use serde_json::Value;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every page must be: whole, harmless, small, and the same for the same evidence.
 
-mod common;
-
-use common::Plan;
+use crate::common::Plan;
 use evidence::cause::{Cause, Kind};
 use report::html;
 

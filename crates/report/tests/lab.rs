@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the page says of a lab run: counts that are no latencies, and whether they are a result at all.
 
-mod common;
-
-use common::{Plan, lab};
+use crate::common::{Plan, lab};
 use evidence::Bundle;
 use evidence::lab::LogVerdict;
 use evidence::verdict::Verdict;

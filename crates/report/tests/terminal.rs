@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table for people: what it says, and that it fits.
 
-mod common;
-
+use crate::common::{Plan, lab as of_a_lab};
 use cause::rates::{Interrupter, WatchDocument};
-use common::{Plan, lab as of_a_lab};
 use evidence::cause::Kind;
 use evidence::document::ProveDocument;
 use evidence::why::{Question, WhyDocument};

@@ -3,11 +3,9 @@
 //! trees of hwloc's test suite (tests/hwloc/linux, BSD-3-Clause) say it; their names there are in it. None has a kernel's
 //! configuration, some not even a version: what is unknown is said, and left out where it decides.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Topology, cpus, intent};
+use crate::common::{Topology, cpus, intent};
 use tune::plan::{MadeFor, Plan, Profile, Refusal, Wanted, plan};
 
 fn topologies() -> BTreeMap<String, Topology> {

@@ -4,8 +4,6 @@
 //! The files lie in a mount namespace over those of the machine; what would look at disks is a script. Skipped where
 //! GRUB's programs are not installed, or nothing may be mounted.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -35,7 +33,7 @@ fn missing() -> Option<&'static str> {
     if !["grub-mkconfig", "grub-probe", "grub-editenv", "grub-script-check"].iter().all(|name| has(name)) {
         return Some("GRUB's programs are not installed (grub-common)");
     }
-    common::cannot_mount()
+    crate::common::cannot_mount()
 }
 
 /// Runs the ignored test `name` of this file in a namespace with a Debian's boot files.
@@ -63,17 +61,17 @@ fn with_boot_files(name: &str) {
     let script = "mount --bind boot /boot; mount --bind default /etc/default; mount -t tmpfs none /var/lib; \
                   mount --bind probe $(command -v grub-probe); grub-editenv /boot/grub/grubenv create; \
                   grub-mkconfig -o /boot/grub/grub.cfg";
-    common::in_namespace(folder.path(), script, name);
+    crate::common::in_namespace(folder.path(), script, name);
 }
 
 #[test]
 fn grubs_generator_gives_our_words_to_every_ordinary_entry_and_to_no_repair_entry() {
-    with_boot_files("inside_the_line_lasts");
+    with_boot_files("grub::inside_the_line_lasts");
 }
 
 #[test]
 fn grubs_tools_take_our_trial_entry() {
-    with_boot_files("inside_an_entry_is_tried");
+    with_boot_files("grub::inside_an_entry_is_tried");
 }
 
 fn menu() -> String {
@@ -89,7 +87,7 @@ fn good(program: &str, args: &[&str]) -> String {
 #[test]
 #[ignore = "runs in the namespace that another test makes"]
 fn inside_the_line_lasts() {
-    assert!(std::env::var_os(common::INSIDE).is_some(), "only within the namespace");
+    assert!(std::env::var_os(crate::common::INSIDE).is_some(), "only within the namespace");
     let before = menu();
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
@@ -125,7 +123,7 @@ fn inside_the_line_lasts() {
 #[test]
 #[ignore = "runs in the namespace that another test makes"]
 fn inside_an_entry_is_tried() {
-    assert!(std::env::var_os(common::INSIDE).is_some(), "only within the namespace");
+    assert!(std::env::var_os(crate::common::INSIDE).is_some(), "only within the namespace");
     let environment = fs::read("/boot/grub/grubenv").unwrap();
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();

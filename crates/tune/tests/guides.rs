@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of `docs/tune.md` that compares plans with other guides.
 
-mod common;
-
-use common::{Topology, cpus, intent};
+use crate::common::{Topology, cpus, intent};
 use tune::plan::{MadeFor, Plan, Profile, Wanted, plan};
 
 const PAGE: &str = include_str!("../../../docs/tune.md");

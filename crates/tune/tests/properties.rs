@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holds of every plan, whatever the machine.
 
-mod common;
-
-use common::intent;
+use crate::common::intent;
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
 use proptest::prelude::*;

@@ -4,8 +4,6 @@
 //! A copy of /etc lies over the machine's in a mount namespace. Skipped where the tools are not installed, or nothing may be
 //! mounted.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -24,7 +22,7 @@ fn with_lines(more: &str) {
     if !["mkenvimage", "fw_setenv", "fw_printenv"].iter().all(|name| has(name)) {
         return println!("skipped: U-Boot's tools are not installed (u-boot-tools, libubootenv-tool)");
     }
-    if let Some(why) = common::cannot_mount() {
+    if let Some(why) = crate::common::cannot_mount() {
         return println!("skipped: {why}");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -32,7 +30,7 @@ fn with_lines(more: &str) {
     let script = "cp -a /etc etc; mkenvimage -s 0x2000 -o environment lines; \
                   echo \"$PWD/environment 0x0 0x2000\" >etc/fw_env.config; mount --bind etc /etc; \
                   mount -t tmpfs none /var/lib";
-    common::in_namespace(folder.path(), script, "inside");
+    crate::common::in_namespace(folder.path(), script, "uboot::inside");
 }
 
 #[test]
@@ -54,7 +52,7 @@ fn environment() -> String {
 #[test]
 #[ignore = "runs in the namespace that another test makes"]
 fn inside() {
-    assert!(std::env::var_os(common::INSIDE).is_some(), "only within the namespace");
+    assert!(std::env::var_os(crate::common::INSIDE).is_some(), "only within the namespace");
     let before = environment();
     let words = ["isolcpus=managed_irq,domain,3", "irqaffinity=0-2"].map(String::from);
     let boot = Boot { loader: Loader::UBoot, ..machine::boot::read(Path::new("/")) };

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machines and the plans that they must get, as they were worked out by hand (`vectors/planner.json`).
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Topology, intent};
+use crate::common::{Topology, intent};
 use machine::CpuSet;
 use serde::Deserialize;
 use tune::plan::{Kind, MadeFor, Profile, Wanted, plan};

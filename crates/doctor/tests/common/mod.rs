@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machines made of files: captured ones, and ones made up for a test.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(dead_code, reason = "every file of tests uses a part of it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

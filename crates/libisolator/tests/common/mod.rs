@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every test of the library needs.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(dead_code, reason = "every file of tests uses a part of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Generated evidence: plausible distributions, a few spikes, taints; the same bytes every time.
-#![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(dead_code, reason = "every file of tests uses a part of it")]
 
 pub mod lab;
 

@@ -2,13 +2,11 @@
 //! What `apply` does to machines after public reports: a refusal changes nothing, instructions name the file and the
 //! command, and a trial is a copy of the entry that runs.
 
-#[path = "../../../machine/tests/common/boots.rs"]
-mod boots;
 mod inputs;
 
 use std::path::Path;
 
-use boots::{AB, MACHINE, Made, PI_LINE, RHEL, ROOT, RT, STOCK};
+use crate::boots::{self, AB, MACHINE, Made, PI_LINE, RHEL, ROOT, RT, STOCK};
 use tune::Result;
 use tune::change::{Applied, BootChange, Here, Options, apply, roll_back};
 use tune::plan::{Intent, MadeFor, Plan, Profile, Wanted, plan};

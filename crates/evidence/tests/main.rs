@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of this crate, in one binary: it is linked once. One file alone: `cargo test --package isolator-evidence --test all -- damage::`.
+
+mod damage;
+mod export;
+mod hostile;
+mod import;
+mod import_kinds;
+mod import_lines;
+mod import_truth;
+mod importers;
