@@ -31,7 +31,7 @@ pub(crate) struct Place {
 
 /// What is at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PlaceKind {
     Nothing,
     /// A regular file.
     File,
@@ -65,16 +65,16 @@ impl Place {
         Err(rustix::io::Errno::ISDIR.into())
     }
 
-    pub fn look(&self) -> io::Result<Found> {
+    pub fn look(&self) -> io::Result<PlaceKind> {
         let entry = match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(rustix::io::Errno::NOENT) => return Ok(Found::Nothing),
+            Err(rustix::io::Errno::NOENT) => return Ok(PlaceKind::Nothing),
             entry => entry?,
         };
         match FileType::from_raw_mode(entry.st_mode) {
-            FileType::RegularFile => Ok(Found::File),
+            FileType::RegularFile => Ok(PlaceKind::File),
             FileType::Directory => Err(rustix::io::Errno::ISDIR.into()),
-            _ if ours(&fstat(&self.folder)?, &entry) => Ok(Found::Ours),
-            _ => Ok(Found::Theirs),
+            _ if ours(&fstat(&self.folder)?, &entry) => Ok(PlaceKind::Ours),
+            _ => Ok(PlaceKind::Theirs),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, statat, unlinkat};
 
-use crate::place::{Found, Place};
+use crate::place::{Place, PlaceKind};
 
 /// Replaces the file at `path` by `bytes`, whole or not at all.
 ///
@@ -30,16 +30,18 @@ pub fn replace_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub fn create(path: &Path) -> io::Result<File> {
     let place = Place::of(path)?;
     match place.look()? {
-        Found::Ours => through(&place),
-        Found::Nothing | Found::File | Found::Theirs => swap(place.folder.as_fd(), &place.name, b"", false),
+        PlaceKind::Ours => through(&place),
+        PlaceKind::Nothing | PlaceKind::File | PlaceKind::Theirs => {
+            swap(place.folder.as_fd(), &place.name, b"", false)
+        }
     }
 }
 
 fn put(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let place = Place::of(path)?;
     match place.look()? {
-        Found::Ours => through(&place)?.write_all(bytes),
-        Found::Nothing | Found::File | Found::Theirs => {
+        PlaceKind::Ours => through(&place)?.write_all(bytes),
+        PlaceKind::Nothing | PlaceKind::File | PlaceKind::Theirs => {
             swap(place.folder.as_fd(), &place.name, bytes, sync).map(drop)
         }
     }
@@ -56,7 +58,7 @@ fn through(place: &Place) -> io::Result<File> {
 pub fn open(path: &Path) -> io::Result<File> {
     let plain = |mode: u32| FileType::from_raw_mode(mode) == FileType::RegularFile;
     let seen = statat(CWD, path, AtFlags::empty())?;
-    let ours = !plain(seen.st_mode) && Place::of(path).and_then(|place| place.look())? == Found::Ours;
+    let ours = !plain(seen.st_mode) && Place::of(path).and_then(|place| place.look())? == PlaceKind::Ours;
     let wait = if ours { OFlags::empty() } else { OFlags::NONBLOCK };
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC | wait;
     let file = openat(CWD, path, flags, Mode::empty())?;
