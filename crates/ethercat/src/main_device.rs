@@ -9,7 +9,7 @@
 //! ethercrab's own time-outs go by `crate::timers`. After it is in OP, a cycle allocates nothing.
 //!
 //! The period is the caller's clock's. The segment's clocks are the reference SubDevice's: after each cycle
-//! `ahead_ns` of [`Cycle::Back`] tells by how much to move the next one, so that it stays in the middle between two SYNC0.
+//! `ahead_ns` of [`CycleResult::Back`] tells by how much to move the next one, so that it stays in the middle between two SYNC0.
 //!
 //! Limits: at most 64 SubDevices and 4 KiB of process data; memory for frames (some 100 KiB) is kept until the process
 //! ends, since ethercrab wants it for ever.
@@ -59,10 +59,10 @@ const AHEAD_SHARE: i64 = 16;
 /// And at the most this part of the period.
 const AHEAD_MOST: i64 = 100;
 
-type Group<S, D> = SubDeviceGroup<MOST_DEVICES, PROCESS_DATA, DefaultLock, S, D>;
+type DeviceGroup<S, D> = SubDeviceGroup<MOST_DEVICES, PROCESS_DATA, DefaultLock, S, D>;
 
 /// The socket, and ethercrab's two ends of it.
-struct Traffic {
+struct BusTraffic {
     link: Link,
     tx: PduTx<'static>,
     rx: PduRx<'static>,
@@ -73,7 +73,7 @@ struct Traffic {
     not_sent: Option<i32>,
 }
 
-impl Traffic {
+impl BusTraffic {
     /// Polls the future and the socket until there is a result, or it is `until_ns`. With `waits` it sleeps meanwhile.
     fn drive<F: Future>(&mut self, future: F, until_ns: u64, waits: bool) -> Result<Option<F::Output>> {
         let mut future = pin!(future);
@@ -122,7 +122,7 @@ impl Traffic {
 
 /// One cycle's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cycle {
+pub enum CycleResult {
     /// The frame is back.
     Back {
         /// Whether every SubDevice took its outputs and gave its inputs.
@@ -144,9 +144,9 @@ pub enum Cycle {
 
 /// A MainDevice whose segment is in OP.
 pub struct MainDevice {
-    traffic: Traffic,
+    traffic: BusTraffic,
     main: &'static ethercrab::MainDevice<'static>,
-    group: Group<Op, HasDc>,
+    group: DeviceGroup<Op, HasDc>,
     period_ns: u64,
     /// The working counter when all is well.
     expected: u16,
@@ -189,18 +189,20 @@ impl MainDevice {
             retry_behaviour: RetryBehaviour::Count(TRIES),
         };
         let main: &'static _ = Box::leak(Box::new(ethercrab::MainDevice::new(pdus, timeouts, config)));
-        let mut traffic = Traffic { link, tx, rx, frame: Box::new([0; ROOM]), late: 0, not_sent: None };
+        let mut traffic = BusTraffic { link, tx, rx, frame: Box::new([0; ROOM]), late: 0, not_sent: None };
         let until_ns = monotonic_ns() + WAY_NS;
         let way = to_safe_op(main, period_ns);
         let arrived = traffic.drive(Box::pin(way), until_ns, true)?;
         let arrived = arrived.ok_or_else(|| refuse("it took longer than a minute".into(), look))?;
         let not_sent = traffic.not_sent.map(std::io::Error::from_raw_os_error);
         let (group, expected) = arrived.map_err(|error| match (error, not_sent) {
-            (Stopped::NoSubDevice, Some(error)) => {
+            (StartFailure::NoSubDevice, Some(error)) => {
                 Error::os(format!("send on {name}"), &error, "look whether the interface is up")
             }
-            (Stopped::NoSubDevice, None) => refuse("no SubDevice answers".into(), "look at cables and power"),
-            (Stopped::By(error), _) => refuse(error.to_string(), look),
+            (StartFailure::NoSubDevice, None) => {
+                refuse("no SubDevice answers".into(), "look at cables and power")
+            }
+            (StartFailure::By(error), _) => refuse(error.to_string(), look),
         })?;
         let mut main =
             MainDevice { traffic, main, group, period_ns, expected, asked: 0, due_ns: monotonic_ns() };
@@ -212,22 +214,24 @@ impl MainDevice {
     /// Cycles until every SubDevice is in OP.
     fn enter_op(&mut self) -> std::result::Result<(), String> {
         let end_ns = monotonic_ns() + CYCLES_TO_OP_NS;
-        let mut last = Cycle::NotBack;
+        let mut last = CycleResult::NotBack;
         while monotonic_ns() < end_ns {
             last = self.paced_cycle().map_err(|error| error.to_string())?;
-            if matches!(last, Cycle::Back { is_op: true, is_counter_right: true, .. }) {
+            if matches!(last, CycleResult::Back { is_op: true, is_counter_right: true, .. }) {
                 return Ok(());
             }
         }
         Err(match last {
-            Cycle::Back { is_op: false, .. } => "not every SubDevice followed into OP within 10 s".into(),
-            Cycle::Back { .. } => "the working counter stayed wrong for 10 s".into(),
-            Cycle::NotBack | Cycle::Refused => "frames did not come back in time for 10 s".into(),
+            CycleResult::Back { is_op: false, .. } => {
+                "not every SubDevice followed into OP within 10 s".into()
+            }
+            CycleResult::Back { .. } => "the working counter stayed wrong for 10 s".into(),
+            CycleResult::NotBack | CycleResult::Refused => "frames did not come back in time for 10 s".into(),
         })
     }
 
     /// Sleeps until the next cycle is due and while its frame is away, which may last longer than a period.
-    pub fn paced_cycle(&mut self) -> Result<Cycle> {
+    pub fn paced_cycle(&mut self) -> Result<CycleResult> {
         std::thread::sleep(Duration::from_nanos(self.due_ns.saturating_sub(monotonic_ns())));
         let cycle = self.exchange(monotonic_ns() + self.period_ns.max(PATIENCE_NS), true)?;
         self.due_ns = self.after(self.due_ns, cycle, monotonic_ns());
@@ -236,8 +240,8 @@ impl MainDevice {
 
     /// When the cycle is due that follows the one due at `due_ns`; those that went by until `now_ns` are left out.
     #[inline]
-    pub fn after(&self, due_ns: u64, cycle: Cycle, now_ns: u64) -> u64 {
-        let ahead_ns = if let Cycle::Back { ahead_ns, .. } = cycle { ahead_ns } else { 0 };
+    pub fn after(&self, due_ns: u64, cycle: CycleResult, now_ns: u64) -> u64 {
+        let ahead_ns = if let CycleResult::Back { ahead_ns, .. } = cycle { ahead_ns } else { 0 };
         // The next one may be late; only those after it are left out.
         let gone_by = now_ns.saturating_sub(due_ns + self.period_ns) / self.period_ns;
         (due_ns + (1 + gone_by) * self.period_ns).saturating_add_signed(-ahead_ns)
@@ -260,21 +264,21 @@ impl MainDevice {
 
     /// Sends the process data, and polls until they are back, or it is `until_ns`.
     #[inline]
-    pub fn cycle(&mut self, until_ns: u64) -> Result<Cycle> {
+    pub fn cycle(&mut self, until_ns: u64) -> Result<CycleResult> {
         self.exchange(until_ns, false)
     }
 
     #[inline(always)]
-    fn exchange(&mut self, until_ns: u64, waits: bool) -> Result<Cycle> {
+    fn exchange(&mut self, until_ns: u64, waits: bool) -> Result<CycleResult> {
         let exchange = self.group.tx_rx_dc(self.main);
         Ok(match self.traffic.drive(exchange, until_ns, waits)? {
-            None => Cycle::NotBack,
-            Some(Err(_)) => Cycle::Refused,
+            None => CycleResult::NotBack,
+            Some(Err(_)) => CycleResult::Refused,
             Some(Ok(back)) => {
                 let since_sync0 = back.extra.cycle_start_offset.as_nanos() as i64;
                 let period = self.period_ns as i64;
                 let deviation = (since_sync0 - period / 2) / AHEAD_SHARE;
-                Cycle::Back {
+                CycleResult::Back {
                     is_counter_right: back.working_counter == self.expected,
                     is_op: back.all_op(),
                     to_sync0_ns: (period - since_sync0) as u64,
@@ -300,14 +304,14 @@ impl MainDevice {
 }
 
 /// Why the way to OP ended.
-enum Stopped {
+enum StartFailure {
     NoSubDevice,
     By(ethercrab::error::Error),
 }
 
-impl From<ethercrab::error::Error> for Stopped {
-    fn from(error: ethercrab::error::Error) -> Stopped {
-        Stopped::By(error)
+impl From<ethercrab::error::Error> for StartFailure {
+    fn from(error: ethercrab::error::Error) -> StartFailure {
+        StartFailure::By(error)
     }
 }
 
@@ -315,17 +319,17 @@ impl From<ethercrab::error::Error> for Stopped {
 async fn to_safe_op(
     main: &'static ethercrab::MainDevice<'static>,
     period_ns: u64,
-) -> std::result::Result<(Group<Op, HasDc>, u16), Stopped> {
+) -> std::result::Result<(DeviceGroup<Op, HasDc>, u16), StartFailure> {
     let found = main.init_single_group::<MOST_DEVICES, PROCESS_DATA>(monotonic_ns).await;
     let mut group = match found {
         // Nothing came back at all.
         Err(ethercrab::error::Error::Timeout(_)) if main.num_subdevices() == 0 => {
-            return Err(Stopped::NoSubDevice);
+            return Err(StartFailure::NoSubDevice);
         }
         found => found?,
     };
     if main.num_subdevices() == 0 {
-        return Err(Stopped::NoSubDevice);
+        return Err(StartFailure::NoSubDevice);
     }
     for mut device in group.iter_mut(main) {
         if device.dc_support().enhanced() {

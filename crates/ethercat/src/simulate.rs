@@ -32,7 +32,8 @@ pub fn on_own_wire() -> Result<(Link, Simulation)> {
 
 /// What a simulated segment did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Did {
+#[schemars(rename = "Did")]
+pub struct SimulationOutcome {
     /// Frames that passed.
     pub frames: u64,
     /// Those of them with process data.
@@ -126,7 +127,7 @@ impl Simulation {
     }
 
     /// What it did so far.
-    pub fn did(&self) -> Did {
+    pub fn did(&self) -> SimulationOutcome {
         let Passed { frames, process_data, ignored, faults } = self.segment.passed();
         let sub_devices = self.segment.devices().iter().map(|device| SubDeviceDid {
             state: device.state().name(),
@@ -135,7 +136,7 @@ impl Simulation {
             sync0_misses: device.sync().misses,
             watchdogs: device.watchdogs(),
         });
-        Did {
+        SimulationOutcome {
             frames,
             process_data,
             ignored,

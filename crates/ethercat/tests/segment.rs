@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ethercat::main_device::{Cycle, MainDevice};
+use ethercat::main_device::{CycleResult, MainDevice};
 use ethercat::segment::Segment;
 use ethercat::segment::fault::Fault;
-use ethercat::simulate::{Did, Simulation};
+use ethercat::simulate::{Simulation, SimulationOutcome};
 use ethercat::wire::{Link, own_wire};
 use rt::clock::monotonic_ns;
 
@@ -22,7 +22,7 @@ const SETTLE: u32 = 500;
 /// A simulated segment in a thread of its own.
 struct Running {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Did>>,
+    thread: Option<JoinHandle<SimulationOutcome>>,
 }
 
 impl Running {
@@ -37,7 +37,7 @@ impl Running {
         Running { stop, thread: Some(thread) }
     }
 
-    fn end(mut self) -> Did {
+    fn end(mut self) -> SimulationOutcome {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
     }
@@ -56,21 +56,21 @@ fn wire() -> Option<(Link, Link)> {
 }
 
 /// That many cycles, each as long as it takes.
-fn cycles(main: &mut MainDevice, count: usize, patience_ns: u64) -> Vec<Cycle> {
+fn cycles(main: &mut MainDevice, count: usize, patience_ns: u64) -> Vec<CycleResult> {
     let mut due_ns = monotonic_ns();
     let cycle = |_| {
         let now_ns = monotonic_ns();
         std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
         let cycle = main.cycle(monotonic_ns() + patience_ns).unwrap();
-        let ahead_ns = if let Cycle::Back { ahead_ns, .. } = cycle { ahead_ns } else { 0 };
+        let ahead_ns = if let CycleResult::Back { ahead_ns, .. } = cycle { ahead_ns } else { 0 };
         due_ns = (due_ns + PERIOD_NS).saturating_add_signed(-ahead_ns).max(monotonic_ns());
         cycle
     };
     (0..count).map(cycle).collect()
 }
 
-fn is_good(cycle: &Cycle) -> bool {
-    matches!(cycle, Cycle::Back { is_counter_right: true, is_op: true, .. })
+fn is_good(cycle: &CycleResult) -> bool {
+    matches!(cycle, CycleResult::Back { is_counter_right: true, is_op: true, .. })
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn three_sub_devices_reach_op_and_every_working_counter_is_right() {
     let done = cycles(&mut main, 100, PATIENCE_NS);
     assert_eq!(done.iter().filter(|cycle| is_good(cycle)).count(), 100, "{done:?}");
     for cycle in done {
-        let Cycle::Back { to_sync0_ns, .. } = cycle else { continue };
+        let CycleResult::Back { to_sync0_ns, .. } = cycle else { continue };
         assert!((1..=PERIOD_NS).contains(&to_sync0_ns), "{to_sync0_ns}");
     }
     // How far a clock runs off in the longest wait between two corrections: 20 ppm more than the one before, of 500 ms.
@@ -122,10 +122,11 @@ fn each_fault_is_seen_by_the_main_device() {
     // The way to OP took some of the 300 frames, never all of them. To wait for the lost one lasts longer than the
     // watchdogs: from there on the SubDevices are in SAFE-OP, where working counters are as in OP.
     let done = cycles(&mut main, 340, 200_000_000);
-    let places =
-        |wanted: fn(&Cycle) -> bool| -> Vec<usize> { (0..340).filter(|at| wanted(&done[*at])).collect() };
-    let missing = places(|cycle| matches!(cycle, Cycle::NotBack));
-    let wrong = places(|cycle| matches!(cycle, Cycle::Back { is_counter_right: false, .. }));
+    let places = |wanted: fn(&CycleResult) -> bool| -> Vec<usize> {
+        (0..340).filter(|at| wanted(&done[*at])).collect()
+    };
+    let missing = places(|cycle| matches!(cycle, CycleResult::NotBack));
+    let wrong = places(|cycle| matches!(cycle, CycleResult::Back { is_counter_right: false, .. }));
     assert_eq!(missing.len(), 2, "the lost one and the late one: {missing:?}");
     assert_eq!((missing[1] - missing[0], wrong[0] - missing[1]), (10, 10), "{missing:?} {wrong:?}");
     let unplugged: Vec<usize> = (wrong[0] + 10..340).collect();

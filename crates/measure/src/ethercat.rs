@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use ethercat::interface;
-use ethercat::main_device::{Cycle, MainDevice, SETTLE};
+use ethercat::main_device::{CycleResult, MainDevice, SETTLE};
 use ethercat::simulate::{Simulation, on_own_wire};
 use evidence::manifest::{Asked, DC_DRIFT, Exchanged, SYNC0};
 use rt::clock::{monotonic_ns, timespec};
@@ -279,13 +279,13 @@ impl Ready {
 /// What a cycle adds to the figures.
 trait Add {
     /// Gives the time from the SYNC0 that the cycle's process data should have followed until they passed the reference SubDevice.
-    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>, period_ns: u64) -> Option<u64>;
+    fn add(&mut self, cycle: &CycleResult, last_sync0: &mut Option<u64>, period_ns: u64) -> Option<u64>;
 }
 
 impl Add for Exchanged {
     #[inline]
-    fn add(&mut self, cycle: &Cycle, last_sync0: &mut Option<u64>, period_ns: u64) -> Option<u64> {
-        let Cycle::Back { is_counter_right, is_op, to_sync0_ns, sync0, .. } = *cycle else {
+    fn add(&mut self, cycle: &CycleResult, last_sync0: &mut Option<u64>, period_ns: u64) -> Option<u64> {
+        let CycleResult::Back { is_counter_right, is_op, to_sync0_ns, sync0, .. } = *cycle else {
             self.not_back += 1;
             return None;
         };
@@ -323,16 +323,21 @@ fn describe(exchanged: &Exchanged) -> String {
 mod tests {
     use super::*;
 
-    fn back(sync0: u64, to_sync0_ns: u64, is_counter_right: bool) -> Cycle {
-        Cycle::Back { is_counter_right, is_op: true, to_sync0_ns, sync0, ahead_ns: 0 }
+    fn back(sync0: u64, to_sync0_ns: u64, is_counter_right: bool) -> CycleResult {
+        CycleResult::Back { is_counter_right, is_op: true, to_sync0_ns, sync0, ahead_ns: 0 }
     }
 
     #[test]
     fn figures_count_what_latencies_do_not_tell() {
         let mut told = Exchanged::default();
         let mut last = None;
-        let cycles =
-            [back(10, 500, true), back(11, 400, false), Cycle::NotBack, back(14, 600, true), Cycle::Refused];
+        let cycles = [
+            back(10, 500, true),
+            back(11, 400, false),
+            CycleResult::NotBack,
+            back(14, 600, true),
+            CycleResult::Refused,
+        ];
         let took = cycles.iter().map(|cycle| told.add(cycle, &mut last, 1000)).collect::<Vec<_>>();
         // The fourth passed in the third period after the one that it should have.
         assert_eq!(took, [Some(500), Some(600), None, Some(2400), None]);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ::ethercat::capture::Capture;
 use ::ethercat::interface;
 use ::ethercat::segment::Segment;
-use ::ethercat::simulate::{Did, Simulation};
+use ::ethercat::simulate::{Simulation, SimulationOutcome};
 use ::ethercat::wire::Link;
 use evidence::manifest::SCHEMA_VERSION;
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ pub struct Simulated {
     schema_version: u32,
     /// What the segment did.
     #[serde(flatten)]
-    did: Did,
+    did: SimulationOutcome,
 }
 
 pub fn run(verb: &EthercatVerb) -> Outcome {
@@ -64,8 +64,8 @@ fn stop_after(duration: Duration, stop: &Arc<AtomicBool>) {
     });
 }
 
-fn words(did: &Did) -> Vec<String> {
-    let Did { frames, process_data, ignored, faults, not_sent, .. } = did;
+fn words(did: &SimulationOutcome) -> Vec<String> {
+    let SimulationOutcome { frames, process_data, ignored, faults, not_sent, .. } = did;
     let mut lines = vec![format!(
         "{frames} frames, {process_data} of them with process data; {faults} with faults, {ignored} ignored, \
          {not_sent} not sent"

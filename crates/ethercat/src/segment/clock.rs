@@ -18,7 +18,7 @@ const GIGA: i128 = 1_000_000_000;
 
 /// The clock.
 #[derive(Debug, Clone)]
-pub struct Clock {
+pub struct DeviceClock {
     /// How much faster it runs than the given clock, in parts per billion.
     drift_ppb: i64,
     /// How much the control loop adds to that.
@@ -32,10 +32,10 @@ pub struct Clock {
     compared_ns: Option<u64>,
 }
 
-impl Clock {
+impl DeviceClock {
     /// One that shows `local_ns` at the given clock's beginning.
-    pub fn new(local_ns: u64, drift_ppb: i64) -> Clock {
-        Clock { drift_ppb, speed_ppb: 0, at_ns: 0, local_ns, rest: 0, compared_ns: None }
+    pub fn new(local_ns: u64, drift_ppb: i64) -> DeviceClock {
+        DeviceClock { drift_ppb, speed_ppb: 0, at_ns: 0, local_ns, rest: 0, compared_ns: None }
     }
 
     /// Lets it run until `now_ns` of the given clock, and says what it shows then.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One SubDevice: what each datagram does to it, and what it does by itself.
 
-use super::clock::{Clock, Sync};
+use super::clock::{DeviceClock, Sync};
 use super::fmmu::{self, Fmmu};
-use super::frame::{Access, Command, Datagram};
+use super::frame::{Access, Datagram, DatagramCommand};
 use super::mailbox;
-use super::memory::{Memory, at, overlap};
+use super::memory::{DeviceMemory, at, overlap};
 use super::objects::Objects;
 use super::sii::Eeprom;
-use super::state::{self, Code, State};
+use super::state::{self, Code, DeviceState};
 use super::sync_manager::{self, INPUTS, MAILBOX_IN, MAILBOX_OUT, OUTPUTS, SyncManager};
 
 /// A watchdog's unit: the divider counts these, ns.
@@ -26,10 +26,10 @@ pub struct Passage {
 /// A simulated SubDevice.
 #[derive(Debug, Clone)]
 pub struct SubDevice {
-    memory: Memory,
+    memory: DeviceMemory,
     eeprom: Eeprom,
     objects: Objects,
-    clock: Clock,
+    clock: DeviceClock,
     sync: Sync,
     counter: u8,
     last_answer: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct SubDevice {
 impl SubDevice {
     /// The one with that serial number, whose clock drifts by `drift_ppb` and began at `local_ns`.
     pub fn new(serial: u32, drift_ppb: i64, local_ns: u64) -> SubDevice {
-        let mut memory = Memory::default();
+        let mut memory = DeviceMemory::default();
         memory.put(at::TYPE, &[0x11, 1, 0, 0]);
         memory.put(at::FMMUS, &[fmmu::COUNT as u8]);
         memory.put(at::SYNC_MANAGERS, &[sync_manager::COUNT as u8]);
@@ -53,13 +53,13 @@ impl SubDevice {
         memory.put(at::WATCHDOG_STATUS, &[1]);
         memory.put(at::SII_CONTROL, &[0xC0, 0]);
         memory.put(at::LOOP_PARAMETERS, &0x1000u16.to_le_bytes());
-        state::enter(&mut memory, State::Init, None);
-        state::open_sync_managers(&mut memory, State::Init);
+        state::enter(&mut memory, DeviceState::Init, None);
+        state::open_sync_managers(&mut memory, DeviceState::Init);
         SubDevice {
             memory,
             eeprom: Eeprom::new(serial),
             objects: Objects::new(serial),
-            clock: Clock::new(local_ns, drift_ppb),
+            clock: DeviceClock::new(local_ns, drift_ppb),
             sync: Sync::default(),
             counter: 0,
             last_answer: Vec::new(),
@@ -69,12 +69,12 @@ impl SubDevice {
 
     /// Its memory, to look at.
     #[cfg(test)]
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &DeviceMemory {
         &self.memory
     }
 
     /// Its state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> DeviceState {
         state::current(&self.memory)
     }
 
@@ -102,7 +102,7 @@ impl SubDevice {
 
     /// What it does by itself: the watchdog over its outputs.
     pub fn run(&mut self, now_ns: u64) {
-        if self.state() != State::Op || !SyncManager::of(&self.memory, OUTPUTS).is_watched {
+        if self.state() != DeviceState::Op || !SyncManager::of(&self.memory, OUTPUTS).is_watched {
             self.watched_ns = now_ns;
             return;
         }
@@ -112,8 +112,8 @@ impl SubDevice {
             let count = self.memory.u8(at::WATCHDOG_COUNT).saturating_add(1);
             self.memory.put(at::WATCHDOG_COUNT, &[count]);
             self.memory.put(at::WATCHDOG_STATUS, &[0]);
-            state::enter(&mut self.memory, State::SafeOp, Some(Code::Watchdog));
-            state::open_sync_managers(&mut self.memory, State::SafeOp);
+            state::enter(&mut self.memory, DeviceState::SafeOp, Some(Code::Watchdog));
+            state::open_sync_managers(&mut self.memory, DeviceState::SafeOp);
             self.sync.pause();
         }
     }
@@ -121,29 +121,29 @@ impl SubDevice {
     /// Lets a datagram pass.
     pub fn pass(&mut self, datagram: &mut Datagram, passage: Passage) {
         match datagram.command {
-            Command::Nop | Command::Unknown(_) => {}
-            Command::Position(access) => {
+            DatagramCommand::Nop | DatagramCommand::Unknown(_) => {}
+            DatagramCommand::Position(access) => {
                 if datagram.node() == 0 {
                     self.access(datagram, access, passage, false);
                 }
                 datagram.pass();
             }
-            Command::Node(access) => {
+            DatagramCommand::Node(access) => {
                 if self.is_called(datagram.node()) {
                     self.access(datagram, access, passage, false);
                 }
             }
-            Command::Broadcast(access) => {
+            DatagramCommand::Broadcast(access) => {
                 self.access(datagram, access, passage, true);
                 datagram.pass();
             }
-            Command::Logical(access) => self.exchange(datagram, access, passage.out_ns),
-            Command::PositionReadMultipleWrite => {
+            DatagramCommand::Logical(access) => self.exchange(datagram, access, passage.out_ns),
+            DatagramCommand::PositionReadMultipleWrite => {
                 let reads = datagram.node() == 0;
                 self.access(datagram, Access { reads, writes: !reads }, passage, false);
                 datagram.pass();
             }
-            Command::NodeReadMultipleWrite => {
+            DatagramCommand::NodeReadMultipleWrite => {
                 let reads = self.is_called(datagram.node());
                 self.access(datagram, Access { reads, writes: !reads }, passage, false);
             }
@@ -255,7 +255,7 @@ impl SubDevice {
 
     /// Takes a message out of the one mailbox and puts the answer into the other, where there is room for it.
     fn serve_mailbox(&mut self, was_configured: bool) {
-        if self.state() < State::PreOp {
+        if self.state() < DeviceState::PreOp {
             return;
         }
         let out = SyncManager::of(&self.memory, MAILBOX_OUT);
@@ -273,7 +273,7 @@ impl SubDevice {
         }
         let message = self.memory.get(out.start, out.length.into()).unwrap_or_default().to_vec();
         out.set_full(&mut self.memory, false);
-        let is_pre_op = self.state() == State::PreOp;
+        let is_pre_op = self.state() == DeviceState::PreOp;
         if let Some(answer) = mailbox::answer(&message, &mut self.objects, is_pre_op, &mut self.counter) {
             self.last_answer = answer;
             self.put_answer(&inbox);
@@ -336,7 +336,7 @@ impl SubDevice {
     /// New outputs are there: in OP they are used, and come back as inputs.
     fn take_outputs(&mut self, now_ns: u64) {
         self.watched_ns = now_ns;
-        if self.state() != State::Op {
+        if self.state() != DeviceState::Op {
             return;
         }
         if self.memory.u8(at::SYNC_ACTIVATION) & 3 == 3 {

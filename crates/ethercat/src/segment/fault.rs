@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// The frame does not come back.
     Lost,
     /// It comes back so much later, in nanoseconds.
@@ -22,7 +22,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// What.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// The first frame of process data that it befalls, counted from 1.
     pub first: u64,
     /// And every so many after that; 0: no other.
@@ -51,11 +51,11 @@ impl FromStr for Fault {
         let (first, every) = when.split_once('/').unwrap_or((when, "0"));
         let number = |text: &str| text.parse::<u64>().ok();
         let kind = match what.split_once(':') {
-            None if what == "lost" => Some(Kind::Lost),
-            None if what == "counter" => Some(Kind::Counter),
-            Some(("late", time)) => nanoseconds(time).map(Kind::Late),
+            None if what == "lost" => Some(FaultKind::Lost),
+            None if what == "counter" => Some(FaultKind::Counter),
+            Some(("late", time)) => nanoseconds(time).map(FaultKind::Late),
             Some(("unplug", which)) => {
-                number(which).filter(|which| *which > 0).map(|which| Kind::Unplug(which as usize))
+                number(which).filter(|which| *which > 0).map(|which| FaultKind::Unplug(which as usize))
             }
             _ => None,
         };
@@ -83,10 +83,10 @@ fn nanoseconds(text: &str) -> Option<u64> {
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::Lost => write!(out, "lost")?,
-            Kind::Late(nanoseconds) => write!(out, "late:{nanoseconds}ns")?,
-            Kind::Counter => write!(out, "counter")?,
-            Kind::Unplug(which) => write!(out, "unplug:{which}")?,
+            FaultKind::Lost => write!(out, "lost")?,
+            FaultKind::Late(nanoseconds) => write!(out, "late:{nanoseconds}ns")?,
+            FaultKind::Counter => write!(out, "counter")?,
+            FaultKind::Unplug(which) => write!(out, "unplug:{which}")?,
         }
         write!(out, "@{}", self.first)?;
         if self.every > 0 { write!(out, "/{}", self.every) } else { Ok(()) }

@@ -3,7 +3,7 @@
 //!
 //! Reference: ETG.1000.4, 6.6 (Fieldbus Memory Management Unit).
 
-use super::memory::{Memory, at};
+use super::memory::{DeviceMemory, at};
 
 /// How many there are.
 pub const COUNT: u16 = 4;
@@ -27,7 +27,7 @@ pub struct Fmmu {
 
 impl Fmmu {
     /// The one with that number; `None` where it is not active, or maps nothing.
-    pub fn active(memory: &Memory, number: u16) -> Option<Fmmu> {
+    pub fn active(memory: &DeviceMemory, number: u16) -> Option<Fmmu> {
         let base = at::FMMU + number * BYTES;
         if memory.u8(base + 12) & 1 == 0 {
             return None;

@@ -35,7 +35,7 @@ pub enum Malformed {
 
 /// What a datagram asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
+pub enum DatagramCommand {
     /// Nothing.
     Nop,
     /// Of the SubDevice at a position.
@@ -67,26 +67,26 @@ const READ: Access = Access { reads: true, writes: false };
 const WRITE: Access = Access { reads: false, writes: true };
 const BOTH: Access = Access { reads: true, writes: true };
 
-impl Command {
+impl DatagramCommand {
     /// By its number on the wire.
-    pub fn of(number: u8) -> Command {
+    pub fn of(number: u8) -> DatagramCommand {
         match number {
-            0 => Command::Nop,
-            1 => Command::Position(READ),
-            2 => Command::Position(WRITE),
-            3 => Command::Position(BOTH),
-            4 => Command::Node(READ),
-            5 => Command::Node(WRITE),
-            6 => Command::Node(BOTH),
-            7 => Command::Broadcast(READ),
-            8 => Command::Broadcast(WRITE),
-            9 => Command::Broadcast(BOTH),
-            10 => Command::Logical(READ),
-            11 => Command::Logical(WRITE),
-            12 => Command::Logical(BOTH),
-            13 => Command::PositionReadMultipleWrite,
-            14 => Command::NodeReadMultipleWrite,
-            other => Command::Unknown(other),
+            0 => DatagramCommand::Nop,
+            1 => DatagramCommand::Position(READ),
+            2 => DatagramCommand::Position(WRITE),
+            3 => DatagramCommand::Position(BOTH),
+            4 => DatagramCommand::Node(READ),
+            5 => DatagramCommand::Node(WRITE),
+            6 => DatagramCommand::Node(BOTH),
+            7 => DatagramCommand::Broadcast(READ),
+            8 => DatagramCommand::Broadcast(WRITE),
+            9 => DatagramCommand::Broadcast(BOTH),
+            10 => DatagramCommand::Logical(READ),
+            11 => DatagramCommand::Logical(WRITE),
+            12 => DatagramCommand::Logical(BOTH),
+            13 => DatagramCommand::PositionReadMultipleWrite,
+            14 => DatagramCommand::NodeReadMultipleWrite,
+            other => DatagramCommand::Unknown(other),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Command {
 #[derive(Debug)]
 pub struct Datagram<'a> {
     /// What it asks for.
-    pub command: Command,
+    pub command: DatagramCommand,
     /// Its address: position or node and offset, or a logical one.
     head: &'a mut [u8],
     /// What is read into, or written from.
@@ -188,7 +188,7 @@ impl<'a> Frame<'a> {
             let length = usize::from(u16::from_le_bytes([head[6], head[7]]) & 0x7FF);
             let (data, behind) = behind.split_at_mut(length);
             let (counter, behind) = behind.split_at_mut(AFTER);
-            process(&mut Datagram { command: Command::of(head[0]), head, data, counter });
+            process(&mut Datagram { command: DatagramCommand::of(head[0]), head, data, counter });
             rest = behind;
         }
     }

@@ -15,7 +15,7 @@ const INFORMATION: u16 = 8;
 /// Why a message is refused as a whole: the detail of a mailbox error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-enum Refusal {
+enum MailboxError {
     Protocol = 2,
     Service = 4,
     Header = 5,
@@ -32,8 +32,8 @@ pub fn answer(message: &[u8], objects: &mut Objects, is_pre_op: bool, counter: &
             Ok(answer) => (COE, answer?),
             Err(refusal) => (ERROR, error(refusal)),
         },
-        (COE, None) => (ERROR, error(Refusal::Header)),
-        _ => (ERROR, error(Refusal::Protocol)),
+        (COE, None) => (ERROR, error(MailboxError::Header)),
+        _ => (ERROR, error(MailboxError::Protocol)),
     };
     *counter = *counter % 7 + 1;
     let [low, high] = (body.len() as u16).to_le_bytes();
@@ -42,21 +42,23 @@ pub fn answer(message: &[u8], objects: &mut Objects, is_pre_op: bool, counter: &
     Some(answer)
 }
 
-fn error(detail: Refusal) -> Vec<u8> {
+fn error(detail: MailboxError) -> Vec<u8> {
     let [low, high] = (detail as u16).to_le_bytes();
     vec![1, 0, low, high]
 }
 
-fn coe(body: &[u8], objects: &mut Objects, is_pre_op: bool) -> Result<Option<Vec<u8>>, Refusal> {
-    let service =
-        u16::from_le_bytes([*body.first().ok_or(Refusal::Short)?, *body.get(1).ok_or(Refusal::Short)?]) >> 12;
+fn coe(body: &[u8], objects: &mut Objects, is_pre_op: bool) -> Result<Option<Vec<u8>>, MailboxError> {
+    let service = u16::from_le_bytes([
+        *body.first().ok_or(MailboxError::Short)?,
+        *body.get(1).ok_or(MailboxError::Short)?,
+    ]) >> 12;
     match service {
         REQUEST => sdo(body.get(2..).unwrap_or_default(), objects, is_pre_op),
         // No list of objects: their descriptions are not asked for by who only exchanges data.
         INFORMATION => {
             Ok(Some(with_service(INFORMATION, &[&[7, 0, 0, 0], &code(Abort::Access)[..]].concat())))
         }
-        _ => Err(Refusal::Service),
+        _ => Err(MailboxError::Service),
     }
 }
 
@@ -72,8 +74,8 @@ fn with_service(service: u16, rest: &[u8]) -> Vec<u8> {
 }
 
 /// An SDO: command, index, subindex, and four bytes of data or of their length.
-fn sdo(request: &[u8], objects: &mut Objects, is_pre_op: bool) -> Result<Option<Vec<u8>>, Refusal> {
-    let [command, low, high, sub, rest @ ..] = request else { return Err(Refusal::Short) };
+fn sdo(request: &[u8], objects: &mut Objects, is_pre_op: bool) -> Result<Option<Vec<u8>>, MailboxError> {
+    let [command, low, high, sub, rest @ ..] = request else { return Err(MailboxError::Short) };
     let index = u16::from_le_bytes([*low, *high]);
     let done = match command >> 5 {
         // The MainDevice gives up; nothing is kept of what it gave up.

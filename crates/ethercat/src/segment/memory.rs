@@ -47,15 +47,15 @@ const BYTES: usize = 0x3000;
 
 /// The memory.
 #[derive(Debug, Clone)]
-pub struct Memory(Box<[u8]>);
+pub struct DeviceMemory(Box<[u8]>);
 
-impl Default for Memory {
-    fn default() -> Memory {
-        Memory(vec![0; BYTES].into_boxed_slice())
+impl Default for DeviceMemory {
+    fn default() -> DeviceMemory {
+        DeviceMemory(vec![0; BYTES].into_boxed_slice())
     }
 }
 
-impl Memory {
+impl DeviceMemory {
     /// Bytes from `start` on; `None` where they do not exist.
     pub fn get(&self, start: u16, length: usize) -> Option<&[u8]> {
         self.0.get(usize::from(start)..usize::from(start) + length)

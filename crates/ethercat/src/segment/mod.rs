@@ -28,8 +28,8 @@ mod sync_manager;
 mod tests;
 
 use device::{Passage, SubDevice};
-use fault::{Fault, Kind};
-use frame::{Command, Frame, Malformed};
+use fault::{Fault, FaultKind};
+use frame::{DatagramCommand, Frame, Malformed};
 
 /// From one SubDevice to the next, ns.
 const HOP_NS: u64 = 300;
@@ -120,10 +120,10 @@ impl Segment {
         self.passed.frames += 1;
         let mut has_process_data = false;
         frame.each(|datagram| {
-            has_process_data |= matches!(datagram.command, Command::Logical(_));
+            has_process_data |= matches!(datagram.command, DatagramCommand::Logical(_));
         });
         let kinds = if has_process_data { self.befallen() } else { [None; 4] };
-        if self.reached == 0 || kinds.iter().flatten().any(|kind| *kind == Kind::Lost) {
+        if self.reached == 0 || kinds.iter().flatten().any(|kind| *kind == FaultKind::Lost) {
             return Fate::Lost;
         }
         let reached = &mut self.devices[..self.reached];
@@ -134,36 +134,36 @@ impl Segment {
                 let back_ns = (place + 1 < last).then(|| now_ns + (2 * (last - 1) - place) * HOP_NS);
                 device.pass(datagram, Passage { out_ns, back_ns });
             }
-            if kinds.iter().flatten().any(|kind| *kind == Kind::Counter)
-                && matches!(datagram.command, Command::Logical(_))
+            if kinds.iter().flatten().any(|kind| *kind == FaultKind::Counter)
+                && matches!(datagram.command, DatagramCommand::Logical(_))
             {
                 datagram.miscount();
             }
         });
         frame.mark_passed();
         let late = kinds.iter().flatten().find_map(|kind| match kind {
-            Kind::Late(nanoseconds) => Some(*nanoseconds),
+            FaultKind::Late(nanoseconds) => Some(*nanoseconds),
             _ => None,
         });
         late.map_or(Fate::Returned, Fate::Late)
     }
 
     /// The faults that befall this frame of process data, one of each kind; those that last begin.
-    fn befallen(&mut self) -> [Option<Kind>; 4] {
+    fn befallen(&mut self) -> [Option<FaultKind>; 4] {
         self.passed.process_data += 1;
         let number = self.passed.process_data;
         let mut kinds = [None; 4];
         for fault in self.faults.iter().filter(|fault| fault.befalls(number)) {
             let place = match fault.kind {
-                Kind::Lost => 0,
-                Kind::Late(_) => 1,
-                Kind::Counter => 2,
-                Kind::Unplug(_) => 3,
+                FaultKind::Lost => 0,
+                FaultKind::Late(_) => 1,
+                FaultKind::Counter => 2,
+                FaultKind::Unplug(_) => 3,
             };
             kinds[place] = Some(fault.kind);
         }
         self.passed.faults += u64::from(kinds.iter().any(Option::is_some));
-        if let Some(Kind::Unplug(which)) = kinds[3] {
+        if let Some(FaultKind::Unplug(which)) = kinds[3] {
             self.reached = self.reached.min(which - 1);
             self.link();
         }

@@ -3,7 +3,7 @@
 //!
 //! References: ETG.1000.4, 6.4 (the registers), ETG.2010 (what stands in the EEPROM).
 
-use super::memory::{Memory, at};
+use super::memory::{DeviceMemory, at};
 use super::objects::{self, Object, PRODUCT, REVISION, VENDOR};
 
 /// Where the mailboxes are, and how long.
@@ -68,7 +68,7 @@ impl Eeprom {
     }
 
     /// What is done on a write to the control register.
-    pub fn command(&mut self, memory: &mut Memory) {
+    pub fn command(&mut self, memory: &mut DeviceMemory) {
         let control = memory.u16(at::SII_CONTROL);
         let address = memory.u32(at::SII_ADDRESS);
         let asked = control & (READ | WRITE | RELOAD);

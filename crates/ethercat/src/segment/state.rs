@@ -3,12 +3,12 @@
 //!
 //! References: ETG.1000.6, 6.4 (AL state machine, AL status codes).
 
-use super::memory::{Memory, at};
+use super::memory::{DeviceMemory, at};
 use super::sync_manager::{self, INPUTS, MAILBOX_IN, MAILBOX_OUT, OUTPUTS, SyncManager};
 
 /// Where a SubDevice is on its way to exchanging process data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum DeviceState {
     /// Nothing but registers.
     Init = 1,
     /// Mailboxes.
@@ -19,14 +19,14 @@ pub enum State {
     Op = 8,
 }
 
-impl State {
+impl DeviceState {
     /// As it is written.
     pub fn name(self) -> &'static str {
         match self {
-            State::Init => "INIT",
-            State::PreOp => "PRE-OP",
-            State::SafeOp => "SAFE-OP",
-            State::Op => "OP",
+            DeviceState::Init => "INIT",
+            DeviceState::PreOp => "PRE-OP",
+            DeviceState::SafeOp => "SAFE-OP",
+            DeviceState::Op => "OP",
         }
     }
 }
@@ -55,36 +55,36 @@ const ERROR: u8 = 0x10;
 const ACKNOWLEDGE: u8 = 0x10;
 
 /// The state that the memory shows.
-pub fn current(memory: &Memory) -> State {
+pub fn current(memory: &DeviceMemory) -> DeviceState {
     match memory.u8(at::AL_STATUS) & 0x0F {
-        8 => State::Op,
-        4 => State::SafeOp,
-        2 => State::PreOp,
-        _ => State::Init,
+        8 => DeviceState::Op,
+        4 => DeviceState::SafeOp,
+        2 => DeviceState::PreOp,
+        _ => DeviceState::Init,
     }
 }
 
 /// Goes to `state`, with an error or without.
-pub fn enter(memory: &mut Memory, state: State, error: Option<Code>) {
+pub fn enter(memory: &mut DeviceMemory, state: DeviceState, error: Option<Code>) {
     let flag = if error.is_some() { ERROR } else { 0 };
     memory.put(at::AL_STATUS, &[state as u8 | flag, 0]);
     memory.put(at::AL_STATUS_CODE, &error.map_or(0, |code| code as u16).to_le_bytes());
 }
 
 /// What is done on a write to AL control. `lengths` are the bytes of outputs and inputs that are mapped.
-pub fn request(memory: &mut Memory, lengths: (u16, u16)) {
+pub fn request(memory: &mut DeviceMemory, lengths: (u16, u16)) {
     let asked = memory.u8(at::AL_CONTROL);
     let now = current(memory);
     let has_error = memory.u8(at::AL_STATUS) & ERROR != 0;
-    if has_error && asked & ACKNOWLEDGE == 0 && asked & 0x0F != State::Init as u8 {
+    if has_error && asked & ACKNOWLEDGE == 0 && asked & 0x0F != DeviceState::Init as u8 {
         // Until it is acknowledged, an error stands.
         return;
     }
     let wanted = match asked & 0x0F {
-        1 => State::Init,
-        2 => State::PreOp,
-        4 => State::SafeOp,
-        8 => State::Op,
+        1 => DeviceState::Init,
+        2 => DeviceState::PreOp,
+        4 => DeviceState::SafeOp,
+        8 => DeviceState::Op,
         _ => return enter(memory, now, Some(Code::UnknownState)),
     };
     match refusal(memory, now, wanted, lengths) {
@@ -96,7 +96,12 @@ pub fn request(memory: &mut Memory, lengths: (u16, u16)) {
     }
 }
 
-fn refusal(memory: &Memory, now: State, wanted: State, (outputs, inputs): (u16, u16)) -> Option<Code> {
+fn refusal(
+    memory: &DeviceMemory,
+    now: DeviceState,
+    wanted: DeviceState,
+    (outputs, inputs): (u16, u16),
+) -> Option<Code> {
     if wanted <= now {
         return None;
     }
@@ -114,31 +119,31 @@ fn refusal(memory: &Memory, now: State, wanted: State, (outputs, inputs): (u16, 
         is_as_mapped || (length == 0 && !manager.is_enabled)
     };
     match (now, wanted) {
-        (State::Init, State::PreOp) => {
+        (DeviceState::Init, DeviceState::PreOp) => {
             (!mailbox(MAILBOX_OUT, true) || !mailbox(MAILBOX_IN, false)).then_some(Code::Mailbox)
         }
-        (State::PreOp, State::SafeOp) if !data(OUTPUTS, true, outputs) => Some(Code::Outputs),
-        (State::PreOp, State::SafeOp) if !data(INPUTS, false, inputs) => Some(Code::Inputs),
-        (State::PreOp, State::SafeOp) => {
+        (DeviceState::PreOp, DeviceState::SafeOp) if !data(OUTPUTS, true, outputs) => Some(Code::Outputs),
+        (DeviceState::PreOp, DeviceState::SafeOp) if !data(INPUTS, false, inputs) => Some(Code::Inputs),
+        (DeviceState::PreOp, DeviceState::SafeOp) => {
             let is_on = memory.u8(at::SYNC_ACTIVATION) & 3 == 3;
             (is_on && memory.u32(at::SYNC0_CYCLE) == 0).then_some(Code::Sync)
         }
-        (State::SafeOp, State::Op) => None,
+        (DeviceState::SafeOp, DeviceState::Op) => None,
         _ => Some(Code::InvalidChange),
     }
 }
 
 /// Opens and closes sync managers from the SubDevice's side, as its state asks for.
-pub fn open_sync_managers(memory: &mut Memory, state: State) {
+pub fn open_sync_managers(memory: &mut DeviceMemory, state: DeviceState) {
     for number in 0..sync_manager::COUNT {
-        let least = if number <= MAILBOX_IN { State::PreOp } else { State::SafeOp };
+        let least = if number <= MAILBOX_IN { DeviceState::PreOp } else { DeviceState::SafeOp };
         let closed = if state >= least { 0 } else { sync_manager::DISABLED };
         let base = at::SYNC_MANAGER + number * sync_manager::BYTES;
         let kept = memory.u8(base + 7) & !sync_manager::DISABLED;
         // Of mailboxes the MainDevice's side alone decides: they are opened before PRE-OP is asked for.
         if number > MAILBOX_IN {
             memory.put(base + 7, &[kept | closed]);
-        } else if state == State::Init {
+        } else if state == DeviceState::Init {
             SyncManager::of(memory, number).set_full(memory, false);
         }
     }

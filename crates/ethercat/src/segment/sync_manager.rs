@@ -3,7 +3,7 @@
 //!
 //! Reference: ETG.1000.4, 6.7.
 
-use super::memory::{Memory, at, overlap};
+use super::memory::{DeviceMemory, at, overlap};
 
 /// How many there are.
 pub const COUNT: u16 = 4;
@@ -45,7 +45,7 @@ pub struct SyncManager {
 
 impl SyncManager {
     /// The one with that number.
-    pub fn of(memory: &Memory, number: u16) -> SyncManager {
+    pub fn of(memory: &DeviceMemory, number: u16) -> SyncManager {
         let base = at::SYNC_MANAGER + number * BYTES;
         let control = memory.u8(base + 4);
         SyncManager {
@@ -62,7 +62,7 @@ impl SyncManager {
     }
 
     /// All that are active.
-    pub fn active(memory: &Memory) -> impl Iterator<Item = SyncManager> + '_ {
+    pub fn active(memory: &DeviceMemory) -> impl Iterator<Item = SyncManager> + '_ {
         (0..COUNT).map(|number| SyncManager::of(memory, number)).filter(|manager| manager.is_active)
     }
 
@@ -81,14 +81,14 @@ impl SyncManager {
     }
 
     /// Says that the mailbox holds a message, or none.
-    pub fn set_full(&self, memory: &mut Memory, is_full: bool) {
+    pub fn set_full(&self, memory: &mut DeviceMemory, is_full: bool) {
         let status = at::SYNC_MANAGER + self.number * BYTES + 5;
         let kept = memory.u8(status) & !FULL;
         memory.put(status, &[kept | if is_full { FULL } else { 0 }]);
     }
 
     /// Whether the MainDevice asks for the last message again; the request is answered by that.
-    pub fn take_repeat(&self, memory: &mut Memory) -> bool {
+    pub fn take_repeat(&self, memory: &mut DeviceMemory) -> bool {
         let base = at::SYNC_MANAGER + self.number * BYTES;
         let (asked, answered) = (memory.u8(base + 6) & 2, memory.u8(base + 7) & 2);
         if asked == answered {
@@ -101,7 +101,7 @@ impl SyncManager {
 }
 
 /// Puts what the MainDevice writes into the registers of sync managers, but for what is the SubDevice's to say.
-pub fn configure(memory: &mut Memory, start: u16, data: &[u8]) {
+pub fn configure(memory: &mut DeviceMemory, start: u16, data: &[u8]) {
     for (at, byte) in (start..).zip(data) {
         if !matches!((at - at::SYNC_MANAGER) % BYTES, 5 | 7) {
             memory.put(at, &[*byte]);
@@ -118,6 +118,6 @@ pub fn configure(memory: &mut Memory, start: u16, data: &[u8]) {
 }
 
 /// Whether the MainDevice may read, or write, those bytes of the memory behind the registers.
-pub fn may(memory: &Memory, start: u16, length: usize, writes: bool) -> bool {
+pub fn may(memory: &DeviceMemory, start: u16, length: usize, writes: bool) -> bool {
     SyncManager::active(memory).all(|manager| manager.allows(start, length, writes))
 }

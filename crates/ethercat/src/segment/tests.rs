@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 
-use super::clock::{Clock, Sync};
-use super::fault::{Fault, Kind};
+use super::clock::{DeviceClock, Sync};
+use super::fault::{Fault, FaultKind};
 use super::frame::{Frame, Malformed, is_outgoing};
 use super::*;
 
@@ -437,10 +437,10 @@ fn clocks_that_drift_follow_the_reference() {
 
 #[test]
 fn a_clock_runs_as_fast_as_its_drift_says_and_never_back() {
-    let mut clock = Clock::new(5, 1_000);
+    let mut clock = DeviceClock::new(5, 1_000);
     assert_eq!(clock.show(1_000_000_000), 1_000_001_005);
     assert_eq!(clock.show(999_999_000), 1_000_001_005);
-    let mut by_steps = Clock::new(5, 1_000);
+    let mut by_steps = DeviceClock::new(5, 1_000);
     (1..=1_000_000u64).for_each(|step| {
         by_steps.show(step * 1000);
     });
@@ -505,7 +505,7 @@ fn faults_are_written_as_they_are_read_and_what_makes_no_sense_is_refused() {
     for text in ["lost@5", "late:2000ns@1/7", "counter@9", "unplug:3@1000"] {
         assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
     }
-    assert_eq!("late:2us@1".parse::<Fault>().unwrap().kind, Kind::Late(2000));
+    assert_eq!("late:2us@1".parse::<Fault>().unwrap().kind, FaultKind::Late(2000));
     for text in [
         "",
         "lost",

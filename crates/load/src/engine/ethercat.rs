@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ethercat::interface;
-use ethercat::main_device::{Cycle, MainDevice, SETTLE};
+use ethercat::main_device::{CycleResult, MainDevice, SETTLE};
 use ethercat::simulate::on_own_wire;
 use ethercat::wire::Link;
 
@@ -42,7 +42,7 @@ pub fn run(device: Option<&str>, is_forced: bool) -> Result<(), String> {
     sharp_timers();
     loop {
         let cycle = main.paced_cycle().map_err(|why| why.to_string())?;
-        let is_right = matches!(cycle, Cycle::Back { is_counter_right: true, .. });
+        let is_right = matches!(cycle, CycleResult::Back { is_counter_right: true, .. });
         if is_right { &right } else { &wrong }.fetch_add(1, Ordering::Relaxed);
     }
 }
