@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use evidence::manifest::{Granted, State};
 use rt::Policy;
 use rt::clock::monotonic_ns;
-use rt::isolation::{Counters, Mask};
+use rt::isolation::{Mask, PageCounters};
 
 use crate::disturbed::taints;
 use crate::drain::{Drain, Start};
@@ -93,7 +93,7 @@ struct Series {
 #[derive(Default)]
 struct Ended {
     page_faults: u64,
-    isolation: Option<Counters>,
+    isolation: Option<PageCounters>,
     outcome: Outcome,
 }
 

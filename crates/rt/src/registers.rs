@@ -43,17 +43,17 @@ const WIDTH: usize = size_of::<u32>();
 
 /// A mapping, unmapped when it is dropped.
 #[derive(Debug)]
-struct Mapping {
+struct RegisterMapping {
     at: NonNull<u32>,
     length: usize,
 }
 
 // SAFETY: the mapping never moves, and all access to it is volatile.
-unsafe impl Send for Mapping {}
+unsafe impl Send for RegisterMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for RegisterMapping {}
 
-impl Drop for Mapping {
+impl Drop for RegisterMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, of that length, and each register holds it.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.length) };
@@ -76,7 +76,7 @@ impl Drop for Mapping {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Registers {
-    mapping: Arc<Mapping>,
+    mapping: Arc<RegisterMapping>,
     /// Where it begins in the mapping, in bytes.
     first: usize,
     /// Where it is, for errors.
@@ -100,7 +100,7 @@ pub struct Registers {
 #[derive(Debug, Clone)]
 pub struct Register {
     at: NonNull<u32>,
-    _mapping: Arc<Mapping>,
+    _mapping: Arc<RegisterMapping>,
 }
 
 // SAFETY: the mapping that it holds may be used by any thread.
@@ -265,7 +265,7 @@ impl Registers {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists, whatever is wished.
         let mapped = unsafe { libc::mmap(wish, length, protection, flags, file.as_raw_fd(), from) };
         match NonNull::new(mapped.cast::<u32>()).filter(|_| mapped != libc::MAP_FAILED) {
-            Some(at) => Ok(Registers { mapping: Arc::new(Mapping { at, length }), first: 0, name }),
+            Some(at) => Ok(Registers { mapping: Arc::new(RegisterMapping { at, length }), first: 0, name }),
             None => Err(refused(&what, &io::Error::last_os_error())),
         }
     }

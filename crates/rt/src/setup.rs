@@ -48,7 +48,7 @@ pub struct Setup {
 /// # Ok::<(), rt::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Granted {
+pub struct GrantedSetup {
     /// Whether the process' memory is locked, or why not.
     pub memory: Result<()>,
     /// CPUs that it may run on.
@@ -69,7 +69,7 @@ impl Setup {
     /// assert_eq!(granted.policy, Policy::Batch);
     /// # Ok::<(), rt::Error>(())
     /// ```
-    pub fn apply(&self) -> Result<Granted> {
+    pub fn apply(&self) -> Result<GrantedSetup> {
         let memory = if self.lock_memory {
             lock_memory()
         } else {
@@ -81,7 +81,7 @@ impl Setup {
         }
         thread::no_timer_slack();
         self.policy.apply(false)?;
-        Ok(Granted { memory, affinity: thread::affinity(), policy: Policy::current()? })
+        Ok(GrantedSetup { memory, affinity: thread::affinity(), policy: Policy::current()? })
     }
 }
 

@@ -26,7 +26,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use page::{Breach, Counters, Page, since};
+pub use page::{Breach, Page, PageCounters, since};
 pub use reason::Reason;
 
 use crate::{Error, Result};
@@ -282,9 +282,9 @@ impl Isolator {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    fn raw_status(&self, cpu: Option<u32>) -> io::Result<uapi::Status> {
-        let mut status = uapi::Status {
-            size: size_of::<uapi::Status>() as u32,
+    fn raw_status(&self, cpu: Option<u32>) -> io::Result<uapi::IsolatorStatus> {
+        let mut status = uapi::IsolatorStatus {
+            size: size_of::<uapi::IsolatorStatus>() as u32,
             cpu: cpu.unwrap_or(uapi::THIS_CPU),
             owner: 0,
             mask: 0,

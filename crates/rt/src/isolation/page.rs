@@ -35,7 +35,7 @@ pub struct Breach {
 }
 
 /// Counters by name, all since the kernel booted.
-pub type Counters = BTreeMap<&'static str, u64>;
+pub type PageCounters = BTreeMap<&'static str, u64>;
 
 /// What `after` counts more than `before`; those that did not change are left out.
 ///
@@ -45,7 +45,7 @@ pub type Counters = BTreeMap<&'static str, u64>;
 /// let (before, after) = (Counters::from([("defer_call", 2)]), Counters::from([("defer_call", 5)]));
 /// assert_eq!(since(&before, &after), Counters::from([("defer_call", 3)]));
 /// ```
-pub fn since(before: &Counters, after: &Counters) -> Counters {
+pub fn since(before: &PageCounters, after: &PageCounters) -> PageCounters {
     let grown = after.iter().map(|(name, count)| (*name, count - before.get(name).unwrap_or(&0).min(count)));
     grown.filter(|(_, count)| *count > 0).collect()
 }
@@ -60,7 +60,7 @@ pub fn since(before: &Counters, after: &Counters) -> Counters {
 /// # Ok::<(), rt::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Page(NonNull<uapi::Page>);
+pub struct Page(NonNull<uapi::IsolatorPage>);
 
 // SAFETY: the mapping is read-only and never moves, and every read of what may change is an atomic one.
 unsafe impl Send for Page {}
@@ -72,7 +72,7 @@ impl Page {
         let failed = |error: &io::Error| {
             Error::os(format!("map the isolator's page of cpu {cpu}"), error, "choose a CPU that there is")
         };
-        let (length, offset) = (size_of::<uapi::Page>(), uapi::mmap_offset(cpu) as libc::off_t);
+        let (length, offset) = (size_of::<uapi::IsolatorPage>(), uapi::mmap_offset(cpu) as libc::off_t);
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let at = unsafe {
             libc::mmap(
@@ -84,11 +84,12 @@ impl Page {
                 offset,
             )
         };
-        let Some(page) = NonNull::new(at.cast::<uapi::Page>()).filter(|_| at != libc::MAP_FAILED) else {
+        let Some(page) = NonNull::new(at.cast::<uapi::IsolatorPage>()).filter(|_| at != libc::MAP_FAILED)
+        else {
             return Err(failed(&io::Error::last_os_error()));
         };
         let page = Page(page);
-        let version = page.word(offset_of!(uapi::Page, version));
+        let version = page.word(offset_of!(uapi::IsolatorPage, version));
         if version != uapi::PAGE_VERSION {
             let why =
                 format!("the kernel's page has version {version}, this program knows {}", uapi::PAGE_VERSION);
@@ -122,7 +123,7 @@ impl Page {
     /// ```
     #[inline(always)]
     pub fn waits(&self) -> bool {
-        self.word(offset_of!(uapi::Page, pending)) & !uapi::PENDING_USER != 0
+        self.word(offset_of!(uapi::IsolatorPage, pending)) & !uapi::PENDING_USER != 0
     }
 
     /// Whether a message waits.
@@ -135,7 +136,7 @@ impl Page {
     /// # Ok::<(), rt::Error>(())
     /// ```
     pub fn message_waits(&self) -> bool {
-        self.word(offset_of!(uapi::Page, pending)) & uapi::PENDING_MESSAGE != 0
+        self.word(offset_of!(uapi::IsolatorPage, pending)) & uapi::PENDING_MESSAGE != 0
     }
 
     /// Whether the CPU is isolated.
@@ -148,7 +149,7 @@ impl Page {
     /// # Ok::<(), rt::Error>(())
     /// ```
     pub fn isolated(&self) -> bool {
-        self.word(offset_of!(uapi::Page, mask)) != 0
+        self.word(offset_of!(uapi::IsolatorPage, mask)) != 0
     }
 
     /// All counters.
@@ -162,8 +163,8 @@ impl Page {
     /// }
     /// # Ok::<(), rt::Error>(())
     /// ```
-    pub fn counters(&self) -> Counters {
-        let count = |n: usize| self.long(offset_of!(uapi::Page, stat) + n * size_of::<u64>());
+    pub fn counters(&self) -> PageCounters {
+        let count = |n: usize| self.long(offset_of!(uapi::IsolatorPage, stat) + n * size_of::<u64>());
         uapi::STATS.iter().enumerate().map(|(n, name)| (*name, count(n))).collect()
     }
 
@@ -178,15 +179,15 @@ impl Page {
     /// ```
     pub fn last_breach(&self) -> Option<Breach> {
         loop {
-            let before = self.word(offset_of!(uapi::Page, breach_seq));
+            let before = self.word(offset_of!(uapi::IsolatorPage, breach_seq));
             // Pairs with the writer's barriers: what is read below is not older than the number above, and not newer
             // than the one read at the end.
             fence(Ordering::Acquire);
-            let kind = self.word(offset_of!(uapi::Page, breach_stat));
-            let function = self.long(offset_of!(uapi::Page, breach_func));
-            let at_ns = self.long(offset_of!(uapi::Page, breach_ns));
+            let kind = self.word(offset_of!(uapi::IsolatorPage, breach_stat));
+            let function = self.long(offset_of!(uapi::IsolatorPage, breach_func));
+            let at_ns = self.long(offset_of!(uapi::IsolatorPage, breach_ns));
             fence(Ordering::Acquire);
-            if before & 1 == 0 && before == self.word(offset_of!(uapi::Page, breach_seq)) {
+            if before & 1 == 0 && before == self.word(offset_of!(uapi::IsolatorPage, breach_seq)) {
                 let kind = uapi::STATS.get(kind as usize).copied().unwrap_or("unknown");
                 return (before > 0).then_some(Breach { kind, function, at_ns });
             }
@@ -198,7 +199,7 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, of that length, and self, which alone knows it, goes.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<uapi::Page>()) };
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<uapi::IsolatorPage>()) };
     }
 }
 
@@ -229,8 +230,8 @@ mod tests {
         assert!(page.waits() && !page.isolated() && !page.message_waits());
         assert_eq!((page.counters()["defer_sync"], page.counters()["breach_call"]), (4, 1));
         assert_eq!(page.last_breach(), Some(Breach { kind: "breach_call", function: 77, at_ns: 99 }));
-        let grown = since(&Counters::from([("defer_sync", 1)]), &page.counters());
-        assert_eq!(grown, Counters::from([("breach_call", 1), ("defer_sync", 3)]));
+        let grown = since(&PageCounters::from([("defer_sync", 1)]), &page.counters());
+        assert_eq!(grown, PageCounters::from([("breach_call", 1), ("defer_sync", 3)]));
     }
 
     #[test]

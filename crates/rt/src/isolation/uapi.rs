@@ -26,13 +26,13 @@ pub(super) const PENDING_USER: u32 = 1 << 0;
 /// A message waits.
 pub(super) const PENDING_MESSAGE: u32 = 1 << 6;
 
-/// Version of [`Page`].
+/// Version of [`IsolatorPage`].
 pub(super) const PAGE_VERSION: u32 = 1;
 /// Counters that a page has room for.
 pub(super) const STAT_ROOM: usize = 64;
 /// Call sites that are kept of the last breach.
 pub(super) const SITES: usize = 8;
-/// In [`Status::cpu`]: the caller's.
+/// In [`IsolatorStatus::cpu`]: the caller's.
 pub(super) const THIS_CPU: u32 = u32::MAX;
 
 /// Offset of a CPU's page in the device.
@@ -73,7 +73,7 @@ pub(super) const STATS: [&str; 27] = [
 
 /// struct isolator_page.
 #[repr(C)]
-pub(super) struct Page {
+pub(super) struct IsolatorPage {
     pub version: u32,
     pub size: u32,
     pub cpu: u32,
@@ -92,7 +92,7 @@ pub(super) struct Page {
 /// struct isolator_status.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Status {
+pub(super) struct IsolatorStatus {
     pub size: u32,
     pub cpu: u32,
     pub owner: i32,
@@ -111,8 +111,9 @@ pub(super) const IOC_START: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(
 pub(super) const IOC_TICK: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x61);
 /// STOP.
 pub(super) const IOC_STOP: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'I', 0x62);
-/// STATUS, with a [`Status`].
-pub(super) const IOC_STATUS: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<Status>(b'I', 0x63);
+/// STATUS, with a [`IsolatorStatus`].
+pub(super) const IOC_STATUS: rustix::ioctl::Opcode =
+    rustix::ioctl::opcode::read_write::<IsolatorStatus>(b'I', 0x63);
 
 #[cfg(test)]
 mod tests {
@@ -161,16 +162,16 @@ mod tests {
     fn layouts_and_numbers_are_those_of_the_header() {
         let mut table: Vec<(String, u64)> = Vec::new();
         let mut is = |expression: &str, value: u64| table.push((expression.to_string(), value));
-        is("sizeof(struct isolator_page)", size_of::<Page>() as u64);
-        is("sizeof(struct isolator_status)", size_of::<Status>() as u64);
+        is("sizeof(struct isolator_page)", size_of::<IsolatorPage>() as u64);
+        is("sizeof(struct isolator_status)", size_of::<IsolatorStatus>() as u64);
         macro_rules! offsets {
             ($type:ty, $c:literal: $($field:ident),*) => {
                 $(is(concat!("offsetof(struct ", $c, ", ", stringify!($field), ")"), offset_of!($type, $field) as u64);)*
             };
         }
-        offsets!(Page, "isolator_page": version, size, cpu, mask, breach_seq, breach_stat, breach_func);
-        offsets!(Page, "isolator_page": breach_ns, breach_site, pending, stat);
-        offsets!(Status, "isolator_status": size, cpu, owner, mask, pending, max_defer_ms, refused, ended, text);
+        offsets!(IsolatorPage, "isolator_page": version, size, cpu, mask, breach_seq, breach_stat, breach_func);
+        offsets!(IsolatorPage, "isolator_page": breach_ns, breach_site, pending, stat);
+        offsets!(IsolatorStatus, "isolator_status": size, cpu, owner, mask, pending, max_defer_ms, refused, ended, text);
         for (name, value) in [
             ("MASK_CLOCK", MASK_CLOCK),
             ("MASK_RESCHED", MASK_RESCHED),

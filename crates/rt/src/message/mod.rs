@@ -131,7 +131,7 @@ pub fn pair(size: Size) -> Result<(Sender, Receiver)> {
 
 /// What tells others that an end is taken; of a ring within one process, nothing.
 #[cfg(not(loom))]
-type Held = Option<shared::Held>;
+type Held = Option<shared::HeldEnd>;
 #[cfg(loom)]
 type Held = Option<()>;
 
@@ -234,7 +234,7 @@ impl Sender {
     /// ```
     #[cfg(not(loom))]
     pub fn receiver_lives(&self) -> bool {
-        self.held.as_ref().is_none_or(shared::Held::other_lives)
+        self.held.as_ref().is_none_or(shared::HeldEnd::other_lives)
     }
 }
 
@@ -364,7 +364,7 @@ impl Receiver {
     /// ```
     #[cfg(not(loom))]
     pub fn sender_lives(&self) -> bool {
-        self.held.as_ref().is_none_or(shared::Held::other_lives)
+        self.held.as_ref().is_none_or(shared::HeldEnd::other_lives)
     }
 }
 

@@ -17,11 +17,11 @@ pub(super) const WORDS: usize = 8;
 /// A cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Line(pub [AtomicU64; WORDS]);
+pub(super) struct CacheLine(pub [AtomicU64; WORDS]);
 
-impl Line {
-    fn zero() -> Line {
-        Line(std::array::from_fn(|_| AtomicU64::new(0)))
+impl CacheLine {
+    fn zero() -> CacheLine {
+        CacheLine(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
@@ -29,23 +29,23 @@ impl Line {
 #[derive(Debug)]
 pub(super) enum Region {
     /// Of this process.
-    Own(Box<[Line]>),
+    Own(Box<[CacheLine]>),
     /// A shared mapping.
-    Mapped(Mapping),
+    Mapped(RingMapping),
 }
 
 impl Region {
     /// So many lines of this process.
     pub(super) fn own(lines: usize) -> Region {
-        Region::Own((0..lines).map(|_| Line::zero()).collect())
+        Region::Own((0..lines).map(|_| CacheLine::zero()).collect())
     }
 }
 
 impl Deref for Region {
-    type Target = [Line];
+    type Target = [CacheLine];
 
     #[inline(always)]
-    fn deref(&self) -> &[Line] {
+    fn deref(&self) -> &[CacheLine] {
         match self {
             Region::Own(lines) => lines,
             Region::Mapped(mapping) => mapping,
@@ -55,40 +55,40 @@ impl Deref for Region {
 
 /// A mapping, unmapped when it is dropped.
 #[derive(Debug)]
-pub(super) struct Mapping {
-    at: NonNull<Line>,
+pub(super) struct RingMapping {
+    at: NonNull<CacheLine>,
     lines: usize,
 }
 
 // SAFETY: the mapping never moves, and all access to it is by atomics.
-unsafe impl Send for Mapping {}
+unsafe impl Send for RingMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for RingMapping {}
 
-impl Mapping {
+impl RingMapping {
     /// Takes over a mapping.
     ///
     /// # Safety
     /// `at` is a mapping of `lines` lines, readable and writable, that nobody else unmaps, whose pages stay there (sealed against
     /// shrinking), and that this process reaches by atomics only.
-    pub(super) unsafe fn new(at: NonNull<Line>, lines: usize) -> Mapping {
-        Mapping { at, lines }
+    pub(super) unsafe fn new(at: NonNull<CacheLine>, lines: usize) -> RingMapping {
+        RingMapping { at, lines }
     }
 }
 
-impl Deref for Mapping {
-    type Target = [Line];
+impl Deref for RingMapping {
+    type Target = [CacheLine];
 
     #[inline(always)]
-    fn deref(&self) -> &[Line] {
+    fn deref(&self) -> &[CacheLine] {
         // SAFETY: what `new` asks for.
         unsafe { slice::from_raw_parts(self.at.as_ptr(), self.lines) }
     }
 }
 
-impl Drop for Mapping {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, of that length, and no reference into it outlives self.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.lines * size_of::<Line>()) };
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.lines * size_of::<CacheLine>()) };
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 
-use super::region::{AtomicU64, Line, Mapping, Region};
+use super::region::{AtomicU64, CacheLine, Region, RingMapping};
 use super::ring::{Polling, Posting, Ring};
 use super::{Receiver, Sender, Size};
 use crate::{Error, Result};
@@ -70,7 +70,7 @@ impl Shared {
         };
         let made = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
         let memory = made.map_err(|e| failed("make a ring", e.into()))?;
-        let length = Ring::lines(size) * size_of::<Line>();
+        let length = Ring::lines(size) * size_of::<CacheLine>();
         ftruncate(&memory, length as u64).map_err(|e| failed("give a ring its memory", e.into()))?;
         fcntl_add_seals(&memory, SEALS).map_err(|e| failed("seal a ring", e.into()))?;
         let shared = Shared { memory, populate: true };
@@ -117,13 +117,13 @@ impl Shared {
         if !seals.is_ok_and(|seals| seals.contains(SEALS)) {
             return Err(foreign("it is not sealed memory"));
         }
-        let mut head = [0; size_of::<Line>()];
+        let mut head = [0; size_of::<CacheLine>()];
         let read = rustix::io::pread(&self.memory, &mut head, 0);
         if read != Ok(head.len()) {
             return Err(foreign("it is too short to be a ring"));
         }
         let size = Ring::size_in(&head).map_err(foreign)?;
-        let length = Ring::lines(size) * size_of::<Line>();
+        let length = Ring::lines(size) * size_of::<CacheLine>();
         if self.stat()?.st_size as u64 != length as u64 {
             return Err(foreign("its size is not what it says"));
         }
@@ -239,7 +239,7 @@ impl Shared {
         Ring::attach(Region::Mapped(self.map(length)?)).map(Arc::new).map_err(foreign)
     }
 
-    fn map(&self, length: usize) -> Result<Mapping> {
+    fn map(&self, length: usize) -> Result<RingMapping> {
         let failed = |error: &io::Error| {
             Error::os("map a ring", error, "raise the limits on memory and locked memory")
         };
@@ -249,19 +249,19 @@ impl Shared {
         let at = unsafe {
             libc::mmap(std::ptr::null_mut(), length, protection, flags, self.memory.as_raw_fd(), 0)
         };
-        let Some(lines) = NonNull::new(at.cast::<Line>()).filter(|_| at != libc::MAP_FAILED) else {
+        let Some(lines) = NonNull::new(at.cast::<CacheLine>()).filter(|_| at != libc::MAP_FAILED) else {
             return Err(failed(&io::Error::last_os_error()));
         };
         // SAFETY: just mapped, page-aligned, of that length; the file is sealed against shrinking (or about to be, and
         // nobody else has it), and a `Line` is atomics only.
-        Ok(unsafe { Mapping::new(lines, length / size_of::<Line>()) })
+        Ok(unsafe { RingMapping::new(lines, length / size_of::<CacheLine>()) })
     }
 
-    fn hold(&self, byte: i64, name: &str) -> Result<Held> {
+    fn hold(&self, byte: i64, name: &str) -> Result<HeldEnd> {
         let path = format!("/proc/self/fd/{}", self.memory.as_raw_fd());
         let failed = |error: &io::Error| Error::os(format!("open a ring's {name}"), error, "mount /proc");
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| failed(&error))?;
-        let held = Held { file, byte };
+        let held = HeldEnd { file, byte };
         match held.lock(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
             Ok(_) => Ok(held),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
@@ -281,12 +281,12 @@ fn foreign(why: &str) -> Error {
 
 /// An end that this process holds.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldEnd {
     file: File,
     byte: i64,
 }
 
-impl Held {
+impl HeldEnd {
     /// Whether some process holds the other end; where the kernel does not say, it is taken to.
     pub(super) fn other_lives(&self) -> bool {
         let other = SENDER + RECEIVER - self.byte;
@@ -313,7 +313,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldEnd {
     /// Unlocks, rather than leave it to the description's end: another thread may have just forked, and its child has the
     /// description until it execs.
     fn drop(&mut self) {

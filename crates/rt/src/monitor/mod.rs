@@ -60,23 +60,23 @@ const FIRST_MARK: usize = 4;
 
 /// What a cycle's times are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clock {
+enum CycleClock {
     /// Ticks of the processor's counter.
     Counter = 1,
     /// Nanoseconds of CLOCK_MONOTONIC.
     Monotonic = 2,
 }
 
-impl Clock {
-    fn here() -> Clock {
-        if !cfg!(miri) && clock::invariant().is_ok() { Clock::Counter } else { Clock::Monotonic }
+impl CycleClock {
+    fn here() -> CycleClock {
+        if !cfg!(miri) && clock::invariant().is_ok() { CycleClock::Counter } else { CycleClock::Monotonic }
     }
 
     #[inline(always)]
     fn now(self) -> u64 {
         match self {
-            Clock::Counter => clock::counter(),
-            Clock::Monotonic => clock::monotonic_ns(),
+            CycleClock::Counter => clock::counter(),
+            CycleClock::Monotonic => clock::monotonic_ns(),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Clock {
 #[derive(Debug)]
 pub struct Monitor {
     sender: Sender,
-    clock: Clock,
+    clock: CycleClock,
     /// The cycle under way.
     cycle: [u64; WORDS],
     /// Marks that it has.
@@ -131,7 +131,7 @@ impl Monitor {
         find::check(name)?;
         let shared = Shared::named(size, &format!("{}{name}", find::PREFIX))?;
         let sender = shared.sender()?;
-        Ok(Monitor { shared: Some(shared), ..Monitor::on(sender, period, Clock::here()) })
+        Ok(Monitor { shared: Some(shared), ..Monitor::on(sender, period, CycleClock::here()) })
     }
 
     /// A monitor whose reader is in this process.
@@ -149,11 +149,11 @@ impl Monitor {
     /// ```
     pub fn pair(period: Duration) -> Result<(Monitor, Reader)> {
         let (sender, receiver) = crate::message::pair(size(period)?)?;
-        let monitor = Monitor::on(sender, period, Clock::here());
+        let monitor = Monitor::on(sender, period, CycleClock::here());
         Ok((monitor, Reader::on(receiver)?))
     }
 
-    fn on(sender: Sender, period: Duration, clock: Clock) -> Monitor {
+    fn on(sender: Sender, period: Duration, clock: CycleClock) -> Monitor {
         sender.note(PERIOD_NS).store(period.as_nanos() as u64, Ordering::Relaxed);
         sender.note(CLOCK).store(clock as u64, Ordering::Relaxed);
         // Pairs with the acquire in `Reader::on`: what is said of the loop before that it is one.

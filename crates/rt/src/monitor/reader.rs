@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{
-    BEGAN, CLOCK, Clock, DUE, ENDED, FIRST_MARK, KIND, MARKS, NUMBER, PERIOD_NS, PERIODS_NS, THREAD,
+    BEGAN, CLOCK, CycleClock, DUE, ENDED, FIRST_MARK, KIND, MARKS, NUMBER, PERIOD_NS, PERIODS_NS, THREAD,
 };
 use super::{THIS_KIND, WORDS};
 use crate::clock::{monotonic_ns, paired};
@@ -99,7 +99,7 @@ pub enum Standing {
 #[derive(Debug)]
 pub struct Reader {
     receiver: Receiver,
-    clock: Clock,
+    clock: CycleClock,
     period: NonZeroU64,
     /// Both clocks at two looks that lie apart, the earlier first.
     base: [(u64, u64); 2],
@@ -119,12 +119,13 @@ impl Reader {
         // Each once, and never again: the other side could change it.
         let period_ns = receiver.note(PERIOD_NS).load(Ordering::Relaxed);
         let clock = receiver.note(CLOCK).load(Ordering::Relaxed);
-        let clock = [Clock::Counter, Clock::Monotonic].into_iter().find(|known| *known as u64 == clock);
+        let clock =
+            [CycleClock::Counter, CycleClock::Monotonic].into_iter().find(|known| *known as u64 == clock);
         let period = NonZeroU64::new(period_ns).filter(|_| PERIODS_NS.contains(&period_ns));
         match (clock, period) {
             (Some(clock), Some(period)) => {
                 let earlier = look(clock);
-                if clock == Clock::Counter {
+                if clock == CycleClock::Counter {
                     std::thread::sleep(FIRST_BASE);
                 }
                 let base = [earlier, look(clock)];
@@ -245,7 +246,7 @@ impl Reader {
         // Before the last look into the ring, so that what it posted before its end is not missed.
         let lives = self.lives();
         let now = look(self.clock);
-        let line = Line::between(self.base[0], now);
+        let line = LinearFit::between(self.base[0], now);
         for _ in 0..*super::SLOTS.end() {
             match self.receiver.take() {
                 Ok(Some(message)) => {
@@ -281,10 +282,10 @@ impl Reader {
 }
 
 /// Both clocks, now: nanoseconds of CLOCK_MONOTONIC and the loop's own.
-fn look(clock: Clock) -> (u64, u64) {
+fn look(clock: CycleClock) -> (u64, u64) {
     match clock {
-        Clock::Counter => paired(),
-        Clock::Monotonic => {
+        CycleClock::Counter => paired(),
+        CycleClock::Monotonic => {
             let now = monotonic_ns();
             (now, now)
         }
@@ -297,18 +298,18 @@ fn shifted(base: [(u64, u64); 2], now: (u64, u64)) -> [(u64, u64); 2] {
 }
 
 /// The way from ticks to nanoseconds between two looks, and a little beyond either.
-struct Line {
+struct LinearFit {
     to: (u64, u64),
     /// Nanoseconds of a tick.
     rate: f64,
 }
 
-impl Line {
-    fn between(from: (u64, u64), to: (u64, u64)) -> Line {
+impl LinearFit {
+    fn between(from: (u64, u64), to: (u64, u64)) -> LinearFit {
         // Where the loop's clock is CLOCK_MONOTONIC both are the same, and between a look and itself there is no line.
         let ticks = to.1.saturating_sub(from.1);
         let rate = if ticks == 0 { 1.0 } else { to.0.saturating_sub(from.0) as f64 / ticks as f64 };
-        Line { to, rate }
+        LinearFit { to, rate }
     }
 
     fn ns(&self, ticks: u64) -> u64 {
@@ -332,7 +333,7 @@ fn words(message: &[u8]) -> Option<[u64; WORDS]> {
 
 /// A cycle of its words, if they can be: nothing that another process wrote is used before that. Where it does not say when it was
 /// due, that is `due_ns`, or when it began; the one before ended at `last_ns`.
-fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, last_ns: u64, line: &Line) -> Result<Cycle> {
+fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, last_ns: u64, line: &LinearFit) -> Result<Cycle> {
     let number = words[NUMBER];
     let [began_ns, ended_ns] = [BEGAN, ENDED].map(|word| line.ns(words[word]));
     let marks_ns =
@@ -377,11 +378,11 @@ mod tests {
 
     #[test]
     fn ticks_lie_on_the_line_between_two_looks_and_beyond() {
-        let line = Line::between((1_000_000, 500), (2_000_000, 1_500));
+        let line = LinearFit::between((1_000_000, 500), (2_000_000, 1_500));
         let at = [0, 500, 501, 1_000, 1_500, 1_600].map(|ticks| line.ns(ticks));
         assert_eq!(at, [500_000, 1_000_000, 1_001_000, 1_500_000, 2_000_000, 2_100_000]);
         // Between a look and itself there is no line.
-        assert_eq!(Line::between((7, 7), (7, 7)).ns(9), 9);
+        assert_eq!(LinearFit::between((7, 7), (7, 7)).ns(9), 9);
     }
 
     #[test]

@@ -10,7 +10,7 @@ const PERIOD: Duration = Duration::from_millis(if cfg!(miri) { 100 } else { 1 })
 /// A monitor that is told the time, and its reader; the times are of CLOCK_MONOTONIC, and past.
 fn told() -> (Monitor, Reader, u64) {
     let (sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
-    let monitor = Monitor::on(sender, PERIOD, Clock::Monotonic);
+    let monitor = Monitor::on(sender, PERIOD, CycleClock::Monotonic);
     let mut reader = Reader::on(receiver).unwrap();
     reader.start().unwrap();
     (monitor, reader, monotonic_ns() - 1_000_000_000)
@@ -259,7 +259,7 @@ const RING: u64 = 0x6973_6f6c_0000_0001;
 fn memory_that_a_stranger_never_wrote_is_not_allocated() {
     // 3 lines of head, and as many slots of a line as a loop may have.
     let length = (3 + 65_536) * 64;
-    let notes = [THIS_KIND, 1_000_000, Clock::Monotonic as u64];
+    let notes = [THIS_KIND, 1_000_000, CycleClock::Monotonic as u64];
     let memory = offered(length, &[&[RING, 65_536, 56], &notes[..]].concat());
     let blocks = || rustix::fs::fstat(&memory).unwrap().st_blocks * 512;
     let before = blocks();
@@ -407,7 +407,7 @@ mod hostile {
             let (mut sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
             sender.note(KIND).store(THIS_KIND, Ordering::Relaxed);
             sender.note(PERIOD_NS).store(1_000_000, Ordering::Relaxed);
-            sender.note(CLOCK).store(Clock::Monotonic as u64, Ordering::Relaxed);
+            sender.note(CLOCK).store(CycleClock::Monotonic as u64, Ordering::Relaxed);
             let mut reader = Reader::on(receiver).unwrap();
             let mut last_ns = 0;
             for (step, words, cut) in cycles {
