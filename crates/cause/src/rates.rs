@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evidence::cause::{Kind, Sender};
 use evidence::manifest::SCHEMA_VERSION;
 use machine::CpuSet;
-use machine::counters::{Counters, Source};
+use machine::counters::{CounterSource, Counters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ pub struct SentRate {
 pub struct Watching {
     isolated: CpuSet,
     last: Counters,
-    totals: BTreeMap<(u32, Source), u64>,
+    totals: BTreeMap<(u32, CounterSource), u64>,
     number: u64,
 }
 
@@ -92,7 +92,7 @@ impl Watching {
             *total = total.saturating_add(*count);
         }
         let seconds = interval_ns.max(1) as f64 / 1e9;
-        let one = |(key, total): (&(u32, Source), &u64)| {
+        let one = |(key, total): (&(u32, CounterSource), &u64)| {
             let count = counts.get(key).copied().unwrap_or(0);
             Interrupter {
                 cpu: key.0,

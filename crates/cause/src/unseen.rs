@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use evidence::cause::{Cause, Kind};
 use machine::CpuSet;
-use machine::counters::{Class, Counters, smi_count, steal_ns};
+use machine::counters::{CounterClass, Counters, smi_count, steal_ns};
 use rt::clock::monotonic_ns;
 
 /// Readings of the steal clock that are kept: spikes are told of within a second.
@@ -90,7 +90,7 @@ impl Unseen {
         let at_ns = monotonic_ns();
         let text = fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
         let counters = Counters::parse(["", "", "", &text], &self.cpus);
-        let of = |cpu| Some((cpu, steal_ns(counters.count(Class::Steal, "hypervisor", cpu)?)));
+        let of = |cpu| Some((cpu, steal_ns(counters.count(CounterClass::Steal, "hypervisor", cpu)?)));
         if self.steal.len() == READINGS {
             self.steal.pop_front();
         }

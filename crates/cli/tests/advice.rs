@@ -13,8 +13,8 @@ use evidence::Bundle;
 use evidence::cause::Kind as Cause;
 use evidence::manifest::{Asked, Manifest, RowKey, SCHEMA_VERSION, Spike, State, WrittenBy};
 use evidence::why::{Question, WhyDocument};
-use machine::advice::{By, Hand, Knob};
-use machine::registry::{self, Kind as Where};
+use machine::advice::{CarriedOutBy, Hand, Knob};
+use machine::registry::{self, SettingKind as Where};
 use machine::{CpuSet, Profile, Snapshot};
 use run::RunSpec;
 use run::preflight::{Request, preflight};
@@ -263,7 +263,7 @@ fn mistuned(tree: &std::path::Path, machine: &Snapshot, isolated: &str) -> Snaps
 /// What a finding says to set. Of words that others wrote on the boot line, only those that are to be written anew.
 fn fixed(finding: &Finding) -> Vec<Set> {
     let (Some(fix), Some(advice)) = (&finding.fix, &finding.advice) else { return Vec::new() };
-    if *advice.by() != By::Hand(Hand::BootLine) {
+    if *advice.by() != CarriedOutBy::Hand(Hand::BootLine) {
         return printed(fix);
     }
     let anew = fix.strip_prefix("write ").map(printed).unwrap_or_default();
@@ -279,10 +279,10 @@ fn no_fix_of_the_doctor_contradicts_the_plan() {
         for finding in &report.checks {
             let by = finding.advice.as_ref().map(|advice| advice.by());
             let said = format!("{name}, {}: {:?}", finding.id, finding.fix);
-            if matches!((by, profile), (Some(By::Plan(_)), Profile::Server)) {
+            if matches!((by, profile), (Some(CarriedOutBy::Plan(_)), Profile::Server)) {
                 faults.push(format!("a server has no plan: {said}"));
             }
-            let of_others = by == Some(&By::Hand(Hand::BootLine));
+            let of_others = by == Some(&CarriedOutBy::Hand(Hand::BootLine));
             for (setting, value) in fixed(finding) {
                 if plans.is_empty() || (of_others && registry::boot_parameter(setting).is_some()) {
                     continue;
@@ -479,8 +479,10 @@ fn every_advice_names_an_action_or_a_reason() {
             let Some(advice) = &finding.advice else { continue };
             assert_eq!(finding.fix, Some(advice.to_string()));
             let whole = match advice.by() {
-                By::Plan(knob) => actions.contains(knob.name()),
-                By::Left(..) | By::Hand(_) => advice.why_by_hand().is_some_and(|why| !why.is_empty()),
+                CarriedOutBy::Plan(knob) => actions.contains(knob.name()),
+                CarriedOutBy::Left(..) | CarriedOutBy::Hand(_) => {
+                    advice.why_by_hand().is_some_and(|why| !why.is_empty())
+                }
             };
             if !whole {
                 faults.push(format!("{name}: {advice:?}"));

@@ -3,8 +3,8 @@
 
 use machine::advice::Aim;
 use machine::boot::line;
-use machine::inventory::{Inventory, Reading, Sample, Thread};
-use machine::registry::{Setting, Takes, list};
+use machine::inventory::{Inventory, MachineSample, Reading, Thread};
+use machine::registry::{Setting, ValueKind, list};
 use machine::snapshot::Preemption;
 use machine::{CpuSet, Snapshot};
 
@@ -102,7 +102,7 @@ impl<'a> Facts<'a> {
     pub(crate) fn asks_for_no_tick(&self) -> bool {
         let flags = self
             .boot_value("isolcpus")
-            .and_then(|value| list::read(Takes::FlagsAndCpus, value, self.last_possible()).ok());
+            .and_then(|value| list::read(ValueKind::FlagsAndCpus, value, self.last_possible()).ok());
         self.boot_value("nohz_full").is_some()
             || flags.is_some_and(|listed| listed.flags.iter().any(|flag| flag == "nohz"))
     }
@@ -217,7 +217,7 @@ impl<'a> Facts<'a> {
     /// The CPUs that a parameter of the boot line names, as far as they can be read.
     pub(crate) fn boot_cpus(&self, name: &str) -> Option<CpuSet> {
         let value = self.boot_value(name)?;
-        let takes = machine::registry::boot_parameter(name).map_or(Takes::Cpus, |setting| setting.takes);
+        let takes = machine::registry::boot_parameter(name).map_or(ValueKind::Cpus, |setting| setting.takes);
         list::read(takes, value, self.last_possible()).ok().map(|listed| listed.cpus)
     }
 
@@ -308,7 +308,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The sample; else that nothing was sampled.
-    pub(crate) fn sampled(&self, source: &str) -> Result<&'a Sample, Found> {
+    pub(crate) fn sampled(&self, source: &str) -> Result<&'a MachineSample, Found> {
         let sample = self.inventory.sample.as_ref();
         sample.ok_or_else(|| Found::unknown(source, "nothing was sampled", BY_SAMPLE))
     }
@@ -338,7 +338,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The kernel's log, or why it is not known.
-    pub(crate) fn log(&self) -> Result<&'a machine::inventory::Log, Found> {
+    pub(crate) fn log(&self) -> Result<&'a machine::inventory::KernelLog, Found> {
         let log = &self.inventory.log;
         match (&log.source, &log.unread) {
             (Some(_), _) => Ok(log),

@@ -2,7 +2,7 @@
 //! All findings, and what they come to.
 
 use machine::CpuSet;
-use machine::inventory::Sample;
+use machine::inventory::MachineSample;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct Report {
     pub summary: Summary,
     /// What happened on each CPU meanwhile, where it was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample: Option<Sample>,
+    pub sample: Option<MachineSample>,
     /// The CPUs whose latency counts: those set apart, else all that are online.
     pub measured: CpuSet,
 }

@@ -5,7 +5,10 @@ use crate::common::*;
 use doctor::Outcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Audio, Periodic, Poll, Server, Vm};
 use doctor::Question;
-use machine::inventory::{CpuSample, Interface, Irq, Limit, Policy, Reading, Sample, Thread, ThreadSample};
+use machine::inventory::{
+    CpuSample, Irq, MachineSample, NetworkInterface, Reading, SessionLimit, Thread, ThreadPolicy,
+    ThreadSample,
+};
 use machine::snapshot::IdleState;
 use machine::{CpuSet, Snapshot};
 
@@ -37,7 +40,7 @@ fn kernel_thread(id: u32, name: &str, list: &str, bound: bool) -> Thread {
 }
 
 fn program(id: u32, name: &str, list: &str, priority: u32) -> Thread {
-    let policy = if priority > 0 { Policy::Fifo } else { Policy::Other };
+    let policy = if priority > 0 { ThreadPolicy::Fifo } else { ThreadPolicy::Other };
     Thread { id, process: id, name: name.into(), policy, priority, cpus: cpus(list), ..Thread::default() }
 }
 
@@ -241,9 +244,9 @@ fn kernel_threads_and_programs_on_cpus_that_were_set_apart() {
 #[test]
 fn priorities_of_programs_and_not_of_the_stop_class() {
     let mut migration = kernel_thread(20, "migration/7", "7", true);
-    (migration.policy, migration.priority) = (Policy::Fifo, 99);
+    (migration.policy, migration.priority) = (ThreadPolicy::Fifo, 99);
     let mut irq = kernel_thread(40, "irq/24-eth0", "0", false);
-    (irq.policy, irq.priority) = (Policy::Fifo, 50);
+    (irq.policy, irq.priority) = (ThreadPolicy::Fifo, 50);
     let quiet = with_threads(vec![migration.clone(), irq.clone(), program(100, "loop", "7", 40)]);
     says(&quiet, Periodic, "thr-prio-99", Pass, "none");
     says(&quiet, Periodic, "irq-thread-prio", Pass, "programs below");
@@ -291,7 +294,7 @@ fn interrupts_on_cpus_that_were_set_apart() {
             Irq { number: 9, effective: Some(cpus("7")), ..Irq::default() },
         ];
         inventory.interfaces =
-            vec![Interface { name: "eth0".into(), rps: cpus("6"), ..Interface::default() }];
+            vec![NetworkInterface { name: "eth0".into(), rps: cpus("6"), ..NetworkInterface::default() }];
     });
     says(&machine, Periodic, "irq-on-isolated", Warn, "24 (eth0-rx-0)");
     says(&machine, Periodic, "irq-managed", Warn, "25 (nvme0q7)");
@@ -368,8 +371,12 @@ fn what_only_a_sample_shows() {
             effective: Some(cpus("7")),
             ..Irq::default()
         }];
-        inventory.sample =
-            Some(Sample { duration_ms: 10_000, cpus: vec![busy], threads: vec![spins], ..Sample::default() });
+        inventory.sample = Some(MachineSample {
+            duration_ms: 10_000,
+            cpus: vec![busy],
+            threads: vec![spins],
+            ..MachineSample::default()
+        });
     });
     says(&sampled, Periodic, "iso-noise-sample", Warn, "50 24 eth0 on cpu 7");
     says(&sampled, Periodic, "irq-on-isolated", Fail, "5 times a second");
@@ -387,10 +394,11 @@ fn limits_and_groups_of_the_session() {
             let session = &mut machine.inventory.as_mut().unwrap().session;
             (session.uid, session.user, session.capabilities) =
                 (Some(1000), Some("ann".into()), Some(capabilities));
-            session
-                .limits
-                .insert("Max realtime priority".into(), Limit { soft: Some(priority), hard: Some(priority) });
-            session.limits.insert("Max locked memory".into(), Limit { soft: locked, hard: locked });
+            session.limits.insert(
+                "Max realtime priority".into(),
+                SessionLimit { soft: Some(priority), hard: Some(priority) },
+            );
+            session.limits.insert("Max locked memory".into(), SessionLimit { soft: locked, hard: locked });
             session.known_groups.insert("realtime".into(), (998, vec!["ann".into()]));
             session.rules = vec!["/etc/security/limits.d/95.conf: @realtime - rtprio 95".into()];
         })
@@ -443,7 +451,7 @@ fn what_could_not_be_read_is_no_fault() {
         let denied = || Reading::Unreadable { unreadable: "permission denied".into() };
         inventory.files.insert("/sys/kernel/tracing/current_tracer".into(), denied());
         inventory.files.insert("/sys/kernel/debug/sched/fair_server".into(), denied());
-        inventory.log = machine::inventory::Log {
+        inventory.log = machine::inventory::KernelLog {
             unread: Some("/dev/kmsg: operation not permitted".into()),
             ..Default::default()
         };

@@ -4,7 +4,7 @@
 use crate::common::sound_but;
 use doctor::{Profile, Question, Use};
 use machine::CpuSet;
-use machine::registry::{Takes, known, list};
+use machine::registry::{ValueKind, known, list};
 use proptest::prelude::*;
 
 proptest! {
@@ -13,16 +13,16 @@ proptest! {
     #[test]
     fn plain_lists_are_read_alike(cpus in proptest::collection::btree_set(0u32..300, 0..20)) {
         let cpus: CpuSet = cpus.into_iter().collect();
-        let listed = list::read(Takes::Cpus, &cpus.to_string(), 299).unwrap();
+        let listed = list::read(ValueKind::Cpus, &cpus.to_string(), 299).unwrap();
         prop_assert_eq!(&listed.cpus, &cpus);
-        let flagged = list::read(Takes::FlagsAndCpus, &format!("managed_irq,domain,{cpus}"), 299).unwrap();
+        let flagged = list::read(ValueKind::FlagsAndCpus, &format!("managed_irq,domain,{cpus}"), 299).unwrap();
         prop_assert_eq!(flagged.flags.len(), 2);
         prop_assert_eq!(flagged.cpus, cpus);
     }
 
     #[test]
     fn no_list_names_a_cpu_that_cannot_be(text in "[0-9N,:/a-z-]{0,24}", last in 0u32..512) {
-        for takes in [Takes::Cpus, Takes::FlagsAndCpus, Takes::MaybeCpus] {
+        for takes in [ValueKind::Cpus, ValueKind::FlagsAndCpus, ValueKind::MaybeCpus] {
             if let Ok(listed) = list::read(takes, &text, last) {
                 prop_assert!(listed.cpus.iter().all(|cpu| cpu <= last));
             }

@@ -5,7 +5,7 @@ use crate::common::*;
 use doctor::Outcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Periodic, Poll};
 use machine::Snapshot;
-use machine::inventory::{CpuSample, Policy, Sample, Thread};
+use machine::inventory::{CpuSample, MachineSample, Thread, ThreadPolicy};
 
 /// The sound machine with another kernel, whose configuration is this text.
 fn kernel(release: &'static str, config: &'static str, more: &[(&str, &str)]) -> Snapshot {
@@ -204,7 +204,7 @@ fn sampled(list: &str, unread: &[&str]) -> Snapshot {
     let cpus = cpus.iter().map(|cpu| CpuSample { cpu, ..CpuSample::default() }).collect();
     let unread = unread.iter().map(|line| line.to_string()).collect();
     machine.inventory.as_mut().unwrap().sample =
-        Some(Sample { duration_ms: 1_000, cpus, unread, ..Sample::default() });
+        Some(MachineSample { duration_ms: 1_000, cpus, unread, ..MachineSample::default() });
     machine
 }
 
@@ -225,7 +225,7 @@ fn a_thread_that_was_not_sampled_did_not_sleep() {
         id: 9,
         process: 9,
         name: "loop".into(),
-        policy: Policy::Fifo,
+        policy: ThreadPolicy::Fifo,
         priority: 80,
         cpus: "7".parse().unwrap(),
         ..Thread::default()

@@ -13,7 +13,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use machine::counters::Class;
+use machine::counters::CounterClass;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -131,17 +131,17 @@ impl Kind {
     }
 }
 
-impl From<Class> for Kind {
+impl From<CounterClass> for Kind {
     /// The kind of cause that a counter is a sign of.
-    fn from(class: Class) -> Kind {
+    fn from(class: CounterClass) -> Kind {
         match class {
-            Class::Nmi => Kind::Nmi,
-            Class::Irq => Kind::Irq,
-            Class::Ipi => Kind::Ipi,
-            Class::LocalTimer => Kind::Tick,
-            Class::Softirq => Kind::Softirq,
-            Class::Switch => Kind::Thread,
-            Class::Steal => Kind::Steal,
+            CounterClass::Nmi => Kind::Nmi,
+            CounterClass::Irq => Kind::Irq,
+            CounterClass::Ipi => Kind::Ipi,
+            CounterClass::LocalTimer => Kind::Tick,
+            CounterClass::Softirq => Kind::Softirq,
+            CounterClass::Switch => Kind::Thread,
+            CounterClass::Steal => Kind::Steal,
         }
     }
 }

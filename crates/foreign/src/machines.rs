@@ -8,7 +8,7 @@ use doctor::{Question, examine};
 use load::figures::{Heard, Source};
 use machine::Snapshot;
 use machine::boot::line;
-use machine::registry::Takes;
+use machine::registry::ValueKind;
 use report::terminal::{self, Style};
 use tune::plan::{Intent, MadeFor, Plan, Wanted};
 
@@ -103,5 +103,5 @@ pub(crate) fn figures(data: &[u8]) {
         heard.collect(source);
         let _ = (heard.lacks(source), heard.words(source));
     }
-    let _ = machine::registry::list::read(Takes::Cpus, &String::from_utf8_lossy(data), 127);
+    let _ = machine::registry::list::read(ValueKind::Cpus, &String::from_utf8_lossy(data), 127);
 }

@@ -6,11 +6,11 @@ use ethercat::segment::{Fate, Segment};
 use machine::CpuSet;
 use machine::boot::bls::EntryFile;
 use machine::boot::extlinux::Extlinux;
-use machine::boot::grub::{Environment, default_entry, default_of, menu, settings};
+use machine::boot::grub::{GrubEnvironment, default_entry, default_of, menu, settings};
 use machine::boot::line::{kernel_words, value, with_words, without_words, words};
 use machine::boot::{Variables, pi, shell};
 use machine::counters::Counters;
-use machine::registry::{Takes, known, list};
+use machine::registry::{ValueKind, known, list};
 use measure::response::board::Board;
 
 use crate::parts;
@@ -50,7 +50,7 @@ pub(crate) fn boot_files(data: &[u8]) {
             extlinux.add_copy(&from, "isolator", "Isolator", "root=x");
             extlinux.remove("isolator");
         }
-        assert_eq!(pi::Config::read(text).text(), text);
+        assert_eq!(pi::PiConfig::read(text).text(), text);
         variables(text);
     });
 }
@@ -61,7 +61,7 @@ fn grub(text: &str) {
     assert!(entries.iter().all(|entry| text.contains(entry.block)));
     assert!(entries.iter().all(|entry| !entry.head("Isolator trial", "isolator-trial").contains('\n')));
     let _ = (settings(text), default_of(text));
-    if let Some(block) = Environment::read(text).and_then(|block| block.text()) {
+    if let Some(block) = GrubEnvironment::read(text).and_then(|block| block.text()) {
         assert_eq!(block.len(), text.len());
     }
 }
@@ -100,10 +100,10 @@ pub(crate) fn boot_line(data: &[u8]) {
 pub(crate) fn boot_list(data: &[u8]) {
     text(data, |text| {
         let last = 127;
-        for takes in [Takes::Cpus, Takes::FlagsAndCpus, Takes::MaybeCpus] {
+        for takes in [ValueKind::Cpus, ValueKind::FlagsAndCpus, ValueKind::MaybeCpus] {
             if let Ok(listed) = list::read(takes, text, last) {
                 assert!(listed.cpus.iter().all(|cpu| cpu <= last));
-                let again = list::read(Takes::Cpus, &listed.cpus.to_string(), last);
+                let again = list::read(ValueKind::Cpus, &listed.cpus.to_string(), last);
                 assert_eq!(again.ok().map(|again| again.cpus), Some(listed.cpus));
             }
         }

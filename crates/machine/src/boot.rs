@@ -68,7 +68,7 @@ pub struct Boot {
     /// The folder of its files as a path of this machine, `/boot/grub` for example.
     pub folder: String,
     /// What it can boot, in its own order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<BootEntry>,
     /// The place in `entries` of the one that is booted when nobody chooses; absent where that is not known.
     pub default: Option<usize>,
     /// The entry that is armed for the next boot only.
@@ -76,7 +76,7 @@ pub struct Boot {
     /// For how many tenths of a second a person may choose; 0 is not at all, absent is unknown.
     pub menu_tenths: Option<u32>,
     /// The lines from which entries are made, and the file or variable of each.
-    pub sources: Vec<Source>,
+    pub sources: Vec<EntrySource>,
     /// The program that writes these files anew, where there is one: an edit of them is gone with its next run.
     pub keeper: Option<Keeper>,
     /// Files that could not be read or understood, and why.
@@ -95,7 +95,8 @@ pub struct Keeper {
 /// One entry of a boot loader.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Entry {
+#[schemars(rename = "Entry")]
+pub struct BootEntry {
     /// Its name for the loader.
     pub id: String,
     /// What a person reads.
@@ -120,7 +121,8 @@ pub struct Entry {
 /// A line from which entries are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Source {
+#[schemars(rename = "Source")]
+pub struct EntrySource {
     /// The file.
     pub file: String,
     /// The variable in it, where it is not the whole file.
@@ -134,19 +136,20 @@ pub struct Source {
     pub loader: bool,
     /// Why the line is not known, where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unclear: Option<Unclear>,
+    pub unclear: Option<UnclearStatement>,
 }
 
 /// A statement that cannot be read here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Unclear {
+#[schemars(rename = "Unclear")]
+pub struct UnclearStatement {
     /// Why.
     pub why: String,
     /// The statement as it is written.
     pub text: String,
 }
 
-impl Source {
+impl EntrySource {
     /// Where it stands: the file, and the variable in it.
     pub fn place(&self) -> String {
         self.variable.as_ref().map_or(self.file.clone(), |name| format!("{name} of {}", self.file))
@@ -156,7 +159,8 @@ impl Source {
 /// How the line that runs differs from what is configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Drift {
+#[schemars(rename = "Drift")]
+pub struct BootDrift {
     /// Words that the sources of the entries have and no default entry has: edited, but never generated.
     pub never_generated: Vec<String>,
     /// Words that the default entry has and the running line lacks: a reboot is pending, or another entry runs.
@@ -188,18 +192,18 @@ pub(crate) fn read_tree(tree: &mut Tree) -> Boot {
 
 impl Boot {
     /// The entry that is booted when nobody chooses.
-    pub fn default_entry(&self) -> Option<&Entry> {
+    pub fn default_entry(&self) -> Option<&BootEntry> {
         self.entries.get(self.default?)
     }
 
     /// How `running`, the line of `/proc/cmdline`, differs from what is configured; none where nothing is known of that.
-    pub fn drift(&self, running: &str) -> Option<Drift> {
+    pub fn drift(&self, running: &str) -> Option<BootDrift> {
         let written = self.sources.iter().filter(|source| !source.loader);
         let lines = written.filter_map(|source| source.line.as_deref());
         let Some(default) = self.default_entry() else {
             let lines: Vec<&str> = lines.collect();
             let not_running = lines.iter().flat_map(|line| missing(line, running)).collect();
-            return (!lines.is_empty()).then(|| Drift { not_running, ..Drift::default() });
+            return (!lines.is_empty()).then(|| BootDrift { not_running, ..BootDrift::default() });
         };
         let firmware_adds = matches!(self.loader, Loader::RaspberryPi | Loader::L4tExtlinux | Loader::UBoot);
         let mut not_configured = if firmware_adds { Vec::new() } else { missing(running, &default.options) };
@@ -207,7 +211,7 @@ impl Boot {
         let by_loader: Vec<&str> = by_loader.filter_map(|source| source.line.as_deref()).collect();
         not_configured.retain(|raw| !by_loader.iter().any(|line| has(line, raw)));
         let ran = self.entries.iter().filter(|entry| !entry.options.is_empty());
-        Some(Drift {
+        Some(BootDrift {
             never_generated: lines.flat_map(|line| missing(line, &default.options)).collect(),
             not_running: missing(&default.options, running),
             not_configured,
@@ -217,7 +221,7 @@ impl Boot {
     }
 
     /// Words of a generated entry that its generator was not told.
-    fn by_hand(&self, entry: &Entry) -> Vec<String> {
+    fn by_hand(&self, entry: &BootEntry) -> Vec<String> {
         let generated = matches!(self.loader, Loader::GrubDebian | Loader::Grub)
             && entry.script.as_deref().is_none_or(|script| script.contains("10_linux"));
         let told = self.sources.iter().all(|source| source.unclear.is_none());
@@ -227,7 +231,7 @@ impl Boot {
         let told = |raw: &str| {
             self.sources.iter().any(|source| has(source.line.as_deref().unwrap_or_default(), raw))
         };
-        let own = |raw: &str| GENERATED.contains(&line::Word::new(raw).name);
+        let own = |raw: &str| GENERATED.contains(&line::BootWord::new(raw).name);
         missing(&entry.options, "").into_iter().filter(|raw| !told(raw) && !own(raw)).collect()
     }
 
@@ -240,7 +244,7 @@ impl Boot {
     }
 
     /// Whether `entry` boots the kernel that runs, as far as names tell.
-    pub fn boots_what_runs(&self, entry: &Entry, release: Option<&str>, running: &str) -> Option<bool> {
+    pub fn boots_what_runs(&self, entry: &BootEntry, release: Option<&str>, running: &str) -> Option<bool> {
         let kernel = entry.kernel.as_deref().filter(|kernel| !kernel.contains('$'))?;
         let name = |path: &str| path.rsplit(['/', '\\', ')']).next().unwrap_or_default().to_string();
         if release.is_some_and(|release| names_release(kernel, release)) {
@@ -268,16 +272,16 @@ impl Boot {
 
     /// The entry that runs: of those whose words are all in the running line and whose kernel is the one that runs, one
     /// with the most words. The default where it is such a one; none where none is.
-    pub fn running_entry(&self, release: Option<&str>, running: &str) -> Option<&Entry> {
-        let runs = |entry: &&Entry| {
+    pub fn running_entry(&self, release: Option<&str>, running: &str) -> Option<&BootEntry> {
+        let runs = |entry: &&BootEntry| {
             !entry.recovery
                 && !entry.options.is_empty()
                 && missing(&entry.options, running).is_empty()
                 && self.boots_what_runs(entry, release, running) != Some(false)
         };
-        let words = |entry: &&Entry| line::words(&entry.options).count();
+        let words = |entry: &&BootEntry| line::words(&entry.options).count();
         let most = self.entries.iter().filter(runs).map(|entry| words(&entry)).max()?;
-        let best = |entry: &&Entry| runs(entry) && words(entry) == most;
+        let best = |entry: &&BootEntry| runs(entry) && words(entry) == most;
         self.default_entry().filter(best).or_else(|| self.entries.iter().find(best))
     }
 }
@@ -324,7 +328,7 @@ fn names_release(kernel: &str, release: &str) -> bool {
 }
 
 /// Words that loaders put in themselves, or replace.
-fn by_loader(word: &line::Word<'_>) -> bool {
+fn by_loader(word: &line::BootWord<'_>) -> bool {
     // `serial0` is a Raspberry Pi's name for whichever port its firmware chooses.
     matches!(word.name, "BOOT_IMAGE" | "initrd")
         || word.raw.starts_with('$')

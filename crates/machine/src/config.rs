@@ -22,7 +22,7 @@ fn is_one(text: &[u8]) -> bool {
 }
 
 /// A kernel's configuration text.
-pub(crate) struct Config {
+pub(crate) struct KernelConfig {
     /// Where it was read.
     pub(crate) source: String,
     /// SHA-256 of the text, hexadecimal.
@@ -30,7 +30,7 @@ pub(crate) struct Config {
     text: String,
 }
 
-impl Config {
+impl KernelConfig {
     /// The running kernel's own copy (CONFIG_IKCONFIG_PROC), else the one its package installed.
     pub(crate) fn read(tree: &mut Tree, release: Option<&str>) -> Option<Self> {
         let packed = "proc/config.gz";
@@ -38,7 +38,7 @@ impl Config {
             let mut text = Vec::new();
             match GzDecoder::new(&bytes[..]).take(LIMIT).read_to_end(&mut text) {
                 Ok(length) if length as u64 == LIMIT => tree.note(packed, "unpacks to more than 16 MiB"),
-                Ok(_) if is_one(&text) => return Some(Config::new(packed, &text)),
+                Ok(_) if is_one(&text) => return Some(KernelConfig::new(packed, &text)),
                 Ok(_) => tree.note(packed, NOT_ONE),
                 Err(error) => tree.note(packed, error),
             }
@@ -58,13 +58,17 @@ impl Config {
                 tree.note(path, NOT_ONE);
                 return None;
             }
-            Some(Config::new(path, &text))
+            Some(KernelConfig::new(path, &text))
         })
     }
 
     fn new(source: &str, text: &[u8]) -> Self {
         let sha256 = crate::hexadecimal(&Sha256::digest(text));
-        Config { source: format!("/{source}"), sha256, text: String::from_utf8_lossy(text).into_owned() }
+        KernelConfig {
+            source: format!("/{source}"),
+            sha256,
+            text: String::from_utf8_lossy(text).into_owned(),
+        }
     }
 
     /// What each of the options that decide latency is set to, `n` where it is not; one that this kernel need not know and
@@ -94,10 +98,10 @@ impl Config {
 }
 
 #[cfg(test)]
-impl Config {
+impl KernelConfig {
     /// A configuration with this text.
     pub(crate) fn of(text: &str) -> Self {
-        Config::new("test", text.as_bytes())
+        KernelConfig::new("test", text.as_bytes())
     }
 }
 
@@ -123,7 +127,7 @@ mod tests {
     fn prefers_the_running_kernels_own_copy_and_digests_the_text() {
         let (folder, mut tree) = made_of(&[("boot/config-6.12.1", "CONFIG_OTHER=y"), ("proc/version", "")]);
         fs::write(folder.path().join("proc/config.gz"), packed(TEXT)).unwrap();
-        let config = Config::read(&mut tree, Some("6.12.1")).unwrap();
+        let config = KernelConfig::read(&mut tree, Some("6.12.1")).unwrap();
         assert_eq!(config.source, "/proc/config.gz");
         assert_eq!(config.sha256, SHA256);
         assert!(config.has("PREEMPT_RT"));
@@ -133,13 +137,13 @@ mod tests {
     #[test]
     fn a_packed_and_a_plain_copy_of_one_text_have_one_digest() {
         let (_folder, mut tree) = made_of(&[("lib/modules/6.12.1/config", TEXT)]);
-        let config = Config::read(&mut tree, Some("6.12.1")).unwrap();
+        let config = KernelConfig::read(&mut tree, Some("6.12.1")).unwrap();
         assert_eq!((config.source.as_str(), config.sha256.as_str()), ("/lib/modules/6.12.1/config", SHA256));
     }
 
     #[test]
     fn keeps_the_options_that_decide_latency_and_says_which_are_off() {
-        let kept = Config::of(&format!("{TEXT}CONFIG_HZ=250\n")).kept(&Kernel::default());
+        let kept = KernelConfig::of(&format!("{TEXT}CONFIG_HZ=250\n")).kept(&Kernel::default());
         let value = |name| kept.get(name).map(String::as_str);
         assert_eq!(
             [value("PREEMPT_RT"), value("RT_GROUP_SCHED"), value("USB"), value("HZ"), value("ACORN")],
@@ -151,7 +155,7 @@ mod tests {
     fn an_option_newer_than_the_kernel_is_off_only_where_it_is_named() {
         let kept = |text: &str| {
             let kernel = Kernel { release: Some("4.9.253-tegra".into()), ..Kernel::default() };
-            Config::of(text).kept(&kernel).get("CPU_ISOLATION").cloned()
+            KernelConfig::of(text).kept(&kernel).get("CPU_ISOLATION").cloned()
         };
         assert_eq!(kept("CONFIG_SMP=y\n"), None);
         assert_eq!(kept("# CONFIG_CPU_ISOLATION is not set\n").as_deref(), Some("n"));
@@ -162,7 +166,7 @@ mod tests {
     fn an_option_the_kernel_lacks_is_not_off() {
         let option = |text: &str, release: &str, name: &str| {
             let kernel = Kernel { release: Some(release.into()), ..Kernel::default() };
-            Config::of(text).kept(&kernel).get(name).cloned()
+            KernelConfig::of(text).kept(&kernel).get(name).cloned()
         };
         for (release, name, expected) in [
             ("3.10.0", "CPU_ISOLATION", None),
@@ -183,7 +187,7 @@ mod tests {
         let (folder, mut tree) = made_of(&[("boot/config-6.12.1", TEXT), ("proc/version", "")]);
         let half = packed(TEXT);
         fs::write(folder.path().join("proc/config.gz"), &half[..half.len() / 2]).unwrap();
-        assert_eq!(Config::read(&mut tree, Some("6.12.1")).unwrap().source, "/boot/config-6.12.1");
+        assert_eq!(KernelConfig::read(&mut tree, Some("6.12.1")).unwrap().source, "/boot/config-6.12.1");
         assert!(tree.unread()[0].starts_with("/proc/config.gz: "));
     }
 
@@ -191,15 +195,15 @@ mod tests {
     fn a_copy_that_unpacks_without_end_is_named() {
         let (folder, mut tree) = made_of(&[("proc/version", "")]);
         fs::write(folder.path().join("proc/config.gz"), packed(&"#".repeat(17 << 20))).unwrap();
-        assert!(Config::read(&mut tree, None).is_none());
+        assert!(KernelConfig::read(&mut tree, None).is_none());
         assert_eq!(tree.unread(), ["/proc/config.gz: unpacks to more than 16 MiB"]);
     }
 
     #[test]
     fn a_release_cannot_lead_elsewhere() {
         let (_folder, mut tree) = made_of(&[("boot/config-a/b", TEXT), ("secret", TEXT)]);
-        assert!(Config::read(&mut tree, Some("a/b")).is_none());
-        assert!(Config::read(&mut tree, Some("x/../../secret")).is_none());
-        assert!(Config::read(&mut tree, None).is_none());
+        assert!(KernelConfig::read(&mut tree, Some("a/b")).is_none());
+        assert!(KernelConfig::read(&mut tree, Some("x/../../secret")).is_none());
+        assert!(KernelConfig::read(&mut tree, None).is_none());
     }
 }

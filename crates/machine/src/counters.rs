@@ -33,7 +33,8 @@ const NS_PER_USER_HZ: u64 = 10_000_000;
 /// What a counter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+#[schemars(rename = "Class")]
+pub enum CounterClass {
     /// Interrupts that cannot be masked.
     Nmi,
     /// A device's interrupts.
@@ -52,9 +53,10 @@ pub enum Class {
 
 /// One counter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Source {
+#[schemars(rename = "Source")]
+pub struct CounterSource {
     /// What it counts.
-    pub class: Class,
+    pub class: CounterClass,
     /// Which one: `45 nvme0q3`, `reschedule`, `NET_RX`.
     pub name: String,
 }
@@ -64,7 +66,7 @@ pub struct Source {
 pub struct Grown {
     /// Which counter.
     #[serde(flatten)]
-    pub source: Source,
+    pub source: CounterSource,
     /// On which CPU.
     pub cpu: u32,
     /// By how much.
@@ -76,7 +78,7 @@ pub struct Grown {
 pub struct Counters {
     /// CPUs that were online, of those asked for.
     cpus: CpuSet,
-    counts: BTreeMap<Source, BTreeMap<u32, u64>>,
+    counts: BTreeMap<CounterSource, BTreeMap<u32, u64>>,
     unread: Vec<String>,
 }
 
@@ -130,8 +132,8 @@ impl Counters {
     }
 
     /// The count of one counter on one CPU; `None` where it is not known.
-    pub fn count(&self, class: Class, name: &str, cpu: u32) -> Option<u64> {
-        self.counts.get(&Source { class, name: name.to_string() })?.get(&cpu).copied()
+    pub fn count(&self, class: CounterClass, name: &str, cpu: u32) -> Option<u64> {
+        self.counts.get(&CounterSource { class, name: name.to_string() })?.get(&cpu).copied()
     }
 
     /// What grew since `earlier`, by CPU. Of a CPU that came online meanwhile nothing is known.
@@ -155,8 +157,8 @@ impl Counters {
         grown
     }
 
-    fn add(&mut self, class: Class, name: String, cpu: u32, count: u64) {
-        let of_cpu = self.counts.entry(Source { class, name }).or_default().entry(cpu).or_default();
+    fn add(&mut self, class: CounterClass, name: String, cpu: u32, count: u64) {
+        let of_cpu = self.counts.entry(CounterSource { class, name }).or_default().entry(cpu).or_default();
         *of_cpu = of_cpu.saturating_add(count);
     }
 
@@ -169,7 +171,7 @@ impl Counters {
             for (cpu, word) in columns.iter().zip(counts.split_whitespace()) {
                 let Ok(count) = word.parse() else { break };
                 if cpus.contains(*cpu) {
-                    self.add(Class::Softirq, name.trim().to_string(), *cpu, count);
+                    self.add(CounterClass::Softirq, name.trim().to_string(), *cpu, count);
                 }
             }
         }
@@ -179,7 +181,7 @@ impl Counters {
     fn add_schedstat(&mut self, text: &str, cpus: &CpuSet) {
         for (cpu, figures) in of_cpus(text, cpus) {
             if let Some(count) = figures.get(8) {
-                self.add(Class::Switch, "tasks".to_string(), cpu, *count);
+                self.add(CounterClass::Switch, "tasks".to_string(), cpu, *count);
             }
         }
     }
@@ -188,7 +190,7 @@ impl Counters {
     fn add_stat(&mut self, text: &str, cpus: &CpuSet) {
         for (cpu, figures) in of_cpus(text, cpus) {
             if let Some(count) = figures.get(7) {
-                self.add(Class::Steal, "hypervisor".to_string(), cpu, *count);
+                self.add(CounterClass::Steal, "hypervisor".to_string(), cpu, *count);
             }
         }
     }

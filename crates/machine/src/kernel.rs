@@ -8,12 +8,12 @@
 //! choice into debugfs, and without debugfs we do not see it.
 
 use crate::boot::line;
-use crate::config::Config;
+use crate::config::KernelConfig;
 use crate::snapshot::{Kernel, Preemption};
 use crate::tree::Tree;
 
 /// Fills `kernel`; hands out the configuration for those who look up options.
-pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<Config> {
+pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<KernelConfig> {
     let banner = tree.word("proc/version").unwrap_or_default();
     kernel.release = tree
         .word("proc/sys/kernel/osrelease")
@@ -21,7 +21,7 @@ pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<Config> {
     kernel.version =
         tree.word("proc/sys/kernel/version").or_else(|| banner.rfind('#').map(|at| banner[at..].to_string()));
     kernel.command_line = tree.word("proc/cmdline");
-    let config = Config::read(tree, kernel.release.as_deref());
+    let config = KernelConfig::read(tree, kernel.release.as_deref());
     kernel.config_sha256 = config.as_ref().map(|config| config.sha256.clone());
     kernel.config_source = config.as_ref().map(|config| config.source.clone());
     kernel.options = config.as_ref().map(|config| config.kept(kernel)).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(crate) fn read(tree: &mut Tree, kernel: &mut Kernel) -> Option<Config> {
     config
 }
 
-fn preemption(tree: &mut Tree, kernel: &Kernel, config: Option<&Config>) -> Preemption {
+fn preemption(tree: &mut Tree, kernel: &Kernel, config: Option<&KernelConfig>) -> Preemption {
     let version = kernel.version.as_deref().unwrap_or_default();
     let words: Vec<&str> = version.split_whitespace().collect();
     let has = |word| words.contains(&word);

@@ -8,10 +8,10 @@
 
 use crate::Snapshot;
 use crate::boot::line;
-use crate::config::Config;
+use crate::config::KernelConfig;
 use crate::tree::Tree;
 
-pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot, config: Option<&Config>) {
+pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot, config: Option<&KernelConfig>) {
     let command_line = machine.kernel.command_line.as_deref().unwrap_or_default();
     let off_at_boot = matches!(line::value(command_line, "rt_group_sched"), Some("0" | "off" | "n" | "no"));
     let on_at_boot = matches!(line::value(command_line, "rt_group_sched"), Some("1" | "on" | "y" | "yes"));
@@ -116,7 +116,7 @@ mod tests {
             let (_folder, mut tree) = made_of(&[]);
             let kernel = Kernel { command_line: Some(command_line.into()), ..Kernel::default() };
             let mut machine = Snapshot { kernel, ..Snapshot::default() };
-            read(&mut tree, &mut machine, config.map(Config::of).as_ref());
+            read(&mut tree, &mut machine, config.map(KernelConfig::of).as_ref());
             assert_eq!(machine.scheduler.rt_group_scheduling, expected, "{config:?} {command_line}");
         }
     }

@@ -10,7 +10,7 @@
 //! that only a generator can make is printed by that generator, judged, and put in place by us.
 
 use machine::Boot;
-use machine::boot::{Entry, Keeper, Loader, line, roots};
+use machine::boot::{BootEntry, Keeper, Loader, line, roots};
 
 mod bls;
 mod extlinux;
@@ -48,13 +48,13 @@ pub struct BootSpec<'a> {
 
 impl BootSpec<'_> {
     /// The entry that is copied: the one that runs where it can be told, else the default.
-    fn entry(&self) -> Option<&Entry> {
+    fn entry(&self) -> Option<&BootEntry> {
         let runs = self.boot.running_entry(self.release, self.running.unwrap_or_default());
         runs.filter(|entry| !entry.id.ends_with(TRIAL)).or_else(|| self.boot.default_entry())
     }
 
     /// Whether an entry boots the system that runs: another one may keep its entries in the same folder.
-    fn of_this_system(&self, entry: &Entry) -> bool {
+    fn of_this_system(&self, entry: &BootEntry) -> bool {
         may_be_same_root(self.entry().map_or("", |entry| &entry.options), &entry.options)
     }
 }

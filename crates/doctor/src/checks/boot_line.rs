@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use machine::CpuSet;
 use machine::advice::Hand::BootLine;
 use machine::boot::line;
-use machine::registry::{self, CannotAct, Kind, Setting, Takes, known, list};
+use machine::registry::{self, CannotAct, Setting, SettingKind, ValueKind, known, list};
 
 use super::kernel::bracketed;
 use super::{ANYWHERE, Check, MIDDLING};
@@ -75,7 +75,7 @@ pub(super) const ALL: &[Check] = &[
 ];
 
 /// The words of the boot line that the table knows, with their settings.
-fn settings<'a>(line: &'a str) -> impl Iterator<Item = (line::Word<'a>, &'static Setting)> {
+fn settings<'a>(line: &'a str) -> impl Iterator<Item = (line::BootWord<'a>, &'static Setting)> {
     line::kernel_words(line).filter_map(|word| Some((word, registry::boot_parameter(word.name)?)))
 }
 
@@ -93,9 +93,9 @@ fn unknown(facts: &Facts) -> Look {
     let misspelt: Vec<String> = misspelt.map(|(raw, meant)| format!("{raw} (is {meant} meant?)")).collect();
     let said = called_unknown(facts);
     let ours = |raw: &&&str| {
-        let name = line::Word::new(raw).name;
+        let name = line::BootWord::new(raw).name;
         registry::boot_parameter(name)
-            .is_some_and(|setting| !matches!(setting.kind, Kind::BootUser | Kind::Foreign))
+            .is_some_and(|setting| !matches!(setting.kind, SettingKind::BootUser | SettingKind::Foreign))
     };
     let refused: Vec<&str> = said.iter().flatten().filter(ours).copied().collect();
     if !refused.is_empty() {
@@ -184,7 +184,7 @@ fn noop(facts: &Facts) -> Look {
     ))
 }
 
-fn cannot_act(facts: &Facts, word: &line::Word, setting: &Setting) -> Option<String> {
+fn cannot_act(facts: &Facts, word: &line::BootWord, setting: &Setting) -> Option<String> {
     let vendor = facts.inventory.cpu_vendor.as_deref();
     match word.name.replace('-', "_").as_str() {
         "intel_pstate" if vendor.is_some_and(|name| name != "GenuineIntel") => {
@@ -208,7 +208,7 @@ fn cannot_act(facts: &Facts, word: &line::Word, setting: &Setting) -> Option<Str
             let unknown = called_unknown(facts);
             let names_it = unknown
                 .as_ref()
-                .is_some_and(|names| names.iter().any(|raw| line::Word::new(raw).is(setting.name)));
+                .is_some_and(|names| names.iter().any(|raw| line::BootWord::new(raw).is(setting.name)));
             let kernel_took_it = log.from_boot && !names_it;
             (!kernel_took_it).then(|| CannotAct::Foreign.to_string())
         }
@@ -229,7 +229,7 @@ fn effective(facts: &Facts) -> Look {
     let boot_line = facts.known_command_line()?;
     let (mut acts, mut failed, mut unknown) = (0, Vec::new(), Vec::new());
     // The last word of a name is the one that counts.
-    let last: BTreeMap<&str, line::Word> =
+    let last: BTreeMap<&str, line::BootWord> =
         settings(boot_line).map(|(word, setting)| (setting.name, word)).collect();
     for (name, word) in last {
         let Some(setting) = registry::boot_parameter(name) else { continue };
@@ -266,13 +266,13 @@ fn effective(facts: &Facts) -> Look {
     ))
 }
 
-fn effect(facts: &Facts, word: &line::Word, setting: &'static Setting) -> Effect {
+fn effect(facts: &Facts, word: &line::BootWord, setting: &'static Setting) -> Effect {
     let value = word.value.unwrap_or_default();
     let Some(&file) = setting.effective.first().filter(|file| file.starts_with('/')) else {
         return Effect::NoFile;
     };
     let asked = match setting.takes {
-        Takes::Cpus | Takes::FlagsAndCpus | Takes::MaybeCpus => {
+        ValueKind::Cpus | ValueKind::FlagsAndCpus | ValueKind::MaybeCpus => {
             return effect_of_cpus(facts, value, setting, file);
         }
         _ => value.to_string(),
@@ -299,7 +299,7 @@ fn effect(facts: &Facts, word: &line::Word, setting: &'static Setting) -> Effect
             "disable" => !["active", "passive", "guided"].contains(&holds),
             _ => return Effect::NoFile,
         },
-        _ if setting.takes == Takes::Switch => match (truth(value), truth(holds)) {
+        _ if setting.takes == ValueKind::Switch => match (truth(value), truth(holds)) {
             (Some(asked), Some(holds)) => asked == holds,
             _ => return Effect::NoFile,
         },
@@ -331,7 +331,9 @@ fn shows(setting: &Setting) -> bool {
         "amd_pstate",
     ];
     PLAIN.contains(&setting.name)
-        || (setting.takes == Takes::Switch && setting.name.contains('.') && setting.kind == Kind::Boot)
+        || (setting.takes == ValueKind::Switch
+            && setting.name.contains('.')
+            && setting.kind == SettingKind::Boot)
 }
 
 fn effect_of_cpus(facts: &Facts, value: &str, setting: &Setting, file: &'static str) -> Effect {
@@ -377,10 +379,10 @@ fn truth(text: &str) -> Option<bool> {
 }
 
 /// The words that take lists of CPUs.
-fn lists<'a>(line: &'a str) -> impl Iterator<Item = (line::Word<'a>, &'static Setting)> {
+fn lists<'a>(line: &'a str) -> impl Iterator<Item = (line::BootWord<'a>, &'static Setting)> {
     settings(line).filter(|(_, setting)| {
-        matches!(setting.takes, Takes::Cpus | Takes::FlagsAndCpus | Takes::MaybeCpus)
-            && setting.kind == Kind::Boot
+        matches!(setting.takes, ValueKind::Cpus | ValueKind::FlagsAndCpus | ValueKind::MaybeCpus)
+            && setting.kind == SettingKind::Boot
     })
 }
 
@@ -401,7 +403,7 @@ fn range(facts: &Facts) -> Look {
                 let wrong = listed.flags.iter().find_map(|flag| wrong_flag(facts, flag)).unwrap_or_default();
                 return Ok(Found::fail(read_in(LINE, word.raw), format!("{}: {wrong}", word.raw), fix));
             }
-            Ok(listed) if setting.takes != Takes::MaybeCpus || word.value.is_some() => {
+            Ok(listed) if setting.takes != ValueKind::MaybeCpus || word.value.is_some() => {
                 let missing = listed.cpus.without(&present);
                 if !missing.is_empty() {
                     let says = format!("{}: cpus {missing} are not there", word.raw);
@@ -442,7 +444,7 @@ fn letters(facts: &Facts) -> Look {
         seen += 1;
         let value = word.value.unwrap_or_default();
         let read = read_in(LINE, word.raw);
-        let fix = |listed: &list::Listed| {
+        let fix = |listed: &list::ValueList| {
             let flags: String = listed.flags.iter().map(|flag| format!("{flag},")).collect();
             let name = setting.name;
             BootLine.advice(format!("write {name}={flags}{} in the boot loader's files", listed.cpus))
@@ -491,7 +493,7 @@ const SEVERAL: &[&str] = &["sysctl", "cgroup_disable", "cgroup_no_v1", "mce", "t
 
 fn duplicates(facts: &Facts) -> Look {
     let boot_line = facts.known_command_line()?;
-    let mut values: BTreeMap<String, Vec<line::Word>> = BTreeMap::new();
+    let mut values: BTreeMap<String, Vec<line::BootWord>> = BTreeMap::new();
     for word in line::kernel_words(boot_line) {
         let name = word.name.replace('-', "_");
         let known = registry::boot_parameter(&name).is_some_and(|setting| !SEVERAL.contains(&setting.name));

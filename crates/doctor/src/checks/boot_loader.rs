@@ -186,7 +186,7 @@ fn drift(facts: &Facts) -> Look {
             (some(&drift.by_hand, 4), if drift.by_hand.len() == 1 { "stands" } else { "stand" });
         let says = format!("{words} {stand} in {file} alone, which the next update-grub writes anew");
         let default = boot.sources.iter().find(|source| !source.loader && !source.recovery);
-        let place = default.map_or("/etc/default/grub".to_string(), machine::boot::Source::place);
+        let place = default.map_or("/etc/default/grub".to_string(), machine::boot::EntrySource::place);
         let words = drift.by_hand.join(" ");
         Found::warn(read, says, BootLine.advice(format!("add to {place} and run update-grub: {words}")))
     } else if let Some((source, unclear)) = unclear {
@@ -200,7 +200,7 @@ fn drift(facts: &Facts) -> Look {
 }
 
 /// That a file's statement cannot be read here, and why.
-fn cannot_compare(source: &machine::boot::Source, unclear: &machine::boot::Unclear) -> Found {
+fn cannot_compare(source: &machine::boot::EntrySource, unclear: &machine::boot::UnclearStatement) -> Found {
     let name = source.variable.as_deref().unwrap_or("its line");
     Found::unknown(
         source.file.clone(),
@@ -211,7 +211,7 @@ fn cannot_compare(source: &machine::boot::Source, unclear: &machine::boot::Uncle
 
 /// Where the first of these words stands, as far as a source says it.
 fn places(boot: &machine::Boot, words: &[String]) -> String {
-    let has = |source: &&machine::boot::Source| {
+    let has = |source: &&machine::boot::EntrySource| {
         let line = source.line.as_deref().unwrap_or_default();
         machine::boot::line::words(line).any(|word| words.first().is_some_and(|first| first == word.raw))
     };

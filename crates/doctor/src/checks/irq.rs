@@ -4,7 +4,7 @@
 use machine::CpuSet;
 use machine::advice::Hand::{Kernel, Program, Search, Service};
 use machine::advice::Knob;
-use machine::inventory::{BANNED, BANNED_MASK, By, Irq, Thread};
+use machine::inventory::{BANNED, BANNED_MASK, BannedBy, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
 use crate::Profile;
@@ -282,7 +282,7 @@ fn balance(facts: &Facts) -> Look {
         _ => format!("it spares cpus {}, and not cpus {left}", spares.cpus),
     };
     Ok(match spares.by {
-        By::Mask => {
+        BannedBy::Mask => {
             let read = read_in(&told.source, format!("{BANNED_MASK}={mask}"));
             let wrong = if spares.whole {
                 ""
@@ -293,7 +293,7 @@ fn balance(facts: &Facts) -> Look {
             let later = if left.is_empty() { "; a later irqbalance will not read that name" } else { "" };
             Found::warn(read, format!("{BANNED_MASK}={mask}{first}{wrong}: {}{later}", not_spared()), fix)
         }
-        By::List if !spares.whole => Found::warn(
+        BannedBy::List if !spares.whole => Found::warn(
             read_in(&told.source, format!("{BANNED}={list}")),
             format!(
                 "'{list}' is no list of CPUs, and switches the detection of isolated CPUs off: {}",
@@ -301,20 +301,20 @@ fn balance(facts: &Facts) -> Look {
             ),
             fix,
         ),
-        By::List if list.is_empty() => Found::warn(
+        BannedBy::List if list.is_empty() => Found::warn(
             read_in(&told.source, format!("{BANNED}=")),
             "the empty list switches the detection of isolated CPUs off in an irqbalance of 2026 or later",
             fix,
         ),
-        By::List if left.is_empty() => {
+        BannedBy::List if left.is_empty() => {
             Found::pass(read_in(&told.source, format!("{BANNED}={list}")), "it spares them")
         }
-        By::List => Found::warn(read_in(&told.source, format!("{BANNED}={list}")), not_spared(), fix),
-        By::Itself if left.is_empty() => Found::pass(
+        BannedBy::List => Found::warn(read_in(&told.source, format!("{BANNED}={list}")), not_spared(), fix),
+        BannedBy::Itself if left.is_empty() => Found::pass(
             read_in(&told.source, "no list"),
             "it spares CPUs that were isolated at boot by itself",
         ),
-        By::Itself => {
+        BannedBy::Itself => {
             let blind = told.detects == Some(false);
             let says = match blind {
                 true => format!("this version knows nothing of isolated CPUs: {}", not_spared()),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use machine::CpuSet;
 use machine::advice::Hand::{Board, BootLine, Service};
 use machine::advice::{Advice, Knob};
-use machine::registry::{Takes, list};
+use machine::registry::{ValueKind, list};
 
 use super::{APART, APART_LESS, Check};
 use crate::Profile;
@@ -133,7 +133,7 @@ fn consistent(facts: &Facts) -> Look {
     let read = read_in(format!("{ISOLATED}, {NOHZ}, /proc/cmdline, /proc/irq/default_smp_affinity"), value);
     let flags = facts
         .boot_value("isolcpus")
-        .and_then(|value| list::read(Takes::FlagsAndCpus, value, facts.last_possible()).ok());
+        .and_then(|value| list::read(ValueKind::FlagsAndCpus, value, facts.last_possible()).ok());
     let tick = flags.as_ref().is_some_and(|listed| listed.flags.iter().any(|flag| flag == "nohz"));
     let fix =
         Advice::plan("name the same CPUs in isolcpus, nohz_full and rcu_nocbs, the others in irqaffinity");

@@ -3,7 +3,7 @@
 
 use machine::advice::Hand::{Container, Session};
 use machine::advice::{Advice, Knob};
-use machine::inventory::Limit;
+use machine::inventory::SessionLimit;
 
 use super::{Check, GRAVE, MIDDLING};
 use crate::Profile;
@@ -49,7 +49,7 @@ pub(super) fn priority_limit(facts: &Facts) -> Result<Option<u64>, Found> {
         return Ok(None);
     }
     match session.limits.get("Max realtime priority") {
-        Some(Limit { soft, .. }) => Ok(*soft),
+        Some(SessionLimit { soft, .. }) => Ok(*soft),
         None => Err(not_captured(LIMITS)),
     }
 }

@@ -4,7 +4,7 @@
 use machine::CpuSet;
 use machine::advice::Hand::Search;
 use machine::advice::Knob;
-use machine::inventory::Policy;
+use machine::inventory::ThreadPolicy;
 
 use super::{Check, GRAVE, MIDDLING};
 use crate::Profile;
@@ -77,8 +77,11 @@ fn runtime(facts: &Facts) -> Look {
     let period = limits.rt_period_us.unwrap_or(1_000_000);
     let read =
         read_in(format!("{path}, /proc/sys/kernel/sched_rt_period_us"), format!("{runtime} of {period}"));
-    let deadline =
-        facts.inventory.threads.iter().any(|thread| !thread.kernel && thread.policy == Policy::Deadline);
+    let deadline = facts
+        .inventory
+        .threads
+        .iter()
+        .any(|thread| !thread.kernel && thread.policy == ThreadPolicy::Deadline);
     let throttles = match (facts.at_least(6, 12), limits.rt_group_scheduling) {
         (Some(true), Some(false)) => Some(false),
         (Some(false), _) | (_, Some(true)) => Some(true),

@@ -3,7 +3,7 @@
 
 use machine::advice;
 use machine::advice::Hand::Program;
-use machine::inventory::{Policy, Thread};
+use machine::inventory::{Thread, ThreadPolicy};
 
 use super::{Check, GRAVE, MIDDLING, TOLD};
 use crate::Profile;
@@ -78,13 +78,13 @@ pub(super) const ALL: &[Check] = &[
 
 fn words(thread: &Thread) -> String {
     let policy = match thread.policy {
-        Policy::Fifo => "fifo",
-        Policy::RoundRobin => "rr",
-        Policy::Deadline => "deadline",
+        ThreadPolicy::Fifo => "fifo",
+        ThreadPolicy::RoundRobin => "rr",
+        ThreadPolicy::Deadline => "deadline",
         _ => "other",
     };
     match thread.policy {
-        Policy::Deadline => format!("{} ({}) {policy}", thread.name, thread.id),
+        ThreadPolicy::Deadline => format!("{} ({}) {policy}", thread.name, thread.id),
         _ => format!("{} ({}) {policy} {}", thread.name, thread.id, thread.priority),
     }
 }
@@ -111,7 +111,7 @@ fn priority_99(facts: &Facts) -> Look {
     let high: Vec<&Thread> = facts
         .real_time_threads()?
         .into_iter()
-        .filter(|thread| thread.priority >= 99 && thread.policy != Policy::Deadline)
+        .filter(|thread| thread.priority >= 99 && thread.policy != ThreadPolicy::Deadline)
         .collect();
     let names = all_words(&high);
     let read = read_in(STAT, some(&names, 8));
@@ -128,7 +128,7 @@ fn priority_99(facts: &Facts) -> Look {
     })
 }
 
-fn sampled<'a>(facts: &Facts<'a>) -> Result<&'a machine::inventory::Sample, Found> {
+fn sampled<'a>(facts: &Facts<'a>) -> Result<&'a machine::inventory::MachineSample, Found> {
     facts
         .inventory
         .sample
@@ -137,7 +137,7 @@ fn sampled<'a>(facts: &Facts<'a>) -> Result<&'a machine::inventory::Sample, Foun
 }
 
 /// That a real-time thread was not sampled, or not seen at all.
-fn all_sampled(facts: &Facts, sample: &machine::inventory::Sample) -> Result<(), Found> {
+fn all_sampled(facts: &Facts, sample: &machine::inventory::MachineSample) -> Result<(), Found> {
     facts.unseen_threads()?;
     let threads = facts.real_time_threads()?;
     let missing = threads.iter().find(|thread| !sample.threads.iter().any(|seen| seen.id == thread.id));

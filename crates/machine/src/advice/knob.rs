@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::{Advice, By};
+use super::{Advice, CarriedOutBy};
 use crate::registry::{self, Setting};
 use crate::snapshot::{IdleState, Preemption};
 use crate::{CpuSet, Profile, Snapshot};
@@ -115,7 +115,7 @@ impl Knob {
     /// The one file that a plan writes for it; of those with a number that of the machine's first.
     pub fn file(self) -> String {
         match self.setting().kind {
-            registry::Kind::Sysctl => format!("/proc/sys/{}", self.name().replace('.', "/")),
+            registry::SettingKind::Sysctl => format!("/proc/sys/{}", self.name().replace('.', "/")),
             _ => self.name().replace("machinecheckN", "machinecheck0"),
         }
     }
@@ -304,13 +304,13 @@ impl Knob {
         });
         let text = each.collect::<Vec<_>>().join("; ");
         if text.is_empty() {
-            let by = By::Left(self, "the machine does not tell the value".into());
+            let by = CarriedOutBy::Left(self, "the machine does not tell the value".into());
             return Advice { text: format!("{} for each of them", self.command(aim)).into(), by };
         }
         let advice = self.advice_in(aim, text);
         match advice.by {
-            By::Plan(_) if !cpus.iter().any(|cpu| self.is_on(aim, cpu)) => {
-                Advice { by: By::Left(self, "this file is not seen".into()), ..advice }
+            CarriedOutBy::Plan(_) if !cpus.iter().any(|cpu| self.is_on(aim, cpu)) => {
+                Advice { by: CarriedOutBy::Left(self, "this file is not seen".into()), ..advice }
             }
             _ => advice,
         }
@@ -319,7 +319,7 @@ impl Knob {
     /// Whether it is a file that a machine has once, or not at all.
     fn is_one_file(self) -> bool {
         let several = ["/cpuN/", "/irq/N/", "/IF/"].iter().any(|part| self.name().contains(part));
-        !several && matches!(self.setting().kind, registry::Kind::File | registry::Kind::Sysctl)
+        !several && matches!(self.setting().kind, registry::SettingKind::File | registry::SettingKind::Sysctl)
     }
 
     /// Whether a CPU has it, as far as the machine tells.
@@ -334,21 +334,21 @@ impl Knob {
 
     /// Whether a plan for `aim` has it.
     pub fn is_planned(self, aim: &Aim) -> bool {
-        matches!(self.by(aim), By::Plan(_))
+        matches!(self.by(aim), CarriedOutBy::Plan(_))
     }
 
-    fn by(self, aim: &Aim) -> By {
-        let on_the_boot_line = self.setting().kind == registry::Kind::Boot;
+    fn by(self, aim: &Aim) -> CarriedOutBy {
+        let on_the_boot_line = self.setting().kind == registry::SettingKind::Boot;
         match self.why_not(aim) {
             None if on_the_boot_line && aim.machine.kernel.option("CPU_ISOLATION") == Some(false) => {
-                By::Left(self, "CONFIG_CPU_ISOLATION is off in this kernel".into())
+                CarriedOutBy::Left(self, "CONFIG_CPU_ISOLATION is off in this kernel".into())
             }
             None if self.is_one_file() && !aim.machine.settings.contains_key(&self.file()) => {
-                By::Left(self, "this file is not seen".into())
+                CarriedOutBy::Left(self, "this file is not seen".into())
             }
-            None => By::Plan(self),
-            Some(WhyNot::Unwanted(reason)) => By::Left(self, reason.into()),
-            Some(WhyNot::Cannot(reason)) => By::Left(self, reason.into()),
+            None => CarriedOutBy::Plan(self),
+            Some(WhyNot::Unwanted(reason)) => CarriedOutBy::Left(self, reason.into()),
+            Some(WhyNot::Cannot(reason)) => CarriedOutBy::Left(self, reason.into()),
         }
     }
 }

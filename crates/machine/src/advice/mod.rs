@@ -18,12 +18,12 @@ pub use knob::{Aim, Knob, WhyNot};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     text: Cow<'static, str>,
-    by: By,
+    by: CarriedOutBy,
 }
 
 /// What carries an advice out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum By {
+pub enum CarriedOutBy {
     /// The action of a plan on this setting.
     Plan(Knob),
     /// A user: the plan leaves this setting, for this reason.
@@ -66,25 +66,25 @@ pub const LOCK_MEMORY: Advice = Advice {
     text: Cow::Borrowed(
         "lock and touch the program's memory before its loop (mlockall, prefault; libisolator does both)",
     ),
-    by: By::Hand(Hand::Program),
+    by: CarriedOutBy::Hand(Hand::Program),
 };
 /// Time that the firmware takes.
 pub const FIRMWARE: Advice = Advice {
     text: Cow::Borrowed(
         "in the firmware's menu: USB legacy support, error logging and power capping off, fan control by hardware; update it",
     ),
-    by: By::Hand(Hand::Firmware),
+    by: CarriedOutBy::Hand(Hand::Firmware),
 };
 /// Time that a hypervisor takes.
 pub const PIN_GUEST: Advice = Advice {
     text: Cow::Borrowed("on the host: pin each virtual CPU to a CPU that is set apart"),
-    by: By::Hand(Hand::Host),
+    by: CarriedOutBy::Hand(Hand::Host),
 };
 
 /// A clock of which the hypervisor disposes.
 pub const STABLE_CLOCK: Advice = Advice {
     text: Cow::Borrowed("let the host offer an invariant TSC (-cpu host,+invtsc)"),
-    by: By::Hand(Hand::Host),
+    by: CarriedOutBy::Hand(Hand::Host),
 };
 
 impl Hand {
@@ -126,27 +126,27 @@ impl Hand {
 
     /// The advice `text`.
     pub fn advice(self, text: impl Into<Cow<'static, str>>) -> Advice {
-        Advice { text: text.into(), by: By::Hand(self) }
+        Advice { text: text.into(), by: CarriedOutBy::Hand(self) }
     }
 }
 
 impl Advice {
     /// What a plan does as a whole, `text` in words: isolating CPUs.
     pub fn plan(text: impl Into<Cow<'static, str>>) -> Advice {
-        Advice { text: text.into(), by: By::Plan(Knob::Isolcpus) }
+        Advice { text: text.into(), by: CarriedOutBy::Plan(Knob::Isolcpus) }
     }
 
     /// What carries it out.
-    pub fn by(&self) -> &By {
+    pub fn by(&self) -> &CarriedOutBy {
         &self.by
     }
 
     /// Why no plan carries it out, where none does.
     pub fn why_by_hand(&self) -> Option<&str> {
         match &self.by {
-            By::Plan(_) => None,
-            By::Left(_, reason) => Some(reason),
-            By::Hand(hand) => Some(hand.reason()),
+            CarriedOutBy::Plan(_) => None,
+            CarriedOutBy::Left(_, reason) => Some(reason),
+            CarriedOutBy::Hand(hand) => Some(hand.reason()),
         }
     }
 
@@ -165,9 +165,9 @@ impl fmt::Display for Advice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.text)?;
         match &self.by {
-            By::Plan(knob) => write!(out, " ({})", knob.planned_by()),
-            By::Left(_, reason) => write!(out, " (in no plan here: {reason})"),
-            By::Hand(_) => Ok(()),
+            CarriedOutBy::Plan(knob) => write!(out, " ({})", knob.planned_by()),
+            CarriedOutBy::Left(_, reason) => write!(out, " (in no plan here: {reason})"),
+            CarriedOutBy::Hand(_) => Ok(()),
         }
     }
 }

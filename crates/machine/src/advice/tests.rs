@@ -2,7 +2,7 @@
 //! The table is whole: each knob is in the registry, each advice has an action or a reason, each value its form.
 
 use super::*;
-use crate::registry::{Takes, of_file};
+use crate::registry::{ValueKind, of_file};
 use crate::snapshot::{Cpu, IdleState, Preemption};
 use crate::{CpuSet, Profile, Snapshot};
 
@@ -68,14 +68,16 @@ fn every_value_has_the_form_of_its_setting() {
         for knob in Knob::ALL {
             let value = knob.value(&aim, Some(7)).unwrap();
             let fits = match knob.setting().takes {
-                Takes::Cpus | Takes::MaybeCpus => value.parse::<CpuSet>().is_ok_and(|set| set.len() >= 2),
-                Takes::FlagsAndCpus => value.ends_with("domain,6-7"),
-                Takes::Mask => CpuSet::from_mask(&value).is_ok() && value.parse::<CpuSet>().is_err(),
-                Takes::Number => value.parse::<i64>().is_ok() || value == "unlimited",
-                Takes::Switch => ["0", "1"].contains(&value.as_str()),
-                Takes::Word(words) => words.contains(&value.as_str()),
-                Takes::Nothing => value.is_empty(),
-                Takes::Text => !value.is_empty(),
+                ValueKind::Cpus | ValueKind::MaybeCpus => {
+                    value.parse::<CpuSet>().is_ok_and(|set| set.len() >= 2)
+                }
+                ValueKind::FlagsAndCpus => value.ends_with("domain,6-7"),
+                ValueKind::Mask => CpuSet::from_mask(&value).is_ok() && value.parse::<CpuSet>().is_err(),
+                ValueKind::Number => value.parse::<i64>().is_ok() || value == "unlimited",
+                ValueKind::Switch => ["0", "1"].contains(&value.as_str()),
+                ValueKind::Word(words) => words.contains(&value.as_str()),
+                ValueKind::Nothing => value.is_empty(),
+                ValueKind::Text => !value.is_empty(),
             };
             assert!(fits, "{knob:?}={value}");
         }

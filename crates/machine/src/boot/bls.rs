@@ -4,14 +4,14 @@
 //! Reference: <https://uapi-group.org/specifications/specs/boot_loader_specification>. A key stands first in its line;
 //! `options` and `initrd` may repeat. GRUB's reader also puts variables in (`$kernelopts`), systemd-boot does not.
 
-use super::Entry;
+use super::BootEntry;
 use super::line;
-use super::lines::{Line, joined, lines};
+use super::lines::{TextLine, joined, lines};
 
 /// An entry's file, which can be written back to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryFile {
-    lines: Vec<Line>,
+    lines: Vec<TextLine>,
 }
 
 impl EntryFile {
@@ -27,7 +27,7 @@ impl EntryFile {
 
     /// Every value of `key`.
     pub fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_key = move |line: &'a Line| line.key_and_rest().filter(|(name, _)| *name == key);
+        let of_key = move |line: &'a TextLine| line.key_and_rest().filter(|(name, _)| *name == key);
         self.lines.iter().filter_map(of_key).map(|(_, rest)| rest.trim_end())
     }
 
@@ -42,14 +42,15 @@ impl EntryFile {
             Some(line) => line.set_rest(value),
             None => {
                 super::lines::end_last(&mut self.lines);
-                self.lines.push(Line::new(&format!("{key} {value}")));
+                self.lines.push(TextLine::new(&format!("{key} {value}")));
             }
         }
     }
 
     /// Adds words to the last line of options; where there is none, one is added.
     pub fn add_options(&mut self, more: &[String]) {
-        let of_options = |line: &&mut Line| line.key_and_rest().is_some_and(|(name, _)| name == "options");
+        let of_options =
+            |line: &&mut TextLine| line.key_and_rest().is_some_and(|(name, _)| name == "options");
         match self.lines.iter_mut().rev().find(of_options) {
             Some(last) => {
                 let rest = last.key_and_rest().map_or(String::new(), |(_, rest)| rest.to_string());
@@ -77,12 +78,12 @@ impl EntryFile {
 
     /// What the entry boots. `file` is its name, from which the id comes: without `.conf` and without the tries that
     /// boot counting writes into it.
-    pub fn entry(&self, file: &str) -> Entry {
+    pub fn entry(&self, file: &str) -> BootEntry {
         let first = |key| self.values(key).next().map(str::to_string);
         let name = file.rsplit('/').next().unwrap_or(file);
         let (id, tries_left) = counted(name.strip_suffix(".conf").unwrap_or(name));
         let title = first("title").unwrap_or_else(|| id.to_string());
-        Entry {
+        BootEntry {
             id: id.to_string(),
             recovery: id.contains("-0-rescue") || title.to_lowercase().contains("rescue"),
             title,
@@ -110,10 +111,10 @@ fn counted(name: &str) -> (&str, Option<u32>) {
 
 /// The order in which systemd-boot and GRUB list entries, the newest first; Fedora's GRUB has the same for names of
 /// one machine. Reference: boot.c, `boot_entry_compare`: tries, sort key, machine id, version, file name.
-pub fn sort(entries: &mut [(EntryFile, Entry)]) {
+pub fn sort(entries: &mut [(EntryFile, BootEntry)]) {
     let first = |file: &EntryFile, key: &str| file.values(key).next().unwrap_or_default().to_string();
     entries.sort_by(|(file_a, a), (file_b, b)| {
-        let spent = |entry: &Entry| entry.tries_left == Some(0);
+        let spent = |entry: &BootEntry| entry.tries_left == Some(0);
         let keyed = |file: &EntryFile| first(file, "sort-key");
         let by_key = match (keyed(file_a).is_empty(), keyed(file_b).is_empty()) {
             (false, false) => keyed(file_a)

@@ -7,7 +7,7 @@ use super::{Loader, line};
 use crate::tree::Tree;
 
 /// The loader, the files by which it was recognised, and the folder of its files.
-pub(super) struct Found {
+pub(super) struct DetectedLoader {
     pub loader: Loader,
     pub seen: Vec<String>,
     pub folder: String,
@@ -36,7 +36,7 @@ enum Booted {
 fn booted(tree: &mut Tree) -> Booted {
     let line = tree.hint("proc/cmdline").unwrap_or_default();
     let by_stub =
-        |word: line::Word<'_>| word.is("initrd") && word.value.is_some_and(|value| value.contains('\\'));
+        |word: line::BootWord<'_>| word.is("initrd") && word.value.is_some_and(|value| value.contains('\\'));
     // The text is UTF-16 after four bytes of attributes.
     let info = tree.hint_bytes(&variable()).unwrap_or_default();
     let info: Vec<u8> = info.into_iter().filter(|byte| *byte != 0).collect();
@@ -63,12 +63,12 @@ fn image_that_runs(tree: &mut Tree) -> bool {
     String::from_utf8_lossy(&selected).to_lowercase().ends_with(".efi")
 }
 
-fn found(loader: Loader, seen: &[&str], folder: &str) -> Found {
+fn found(loader: Loader, seen: &[&str], folder: &str) -> DetectedLoader {
     let seen = seen.iter().filter(|path| !path.is_empty()).map(|path| format!("/{path}")).collect();
-    Found { loader, seen, folder: format!("/{folder}") }
+    DetectedLoader { loader, seen, folder: format!("/{folder}") }
 }
 
-pub(super) fn loader(tree: &mut Tree) -> Found {
+pub(super) fn loader(tree: &mut Tree) -> DetectedLoader {
     let booted = booted(tree);
     if tree.exists("run/ostree-booted") {
         return found(Loader::Ostree, &["run/ostree-booted"], "boot/loader/entries");
@@ -118,7 +118,7 @@ pub(super) fn environments(tree: &mut Tree) -> Vec<String> {
 }
 
 /// Boards whose own firmware reads files.
-fn board(tree: &mut Tree) -> Option<Found> {
+fn board(tree: &mut Tree) -> Option<DetectedLoader> {
     if tree.exists("boot/extlinux/extlinux.conf") && tree.exists("etc/nv_tegra_release") {
         let seen = ["boot/extlinux/extlinux.conf", "etc/nv_tegra_release"];
         return Some(found(Loader::L4tExtlinux, &seen, "boot/extlinux"));
@@ -142,7 +142,7 @@ fn board(tree: &mut Tree) -> Option<Found> {
     None
 }
 
-fn grub(tree: &mut Tree) -> Option<Found> {
+fn grub(tree: &mut Tree) -> Option<DetectedLoader> {
     let path = ["boot/grub2/grub.cfg", "boot/grub/grub.cfg"].into_iter().find(|path| tree.exists(path));
     let folder = path.map_or("boot/grub2", |path| path.trim_end_matches("/grub.cfg"));
     let entries = tree.names("boot/loader/entries").iter().any(|name| name.ends_with(".conf"));
@@ -162,7 +162,7 @@ fn grub(tree: &mut Tree) -> Option<Found> {
     None
 }
 
-fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<Found> {
+fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<DetectedLoader> {
     let says = booted == Booted::SystemdBoot;
     for partition in PARTITIONS {
         let conf = format!("{partition}/loader/loader.conf");
@@ -176,7 +176,7 @@ fn systemd_boot(tree: &mut Tree, booted: Booted) -> Option<Found> {
         });
         match typed.filter(|_| !(unified && image_that_runs(tree))) {
             Some(entries) if here => {
-                return Some(Found {
+                return Some(DetectedLoader {
                     loader: Loader::SystemdBoot,
                     seen: vec![format!("/{conf}"), format!("/{entries}/loader/entries")],
                     folder: format!("/{entries}/loader"),

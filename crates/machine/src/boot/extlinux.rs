@@ -4,13 +4,13 @@
 //! Limits of L4TLauncher, the narrower reader: keywords in capitals, a `#` anywhere cuts the line, ten labels, a menu
 //! only where TIMEOUT is not 0 and there are two labels. U-Boot takes any case; so do we when reading.
 
-use super::Entry;
-use super::lines::{Line, end_last, joined, lines};
+use super::BootEntry;
+use super::lines::{TextLine, end_last, joined, lines};
 
 /// The file, which can be written back to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extlinux {
-    lines: Vec<Line>,
+    lines: Vec<TextLine>,
 }
 
 /// Most labels that L4TLauncher reads.
@@ -27,7 +27,7 @@ impl Extlinux {
         joined(&self.lines)
     }
 
-    fn key(line: &Line) -> Option<(String, &str)> {
+    fn key(line: &TextLine) -> Option<(String, &str)> {
         let (key, rest) = line.key_and_rest()?;
         Some((key.to_uppercase(), rest.split('#').next().unwrap_or_default().trim_end()))
     }
@@ -40,10 +40,10 @@ impl Extlinux {
 
     /// Puts a value in place of the last one of such a keyword; where there is none, it becomes the first line.
     fn set_whole(&mut self, key: &str, value: &str) {
-        let of_key = |line: &&mut Line| Self::key(line).is_some_and(|(name, _)| name == key);
+        let of_key = |line: &&mut TextLine| Self::key(line).is_some_and(|(name, _)| name == key);
         match self.lines.iter_mut().rev().find(of_key) {
             Some(line) => line.set_rest(value),
-            None => self.lines.insert(0, Line::new(&format!("{key} {value}"))),
+            None => self.lines.insert(0, TextLine::new(&format!("{key} {value}"))),
         }
     }
 
@@ -66,12 +66,12 @@ impl Extlinux {
 
     /// The lines of a label: from LABEL up to its last line that says something; a keyword of the whole file ends it.
     fn block(&self, label: &str) -> Option<std::ops::Range<usize>> {
-        let is_label = |line: &Line| Self::key(line).is_some_and(|(key, _)| key == "LABEL");
+        let is_label = |line: &TextLine| Self::key(line).is_some_and(|(key, _)| key == "LABEL");
         let start = self
             .lines
             .iter()
             .position(|line| is_label(line) && Self::key(line).is_some_and(|(_, n)| n == label))?;
-        let ends = |line: &Line| {
+        let ends = |line: &TextLine| {
             Self::key(line)
                 .is_some_and(|(key, _)| matches!(key.as_str(), "LABEL" | "DEFAULT" | "TIMEOUT" | "PROMPT"))
         };
@@ -82,12 +82,12 @@ impl Extlinux {
     }
 
     /// What every label boots; `file` is where this was read.
-    pub fn entries(&self, file: &str) -> Vec<Entry> {
+    pub fn entries(&self, file: &str) -> Vec<BootEntry> {
         let of = |label: &str| {
             let block = self.block(label)?;
             let keys: Vec<(String, &str)> = self.lines[block].iter().filter_map(Self::key).collect();
             let get = |key: &str| keys.iter().find(|(name, _)| name == key).map(|(_, rest)| rest.to_string());
-            Some(Entry {
+            Some(BootEntry {
                 id: label.to_string(),
                 title: get("MENU").map_or(label.to_string(), |menu| {
                     menu.strip_prefix("LABEL").unwrap_or(&menu).trim().to_string()
@@ -96,7 +96,7 @@ impl Extlinux {
                 kernel: get("LINUX").or_else(|| get("KERNEL")),
                 initrd: get("INITRD").into_iter().collect(),
                 options: get("APPEND").unwrap_or_default(),
-                ..Entry::default()
+                ..BootEntry::default()
             })
         };
         self.labels().filter_map(of).collect()
@@ -111,7 +111,7 @@ impl Extlinux {
     /// Adds a label `name`, a copy of `from` with another title and line, after all that is there.
     pub fn add_copy(&mut self, from: &str, name: &str, title: &str, append: &str) -> bool {
         let Some(block) = self.block(from) else { return false };
-        let mut copy: Vec<Line> = self.lines[block].to_vec();
+        let mut copy: Vec<TextLine> = self.lines[block].to_vec();
         end_last(&mut copy);
         let mut appended = false;
         for line in &mut copy {
@@ -128,10 +128,10 @@ impl Extlinux {
             }
         }
         if !appended {
-            copy.push(Line::new(&format!("      APPEND {append}")));
+            copy.push(TextLine::new(&format!("      APPEND {append}")));
         }
         end_last(&mut self.lines);
-        self.lines.push(Line::new(""));
+        self.lines.push(TextLine::new(""));
         self.lines.extend(copy);
         true
     }

@@ -5,13 +5,13 @@
 //! statement per line. The block of variables (`grubenv`) is a file of 1024 bytes that GRUB itself writes in place:
 //! a heading, lines `name=value`, `#` up to the end (lib/envblk.c).
 
-use super::{Entry, Variables};
+use super::{BootEntry, Variables};
 
 /// One `menuentry` of a menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MenuEntry<'a> {
     /// What it boots.
-    pub entry: Entry,
+    pub entry: BootEntry,
     /// Its statements from `menuentry` to the closing brace, as they are written.
     pub block: &'a str,
     /// Per level of menus, itself last: its number, id and title there.
@@ -83,7 +83,7 @@ pub fn menu<'a>(menu: &'a str, file: &str) -> Vec<MenuEntry<'a>> {
                 current = Some((start, depth));
                 let path = open.iter().map(|(level, _)| level.clone()).chain([here]).collect();
                 let script = script.clone();
-                let entry = Entry { id, title, file: file.to_string(), script, ..Entry::default() };
+                let entry = BootEntry { id, title, file: file.to_string(), script, ..BootEntry::default() };
                 found.push(MenuEntry { entry, block: "", path });
             }
             depth += 1;
@@ -164,7 +164,7 @@ pub fn default_of(menu: &str) -> Option<String> {
     Some(if last.1.contains("saved_entry") { "saved".to_string() } else { last.1.clone() })
 }
 
-fn statement_of_entry(text: &str, entry: &mut Entry) {
+fn statement_of_entry(text: &str, entry: &mut BootEntry) {
     let Some((key, rest)) = text.split_once([' ', '\t']) else { return };
     match key {
         "linux" | "linux16" | "linuxefi" => {
@@ -180,7 +180,7 @@ fn statement_of_entry(text: &str, entry: &mut Entry) {
 }
 
 /// Whether an entry is meant for repair: Debian's recovery mode, and Fedora's rescue.
-fn recovery(entry: &Entry) -> bool {
+fn recovery(entry: &BootEntry) -> bool {
     let single = super::line::kernel_words(&entry.options)
         .any(|word| matches!(word.raw, "single" | "recovery" | "dis_ucode_ldr"));
     single || entry.id.contains("-recovery-") || entry.title.contains("(recovery mode)")
@@ -257,7 +257,7 @@ pub fn generator(files: &[String]) -> (Option<String>, Option<String>, Variables
 
 /// The block of variables, `grubenv`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Environment {
+pub struct GrubEnvironment {
     /// How many bytes it has: GRUB reads any number, and writes in place.
     size: usize,
     variables: Vec<(String, String)>,
@@ -268,13 +268,13 @@ const HEADING: &str = "# GRUB Environment Block";
 /// The size that GRUB's own tools give it; shorter ones are no block.
 const SIZE: usize = 1024;
 
-impl Environment {
+impl GrubEnvironment {
     /// Reads the block; none where it is not one.
     pub fn read(text: &str) -> Option<Self> {
         if text.len() < SIZE || !text.starts_with(HEADING) {
             return None;
         }
-        let mut read = Environment { size: text.len(), variables: Vec::new(), comments: Vec::new() };
+        let mut read = GrubEnvironment { size: text.len(), variables: Vec::new(), comments: Vec::new() };
         for line in text.lines().skip(1) {
             match line.split_once('=') {
                 Some((name, value)) if !name.starts_with('#') => {
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn the_block_of_variables_keeps_its_size_and_its_other_variables() {
         let text = format!("{:#<1024}", format!("{HEADING}\nsaved_entry=a\\\\b\nboot_success=1\n"));
-        let mut block = Environment::read(&text).unwrap();
+        let mut block = GrubEnvironment::read(&text).unwrap();
         assert_eq!(block.get("saved_entry"), Some("a\\b"));
         assert_eq!(block.text().as_deref(), Some(text.as_str()));
         block.set("next_entry", Some("trial"));
@@ -380,6 +380,6 @@ mod tests {
         assert_eq!(block.text().as_deref(), Some(text.as_str()));
         block.set("long", Some(&"x".repeat(1024)));
         assert_eq!(block.text(), None);
-        assert_eq!(Environment::read("short"), None);
+        assert_eq!(GrubEnvironment::read("short"), None);
     }
 }

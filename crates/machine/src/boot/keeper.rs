@@ -3,7 +3,7 @@
 //! image. Each is told where the words belong and which command takes them over.
 
 use super::read::{shell_sources, text, whole_file};
-use super::{Boot, Keeper, Loader, Source, Variables, grub};
+use super::{Boot, EntrySource, Keeper, Loader, Variables, grub};
 use crate::tree::Tree;
 
 /// Finds the program that keeps `boot`'s files, and the lines that it takes.
@@ -15,10 +15,10 @@ pub(super) fn read(tree: &mut Tree, boot: &mut Boot) {
     });
 }
 
-type Known = (&'static str, &'static [&'static str]);
+type KnownKeeper = (&'static str, &'static [&'static str]);
 
 /// Systems that are changed as a whole.
-fn of_image(tree: &mut Tree, boot: &mut Boot) -> Option<Known> {
+fn of_image(tree: &mut Tree, boot: &mut Boot) -> Option<KnownKeeper> {
     let release = tree.hint("etc/os-release").or_else(|| tree.hint("usr/lib/os-release")).unwrap_or_default();
     let id = release
         .lines()
@@ -49,11 +49,11 @@ fn of_image(tree: &mut Tree, boot: &mut Boot) -> Option<Known> {
             let path = path.unwrap_or("oem/grub.cfg");
             let menu = text(tree, path).unwrap_or_default();
             let set = grub::settings(&menu).into_iter().rfind(|(name, _, _)| name == "linux_append");
-            boot.sources.push(Source {
+            boot.sources.push(EntrySource {
                 file: format!("/{path}"),
                 variable: Some("linux_append".into()),
                 line: Some(set.map(|(_, value, _)| value).unwrap_or_default()),
-                ..Source::default()
+                ..EntrySource::default()
             });
             Some(("Flatcar", &["add to linux_append in /oem/grub.cfg (set linux_append=\"...\"): WORDS"]))
         }
@@ -80,7 +80,7 @@ fn of_image(tree: &mut Tree, boot: &mut Boot) -> Option<Known> {
 }
 
 /// Programs that a package brings.
-fn of_package(tree: &mut Tree, boot: &mut Boot) -> Option<Known> {
+fn of_package(tree: &mut Tree, boot: &mut Boot) -> Option<KnownKeeper> {
     use Loader::*;
     let there = |path: &str| tree.exists(path);
     let program =
@@ -163,7 +163,7 @@ fn of_package(tree: &mut Tree, boot: &mut Boot) -> Option<Known> {
 
 /// Debian's raspi-firmware writes `cmdline.txt` from its own files. Raspberry Pi OS has a package of that name whose hook
 /// leaves the line alone, so the hook's text decides.
-fn raspi_firmware(tree: &mut Tree, boot: &mut Boot) -> Option<Known> {
+fn raspi_firmware(tree: &mut Tree, boot: &mut Boot) -> Option<KnownKeeper> {
     let hooks = ["etc/kernel/postinst.d", "etc/initramfs/post-update.d"];
     let mut texts = hooks.iter().filter_map(|folder| tree.hint(&format!("{folder}/z50-raspi-firmware")));
     if !texts.any(|text| text.contains("cmdline.txt")) {

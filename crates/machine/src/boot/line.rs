@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// One word of a boot line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word<'a> {
+pub struct BootWord<'a> {
     /// The word as it is written.
     pub raw: &'a str,
     /// What stands before the first `=`, without quotes around the word.
@@ -18,7 +18,7 @@ pub struct Word<'a> {
     pub value: Option<&'a str>,
 }
 
-impl<'a> Word<'a> {
+impl<'a> BootWord<'a> {
     /// A word as it is written, quotes included.
     pub fn new(raw: &'a str) -> Self {
         let bare = match raw.strip_prefix('"') {
@@ -29,7 +29,7 @@ impl<'a> Word<'a> {
             Some((name, value)) => (name, Some(unquoted(value))),
             None => (bare, None),
         };
-        Word { raw, name, value }
+        BootWord { raw, name, value }
     }
 
     /// Whether this word sets the parameter `name`.
@@ -45,12 +45,12 @@ pub fn same_name(one: &str, other: &str) -> bool {
 }
 
 /// Every word of `line`, those for init among them.
-pub fn words(line: &str) -> impl Iterator<Item = Word<'_>> {
-    spans(line).map(|span| Word::new(&line[span]))
+pub fn words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
+    spans(line).map(|span| BootWord::new(&line[span]))
 }
 
 /// The words for the kernel: those before a bare `--`.
-pub fn kernel_words(line: &str) -> impl Iterator<Item = Word<'_>> {
+pub fn kernel_words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
     words(line).take_while(|word| word.raw != "--")
 }
 

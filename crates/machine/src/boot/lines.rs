@@ -3,14 +3,14 @@
 
 /// One line with its end, `\n` or `\r\n`; the last may have none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct TextLine {
     text: String,
 }
 
-impl Line {
+impl TextLine {
     /// A line of `body`, ended as Linux does.
     pub fn new(body: &str) -> Self {
-        Line { text: format!("{body}\n") }
+        TextLine { text: format!("{body}\n") }
     }
 
     /// The line without its end.
@@ -51,17 +51,17 @@ impl Line {
 }
 
 /// Cuts `text` into lines.
-pub fn lines(text: &str) -> Vec<Line> {
-    text.split_inclusive('\n').map(|line| Line { text: line.to_string() }).collect()
+pub fn lines(text: &str) -> Vec<TextLine> {
+    text.split_inclusive('\n').map(|line| TextLine { text: line.to_string() }).collect()
 }
 
 /// Puts lines together again.
-pub fn joined(lines: &[Line]) -> String {
+pub fn joined(lines: &[TextLine]) -> String {
     lines.iter().map(|line| line.text.as_str()).collect()
 }
 
 /// Ends the last line, so that another may follow.
-pub fn end_last(lines: &mut [Line]) {
+pub fn end_last(lines: &mut [TextLine]) {
     if let Some(last) = lines.last_mut().filter(|line| !line.text.ends_with('\n')) {
         last.text.push('\n');
     }

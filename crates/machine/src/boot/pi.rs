@@ -5,7 +5,7 @@
 //! Reference: <https://www.raspberrypi.com/documentation/computers/config_txt.html>. The folder is `/boot/firmware` since
 //! Debian 12, `/boot` before; the old place then holds a note that the file has moved.
 
-use super::lines::{Line, end_last, joined, lines};
+use super::lines::{TextLine, end_last, joined, lines};
 
 mod filter;
 
@@ -13,14 +13,14 @@ pub(super) use filter::Settings;
 
 /// `config.txt`, which can be written back to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
-    lines: Vec<Line>,
+pub struct PiConfig {
+    lines: Vec<TextLine>,
 }
 
-impl Config {
+impl PiConfig {
     /// Cuts the file into lines.
     pub fn read(text: &str) -> Self {
-        Config { lines: lines(text) }
+        PiConfig { lines: lines(text) }
     }
 
     /// The file's bytes.
@@ -58,8 +58,8 @@ impl Config {
     /// Sets `key` for every board, at the end of the file, where it wins.
     pub fn add_for_all(&mut self, key: &str, value: &str) {
         end_last(&mut self.lines);
-        self.lines.push(Line::new("[all]"));
-        self.lines.push(Line::new(&format!("{key}={value}")));
+        self.lines.push(TextLine::new("[all]"));
+        self.lines.push(TextLine::new(&format!("{key}={value}")));
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     fn reads_sections_and_adds_for_all() {
         let text =
             "# comment\ndtparam=audio=on\n[cm4]\notg_mode=1\n[pi5]\ncmdline=five.txt\n[all]\r\narm_freq=1800";
-        let mut config = Config::read(text);
+        let mut config = PiConfig::read(text);
         assert_eq!(config.values("cmdline").collect::<Vec<_>>(), [("pi5", "five.txt")]);
         assert_eq!(config.values("dtparam").collect::<Vec<_>>(), [("all", "audio=on")]);
         assert_eq!(config.text(), text);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bls::EntryFile;
 use super::extlinux::Extlinux;
-use super::grub::{self, Environment};
-use super::{Boot, Entry, Loader, Source, bls, line, pi};
+use super::grub::{self, GrubEnvironment};
+use super::{Boot, BootEntry, EntrySource, Loader, bls, line, pi};
 use crate::tree::Tree;
 
 pub(super) fn entries(tree: &mut Tree, boot: &mut Boot) {
@@ -68,8 +68,8 @@ fn grub_menu(tree: &mut Tree, boot: &mut Boot, folder: &str) {
 }
 
 /// GRUB's block of variables.
-fn environment(tree: &mut Tree, folder: &str) -> Option<Environment> {
-    text(tree, &format!("{folder}/grubenv")).and_then(|text| Environment::read(&text))
+fn environment(tree: &mut Tree, folder: &str) -> Option<GrubEnvironment> {
+    text(tree, &format!("{folder}/grubenv")).and_then(|text| GrubEnvironment::read(&text))
 }
 
 /// Most variables of GRUB's that are looked for.
@@ -78,24 +78,29 @@ const VARIABLES: usize = 100;
 /// Puts the values of GRUB's variables into the lines of `entries`, and says where each stands. What the menu sets
 /// under a condition is only said.
 fn variables_of<'a>(
-    entries: impl Iterator<Item = &'a mut Entry>,
+    entries: impl Iterator<Item = &'a mut BootEntry>,
     menu: &str,
-    block: Option<&Environment>,
+    block: Option<&GrubEnvironment>,
     folder: &str,
-) -> Vec<Source> {
+) -> Vec<EntrySource> {
     let named = |raw: &str| raw.strip_prefix('$').map(|name| name.trim_matches(['{', '}']).to_string());
-    let mut entries: Vec<&mut Entry> = entries.collect();
+    let mut entries: Vec<&mut BootEntry> = entries.collect();
     let used =
         entries.iter().flat_map(|entry| line::words(&entry.options).filter_map(|word| named(word.raw)));
     let used: BTreeSet<String> = used.take(VARIABLES).collect();
     let settings = grub::settings(menu);
     let mut values: BTreeMap<&str, String> = BTreeMap::new();
-    let mut sources: Vec<Source> = Vec::new();
+    let mut sources: Vec<EntrySource> = Vec::new();
     for name in &used {
         let mut say = |file: &str, value: &str| {
             let (file, variable) = (format!("/{folder}/{file}"), Some(name.clone()));
-            let source =
-                Source { file, variable, line: Some(value.into()), loader: true, ..Source::default() };
+            let source = EntrySource {
+                file,
+                variable,
+                line: Some(value.into()),
+                loader: true,
+                ..EntrySource::default()
+            };
             if !value.is_empty() && !sources.contains(&source) {
                 sources.push(source);
             }
@@ -124,7 +129,7 @@ fn shown(name: &str, end: &str) -> bool {
 }
 
 /// The variables of GRUB's generator, and the lines that it takes from them.
-fn generator(tree: &mut Tree) -> (super::Variables, Vec<Source>) {
+fn generator(tree: &mut Tree) -> (super::Variables, Vec<EntrySource>) {
     let mut variables = super::Variables::default();
     let mut files = vec!["etc/default/grub".to_string()];
     let drop_ins = tree.names("etc/default/grub.d").into_iter().filter(|name| shown(name, ".cfg"));
@@ -144,12 +149,15 @@ fn generator(tree: &mut Tree) -> (super::Variables, Vec<Source>) {
     let mut sources = Vec::new();
     for (name, recovery) in [("GRUB_CMDLINE_LINUX", true), ("GRUB_CMDLINE_LINUX_DEFAULT", false)] {
         sources.extend(shell_sources(&variables, &read, name, recovery));
-        sources.extend(unread.iter().map(|file| Source {
+        sources.extend(unread.iter().map(|file| EntrySource {
             file: file.clone(),
             variable: Some(name.to_string()),
             recovery,
-            unclear: Some(super::Unclear { why: "the file cannot be read".into(), text: String::new() }),
-            ..Source::default()
+            unclear: Some(super::UnclearStatement {
+                why: "the file cannot be read".into(),
+                text: String::new(),
+            }),
+            ..EntrySource::default()
         }));
     }
     (variables, sources)
@@ -161,29 +169,29 @@ pub(super) fn shell_sources(
     files: &[String],
     name: &str,
     recovery: bool,
-) -> Vec<Source> {
-    let source = |file: usize| Source {
+) -> Vec<EntrySource> {
+    let source = |file: usize| EntrySource {
         file: files.get(file).cloned().unwrap_or_default(),
         variable: Some(name.to_string()),
         recovery,
-        ..Source::default()
+        ..EntrySource::default()
     };
     if let Some(unclear) = variables.unclear(name) {
         let text =
             unclear.text.trim_start_matches('\u{feff}').split_whitespace().collect::<Vec<_>>().join(" ");
-        let said = super::Unclear { why: unclear.why.clone(), text };
-        return vec![Source { unclear: Some(said), ..source(unclear.file) }];
+        let said = super::UnclearStatement { why: unclear.why.clone(), text };
+        return vec![EntrySource { unclear: Some(said), ..source(unclear.file) }];
     }
     let mut parts = variables.parts(name);
     if !files.is_empty() {
         // The first file is where people look, and is named though it says nothing.
         parts.entry(0).or_default();
     }
-    parts.into_iter().map(|(file, part)| Source { line: Some(part), ..source(file) }).collect()
+    parts.into_iter().map(|(file, part)| EntrySource { line: Some(part), ..source(file) }).collect()
 }
 
 /// The files of entries below `folder`, in the loader's order.
-fn entry_files(tree: &mut Tree, folder: &str) -> Vec<(EntryFile, Entry)> {
+fn entry_files(tree: &mut Tree, folder: &str) -> Vec<(EntryFile, BootEntry)> {
     let mut found = Vec::new();
     for name in tree.names(folder).into_iter().filter(|name| shown(name, ".conf")) {
         let path = format!("{folder}/{name}");
@@ -234,9 +242,9 @@ fn kernel_command_line(tree: &mut Tree, boot: &mut Boot) {
 }
 
 /// A file that is a line as a whole.
-pub(super) fn whole_file(tree: &mut Tree, path: &str) -> Option<Source> {
+pub(super) fn whole_file(tree: &mut Tree, path: &str) -> Option<EntrySource> {
     let line = text(tree, path)?.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(Source { file: format!("/{path}"), line: Some(line), ..Source::default() })
+    Some(EntrySource { file: format!("/{path}"), line: Some(line), ..EntrySource::default() })
 }
 
 fn extlinux(tree: &mut Tree, boot: &mut Boot, folder: &str) {
@@ -256,7 +264,7 @@ fn systemd_boot(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     let conf = text(tree, &conf).unwrap_or_default();
     let conf = EntryFile::read(&conf);
     let pattern = conf.values("default").next().map(|pattern| pattern.trim_end_matches(".conf").to_string());
-    let matches = |entry: &Entry, pattern: &str| {
+    let matches = |entry: &BootEntry, pattern: &str| {
         let (id, pattern): (Vec<char>, Vec<char>) = (entry.id.chars().collect(), pattern.chars().collect());
         fits(&id, &pattern)
     };
@@ -313,14 +321,14 @@ fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     if pi::has_more_lines(&line) {
         tree.note(&path, "has more than one line; the firmware reads the first alone");
     }
-    boot.entries = vec![Entry {
+    boot.entries = vec![BootEntry {
         id: name,
         title: "the firmware's only entry".into(),
         file: format!("/{path}"),
         kernel: read.kernel,
         initrd: read.initrd.into_iter().collect(),
         options: pi::command_line(&line).trim().to_string(),
-        ..Entry::default()
+        ..BootEntry::default()
     }];
     boot.default = Some(0);
     boot.menu_tenths = Some(0);
@@ -342,6 +350,6 @@ fn u_boot(tree: &mut Tree, boot: &mut Boot) {
         let key = ENVIRONMENT.into_iter().find(|key| value(key).is_some()).unwrap_or(ENVIRONMENT[0]);
         let line = Some(value(key).unwrap_or_default().trim_matches(['"', '\'']).to_string());
         let (file, variable) = (format!("/{path}"), Some(key.to_string()));
-        boot.sources.push(Source { file, variable, line, ..Source::default() });
+        boot.sources.push(EntrySource { file, variable, line, ..EntrySource::default() });
     }
 }

@@ -22,9 +22,9 @@ const DEPTH: usize = 8;
 /// The variables that files have set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variables {
-    values: BTreeMap<String, Result<Value, Unclear>>,
+    values: BTreeMap<String, Result<Value, UnknownValue>>,
     /// Set where a file reads another one: that may have set anything.
-    opaque: Option<Unclear>,
+    opaque: Option<UnknownValue>,
     /// How many files were read.
     files: usize,
 }
@@ -39,7 +39,7 @@ struct Value {
 
 /// Why a value is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unclear {
+pub struct UnknownValue {
     /// The number of the file, in the order of reading.
     pub file: usize,
     /// Whether the value goes over more than one line, which a boot line cannot.
@@ -76,11 +76,11 @@ impl Variables {
     }
 
     /// Why the value of `name` is not known.
-    pub fn unclear(&self, name: &str) -> Option<&Unclear> {
+    pub fn unclear(&self, name: &str) -> Option<&UnknownValue> {
         self.value(name).err()
     }
 
-    fn value(&self, name: &str) -> Result<Option<&Value>, &Unclear> {
+    fn value(&self, name: &str) -> Result<Option<&Value>, &UnknownValue> {
         match (self.values.get(name), &self.opaque) {
             (Some(Ok(value)), _) => Ok(Some(value)),
             (Some(Err(unclear)), _) | (None, Some(unclear)) => Err(unclear),
@@ -118,7 +118,7 @@ impl Variables {
         let text = text.replace("\r\n", "\n").replace("\\\n", "");
         if text.contains(['\0', '\r']) {
             let why = "it is no text of lines that a shell reads (zero bytes, or carriage returns within)";
-            return self.hide(Unclear { file, lines: false, why: why.to_string(), text: String::new() });
+            return self.hide(UnknownValue { file, lines: false, why: why.to_string(), text: String::new() });
         }
         let mut depth = 0usize;
         for statement in statements(&text) {
@@ -131,21 +131,21 @@ impl Variables {
             }
             if statement.document {
                 let why = "what follows may belong to a here-document".to_string();
-                return self.hide(Unclear { file, lines: false, why, text: clip(statement.text) });
+                return self.hide(UnknownValue { file, lines: false, why, text: clip(statement.text) });
             }
             self.statement(&statement, file, depth > 0 || statement.closes > 0);
         }
     }
 
     /// Any variable may have been set.
-    fn hide(&mut self, unclear: Unclear) {
+    fn hide(&mut self, unclear: UnknownValue) {
         self.values.values_mut().for_each(|value| *value = Err(unclear.clone()));
         self.opaque = Some(unclear);
     }
 
     fn statement(&mut self, statement: &Statement<'_>, file: usize, inside: bool) {
         let lines = statement.words.iter().any(|word| assigned(word).is_some() && word.contains('\n'));
-        let unclear = |why: String| Unclear { file, lines, why, text: clip(statement.text) };
+        let unclear = |why: String| UnknownValue { file, lines, why, text: clip(statement.text) };
         let mut words = statement.words.as_slice();
         if let Some(bare) = words.first().and_then(|word| word.strip_prefix('\u{feff}'))
             && let Some((name, _)) = assigned(bare)
@@ -195,8 +195,8 @@ impl Variables {
             let Some((name, more)) = assigned(word) else { continue };
             let value = self.word(&word[word.find('=').map_or(0, |at| at + 1)..], file, DEPTH);
             let value = value.map_err(|why| match why {
-                Why::Here(why) => unclear(why),
-                Why::There(other) => other,
+                NoValue::Here(why) => unclear(why),
+                NoValue::There(other) => other,
             });
             let value = match (more, value, self.value(name)) {
                 (true, Ok(new), Ok(old)) => {
@@ -235,8 +235,8 @@ impl Variables {
     }
 
     /// What a shell expands `text`, one word, to.
-    fn word(&self, text: &str, file: usize, depth: usize) -> Result<Value, Why> {
-        let shell = || Why::Here("only a shell could tell its value".into());
+    fn word(&self, text: &str, file: usize, depth: usize) -> Result<Value, NoValue> {
+        let shell = || NoValue::Here("only a shell could tell its value".into());
         let mut value = Value::default();
         let mut letters = text.char_indices().peekable();
         let (mut single, mut double) = (false, false);
@@ -263,18 +263,18 @@ impl Variables {
                 other => value.push(other.encode_utf8(&mut [0; 4]), file),
             }
             if value.text.len() > LONGEST {
-                return Err(Why::Here("it is longer than any boot line".into()));
+                return Err(NoValue::Here("it is longer than any boot line".into()));
             }
         }
         Ok(value)
     }
 
     /// What `$` before `text` expands to and how many bytes it takes; none where only a shell could tell.
-    fn expansion(&self, text: &str, file: usize, depth: usize) -> Option<Result<(usize, Value), Why>> {
+    fn expansion(&self, text: &str, file: usize, depth: usize) -> Option<Result<(usize, Value), NoValue>> {
         let letters =
             |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
         let value = |name: &str| self.value(name).map(|value| value.cloned().unwrap_or_default());
-        let there = |unclear: &Unclear| Why::There(unclear.clone());
+        let there = |unclear: &UnknownValue| NoValue::There(unclear.clone());
         let Some(braced) = text.strip_prefix('{') else {
             let length = letters(text);
             return (length > 0).then(|| value(&text[..length]).map(|value| (length, value)).map_err(there));
@@ -308,9 +308,9 @@ impl Variables {
 }
 
 /// Why a word has no value: for a reason of its own, or since it uses another one that has none.
-enum Why {
+enum NoValue {
     Here(String),
-    There(Unclear),
+    There(UnknownValue),
 }
 
 /// A statement's head for a message.

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use crate::CpuSet;
-use crate::counters::{Class, Counters};
+use crate::counters::{CounterClass, Counters};
 
 /// Longest name that is kept; a line shared by dozens of devices has their names one after the other.
 const NAME: usize = 80;
@@ -72,29 +72,29 @@ pub(crate) fn devices_of(text: &str) -> BTreeMap<u32, Vec<String>> {
 }
 
 /// What a line counts, from its label and its description.
-fn named(label: &str, description: &str) -> (Class, String) {
+fn named(label: &str, description: &str) -> (CounterClass, String) {
     let said = |name: &str| name.to_string();
     if label.bytes().all(|byte| byte.is_ascii_digit()) {
         let device = device(description);
-        let class = if device == "arch_timer" { Class::LocalTimer } else { Class::Irq };
+        let class = if device == "arch_timer" { CounterClass::LocalTimer } else { CounterClass::Irq };
         let name = if device.is_empty() { label.to_string() } else { format!("{label} {device}") };
         return match class {
-            Class::LocalTimer => (class, said("local timer")),
+            CounterClass::LocalTimer => (class, said("local timer")),
             _ => (class, name),
         };
     }
     match label {
-        "NMI" => (Class::Nmi, said("NMI")),
-        "PMI" => (Class::Nmi, said("performance counters")),
-        "LOC" => (Class::LocalTimer, said("local timer")),
-        "RES" => (Class::Ipi, said("reschedule")),
-        "CAL" => (Class::Ipi, said("call function")),
-        "TLB" => (Class::Ipi, said("TLB shootdown")),
-        "IWI" => (Class::Ipi, said("irq work")),
-        _ if label.starts_with("IPI") => (Class::Ipi, ipi(description)),
+        "NMI" => (CounterClass::Nmi, said("NMI")),
+        "PMI" => (CounterClass::Nmi, said("performance counters")),
+        "LOC" => (CounterClass::LocalTimer, said("local timer")),
+        "RES" => (CounterClass::Ipi, said("reschedule")),
+        "CAL" => (CounterClass::Ipi, said("call function")),
+        "TLB" => (CounterClass::Ipi, said("TLB shootdown")),
+        "IWI" => (CounterClass::Ipi, said("irq work")),
+        _ if label.starts_with("IPI") => (CounterClass::Ipi, ipi(description)),
         _ => {
             let what = description.trim_end_matches("interrupts").trim();
-            (Class::Irq, if what.is_empty() { label.to_string() } else { format!("{label} {what}") })
+            (CounterClass::Irq, if what.is_empty() { label.to_string() } else { format!("{label} {what}") })
         }
     }
 }

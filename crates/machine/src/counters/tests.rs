@@ -45,35 +45,35 @@ fn of(interrupts: &str) -> Counters {
 fn offline_cpus_have_no_column_and_totals_no_cpu() {
     let counters = of(X86);
     assert_eq!(counters.cpus().to_string(), "0,2-3");
-    assert_eq!(counters.count(Class::Irq, "45 nvme0q3", 0), Some(120));
-    assert_eq!(counters.count(Class::Irq, "45 nvme0q3", 3), Some(12));
-    assert_eq!(counters.count(Class::Irq, "45 nvme0q3", 1), None);
-    assert_eq!(counters.count(Class::Irq, "120 acpi, i801_smbus", 2), Some(6));
-    assert_eq!(counters.count(Class::Nmi, "NMI", 3), Some(3));
-    assert_eq!(counters.count(Class::LocalTimer, "local timer", 2), Some(444_211));
-    assert_eq!(counters.count(Class::Ipi, "reschedule", 2), Some(44_588));
-    assert_eq!(counters.count(Class::Ipi, "TLB shootdown", 3), Some(7));
-    assert_eq!(counters.count(Class::Irq, "TRM Thermal event", 3), Some(4));
+    assert_eq!(counters.count(CounterClass::Irq, "45 nvme0q3", 0), Some(120));
+    assert_eq!(counters.count(CounterClass::Irq, "45 nvme0q3", 3), Some(12));
+    assert_eq!(counters.count(CounterClass::Irq, "45 nvme0q3", 1), None);
+    assert_eq!(counters.count(CounterClass::Irq, "120 acpi, i801_smbus", 2), Some(6));
+    assert_eq!(counters.count(CounterClass::Nmi, "NMI", 3), Some(3));
+    assert_eq!(counters.count(CounterClass::LocalTimer, "local timer", 2), Some(444_211));
+    assert_eq!(counters.count(CounterClass::Ipi, "reschedule", 2), Some(44_588));
+    assert_eq!(counters.count(CounterClass::Ipi, "TLB shootdown", 3), Some(7));
+    assert_eq!(counters.count(CounterClass::Irq, "TRM Thermal event", 3), Some(4));
     assert!(!counters.counts.keys().any(|source| source.name.contains("ERR") || source.name.contains("MIS")));
 }
 
 #[test]
 fn arm64_names_its_ipis_and_its_timer_in_another_way_for_the_same() {
     let counters = of(ARM64);
-    assert_eq!(counters.count(Class::LocalTimer, "local timer", 1), Some(4_410));
-    assert_eq!(counters.count(Class::Irq, "14 arm-pmu", 0), Some(0));
-    assert_eq!(counters.count(Class::Irq, "78 PCIe PME, aerdrv", 0), Some(300));
-    assert_eq!(counters.count(Class::Ipi, "reschedule", 0), Some(1_208));
-    assert_eq!(counters.count(Class::Ipi, "call function", 1), Some(722));
-    assert_eq!(counters.count(Class::Ipi, "cpu stop", 1), Some(0));
+    assert_eq!(counters.count(CounterClass::LocalTimer, "local timer", 1), Some(4_410));
+    assert_eq!(counters.count(CounterClass::Irq, "14 arm-pmu", 0), Some(0));
+    assert_eq!(counters.count(CounterClass::Irq, "78 PCIe PME, aerdrv", 0), Some(300));
+    assert_eq!(counters.count(CounterClass::Ipi, "reschedule", 0), Some(1_208));
+    assert_eq!(counters.count(CounterClass::Ipi, "call function", 1), Some(722));
+    assert_eq!(counters.count(CounterClass::Ipi, "cpu stop", 1), Some(0));
 }
 
 #[test]
 fn only_the_columns_asked_for_are_kept() {
     let counters = Counters::parse([X86, "", "", ""], &"2,7".parse().unwrap());
     assert_eq!(counters.cpus().to_string(), "2");
-    assert_eq!(counters.count(Class::Irq, "45 nvme0q3", 2), Some(0));
-    assert_eq!(counters.count(Class::Irq, "45 nvme0q3", 0), None);
+    assert_eq!(counters.count(CounterClass::Irq, "45 nvme0q3", 2), Some(0));
+    assert_eq!(counters.count(CounterClass::Irq, "45 nvme0q3", 0), None);
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn softirqs_switches_and_steal_are_counted_by_cpu() {
     let schedstat = "version 16\ntimestamp 4295\ncpu0 0 0 3471 1242 2068 1510 1158842212 98451203 2211\ndomain0 3 1 2\ncpu1 0 0 1 1 1 1 1 1 7\n";
     let stat = "cpu  9 9 9 9 9 9 9 50 0 0\ncpu0 1 2 3 4 5 6 7 20 0 0\ncpu1 1 2 3\nintr 5\n";
     let counters = Counters::parse(["CPU0 CPU1\n", softirqs, schedstat, stat], &all());
-    assert_eq!(counters.count(Class::Softirq, "NET_RX", 1), Some(10_235));
-    assert_eq!(counters.count(Class::Switch, "tasks", 0), Some(2_211));
-    assert_eq!(counters.count(Class::Steal, "hypervisor", 0), Some(20));
-    assert_eq!(counters.count(Class::Steal, "hypervisor", 1), None);
+    assert_eq!(counters.count(CounterClass::Softirq, "NET_RX", 1), Some(10_235));
+    assert_eq!(counters.count(CounterClass::Switch, "tasks", 0), Some(2_211));
+    assert_eq!(counters.count(CounterClass::Steal, "hypervisor", 0), Some(20));
+    assert_eq!(counters.count(CounterClass::Steal, "hypervisor", 1), None);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_counter_that_wrapped_goes_on_and_one_that_was_freed_begins_anew() {
 fn a_captured_tree_is_read_and_what_lacks_is_said() {
     let (folder, _) = made_of(&[("proc/interrupts", X86)]);
     let counters = Counters::read(folder.path(), &all());
-    assert_eq!(counters.count(Class::Irq, "45 nvme0q3", 0), Some(120));
+    assert_eq!(counters.count(CounterClass::Irq, "45 nvme0q3", 0), Some(120));
     assert_eq!(counters.unread(), ["/proc/softirqs cannot be read"]);
 }
 
@@ -141,7 +141,7 @@ proptest! {
         let counters = of(&text);
         for (irq, row) in counts.iter().enumerate() {
             for (cpu, count) in cpus.iter().zip(row) {
-                prop_assert_eq!(counters.count(Class::Irq, &format!("{irq} dev{irq}"), *cpu), Some(u64::from(*count)));
+                prop_assert_eq!(counters.count(CounterClass::Irq, &format!("{irq} dev{irq}"), *cpu), Some(u64::from(*count)));
             }
         }
     }

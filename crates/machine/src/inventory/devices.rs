@@ -19,7 +19,8 @@ const MOST: usize = 64;
 /// A network interface that is a device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Interface {
+#[schemars(rename = "Interface")]
+pub struct NetworkInterface {
     /// Its name.
     pub name: String,
     /// Its driver.
@@ -49,7 +50,7 @@ pub struct Coalescing {
     pub receive_us: Option<u32>,
 }
 
-pub(super) fn interfaces(tree: &mut Tree) -> Vec<Interface> {
+pub(super) fn interfaces(tree: &mut Tree) -> Vec<NetworkInterface> {
     let mut found = Vec::new();
     for name in tree.names("sys/class/net").into_iter().take(MOST) {
         let folder = format!("sys/class/net/{name}");
@@ -68,7 +69,7 @@ pub(super) fn interfaces(tree: &mut Tree) -> Vec<Interface> {
             tree.hint(&format!("{folder}/device/numa_node")).and_then(|text| text.parse().ok());
         let state = tree.hint(&format!("{folder}/operstate"));
         let ask = tree.live() && state.as_deref() == Some("up");
-        found.push(Interface {
+        found.push(NetworkInterface {
             driver: tree.link_name(&format!("{folder}/device/driver")),
             node: node.and_then(|node| u32::try_from(node).ok()),
             wireless: tree.exists(&format!("{folder}/phy80211")),

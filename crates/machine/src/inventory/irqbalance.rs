@@ -59,14 +59,14 @@ pub struct Spares {
     /// The CPUs.
     pub cpus: CpuSet,
     /// What decides.
-    pub by: By,
+    pub by: BannedBy,
     /// Whether all of the value that decides could be read as CPUs.
     pub whole: bool,
 }
 
 /// What decides which CPUs irqbalance leaves alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum BannedBy {
     /// `IRQBALANCE_BANNED_CPUS`.
     Mask,
     /// `IRQBALANCE_BANNED_CPULIST`.
@@ -80,13 +80,13 @@ impl Irqbalance {
     pub fn spares(&self, isolation: &Isolation) -> Spares {
         let told = |by, (cpus, whole)| Spares { cpus, by, whole };
         match (&self.mask, &self.list) {
-            (Some(mask), _) if !mask.is_empty() => told(By::Mask, mask_of(mask)),
+            (Some(mask), _) if !mask.is_empty() => told(BannedBy::Mask, mask_of(mask)),
             // An empty list bans nothing since March 2026; a version before that cannot be told from one after it.
-            (_, Some(list)) if self.reads_list != Some(false) => told(By::List, list_of(list)),
+            (_, Some(list)) if self.reads_list != Some(false) => told(BannedBy::List, list_of(list)),
             // Up to 1.6.0 an empty mask bans nothing.
-            (Some(_), _) if self.reads_list == Some(false) => told(By::Mask, (CpuSet::new(), true)),
-            _ if self.detects == Some(false) => told(By::Itself, (CpuSet::new(), true)),
-            _ => told(By::Itself, (isolation.isolated.or(&isolation.nohz_full), true)),
+            (Some(_), _) if self.reads_list == Some(false) => told(BannedBy::Mask, (CpuSet::new(), true)),
+            _ if self.detects == Some(false) => told(BannedBy::Itself, (CpuSet::new(), true)),
+            _ => told(BannedBy::Itself, (isolation.isolated.or(&isolation.nohz_full), true)),
         }
     }
 }
@@ -363,13 +363,13 @@ mod tests {
             let spares = told.spares(&isolation);
             (spares.by, spares.cpus.to_string())
         };
-        assert_eq!(spares(None, None, None), (By::Itself, "4-6".into()));
-        assert_eq!(spares(Some("1"), Some("4-6"), None), (By::Mask, "0".into()));
-        assert_eq!(spares(Some(""), Some("4-6"), None), (By::List, "4-6".into()));
-        assert_eq!(spares(Some(""), None, None), (By::Itself, "4-6".into()));
-        assert_eq!(spares(Some(""), None, Some(false)), (By::Mask, String::new()));
-        assert_eq!(spares(None, Some(""), None), (By::List, "0".into()));
-        assert_eq!(spares(None, Some("9"), Some(false)), (By::Itself, "4-6".into()));
+        assert_eq!(spares(None, None, None), (BannedBy::Itself, "4-6".into()));
+        assert_eq!(spares(Some("1"), Some("4-6"), None), (BannedBy::Mask, "0".into()));
+        assert_eq!(spares(Some(""), Some("4-6"), None), (BannedBy::List, "4-6".into()));
+        assert_eq!(spares(Some(""), None, None), (BannedBy::Itself, "4-6".into()));
+        assert_eq!(spares(Some(""), None, Some(false)), (BannedBy::Mask, String::new()));
+        assert_eq!(spares(None, Some(""), None), (BannedBy::List, "0".into()));
+        assert_eq!(spares(None, Some("9"), Some(false)), (BannedBy::Itself, "4-6".into()));
     }
 
     #[test]

@@ -43,10 +43,10 @@ pub(super) fn read(tree: &mut Tree) -> Vec<Irq> {
     numbers.into_iter().take(MOST).map(|number| irq(tree, number, debug, lines.as_ref())).collect()
 }
 
-type Lines = BTreeMap<u32, Vec<String>>;
+type IrqLines = BTreeMap<u32, Vec<String>>;
 
 /// What handles an interrupt; `None` where no file says it. `/sys/kernel/irq` is new in Linux 4.9.
-fn actions(tree: &mut Tree, number: u32, lines: Option<&Lines>) -> Option<Vec<String>> {
+fn actions(tree: &mut Tree, number: u32, lines: Option<&IrqLines>) -> Option<Vec<String>> {
     if let Some(text) = tree.hint(&format!("sys/kernel/irq/{number}/actions")) {
         return Some(text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect());
     }
@@ -60,7 +60,7 @@ fn actions(tree: &mut Tree, number: u32, lines: Option<&Lines>) -> Option<Vec<St
     lines.map(|lines| lines.get(&number).cloned().unwrap_or_default())
 }
 
-fn irq(tree: &mut Tree, number: u32, debug: bool, lines: Option<&Lines>) -> Irq {
+fn irq(tree: &mut Tree, number: u32, debug: bool, lines: Option<&IrqLines>) -> Irq {
     let (proc, sys) = (format!("proc/irq/{number}"), format!("sys/kernel/irq/{number}"));
     let actions = actions(tree, number, lines);
     Irq {

@@ -37,7 +37,8 @@ const MORE: &[&str] = &[
 /// Lines of the kernel's log that matter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Log {
+#[schemars(rename = "Log")]
+pub struct KernelLog {
     /// Where it was read; absent: nowhere.
     pub source: Option<String>,
     /// Why it could not be read, where it is there.
@@ -48,17 +49,17 @@ pub struct Log {
     pub lines: Vec<String>,
 }
 
-impl Log {
+impl KernelLog {
     /// The lines that `pattern` means; `*` stands for anything.
     pub fn matching<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a str> {
         self.lines.iter().map(String::as_str).filter(move |line| line_matches(pattern, line))
     }
 }
 
-pub(super) fn read(tree: &mut Tree) -> Log {
+pub(super) fn read(tree: &mut Tree) -> KernelLog {
     let patterns = registry::boot().flat_map(|setting| setting.rejected.iter().chain(setting.accepted));
     let patterns: Vec<&str> = patterns.copied().chain(MORE.iter().copied()).collect();
-    let mut log = Log::default();
+    let mut log = KernelLog::default();
     if tree.live() {
         let path = "/dev/kmsg";
         let mut first = None;
@@ -68,7 +69,7 @@ pub(super) fn read(tree: &mut Tree) -> Log {
         });
         match read {
             Ok(()) if first.is_some() => {
-                return Log { source: Some(path.into()), from_boot: first == Some(0), ..log };
+                return KernelLog { source: Some(path.into()), from_boot: first == Some(0), ..log };
             }
             Ok(()) => {}
             Err(error) => log.unread = Some(format!("{path}: {}", error::reason(&error))),
@@ -116,6 +117,6 @@ mod tests {
 
     #[test]
     fn a_log_that_is_not_there_has_no_source() {
-        assert_eq!(read(&mut made_of(&[]).1), Log::default());
+        assert_eq!(read(&mut made_of(&[]).1), KernelLog::default());
     }
 }

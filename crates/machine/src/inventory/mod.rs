@@ -30,17 +30,17 @@ mod threads;
 mod units;
 
 pub use crate::reading::Reading;
-pub use devices::{Coalescing, Interface};
-pub use irqbalance::{BANNED, BANNED_MASK, By, Irqbalance, Spares};
+pub use devices::{Coalescing, NetworkInterface};
+pub use irqbalance::{BANNED, BANNED_MASK, BannedBy, Irqbalance, Spares};
 pub use irqs::Irq;
-pub use log::Log;
-pub use power::{CpuPower, DmaLatency, Frequency};
-pub use sample::{CpuSample, Sample, ThreadSample};
+pub use log::KernelLog;
+pub use power::{CpuPower, DmaLatencyLimit, Frequency};
+pub use sample::{CpuSample, MachineSample, ThreadSample};
 pub use sampling::sample;
-pub use services::{Group, Services};
-pub use session::{Limit, Session};
+pub use services::{ControlGroup, Services};
+pub use session::{SessionLimit, UserSession};
 pub use system::{Distribution, Installed, RootDevice};
-pub use threads::{Policy, Thread, live_thread};
+pub use threads::{Thread, ThreadPolicy, live_thread};
 
 /// What an audit and a plan need beyond the rest of the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,7 +55,7 @@ pub struct Inventory {
     /// What boots the machine.
     pub boot: Boot,
     /// Lines of the kernel's log that matter here.
-    pub log: Log,
+    pub log: KernelLog,
     /// Threads; ordinary ones of a process that are alike are one entry.
     pub threads: Vec<Thread>,
     /// Why those are not all that there are; absent where they are.
@@ -70,15 +70,15 @@ pub struct Inventory {
     /// What else a CPU's power management says.
     pub cpu_power: Vec<CpuPower>,
     /// The limit on wakeup latency that programs ask for.
-    pub dma_latency: DmaLatency,
+    pub dma_latency: DmaLatencyLimit,
     /// Services, and control groups with CPUs of their own.
     pub services: Services,
     /// What this session may do.
-    pub session: Session,
+    pub session: UserSession,
     /// Loaded modules.
     pub modules: Vec<String>,
     /// Network interfaces that are devices.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<NetworkInterface>,
     /// Drivers of graphics devices.
     pub graphics: Vec<String>,
     /// The distribution.
@@ -93,7 +93,7 @@ pub struct Inventory {
     pub cpu_flags: Vec<String>,
     /// What happened over some seconds; absent where nothing was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample: Option<Sample>,
+    pub sample: Option<MachineSample>,
     /// Resolution of CLOCK_MONOTONIC in ns; 1 with high-resolution timers.
     pub clock_resolution_ns: Option<u64>,
 }

@@ -49,7 +49,8 @@ pub struct CpuPower {
 /// The limit on wakeup latency that programs ask for through `/dev/cpu_dma_latency`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct DmaLatency {
+#[schemars(rename = "DmaLatency")]
+pub struct DmaLatencyLimit {
     /// The limit that holds, in µs; 2,000,000,000 is none.
     pub limit_us: Option<i32>,
     /// Why it could not be read.
@@ -116,17 +117,17 @@ pub(super) fn cpus(tree: &mut Tree, machine: &Snapshot) -> Vec<CpuPower> {
 /// The kernel's value for no limit (`PM_QOS_LATENCY_ANY`'s default for the file).
 const NO_LIMIT_US: i32 = 2_000_000_000;
 
-pub(super) fn dma_latency(tree: &mut Tree) -> DmaLatency {
+pub(super) fn dma_latency(tree: &mut Tree) -> DmaLatencyLimit {
     if !tree.live() {
-        return DmaLatency::default();
+        return DmaLatencyLimit::default();
     }
     match live::dma_latency_us() {
         Ok(limit) => {
             let holders = if limit < NO_LIMIT_US { holders(tree) } else { Vec::new() };
-            DmaLatency { limit_us: Some(limit), holders, ..DmaLatency::default() }
+            DmaLatencyLimit { limit_us: Some(limit), holders, ..DmaLatencyLimit::default() }
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => DmaLatency::default(),
-        Err(error) => DmaLatency { unread: Some(error::reason(&error)), ..DmaLatency::default() },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => DmaLatencyLimit::default(),
+        Err(error) => DmaLatencyLimit { unread: Some(error::reason(&error)), ..DmaLatencyLimit::default() },
     }
 }
 

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 /// What happened over some seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Sample {
+#[schemars(rename = "Sample")]
+pub struct MachineSample {
     /// How long it took, in ms.
     pub duration_ms: u64,
     /// What happened on each CPU.
@@ -65,7 +66,7 @@ pub struct ThreadSample {
     pub major_faults: u64,
 }
 
-impl Sample {
+impl MachineSample {
     /// A count as a rate.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1_000.0 / self.duration_ms.max(1) as f64

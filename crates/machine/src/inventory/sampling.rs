@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{CpuSample, Sample, ThreadSample, threads};
-use crate::counters::{Class, Counters, smi_count};
+use super::{CpuSample, MachineSample, ThreadSample, threads};
+use crate::counters::{CounterClass, Counters, smi_count};
 use crate::tree::Tree;
 use crate::{CpuSet, Snapshot};
 
 /// Everything that is counted, at one moment.
-struct Reading {
+struct SampleReading {
     counters: Counters,
     throttled: BTreeMap<u32, u64>,
     threads: BTreeMap<u32, ThreadSample>,
@@ -20,7 +20,7 @@ struct Reading {
 }
 
 /// What happens on the CPUs of this machine, which `machine` is, in `duration`.
-pub fn sample(machine: &Snapshot, duration: Duration) -> Sample {
+pub fn sample(machine: &Snapshot, duration: Duration) -> MachineSample {
     let cpus = machine.online();
     let inventory = machine.inventory.as_deref();
     let intel = inventory.is_some_and(|inventory| inventory.cpu_vendor.as_deref() == Some("GenuineIntel"));
@@ -40,7 +40,7 @@ pub fn sample(machine: &Snapshot, duration: Duration) -> Sample {
     between(&first, &last, began.elapsed(), has_smi)
 }
 
-fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> Reading {
+fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> SampleReading {
     let mut tree = Tree::new(Path::new("/"));
     let mut throttled = BTreeMap::new();
     for cpu in cpus.iter() {
@@ -54,7 +54,7 @@ fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> Reading {
         Some((*id, threads::counts(&stat)?))
     };
     let smi = || smi_count(Path::new("/"), 0).map_err(|error| error::reason(&error));
-    Reading {
+    SampleReading {
         threads: threads.iter().filter_map(counts).collect(),
         throttled,
         // One CPU tells of all: an SMI stops them together. CPU 0 is left to housekeeping.
@@ -63,20 +63,20 @@ fn read(cpus: &CpuSet, threads: &[(u32, u32)], has_smi: bool) -> Reading {
     }
 }
 
-fn between(first: &Reading, last: &Reading, took: Duration, has_smi: bool) -> Sample {
+fn between(first: &SampleReading, last: &SampleReading, took: Duration, has_smi: bool) -> MachineSample {
     let mut cpus: BTreeMap<u32, CpuSample> =
         last.counters.cpus().iter().map(|cpu| (cpu, CpuSample { cpu, ..CpuSample::default() })).collect();
     for grown in last.counters.since(&first.counters) {
         let Some(cpu) = cpus.get_mut(&grown.cpu) else { continue };
         let name = grown.source.name.clone();
         match grown.source.class {
-            Class::Irq => drop(cpu.devices.insert(name, grown.count)),
-            Class::Ipi => drop(cpu.calls.insert(name, grown.count)),
-            Class::Nmi => drop(cpu.nmis.insert(name, grown.count)),
-            Class::Softirq => drop(cpu.softirqs.insert(name, grown.count)),
-            Class::LocalTimer => cpu.timer += grown.count,
-            Class::Switch => cpu.switches += grown.count,
-            Class::Steal => cpu.steal_ticks += grown.count,
+            CounterClass::Irq => drop(cpu.devices.insert(name, grown.count)),
+            CounterClass::Ipi => drop(cpu.calls.insert(name, grown.count)),
+            CounterClass::Nmi => drop(cpu.nmis.insert(name, grown.count)),
+            CounterClass::Softirq => drop(cpu.softirqs.insert(name, grown.count)),
+            CounterClass::LocalTimer => cpu.timer += grown.count,
+            CounterClass::Switch => cpu.switches += grown.count,
+            CounterClass::Steal => cpu.steal_ticks += grown.count,
         }
     }
     for (cpu, count) in &last.throttled {
@@ -95,7 +95,7 @@ fn between(first: &Reading, last: &Reading, took: Duration, has_smi: bool) -> Sa
         })
     });
     let smi = last.smi.clone().and_then(|now| Ok(now.wrapping_sub(first.smi.clone()?) & 0xffff_ffff));
-    Sample {
+    MachineSample {
         duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1),
         threads: threads.collect(),
         cpus: cpus.into_values().collect(),
@@ -109,12 +109,12 @@ fn between(first: &Reading, last: &Reading, took: Duration, has_smi: bool) -> Sa
 mod tests {
     use super::*;
 
-    fn reading(interrupts: &str, faults: u64, smi: Result<u64, String>) -> Reading {
+    fn reading(interrupts: &str, faults: u64, smi: Result<u64, String>) -> SampleReading {
         let cpus: CpuSet = "0-1".parse().unwrap();
         let stat = "cpu  0 0\ncpu0 1 0 0 0 0 0 0 5 0 0\ncpu1 1 0 0 0 0 0 0 0 0 0\n";
         let thread =
             ThreadSample { id: 7, name: "loop".into(), minor_faults: faults, ..ThreadSample::default() };
-        Reading {
+        SampleReading {
             counters: Counters::parse([interrupts, "", "", stat], &cpus),
             throttled: [(0, faults)].into(),
             threads: [(7, thread)].into(),

@@ -29,7 +29,7 @@ pub struct Services {
     /// Names of processes.
     pub processes: BTreeSet<String>,
     /// Slices, partitions, and groups with a set of CPUs of their own.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ControlGroup>,
     /// Whether the tree of control groups of version 2 could be looked at.
     pub unified: bool,
     /// What the running irqbalance was told; absent where none runs.
@@ -39,7 +39,8 @@ pub struct Services {
 /// A control group of version 2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Group {
+#[schemars(rename = "Group")]
+pub struct ControlGroup {
     /// Its path below the mount.
     pub path: String,
     /// `cpuset.cpus.partition`: `member`, `root`, `isolated`, with the reason where it is invalid.
@@ -96,7 +97,7 @@ fn units(names: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
     })
 }
 
-fn groups(tree: &mut Tree, path: String, depth: usize, found: &mut Vec<Group>) {
+fn groups(tree: &mut Tree, path: String, depth: usize, found: &mut Vec<ControlGroup>) {
     if depth > DEPTH || found.len() >= GROUPS {
         return;
     }
@@ -114,7 +115,7 @@ fn groups(tree: &mut Tree, path: String, depth: usize, found: &mut Vec<Group>) {
         let apart = partition.as_deref().is_some_and(|word| word != "member");
         let limited = own.as_ref().is_some_and(|cpus| !cpus.is_empty());
         if apart || limited || quota.is_some() || (depth == 0 && effective.is_some()) {
-            found.push(Group { path: below.clone(), partition, cpus: own, effective, quota });
+            found.push(ControlGroup { path: below.clone(), partition, cpus: own, effective, quota });
         }
         groups(tree, below, depth + 1, found);
     }

@@ -14,7 +14,8 @@ const GROUPS: &[&str] = &["audio", "dialout", "jackuser", "pipewire", "realtime"
 /// What the session that asks may do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Session {
+#[schemars(rename = "Session")]
+pub struct UserSession {
     /// Its user's number.
     pub uid: Option<u32>,
     /// Its user's name.
@@ -26,7 +27,7 @@ pub struct Session {
     /// Groups that it is in now.
     pub groups: BTreeSet<u32>,
     /// Limits, by the kernel's name (`Max realtime priority`).
-    pub limits: BTreeMap<String, Limit>,
+    pub limits: BTreeMap<String, SessionLimit>,
     /// Groups of the system that have to do with real time: number and members.
     pub known_groups: BTreeMap<String, (u32, Vec<String>)>,
     /// Lines of limits.conf and limits.d that name `rtprio`, `memlock`, `nice` or `rttime`, `file: line`.
@@ -36,27 +37,28 @@ pub struct Session {
 /// A limit of the session; absent: unlimited.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Limit {
+#[schemars(rename = "Limit")]
+pub struct SessionLimit {
     /// What holds now.
     pub soft: Option<u64>,
     /// How far it may be raised.
     pub hard: Option<u64>,
 }
 
-impl Session {
+impl UserSession {
     /// Whether it has the capability with this number (capabilities(7)).
     pub fn capable(&self, number: u32) -> Option<bool> {
         self.capabilities.map(|bits| bits & (1 << number) != 0)
     }
 }
 
-pub(super) fn read(tree: &mut Tree) -> Session {
+pub(super) fn read(tree: &mut Tree) -> UserSession {
     let status = tree.hint("proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
     let uid: Option<u32> = field("Uid").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
-    Session {
+    UserSession {
         uid,
         user: uid.and_then(|uid| user(&tree.hint("etc/passwd").unwrap_or_default(), uid)),
         capabilities: field("CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok()),
@@ -81,13 +83,13 @@ fn user(passwd: &str, uid: u32) -> Option<String> {
 }
 
 /// A line is a name of several words, then soft, hard and mostly a unit, with spaces between.
-fn limits(text: &str) -> BTreeMap<String, Limit> {
+fn limits(text: &str) -> BTreeMap<String, SessionLimit> {
     let value = |word: &str| if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) };
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let at = words.iter().position(|word| value(word).is_some())?;
         let (soft, hard) = (value(words[at])?, value(words.get(at + 1)?)?);
-        Some((words[..at].join(" "), Limit { soft, hard }))
+        Some((words[..at].join(" "), SessionLimit { soft, hard }))
     };
     text.lines().filter_map(line).filter(|(name, _)| name.starts_with("Max ")).collect()
 }
@@ -148,8 +150,8 @@ mod tests {
             ])
             .1,
         );
-        assert_eq!(session.limits["Max realtime priority"], Limit { soft: Some(0), hard: Some(95) });
-        assert_eq!(session.limits["Max locked memory"], Limit { soft: Some(8_388_608), hard: None });
+        assert_eq!(session.limits["Max realtime priority"], SessionLimit { soft: Some(0), hard: Some(95) });
+        assert_eq!(session.limits["Max locked memory"], SessionLimit { soft: Some(8_388_608), hard: None });
         assert_eq!((session.limits.len(), session.user.as_deref()), (2, Some("ann")));
         assert_eq!(
             (session.capable(23), session.capable(14), session.seccomp),

@@ -39,7 +39,7 @@ pub struct Thread {
     pub bound: bool,
     /// Its scheduling policy.
     #[serde(skip_serializing_if = "is_default")]
-    pub policy: Policy,
+    pub policy: ThreadPolicy,
     /// Its real-time priority.
     #[serde(skip_serializing_if = "is_default")]
     pub priority: u32,
@@ -64,7 +64,8 @@ pub struct Thread {
 /// A scheduling policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Policy {
+#[schemars(rename = "Policy")]
+pub enum ThreadPolicy {
     /// SCHED_OTHER.
     #[default]
     Other,
@@ -86,36 +87,36 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-impl Policy {
+impl ThreadPolicy {
     /// The kernel's number (include/uapi/linux/sched.h).
-    fn of(number: u32) -> Policy {
+    fn of(number: u32) -> ThreadPolicy {
         match number {
-            1 => Policy::Fifo,
-            2 => Policy::RoundRobin,
-            3 => Policy::Batch,
-            5 => Policy::Idle,
-            6 => Policy::Deadline,
-            7 => Policy::Ext,
-            _ => Policy::Other,
+            1 => ThreadPolicy::Fifo,
+            2 => ThreadPolicy::RoundRobin,
+            3 => ThreadPolicy::Batch,
+            5 => ThreadPolicy::Idle,
+            6 => ThreadPolicy::Deadline,
+            7 => ThreadPolicy::Ext,
+            _ => ThreadPolicy::Other,
         }
     }
 
     /// Its name, as `sched(7)` has it in small letters.
     pub fn name(self) -> &'static str {
         match self {
-            Policy::Other => "other",
-            Policy::Fifo => "fifo",
-            Policy::RoundRobin => "rr",
-            Policy::Batch => "batch",
-            Policy::Idle => "idle",
-            Policy::Deadline => "deadline",
-            Policy::Ext => "ext",
+            ThreadPolicy::Other => "other",
+            ThreadPolicy::Fifo => "fifo",
+            ThreadPolicy::RoundRobin => "rr",
+            ThreadPolicy::Batch => "batch",
+            ThreadPolicy::Idle => "idle",
+            ThreadPolicy::Deadline => "deadline",
+            ThreadPolicy::Ext => "ext",
         }
     }
 
     /// Whether it goes before every ordinary task.
     pub fn is_real_time(self) -> bool {
-        matches!(self, Policy::Fifo | Policy::RoundRobin | Policy::Deadline)
+        matches!(self, ThreadPolicy::Fifo | ThreadPolicy::RoundRobin | ThreadPolicy::Deadline)
     }
 }
 
@@ -257,7 +258,7 @@ fn from_stat(stat: &str) -> Option<Thread> {
         bound: flags & BOUND != 0,
         last_cpu: field(39),
         priority: field(40).unwrap_or(0),
-        policy: Policy::of(field(41).unwrap_or(0)),
+        policy: ThreadPolicy::of(field(41).unwrap_or(0)),
         ..Thread::default()
     })
 }
@@ -358,6 +359,6 @@ mod tests {
             (last.priority, last.last_cpu, last.locked_kib, last.resident_kib),
             (80, Some(3), Some(10), Some(30))
         );
-        assert_eq!((last.policy, last.cgroup.as_deref()), (Policy::Fifo, Some("/user.slice")));
+        assert_eq!((last.policy, last.cgroup.as_deref()), (ThreadPolicy::Fifo, Some("/user.slice")));
     }
 }

@@ -22,7 +22,7 @@ const FOLDERS: &[&str] = &[
 ];
 
 /// What a unit's files say of some variables.
-pub(super) struct Environment {
+pub(super) struct UnitVariables {
     /// Values of those that are set.
     pub(super) values: BTreeMap<String, String>,
     /// The files that were read.
@@ -31,16 +31,16 @@ pub(super) struct Environment {
 
 /// What the files of `unit` say of the variables `wanted`; `None` where there is no such unit, an error where only
 /// systemd itself could tell.
-pub(super) fn environment(tree: &Tree, unit: &str, wanted: &[&str]) -> Option<Result<Environment, String>> {
+pub(super) fn environment(tree: &Tree, unit: &str, wanted: &[&str]) -> Option<Result<UnitVariables, String>> {
     let mut parts = vec![fragment(tree, unit)?];
     parts.extend(drop_ins(tree, unit));
     Some(parts.into_iter().collect::<Result<Vec<_>, _>>().and_then(|parts| combine(tree, &parts, wanted)))
 }
 
-type Part = Result<(String, String), String>;
+type UnitPart = Result<(String, String), String>;
 
 /// A file's path and text; an error where it is there and cannot be read.
-fn part(tree: &Tree, path: &str) -> Option<Part> {
+fn part(tree: &Tree, path: &str) -> Option<UnitPart> {
     match tree.hint(path) {
         Some(text) => Some(Ok((format!("/{path}"), text))),
         None if tree.link_name(path).is_some_and(|name| name == "null") => None,
@@ -51,12 +51,12 @@ fn part(tree: &Tree, path: &str) -> Option<Part> {
     }
 }
 
-fn fragment(tree: &Tree, unit: &str) -> Option<Part> {
+fn fragment(tree: &Tree, unit: &str) -> Option<UnitPart> {
     FOLDERS.iter().find_map(|folder| part(tree, &format!("{folder}/{unit}")))
 }
 
 /// In the order in which systemd reads them: by name; of one name the first folder's.
-fn drop_ins(tree: &Tree, unit: &str) -> Vec<Part> {
+fn drop_ins(tree: &Tree, unit: &str) -> Vec<UnitPart> {
     let mut chosen: BTreeMap<String, String> = BTreeMap::new();
     for below in [format!("{unit}.d"), "service.d".to_string()] {
         for folder in FOLDERS {
@@ -70,7 +70,7 @@ fn drop_ins(tree: &Tree, unit: &str) -> Vec<Part> {
     chosen.values().filter_map(|path| part(tree, path)).collect()
 }
 
-fn combine(tree: &Tree, parts: &[(String, String)], wanted: &[&str]) -> Result<Environment, String> {
+fn combine(tree: &Tree, parts: &[(String, String)], wanted: &[&str]) -> Result<UnitVariables, String> {
     let (mut assigned, mut listed, mut passed, mut unset) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (path, text) in parts {
         for (key, value) in service_lines(text) {
@@ -128,7 +128,7 @@ fn combine(tree: &Tree, parts: &[(String, String)], wanted: &[&str]) -> Result<E
             known.insert(name, value);
         }
     }
-    Ok(Environment { values: known, files })
+    Ok(UnitVariables { values: known, files })
 }
 
 /// `%%` is a percent sign; other specifiers stand for what only systemd knows.

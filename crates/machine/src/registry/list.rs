@@ -5,12 +5,12 @@
 //! beyond the last possible one makes the kernel drop the whole parameter, so it is an error here too. Limit: `N` and
 //! `all` are taken since Linux 5.13 and 5.14; older kernels drop the list.
 
-use super::Takes;
+use super::ValueKind;
 use crate::CpuSet;
 
 /// What a list says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ValueList {
     /// Flags before the list.
     pub flags: Vec<String>,
     /// The CPUs.
@@ -34,11 +34,11 @@ pub enum Wrong {
 pub const FLAGS: &[&str] = &["nohz", "domain", "managed_irq"];
 
 /// Reads the value of a parameter that takes CPUs, on a machine whose highest possible CPU is `last`.
-pub fn read(takes: Takes, value: &str, last: u32) -> Result<Listed, Wrong> {
-    let mut listed = Listed::default();
+pub fn read(takes: ValueKind, value: &str, last: u32) -> Result<ValueList, Wrong> {
+    let mut listed = ValueList::default();
     let mut rest = value;
     match takes {
-        Takes::FlagsAndCpus => {
+        ValueKind::FlagsAndCpus => {
             while rest.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
                 let (flag, after) = rest.split_once(',').unwrap_or((rest, ""));
                 if !flag.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_') {
@@ -48,7 +48,7 @@ pub fn read(takes: Takes, value: &str, last: u32) -> Result<Listed, Wrong> {
                 rest = after;
             }
         }
-        Takes::MaybeCpus if value.is_empty() => {
+        ValueKind::MaybeCpus if value.is_empty() => {
             listed.cpus = (0..=last).collect();
             return Ok(listed);
         }
@@ -62,7 +62,7 @@ pub fn read(takes: Takes, value: &str, last: u32) -> Result<Listed, Wrong> {
 }
 
 /// One of `3`, `3-7`, `3-7:1/2`, `3-N`, `all`; `Err(None)` where it is none of them.
-fn add(region: &str, last: u32, listed: &mut Listed) -> Result<(), Option<Wrong>> {
+fn add(region: &str, last: u32, listed: &mut ValueList) -> Result<(), Option<Wrong>> {
     let (range, pattern) = match region.split_once(':') {
         Some((range, pattern)) => (range, Some(pattern)),
         None => (region, None),
@@ -117,7 +117,7 @@ fn shorten(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn cpus(takes: Takes, value: &str) -> String {
+    fn cpus(takes: ValueKind, value: &str) -> String {
         read(takes, value, 7).map_or_else(|why| why.to_string(), |listed| listed.cpus.to_string())
     }
 
@@ -140,22 +140,22 @@ mod tests {
             ("-1", "'-1' is no list of CPUs; the kernel drops it"),
             ("0x3", "'0x3' is no list of CPUs; the kernel drops it"),
         ] {
-            assert_eq!(cpus(Takes::Cpus, value), expected, "{value}");
+            assert_eq!(cpus(ValueKind::Cpus, value), expected, "{value}");
         }
-        assert_eq!(cpus(Takes::MaybeCpus, ""), "0-7");
+        assert_eq!(cpus(ValueKind::MaybeCpus, ""), "0-7");
     }
 
     #[test]
     fn flags_stand_before_the_list() {
-        let listed = read(Takes::FlagsAndCpus, "managed_irq,domain,2-3", 7).unwrap();
+        let listed = read(ValueKind::FlagsAndCpus, "managed_irq,domain,2-3", 7).unwrap();
         assert_eq!(
             (listed.flags, listed.cpus.to_string().as_str()),
             (vec!["managed_irq".into(), "domain".into()], "2-3")
         );
         // Begins with a letter, so it is a flag, and no CPU is named.
-        let all = read(Takes::FlagsAndCpus, "all", 7).unwrap();
+        let all = read(ValueKind::FlagsAndCpus, "all", 7).unwrap();
         assert_eq!((all.flags, all.cpus.len()), (vec!["all".to_string()], 0));
-        assert!(read(Takes::FlagsAndCpus, "inverse2,3", 7).is_err());
-        assert!(read(Takes::FlagsAndCpus, "4-N", 7).unwrap().by_letter);
+        assert!(read(ValueKind::FlagsAndCpus, "inverse2,3", 7).is_err());
+        assert!(read(ValueKind::FlagsAndCpus, "4-N", 7).unwrap().by_letter);
     }
 }

@@ -19,7 +19,7 @@ pub mod options;
 mod runtime;
 
 /// A kernel version, `(6, 12)`.
-pub type Version = (u32, u32);
+pub type KernelVersion = (u32, u32);
 
 /// One boot parameter or runtime setting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
@@ -28,17 +28,17 @@ pub struct Setting {
     /// and `irq/N` stand for each of them.
     pub name: &'static str,
     /// Where it is set.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// What its value may be.
-    pub takes: Takes,
+    pub takes: ValueKind,
     /// Kernel options without which it is not there; all of them are needed.
     pub needs: &'static [&'static str],
     /// Kernel options with which it does nothing.
     pub idle_with: &'static [&'static str],
     /// The first kernel that has it; absent: every kernel in use.
-    pub since: Option<Version>,
+    pub since: Option<KernelVersion>,
     /// The first kernel that has it no more.
-    pub until: Option<Version>,
+    pub until: Option<KernelVersion>,
     /// Architectures that have it, as `uname -m` begins; empty: all.
     pub architectures: &'static [&'static str],
     /// Files that show its effective state; empty: nothing does.
@@ -62,7 +62,8 @@ pub struct Setting {
 /// Where a setting is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+#[schemars(rename = "Kind")]
+pub enum SettingKind {
     /// The boot line, for the kernel.
     Boot,
     /// The boot line, for a program in user space that reads it too.
@@ -84,7 +85,7 @@ pub enum Kind {
 /// What the value of a setting may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Takes {
+pub enum ValueKind {
     /// Nothing: its presence says it.
     Nothing,
     /// A list of CPUs.
@@ -108,8 +109,8 @@ pub enum Takes {
 /// A boot parameter about which nothing more is known.
 const BOOT: Setting = Setting {
     name: "",
-    kind: Kind::Boot,
-    takes: Takes::Text,
+    kind: SettingKind::Boot,
+    takes: ValueKind::Text,
     needs: &[],
     idle_with: &[],
     since: None,
@@ -125,9 +126,9 @@ const BOOT: Setting = Setting {
     undo: "",
 };
 /// A sysctl about which nothing more is known.
-const SYSCTL: Setting = Setting { kind: Kind::Sysctl, takes: Takes::Number, ..BOOT };
+const SYSCTL: Setting = Setting { kind: SettingKind::Sysctl, takes: ValueKind::Number, ..BOOT };
 /// A file about which nothing more is known.
-const FILE: Setting = Setting { kind: Kind::File, ..BOOT };
+const FILE: Setting = Setting { kind: SettingKind::File, ..BOOT };
 
 /// The usual source.
 const KERNEL: &str = "Linux 6.12, Documentation/admin-guide/kernel-parameters.txt";
@@ -188,9 +189,9 @@ pub enum CannotAct {
     /// It is of another architecture.
     Architecture(String),
     /// It came later.
-    TooOld(Version),
+    TooOld(KernelVersion),
     /// It went away.
-    TooNew(Version),
+    TooNew(KernelVersion),
     /// The kernel is built without this option.
     Without(&'static str),
     /// The kernel is built with an option that leaves it nothing to do.
@@ -219,7 +220,7 @@ impl Setting {
         architecture: Option<&str>,
         option: impl Fn(&str) -> Option<bool>,
     ) -> Option<CannotAct> {
-        if self.kind == Kind::Foreign {
+        if self.kind == SettingKind::Foreign {
             return Some(CannotAct::Foreign);
         }
         if let Some(ours) = architecture
@@ -229,7 +230,7 @@ impl Setting {
             return Some(CannotAct::Architecture(ours.to_string()));
         }
         let at_least =
-            |version: Option<Version>| version.and_then(|(major, minor)| kernel.at_least(major, minor));
+            |version: Option<KernelVersion>| version.and_then(|(major, minor)| kernel.at_least(major, minor));
         if at_least(self.since) == Some(false) && !kernel.takes_over() {
             return self.since.map(CannotAct::TooOld);
         }
@@ -251,13 +252,13 @@ impl Setting {
     pub fn how_to_set(&self, value: &str) -> String {
         match self.kind {
             _ if !self.fix.is_empty() => self.fix.replace("VALUE", value),
-            Kind::Boot | Kind::BootUser | Kind::Foreign if value.is_empty() => {
+            SettingKind::Boot | SettingKind::BootUser | SettingKind::Foreign if value.is_empty() => {
                 format!("add {} to the boot line", self.name)
             }
-            Kind::Boot | Kind::BootUser | Kind::Foreign => {
+            SettingKind::Boot | SettingKind::BootUser | SettingKind::Foreign => {
                 format!("add {}={value} to the boot line", self.name)
             }
-            Kind::Sysctl => format!("sysctl -w {}={value}", self.name),
+            SettingKind::Sysctl => format!("sysctl -w {}={value}", self.name),
             _ => format!("echo {value} > {}", self.name),
         }
     }
@@ -266,7 +267,7 @@ impl Setting {
     pub fn how_to_undo(&self, before: &str) -> String {
         match self.kind {
             _ if !self.undo.is_empty() => self.undo.replace("VALUE", before),
-            Kind::Boot | Kind::BootUser | Kind::Foreign => {
+            SettingKind::Boot | SettingKind::BootUser | SettingKind::Foreign => {
                 format!("take {} off the boot line and boot again", self.name)
             }
             _ => self.how_to_set(before),

@@ -5,7 +5,7 @@
 //! 4.15 `isolcpus=` was there without CPU_ISOLATION. Versions are those of kernel.org; a distribution may have taken one
 //! over earlier, and then its configuration names it.
 
-use super::Version;
+use super::KernelVersion;
 use crate::snapshot::Kernel;
 
 /// One option, without `CONFIG_`.
@@ -14,9 +14,9 @@ pub struct KernelOption {
     /// Its name.
     pub name: &'static str,
     /// The first kernel that has it; absent: every kernel in use (3.2 and later).
-    pub since: Option<Version>,
+    pub since: Option<KernelVersion>,
     /// The first kernel that has it no more.
-    pub until: Option<Version>,
+    pub until: Option<KernelVersion>,
     /// The file that defines it; where there is a version, the commit's subject or what it was before.
     pub source: &'static str,
 }
@@ -24,7 +24,7 @@ pub struct KernelOption {
 impl KernelOption {
     /// Whether a configuration of this kernel that does not name it says that it is off.
     pub fn is_off_where_unnamed(&self, kernel: &Kernel) -> bool {
-        let at_least = |(major, minor): Version| kernel.at_least(major, minor);
+        let at_least = |(major, minor): KernelVersion| kernel.at_least(major, minor);
         self.since.is_none_or(|version| at_least(version) == Some(true))
             && self.until.is_none_or(|version| at_least(version) == Some(false))
     }
@@ -158,7 +158,7 @@ pub const ALL: &[KernelOption] = &[
 ];
 
 /// Files that are newer than some kernels in use: where one is not there, an older kernel merely does not show it.
-const FILES: &[(&str, Version)] = &[
+const FILES: &[(&str, KernelVersion)] = &[
     ("/proc/sys/kernel/soft_watchdog", (4, 1)),
     ("/proc/sys/kernel/timer_migration", (4, 2)),
     ("/proc/sys/kernel/watchdog_cpumask", (4, 2)),
@@ -175,7 +175,7 @@ const FILES: &[(&str, Version)] = &[
 ];
 
 /// The first kernel that shows a file; absent: every kernel in use does, or it is not known.
-pub fn file_since(path: &str) -> Option<Version> {
+pub fn file_since(path: &str) -> Option<KernelVersion> {
     FILES.iter().find(|(known, _)| *known == path).map(|(_, version)| *version)
 }
 

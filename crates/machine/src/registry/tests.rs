@@ -21,13 +21,17 @@ fn why_not(name: &str, release: &str, architecture: &str, options: &[(&str, bool
 fn every_entry_is_whole_and_stands_once() {
     let mut seen = BTreeSet::new();
     for setting in all() {
-        assert!(seen.insert((setting.kind == Kind::Boot, setting.name)), "{} stands twice", setting.name);
+        assert!(
+            seen.insert((setting.kind == SettingKind::Boot, setting.name)),
+            "{} stands twice",
+            setting.name
+        );
         assert!(!setting.reason.is_empty() && !setting.source.is_empty(), "{}", setting.name);
         assert!(!setting.needs.iter().any(|option| option.starts_with("CONFIG_")), "{}", setting.name);
         let files = setting
             .effective
             .iter()
-            .filter(|file| setting.kind != Kind::Cgroup && !file.starts_with("cpuset"));
+            .filter(|file| setting.kind != SettingKind::Cgroup && !file.starts_with("cpuset"));
         assert!(files.clone().all(|file| file.starts_with('/')), "{}", setting.name);
         assert!(!setting.how_to_set("X").is_empty() && !setting.how_to_undo("X").is_empty());
     }
@@ -38,7 +42,7 @@ fn every_entry_is_whole_and_stands_once() {
 fn finds_by_name_however_it_is_written() {
     assert_eq!(boot_parameter("nohz-full").unwrap().name, "nohz_full");
     assert_eq!(boot_parameter("nohz.full"), None);
-    assert_eq!(runtime_setting("kernel.timer_migration").unwrap().takes, Takes::Switch);
+    assert_eq!(runtime_setting("kernel.timer_migration").unwrap().takes, ValueKind::Switch);
     assert_eq!(runtime_setting("kernel.timer-migration"), None);
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use doctor::{Check, Finding, Outcome, Profile, Report};
-use machine::advice::By;
+use machine::advice::CarriedOutBy;
 
 use super::{Paint, Style, hanging, wrapped};
 use crate::text;
@@ -149,7 +149,7 @@ pub fn explained(check: &Check, report: &Report, style: Style) -> String {
             say("effective", state.effective.as_deref().unwrap_or("not known"), Paint::Plain);
         }
         say("fix", finding.fix.as_deref().unwrap_or_default(), Paint::Plain);
-        if let Some(By::Hand(hand)) = finding.advice.as_ref().map(|advice| advice.by()) {
+        if let Some(CarriedOutBy::Hand(hand)) = finding.advice.as_ref().map(|advice| advice.by()) {
             say("by hand", hand.reason(), Paint::Plain);
         }
     }

@@ -5,9 +5,9 @@
 //! `next_entry`. Lasting: the options of every entry but those for repair, or the variable `kernelopts` where entries
 //! use it (RHEL 8); and what the next kernel will get, `/etc/kernel/cmdline` and `/etc/default/grub`.
 
-use machine::boot::Entry;
+use machine::boot::BootEntry;
 use machine::boot::bls::EntryFile;
-use machine::boot::grub::Environment;
+use machine::boot::grub::GrubEnvironment;
 use machine::boot::line::with_words;
 
 use super::{BootSpec, TRIAL, Way, file, first_line_with, grub, text};
@@ -62,7 +62,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool
         let options = file.options();
         options.contains("$kernelopts") || options.contains("${kernelopts}")
     };
-    let changed = |entry: &Entry| !entry.recovery && asked.of_this_system(entry);
+    let changed = |entry: &BootEntry| !entry.recovery && asked.of_this_system(entry);
     let variable = files.iter().any(|(entry, file)| changed(entry) && by_variable(file));
     // An entry for repair that takes its line from the same variable gets our words too.
     let rescue = files.iter().find(|(entry, file)| entry.recovery && !(variable && by_variable(file)));
@@ -84,7 +84,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool
     if variable {
         let path = format!("{}/grubenv", asked.boot.folder);
         let old = Kept::of(system, &path)?;
-        let block = old.as_ref().and_then(|old| Environment::read(&old.text));
+        let block = old.as_ref().and_then(|old| GrubEnvironment::read(&old.text));
         let new = block.and_then(|mut block| {
             let longer = with_words(block.get("kernelopts")?, &words);
             block.set("kernelopts", Some(&longer));

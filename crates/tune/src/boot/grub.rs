@@ -5,7 +5,7 @@
 //! block of variables, which GRUB clears before it boots. Lasting: a drop-in of `/etc/default/grub.d` for
 //! `GRUB_CMDLINE_LINUX_DEFAULT`, which entries for repair do not get, and the menu made anew.
 
-use machine::boot::grub::{self, Environment, MenuEntry};
+use machine::boot::grub::{self, GrubEnvironment, MenuEntry};
 use machine::boot::line::with_words;
 
 use super::{BootSpec, TRIAL, Way, file, guard, text};
@@ -122,7 +122,7 @@ fn copy_of(entry: &MenuEntry<'_>, words: &[String]) -> String {
 pub(super) fn arm(system: &dyn System, path: &str, entry: &str) -> Result<Option<Step>> {
     let Some(old) = Kept::of(system, path)? else { return Ok(None) };
     let real = system.real_path(path).unwrap_or_else(|_| path.to_string());
-    let Some(mut block) = Environment::read(&old.text).filter(|_| guard::loader_can_write(system, &real))
+    let Some(mut block) = GrubEnvironment::read(&old.text).filter(|_| guard::loader_can_write(system, &real))
     else {
         return Ok(None);
     };

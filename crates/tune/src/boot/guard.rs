@@ -4,7 +4,7 @@
 //! RAM disk and root driver are there.
 
 use machine::Snapshot;
-use machine::boot::{Entry, Loader, line, roots};
+use machine::boot::{BootEntry, Loader, line, roots};
 
 use super::{BootSpec, may_be_same_root};
 use crate::system::{self, System, folder};
@@ -26,7 +26,7 @@ pub(super) fn words(asked: &BootSpec<'_>) -> Result<()> {
 
 /// What stands in a line already under a name of ours, and is not ours.
 pub fn foreign<'a>(options: &'a str, words: &[String]) -> Vec<&'a str> {
-    let ours = |name: &str| words.iter().any(|word| line::Word::new(word).is(name));
+    let ours = |name: &str| words.iter().any(|word| line::BootWord::new(word).is(name));
     line::kernel_words(options).filter(|word| ours(word.name)).map(|word| word.raw).collect()
 }
 
@@ -258,7 +258,7 @@ fn find(system: &dyn System, asked: &BootSpec<'_>, path: &str) -> Option<String>
 }
 
 /// The kernel release that an entry boots, as far as its name says it.
-fn version(entry: &Entry) -> Option<String> {
+fn version(entry: &BootEntry) -> Option<String> {
     let name = entry.kernel.as_deref()?.rsplit('/').next()?;
     let version = name.strip_prefix("vmlinuz-").or_else(|| name.strip_prefix("Image-"))?;
     Some(version.to_string())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Raspberry Pi: `tryboot.txt`, which the firmware reads instead of `config.txt` for one boot when it is asked to.
 
-use machine::boot::pi::{Config, has_more_lines};
+use machine::boot::pi::{PiConfig, has_more_lines};
 
 use super::{BootSpec, Way, file, first_line_with, text};
 use crate::system::System;
@@ -16,7 +16,7 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
     let folder = &asked.boot.folder;
     let entry = known(system, asked)?;
     let line = text(system, &entry)?;
-    let mut config = Config::read(&text(system, &format!("{folder}/config.txt"))?);
+    let mut config = PiConfig::read(&text(system, &format!("{folder}/config.txt"))?);
     let there = |name: &str| system.stat(&format!("{folder}/{name}")).is_ok();
     if prefixed(system, folder, &config, DEPTH) || there("tryboot.txt") || there("autoboot.txt") {
         return Ok(Way::Instructions {
@@ -36,10 +36,10 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
 }
 
 /// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines.
-fn prefixed(system: &dyn System, folder: &str, config: &Config, depth: usize) -> bool {
+fn prefixed(system: &dyn System, folder: &str, config: &PiConfig, depth: usize) -> bool {
     let included = |path: &str| {
         let text = text(system, &format!("{folder}/{path}"));
-        text.is_ok_and(|text| depth > 0 && prefixed(system, folder, &Config::read(&text), depth - 1))
+        text.is_ok_and(|text| depth > 0 && prefixed(system, folder, &PiConfig::read(&text), depth - 1))
     };
     config.values("os_prefix").next().is_some() || config.includes().any(included)
 }

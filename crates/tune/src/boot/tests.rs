@@ -309,7 +309,7 @@ fn a_trial_that_was_booted_leaves_nothing_behind() {
     transaction::apply(&mut system, &mut record).unwrap();
     let path = "/boot/grub/grubenv";
     let mut block =
-        grub::Environment::read(std::str::from_utf8(&system.read(path).unwrap()).unwrap()).unwrap();
+        grub::GrubEnvironment::read(std::str::from_utf8(&system.read(path).unwrap()).unwrap()).unwrap();
     block.set("next_entry", Some(""));
     system.put(path, block.text().unwrap().as_bytes());
     transaction::roll_back(&mut system, &mut record);

@@ -3,7 +3,7 @@
 
 use machine::boot::bls::EntryFile;
 use machine::boot::extlinux::Extlinux;
-use machine::boot::grub::Environment;
+use machine::boot::grub::GrubEnvironment;
 use machine::boot::line::without_words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,8 +104,8 @@ impl Own {
     }
 }
 
-fn environment(text: &str) -> Result<Environment, String> {
-    Environment::read(text).ok_or_else(|| "it is no block of GRUB's variables any more".to_string())
+fn environment(text: &str) -> Result<GrubEnvironment, String> {
+    GrubEnvironment::read(text).ok_or_else(|| "it is no block of GRUB's variables any more".to_string())
 }
 
 /// `text` with `block` between our two lines at its end; one that was there goes, where it is whole.

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::boot::grub::Environment;
+use machine::boot::grub::GrubEnvironment;
 
 use super::files::{self, Lossless};
 use super::{Became, Record, Step, Undone};
@@ -110,7 +110,9 @@ fn in_text(path: &str, text: &str, words: &[String]) -> Vec<String> {
 fn line_of(path: &str, text: &str) -> Option<String> {
     let of_block = BLOCKS.contains(&path);
     of_block.then(|| {
-        Environment::read(text).and_then(|block| block.get(VARIABLE).map(str::to_string)).unwrap_or_default()
+        GrubEnvironment::read(text)
+            .and_then(|block| block.get(VARIABLE).map(str::to_string))
+            .unwrap_or_default()
     })
 }
 
@@ -171,7 +173,7 @@ fn without(path: &str, text: &str, gone: &[String], theirs: &[String]) -> Option
     if shorter == line {
         return Some(text.to_string());
     }
-    let mut block = Environment::read(text)?;
+    let mut block = GrubEnvironment::read(text)?;
     block.set(VARIABLE, Some(&shorter));
     block.text()
 }

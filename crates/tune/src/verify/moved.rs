@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was moved or fenced in: interrupts, kernel threads, slices, the partition, rights.
 
-use machine::inventory::{Group, Inventory};
+use machine::inventory::{ControlGroup, Inventory};
 use machine::{CpuSet, Snapshot};
 
 use super::{Places, Seen};
@@ -127,7 +127,7 @@ fn balance(cpus: &CpuSet, machine: &Snapshot, inventory: &Inventory) -> Places {
     Places { effective, why, ..Places::default() }
 }
 
-fn group<'i>(inventory: &'i Inventory, path: &str) -> Option<&'i Group> {
+fn group<'i>(inventory: &'i Inventory, path: &str) -> Option<&'i ControlGroup> {
     inventory.services.groups.iter().find(|group| group.path.trim_matches('/') == path.trim_matches('/'))
 }
 

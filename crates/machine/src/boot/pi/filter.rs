@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Config;
+use super::PiConfig;
 use crate::boot::read::text;
 use crate::identity::field;
 use crate::tree::Tree;
@@ -30,7 +30,7 @@ pub(in crate::boot) struct Settings {
 
 /// What filters ask about a board.
 #[derive(Debug, Clone, Default)]
-struct Board {
+struct BoardFacts {
     /// The filters of its model; none where the model is not known.
     models: Option<Vec<&'static str>>,
     /// Its serial number.
@@ -45,9 +45,9 @@ type Values = BTreeMap<String, Result<String, String>>;
 impl Settings {
     /// Reads `config.txt` in `folder`; an error where a setting that decides depends on what is not known.
     pub(in crate::boot) fn read(tree: &mut Tree, folder: &str) -> Result<Settings, String> {
-        let board = Board::of(tree);
+        let board = BoardFacts::of(tree);
         let mut values = Values::new();
-        let mut filters = Filters::default();
+        let mut filters = PiFilters::default();
         let mut include = |path: &str| text(tree, &format!("{folder}/{path}"));
         let config = include("config.txt").unwrap_or_default();
         evaluate(&config, &board, &mut filters, &mut values, &mut include, DEPTH);
@@ -74,13 +74,13 @@ impl Settings {
 
 fn evaluate(
     config: &str,
-    board: &Board,
-    filters: &mut Filters,
+    board: &BoardFacts,
+    filters: &mut PiFilters,
     values: &mut Values,
     include: &mut dyn FnMut(&str) -> Option<String>,
     depth: usize,
 ) {
-    let config = Config::read(config.trim_start_matches('\u{feff}'));
+    let config = PiConfig::read(config.trim_start_matches('\u{feff}'));
     for body in config.said() {
         if let Some(filter) = body.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             filters.add(filter.trim(), board);
@@ -118,10 +118,10 @@ fn evaluate(
 
 /// The filters in force, one of each kind: whether it holds, or its name where that is not known.
 #[derive(Debug, Default)]
-struct Filters(BTreeMap<String, Result<bool, String>>);
+struct PiFilters(BTreeMap<String, Result<bool, String>>);
 
-impl Filters {
-    fn add(&mut self, filter: &str, board: &Board) {
+impl PiFilters {
+    fn add(&mut self, filter: &str, board: &BoardFacts) {
         let filter = filter.to_lowercase();
         let unknown = || Err(filter.clone());
         let (kind, holds) = match filter.split_once(['=', ':']) {
@@ -175,14 +175,14 @@ fn hexadecimal(text: &str) -> Option<u64> {
     }
 }
 
-impl Board {
-    fn of(tree: &mut Tree) -> Board {
+impl BoardFacts {
+    fn of(tree: &mut Tree) -> BoardFacts {
         let model =
             tree.hint("proc/device-tree/model").or_else(|| tree.hint("sys/firmware/devicetree/base/model"));
         let cpuinfo = tree.hint("proc/cpuinfo").unwrap_or_default();
         let number = |name: &str| field(&cpuinfo, name).and_then(|text| u64::from_str_radix(text, 16).ok());
         let serial = tree.hint("proc/device-tree/serial-number");
-        Board {
+        BoardFacts {
             models: model.as_deref().and_then(models),
             serial: number("Serial").or_else(|| u64::from_str_radix(&serial?, 16).ok()),
             revision: number("Revision").and_then(|revision| u32::try_from(revision).ok()),

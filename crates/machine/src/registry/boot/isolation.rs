@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Boot parameters that set CPUs apart: domains, tick, RCU, interrupts, kernel threads, deferred work.
 
-use crate::registry::{BOOT, Kind, Setting, Takes};
+use crate::registry::{BOOT, Setting, SettingKind, ValueKind};
 
 const ISOLATION: &str = "Linux 6.12, kernel/sched/isolation.c";
 
 pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "isolcpus",
-        takes: Takes::FlagsAndCpus,
+        takes: ValueKind::FlagsAndCpus,
         needs: &["CPU_ISOLATION"],
         // Of the flags' sets only the domain's has a file.
         effective: &["/sys/devices/system/cpu/isolated"],
@@ -28,7 +28,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nohz_full",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         needs: &["NO_HZ_FULL"],
         effective: &["/sys/devices/system/cpu/nohz_full"],
         rejected: &[
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcu_nocbs",
-        takes: Takes::MaybeCpus,
+        takes: ValueKind::MaybeCpus,
         needs: &["RCU_NOCB_CPU"],
         rejected: &["rcu_nocbs= bad CPU range, all CPUs set", "*contains nonexistent CPUs"],
         accepted: &["Offload RCU callbacks from CPUs: *"],
@@ -57,7 +57,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcu_nocb_poll",
-        takes: Takes::Nothing,
+        takes: ValueKind::Nothing,
         needs: &["RCU_NOCB_CPU"],
         accepted: &["Poll for callbacks from no-CBs CPUs."],
         since: Some((3, 8)),
@@ -68,7 +68,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "irqaffinity",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         needs: &["SMP"],
         // The boot CPU is added by the kernel.
         effective: &["/proc/irq/default_smp_affinity"],
@@ -80,15 +80,15 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kthread_cpus",
-        kind: Kind::Foreign,
-        takes: Takes::Cpus,
+        kind: SettingKind::Foreign,
+        takes: ValueKind::Cpus,
         reason: "of a patch that some vendors carry; elsewhere it goes to init, unread",
         source: "absent from Linux 6.12; nohz_full= keeps unbound kernel threads away (kernel/kthread.c), since 7.0 any isolated domain does",
         ..BOOT
     },
     Setting {
         name: "skew_tick",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         reason: "CPUs tick one after another, so that they do not meet at the same locks",
         cost: "power: sleeping CPUs wake at different times",
         source: "Linux 6.12, kernel/time/tick-sched.c",
@@ -96,7 +96,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nohz",
-        takes: Takes::Word(&["on", "off"]),
+        takes: ValueKind::Word(&["on", "off"]),
         needs: &["NO_HZ_COMMON"],
         reason: "on is the default; off lets idle CPUs tick",
         source: "Linux 6.12, kernel/time/tick-sched.c",
@@ -104,7 +104,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "workqueue.unbound_cpus",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         effective: &["/sys/devices/virtual/workqueue/cpumask"],
         rejected: &["workqueue.unbound_cpus: incorrect CPU range"],
         since: Some((6, 6)),
@@ -114,7 +114,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "workqueue.power_efficient",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/module/workqueue/parameters/power_efficient"],
         since: Some((3, 11)),
         reason: "some work bound to a CPU becomes unbound, and can be kept off isolated CPUs",
@@ -123,7 +123,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nosmt",
-        takes: Takes::Word(&["", "force"]),
+        takes: ValueKind::Word(&["", "force"]),
         needs: &["HOTPLUG_SMT"],
         effective: &["/sys/devices/system/cpu/smt/control"],
         since: Some((4, 19)),
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "maxcpus",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         effective: &["/sys/devices/system/cpu/online"],
         reason: "brings up so many CPUs at boot",
         cost: "CPUs meant for isolation may stay offline",
@@ -142,7 +142,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nr_cpus",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         effective: &["/sys/devices/system/cpu/possible"],
         reason: "the kernel knows no more CPUs than these",
         cost: "a list that names a higher CPU is dropped whole",
@@ -150,7 +150,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "threadirqs",
-        takes: Takes::Nothing,
+        takes: ValueKind::Nothing,
         needs: &["IRQ_FORCED_THREADING"],
         idle_with: &["PREEMPT_RT"],
         reason: "interrupt handlers run in threads, which have priorities",
@@ -160,8 +160,8 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "systemd.cpu_affinity",
-        kind: Kind::BootUser,
-        takes: Takes::Cpus,
+        kind: SettingKind::BootUser,
+        takes: ValueKind::Cpus,
         effective: &["/proc/1/status"],
         reason: "systemd and all that it starts stay on these CPUs",
         source: "systemd(1)",
@@ -169,14 +169,14 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "cgroup_disable",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         effective: &["/sys/fs/cgroup/cgroup.controllers"],
         reason: "switches a controller off; without cpuset there is no isolation at run time",
         ..BOOT
     },
     Setting {
         name: "cgroup_no_v1",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         effective: &["/sys/fs/cgroup/cgroup.controllers"],
         since: Some((4, 6)),
         reason: "leaves a controller to version 2",
@@ -184,8 +184,8 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "systemd.unified_cgroup_hierarchy",
-        kind: Kind::BootUser,
-        takes: Takes::Switch,
+        kind: SettingKind::BootUser,
+        takes: ValueKind::Switch,
         effective: &["/sys/fs/cgroup/cgroup.controllers"],
         reason: "chooses version 2 of control groups, of which isolated partitions are part",
         source: "systemd(1)",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Boot parameters of the kernel's own work: preemption, RCU, watchdogs, clocks, memory, auditing.
 
-use crate::registry::{BOOT, REAL_TIME, Setting, Takes, X86};
+use crate::registry::{BOOT, REAL_TIME, Setting, ValueKind, X86};
 
 const RCU: &str = "Linux 6.12, kernel/rcu/tree.c, kernel/rcu/update.c";
 const WATCHDOG: &str = "Linux 6.12, kernel/watchdog.c";
@@ -9,7 +9,7 @@ const WATCHDOG: &str = "Linux 6.12, kernel/watchdog.c";
 pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "preempt",
-        takes: Takes::Word(&["none", "voluntary", "full", "lazy"]),
+        takes: ValueKind::Word(&["none", "voluntary", "full", "lazy"]),
         needs: &["PREEMPT_DYNAMIC"],
         idle_with: &["PREEMPT_RT"],
         since: Some((5, 12)),
@@ -23,7 +23,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rt_group_sched",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["RT_GROUP_SCHED"],
         since: Some((6, 16)),
         reason: "0 ends the sharing out of real-time runtime by control group, and its refusals",
@@ -32,7 +32,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcupdate.rcu_normal",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/module/rcupdate/parameters/rcu_normal", "/sys/kernel/rcu_normal"],
         since: Some((4, 5)),
         reason: "no expedited grace period interrupts every CPU, from boot on",
@@ -42,7 +42,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcupdate.rcu_normal_after_boot",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/module/rcupdate/parameters/rcu_normal_after_boot"],
         since: Some((4, 5)),
         reason: "once booted, no expedited grace period interrupts every CPU; on a real-time kernel the default",
@@ -52,7 +52,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcupdate.rcu_expedited",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/module/rcupdate/parameters/rcu_expedited", "/sys/kernel/rcu_expedited"],
         reason: "1 makes every grace period interrupt all CPUs, isolated ones too",
         source: RCU,
@@ -60,7 +60,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcutree.kthread_prio",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         effective: &["/sys/module/rcutree/parameters/kthread_prio"],
         since: Some((4, 0)),
         reason: "RCU's threads get in beside real-time programs that never sleep",
@@ -70,7 +70,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcutree.use_softirq",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/module/rcutree/parameters/use_softirq"],
         since: Some((5, 3)),
         reason: "0 runs RCU's core in threads (rcuc/N), which have priorities; on a real-time kernel the default",
@@ -79,7 +79,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcutree.nohz_full_patience_delay",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         effective: &["/sys/module/rcutree/parameters/nohz_full_patience_delay"],
         since: Some((6, 11)),
         reason: "RCU waits so many ms before it interrupts a nohz_full CPU",
@@ -89,7 +89,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "rcutree.enable_rcu_lazy",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["RCU_LAZY"],
         effective: &["/sys/module/rcutree/parameters/enable_rcu_lazy"],
         since: Some((6, 8)),
@@ -100,7 +100,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nosoftlockup",
-        takes: Takes::Nothing,
+        takes: ValueKind::Nothing,
         needs: &["SOFTLOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/soft_watchdog"],
         reason: "no timer and no stopping thread on every CPU each few seconds",
@@ -110,7 +110,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nowatchdog",
-        takes: Takes::Nothing,
+        takes: ValueKind::Nothing,
         needs: &["LOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/watchdog"],
         reason: "no lockup detector at all",
@@ -120,7 +120,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nmi_watchdog",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         needs: &["HARDLOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/nmi_watchdog"],
         reason: "0 ends the interrupt that a performance counter sends every CPU, which nothing can mask",
@@ -130,7 +130,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "watchdog_thresh",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         needs: &["LOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/watchdog_thresh"],
         since: Some((5, 0)),
@@ -140,7 +140,14 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "tsc",
-        takes: Takes::Word(&["reliable", "nowatchdog", "noirqtime", "unstable", "recalibrate", "watchdog"]),
+        takes: ValueKind::Word(&[
+            "reliable",
+            "nowatchdog",
+            "noirqtime",
+            "unstable",
+            "recalibrate",
+            "watchdog",
+        ]),
         architectures: X86,
         effective: &["/sys/devices/system/clocksource/clocksource0/current_clocksource"],
         reason: "nowatchdog ends the timer that visits every CPU twice a second to compare clocks",
@@ -157,7 +164,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "highres",
-        takes: Takes::Word(&["on", "off"]),
+        takes: ValueKind::Word(&["on", "off"]),
         needs: &["HIGH_RES_TIMERS"],
         effective: &["/proc/timer_list"],
         reason: "off rounds every wakeup up to the next tick",
@@ -166,7 +173,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "transparent_hugepage",
-        takes: Takes::Word(&["always", "madvise", "never"]),
+        takes: ValueKind::Word(&["always", "madvise", "never"]),
         needs: &["TRANSPARENT_HUGEPAGE"],
         effective: &["/sys/kernel/mm/transparent_hugepage/enabled"],
         reason: "never: no page is collected or split behind a program's back, with shootdowns",
@@ -176,7 +183,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "numa_balancing",
-        takes: Takes::Word(&["enable", "disable"]),
+        takes: ValueKind::Word(&["enable", "disable"]),
         needs: &["NUMA_BALANCING"],
         effective: &["/proc/sys/kernel/numa_balancing"],
         since: Some((3, 8)),
@@ -186,7 +193,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "psi",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["PSI"],
         effective: &["/proc/pressure"],
         reason: "0 ends pressure accounting in every switch of tasks",
@@ -196,7 +203,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "audit",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["AUDIT"],
         reason: "0 takes auditing out of every system call",
         cost: "no audit trail",
@@ -205,7 +212,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "mitigations",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         effective: &["/sys/devices/system/cpu/vulnerabilities"],
         reason: "off makes system calls cheaper; a worst case is seldom made by them",
         cost: "the machine is open to attacks that its processor allows",
@@ -214,7 +221,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "mce",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         needs: &["X86_MCE"],
         architectures: X86,
         effective: &["/sys/devices/system/machinecheck/machinecheck0/ignore_ce"],
@@ -225,7 +232,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "split_lock_detect",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         architectures: X86,
         since: Some((5, 7)),
         effective: &["/proc/sys/kernel/split_lock_mitigate"],
@@ -236,7 +243,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "efi",
-        takes: Takes::Word(&["noruntime", "runtime"]),
+        takes: ValueKind::Word(&["noruntime", "runtime"]),
         needs: &["EFI"],
         reason: "noruntime keeps the firmware's services, which may take ms, from being called; on a real-time kernel the default",
         cost: "efibootmgr, bootctl set-oneshot and firmware updates need runtime",
@@ -245,7 +252,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "iommu",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         effective: &["/sys/kernel/iommu_groups"],
         reason: "pt spares devices of the host the mapping of each transfer",
         cost: "those devices can reach all memory",
@@ -253,7 +260,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "sysctl",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         needs: &["PROC_SYSCTL"],
         since: Some((5, 8)),
         reason: "sets a sysctl before the first program runs: sysctl.kernel.timer_migration=0",
@@ -262,14 +269,14 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "quiet",
-        takes: Takes::Nothing,
+        takes: ValueKind::Nothing,
         effective: &["/proc/sys/kernel/printk"],
         reason: "less is printed on a console, which may be slow",
         ..BOOT
     },
     Setting {
         name: "loglevel",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         effective: &["/proc/sys/kernel/printk"],
         reason: "less is printed on a console, which may be slow",
         ..BOOT

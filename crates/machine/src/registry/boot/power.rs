@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Boot parameters of idle states, frequencies and links.
 
-use crate::registry::{BOOT, Kind, REAL_TIME, Setting, Takes, X86};
+use crate::registry::{BOOT, REAL_TIME, Setting, SettingKind, ValueKind, X86};
 
 pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "processor.max_cstate",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         needs: &["ACPI_PROCESSOR"],
         effective: &["/sys/module/processor/parameters/max_cstate"],
         reason: "no deeper idle state by ACPI's driver than this one",
@@ -16,7 +16,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "intel_idle.max_cstate",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         needs: &["INTEL_IDLE"],
         architectures: X86,
         effective: &["/sys/module/intel_idle/parameters/max_cstate"],
@@ -27,15 +27,15 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "amd_idle.max_cstate",
-        kind: Kind::Foreign,
-        takes: Takes::Number,
+        kind: SettingKind::Foreign,
+        takes: ValueKind::Number,
         reason: "there is no module amd_idle; for its dot the kernel does not even say so",
         source: "absent from Linux 6.12; init/main.c skips names with a dot",
         ..BOOT
     },
     Setting {
         name: "idle",
-        takes: Takes::Word(&["poll", "halt", "nomwait"]),
+        takes: ValueKind::Word(&["poll", "halt", "nomwait"]),
         architectures: X86,
         effective: &["/sys/devices/system/cpu/cpuidle/current_driver"],
         reason: "poll never sleeps; nohlt is its name on other architectures",
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "nohlt",
-        takes: Takes::Nothing,
+        takes: ValueKind::Nothing,
         needs: &["GENERIC_IDLE_POLL_SETUP"],
         architectures: &["aarch64", "arm", "riscv", "ppc", "mips", "sh"],
         reason: "idle CPUs poll",
@@ -55,7 +55,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "cpuidle.off",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/module/cpuidle/parameters/off"],
         reason: "no idle driver: the processor's default remains",
         cost: "the limit on wakeup latency (PM QoS) works no more",
@@ -71,7 +71,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "cpufreq.off",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/module/cpufreq/parameters/off"],
         reason: "no frequency driver",
         cost: "the firmware chooses frequencies, and nothing can fix them",
@@ -89,7 +89,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "intel_pstate",
-        takes: Takes::Word(&[
+        takes: ValueKind::Word(&[
             "disable",
             "active",
             "passive",
@@ -109,7 +109,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "amd_pstate",
-        takes: Takes::Word(&["disable", "passive", "active", "guided"]),
+        takes: ValueKind::Word(&["disable", "passive", "active", "guided"]),
         needs: &["X86_AMD_PSTATE"],
         architectures: X86,
         effective: &["/sys/devices/system/cpu/amd_pstate/status"],
@@ -120,7 +120,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "pcie_aspm",
-        takes: Takes::Word(&["off", "force"]),
+        takes: ValueKind::Word(&["off", "force"]),
         needs: &["PCIEASPM"],
         reason: "off: Linux leaves the links as the firmware set them, which need not be awake",
         source: "Linux 6.12, drivers/pci/pcie/aspm.c",
@@ -128,7 +128,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "pcie_aspm.policy",
-        takes: Takes::Word(&["default", "performance", "powersave", "powersupersave"]),
+        takes: ValueKind::Word(&["default", "performance", "powersave", "powersupersave"]),
         needs: &["PCIEASPM"],
         effective: &["/sys/module/pcie_aspm/parameters/policy"],
         reason: "performance: links to cards do not sleep, and need no time to wake",
@@ -138,7 +138,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "usbcore.autosuspend",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         needs: &["USB"],
         effective: &["/sys/module/usbcore/parameters/autosuspend"],
         reason: "-1: USB devices are not put to sleep",
@@ -148,7 +148,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "cpuidle_haltpoll.force",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["HALTPOLL_CPUIDLE"],
         architectures: X86,
         effective: &["/sys/devices/system/cpu/cpuidle/current_driver"],

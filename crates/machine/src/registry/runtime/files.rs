@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of sysfs, procfs, debugfs and control groups. What was written to them is gone after a boot.
 
-use crate::registry::{FILE, Kind, REAL_TIME, Setting, Takes, X86};
+use crate::registry::{FILE, REAL_TIME, Setting, SettingKind, ValueKind, X86};
 
 const WORKQUEUE: &str = "Linux 6.12, kernel/workqueue.c, Documentation/core-api/workqueue.rst";
 const IRQ: &str = "Linux 6.12, Documentation/core-api/irq/irq-affinity.rst, kernel/irq/proc.c";
@@ -11,7 +11,7 @@ const CGROUP: &str = "Linux 6.12, Documentation/admin-guide/cgroup-v2.rst";
 pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "/proc/irq/default_smp_affinity",
-        takes: Takes::Mask,
+        takes: ValueKind::Mask,
         effective: &["/proc/irq/default_smp_affinity"],
         reason: "interrupts that are requested from now on begin on these CPUs",
         source: IRQ,
@@ -19,7 +19,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/proc/irq/N/smp_affinity_list",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         effective: &["/proc/irq/N/effective_affinity_list"],
         reason: "takes a device's interrupt off isolated CPUs",
         cost: "refused with EIO for managed interrupts, with EPERM for those of a CPU",
@@ -28,7 +28,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/virtual/workqueue/cpumask",
-        takes: Takes::Mask,
+        takes: ValueKind::Mask,
         effective: &["/sys/devices/virtual/workqueue/cpumask"],
         reason: "unbound deferred work runs on these CPUs only",
         source: WORKQUEUE,
@@ -36,7 +36,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/virtual/workqueue/writeback/cpumask",
-        takes: Takes::Mask,
+        takes: ValueKind::Mask,
         effective: &["/sys/devices/virtual/workqueue/writeback/cpumask"],
         reason: "pages are written back on these CPUs only",
         source: WORKQUEUE,
@@ -44,7 +44,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/kernel/rcu_normal",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/kernel/rcu_normal"],
         reason: "1: no expedited grace period interrupts every CPU",
         cost: "reconfiguring networks and control groups takes longer",
@@ -53,7 +53,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/kernel/rcu_expedited",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/kernel/rcu_expedited"],
         reason: "0: grace periods do not interrupt every CPU as a rule",
         source: "Linux 6.12, kernel/ksysfs.c, kernel/rcu/update.c",
@@ -61,7 +61,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/kernel/debug/sched/fair_server/cpuN/runtime",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         since: Some((6, 12)),
         effective: &["/sys/kernel/debug/sched/fair_server/cpuN/runtime"],
         reason: "0: starving ordinary tasks do not get 50 ms of each second ahead of SCHED_FIFO on this CPU",
@@ -71,7 +71,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/kernel/debug/sched/preempt",
-        takes: Takes::Word(&["none", "voluntary", "full", "lazy"]),
+        takes: ValueKind::Word(&["none", "voluntary", "full", "lazy"]),
         needs: &["PREEMPT_DYNAMIC"],
         effective: &["/sys/kernel/debug/sched/preempt"],
         reason: "full lets the kernel be preempted almost everywhere",
@@ -89,7 +89,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/cpu/cpuN/cpufreq/scaling_min_freq",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         effective: &["/sys/devices/system/cpu/cpuN/cpufreq/scaling_min_freq"],
         reason: "as high as scaling_max_freq, the frequency does not change at all",
         cost: "power and heat",
@@ -106,7 +106,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         effective: &["/sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us"],
         reason: "idle states that take longer to leave than so many µs are not entered; 0 is no limit",
         cost: "power; n/a allows no latency at all, and an x86 CPU then polls as with idle=poll",
@@ -115,7 +115,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/dev/cpu_dma_latency",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         reason: "the same limit for all CPUs, as long as a program holds the file open",
         cost: "power, on all CPUs",
         source: "Linux 6.12, kernel/power/qos.c",
@@ -125,7 +125,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/cpu/cpuN/cpuidle/stateN/disable",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/devices/system/cpu/cpuN/cpuidle/stateN/disable"],
         reason: "1: this idle state is not entered",
         cost: "power",
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/cpu/intel_pstate/no_turbo",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         architectures: X86,
         effective: &["/sys/devices/system/cpu/intel_pstate/no_turbo"],
         reason: "1: the frequency does not depend on neighbours and temperature",
@@ -144,7 +144,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/cpu/cpufreq/boost",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/devices/system/cpu/cpufreq/boost"],
         reason: "0: the frequency does not depend on neighbours and temperature",
         cost: "speed",
@@ -153,7 +153,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/cpu/smt/control",
-        takes: Takes::Word(&["on", "off", "forceoff"]),
+        takes: ValueKind::Word(&["on", "off", "forceoff"]),
         needs: &["HOTPLUG_SMT"],
         effective: &["/sys/devices/system/cpu/smt/active"],
         reason: "off: one hardware thread a core",
@@ -163,7 +163,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/cpu/cpuN/online",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/sys/devices/system/cpu/online"],
         reason: "0 takes a CPU away, an isolated CPU's sibling for example",
         cost: "taking one away stops all CPUs for a moment, and breaks cgroup partitions that it is in",
@@ -172,7 +172,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/kernel/mm/transparent_hugepage/enabled",
-        takes: Takes::Word(&["always", "madvise", "never"]),
+        takes: ValueKind::Word(&["always", "madvise", "never"]),
         needs: &["TRANSPARENT_HUGEPAGE"],
         effective: &["/sys/kernel/mm/transparent_hugepage/enabled"],
         reason: "never: no page is collected or split behind a program's back, with shootdowns",
@@ -182,7 +182,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/kernel/mm/ksm/run",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         needs: &["KSM"],
         effective: &["/sys/kernel/mm/ksm/run"],
         reason: "0: equal pages are not looked for and merged; 2 splits merged ones as well",
@@ -192,7 +192,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/machinecheck/machinecheckN/check_interval",
-        takes: Takes::Number,
+        takes: ValueKind::Number,
         needs: &["X86_MCE"],
         architectures: X86,
         effective: &["/sys/devices/system/machinecheck/machinecheck0/check_interval"],
@@ -203,7 +203,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/devices/system/machinecheck/machinecheckN/ignore_ce",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["X86_MCE"],
         architectures: X86,
         effective: &["/sys/devices/system/machinecheck/machinecheck0/ignore_ce"],
@@ -214,7 +214,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/module/pcie_aspm/parameters/policy",
-        takes: Takes::Word(&["default", "performance", "powersave", "powersupersave"]),
+        takes: ValueKind::Word(&["default", "performance", "powersave", "powersupersave"]),
         needs: &["PCIEASPM"],
         effective: &["/sys/module/pcie_aspm/parameters/policy"],
         reason: "performance: links to cards do not sleep, and need no time to wake",
@@ -224,7 +224,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "/sys/class/net/IF/queues/rx-N/rps_cpus",
-        takes: Takes::Mask,
+        takes: ValueKind::Mask,
         needs: &["RPS"],
         effective: &["/sys/class/net/IF/queues/rx-N/rps_cpus"],
         reason: "hands received packets to these CPUs; none is the default",
@@ -233,8 +233,8 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "cpuset.cpus.partition",
-        kind: Kind::Cgroup,
-        takes: Takes::Word(&["member", "root", "isolated"]),
+        kind: SettingKind::Cgroup,
+        takes: ValueKind::Word(&["member", "root", "isolated"]),
         needs: &["CPUSETS"],
         since: Some((6, 1)),
         effective: &["/sys/fs/cgroup/cpuset.cpus.isolated"],
@@ -247,8 +247,8 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "cpuset.cpus.exclusive",
-        kind: Kind::Cgroup,
-        takes: Takes::Cpus,
+        kind: SettingKind::Cgroup,
+        takes: ValueKind::Cpus,
         needs: &["CPUSETS"],
         since: Some((6, 7)),
         effective: &["cpuset.cpus.exclusive.effective"],

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Services and the limits of a session.
 
-use crate::registry::{FILE, Kind, Setting, Takes};
+use crate::registry::{FILE, Setting, SettingKind, ValueKind};
 
 const LIMIT: Setting = Setting {
-    kind: Kind::Limit,
-    takes: Takes::Number,
+    kind: SettingKind::Limit,
+    takes: ValueKind::Number,
     effective: &["/proc/self/limits"],
     source: "getrlimit(2), limits.conf(5)",
     ..FILE
 };
-const SERVICE: Setting = Setting { kind: Kind::Service, ..FILE };
+const SERVICE: Setting = Setting { kind: SettingKind::Service, ..FILE };
 
 pub(super) const ALL: &[Setting] = &[
     Setting {
@@ -46,7 +46,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "irqbalance",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         reason: "moves interrupts about; the banned CPUs it leaves alone",
         cost: "setting the list replaces the one that irqbalance makes itself of isolated and nohz_full CPUs",
         source: "irqbalance(1), irqbalance's issues #19, #90, #156, #356",
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kthreads",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         reason: "kernel threads that are bound to no CPU run on these only",
         cost: "those that come later are not moved until it is done again",
         source: "Linux 6.12, Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
@@ -74,7 +74,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "AllowedCPUs",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         needs: &["CPUSETS"],
         effective: &["cpuset.cpus.effective"],
         reason: "keeps what systemd starts in a slice on housekeeping CPUs",

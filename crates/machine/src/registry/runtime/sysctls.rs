@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sysctls. What was written with `sysctl -w` is gone after a boot; a file in /etc/sysctl.d keeps it.
 
-use crate::registry::{SYSCTL, Setting, Takes, X86};
+use crate::registry::{SYSCTL, Setting, ValueKind, X86};
 
 const SCHED: &str = "Linux 6.12, kernel/sched/rt.c, kernel/sched/deadline.c";
 const WATCHDOG: &str = "Linux 6.12, kernel/watchdog.c";
@@ -10,7 +10,7 @@ const VM: &str = "Linux 6.12, Documentation/admin-guide/sysctl/vm.rst";
 pub(super) const ALL: &[Setting] = &[
     Setting {
         name: "kernel.timer_migration",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["NO_HZ_COMMON", "SMP"],
         effective: &["/proc/sys/kernel/timer_migration"],
         reason: "0: a timer that a nohz_full CPU starts fires there, and not on another CPU that must then send an IPI",
@@ -35,7 +35,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.sched_autogroup_enabled",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["SCHED_AUTOGROUP"],
         effective: &["/proc/sys/kernel/sched_autogroup_enabled"],
         reason: "groups ordinary tasks by session; real-time policies do not know of it",
@@ -44,7 +44,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.sched_schedstats",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["SCHEDSTATS"],
         effective: &["/proc/sys/kernel/sched_schedstats"],
         reason: "0 spares each switch of tasks its statistics",
@@ -53,7 +53,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.watchdog",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["LOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/watchdog"],
         reason: "0 ends both lockup detectors",
@@ -63,7 +63,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.soft_watchdog",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["SOFTLOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/soft_watchdog"],
         reason: "0 ends its timer and stopping thread on every CPU",
@@ -73,7 +73,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.watchdog_cpumask",
-        takes: Takes::Cpus,
+        takes: ValueKind::Cpus,
         needs: &["LOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/watchdog_cpumask"],
         reason: "spares isolated CPUs the watchdog's timer and keeps it on the others",
@@ -91,7 +91,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.nmi_watchdog",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["HARDLOCKUP_DETECTOR"],
         effective: &["/proc/sys/kernel/nmi_watchdog"],
         reason: "0 ends an interrupt that nothing can mask, on every CPU",
@@ -118,7 +118,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.printk",
-        takes: Takes::Text,
+        takes: ValueKind::Text,
         effective: &["/proc/sys/kernel/printk"],
         reason: "a low first number keeps messages off a slow console, which is written to with interrupts off",
         cost: "messages are in the log only",
@@ -129,7 +129,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.split_lock_mitigate",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         architectures: X86,
         since: Some((6, 2)),
         effective: &["/proc/sys/kernel/split_lock_mitigate"],
@@ -140,7 +140,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "kernel.modules_disabled",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         effective: &["/proc/sys/kernel/modules_disabled"],
         reason: "1: no module comes or goes while a deadline counts; each patches code on all CPUs",
         cost: "cannot be undone before the next boot",
@@ -174,7 +174,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "vm.compact_unevictable_allowed",
-        takes: Takes::Switch,
+        takes: ValueKind::Switch,
         needs: &["COMPACTION"],
         effective: &["/proc/sys/vm/compact_unevictable_allowed"],
         reason: "0: locked pages are not moved, so that touching one never faults; on a real-time kernel the default",
@@ -215,7 +215,7 @@ pub(super) const ALL: &[Setting] = &[
     },
     Setting {
         name: "net.core.rps_default_mask",
-        takes: Takes::Mask,
+        takes: ValueKind::Mask,
         needs: &["RPS"],
         effective: &["/proc/sys/net/core/rps_default_mask"],
         reason: "network devices to come hand packets to these CPUs",
