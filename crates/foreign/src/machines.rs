@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Component, Path};
 
 use doctor::{Question, examine};
-use load::figures::{Heard, Source};
+use load::figures::{FigureSource, HeardFigures};
 use machine::Snapshot;
 use machine::boot::line;
 use machine::registry::ValueKind;
@@ -89,16 +89,16 @@ pub(crate) fn figures(data: &[u8]) {
     }
     let stressors = vec!["cpu".to_string(), "vm".to_string()];
     let sources = [
-        Source::StressNg { file: file.clone(), stressors },
-        Source::Fio { file },
-        Source::Engine,
-        Source::Interrupts,
-        Source::Frames,
-        Source::Display,
-        Source::Utilisation,
+        FigureSource::StressNg { file: file.clone(), stressors },
+        FigureSource::Fio { file },
+        FigureSource::Engine,
+        FigureSource::Interrupts,
+        FigureSource::Frames,
+        FigureSource::Display,
+        FigureSource::Utilisation,
     ];
     for source in &sources {
-        let mut heard = Heard::default();
+        let mut heard = HeardFigures::default();
         String::from_utf8_lossy(data).lines().for_each(|line| heard.line(source, line));
         heard.collect(source);
         let _ = (heard.lacks(source), heard.words(source));

@@ -7,8 +7,8 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::gpu::{self, Engine};
-use crate::{Error, find_program};
+use crate::gpu::{self, GpuWork};
+use crate::{LoadError, find_program};
 
 /// One load, as asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,7 +43,8 @@ pub enum Load {
 
 /// What the catalog says about a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Entry {
+#[schemars(rename = "Entry")]
+pub struct CatalogEntry {
     /// The name to ask for it.
     pub name: &'static str,
     /// What it does, in one line.
@@ -63,7 +64,7 @@ const CNC: &str = "latency tuning for LinuxCNC";
 const ETHERCAT: &str = "ethercrab, \"distributed clocks\"";
 const KERNEL: &str = "kernel documentation, kernel-per-CPU-kthreads and isolation";
 
-struct Row {
+struct CatalogRow {
     load: Load,
     about: &'static str,
     source: &'static str,
@@ -72,8 +73,8 @@ struct Row {
 }
 
 #[rustfmt::skip]
-fn rows() -> Vec<Row> {
-    let row = |load, about, source, packages| Row { load, about, source, packages, root_helps: None };
+fn rows() -> Vec<CatalogRow> {
+    let row = |load, about, source, packages| CatalogRow { load, about, source, packages, root_helps: None };
     let stress: &[&str] = &["stress-ng"];
     vec![
         row(Load::Idle, "nothing runs", ORIN, &[]),
@@ -85,11 +86,11 @@ fn rows() -> Vec<Row> {
         row(Load::Storage, "fio: random reads and writes of 4 KiB on a scratch file, past the page cache where it can", ORIN, &["fio"]),
         row(Load::Net, "own engine: UDP packets and TCP streams over 127.0.0.1, at most 400 MB/s", ORIN, &[]),
         row(Load::Timers, "own engine: 16 threads for each housekeeping CPU that sleep 50 to 150 us", KERNEL, &[]),
-        Row {
+        CatalogRow {
             root_helps: Some("reads a perf event on each measured CPU too: one function call per read"),
             ..row(Load::Ipi, "own engine: patches kernel text, makes shootdowns and barriers; counts what arrives", KERNEL, &[])
         },
-        Row {
+        CatalogRow {
             root_helps: Some("it needs root: a network namespace, or raw frames on --device"),
             ..row(Load::Ethercat, "own engine: an EtherCAT MainDevice at 1 kHz with distributed clocks, on --device or with a simulated segment", ETHERCAT, &["iproute2"])
         },
@@ -99,8 +100,8 @@ fn rows() -> Vec<Row> {
 }
 
 /// All loads, in the order they are shown and run.
-pub fn catalog() -> Vec<Entry> {
-    let entry = |row: Row| Entry {
+pub fn catalog() -> Vec<CatalogEntry> {
+    let entry = |row: CatalogRow| CatalogEntry {
         name: row.load.name(),
         not_available: missing(&row.load).map(|(reason, cure)| format!("{reason}; {cure}")),
         about: row.about,
@@ -113,7 +114,7 @@ pub fn catalog() -> Vec<Entry> {
 
 /// The loads that a list like `idle,cpu,custom=COMMAND` or `all` names, without repetition. `custom=` and
 /// `gpu=` take the rest of the text, commas included; `all` is every load that needs no command.
-pub fn parse(list: &str) -> Result<Vec<Load>, Error> {
+pub fn parse(list: &str) -> Result<Vec<Load>, LoadError> {
     let mut loads = Vec::new();
     let mut rest = Some(list);
     while let Some(text) = rest {
@@ -139,25 +140,25 @@ pub fn parse(list: &str) -> Result<Vec<Load>, Error> {
     Ok(loads)
 }
 
-fn given(text: &str, word: &str) -> Option<Result<String, Error>> {
+fn given(text: &str, word: &str) -> Option<Result<String, LoadError>> {
     let command = text.strip_prefix(word)?.trim();
     Some(if command.is_empty() { Err(unknown(text.trim())) } else { Ok(command.to_string()) })
 }
 
-fn named(name: &str) -> Result<Vec<Load>, Error> {
+fn named(name: &str) -> Result<Vec<Load>, LoadError> {
     let plain = rows().into_iter().map(|row| row.load).filter(|load| !matches!(load, Load::Custom(_)));
     let found: Vec<Load> = plain.filter(|load| name == "all" || name == load.name()).collect();
     if found.is_empty() { Err(unknown(name)) } else { Ok(found) }
 }
 
-fn unknown(name: &str) -> Error {
+fn unknown(name: &str) -> LoadError {
     let mut known: Vec<&str> = rows().iter().map(|row| row.load.name()).filter(|n| *n != "custom").collect();
     known.extend(["gpu=COMMAND", "custom=COMMAND", "all"]);
-    Error::Unknown { name: name.to_string(), known: known.join(", ") }
+    LoadError::Unknown { name: name.to_string(), known: known.join(", ") }
 }
 
 /// What loads a GPU on this machine; else the package that is missing.
-pub(crate) fn gpu_engine() -> Result<Engine, &'static str> {
+pub(crate) fn gpu_engine() -> Result<GpuWork, &'static str> {
     let has_display = std::env::var_os("DISPLAY").is_some();
     gpu::engine(has_display, Path::new("/"), |name| find_program(name).is_some())
 }

@@ -12,7 +12,8 @@ use crate::work::Worked;
 
 /// What a load did between the moment it really loaded and its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Did {
+#[schemars(rename = "Did")]
+pub struct LoadOutcome {
     /// In one line: `stress-ng: 1,706 cpu operations; 0.98 of 1 housekeeping CPUs busy for 20.0 s`.
     pub words: String,
     /// How long it loaded, in seconds.
@@ -44,23 +45,23 @@ mod not_loaded {
     }
 }
 
-impl Did {
+impl LoadOutcome {
     /// What the idle load does.
-    pub(crate) fn nothing() -> Did {
-        Did { loaded: Ok(()), ..Did::unknown("nothing ran".to_string()) }
+    pub(crate) fn nothing() -> LoadOutcome {
+        LoadOutcome { loaded: Ok(()), ..LoadOutcome::unknown("nothing ran".to_string()) }
     }
 
     /// Nothing is known but why.
-    pub(crate) fn unknown(why: String) -> Did {
+    pub(crate) fn unknown(why: String) -> LoadOutcome {
         let (words, loaded) = (why.clone(), Err(why));
         let (counts, strays) = (BTreeMap::new(), Vec::new());
-        Did { words, seconds: 0.0, cpus_busy: 0.0, gpu: None, counts, loaded, strays }
+        LoadOutcome { words, seconds: 0.0, cpus_busy: 0.0, gpu: None, counts, loaded, strays }
     }
 }
 
 /// What the supervisor tells the control thread, a line of JSON each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Event {
+pub(crate) enum SupervisorEvent {
     /// Everything was started.
     Started,
     /// It could not start, and is gone.
@@ -72,12 +73,12 @@ pub(crate) enum Event {
     /// The answer to the control thread's question: how it worked so far.
     Worked(Worked),
     /// It was ended, and is gone.
-    Did(Did),
+    Did(LoadOutcome),
 }
 
 /// What was measured of a load, for [`judge`].
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredLoad {
     /// Seconds for which it loaded; `None` where it never began to.
     pub seconds: Option<f64>,
     /// CPU seconds it used in that time.
@@ -95,7 +96,7 @@ pub(crate) struct Measured {
 }
 
 /// Whether that was a load.
-pub(crate) fn judge(measured: &Measured) -> Result<(), String> {
+pub(crate) fn judge(measured: &MeasuredLoad) -> Result<(), String> {
     if let Some(how) = &measured.ended {
         return Err(how.clone());
     }
@@ -122,8 +123,14 @@ pub(crate) fn judge(measured: &Measured) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn busy() -> Measured {
-        Measured { seconds: Some(2.0), used_s: 1.9, idle_s: 0.1, saturates: true, ..Measured::default() }
+    fn busy() -> MeasuredLoad {
+        MeasuredLoad {
+            seconds: Some(2.0),
+            used_s: 1.9,
+            idle_s: 0.1,
+            saturates: true,
+            ..MeasuredLoad::default()
+        }
     }
 
     #[test]
@@ -133,19 +140,19 @@ mod tests {
 
     #[test]
     fn a_load_that_others_leave_little_time_still_loads() {
-        assert_eq!(judge(&Measured { used_s: 0.3, idle_s: 0.0, ..busy() }), Ok(()));
+        assert_eq!(judge(&MeasuredLoad { used_s: 0.3, idle_s: 0.0, ..busy() }), Ok(()));
     }
 
     #[test]
     fn whatever_died_or_did_nothing_did_not_load() {
         let cases = [
-            (Measured { ended: Some("fio ended after 0.1 s".into()), ..busy() }, "fio ended"),
-            (Measured { seconds: None, ..busy() }, "did not begin"),
-            (Measured { lacks: Some("no read bytes".into()), ..busy() }, "no read bytes"),
-            (Measured { used_s: 0.0, saturates: false, ..busy() }, "no CPU time"),
-            (Measured { used_s: 0.2, idle_s: 1.8, ..busy() }, "idled longer"),
+            (MeasuredLoad { ended: Some("fio ended after 0.1 s".into()), ..busy() }, "fio ended"),
+            (MeasuredLoad { seconds: None, ..busy() }, "did not begin"),
+            (MeasuredLoad { lacks: Some("no read bytes".into()), ..busy() }, "no read bytes"),
+            (MeasuredLoad { used_s: 0.0, saturates: false, ..busy() }, "no CPU time"),
+            (MeasuredLoad { used_s: 0.2, idle_s: 1.8, ..busy() }, "idled longer"),
             (
-                Measured { worked: Worked { seconds: 9.0, still_s: 2.0, why: None }, ..busy() },
+                MeasuredLoad { worked: Worked { seconds: 9.0, still_s: 2.0, why: None }, ..busy() },
                 "stood still for 2.0 of 9.0 s",
             ),
         ];
@@ -157,6 +164,6 @@ mod tests {
 
     #[test]
     fn a_load_that_need_not_saturate_may_leave_its_cpus_idle() {
-        assert_eq!(judge(&Measured { used_s: 0.2, idle_s: 1.8, saturates: false, ..busy() }), Ok(()));
+        assert_eq!(judge(&MeasuredLoad { used_s: 0.2, idle_s: 1.8, saturates: false, ..busy() }), Ok(()));
     }
 }

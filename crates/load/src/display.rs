@@ -7,19 +7,19 @@
 use std::fs;
 use std::path::Path;
 
-use crate::figures::Source;
-use crate::part::Part;
+use crate::figures::FigureSource;
+use crate::part::LoadProgram;
 
 /// The display server: it chooses a free display and prints its number. It listens to no network, as is its
 /// default.
-pub fn part(program: &str, folder: &Path) -> Part {
+pub fn part(program: &str, folder: &Path) -> LoadProgram {
     let command = [program, "-displayfd", "1", "-screen", "0", "1280x1024x24", "-noreset"];
-    Part {
+    LoadProgram {
         name: "Xvfb".to_string(),
         command: command.map(String::from).to_vec(),
         environment: Vec::new(),
         folder: Some(folder.to_path_buf()),
-        source: Source::Display,
+        source: FigureSource::Display,
     }
 }
 

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::is_software;
-use crate::utilisation::Means;
+use crate::utilisation::DeviceMeans;
 
 /// Where a part's figures come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Source {
+pub enum FigureSource {
     /// stress-ng's `--yaml` file, with operations of each of these stressors.
     StressNg {
         /// The file.
@@ -30,7 +30,7 @@ pub enum Source {
     },
     /// An own engine: it prints a line of JSON with all its counts now and then.
     Engine,
-    /// The `ipi` engine: as [`Source::Engine`], but what counts is what arrived.
+    /// The `ipi` engine: as [`FigureSource::Engine`], but what counts is what arrived.
     Interrupts,
     /// The output of a program that renders or computes.
     Frames,
@@ -44,27 +44,27 @@ pub enum Source {
 
 /// What was heard of a part.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Heard {
+pub struct HeardFigures {
     /// Counts by name.
     pub counts: BTreeMap<String, u64>,
     /// What rendered or computed, as the driver names itself; several where one after the other does.
     pub renderers: Vec<String>,
     /// How busy it says GPUs are.
-    pub busy: Means,
+    pub busy: DeviceMeans,
     /// The last line it printed that said something.
     pub last_line: String,
 }
 
-impl Heard {
+impl HeardFigures {
     /// Takes one line of output in.
-    pub fn line(&mut self, source: &Source, line: &str) {
+    pub fn line(&mut self, source: &FigureSource, line: &str) {
         let line = line.trim();
         match source {
-            Source::Engine | Source::Interrupts => match serde_json::from_str(line) {
+            FigureSource::Engine | FigureSource::Interrupts => match serde_json::from_str(line) {
                 Ok(counts) => self.counts = counts,
                 Err(_) => self.remember(line),
             },
-            Source::Frames => {
+            FigureSource::Frames => {
                 if let Some(frames) = gears(line) {
                     let all = self.counts.entry("frames".to_string()).or_default();
                     *all = all.saturating_add(frames);
@@ -76,7 +76,7 @@ impl Heard {
                     self.remember(line);
                 }
             }
-            Source::Utilisation => match busy(line) {
+            FigureSource::Utilisation => match busy(line) {
                 Some((gpu, percent)) => self.busy.entry(gpu).or_default().add(percent),
                 None => self.remember(line),
             },
@@ -91,40 +91,42 @@ impl Heard {
     }
 
     /// Reads what the part left in files; after its end.
-    pub fn collect(&mut self, source: &Source) {
+    pub fn collect(&mut self, source: &FigureSource) {
         let read = |file: &PathBuf| fs::read_to_string(file).unwrap_or_default();
         match source {
-            Source::StressNg { file, .. } => self.counts.extend(operations(&read(file))),
-            Source::Fio { file } => self.counts.extend(transferred(&read(file))),
+            FigureSource::StressNg { file, .. } => self.counts.extend(operations(&read(file))),
+            FigureSource::Fio { file } => self.counts.extend(transferred(&read(file))),
             _ => {}
         }
     }
 
     /// The counts that grow as long as the part works; `None` where it has none. Not its failures, and not the least of several.
-    pub fn growing(&self, source: &Source) -> Option<BTreeMap<String, u64>> {
+    pub fn growing(&self, source: &FigureSource) -> Option<BTreeMap<String, u64>> {
         let grows = |name: &str| match source {
-            Source::Interrupts => name == "rounds",
+            FigureSource::Interrupts => name == "rounds",
             _ => !name.ends_with("_wrong"),
         };
         let counts = self.counts.iter().filter(|(name, _)| grows(name));
-        matches!(source, Source::Engine | Source::Interrupts)
+        matches!(source, FigureSource::Engine | FigureSource::Interrupts)
             .then(|| counts.map(|(name, count)| (name.clone(), *count)).collect())
     }
 
     /// What did nothing; `None` where all did something, or where nothing can be known.
-    pub fn lacks(&self, source: &Source) -> Option<String> {
+    pub fn lacks(&self, source: &FigureSource) -> Option<String> {
         let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let none_of = |name: &String| (count(name) == 0).then(|| format!("no {}", name.replace('_', " ")));
         match source {
             // One operation of the memory stressor may outlast a short run: then its CPU time tells.
-            Source::StressNg { stressors, .. } => stressors
+            FigureSource::StressNg { stressors, .. } => stressors
                 .iter()
                 .filter(|name| count(&format!("{name}_cpu_ms")) == 0)
                 .find_map(|name| none_of(&format!("{name}_operations"))),
-            Source::Fio { .. } => ["read_bytes", "written_bytes"].map(String::from).iter().find_map(none_of),
-            Source::Engine if self.counts.is_empty() => Some("no figures".to_string()),
-            Source::Engine => self.counts.keys().find_map(none_of),
-            Source::Interrupts => {
+            FigureSource::Fio { .. } => {
+                ["read_bytes", "written_bytes"].map(String::from).iter().find_map(none_of)
+            }
+            FigureSource::Engine if self.counts.is_empty() => Some("no figures".to_string()),
+            FigureSource::Engine => self.counts.keys().find_map(none_of),
+            FigureSource::Interrupts => {
                 // Function calls of other origin come now and then; one for every second round is ours.
                 let (arrived, rounds) = (count("fewest_function_calls"), count("rounds"));
                 (arrived == 0 || arrived < rounds / 2).then(|| {
@@ -133,17 +135,20 @@ impl Heard {
                     )
                 })
             }
-            Source::Frames | Source::Display | Source::Utilisation | Source::Nothing => None,
+            FigureSource::Frames
+            | FigureSource::Display
+            | FigureSource::Utilisation
+            | FigureSource::Nothing => None,
         }
     }
 
     /// What matters of it in words: `1,706 cpu operations`, `1.2 GB read`.
-    pub fn words(&self, source: &Source) -> String {
+    pub fn words(&self, source: &FigureSource) -> String {
         let shown = |name: &str| {
             if name.ends_with("_cpu_ms") {
                 return false;
             }
-            *source != Source::Interrupts
+            *source != FigureSource::Interrupts
                 || matches!(name, "rounds" | "function_calls" | "shootdowns" | "reschedules")
         };
         let word = |(name, count): (&String, &u64)| match name.rsplit_once('_') {
@@ -152,7 +157,7 @@ impl Heard {
         };
         let counts = self.counts.iter().filter(|(name, _)| shown(name));
         let mut words: Vec<String> = counts.map(word).collect();
-        if *source == Source::Interrupts {
+        if *source == FigureSource::Interrupts {
             words.push("counted on the measured CPUs".to_string());
         }
         for renderer in &self.renderers {
@@ -257,8 +262,8 @@ fn bytes(count: u64) -> String {
 mod tests {
     use super::*;
 
-    fn heard(source: &Source, lines: &[&str]) -> Heard {
-        let mut heard = Heard::default();
+    fn heard(source: &FigureSource, lines: &[&str]) -> HeardFigures {
+        let mut heard = HeardFigures::default();
         lines.iter().for_each(|line| heard.line(source, line));
         heard
     }
@@ -272,11 +277,11 @@ mod tests {
         let counts = operations(yaml);
         assert_eq!(counts["cpu_operations"], 1706);
         assert_eq!((counts["cpu_cpu_ms"], counts["vm_cpu_ms"]), (1600, 10));
-        let source = |names: &[&str]| Source::StressNg {
+        let source = |names: &[&str]| FigureSource::StressNg {
             file: PathBuf::new(),
             stressors: names.iter().map(|name| name.to_string()).collect(),
         };
-        let heard = Heard { counts, ..Heard::default() };
+        let heard = HeardFigures { counts, ..HeardFigures::default() };
         assert_eq!(heard.lacks(&source(&["cpu", "vm"])), None);
         assert_eq!(heard.lacks(&source(&["cpu", "fork"])), Some("no fork operations".to_string()));
         assert_eq!(heard.lacks(&source(&["hdd"])), Some("no hdd operations".to_string()));
@@ -293,35 +298,35 @@ mod tests {
         let half = format!(r#"{{"read":{{"io_bytes":{0}}},"write":{{"io_bytes":1}}}}"#, u64::MAX);
         assert_eq!(transferred(&format!(r#"{{"jobs":[{half},{half}]}}"#))["read_bytes"], u64::MAX);
         let frames = format!("{} frames in 5.0 seconds = 1 FPS", u64::MAX);
-        assert_eq!(heard(&Source::Frames, &[&frames, &frames]).counts["frames"], u64::MAX);
+        assert_eq!(heard(&FigureSource::Frames, &[&frames, &frames]).counts["frames"], u64::MAX);
     }
 
     #[test]
     fn reads_fios_bytes_after_its_farewell() {
         let json = r#"{"jobs":[{"read":{"io_bytes":4096},"write":{"io_bytes":2500000000}}]}"#;
-        let source = Source::Fio { file: PathBuf::new() };
+        let source = FigureSource::Fio { file: PathBuf::new() };
         for text in [json.to_string(), format!("fio: terminating on signal 15\n\n{json}")] {
-            let heard = Heard { counts: transferred(&text), ..Heard::default() };
+            let heard = HeardFigures { counts: transferred(&text), ..HeardFigures::default() };
             assert_eq!(heard.words(&source), "4,096 B read, 2.5 GB written");
             assert_eq!(heard.lacks(&source), None);
         }
-        let heard = Heard { counts: transferred("fio: terminating"), ..Heard::default() };
+        let heard = HeardFigures { counts: transferred("fio: terminating"), ..HeardFigures::default() };
         assert_eq!(heard.lacks(&source), Some("no read bytes".to_string()));
     }
 
     #[test]
     fn an_engines_last_figures_count_and_what_is_none_is_kept_as_its_last_words() {
         let lines = ["{\"timers_fired\":1}", "{\"timers_fired\":1234567}", "out of threads", ""];
-        let heard = heard(&Source::Engine, &lines);
-        assert_eq!(heard.words(&Source::Engine), "1,234,567 timers fired");
+        let heard = heard(&FigureSource::Engine, &lines);
+        assert_eq!(heard.words(&FigureSource::Engine), "1,234,567 timers fired");
         assert_eq!(heard.last_line, "out of threads");
-        assert_eq!(heard.lacks(&Source::Engine), None);
-        assert!(Heard::default().lacks(&Source::Engine).is_some());
+        assert_eq!(heard.lacks(&FigureSource::Engine), None);
+        assert!(HeardFigures::default().lacks(&FigureSource::Engine).is_some());
     }
 
     #[test]
     fn interrupts_that_were_sent_but_did_not_arrive_are_no_load() {
-        let judged = |line| heard(&Source::Interrupts, &[line]).lacks(&Source::Interrupts);
+        let judged = |line| heard(&FigureSource::Interrupts, &[line]).lacks(&FigureSource::Interrupts);
         assert_eq!(judged("{\"rounds\":100,\"fewest_function_calls\":600}"), None);
         assert!(judged("{\"rounds\":100,\"fewest_function_calls\":7}").unwrap().contains("only 7"));
         assert!(judged("{\"rounds\":0,\"fewest_function_calls\":0}").is_some());
@@ -331,7 +336,7 @@ mod tests {
     fn software_rendering_is_called_so() {
         let lines =
             ["GL_RENDERER   = llvmpipe (LLVM 15.0.6, 256 bits)", "1200 frames in 5.0 seconds = 240.0 FPS"];
-        let words = heard(&Source::Frames, &lines).words(&Source::Frames);
+        let words = heard(&FigureSource::Frames, &lines).words(&FigureSource::Frames);
         assert_eq!(words, "1,200 frames, by llvmpipe (LLVM 15.0.6, 256 bits) (software rendering)");
         for (line, name) in [
             ("    Device Name:    NVIDIA Orin", "NVIDIA Orin"),
@@ -342,7 +347,8 @@ mod tests {
                 "pthread-skylake-avx512-AMD EPYC (software rendering)",
             ),
         ] {
-            let words = heard(&Source::Frames, &[line, "Device Type: a GPU"]).words(&Source::Frames);
+            let words =
+                heard(&FigureSource::Frames, &[line, "Device Type: a GPU"]).words(&FigureSource::Frames);
             assert_eq!(words, format!("by {name}"));
         }
     }
@@ -350,10 +356,10 @@ mod tests {
     #[test]
     fn nvidia_smi_tells_of_each_gpu_and_what_it_cannot_tell_is_no_utilisation() {
         let lines = ["0, NVIDIA H200, 87", "1, NVIDIA H200, [N/A]", "0, NVIDIA H200, 89", "Unknown Error"];
-        let heard = heard(&Source::Utilisation, &lines);
+        let heard = heard(&FigureSource::Utilisation, &lines);
         let told = crate::utilisation::of(&heard.busy).unwrap();
         assert_eq!((told.of.as_str(), told.busy_percent), ("NVIDIA H200 (0), whole device", 88.0));
         assert_eq!(heard.busy.len(), 1);
-        assert_eq!(heard.words(&Source::Utilisation), "");
+        assert_eq!(heard.words(&FigureSource::Utilisation), "");
     }
 }

@@ -16,7 +16,7 @@ const COMPUTERS: [&str; 2] = ["clpeak", "vkpeak"];
 
 /// What would run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
+pub enum GpuWork {
     /// It renders on the display that there is.
     Renders(&'static str),
     /// It computes on a device.
@@ -35,14 +35,14 @@ pub fn engine(
     has_display: bool,
     root: &Path,
     is_found: impl Fn(&str) -> bool,
-) -> Result<Engine, &'static str> {
+) -> Result<GpuWork, &'static str> {
     let has_device = has_device(root);
     let first = |names: &[&'static str]| names.iter().copied().find(|name| is_found(name));
     match (first(&RENDERERS), first(&COMPUTERS)) {
-        (Some(name), _) if has_display => Ok(Engine::Renders(name)),
-        (_, Some(name)) if has_device => Ok(Engine::Computes(name)),
+        (Some(name), _) if has_display => Ok(GpuWork::Renders(name)),
+        (_, Some(name)) if has_device => Ok(GpuWork::Computes(name)),
         (Some(name), _) if is_found("Xvfb") => {
-            Ok(Engine::RendersInMemory { name, beside_a_device: has_device })
+            Ok(GpuWork::RendersInMemory { name, beside_a_device: has_device })
         }
         (Some(_), _) => Err("xvfb"),
         (None, _) => Err("mesa-utils"),
@@ -71,14 +71,14 @@ pub fn is_software(device: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn here(tree: &str, has_display: bool, found: &[&str]) -> Result<Engine, &'static str> {
+    fn here(tree: &str, has_display: bool, found: &[&str]) -> Result<GpuWork, &'static str> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpus").join(tree);
         engine(has_display, &root, |name| found.contains(&name))
     }
 
     #[test]
     fn a_display_is_rendered_on_and_a_device_without_one_computes() {
-        use Engine::{Computes, Renders, RendersInMemory};
+        use GpuWork::{Computes, Renders, RendersInMemory};
         let all = ["glxgears", "glmark2", "clpeak", "Xvfb"];
         assert_eq!(here("amdgpu", true, &all), Ok(Renders("glmark2")));
         assert_eq!(here("amdgpu", false, &all), Ok(Computes("clpeak")));

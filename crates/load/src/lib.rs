@@ -16,7 +16,7 @@
 //! itself is still found. Where the supervisor itself is killed, its programs get their death signal and the
 //! control thread removes the rest.
 //!
-//! That a load really loads is measured, not assumed: see [`Did`], and [`Worked`] for each second.
+//! That a load really loads is measured, not assumed: see [`LoadOutcome`], and [`Worked`] for each second.
 //!
 //! Above the supervisor stands its *guard*, a process that only waits: where the supervisor is killed, with the control thread or
 //! alone, the guard inherits all orphans, kills them and removes the files.
@@ -50,8 +50,8 @@ use std::process::ExitCode;
 
 use machine::CpuSet;
 
-pub use catalog::{Entry, Load, catalog, parse};
-pub use did::Did;
+pub use catalog::{CatalogEntry, Load, catalog, parse};
+pub use did::LoadOutcome;
 pub use room::scratch_folder;
 pub use running::Running;
 pub use utilisation::Utilisation;
@@ -72,12 +72,12 @@ pub struct Placement {
     /// load makes a folder of its own in it and removes that again.
     pub scratch: PathBuf,
     /// The interface that `ethercat` drives; absent: it simulates a segment.
-    pub device: Option<Device>,
+    pub device: Option<EthercatDevice>,
 }
 
 /// An interface with EtherCAT SubDevices on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
+pub struct EthercatDevice {
     /// Its name.
     pub name: String,
     /// It is used although it carries an address or the default route.
@@ -86,7 +86,7 @@ pub struct Device {
 
 /// Why a load does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum LoadError {
     /// The list of loads names none that exists.
     #[error("cannot load the machine with '{name}': there is no such load; choose from {known}")]
     Unknown {

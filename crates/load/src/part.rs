@@ -10,7 +10,7 @@ use machine::CpuSet;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::Source;
+use crate::figures::FigureSource;
 use crate::{WORKER_VERB, cgroup, sys, why};
 
 /// This program, whatever became of its file since.
@@ -18,7 +18,7 @@ pub const SELF: &str = "/proc/self/exe";
 
 /// A load, as the supervisor gets it: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct LoadOrder {
     /// Where everything runs.
     pub house_keeping: CpuSet,
     /// The load's own folder; made and removed by the supervisor.
@@ -26,7 +26,7 @@ pub struct Order {
     /// The load's own cgroup, where one may be possible.
     pub cgroup: Option<PathBuf>,
     /// What runs, in the order of starting; ended in reverse.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LoadProgram>,
     /// Whether the housekeeping CPUs must hardly be idle under it.
     pub saturates: bool,
     /// A file that the load prepares, and its size in bytes; it loads once that is complete.
@@ -39,7 +39,7 @@ pub struct Order {
 
 /// One program of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct LoadProgram {
     /// What people call it.
     pub name: String,
     /// The program's path and arguments.
@@ -49,10 +49,10 @@ pub struct Part {
     /// Where it runs; absent: where the user is.
     pub folder: Option<PathBuf>,
     /// Where its figures come from.
-    pub source: Source,
+    pub source: FigureSource,
 }
 
-impl Part {
+impl LoadProgram {
     /// The command that starts this part, by way of [`become_program`]; its death signal refers to the caller.
     pub fn command(&self, cgroup: Option<&Path>) -> Command {
         let mut command = Command::new(SELF);

@@ -11,10 +11,10 @@ use ethercat::interface;
 use machine::CpuSet;
 
 use crate::catalog::{self, Load, gpu_engine};
-use crate::figures::Source;
-use crate::gpu::Engine;
-use crate::part::{Order, Part, SELF};
-use crate::{Error, Placement, WORKER_VERB, cgroup, display, find_program, room};
+use crate::figures::FigureSource;
+use crate::gpu::GpuWork;
+use crate::part::{LoadOrder, LoadProgram, SELF};
+use crate::{LoadError, Placement, WORKER_VERB, cgroup, display, find_program, room};
 
 const MIB: u64 = 1 << 20;
 
@@ -34,7 +34,7 @@ const MEMORY_WORKER_BYTES: u64 = 256 * MIB;
 const MEMORY_WORKER_LEAST: u64 = 16 * MIB;
 
 /// The order for `load`; `None` for idle.
-pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
+pub fn order(load: &Load, place: &Placement) -> Result<Option<LoadOrder>, LoadError> {
     if let Some((reason, cure)) = catalog::missing(load) {
         return Err(not_available(load, reason, cure));
     }
@@ -60,17 +60,19 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
             stress(&mut order, &[("cpu", workers, &[]), memory.stressor(workers), sync, files]);
         }
         Load::Storage => storage(load, place, &mut order)?,
-        Load::Net => engine(&mut order, "net", &[&place.house_keeping], Source::Engine),
-        Load::Timers => engine(&mut order, "timers", &[&place.house_keeping], Source::Engine),
-        Load::Ipi => engine(&mut order, "ipi", &[&place.house_keeping, &targets(place)], Source::Interrupts),
+        Load::Net => engine(&mut order, "net", &[&place.house_keeping], FigureSource::Engine),
+        Load::Timers => engine(&mut order, "timers", &[&place.house_keeping], FigureSource::Engine),
+        Load::Ipi => {
+            engine(&mut order, "ipi", &[&place.house_keeping, &targets(place)], FigureSource::Interrupts)
+        }
         Load::Ethercat => ethercat(place, &mut order)?,
         Load::Gpu(None) => gpu(&mut order),
-        Load::Gpu(Some(command)) | Load::Custom(command) => order.parts.push(Part {
+        Load::Gpu(Some(command)) | Load::Custom(command) => order.parts.push(LoadProgram {
             name: load.name().to_string(),
             command: vec!["/bin/sh".to_string(), "-c".to_string(), command.clone()],
             environment: Vec::new(),
             folder: None,
-            source: Source::Nothing,
+            source: FigureSource::Nothing,
         }),
     }
     order.loads_gpu = matches!(load, Load::Gpu(_));
@@ -80,11 +82,11 @@ pub fn order(load: &Load, place: &Placement) -> Result<Option<Order>, Error> {
     Ok(Some(order))
 }
 
-fn empty(place: &Placement) -> Order {
+fn empty(place: &Placement) -> LoadOrder {
     static ORDERS: AtomicU32 = AtomicU32::new(0);
     let number = ORDERS.fetch_add(1, Ordering::Relaxed);
     let name = format!("{}{}-{number}", cgroup::NAME, std::process::id());
-    Order {
+    LoadOrder {
         house_keeping: place.house_keeping.clone(),
         // stress-ng and fio run inside the folder, so a relative path would lead them astray.
         folder: std::path::absolute(&place.scratch).unwrap_or_else(|_| place.scratch.clone()).join(&name),
@@ -100,7 +102,7 @@ fn empty(place: &Placement) -> Order {
 /// A stressor's name, its number of workers, its options.
 type Stressor<'a> = (&'static str, usize, &'a [(&'static str, u64)]);
 
-fn stress(order: &mut Order, stressors: &[Stressor]) {
+fn stress(order: &mut LoadOrder, stressors: &[Stressor]) {
     let folder = order.folder.display().to_string();
     let figures = order.folder.join("stress-ng.yaml");
     let mut command = vec![tool("stress-ng")];
@@ -111,7 +113,7 @@ fn stress(order: &mut Order, stressors: &[Stressor]) {
     command.extend(["--timeout", "0", "--metrics-brief", "--temp-path", &folder].map(String::from));
     command.extend(["--yaml".to_string(), figures.display().to_string()]);
     let stressors = stressors.iter().map(|(name, ..)| name.to_string()).collect();
-    let source = Source::StressNg { file: figures, stressors };
+    let source = FigureSource::StressNg { file: figures, stressors };
     order.parts.push(part("stress-ng", command, Some(&order.folder.clone()), source));
     order.saturates = true;
 }
@@ -125,9 +127,9 @@ fn io(workers: usize) -> [Stressor<'static>; 2] {
     [("io", writers(workers), &[]), ("hdd", writers(workers), &[("hdd-bytes", WRITER_BYTES)])]
 }
 
-struct Memory([(&'static str, u64); 1]);
+struct MemoryShare([(&'static str, u64); 1]);
 
-impl Memory {
+impl MemoryShare {
     fn stressor(&self, workers: usize) -> Stressor<'_> {
         ("vm", workers, &self.0)
     }
@@ -135,7 +137,7 @@ impl Memory {
 
 /// Memory for `workers`. Versions of stress-ng differ on whether `--vm-bytes` is for each worker or for all: the
 /// bound holds for the larger reading.
-fn memory(load: &Load, workers: usize) -> Result<Memory, Error> {
+fn memory(load: &Load, workers: usize) -> Result<MemoryShare, LoadError> {
     let share = room::available_memory() / MEMORY_SHARE / workers as u64;
     if share < MEMORY_WORKER_LEAST {
         let reason = format!("a quarter of the available memory is {} MiB for a worker", share / MIB);
@@ -145,10 +147,10 @@ fn memory(load: &Load, workers: usize) -> Result<Memory, Error> {
             "free some memory or raise the cgroup's memory limit".into(),
         ));
     }
-    Ok(Memory([("vm-bytes", share.min(MEMORY_WORKER_BYTES))]))
+    Ok(MemoryShare([("vm-bytes", share.min(MEMORY_WORKER_BYTES))]))
 }
 
-fn room_on_disk(load: &Load, place: &Placement, bytes: u64) -> Result<(), Error> {
+fn room_on_disk(load: &Load, place: &Placement, bytes: u64) -> Result<(), LoadError> {
     let (free, needed) = (room::free_bytes(&place.scratch), 2 * bytes);
     if free >= needed {
         return Ok(());
@@ -158,7 +160,7 @@ fn room_on_disk(load: &Load, place: &Placement, bytes: u64) -> Result<(), Error>
     Err(not_available(load, reason, "free some space, or choose another folder with -o".into()))
 }
 
-fn storage(load: &Load, place: &Placement, order: &mut Order) -> Result<(), Error> {
+fn storage(load: &Load, place: &Placement, order: &mut LoadOrder) -> Result<(), LoadError> {
     if room::in_memory(&place.scratch) {
         let reason = format!("{} is in memory, so no disk would be loaded", place.scratch.display());
         return Err(not_available(load, reason, "choose a folder on a disk with -o".into()));
@@ -180,7 +182,7 @@ fn storage(load: &Load, place: &Placement, order: &mut Order) -> Result<(), Erro
     if !direct {
         command.push("--fsync=32".to_string());
     }
-    order.parts.push(part("fio", command, Some(&order.folder.clone()), Source::Fio { file: figures }));
+    order.parts.push(part("fio", command, Some(&order.folder.clone()), FigureSource::Fio { file: figures }));
     order.prepares = Some((file, STORAGE_BYTES));
     let how =
         if direct { "direct I/O" } else { "through the page cache, the file system refuses direct I/O" };
@@ -188,13 +190,13 @@ fn storage(load: &Load, place: &Placement, order: &mut Order) -> Result<(), Erro
     Ok(())
 }
 
-fn engine(order: &mut Order, name: &str, cpus: &[&CpuSet], source: Source) {
+fn engine(order: &mut LoadOrder, name: &str, cpus: &[&CpuSet], source: FigureSource) {
     let mut command: Vec<String> = [SELF, WORKER_VERB, "engine", name].map(String::from).to_vec();
     command.extend(cpus.iter().map(|set| set.to_string()));
     order.parts.push(part(name, command, None, source));
 }
 
-fn ethercat(place: &Placement, order: &mut Order) -> Result<(), Error> {
+fn ethercat(place: &Placement, order: &mut LoadOrder) -> Result<(), LoadError> {
     let mut command: Vec<String> = [SELF, WORKER_VERB, "engine", "ethercat"].map(String::from).to_vec();
     if let Some(device) = &place.device {
         let found = interface::look(&device.name).and_then(|found| found.check(device.is_forced));
@@ -205,7 +207,7 @@ fn ethercat(place: &Placement, order: &mut Order) -> Result<(), Error> {
     let segment =
         place.device.as_ref().map_or("a simulated segment".to_string(), |device| device.name.clone());
     order.remark = Some(format!("with {segment}"));
-    order.parts.push(part("ethercat", command, None, Source::Engine));
+    order.parts.push(part("ethercat", command, None, FigureSource::Engine));
     Ok(())
 }
 
@@ -225,15 +227,15 @@ const AGAIN: &str =
     r#"while :; do began=$(date +%s); "$0" || exit; [ "$(date +%s)" -gt $((began + 1)) ] || exit 1; done"#;
 
 /// What loads a GPU here.
-fn gpu(order: &mut Order) {
+fn gpu(order: &mut LoadOrder) {
     let folder = Some(order.folder.clone());
     // What is missing was told already.
-    let engine = gpu_engine().unwrap_or(Engine::Renders("glxgears"));
+    let engine = gpu_engine().unwrap_or(GpuWork::Renders("glxgears"));
     let render = |name: &str| {
         let arguments: &[&str] = if name == "glxgears" { &["-info"] } else { &["--run-forever"] };
         let mut command = vec![tool(name)];
         command.extend(arguments.iter().map(|argument| argument.to_string()));
-        let mut part = part(name, command, folder.as_deref(), Source::Frames);
+        let mut part = part(name, command, folder.as_deref(), FigureSource::Frames);
         // As many frames as it can, for Mesa's drivers and NVIDIA's.
         part.environment = [("vblank_mode", "0"), ("__GL_SYNC_TO_VBLANK", "0")]
             .map(|(name, value)| (name.to_string(), value.to_string()))
@@ -241,12 +243,12 @@ fn gpu(order: &mut Order) {
         part
     };
     match engine {
-        Engine::Renders(name) => order.parts.push(render(name)),
-        Engine::Computes(name) => {
+        GpuWork::Renders(name) => order.parts.push(render(name)),
+        GpuWork::Computes(name) => {
             let command = vec!["/bin/sh".to_string(), "-c".to_string(), AGAIN.to_string(), tool(name)];
-            order.parts.push(part(name, command, folder.as_deref(), Source::Frames));
+            order.parts.push(part(name, command, folder.as_deref(), FigureSource::Frames));
         }
-        Engine::RendersInMemory { name, beside_a_device } => {
+        GpuWork::RendersInMemory { name, beside_a_device } => {
             order.parts.push(display::part(&tool("Xvfb"), &order.folder));
             order.parts.push(render(name));
             let idle =
@@ -257,19 +259,19 @@ fn gpu(order: &mut Order) {
 }
 
 /// Says how busy NVIDIA's GPUs are, a line a second.
-fn nvidia_smi(order: &mut Order) {
+fn nvidia_smi(order: &mut LoadOrder) {
     if !Path::new("/dev/nvidia0").exists() || find_program("nvidia-smi").is_none() {
         return;
     }
     let arguments = ["--query-gpu=index,name,utilization.gpu", "--format=csv,noheader,nounits", "--loop=1"];
     let mut command = vec![tool("nvidia-smi")];
     command.extend(arguments.map(String::from));
-    order.parts.push(part("nvidia-smi", command, None, Source::Utilisation));
+    order.parts.push(part("nvidia-smi", command, None, FigureSource::Utilisation));
 }
 
-fn part(name: &str, command: Vec<String>, folder: Option<&Path>, source: Source) -> Part {
+fn part(name: &str, command: Vec<String>, folder: Option<&Path>, source: FigureSource) -> LoadProgram {
     let folder = folder.map(Path::to_path_buf);
-    Part { name: name.to_string(), command, environment: Vec::new(), folder, source }
+    LoadProgram { name: name.to_string(), command, environment: Vec::new(), folder, source }
 }
 
 /// The path of a program that [`catalog::missing`] found.
@@ -277,14 +279,14 @@ fn tool(name: &str) -> String {
     find_program(name).map_or_else(|| name.to_string(), |path| path.display().to_string())
 }
 
-fn not_available(load: &Load, reason: String, cure: String) -> Error {
-    Error::NotAvailable { load: load.name().to_string(), reason, cure }
+fn not_available(load: &Load, reason: String, cure: String) -> LoadError {
+    LoadError::NotAvailable { load: load.name().to_string(), reason, cure }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Device;
+    use crate::EthercatDevice;
 
     fn place(scratch: &str) -> Placement {
         let cpus = |text: &str| text.parse().unwrap();
@@ -311,7 +313,7 @@ mod tests {
         let available = room::available_memory();
         for workers in [1, 3, 1000] {
             match memory(&Load::Memory, workers) {
-                Ok(Memory([(_, bytes)])) => assert!(bytes * workers as u64 <= available),
+                Ok(MemoryShare([(_, bytes)])) => assert!(bytes * workers as u64 <= available),
                 Err(error) => assert!(error.to_string().contains("memory"), "{error}"),
             }
         }
@@ -332,7 +334,7 @@ mod tests {
 
     #[test]
     fn an_interface_that_ethercat_must_not_use_is_refused_before_anything_runs() {
-        let device = |name: &str| Some(Device { name: name.to_string(), is_forced: false });
+        let device = |name: &str| Some(EthercatDevice { name: name.to_string(), is_forced: false });
         let refused = |name| {
             ethercat(&Placement { device: device(name), ..place("/var/tmp") }, &mut empty(&place("/")))
         };

@@ -9,30 +9,30 @@ use std::process::Stdio;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, WaitStatus, kill_process_group};
 
-use crate::figures::Heard;
-use crate::part::Part;
+use crate::figures::HeardFigures;
+use crate::part::LoadProgram;
 use crate::why;
 
 /// A line of output longer than this is cut: memory stays bounded whatever a program prints.
 const LONGEST_LINE: usize = 4096;
 
 /// A started program; its number is its process group's too.
-pub struct Program {
+pub struct StartedProgram {
     /// What was ordered.
-    pub part: Part,
+    pub part: LoadProgram,
     /// Its process.
     pub pid: u32,
     /// How it ended, if it did.
     pub status: Option<WaitStatus>,
     /// What it said so far.
-    pub heard: Heard,
+    pub heard: HeardFigures,
     output: Option<PipeReader>,
     line: Vec<u8>,
 }
 
-impl Program {
+impl StartedProgram {
     /// Starts it; what it prints, on both descriptors, comes here.
-    pub fn start(part: Part, cgroup: Option<&Path>) -> Result<Program, String> {
+    pub fn start(part: LoadProgram, cgroup: Option<&Path>) -> Result<StartedProgram, String> {
         let failed = |e: std::io::Error| format!("cannot start {}: {}", part.name, why(e));
         let (output, input) = std::io::pipe().map_err(failed)?;
         rustix::fs::fcntl_setfl(&output, OFlags::NONBLOCK).map_err(|e| failed(e.into()))?;
@@ -40,11 +40,11 @@ impl Program {
         command.stdin(Stdio::null()).stdout(input.try_clone().map_err(failed)?).stderr(input);
         // Waited for by number, together with the orphans that come to the supervisor.
         let pid = command.spawn().map_err(failed)?.id();
-        Ok(Program {
+        Ok(StartedProgram {
             part,
             pid,
             status: None,
-            heard: Heard::default(),
+            heard: HeardFigures::default(),
             output: Some(output),
             line: Vec::new(),
         })

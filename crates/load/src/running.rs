@@ -12,9 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
-use crate::did::{Did, Event};
-use crate::part::{Order, SELF};
-use crate::{Error, Load, Placement, WORKER_VERB, Worked, cgroup, plan, process, why};
+use crate::did::{LoadOutcome, SupervisorEvent};
+use crate::part::{LoadOrder, SELF};
+use crate::{Load, LoadError, Placement, WORKER_VERB, Worked, cgroup, plan, process, why};
 
 /// How long a supervisor may take to start everything; a display server may need 10 s of it.
 const START: Duration = Duration::from_secs(20);
@@ -40,9 +40,9 @@ pub struct Running {
 
 impl Load {
     /// Starts the load. It runs on `place.house_keeping` alone, until it is stopped or this process ends.
-    pub fn start(&self, place: &Placement) -> Result<Running, Error> {
+    pub fn start(&self, place: &Placement) -> Result<Running, LoadError> {
         let order = plan::order(self, place)?;
-        let failed = |reason: String| Error::Failed {
+        let failed = |reason: String| LoadError::Failed {
             load: self.name().to_string(),
             reason,
             cure: "see to that, or leave this load out of --loads".to_string(),
@@ -86,38 +86,38 @@ impl Running {
     }
 
     /// Ends it and waits until it is gone, with its files. Takes up to some seconds.
-    pub fn stop(mut self) -> Did {
-        self.supervised.as_mut().map_or_else(Did::nothing, Supervised::stop)
+    pub fn stop(mut self) -> LoadOutcome {
+        self.supervised.as_mut().map_or_else(LoadOutcome::nothing, Supervised::stop)
     }
 }
 
 /// What the supervisor told.
 #[derive(Debug, Default)]
-struct Told {
+struct SupervisorState {
     started: bool,
     failed: Option<String>,
     loading: bool,
     ended: Option<String>,
     worked: Option<Worked>,
-    did: Option<Did>,
+    did: Option<LoadOutcome>,
     /// Its end of the pipe is closed: it is no more.
     closed: bool,
 }
 
 #[derive(Debug)]
 struct Supervised {
-    order: Order,
+    order: LoadOrder,
     child: Child,
     /// Held open as long as the load is to run.
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     line: Vec<u8>,
-    heard: Told,
+    heard: SupervisorState,
     gone: bool,
 }
 
 impl Supervised {
-    fn start(order: Order) -> Result<Supervised, String> {
+    fn start(order: LoadOrder) -> Result<Supervised, String> {
         let failed = |e: std::io::Error| format!("no supervisor: {}", why(e));
         let mut text = serde_json::to_string(&order).map_err(|e| failed(e.into()))?;
         text.push('\n');
@@ -130,7 +130,7 @@ impl Supervised {
         let (mut stdin, stdout) = pipes.ok_or("no supervisor: no pipes")?;
         let prepared = rustix::fs::fcntl_setfl(&stdout, OFlags::NONBLOCK);
         let sent = prepared.map_err(std::io::Error::from).and_then(|()| stdin.write_all(text.as_bytes()));
-        let (line, heard) = (Vec::new(), Told::default());
+        let (line, heard) = (Vec::new(), SupervisorState::default());
         let mut supervised =
             Supervised { order, child, stdin: Some(stdin), stdout, line, heard, gone: false };
         sent.map_err(failed)?;
@@ -143,7 +143,7 @@ impl Supervised {
     }
 
     /// Takes in what the supervisor tells, until `enough`, for at most that long.
-    fn listen(&mut self, at_most: Duration, enough: impl Fn(&Told) -> bool) {
+    fn listen(&mut self, at_most: Duration, enough: impl Fn(&SupervisorState) -> bool) {
         let deadline = Instant::now() + at_most;
         loop {
             self.take();
@@ -170,18 +170,18 @@ impl Supervised {
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=end).collect();
             match serde_json::from_slice(&line) {
-                Ok(Event::Started) => self.heard.started = true,
-                Ok(Event::Failed(why)) => self.heard.failed = Some(why),
-                Ok(Event::Loading) => self.heard.loading = true,
-                Ok(Event::Ended(how)) => self.heard.ended = Some(how),
-                Ok(Event::Worked(worked)) => self.heard.worked = Some(worked),
-                Ok(Event::Did(did)) => self.heard.did = Some(did),
+                Ok(SupervisorEvent::Started) => self.heard.started = true,
+                Ok(SupervisorEvent::Failed(why)) => self.heard.failed = Some(why),
+                Ok(SupervisorEvent::Loading) => self.heard.loading = true,
+                Ok(SupervisorEvent::Ended(how)) => self.heard.ended = Some(how),
+                Ok(SupervisorEvent::Worked(worked)) => self.heard.worked = Some(worked),
+                Ok(SupervisorEvent::Did(did)) => self.heard.did = Some(did),
                 Err(_) => {}
             }
         }
     }
 
-    fn stop(&mut self) -> Did {
+    fn stop(&mut self) -> LoadOutcome {
         self.stdin = None;
         self.listen(STOP, |heard| heard.closed);
         if self.heard.did.is_none() || !self.heard.closed {
@@ -190,7 +190,8 @@ impl Supervised {
         // Not waited for before the sweep: until then nobody else gets its number, which names the session.
         let _ = self.child.wait();
         self.gone = true;
-        let lost = || Did::unknown("its supervisor died or hung, what it did is not known".to_string());
+        let lost =
+            || LoadOutcome::unknown("its supervisor died or hung, what it did is not known".to_string());
         self.heard.did.take().unwrap_or_else(lost)
     }
 

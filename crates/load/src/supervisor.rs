@@ -21,12 +21,12 @@ use rustix::process::{
     test_kill_process, wait,
 };
 
-use crate::did::{Did, Event, Measured, judge};
-use crate::figures::Source;
-use crate::part::Order;
-use crate::program::Program;
+use crate::did::{LoadOutcome, MeasuredLoad, SupervisorEvent, judge};
+use crate::figures::FigureSource;
+use crate::part::LoadOrder;
+use crate::program::StartedProgram;
 use crate::utilisation::{self, Meter, Utilisation};
-use crate::work::{Look, Part, Seen, Work};
+use crate::work::{LoadLook, ProcessLook, ProgramLook, WorkSoFar};
 use crate::{cgroup, display, process, sys, why};
 
 /// How often the load is looked at until it loads, and then.
@@ -68,17 +68,21 @@ pub fn main(args: &[String]) -> Result<(), String> {
     }
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).map_err(|e| format!("no order: {}", why(e)))?;
-    let order: Order =
+    let order: LoadOrder =
         serde_json::from_str(&line).map_err(|e| format!("an order that cannot be read: {}", why(e)))?;
     let mut supervisor = Supervisor::new(order);
     let started = supervisor.start();
-    tell(&started.as_ref().map_or_else(|why| Event::Failed(why.clone()), |()| Event::Started));
+    tell(
+        &started
+            .as_ref()
+            .map_or_else(|why| SupervisorEvent::Failed(why.clone()), |()| SupervisorEvent::Started),
+    );
     if started.is_ok() {
         supervisor.watch(&signals, descriptor.as_ref());
     }
     let grace = if test_kill_process(parent).is_ok() { GRACE } else { GRACE_ALONE };
     let did = supervisor.end(grace);
-    tell(&Event::Did(did));
+    tell(&SupervisorEvent::Did(did));
     Ok(())
 }
 
@@ -97,7 +101,7 @@ fn inherit_orphans() -> Result<(), String> {
     rustix::process::set_child_subreaper(own).map_err(|e| format!("cannot become a subreaper: {}", why(e)))
 }
 
-fn tell(event: &Event) {
+fn tell(event: &SupervisorEvent) {
     if let Ok(line) = serde_json::to_string(event) {
         // Nobody listens any more when the control thread died.
         let _ = writeln!(std::io::stdout(), "{line}");
@@ -112,19 +116,19 @@ struct Baseline {
 }
 
 struct Supervisor {
-    order: Order,
-    programs: Vec<Program>,
+    order: LoadOrder,
+    programs: Vec<StartedProgram>,
     started: Instant,
     baseline: Option<Baseline>,
     ended: Option<String>,
     display: Option<u32>,
     strays: BTreeSet<String>,
     meter: Meter,
-    work: Work,
+    work: WorkSoFar,
 }
 
 impl Supervisor {
-    fn new(order: Order) -> Supervisor {
+    fn new(order: LoadOrder) -> Supervisor {
         Supervisor {
             order,
             programs: Vec::new(),
@@ -134,7 +138,7 @@ impl Supervisor {
             display: None,
             strays: BTreeSet::new(),
             meter: Meter::new(Path::new("/")),
-            work: Work::default(),
+            work: WorkSoFar::default(),
         }
     }
 
@@ -148,8 +152,8 @@ impl Supervisor {
             if let Some(number) = self.display {
                 part.environment.push(("DISPLAY".to_string(), format!(":{number}")));
             }
-            let serves = part.source == Source::Display;
-            self.programs.push(Program::start(part, self.order.cgroup.as_deref())?);
+            let serves = part.source == FigureSource::Display;
+            self.programs.push(StartedProgram::start(part, self.order.cgroup.as_deref())?);
             if serves {
                 self.display = Some(self.wait_for_display()?);
             }
@@ -161,7 +165,7 @@ impl Supervisor {
         let deadline = Instant::now() + DISPLAY;
         loop {
             self.reap();
-            self.programs.iter_mut().for_each(Program::hear);
+            self.programs.iter_mut().for_each(StartedProgram::hear);
             let server = self.programs.last().ok_or("no display server")?;
             if let Some(number) = display::number(&server.heard.last_line) {
                 return Ok(number);
@@ -187,7 +191,10 @@ impl Supervisor {
             wanted.extend(parent.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
             let control = wanted.len();
             wanted.extend(
-                self.programs.iter().filter_map(Program::output).map(|out| PollFd::new(out, PollFlags::IN)),
+                self.programs
+                    .iter()
+                    .filter_map(StartedProgram::output)
+                    .map(|out| PollFd::new(out, PollFlags::IN)),
             );
             let left = look_at.saturating_duration_since(Instant::now());
             let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
@@ -197,7 +204,7 @@ impl Supervisor {
             let ready: Vec<bool> = wanted[..control].iter().map(|fd| !fd.revents().is_empty()).collect();
             drop(wanted);
             let told = ready[1] && terminated(signals);
-            self.programs.iter_mut().for_each(Program::hear);
+            self.programs.iter_mut().for_each(StartedProgram::hear);
             self.reap();
             if told {
                 self.ended.get_or_insert_with(|| "it was told to end before its time".to_string());
@@ -207,7 +214,7 @@ impl Supervisor {
             }
             if ready[0] {
                 self.look();
-                tell(&Event::Worked(self.work.worked()));
+                tell(&SupervisorEvent::Worked(self.work.worked()));
             }
         }
     }
@@ -223,7 +230,7 @@ impl Supervisor {
             });
             // What was before is not the load's.
             self.programs.iter_mut().for_each(|program| program.heard.busy.clear());
-            tell(&Event::Loading);
+            tell(&SupervisorEvent::Loading);
         }
         if self.baseline.is_some() {
             self.work.look(Instant::now(), self.seen(&family));
@@ -237,23 +244,24 @@ impl Supervisor {
     }
 
     /// What there is to see of its work.
-    fn seen(&self, family: &[process::Process]) -> Look {
-        let beside =
-            |program: &&Program| matches!(program.part.source, Source::Display | Source::Utilisation);
+    fn seen(&self, family: &[process::Process]) -> LoadLook {
+        let beside = |program: &&StartedProgram| {
+            matches!(program.part.source, FigureSource::Display | FigureSource::Utilisation)
+        };
         let beside: Vec<u32> = self.programs.iter().filter(beside).map(|program| program.pid).collect();
-        let part = |program: &Program| Part {
+        let part = |program: &StartedProgram| ProgramLook {
             name: program.part.name.clone(),
             pid: program.pid,
             counts: program.heard.growing(&program.part.source),
-            has_workers: matches!(program.part.source, Source::StressNg { .. }),
+            has_workers: matches!(program.part.source, FigureSource::StressNg { .. }),
         };
         let working = family.iter().filter(|member| !beside.contains(&member.pid));
         let groups = family.iter().map(process::Process::groups).collect::<BTreeSet<_>>();
         let idle_ticks = process::idle_ticks(&self.order.house_keeping);
-        Look {
+        LoadLook {
             parts: self.programs.iter().map(part).collect(),
             family: working
-                .map(|process| Seen { process: process.clone(), ran_ns: process.ran_ns() })
+                .map(|process| ProcessLook { process: process.clone(), ran_ns: process.ran_ns() })
                 .collect(),
             used_and_idle_ticks: self.order.saturates.then(|| (used_ticks(family), idle_ticks)),
             stops: groups.iter().flat_map(|groups| stops(groups)).collect(),
@@ -270,10 +278,12 @@ impl Supervisor {
             return allocated(file) >= *size;
         }
         self.programs.iter().all(|program| match program.part.source {
-            Source::Display | Source::Utilisation => true,
-            Source::Engine | Source::Interrupts => program.heard.lacks(&program.part.source).is_none(),
-            Source::Nothing | Source::Frames => self.started.elapsed() >= BEGUN_AFTER,
-            Source::StressNg { .. } | Source::Fio { .. } => used_ticks(family) >= BEGUN_TICKS,
+            FigureSource::Display | FigureSource::Utilisation => true,
+            FigureSource::Engine | FigureSource::Interrupts => {
+                program.heard.lacks(&program.part.source).is_none()
+            }
+            FigureSource::Nothing | FigureSource::Frames => self.started.elapsed() >= BEGUN_AFTER,
+            FigureSource::StressNg { .. } | FigureSource::Fio { .. } => used_ticks(family) >= BEGUN_TICKS,
         })
     }
 
@@ -283,21 +293,21 @@ impl Supervisor {
             let pid = pid.as_raw_nonzero().get() as u32;
             let Some(program) = self.programs.iter_mut().find(|program| program.pid == pid) else { continue };
             program.status = Some(status);
-            if self.ended.is_none() && program.part.source != Source::Utilisation {
+            if self.ended.is_none() && program.part.source != FigureSource::Utilisation {
                 program.hear();
                 let how = obituary(program, status, self.started.elapsed());
-                tell(&Event::Ended(how.clone()));
+                tell(&SupervisorEvent::Ended(how.clone()));
                 self.ended = Some(how);
             }
         }
     }
 
-    fn end(mut self, grace: Duration) -> Did {
+    fn end(mut self, grace: Duration) -> LoadOutcome {
         self.look();
         let family = process::descendants(std::process::id());
         let tick_s = 1.0 / rustix::param::clock_ticks_per_second() as f64;
         let since = |now: u64, then: u64| now.saturating_sub(then) as f64 * tick_s;
-        let mut measured = Measured { saturates: self.order.saturates, ..Measured::default() };
+        let mut measured = MeasuredLoad { saturates: self.order.saturates, ..MeasuredLoad::default() };
         if let Some(baseline) = &self.baseline {
             measured.seconds = Some(baseline.at.elapsed().as_secs_f64());
             measured.used_s = since(used_ticks(&family), baseline.used_ticks);
@@ -322,11 +332,11 @@ impl Supervisor {
         self.ended.get_or_insert_default();
         for index in (0..self.programs.len()).rev() {
             self.programs[index].terminate();
-            let given = self.programs[index].part.source == Source::Nothing;
+            let given = self.programs[index].part.source == FigureSource::Nothing;
             let deadline = Instant::now() + if given { grace.min(GRACE_GIVEN) } else { grace };
             while self.programs[index].status.is_none() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));
-                self.programs.iter_mut().for_each(Program::hear);
+                self.programs.iter_mut().for_each(StartedProgram::hear);
                 self.reap();
             }
         }
@@ -363,7 +373,7 @@ impl Supervisor {
         if let Some(group) = &self.order.cgroup {
             cgroup::remove(group);
         }
-        let server = self.programs.iter().find(|program| program.part.source == Source::Display);
+        let server = self.programs.iter().find(|program| program.part.source == FigureSource::Display);
         if let (Some(number), Some(server)) = (self.display, server) {
             display::clean(number, server.pid);
         }
@@ -377,10 +387,10 @@ impl Supervisor {
         utilisation::of_load(&renderers, &self.meter, said)
     }
 
-    fn report(self, measured: &Measured) -> Did {
+    fn report(self, measured: &MeasuredLoad) -> LoadOutcome {
         let seconds = measured.seconds.unwrap_or(0.0);
         let cpus_busy = if seconds > 0.0 { measured.used_s / seconds } else { 0.0 };
-        let mut did: Vec<String> = self.programs.iter().filter_map(Program::words).collect();
+        let mut did: Vec<String> = self.programs.iter().filter_map(StartedProgram::words).collect();
         let gpu = self.order.loads_gpu.then(|| self.utilisation());
         did.extend(gpu.as_ref().map(|gpu| match gpu {
             Ok(told) => format!("GPU {:.0} % busy ({})", told.busy_percent, told.of),
@@ -392,7 +402,15 @@ impl Supervisor {
         let counts: BTreeMap<String, u64> = self.programs.into_iter().flat_map(|p| p.heard.counts).collect();
         let strays = self.strays.into_iter().collect();
         let gpu = gpu.and_then(Result::ok);
-        Did { words: did.join("; "), seconds, cpus_busy, gpu, counts, loaded: judge(measured), strays }
+        LoadOutcome {
+            words: did.join("; "),
+            seconds,
+            cpus_busy,
+            gpu,
+            counts,
+            loaded: judge(measured),
+            strays,
+        }
     }
 }
 
@@ -437,7 +455,7 @@ fn allocated(file: &Path) -> u64 {
     fs::metadata(file).map_or(0, |meta| meta.blocks() * 512)
 }
 
-fn obituary(program: &Program, status: WaitStatus, after: Duration) -> String {
+fn obituary(program: &StartedProgram, status: WaitStatus, after: Duration) -> String {
     let how = match (status.exit_status(), status.terminating_signal()) {
         (Some(status), _) => format!("with status {status}"),
         (_, Some(signal)) => format!("by signal {signal}"),

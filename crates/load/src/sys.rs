@@ -102,7 +102,7 @@ pub fn dummy_event(cpu: u32) -> io::Result<OwnedFd> {
 }
 
 /// A page of memory whose protection can be switched.
-pub struct Page {
+pub struct ProtectedPage {
     at: *mut libc::c_void,
     /// Held while the page may be unwritable: a write in between would be a fault.
     writing: Mutex<()>,
@@ -110,15 +110,15 @@ pub struct Page {
 
 // SAFETY: the mapping belongs to the value, its address means the same in every thread, and its one used byte is
 // only reached as an atomic.
-unsafe impl Send for Page {}
+unsafe impl Send for ProtectedPage {}
 // SAFETY: as above; `toggle` never makes the page unreadable.
-unsafe impl Sync for Page {}
+unsafe impl Sync for ProtectedPage {}
 
 const PAGE: usize = 4096;
 
-impl Page {
+impl ProtectedPage {
     /// Maps one.
-    pub fn map() -> io::Result<Page> {
+    pub fn map() -> io::Result<ProtectedPage> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
@@ -126,7 +126,7 @@ impl Page {
         if at == libc::MAP_FAILED {
             Err(io::Error::last_os_error())
         } else {
-            Ok(Page { at, writing: Mutex::new(()) })
+            Ok(ProtectedPage { at, writing: Mutex::new(()) })
         }
     }
 
@@ -153,7 +153,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for ProtectedPage {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nobody uses it any more.
         unsafe { libc::munmap(self.at, PAGE) };

@@ -77,19 +77,19 @@ impl Mean {
 }
 
 /// The means of several devices.
-pub type Means = BTreeMap<String, Mean>;
+pub type DeviceMeans = BTreeMap<String, Mean>;
 
 /// The busiest of `means`.
-pub fn of(means: &Means) -> Option<Utilisation> {
+pub fn of(means: &DeviceMeans) -> Option<Utilisation> {
     let all = means.iter().map(|(of, mean)| Utilisation { of: of.clone(), busy_percent: mean.value() });
     all.max_by(|a, b| a.busy_percent.total_cmp(&b.busy_percent))
 }
 
 /// An engine of a device, by driver, address and class.
-type Engine = (String, String, String);
+type EngineKey = (String, String, String);
 
 /// What engines did for each client, by its number.
-type Counters = BTreeMap<(Engine, String), Busy>;
+type EngineCounters = BTreeMap<(EngineKey, String), Busy>;
 
 /// What an engine did for one client.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -118,11 +118,11 @@ struct Client {
 pub struct Meter {
     root: PathBuf,
     /// What each client's engines had done at the last look, and when that was.
-    last: Option<(Instant, Counters)>,
+    last: Option<(Instant, EngineCounters)>,
     /// Seconds for which the load kept engines busy, of so many.
-    busy_s: BTreeMap<Engine, f64>,
+    busy_s: BTreeMap<EngineKey, f64>,
     watched_s: f64,
-    devices: Means,
+    devices: DeviceMeans,
 }
 
 impl Meter {
@@ -133,7 +133,7 @@ impl Meter {
             last: None,
             busy_s: BTreeMap::new(),
             watched_s: 0.0,
-            devices: Means::new(),
+            devices: DeviceMeans::new(),
         }
     }
 
@@ -154,7 +154,7 @@ impl Meter {
     }
 
     fn take(&mut self, clients: Vec<Client>, now: Instant) {
-        let mut counters = Counters::new();
+        let mut counters = EngineCounters::new();
         let mut capacities = BTreeMap::new();
         for client in clients {
             for (class, busy) in client.engines {
@@ -167,7 +167,7 @@ impl Meter {
         }
         if let Some((then, before)) = &self.last {
             let passed_s = (now - *then).as_secs_f64();
-            let mut shares: BTreeMap<Engine, f64> = BTreeMap::new();
+            let mut shares: BTreeMap<EngineKey, f64> = BTreeMap::new();
             for (key, busy) in &counters {
                 *shares.entry(key.0.clone()).or_default() += share(*busy, before.get(key), passed_s);
             }

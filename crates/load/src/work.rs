@@ -57,7 +57,7 @@ impl Worked {
 
 /// A process of a load at one look.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct ProcessLook {
     pub process: Process,
     /// For how long its threads have run, in nanoseconds.
     pub ran_ns: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Seen {
 
 /// One program of a load at one look: its processes and what it counted.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct ProgramLook {
     pub name: String,
     pub pid: u32,
     /// Its figures, where they grow all the time.
@@ -76,9 +76,9 @@ pub(crate) struct Part {
 
 /// A load at one look.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Look {
-    pub parts: Vec<Part>,
-    pub family: Vec<Seen>,
+pub(crate) struct LoadLook {
+    pub parts: Vec<ProgramLook>,
+    pub family: Vec<ProcessLook>,
     /// CPU time of the load and of the housekeeping CPUs' idling; absent where it need not keep them busy.
     pub used_and_idle_ticks: Option<(u64, u64)>,
     /// The stops of its control groups by their quotas.
@@ -91,16 +91,16 @@ pub(crate) struct Look {
 
 /// What was seen of a load so far.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
-    last: Option<(Instant, Look)>,
+pub(crate) struct WorkSoFar {
+    last: Option<(Instant, LoadLook)>,
     /// The most workers that each part had.
     most: BTreeMap<u32, usize>,
     worked: Worked,
 }
 
-impl Work {
+impl WorkSoFar {
     /// Takes in what is seen at `now`.
-    pub fn look(&mut self, now: Instant, look: Look) {
+    pub fn look(&mut self, now: Instant, look: LoadLook) {
         let Some((then, last)) = &self.last else {
             self.last = Some((now, look));
             return;
@@ -130,7 +130,7 @@ impl Work {
 }
 
 /// For how much of the time a load that worked was kept from it, by its quota or since nobody looked.
-fn kept(length: Duration, last: &Look, look: &Look) -> (Duration, Option<String>) {
+fn kept(length: Duration, last: &LoadLook, look: &LoadLook) -> (Duration, Option<String>) {
     let stopped = look.stops.iter().filter_map(|(group, now)| {
         let then = last.stops.get(group)?;
         Some((now.length_ns.saturating_sub(then.length_ns), group)).filter(|_| now.times > then.times)
@@ -148,12 +148,12 @@ fn kept(length: Duration, last: &Look, look: &Look) -> (Duration, Option<String>
 }
 
 /// Why the load stood still between two looks, if it did.
-fn stands(last: &Look, look: &Look, most: &BTreeMap<u32, usize>) -> Option<String> {
+fn stands(last: &LoadLook, look: &LoadLook, most: &BTreeMap<u32, usize>) -> Option<String> {
     let ran_before =
         |pid: u32| last.family.iter().find(|seen| seen.process.pid == pid).map(|seen| seen.ran_ns);
-    let is_idle = |seen: &&Seen| ran_before(seen.process.pid) == Some(seen.ran_ns);
+    let is_idle = |seen: &&ProcessLook| ran_before(seen.process.pid) == Some(seen.ran_ns);
     let stopped = look.family.iter().filter(is_idle).find(|seen| matches!(seen.process.state, 'T' | 't'));
-    if let Some(Seen { process, .. }) = stopped {
+    if let Some(ProcessLook { process, .. }) = stopped {
         // An own engine's process has the name of the file that it was started by.
         let part = look.parts.iter().find(|part| part.pid == process.pid && !part.name.is_empty());
         let name = part.map_or(&process.name, |part| &part.name);
@@ -173,7 +173,7 @@ fn stands(last: &Look, look: &Look, most: &BTreeMap<u32, usize>) -> Option<Strin
             return Some(why);
         }
     }
-    let ran = |look: &Look| {
+    let ran = |look: &LoadLook| {
         let pids = look.family.iter().map(|seen| (seen.process.pid, seen.ran_ns));
         pids.collect::<BTreeMap<_, _>>()
     };
@@ -190,7 +190,7 @@ fn stands(last: &Look, look: &Look, most: &BTreeMap<u32, usize>) -> Option<Strin
 }
 
 /// The workers of a part: its children that say what they do.
-fn workers<'a>(part: &Part, family: &'a [Seen]) -> impl Iterator<Item = &'a Seen> {
+fn workers<'a>(part: &ProgramLook, family: &'a [ProcessLook]) -> impl Iterator<Item = &'a ProcessLook> {
     let pid = part.pid;
     family.iter().filter(move |seen| {
         let Process { parent, name, state, .. } = &seen.process;
@@ -198,23 +198,23 @@ fn workers<'a>(part: &Part, family: &'a [Seen]) -> impl Iterator<Item = &'a Seen
     })
 }
 
-fn of_workers(part: &Part, last: &Look, look: &Look, most: usize) -> Option<String> {
+fn of_workers(part: &ProgramLook, last: &LoadLook, look: &LoadLook, most: usize) -> Option<String> {
     let left = workers(part, &look.family).count();
     if left < most {
         return Some(format!("{} of {most} workers were gone", most - left));
     }
-    let ran = |look: &Look, worker: u32| {
+    let ran = |look: &LoadLook, worker: u32| {
         let below = below(worker, &look.family).into_iter();
         below.map(|seen| (seen.process.pid, seen.ran_ns)).collect::<BTreeMap<_, _>>()
     };
-    let is_waiting = |worker: &Seen| {
+    let is_waiting = |worker: &ProcessLook| {
         // For a CPU; or, of those that write, for a disk.
         let writes = worker.process.name.ends_with("-io") || worker.process.name.contains("-hdd");
         below(worker.process.pid, &look.family)
             .iter()
             .any(|seen| seen.process.state == 'R' || (writes && seen.process.state == 'D'))
     };
-    let idle = |worker: &&Seen| {
+    let idle = |worker: &&ProcessLook| {
         let pid = worker.process.pid;
         ran(last, pid) == ran(look, pid) && !is_waiting(worker)
     };
@@ -223,8 +223,8 @@ fn of_workers(part: &Part, last: &Look, look: &Look, most: usize) -> Option<Stri
 }
 
 /// A process and all below it.
-fn below(root: u32, family: &[Seen]) -> Vec<&Seen> {
-    let mut found: Vec<&Seen> = family.iter().filter(|seen| seen.process.pid == root).collect();
+fn below(root: u32, family: &[ProcessLook]) -> Vec<&ProcessLook> {
+    let mut found: Vec<&ProcessLook> = family.iter().filter(|seen| seen.process.pid == root).collect();
     let mut next = 0;
     while let Some(parent) = found.get(next).map(|seen| seen.process.pid) {
         found

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use load::{Did, Error, Load, Placement, Running, WORKER_VERB};
+use load::{Load, LoadError, LoadOutcome, Placement, Running, WORKER_VERB};
 use machine::CpuSet;
 
 #[path = "loads/names.rs"]
@@ -394,7 +394,7 @@ fn storage_in_memory_is_refused(scratch: &Scratch) -> Outcome {
     }
     let place = Placement { scratch: "/dev/shm".into(), ..scratch.place() };
     let error = Load::Storage.start(&place).unwrap_err();
-    assert!(matches!(error, Error::NotAvailable { .. }));
+    assert!(matches!(error, LoadError::NotAvailable { .. }));
     assert!(error.to_string().contains("/dev/shm is in memory"), "{error}");
     Ok(())
 }
@@ -448,13 +448,13 @@ impl Drop for Scratch {
 fn start(load: &str, scratch: &Scratch) -> Result<Running, String> {
     match load::parse(load).unwrap()[0].start(&scratch.place()) {
         Ok(running) => Ok(running),
-        Err(Error::NotAvailable { reason, cure, .. }) => Err(format!("{reason}; {cure}")),
+        Err(LoadError::NotAvailable { reason, cure, .. }) => Err(format!("{reason}; {cure}")),
         Err(error) => panic!("{error}"),
     }
 }
 
 /// Runs a load for a second; afterwards nothing is left.
-fn run(load: &str, scratch: &Scratch) -> Result<Did, String> {
+fn run(load: &str, scratch: &Scratch) -> Result<LoadOutcome, String> {
     let mut running = start(load, scratch)?;
     assert_eq!(running.settle(SETTLE), Ok(true));
     std::thread::sleep(SHORT);

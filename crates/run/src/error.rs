@@ -17,7 +17,7 @@ pub enum Error {
     Failed(#[from] ::error::Error),
     /// There is no such load.
     #[error(transparent)]
-    Load(#[from] load::Error),
+    Load(#[from] load::LoadError),
     /// A row could not be measured.
     #[error(transparent)]
     Measure(#[from] measure::Error),

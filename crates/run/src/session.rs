@@ -204,7 +204,7 @@ impl Session<'_, '_> {
             Ok(running) => running,
             Err(error) => {
                 let reason = match error {
-                    load::Error::NotAvailable { reason, cure, .. } => format!("{reason}; {cure}"),
+                    load::LoadError::NotAvailable { reason, cure, .. } => format!("{reason}; {cure}"),
                     other => other.to_string(),
                 };
                 for probe in &self.spec.probes {

@@ -8,7 +8,7 @@ use evidence::limit::{self, Limit};
 use evidence::manifest::Asked;
 use evidence::verdict::DEFAULT_CLAIM;
 use evidence::{cause, taint};
-use load::{Device, Load};
+use load::{EthercatDevice, Load};
 use machine::{CpuSet, Snapshot};
 use measure::ethercat::Wire;
 use measure::kind::{self, ProbeKind};
@@ -180,10 +180,10 @@ impl RunSpec {
     }
 
     /// The interface that the load ethercat drives. One that the probe drives has its MainDevice: the load simulates then.
-    pub fn device_of_loads(&self) -> Option<Device> {
+    pub fn device_of_loads(&self) -> Option<EthercatDevice> {
         let is_free = !self.probes.iter().any(|probe| matches!(probe, ProbeKind::Ethercat(_)));
         let Wire { device, is_forced } = self.wire.clone();
-        device.filter(|_| is_free).map(|name| Device { name, is_forced })
+        device.filter(|_| is_free).map(|name| EthercatDevice { name, is_forced })
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ::load::{Device, Did, Entry, Load, Placement, Running};
+use ::load::{CatalogEntry, EthercatDevice, Load, LoadOutcome, Placement, Running};
 use evidence::manifest::SCHEMA_VERSION;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct Catalog {
     /// Version of this document.
     schema_version: u32,
     /// The loads that there are.
-    loads: Vec<Entry>,
+    loads: Vec<CatalogEntry>,
 }
 
 /// `isolator load NAME… --json`.
@@ -38,7 +38,7 @@ struct LoadDid {
     /// Its name, and its command where it has one.
     load: String,
     /// What it did.
-    did: Did,
+    did: LoadOutcome,
 }
 
 pub fn run(args: &LoadArgs) -> Outcome {
@@ -73,7 +73,11 @@ fn together(args: &LoadArgs) -> Outcome {
         house_keeping: cpus,
         measured: isolated.clone(),
         scratch: ::load::scratch_folder(Path::new(".")),
-        device: args.ethercat.device.clone().map(|name| Device { name, is_forced: args.ethercat.force }),
+        device: args
+            .ethercat
+            .device
+            .clone()
+            .map(|name| EthercatDevice { name, is_forced: args.ethercat.force }),
     };
     let mut loads: Vec<Load> = Vec::new();
     for name in &args.names {
@@ -83,7 +87,7 @@ fn together(args: &LoadArgs) -> Outcome {
     }
     let stop = stop_on_signals()?;
     let running = loads.iter().map(|load| Ok((load.to_string(), load.start(&placement)?)));
-    let mut running = running.collect::<Result<Vec<(String, Running)>, ::load::Error>>()?;
+    let mut running = running.collect::<Result<Vec<(String, Running)>, ::load::LoadError>>()?;
     for (name, load) in &mut running {
         run::settle(load, &stop).map_err(|why| format!("load {name}: {why}"))?;
     }

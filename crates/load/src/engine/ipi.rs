@@ -32,8 +32,8 @@ use super::{Pauses, report, sharp_timers, spawn};
 use crate::{sys, why};
 
 pub fn run(house_keeping: &CpuSet, measured: &CpuSet) -> Result<(), String> {
-    let sent = Arc::new(Sent::default());
-    let page = Arc::new(sys::Page::map().map_err(|e| format!("no page: {}", why(e)))?);
+    let sent = Arc::new(SentCalls::default());
+    let page = Arc::new(sys::ProtectedPage::map().map_err(|e| format!("no page: {}", why(e)))?);
     if house_keeping.len() > 1 {
         let page = Arc::clone(&page);
         spawn("ipi-victim", move || {
@@ -63,7 +63,7 @@ pub fn run(house_keeping: &CpuSet, measured: &CpuSet) -> Result<(), String> {
 
 /// Successful calls by kind.
 #[derive(Default)]
-struct Sent {
+struct SentCalls {
     rounds: AtomicU64,
     key_switches: AtomicU64,
     event_reads: AtomicU64,
@@ -71,8 +71,8 @@ struct Sent {
     protections: AtomicU64,
 }
 
-impl Sent {
-    fn round(&self, events: &[OwnedFd], page: &sys::Page) {
+impl SentCalls {
+    fn round(&self, events: &[OwnedFd], page: &sys::ProtectedPage) {
         let add = |count: &AtomicU64, done: bool| count.fetch_add(done.into(), Ordering::Relaxed);
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| sys::encapsulate(&socket));
         add(&self.key_switches, socket.is_ok());

@@ -72,7 +72,7 @@ fn where_nobody_tells_nothing_is_known() {
 
 #[test]
 fn of_several_devices_the_busiest_is_told() {
-    let mut means = Means::new();
+    let mut means = DeviceMeans::new();
     means.entry("0".into()).or_default().add(10.0);
     means.entry("1".into()).or_default().add(80.0);
     means.entry("1".into()).or_default().add(90.0);

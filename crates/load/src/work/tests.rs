@@ -3,15 +3,15 @@
 
 use super::*;
 
-fn seen(pid: u32, parent: u32, name: &str, state: char, ran_ns: u64) -> Seen {
+fn seen(pid: u32, parent: u32, name: &str, state: char, ran_ns: u64) -> ProcessLook {
     let process = Process { pid, parent, name: name.into(), state, ..Process::default() };
-    Seen { process, ran_ns }
+    ProcessLook { process, ran_ns }
 }
 
 /// stress-ng (10) with two workers, one of which has a child that works for it.
-fn stress(second: u64) -> Look {
-    Look {
-        parts: vec![Part { pid: 10, has_workers: true, ..Part::default() }],
+fn stress(second: u64) -> LoadLook {
+    LoadLook {
+        parts: vec![ProgramLook { pid: 10, has_workers: true, ..ProgramLook::default() }],
         family: vec![
             seen(10, 1, "stress-ng", 'S', 7),
             seen(11, 10, "stress-ng-cpu", 'R', second * 900),
@@ -20,17 +20,21 @@ fn stress(second: u64) -> Look {
         ],
         used_and_idle_ticks: Some((second * 95, second * 5)),
         cpus: 1,
-        ..Look::default()
+        ..LoadLook::default()
     }
 }
 
-fn command(second: u64) -> Look {
-    Look { parts: vec![Part::default()], family: vec![seen(20, 1, "sh", 'S', second)], ..Look::default() }
+fn command(second: u64) -> LoadLook {
+    LoadLook {
+        parts: vec![ProgramLook::default()],
+        family: vec![seen(20, 1, "sh", 'S', second)],
+        ..LoadLook::default()
+    }
 }
 
 /// What was seen in ten seconds, in which `change` befalls a load from the third to the ninth.
-fn watched(normal: fn(u64) -> Look, change: impl Fn(u64, &mut Look)) -> Worked {
-    let (mut work, start) = (Work::default(), Instant::now());
+fn watched(normal: fn(u64) -> LoadLook, change: impl Fn(u64, &mut LoadLook)) -> Worked {
+    let (mut work, start) = (WorkSoFar::default(), Instant::now());
     for second in 0..=10 {
         let mut look = normal(second);
         if (3..=9).contains(&second) {
@@ -55,12 +59,12 @@ fn a_load_that_works_all_the_time_never_stands_still() {
 
 #[test]
 fn every_way_to_stand_still_is_found() {
-    let frozen = |look: &mut Look, pid: u32, state: char, ran_ns: u64| {
+    let frozen = |look: &mut LoadLook, pid: u32, state: char, ran_ns: u64| {
         let seen = look.family.iter_mut().find(|seen| seen.process.pid == pid).unwrap();
         (seen.process.state, seen.ran_ns) = (state, ran_ns);
     };
-    type Change = Box<dyn Fn(u64, &mut Look)>;
-    type Normal = fn(u64) -> Look;
+    type Change = Box<dyn Fn(u64, &mut LoadLook)>;
+    type Normal = fn(u64) -> LoadLook;
     let cases: [(&str, Normal, Change); 6] = [
         ("stress-ng-cpu (11) was stopped", stress, Box::new(move |_, look| frozen(look, 11, 'T', 1800))),
         ("stress-ng-vm (12) did not run", stress, Box::new(move |_, look| frozen(look, 13, 'S', 200))),
@@ -92,10 +96,10 @@ fn an_engine_whose_counts_stay_stands_still() {
     let engine = |second: u64| {
         let counts =
             BTreeMap::from([("udp_bytes".to_string(), second * 10), ("tcp_bytes".to_string(), second)]);
-        Look {
-            parts: vec![Part { counts: Some(counts), ..Part::default() }],
+        LoadLook {
+            parts: vec![ProgramLook { counts: Some(counts), ..ProgramLook::default() }],
             family: vec![seen(30, 1, "net", 'S', second)],
-            ..Look::default()
+            ..LoadLook::default()
         }
     };
     assert_eq!(told(&watched(engine, |_, _| ())), None);
@@ -125,7 +129,7 @@ fn a_load_of_a_gpu_may_wait_but_not_be_stopped() {
     let idle = |state: char| {
         let worked = watched(command, move |_, look| {
             look.may_wait = true;
-            look.parts = vec![Part { name: "gpu".into(), pid: 20, ..Part::default() }];
+            look.parts = vec![ProgramLook { name: "gpu".into(), pid: 20, ..ProgramLook::default() }];
             look.family = vec![seen(20, 1, "sh", state, 2)];
         });
         worked.why
@@ -146,7 +150,7 @@ fn a_quota_counts_for_as_long_as_it_stopped_the_load() {
 
 #[test]
 fn time_without_a_look_is_no_work() {
-    let (mut work, start) = (Work::default(), Instant::now());
+    let (mut work, start) = (WorkSoFar::default(), Instant::now());
     work.look(start, command(1));
     work.look(start + Duration::from_millis(100), command(1));
     assert_eq!(work.worked(), Worked::default(), "looks that lie close together are one");
