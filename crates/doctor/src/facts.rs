@@ -8,11 +8,11 @@ use machine::registry::{Setting, ValueKind, list};
 use machine::snapshot::Preemption;
 use machine::{CpuSet, Snapshot};
 
-use crate::finding::{Evidence, Found, read_in};
-use crate::{Profile, Question, Use};
+use crate::finding::{Conclusion, Evidence, read_in};
+use crate::{DoctorQuestion, Profile, Use};
 
 /// What checks look at.
-pub struct Facts<'a> {
+pub struct CheckFacts<'a> {
     pub(crate) machine: &'a Snapshot,
     pub(crate) inventory: &'a Inventory,
     pub(crate) profile: Profile,
@@ -20,9 +20,9 @@ pub struct Facts<'a> {
     /// CPUs that are set apart: outside of the scheduler's domains, in a partition, or without a tick.
     pub(crate) isolated: CpuSet,
     /// Why that is not known, where it is not.
-    isolation_unknown: Option<Found>,
+    isolation_unknown: Option<Conclusion>,
     /// Why it is not known which CPUs may stop their tick, where it is not.
-    nohz_unknown: Option<Found>,
+    nohz_unknown: Option<Conclusion>,
     /// CPUs that are online and not set apart.
     pub(crate) housekeeping: CpuSet,
     pub(crate) online: CpuSet,
@@ -40,12 +40,12 @@ pub(crate) const AS_ROOT: &str = "run isolator doctor as root";
 pub(crate) const ON_HOST: &str = "run isolator doctor on the host";
 pub(crate) const BY_SAMPLE: &str = "isolator doctor --sample 10s";
 
-impl<'a> Facts<'a> {
-    pub(crate) fn new(machine: &'a Snapshot, question: &'a Question) -> Self {
+impl<'a> CheckFacts<'a> {
+    pub(crate) fn new(machine: &'a Snapshot, question: &'a DoctorQuestion) -> Self {
         let inventory = machine.inventory.as_deref().unwrap_or(&NOTHING);
         let isolated = machine.isolation.set_apart().or(&machine.isolation.nohz_full);
         let online = machine.online();
-        let mut facts = Facts {
+        let mut facts = CheckFacts {
             machine,
             inventory,
             profile: question.purpose.as_ref().map_or(question.profile, |purpose| purpose.profile),
@@ -82,16 +82,16 @@ impl<'a> Facts<'a> {
 
     /// Why it is not known which CPUs a file names; `asked`: whether the boot line asks for some, so that a file that is
     /// not there does not mean that there are none.
-    fn cpus_unknown(&self, path: &str, asked: bool) -> Option<Found> {
+    fn cpus_unknown(&self, path: &str, asked: bool) -> Option<Conclusion> {
         match self.inventory.files.get(path) {
             Some(Reading::Text(text)) if text == "(null)" || text.parse::<CpuSet>().is_ok() => None,
             Some(Reading::Text(text)) => {
-                Some(Found::unknown(path, format!("'{text}' names no CPUs"), "look at it"))
+                Some(Conclusion::unknown(path, format!("'{text}' names no CPUs"), "look at it"))
             }
-            Some(Reading::Unreadable { unreadable }) => Some(Found::unknown(path, unreadable, AS_ROOT)),
+            Some(Reading::Unreadable { unreadable }) => Some(Conclusion::unknown(path, unreadable, AS_ROOT)),
             Some(Reading::Absent) if asked => {
                 let why = "it is not there, so that it does not show whether the boot line acts";
-                Some(Found::unknown(path, why, "look at the kernel's log: dmesg"))
+                Some(Conclusion::unknown(path, why, "look at the kernel's log: dmesg"))
             }
             Some(Reading::Absent) => None,
             None => Some(not_captured(path)),
@@ -108,7 +108,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The CPUs that may stop their tick; else why that is not known.
-    pub(crate) fn nohz_full(&self) -> Result<&'a CpuSet, Found> {
+    pub(crate) fn nohz_full(&self) -> Result<&'a CpuSet, Conclusion> {
         match &self.nohz_unknown {
             Some(found) => Err(found.clone()),
             None => Ok(&self.machine.isolation.nohz_full),
@@ -121,43 +121,47 @@ impl<'a> Facts<'a> {
     }
 
     /// What a file says; else why that is not known, or that this machine has no such thing.
-    pub(crate) fn text(&self, path: &str) -> Result<&'a str, Found> {
-        self.text_or(path, || Found::not_applicable(format!("this kernel has no {path}")))
+    pub(crate) fn text(&self, path: &str) -> Result<&'a str, Conclusion> {
+        self.text_or(path, || Conclusion::not_applicable(format!("this kernel has no {path}")))
     }
 
-    /// As [`Facts::text`], with what an absent file means.
-    pub(crate) fn text_or(&self, path: &str, absent: impl FnOnce() -> Found) -> Result<&'a str, Found> {
+    /// As [`CheckFacts::text`], with what an absent file means.
+    pub(crate) fn text_or(
+        &self,
+        path: &str,
+        absent: impl FnOnce() -> Conclusion,
+    ) -> Result<&'a str, Conclusion> {
         match self.inventory.files.get(path) {
             Some(Reading::Text(text)) => Ok(text),
             Some(Reading::Absent) => Err(self.too_old_for(path).unwrap_or_else(absent)),
-            Some(Reading::Unreadable { unreadable }) => Err(Found::unknown(path, unreadable, AS_ROOT)),
+            Some(Reading::Unreadable { unreadable }) => Err(Conclusion::unknown(path, unreadable, AS_ROOT)),
             None => Err(not_captured(path)),
         }
     }
 
     /// That this kernel does not show a file which newer ones do: what it would say may be the case all the same.
-    pub(crate) fn too_old_for(&self, path: &str) -> Option<Found> {
+    pub(crate) fn too_old_for(&self, path: &str) -> Option<Conclusion> {
         let (major, minor) = machine::registry::options::file_since(path)?;
         if self.at_least(major, minor) != Some(false) {
             return None;
         }
         let why = format!("Linux {major}.{minor} is the first that shows it");
-        Some(Found::unknown(path, why, "boot a newer kernel, or measure: isolator measure wakeup"))
+        Some(Conclusion::unknown(path, why, "boot a newer kernel, or measure: isolator measure wakeup"))
     }
 
     /// The text of a file that says one of `words`; else why it is not known.
-    pub(crate) fn word(&self, path: &str, words: &[&str]) -> Result<&'a str, Found> {
+    pub(crate) fn word(&self, path: &str, words: &[&str]) -> Result<&'a str, Conclusion> {
         let text = self.text(path)?;
         if words.contains(&text) {
             return Ok(text);
         }
-        Err(Found::unknown(path, format!("'{text}' is none of {}", words.join(", ")), "look at it"))
+        Err(Conclusion::unknown(path, format!("'{text}' is none of {}", words.join(", ")), "look at it"))
     }
 
     /// The number in a file; else why it is not known.
-    pub(crate) fn number(&self, path: &str) -> Result<i64, Found> {
+    pub(crate) fn number(&self, path: &str) -> Result<i64, Conclusion> {
         let text = self.text(path)?;
-        text.parse().map_err(|_| Found::unknown(path, format!("'{text}' is no number"), "look at it"))
+        text.parse().map_err(|_| Conclusion::unknown(path, format!("'{text}' is no number"), "look at it"))
     }
 
     /// The text of a file, where there is one.
@@ -184,19 +188,19 @@ impl<'a> Facts<'a> {
     }
 
     /// What to say where the configuration would decide and could not be read.
-    pub(crate) fn config_unknown(&self) -> Found {
+    pub(crate) fn config_unknown(&self) -> Conclusion {
         let cure = "modprobe configs, or install the kernel's package with its /boot/config";
-        Found::unknown(self.config_source(), "no configuration could be read", cure)
+        Conclusion::unknown(self.config_source(), "no configuration could be read", cure)
     }
 
     /// What to say where an option would decide: the configuration could not be read, or this kernel need not know it.
-    pub(crate) fn option_unknown(&self, name: &str) -> Found {
+    pub(crate) fn option_unknown(&self, name: &str) -> Conclusion {
         if self.machine.kernel.config_source.is_none() {
             return self.config_unknown();
         }
         let release = self.machine.kernel.release.as_deref().unwrap_or("of unknown release");
         let why = format!("it does not name CONFIG_{name}, which Linux {release} need not know");
-        Found::unknown(self.config_source(), why, "look at what the kernel does: boot-param-effective")
+        Conclusion::unknown(self.config_source(), why, "look at what the kernel does: boot-param-effective")
     }
 
     /// The boot line that runs.
@@ -205,7 +209,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The boot line, or that it is unknown.
-    pub(crate) fn known_command_line(&self) -> Result<&'a str, Found> {
+    pub(crate) fn known_command_line(&self) -> Result<&'a str, Conclusion> {
         self.machine.kernel.command_line.as_deref().ok_or_else(|| not_captured("/proc/cmdline"))
     }
 
@@ -246,7 +250,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The CPUs that are set apart and may be looked at; else why there is nothing to look at.
-    pub(crate) fn isolated(&self) -> Result<&CpuSet, Found> {
+    pub(crate) fn isolated(&self) -> Result<&CpuSet, Conclusion> {
         let unknown = self.isolation_unknown.as_ref().or(self
             .nohz_unknown
             .as_ref()
@@ -255,7 +259,7 @@ impl<'a> Facts<'a> {
             return Err(found.clone());
         }
         if self.isolated.is_empty() {
-            return Err(Found::not_applicable("no CPU is set apart"));
+            return Err(Conclusion::not_applicable("no CPU is set apart"));
         }
         Ok(&self.isolated)
     }
@@ -271,34 +275,34 @@ impl<'a> Facts<'a> {
     }
 
     /// Kernel threads; else that none can be seen.
-    pub(crate) fn kernel_threads(&self) -> Result<Vec<&'a Thread>, Found> {
+    pub(crate) fn kernel_threads(&self) -> Result<Vec<&'a Thread>, Conclusion> {
         let threads: Vec<&Thread> = self.inventory.threads.iter().filter(|thread| thread.kernel).collect();
         if threads.is_empty() {
             let cure = "run it on the host, outside of a container's process namespace";
-            return Err(Found::unknown("/proc/PID/stat", "no kernel thread can be seen", cure));
+            return Err(Conclusion::unknown("/proc/PID/stat", "no kernel thread can be seen", cure));
         }
         Ok(threads)
     }
 
     /// Threads of programs; else that none was captured.
-    pub(crate) fn user_threads(&self) -> Result<Vec<&'a Thread>, Found> {
+    pub(crate) fn user_threads(&self) -> Result<Vec<&'a Thread>, Conclusion> {
         let threads: Vec<&Thread> = self.inventory.threads.iter().filter(|thread| !thread.kernel).collect();
         if threads.is_empty() { Err(not_captured("/proc/PID/stat")) } else { Ok(threads) }
     }
 
     /// Real-time threads of programs.
-    pub(crate) fn real_time_threads(&self) -> Result<Vec<&'a Thread>, Found> {
+    pub(crate) fn real_time_threads(&self) -> Result<Vec<&'a Thread>, Conclusion> {
         Ok(self.user_threads()?.into_iter().filter(|thread| thread.is_real_time()).collect())
     }
 
     /// That some threads could not be seen, so that finding none says nothing.
-    pub(crate) fn unseen_threads(&self) -> Result<(), Found> {
+    pub(crate) fn unseen_threads(&self) -> Result<(), Conclusion> {
         if let Some(why) = &self.inventory.threads_unread {
-            return Err(Found::unknown("/proc/PID", why, AS_ROOT));
+            return Err(Conclusion::unknown("/proc/PID", why, AS_ROOT));
         }
         let nowhere = self.inventory.threads.iter().find(|thread| thread.cpus.is_empty());
         match nowhere.filter(|_| self.inventory.whole) {
-            Some(thread) => Err(Found::unknown(
+            Some(thread) => Err(Conclusion::unknown(
                 format!("/proc/{}/task/{}/status", thread.process, thread.id),
                 "it does not say which CPUs the thread may use",
                 AS_ROOT,
@@ -308,43 +312,49 @@ impl<'a> Facts<'a> {
     }
 
     /// The sample; else that nothing was sampled.
-    pub(crate) fn sampled(&self, source: &str) -> Result<&'a MachineSample, Found> {
+    pub(crate) fn sampled(&self, source: &str) -> Result<&'a MachineSample, Conclusion> {
         let sample = self.inventory.sample.as_ref();
-        sample.ok_or_else(|| Found::unknown(source, "nothing was sampled", BY_SAMPLE))
+        sample.ok_or_else(|| Conclusion::unknown(source, "nothing was sampled", BY_SAMPLE))
     }
 
     /// That nothing is known of one of these CPUs, so that finding nothing says nothing.
-    pub(crate) fn unsampled(&self, source: &str, cpus: &CpuSet) -> Result<(), Found> {
+    pub(crate) fn unsampled(&self, source: &str, cpus: &CpuSet) -> Result<(), Conclusion> {
         let sample = self.sampled(source)?;
         if let Some(line) = sample.unread.iter().find(|line| line.starts_with(source)) {
-            return Err(Found::unknown(source, line.trim_start_matches(source).trim(), BY_SAMPLE));
+            return Err(Conclusion::unknown(source, line.trim_start_matches(source).trim(), BY_SAMPLE));
         }
         let seen: CpuSet = sample.cpus.iter().map(|cpu| cpu.cpu).collect();
         let missing = cpus.and(&self.online).without(&seen);
         if !missing.is_empty() {
-            return Err(Found::unknown(source, format!("cpus {missing} were not sampled"), BY_SAMPLE));
+            return Err(Conclusion::unknown(source, format!("cpus {missing} were not sampled"), BY_SAMPLE));
         }
         Ok(())
     }
 
     /// That the host around a container cannot be seen, so that nothing found says nothing.
-    pub(crate) fn unseen_host(&self, source: &str) -> Result<(), Found> {
+    pub(crate) fn unseen_host(&self, source: &str) -> Result<(), Conclusion> {
         match &self.machine.container {
-            Some(kind) => {
-                Err(Found::unknown(source, format!("a container ({kind}) does not see the host's"), ON_HOST))
-            }
+            Some(kind) => Err(Conclusion::unknown(
+                source,
+                format!("a container ({kind}) does not see the host's"),
+                ON_HOST,
+            )),
             None => Ok(()),
         }
     }
 
     /// The kernel's log, or why it is not known.
-    pub(crate) fn log(&self) -> Result<&'a machine::inventory::KernelLog, Found> {
+    pub(crate) fn log(&self) -> Result<&'a machine::inventory::KernelLog, Conclusion> {
         let log = &self.inventory.log;
         match (&log.source, &log.unread) {
             (Some(_), _) => Ok(log),
             (None, Some(why)) => {
                 let (path, why) = why.split_once(": ").unwrap_or(("/dev/kmsg", why));
-                Err(Found::unknown(path, why, format!("{AS_ROOT}, or sysctl -w kernel.dmesg_restrict=0")))
+                Err(Conclusion::unknown(
+                    path,
+                    why,
+                    format!("{AS_ROOT}, or sysctl -w kernel.dmesg_restrict=0"),
+                ))
             }
             (None, None) => Err(not_captured("/dev/kmsg, /var/log/dmesg")),
         }
@@ -358,8 +368,8 @@ impl<'a> Facts<'a> {
 }
 
 /// What a captured tree does not hold.
-pub(crate) fn not_captured(path: &str) -> Found {
-    Found::unknown(
+pub(crate) fn not_captured(path: &str) -> Conclusion {
+    Conclusion::unknown(
         path,
         "not in what was captured",
         "look at the machine itself, or at a snapshot that isolator doctor --save wrote there",

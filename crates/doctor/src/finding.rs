@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum Outcome {
+#[schemars(rename = "Outcome")]
+pub enum FindingOutcome {
     /// As it should be.
     #[serde(rename = "PASS")]
     Pass,
@@ -27,27 +28,27 @@ pub enum Outcome {
     NotApplicable,
 }
 
-impl Outcome {
+impl FindingOutcome {
     /// Worst first.
     pub fn rank(self) -> u8 {
         match self {
-            Outcome::Fail => 0,
-            Outcome::Warn => 1,
-            Outcome::Unknown => 2,
-            Outcome::Pass => 3,
-            Outcome::NotApplicable => 4,
+            FindingOutcome::Fail => 0,
+            FindingOutcome::Warn => 1,
+            FindingOutcome::Unknown => 2,
+            FindingOutcome::Pass => 3,
+            FindingOutcome::NotApplicable => 4,
         }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for FindingOutcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(match self {
-            Outcome::Pass => "PASS",
-            Outcome::Warn => "WARN",
-            Outcome::Fail => "FAIL",
-            Outcome::Unknown => "UNKNOWN",
-            Outcome::NotApplicable => "N/A",
+            FindingOutcome::Pass => "PASS",
+            FindingOutcome::Warn => "WARN",
+            FindingOutcome::Fail => "FAIL",
+            FindingOutcome::Unknown => "UNKNOWN",
+            FindingOutcome::NotApplicable => "N/A",
         })
     }
 }
@@ -96,7 +97,8 @@ pub struct Evidence {
 /// What was asked for, what runs, and what took effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct State {
+#[schemars(rename = "State")]
+pub struct FindingState {
     /// In the files that the next boot reads; absent: not known.
     pub configured: Option<String>,
     /// In the boot line that runs.
@@ -113,7 +115,7 @@ pub struct Finding {
     /// Its group.
     pub group: String,
     /// How it came out.
-    pub result: Outcome,
+    pub result: FindingOutcome,
     /// How much it weighs for the profile.
     pub severity: Severity,
     /// What was found, in a line.
@@ -122,7 +124,7 @@ pub struct Finding {
     pub evidence: Evidence,
     /// Configured, running and effective state, where they can differ.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<FindingState>,
     /// Why it matters.
     pub why: String,
     /// What to do about it, a command where one does it; absent where nothing is to be done.
@@ -136,37 +138,37 @@ pub struct Finding {
 
 /// What a check's function hands back; the rest of the [`Finding`] is the check's own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    pub(crate) result: Outcome,
+pub struct Conclusion {
+    pub(crate) result: FindingOutcome,
     pub(crate) says: String,
     pub(crate) evidence: Evidence,
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<FindingState>,
     pub(crate) advice: Option<Advice>,
 }
 
 /// `Err` is a result as well: it lets a check end early where something is unknown or does not apply.
-pub(crate) type Look = Result<Found, Found>;
+pub(crate) type CheckResult = Result<Conclusion, Conclusion>;
 
 /// Evidence from `source`.
 pub(crate) fn read_in(source: impl fmt::Display, value: impl fmt::Display) -> Evidence {
     Evidence { source: source.to_string(), value: value.to_string() }
 }
 
-impl Found {
-    fn new(result: Outcome, evidence: Evidence, says: impl Into<String>) -> Found {
-        Found { result, says: says.into(), evidence, state: None, advice: None }
+impl Conclusion {
+    fn new(result: FindingOutcome, evidence: Evidence, says: impl Into<String>) -> Conclusion {
+        Conclusion { result, says: says.into(), evidence, state: None, advice: None }
     }
 
-    pub(crate) fn pass(evidence: Evidence, says: impl Into<String>) -> Found {
-        Found::new(Outcome::Pass, evidence, says)
+    pub(crate) fn pass(evidence: Evidence, says: impl Into<String>) -> Conclusion {
+        Conclusion::new(FindingOutcome::Pass, evidence, says)
     }
 
-    pub(crate) fn warn(evidence: Evidence, says: impl Into<String>, advice: Advice) -> Found {
-        Found { advice: Some(advice), ..Found::new(Outcome::Warn, evidence, says) }
+    pub(crate) fn warn(evidence: Evidence, says: impl Into<String>, advice: Advice) -> Conclusion {
+        Conclusion { advice: Some(advice), ..Conclusion::new(FindingOutcome::Warn, evidence, says) }
     }
 
-    pub(crate) fn fail(evidence: Evidence, says: impl Into<String>, advice: Advice) -> Found {
-        Found { advice: Some(advice), ..Found::new(Outcome::Fail, evidence, says) }
+    pub(crate) fn fail(evidence: Evidence, says: impl Into<String>, advice: Advice) -> Conclusion {
+        Conclusion { advice: Some(advice), ..Conclusion::new(FindingOutcome::Fail, evidence, says) }
     }
 
     /// What could not be read, why, and what would help.
@@ -174,19 +176,19 @@ impl Found {
         source: impl fmt::Display,
         why: impl fmt::Display,
         look: impl Into<String>,
-    ) -> Found {
+    ) -> Conclusion {
         let evidence = read_in(&source, "");
-        Found {
+        Conclusion {
             advice: Some(Hand::Search.advice(look.into())),
-            ..Found::new(Outcome::Unknown, evidence, format!("{source}: {why}"))
+            ..Conclusion::new(FindingOutcome::Unknown, evidence, format!("{source}: {why}"))
         }
     }
 
-    pub(crate) fn not_applicable(says: impl Into<String>) -> Found {
-        Found::new(Outcome::NotApplicable, Evidence::default(), says)
+    pub(crate) fn not_applicable(says: impl Into<String>) -> Conclusion {
+        Conclusion::new(FindingOutcome::NotApplicable, Evidence::default(), says)
     }
 
-    pub(crate) fn state(self, state: State) -> Found {
-        Found { state: Some(state), ..self }
+    pub(crate) fn state(self, state: FindingState) -> Conclusion {
+        Conclusion { state: Some(state), ..self }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Checks are pure functions over a [`machine::Snapshot`] that was read whole: what they say of a snapshot is what they
 //! say of the machine. Each says what it found and where, why it matters, and how to change it. What could not be read
-//! is [`Outcome::Unknown`], never a fault; a captured tree that lacks a file is no machine that lacks it.
+//! is [`FindingOutcome::Unknown`], never a fault; a captured tree that lacks a file is no machine that lacks it.
 //!
 //! How much a finding weighs depends on what the machine is for ([`Profile`]): the tick that a program which polls must
 //! be rid of is no matter to one that sleeps each period. There is no score.
@@ -17,29 +17,29 @@ pub mod obtain;
 mod profile;
 mod report;
 
-pub use checks::{ALL, Check, Group};
-pub use facts::Facts;
-pub use finding::{Evidence, Finding, Outcome, Severity, State};
+pub use checks::{ALL, Check, CheckGroup};
+pub use facts::CheckFacts;
+pub use finding::{Evidence, Finding, FindingOutcome, FindingState, Severity};
 pub use machine::Profile;
 pub use profile::Use;
-pub use report::{Report, Summary};
+pub use report::{FindingCounts, Report};
 
 use machine::Snapshot;
 
 /// What is asked.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Question {
+pub struct DoctorQuestion {
     /// What the machine is for.
     pub profile: Profile,
     /// The use from which period and limit come.
     pub purpose: Option<Use>,
     /// Only checks of this group.
-    pub only: Option<Group>,
+    pub only: Option<CheckGroup>,
 }
 
 /// Looks at `machine`, which was read whole ([`machine::read_whole`]).
-pub fn examine(machine: &Snapshot, question: &Question) -> Report {
-    let facts = Facts::new(machine, question);
+pub fn examine(machine: &Snapshot, question: &DoctorQuestion) -> Report {
+    let facts = CheckFacts::new(machine, question);
     let asked = ALL
         .iter()
         .copied()

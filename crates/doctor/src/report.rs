@@ -6,8 +6,8 @@ use machine::inventory::MachineSample;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::facts::Facts;
-use crate::{Finding, Outcome, Profile, Question, Use, obtain};
+use crate::facts::CheckFacts;
+use crate::{DoctorQuestion, Finding, FindingOutcome, Profile, Use, obtain};
 
 /// Version of this document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -27,7 +27,7 @@ pub struct Report {
     /// What was found, worst first.
     pub checks: Vec<Finding>,
     /// How many came out how, and what follows.
-    pub summary: Summary,
+    pub summary: FindingCounts,
     /// What happened on each CPU meanwhile, where it was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<MachineSample>,
@@ -37,7 +37,8 @@ pub struct Report {
 
 /// How many checks came out how.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
+#[schemars(rename = "Summary")]
+pub struct FindingCounts {
     /// As it should be.
     pub pass: usize,
     /// Can make a cycle late.
@@ -53,14 +54,14 @@ pub struct Summary {
 }
 
 impl Report {
-    pub(crate) fn new(facts: &Facts, question: &Question, checks: Vec<Finding>) -> Report {
+    pub(crate) fn new(facts: &CheckFacts, question: &DoctorQuestion, checks: Vec<Finding>) -> Report {
         let count = |result| checks.iter().filter(|finding| finding.result == result).count();
-        let summary = Summary {
-            pass: count(Outcome::Pass),
-            warn: count(Outcome::Warn),
-            fail: count(Outcome::Fail),
-            unknown: count(Outcome::Unknown),
-            not_applicable: count(Outcome::NotApplicable),
+        let summary = FindingCounts {
+            pass: count(FindingOutcome::Pass),
+            warn: count(FindingOutcome::Warn),
+            fail: count(FindingOutcome::Fail),
+            unknown: count(FindingOutcome::Unknown),
+            not_applicable: count(FindingOutcome::NotApplicable),
             advice: advice(facts, &checks),
         };
         Report {
@@ -77,7 +78,7 @@ impl Report {
 }
 
 /// The machine in a line.
-fn machine(facts: &Facts) -> String {
+fn machine(facts: &CheckFacts) -> String {
     let kernel = &facts.machine.kernel;
     let mut parts = Vec::new();
     parts.extend(facts.machine.hostname.clone());
@@ -93,9 +94,10 @@ fn machine(facts: &Facts) -> String {
     parts.join(" · ")
 }
 
-fn advice(facts: &Facts, checks: &[Finding]) -> Vec<String> {
+fn advice(facts: &CheckFacts, checks: &[Finding]) -> Vec<String> {
     let mut advice = Vec::new();
-    let failed = |id: &str| checks.iter().any(|finding| finding.id == id && finding.result == Outcome::Fail);
+    let failed =
+        |id: &str| checks.iter().any(|finding| finding.id == id && finding.result == FindingOutcome::Fail);
     if facts.profile == Profile::Server {
         advice.push(
             "You do not want a real-time kernel here. It bounds the longest wait by making every lock and interrupt \
@@ -122,7 +124,7 @@ fn advice(facts: &Facts, checks: &[Finding]) -> Vec<String> {
     } else if facts.real_time() {
         advice.extend(obtain::custom_kernel(facts.machine));
     }
-    if checks.iter().any(|finding| finding.id == "iso-present" && finding.result == Outcome::Warn) {
+    if checks.iter().any(|finding| finding.id == "iso-present" && finding.result == FindingOutcome::Warn) {
         advice.push("isolator tune plan says which CPUs to set apart here, and how.".to_string());
     }
     advice

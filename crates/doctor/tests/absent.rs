@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::common::*;
-use doctor::{Outcome, Profile};
+use doctor::{FindingOutcome, Profile};
 
 /// Files whose presence is what the check looks for, so that without them there is no fault.
 const FACTS: &[(&str, &str, &str)] = &[
@@ -28,7 +28,7 @@ const FACTS: &[(&str, &str, &str)] = &[
 ];
 
 /// What each check says for each profile.
-fn outcomes(root: &Path) -> BTreeMap<(String, String), (Outcome, String)> {
+fn outcomes(root: &Path) -> BTreeMap<(String, String), (FindingOutcome, String)> {
     let machine = machine::read_whole(root);
     let mut all = BTreeMap::new();
     for profile in Profile::ALL {
@@ -88,10 +88,10 @@ fn no_fault_passes(name: &str, root: &Path, files: Vec<PathBuf>, changes: &[Chan
             change(&path);
             for (key, (result, says)) in outcomes(root) {
                 let (was, said) = &before[&key];
-                let fault = matches!(was, Outcome::Fail | Outcome::Warn);
+                let fault = matches!(was, FindingOutcome::Fail | FindingOutcome::Warn);
                 let is_fact =
                     FACTS.iter().any(|(id, part, what)| key.1 == *id && short.contains(part) && how == what);
-                if fault && result == Outcome::Pass && !is_fact {
+                if fault && result == FindingOutcome::Pass && !is_fact {
                     wrong.push(format!("{name}: {short} {how}: {} {}: {was} {said} -> {says}", key.0, key.1));
                 }
             }
@@ -132,8 +132,8 @@ fn no_captured_machine_passes_for_want_of_a_file() {
 fn most_checks_find_a_fault_on_these_machines() {
     let weak = [SOUND, WEAK].concat();
     let seen = [outcomes(tree(WRONG).path()), outcomes(tree(&weak).path())];
-    let fault = |(_, (result, _)): &(&(String, String), &(Outcome, String))| {
-        matches!(result, Outcome::Fail | Outcome::Warn)
+    let fault = |(_, (result, _)): &(&(String, String), &(FindingOutcome, String))| {
+        matches!(result, FindingOutcome::Fail | FindingOutcome::Warn)
     };
     let found: std::collections::BTreeSet<&str> =
         seen.iter().flatten().filter(fault).map(|((_, id), _)| id.as_str()).collect();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the checks of the boot loader say of machines after public reports.
 
-use doctor::Outcome::{self, *};
+use doctor::FindingOutcome::{self, *};
 use doctor::Profile::Periodic;
 use doctor::Report;
 
 use crate::machines;
 
 /// What the check `id` says of the machine `name`: the outcome, the sentence, and the cure.
-fn said(report: &Report, id: &str) -> (Outcome, String, String) {
+fn said(report: &Report, id: &str) -> (FindingOutcome, String, String) {
     let finding = report.checks.iter().find(|finding| finding.id == id).unwrap();
     (finding.result, finding.says.clone(), finding.fix.clone().unwrap_or_default())
 }

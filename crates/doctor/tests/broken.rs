@@ -2,9 +2,9 @@
 //! Machines on which one thing is wrong, and that the doctor finds it; and a sound one, on which it finds nothing.
 
 use crate::common::*;
-use doctor::Outcome::{Fail, NotApplicable, Pass, Unknown, Warn};
+use doctor::DoctorQuestion;
+use doctor::FindingOutcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Audio, Periodic, Poll, Server, Vm};
-use doctor::Question;
 use machine::inventory::{
     CpuSample, Irq, MachineSample, NetworkInterface, Reading, SessionLimit, Thread, ThreadPolicy,
     ThreadSample,
@@ -326,7 +326,8 @@ fn idle_states_and_what_bounds_them() {
     says(&with(None, Some(10)), Periodic, "pwr-cstate-latency", Pass, "C1");
     says(&with(None, Some(0)), Periodic, "pwr-pmqos-holder", Warn, "when it ends");
     says(&with(None, Some(2_000_000_000)), Periodic, "pwr-pmqos-holder", Pass, "no program");
-    let slow = Question { purpose: Some("control:100Hz".parse().unwrap()), ..Question::default() };
+    let slow =
+        DoctorQuestion { purpose: Some("control:100Hz".parse().unwrap()), ..DoctorQuestion::default() };
     let report = doctor::examine(&with(None, None), &slow);
     let found = report.checks.iter().find(|found| found.id == "pwr-cstate-latency").unwrap();
     assert_eq!(found.result, Warn, "{found:#?}");

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use crate::common::*;
-use doctor::{Outcome, Profile, Question};
+use doctor::{DoctorQuestion, FindingOutcome, Profile};
 use machine::Snapshot;
 
 /// Every captured machine, read once.
@@ -46,7 +46,7 @@ fn what_was_not_captured_is_unknown_and_no_fault() {
             "thr-prio-99",
         ] {
             let found = finding(machine, Profile::Periodic, id);
-            assert_eq!(found.result, Outcome::Unknown, "{name}: {found:#?}");
+            assert_eq!(found.result, FindingOutcome::Unknown, "{name}: {found:#?}");
             assert!(found.fix.is_some() && !found.evidence.source.is_empty(), "{found:#?}");
         }
     }
@@ -57,8 +57,11 @@ fn an_empty_tree_has_no_fault() {
     let machine = machine::read_whole(tree(&[]).path());
     for profile in Profile::ALL {
         let report = examined(&machine, profile);
-        let bad: Vec<_> =
-            report.checks.iter().filter(|f| matches!(f.result, Outcome::Fail | Outcome::Warn)).collect();
+        let bad: Vec<_> = report
+            .checks
+            .iter()
+            .filter(|f| matches!(f.result, FindingOutcome::Fail | FindingOutcome::Warn))
+            .collect();
         assert!(bad.is_empty(), "{profile}: {bad:#?}");
     }
 }
@@ -71,7 +74,10 @@ fn every_finding_is_whole() {
             for found in &report.checks {
                 let told = !found.why.is_empty() && !found.source.is_empty() && !found.says.is_empty();
                 assert!(told, "{name}: {found:#?}");
-                let bad = matches!(found.result, Outcome::Fail | Outcome::Warn | Outcome::Unknown);
+                let bad = matches!(
+                    found.result,
+                    FindingOutcome::Fail | FindingOutcome::Warn | FindingOutcome::Unknown
+                );
                 assert_eq!(bad, found.fix.is_some(), "{name}: {found:#?}");
                 assert!(!bad || !found.evidence.source.is_empty(), "{name}: {found:#?}");
             }
@@ -99,16 +105,16 @@ fn the_worst_comes_first() {
 fn finds_what_is_known_of_each_machine() {
     let machine = |name: &str| MACHINES.iter().find(|(known, _)| known == name).unwrap().1.clone();
     let hybrid = machine("hybrid");
-    says(&hybrid, Profile::Periodic, "kernel-preempt-rt", Outcome::Warn, "PREEMPT_DYNAMIC");
-    says(&hybrid, Profile::Server, "kernel-preempt-rt", Outcome::Pass, "right for throughput");
-    says(&hybrid, Profile::Periodic, "virt-guest", Outcome::Pass, "no hypervisor");
+    says(&hybrid, Profile::Periodic, "kernel-preempt-rt", FindingOutcome::Warn, "PREEMPT_DYNAMIC");
+    says(&hybrid, Profile::Server, "kernel-preempt-rt", FindingOutcome::Pass, "right for throughput");
+    says(&hybrid, Profile::Periodic, "virt-guest", FindingOutcome::Pass, "no hypervisor");
     let amd = machine("cgroup2");
-    says(&amd, Profile::Periodic, "pwr-governor", Outcome::Fail, "ondemand");
-    says(&amd, Profile::Periodic, "clk-tsc-flags", Outcome::Warn, "tsc_adjust");
-    says(&amd, Profile::Periodic, "fw-smi-count", Outcome::Unknown, "AuthenticAMD");
-    says(&machine("sparse"), Profile::Periodic, "pwr-freq-pinned", Outcome::Warn, "MHz");
-    says(&machine("arm64"), Profile::Periodic, "clk-tsc-flags", Outcome::NotApplicable, "no TSC");
-    says(&machine("clusters"), Profile::Periodic, "fw-smt", Outcome::Pass, "one hardware thread");
+    says(&amd, Profile::Periodic, "pwr-governor", FindingOutcome::Fail, "ondemand");
+    says(&amd, Profile::Periodic, "clk-tsc-flags", FindingOutcome::Warn, "tsc_adjust");
+    says(&amd, Profile::Periodic, "fw-smi-count", FindingOutcome::Unknown, "AuthenticAMD");
+    says(&machine("sparse"), Profile::Periodic, "pwr-freq-pinned", FindingOutcome::Warn, "MHz");
+    says(&machine("arm64"), Profile::Periodic, "clk-tsc-flags", FindingOutcome::NotApplicable, "no TSC");
+    says(&machine("clusters"), Profile::Periodic, "fw-smt", FindingOutcome::Pass, "one hardware thread");
 }
 
 #[test]
@@ -121,7 +127,7 @@ fn a_check_has_one_name_and_a_group() {
     assert!(all >= 89, "{all}");
     for check in doctor::ALL.iter().copied().flatten() {
         assert!(check.question.ends_with('?'), "{}", check.id);
-        let only = Question { only: Some(check.group()), ..Question::default() };
+        let only = DoctorQuestion { only: Some(check.group()), ..DoctorQuestion::default() };
         let report = doctor::examine(&Snapshot::default(), &only);
         assert!(report.checks.iter().any(|finding| finding.id == check.id), "{}", check.id);
         assert!(report.checks.len() < all);

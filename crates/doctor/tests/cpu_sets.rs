@@ -3,7 +3,7 @@
 //! on them.
 
 use crate::common::*;
-use doctor::Outcome::{self, Fail, Pass, Unknown, Warn};
+use doctor::FindingOutcome::{self, Fail, Pass, Unknown, Warn};
 use doctor::Profile::Periodic;
 use machine::Snapshot;
 
@@ -177,7 +177,7 @@ fn isolated_cpus_that_are_offline_get_the_cure_of_their_board() {
 fn managed_interrupts_are_told_by_their_cpus() {
     let shown = Some("dstate: 0x37608200\n  IRQD_AFFINITY_MANAGED\n");
     let moves = Some("dstate: 0x37400200\n  IRQD_ACTIVATED\n");
-    type Said = (Outcome, &'static str);
+    type Said = (FindingOutcome, &'static str);
     type Case = (&'static str, Option<&'static str>, Option<&'static str>, Said, Said);
     let cases: &[Case] = &[
         ("5-7", Some("5"), shown, (Pass, "they are"), (Pass, "no managed interrupt is for these CPUs alone")),

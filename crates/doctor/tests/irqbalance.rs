@@ -2,7 +2,7 @@
 //! irqbalance is judged by what it reads, in the order in which it reads it.
 
 use crate::common::*;
-use doctor::Outcome::{self, NotApplicable, Pass, Unknown, Warn};
+use doctor::FindingOutcome::{self, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::Periodic;
 
 const STAT: &str = "700 (irqbalance) S 1 700 700 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0\n";
@@ -11,7 +11,7 @@ const DEFAULT: &str = "etc/default/irqbalance";
 
 /// What the check says where irqbalance runs as a service, CPUs 6 and 7 are isolated, and these files are there.
 #[track_caller]
-fn judged(files: &[(&str, &str)], result: Outcome, words: &str) {
+fn judged(files: &[(&str, &str)], result: FindingOutcome, words: &str) {
     let running = [
         ("proc/700/stat", STAT),
         ("proc/700/status", "Name:\tirqbalance\nUid:\t0\t0\t0\t0\nCpus_allowed_list:\t0-7\n"),

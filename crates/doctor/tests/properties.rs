@@ -2,7 +2,7 @@
 //! Whatever a boot line or a list says, nothing panics; and lists are read as the kernel's own form.
 
 use crate::common::sound_but;
-use doctor::{Profile, Question, Use};
+use doctor::{DoctorQuestion, Profile, Use};
 use machine::CpuSet;
 use machine::registry::{ValueKind, known, list};
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ proptest! {
     fn any_boot_line_is_looked_at(line in "((isolcpus|nohz_full|rcu_nocbs|irqaffinity|idle|tsc|nosmt|x)[=]?[0-9N,a-z\"-]{0,8} ){0,6}") {
         let machine = sound_but(&[("proc/cmdline", &line)]);
         for profile in Profile::ALL {
-            let report = doctor::examine(&machine, &Question { profile, ..Question::default() });
+            let report = doctor::examine(&machine, &DoctorQuestion { profile, ..DoctorQuestion::default() });
             prop_assert!(report.checks.len() >= 89);
         }
     }

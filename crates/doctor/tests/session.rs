@@ -2,7 +2,7 @@
 //! What the session may do, and services that tune the machine beside each other.
 
 use crate::common::*;
-use doctor::Outcome::{Fail, Pass, Unknown, Warn};
+use doctor::FindingOutcome::{Fail, Pass, Unknown, Warn};
 use doctor::Profile::{Audio, Periodic};
 
 /// The sound machine with these limits, as /proc/self/limits shows them.

@@ -2,7 +2,7 @@
 //! Machines on which something cannot be compared or read: the check says so, and passes nothing.
 
 use crate::common::*;
-use doctor::Outcome::{Fail, NotApplicable, Pass, Unknown, Warn};
+use doctor::FindingOutcome::{Fail, NotApplicable, Pass, Unknown, Warn};
 use doctor::Profile::{Periodic, Poll};
 use machine::Snapshot;
 use machine::inventory::{CpuSample, MachineSample, Thread, ThreadPolicy};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Component, Path};
 
-use doctor::{Question, examine};
+use doctor::{DoctorQuestion, examine};
 use load::figures::{FigureSource, HeardFigures};
 use machine::Snapshot;
 use machine::boot::line;
@@ -40,7 +40,7 @@ pub(crate) fn tree(data: &[u8]) {
 
 /// What is made of a machine: findings, and a plan.
 fn look(machine: &Snapshot, root: &Path) {
-    let report = examine(machine, &Question::default());
+    let report = examine(machine, &DoctorQuestion::default());
     let _ = (terminal::doctor(&report, STYLE), serde_json::to_string(&report));
     for cpus in [Wanted::Default, Wanted::Cores(2)] {
         let intent = Intent {

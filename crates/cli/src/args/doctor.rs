@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use doctor::{Group, Profile, Use};
+use doctor::{CheckGroup, Profile, Use};
 
 use super::{OUTPUT, Output};
 use crate::values::duration;
@@ -48,7 +48,7 @@ pub struct DoctorArgs {
     /// Only checks of this group: kernel, boot, isolation, irq, threads, scheduler, memory, power, clock, firmware,
     /// limits, services, virtualization, graphics, network, container
     #[arg(long, value_name = "GROUP")]
-    pub only: Option<Group>,
+    pub only: Option<CheckGroup>,
     /// All about one check, and how it comes out here
     #[arg(long, value_name = "CHECK", conflicts_with = "only")]
     pub explain: Option<String>,

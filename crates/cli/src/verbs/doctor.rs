@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use doctor::Question;
+use doctor::DoctorQuestion;
 use evidence::Error;
 use machine::Snapshot;
 
@@ -26,7 +26,7 @@ pub fn run(args: &DoctorArgs) -> Outcome {
         let text = serde_json::to_string_pretty(&machine)? + "\n";
         evidence::writer::replace(path, text.as_bytes())?;
     }
-    let question = Question {
+    let question = DoctorQuestion {
         profile: args.profile.unwrap_or_default(),
         purpose: args.purpose.clone(),
         only: args.only,

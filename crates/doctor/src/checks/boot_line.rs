@@ -10,8 +10,8 @@ use machine::registry::{self, CannotAct, Setting, SettingKind, ValueKind, known,
 
 use super::kernel::bracketed;
 use super::{ANYWHERE, Check, MIDDLING};
-use crate::facts::{Facts, some};
-use crate::finding::{Found, Look, State, read_in};
+use crate::facts::{CheckFacts, some};
+use crate::finding::{CheckResult, Conclusion, FindingState, read_in};
 
 const LINE: &str = "/proc/cmdline";
 
@@ -80,13 +80,13 @@ fn settings<'a>(line: &'a str) -> impl Iterator<Item = (line::BootWord<'a>, &'st
 }
 
 /// The parameters that the kernel's log calls unknown, where it names any.
-fn called_unknown<'a>(facts: &Facts<'a>) -> Option<Vec<&'a str>> {
+fn called_unknown<'a>(facts: &CheckFacts<'a>) -> Option<Vec<&'a str>> {
     let line = facts.inventory.log.matching("Unknown kernel command line parameters \"*\"").next()?;
     let names = line.split_once('"')?.1.rsplit_once('"')?.0;
     Some(line::words(names).map(|word| word.raw).collect())
 }
 
-fn unknown(facts: &Facts) -> Look {
+fn unknown(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let misspelt =
         line::kernel_words(boot_line).filter_map(|word| Some((word.raw, known::meant(word.name)?)));
@@ -99,7 +99,7 @@ fn unknown(facts: &Facts) -> Look {
     };
     let refused: Vec<&str> = said.iter().flatten().filter(ours).copied().collect();
     if !refused.is_empty() {
-        return Ok(Found::fail(
+        return Ok(Conclusion::fail(
             read_in(facts.inventory.log.source.as_deref().unwrap_or("/dev/kmsg"), refused.join(" ")),
             format!("the kernel does not know {}", some(&refused, 3)),
             BootLine.advice("boot a kernel that has it, or take it off the boot line"),
@@ -107,7 +107,7 @@ fn unknown(facts: &Facts) -> Look {
     }
     if !misspelt.is_empty() {
         let fix = BootLine.advice("correct it in the boot loader's files");
-        return Ok(Found::fail(
+        return Ok(Conclusion::fail(
             read_in(LINE, misspelt.join(", ")),
             format!("no kernel knows {}", some(&misspelt, 3)),
             fix,
@@ -115,13 +115,13 @@ fn unknown(facts: &Facts) -> Look {
     }
     if let Some(names) = said {
         let read = read_in(facts.inventory.log.source.as_deref().unwrap_or("/dev/kmsg"), names.join(" "));
-        return Ok(Found::pass(
+        return Ok(Conclusion::pass(
             read,
             format!("{} unknown to the kernel, none of them meant to isolate", names.len()),
         ));
     }
     if facts.at_least(5, 14) == Some(false) {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             "/dev/kmsg",
             "before Linux 5.14 the kernel does not say",
             "compare with boot-param-effective",
@@ -129,19 +129,19 @@ fn unknown(facts: &Facts) -> Look {
     }
     let log = facts.log()?;
     if !log.from_boot {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             "/dev/kmsg",
             "the log has lost its beginning",
             "look at it right after a boot: journalctl -k -b",
         ));
     }
-    Ok(Found::pass(
+    Ok(Conclusion::pass(
         read_in(log.source.as_deref().unwrap_or_default(), "no such line"),
         "the kernel knows all of them",
     ))
 }
 
-fn rejected(facts: &Facts) -> Look {
+fn rejected(facts: &CheckFacts) -> CheckResult {
     let log = facts.log()?;
     let source = log.source.as_deref().unwrap_or_default();
     let refusals =
@@ -150,41 +150,41 @@ fn rejected(facts: &Facts) -> Look {
         refusals.flat_map(|(setting, pattern)| log.matching(pattern).map(move |line| (setting, line))).next();
     if let Some((setting, line)) = hit {
         let fix = BootLine.advice(format!("correct {} in the boot loader's files", setting.name));
-        return Ok(Found::fail(read_in(source, line), format!("the kernel says: {line}"), fix));
+        return Ok(Conclusion::fail(read_in(source, line), format!("the kernel says: {line}"), fix));
     }
     if !log.from_boot {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             source,
             "the log has lost its beginning",
             "look at it right after a boot: journalctl -k -b",
         ));
     }
-    Ok(Found::pass(read_in(source, "no refusal"), "the kernel refused nothing"))
+    Ok(Conclusion::pass(read_in(source, "no refusal"), "the kernel refused nothing"))
 }
 
-fn noop(facts: &Facts) -> Look {
+fn noop(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let mut idle: Vec<(String, String)> = Vec::new();
     for (word, setting) in settings(boot_line) {
         // A distribution may have taken a parameter over: what its file shows comes before versions and options.
-        let acts = || matches!(effect(facts, &word, setting), Effect::Acts);
+        let acts = || matches!(effect(facts, &word, setting), ParameterEffect::Acts);
         if let Some(why) = cannot_act(facts, &word, setting).filter(|_| !acts()) {
             idle.push((word.raw.to_string(), why));
         }
     }
     if idle.is_empty() {
-        return Ok(Found::pass(read_in(LINE, boot_line), "each can act, as far as is known"));
+        return Ok(Conclusion::pass(read_in(LINE, boot_line), "each can act, as far as is known"));
     }
     let named: Vec<String> = idle.iter().map(|(raw, why)| format!("{raw}: {why}")).collect();
     let words: Vec<&str> = idle.iter().map(|(raw, _)| raw.as_str()).collect();
-    Ok(Found::warn(
+    Ok(Conclusion::warn(
         read_in(LINE, words.join(" ")),
         some(&named, 3),
         BootLine.advice(format!("take {} off the boot line", words.join(" "))),
     ))
 }
 
-fn cannot_act(facts: &Facts, word: &line::BootWord, setting: &Setting) -> Option<String> {
+fn cannot_act(facts: &CheckFacts, word: &line::BootWord, setting: &Setting) -> Option<String> {
     let vendor = facts.inventory.cpu_vendor.as_deref();
     match word.name.replace('-', "_").as_str() {
         "intel_pstate" if vendor.is_some_and(|name| name != "GenuineIntel") => {
@@ -217,7 +217,7 @@ fn cannot_act(facts: &Facts, word: &line::BootWord, setting: &Setting) -> Option
 }
 
 /// How a parameter of the boot line compares with the file of its effect.
-enum Effect {
+enum ParameterEffect {
     Acts,
     /// What was asked, what holds.
     Not(String, String, &'static str),
@@ -225,7 +225,7 @@ enum Effect {
     NoFile,
 }
 
-fn effective(facts: &Facts) -> Look {
+fn effective(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let (mut acts, mut failed, mut unknown) = (0, Vec::new(), Vec::new());
     // The last word of a name is the one that counts.
@@ -234,42 +234,43 @@ fn effective(facts: &Facts) -> Look {
     for (name, word) in last {
         let Some(setting) = registry::boot_parameter(name) else { continue };
         match effect(facts, &word, setting) {
-            Effect::Acts => acts += 1,
-            Effect::Not(asked, holds, file) => failed.push((word.raw, asked, holds, file)),
-            Effect::Unknown(file) => unknown.push(file),
-            Effect::NoFile => {}
+            ParameterEffect::Acts => acts += 1,
+            ParameterEffect::Not(asked, holds, file) => failed.push((word.raw, asked, holds, file)),
+            ParameterEffect::Unknown(file) => unknown.push(file),
+            ParameterEffect::NoFile => {}
         }
     }
     if let Some((raw, asked, holds, file)) = failed.first() {
         let named: Vec<&str> = failed.iter().map(|(raw, ..)| *raw).collect();
-        let state = State { configured: None, running: Some(asked.clone()), effective: Some(holds.clone()) };
+        let state =
+            FindingState { configured: None, running: Some(asked.clone()), effective: Some(holds.clone()) };
         let fix = BootLine.advice(format!(
             "isolator doctor --explain boot-param-rejected; then correct {raw} in the boot loader's files"
         ));
         let says = format!("{} did not take effect: {file} says '{holds}'", some(&named, 3));
-        return Ok(Found::fail(read_in(file, holds), says, fix).state(state));
+        return Ok(Conclusion::fail(read_in(file, holds), says, fix).state(state));
     }
     if let Some(file) = unknown.first() {
         let text = facts.text_or(file, || crate::facts::not_captured(file))?;
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             file,
             format!("'{text}' cannot be compared with the boot line"),
             "look at it",
         ));
     }
     if acts == 0 {
-        return Err(Found::not_applicable("the boot line has no parameter whose effect could be seen"));
+        return Err(Conclusion::not_applicable("the boot line has no parameter whose effect could be seen"));
     }
-    Ok(Found::pass(
+    Ok(Conclusion::pass(
         read_in(LINE, boot_line),
         format!("{acts} of its parameters, all that can be seen to, act"),
     ))
 }
 
-fn effect(facts: &Facts, word: &line::BootWord, setting: &'static Setting) -> Effect {
+fn effect(facts: &CheckFacts, word: &line::BootWord, setting: &'static Setting) -> ParameterEffect {
     let value = word.value.unwrap_or_default();
     let Some(&file) = setting.effective.first().filter(|file| file.starts_with('/')) else {
-        return Effect::NoFile;
+        return ParameterEffect::NoFile;
     };
     let asked = match setting.takes {
         ValueKind::Cpus | ValueKind::FlagsAndCpus | ValueKind::MaybeCpus => {
@@ -278,34 +279,34 @@ fn effect(facts: &Facts, word: &line::BootWord, setting: &'static Setting) -> Ef
         _ => value.to_string(),
     };
     if !shows(setting) {
-        return Effect::NoFile;
+        return ParameterEffect::NoFile;
     }
-    let Some(text) = facts.hint(file) else { return Effect::Unknown(file) };
+    let Some(text) = facts.hint(file) else { return ParameterEffect::Unknown(file) };
     let holds = bracketed(text).unwrap_or(text);
     let same = match setting.name {
         "nosmt" => ["off", "forceoff", "notsupported", "notimplemented"].contains(&holds),
         "nosoftlockup" | "nowatchdog" => holds == "0",
         "nmi_watchdog" => match value.split(',').next_back() {
             Some(digit @ ("0" | "1")) => digit == holds,
-            _ => return Effect::NoFile,
+            _ => return ParameterEffect::NoFile,
         },
         "numa_balancing" => match value {
             "disable" => holds == "0",
             "enable" => holds != "0",
-            _ => return Effect::NoFile,
+            _ => return ParameterEffect::NoFile,
         },
         "intel_pstate" | "amd_pstate" => match value {
             "active" | "passive" | "guided" => value == holds,
             "disable" => !["active", "passive", "guided"].contains(&holds),
-            _ => return Effect::NoFile,
+            _ => return ParameterEffect::NoFile,
         },
         _ if setting.takes == ValueKind::Switch => match (truth(value), truth(holds)) {
             (Some(asked), Some(holds)) => asked == holds,
-            _ => return Effect::NoFile,
+            _ => return ParameterEffect::NoFile,
         },
         _ => value == holds,
     };
-    if same { Effect::Acts } else { Effect::Not(asked, holds.to_string(), file) }
+    if same { ParameterEffect::Acts } else { ParameterEffect::Not(asked, holds.to_string(), file) }
 }
 
 /// Whether what a parameter asks can be compared with what its file says.
@@ -336,28 +337,28 @@ fn shows(setting: &Setting) -> bool {
             && setting.kind == SettingKind::Boot)
 }
 
-fn effect_of_cpus(facts: &Facts, value: &str, setting: &Setting, file: &'static str) -> Effect {
+fn effect_of_cpus(facts: &CheckFacts, value: &str, setting: &Setting, file: &'static str) -> ParameterEffect {
     let Ok(listed) = list::read(setting.takes, value, facts.last_possible()) else {
         let holds = facts.hint(file).unwrap_or_default();
-        return Effect::Not(value.to_string(), holds.to_string(), file);
+        return ParameterEffect::Not(value.to_string(), holds.to_string(), file);
     };
     // Of isolcpus only the domain's CPUs show.
     let known_flags: Vec<&str> =
         listed.flags.iter().map(String::as_str).filter(|flag| list::FLAGS.contains(flag)).collect();
     if setting.name == "isolcpus" && !known_flags.is_empty() && !known_flags.contains(&"domain") {
-        return Effect::NoFile;
+        return ParameterEffect::NoFile;
     }
     let Some(text) = facts.hint(file) else {
         let absent = matches!(facts.inventory.files.get(file), Some(machine::inventory::Reading::Absent));
         return if absent && facts.too_old_for(file).is_none() {
-            Effect::Not(value.to_string(), "no such file".to_string(), file)
+            ParameterEffect::Not(value.to_string(), "no such file".to_string(), file)
         } else {
-            Effect::Unknown(file)
+            ParameterEffect::Unknown(file)
         };
     };
     let mask = file.ends_with("affinity") || file.ends_with("cpumask");
     let holds = if mask { CpuSet::from_mask(text) } else { text.replace("(null)", "").parse() };
-    let Ok(holds) = holds else { return Effect::Unknown(file) };
+    let Ok(holds) = holds else { return ParameterEffect::Unknown(file) };
     let same = match setting.name {
         // The boot CPU is always added.
         "irqaffinity" => holds == listed.cpus.or(&CpuSet::from_iter([0])),
@@ -365,7 +366,11 @@ fn effect_of_cpus(facts: &Facts, value: &str, setting: &Setting, file: &'static 
         "workqueue.unbound_cpus" => holds.without(&listed.cpus).is_empty(),
         _ => holds == listed.cpus,
     };
-    if same { Effect::Acts } else { Effect::Not(listed.cpus.to_string(), holds.to_string(), file) }
+    if same {
+        ParameterEffect::Acts
+    } else {
+        ParameterEffect::Not(listed.cpus.to_string(), holds.to_string(), file)
+    }
 }
 
 /// A switch as the kernel reads it (`kstrtobool`).
@@ -386,7 +391,7 @@ fn lists<'a>(line: &'a str) -> impl Iterator<Item = (line::BootWord<'a>, &'stati
     })
 }
 
-fn range(facts: &Facts) -> Look {
+fn range(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let present: CpuSet = facts.machine.cpus.iter().map(|cpu| cpu.id).collect();
     if present.is_empty() {
@@ -398,30 +403,32 @@ fn range(facts: &Facts) -> Look {
         let fix = format!("correct {} in the boot loader's files: cpus {present} are there", setting.name);
         let fix = BootLine.advice(fix);
         match list::read(setting.takes, word.value.unwrap_or_default(), facts.last_possible()) {
-            Err(why) => return Ok(Found::fail(read_in(LINE, word.raw), format!("{}: {why}", word.raw), fix)),
+            Err(why) => {
+                return Ok(Conclusion::fail(read_in(LINE, word.raw), format!("{}: {why}", word.raw), fix));
+            }
             Ok(listed) if listed.flags.iter().any(|flag| wrong_flag(facts, flag).is_some()) => {
                 let wrong = listed.flags.iter().find_map(|flag| wrong_flag(facts, flag)).unwrap_or_default();
-                return Ok(Found::fail(read_in(LINE, word.raw), format!("{}: {wrong}", word.raw), fix));
+                return Ok(Conclusion::fail(read_in(LINE, word.raw), format!("{}: {wrong}", word.raw), fix));
             }
             Ok(listed) if setting.takes != ValueKind::MaybeCpus || word.value.is_some() => {
                 let missing = listed.cpus.without(&present);
                 if !missing.is_empty() {
                     let says = format!("{}: cpus {missing} are not there", word.raw);
-                    return Ok(Found::fail(read_in(LINE, word.raw), says, fix));
+                    return Ok(Conclusion::fail(read_in(LINE, word.raw), says, fix));
                 }
             }
             Ok(_) => {}
         }
     }
     if seen == 0 {
-        return Err(Found::not_applicable("the boot line has no list of CPUs"));
+        return Err(Conclusion::not_applicable("the boot line has no list of CPUs"));
     }
-    Ok(Found::pass(read_in(LINE, format!("present: {present}")), "every list names CPUs that there are"))
+    Ok(Conclusion::pass(read_in(LINE, format!("present: {present}")), "every list names CPUs that there are"))
 }
 
 /// Why this kernel does not take a flag of `isolcpus` (kernel/sched/isolation.c). Up to Linux 5.7 one that it does not know
 /// makes it drop the whole list, later ones skip the flag.
-fn wrong_flag(facts: &Facts, flag: &str) -> Option<String> {
+fn wrong_flag(facts: &CheckFacts, flag: &str) -> Option<String> {
     let since = match flag {
         "nohz" | "domain" => Some((4, 15)),
         "managed_irq" => Some((5, 6)),
@@ -437,7 +444,7 @@ fn wrong_flag(facts: &Facts, flag: &str) -> Option<String> {
     }
 }
 
-fn letters(facts: &Facts) -> Look {
+fn letters(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let (mut seen, mut unreadable) = (0, None);
     for (word, setting) in lists(boot_line) {
@@ -451,14 +458,14 @@ fn letters(facts: &Facts) -> Look {
         };
         match list::read(setting.takes, value, facts.last_possible()) {
             Ok(listed) if listed.by_letter && facts.at_least(5, 13) == Some(false) => {
-                return Ok(Found::fail(
+                return Ok(Conclusion::fail(
                     read,
                     format!("{}: this kernel does not take letters", word.raw),
                     fix(&listed),
                 ));
             }
             Ok(listed) if listed.by_letter => {
-                return Ok(Found::warn(
+                return Ok(Conclusion::warn(
                     read,
                     format!("{}: other programs misread the letter", word.raw),
                     fix(&listed),
@@ -468,7 +475,7 @@ fn letters(facts: &Facts) -> Look {
             Err(_) => {
                 let upper = value.replace('n', "N");
                 if let Ok(listed) = list::read(setting.takes, &upper, facts.last_possible()) {
-                    return Ok(Found::fail(
+                    return Ok(Conclusion::fail(
                         read,
                         format!("{}: n is no CPU to any kernel", word.raw),
                         fix(&listed),
@@ -480,18 +487,18 @@ fn letters(facts: &Facts) -> Look {
     }
     if let Some(raw) = unreadable {
         let why = format!("{raw} is no list of CPUs");
-        return Err(Found::unknown(LINE, why, "isolator doctor --explain boot-cpulist-range"));
+        return Err(Conclusion::unknown(LINE, why, "isolator doctor --explain boot-cpulist-range"));
     }
     if seen == 0 {
-        return Err(Found::not_applicable("the boot line has no list of CPUs"));
+        return Err(Conclusion::not_applicable("the boot line has no list of CPUs"));
     }
-    Ok(Found::pass(read_in(LINE, boot_line), "numbers only"))
+    Ok(Conclusion::pass(read_in(LINE, boot_line), "numbers only"))
 }
 
 /// Parameters that may stand several times.
 const SEVERAL: &[&str] = &["sysctl", "cgroup_disable", "cgroup_no_v1", "mce", "tsc", "efi"];
 
-fn duplicates(facts: &Facts) -> Look {
+fn duplicates(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let mut values: BTreeMap<String, Vec<line::BootWord>> = BTreeMap::new();
     for word in line::kernel_words(boot_line) {
@@ -503,7 +510,7 @@ fn duplicates(facts: &Facts) -> Look {
     }
     values.retain(|_, words| words.len() > 1);
     let Some((name, words)) = values.iter().next() else {
-        return Ok(Found::pass(read_in(LINE, boot_line), "each stands once"));
+        return Ok(Conclusion::pass(read_in(LINE, boot_line), "each stands once"));
     };
     let raw = words.iter().map(|word| word.raw).collect::<Vec<_>>().join(" ");
     let same = words.windows(2).all(|pair| pair[0].value == pair[1].value);
@@ -513,8 +520,8 @@ fn duplicates(facts: &Facts) -> Look {
     let grave =
         (name == "root" && facts.jetson()) || (!same && matches!(name.as_str(), "isolcpus" | "nohz_full"));
     Ok(if grave {
-        Found::fail(read_in(LINE, &raw), says, fix)
+        Conclusion::fail(read_in(LINE, &raw), says, fix)
     } else {
-        Found::warn(read_in(LINE, &raw), says, fix)
+        Conclusion::warn(read_in(LINE, &raw), says, fix)
     })
 }

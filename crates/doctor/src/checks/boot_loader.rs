@@ -7,8 +7,8 @@ use machine::boot::Loader;
 use machine::inventory::Reading;
 
 use super::{ANYWHERE, Check, MIDDLING, SLIGHT};
-use crate::facts::{Facts, not_captured, some};
-use crate::finding::{Found, Look, State, read_in};
+use crate::facts::{CheckFacts, not_captured, some};
+use crate::finding::{CheckResult, Conclusion, FindingState, read_in};
 use crate::obtain;
 
 pub(super) const ALL: &[Check] = &[
@@ -72,12 +72,12 @@ pub(super) const ALL: &[Check] = &[
 
 const FILES: &str = "/boot, /etc/default/grub";
 
-fn loader_known(facts: &Facts) -> Look {
+fn loader_known(facts: &CheckFacts) -> CheckResult {
     let boot = &facts.inventory.boot;
     let keeper = boot.keeper.as_ref();
     match boot.loader {
         Loader::Unknown if keeper.is_none() && facts.inventory.whole && facts.machine.container.is_none() => {
-            Ok(Found::warn(
+            Ok(Conclusion::warn(
                 read_in(FILES, "no loader's files"),
                 "no boot loader that we know: isolator tune can only print what to do",
                 Hand::Loader.advice("set the boot line by hand; isolator tune plan prints it"),
@@ -89,7 +89,7 @@ fn loader_known(facts: &Facts) -> Look {
                 Some(keeper) => format!("{}, whose files {} writes", name(loader), keeper.name),
                 None => name(loader).to_string(),
             };
-            Ok(Found::pass(read_in(boot.seen.join(", "), &says), says.clone()))
+            Ok(Conclusion::pass(read_in(boot.seen.join(", "), &says), says.clone()))
         }
     }
 }
@@ -111,18 +111,18 @@ fn name(loader: Loader) -> &'static str {
 }
 
 /// That no loader's files were there to look at.
-fn no_loader(facts: &Facts) -> Found {
+fn no_loader(facts: &CheckFacts) -> Conclusion {
     if facts.machine.container.is_some() {
-        return Found::unknown(FILES, "a container has none of the host's", "run it on the host");
+        return Conclusion::unknown(FILES, "a container has none of the host's", "run it on the host");
     }
     if facts.inventory.whole {
-        Found::unknown(FILES, "no boot loader that we know", "look at the loader's own files")
+        Conclusion::unknown(FILES, "no boot loader that we know", "look at the loader's own files")
     } else {
         not_captured(FILES)
     }
 }
 
-fn drift(facts: &Facts) -> Look {
+fn drift(facts: &CheckFacts) -> CheckResult {
     let running = facts.known_command_line()?;
     facts.unseen_host(FILES)?;
     let boot = &facts.inventory.boot;
@@ -137,10 +137,10 @@ fn drift(facts: &Facts) -> Look {
     let files = boot.sources.iter().map(|source| source.file.clone());
     let file = default.map(|entry| entry.file.clone()).or(files.into_iter().next()).unwrap_or_default();
     let configured = default.map(|entry| entry.options.clone());
-    let state = State { configured, running: Some(running.to_string()), effective: None };
+    let state = FindingState { configured, running: Some(running.to_string()), effective: None };
     let read = read_in(format!("{file}, /proc/cmdline"), running);
     let found = if let Some((runs, says)) = boot.booted_elsewhere(running) {
-        Found::warn(
+        Conclusion::warn(
             read,
             format!(
                 "{runs} runs, and no entry of {file} has it ({says}): this machine booted from another file"
@@ -155,7 +155,7 @@ fn drift(facts: &Facts) -> Look {
             some(&drift.never_generated, 4),
             places(boot, &drift.never_generated)
         );
-        Found::warn(read, says, generate(boot))
+        Conclusion::warn(read, says, generate(boot))
     } else if !drift.not_running.is_empty() {
         let says = format!(
             "configured, but not running: {}{}",
@@ -164,19 +164,19 @@ fn drift(facts: &Facts) -> Look {
         );
         let release = facts.machine.kernel.release.as_deref();
         match default.map(|entry| boot.boots_what_runs(entry, release, running)) {
-            Some(Some(false)) => Found::warn(
+            Some(Some(false)) => Conclusion::warn(
                 read,
                 says,
                 Hand::Loader.advice(
                     "another entry than the default was booted: choose the default, or make this one it",
                 ),
             ),
-            None if boot.keeper.is_some() => Found::warn(read, says, generate(boot)),
-            _ => Found::warn(read, says, Hand::Loader.advice("systemctl reboot")),
+            None if boot.keeper.is_some() => Conclusion::warn(read, says, generate(boot)),
+            _ => Conclusion::warn(read, says, Hand::Loader.advice("systemctl reboot")),
         }
     } else if !drift.not_configured.is_empty() {
         let says = format!("running, but not configured: {}", some(&drift.not_configured, 4));
-        Found::warn(
+        Conclusion::warn(
             read,
             says,
             BootLine.advice("write it into the boot loader's files, or it is gone with the next boot"),
@@ -188,21 +188,24 @@ fn drift(facts: &Facts) -> Look {
         let default = boot.sources.iter().find(|source| !source.loader && !source.recovery);
         let place = default.map_or("/etc/default/grub".to_string(), machine::boot::EntrySource::place);
         let words = drift.by_hand.join(" ");
-        Found::warn(read, says, BootLine.advice(format!("add to {place} and run update-grub: {words}")))
+        Conclusion::warn(read, says, BootLine.advice(format!("add to {place} and run update-grub: {words}")))
     } else if let Some((source, unclear)) = unclear {
         return Err(cannot_compare(source, unclear));
     } else if default.is_none() {
-        Found::pass(read, format!("what {file} gives to the loader runs"))
+        Conclusion::pass(read, format!("what {file} gives to the loader runs"))
     } else {
-        Found::pass(read, "the line that runs is the one that is configured")
+        Conclusion::pass(read, "the line that runs is the one that is configured")
     };
     Ok(found.state(state))
 }
 
 /// That a file's statement cannot be read here, and why.
-fn cannot_compare(source: &machine::boot::EntrySource, unclear: &machine::boot::UnclearStatement) -> Found {
+fn cannot_compare(
+    source: &machine::boot::EntrySource,
+    unclear: &machine::boot::UnclearStatement,
+) -> Conclusion {
     let name = source.variable.as_deref().unwrap_or("its line");
-    Found::unknown(
+    Conclusion::unknown(
         source.file.clone(),
         format!("{name} cannot be read here: {}", unclear.why),
         format!("write it as one line, {name}=\"...\""),
@@ -236,14 +239,14 @@ fn generate(boot: &machine::Boot) -> Advice {
     Hand::Loader.advice(boot.keeper.as_ref().and_then(run).unwrap_or(by_loader.to_string()))
 }
 
-fn default_entry(facts: &Facts) -> Look {
+fn default_entry(facts: &CheckFacts) -> CheckResult {
     let running =
         facts.machine.kernel.release.as_deref().ok_or_else(|| not_captured("/proc/sys/kernel/osrelease"))?;
     let installed =
         facts.inventory.kernels.iter().find(|kernel| kernel.real_time == Some(true) && kernel.image);
     if let (Some(kernel), false) = (installed, facts.real_time()) {
         let read = read_in(format!("/boot/vmlinuz-{}, /proc/sys/kernel/osrelease", kernel.release), running);
-        return Ok(Found::warn(
+        return Ok(Conclusion::warn(
             read,
             format!("{} is installed, {running} runs", kernel.release),
             Kernel.advice(obtain::command(facts.machine)),
@@ -260,19 +263,23 @@ fn default_entry(facts: &Facts) -> Look {
     Ok(match boot.boots_what_runs(entry, Some(running), line) {
         Some(false) => {
             let fix = "make the running kernel the default: grub-set-default, grubby --set-default, bootctl set-default";
-            Found::warn(read, format!("{running} runs, {kernel} is the default"), Hand::Loader.advice(fix))
+            Conclusion::warn(
+                read,
+                format!("{running} runs, {kernel} is the default"),
+                Hand::Loader.advice(fix),
+            )
         }
-        _ => Found::pass(read, format!("{kernel} is the default")),
+        _ => Conclusion::pass(read, format!("{kernel} is the default")),
     })
 }
 
-fn fallback_entry(facts: &Facts) -> Look {
+fn fallback_entry(facts: &CheckFacts) -> CheckResult {
     let boot = &facts.inventory.boot;
     if boot.loader == Loader::Unknown {
         return Err(no_loader(facts));
     }
     if boot.loader == Loader::RaspberryPi {
-        return Ok(Found::pass(
+        return Ok(Conclusion::pass(
             read_in(boot.seen.join(", "), "tryboot"),
             "tryboot boots a trial once, and the old one after it",
         ));
@@ -291,7 +298,7 @@ fn fallback_entry(facts: &Facts) -> Look {
         }
     };
     if entries == 0 {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             format!("the entries in {}", boot.folder),
             "no entry could be read",
             crate::facts::AS_ROOT,
@@ -299,26 +306,26 @@ fn fallback_entry(facts: &Facts) -> Look {
     }
     let shown = boot.menu_tenths != Some(0) || !matches!(boot.loader, Loader::L4tExtlinux | Loader::Extlinux);
     Ok(match (entries, shown) {
-        (1, _) => Found::fail(
+        (1, _) => Conclusion::fail(
             read,
             "a single entry: what does not boot cannot be mended at the machine",
             Hand::Loader.advice(fix),
         ),
-        (_, false) => Found::fail(
+        (_, false) => Conclusion::fail(
             read,
             "the menu is not shown (TIMEOUT 0), so that the second entry cannot be chosen",
             Hand::Loader.advice(fix),
         ),
-        _ => Found::pass(read, format!("{entries} entries")),
+        _ => Conclusion::pass(read, format!("{entries} entries")),
     })
 }
 
 /// Kernels that could be booted.
-fn kernels<'a>(facts: &Facts<'a>) -> Result<Vec<&'a machine::inventory::Installed>, Found> {
+fn kernels<'a>(facts: &CheckFacts<'a>) -> Result<Vec<&'a machine::inventory::Installed>, Conclusion> {
     facts.unseen_host("/boot/vmlinuz-*")?;
     let kernels: Vec<_> = facts.inventory.kernels.iter().filter(|kernel| kernel.image).collect();
     if kernels.is_empty() {
-        Err(Found::unknown(
+        Err(Conclusion::unknown(
             "/boot/vmlinuz-*",
             "no kernel's image is there",
             "look at the boot loader's own partition",
@@ -328,7 +335,7 @@ fn kernels<'a>(facts: &Facts<'a>) -> Result<Vec<&'a machine::inventory::Installe
     }
 }
 
-fn initrd(facts: &Facts) -> Look {
+fn initrd(facts: &CheckFacts) -> CheckResult {
     let kernels = kernels(facts)?;
     let releases = |pick: &dyn Fn(&machine::inventory::Installed) -> bool| -> Vec<String> {
         kernels.iter().filter(|kernel| pick(kernel)).map(|kernel| kernel.release.clone()).collect()
@@ -347,29 +354,29 @@ fn initrd(facts: &Facts) -> Look {
                 .any(|kernel| kernel.release == *release && kernel.root_driver_is_module == Some(false))
         };
         if missing.iter().all(built_in) {
-            Found::pass(read, format!("{says}; its root driver is built in"))
+            Conclusion::pass(read, format!("{says}; its root driver is built in"))
         } else {
-            Found::fail(read, says, make(first))
+            Conclusion::fail(read, says, make(first))
         }
     } else if let Some(first) = older.first() {
         let read = read_in(
             "/boot, /lib/modules",
             format!("the initrd of {} is older than its modules", older.join(", ")),
         );
-        Found::warn(
+        Conclusion::warn(
             read,
             format!("the initial RAM disk of {} is older than its modules", some(&older, 3)),
             make(first),
         )
     } else {
-        Found::pass(
+        Conclusion::pass(
             read_in("/boot", format!("{} kernels", kernels.len())),
             "each has one, not older than its modules",
         )
     })
 }
 
-fn root_driver(facts: &Facts) -> Look {
+fn root_driver(facts: &CheckFacts) -> CheckResult {
     let kernels = kernels(facts)?;
     let root = &facts.inventory.root_device;
     let drivers = if root.drivers.is_empty() { "unknown".to_string() } else { root.drivers.join(", ") };
@@ -381,23 +388,23 @@ fn root_driver(facts: &Facts) -> Look {
     let read = read_in("/boot/config-*, /proc/self/mountinfo", format!("root driver: {drivers}"));
     if let Some(first) = lost.first() {
         let fix = Hand::Loader.advice(format!("update-initramfs -c -k {first}, or build the driver in"));
-        return Ok(Found::fail(
+        return Ok(Conclusion::fail(
             read,
             format!("{}: the root driver is a module, and there is no initrd", some(&lost, 3)),
             fix,
         ));
     }
     if kernels.iter().any(|kernel| kernel.root_driver_is_module.is_none() && !kernel.initrd) {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             "/boot/config-*",
             format!("what the root file system hangs on ({drivers}) cannot be told"),
             "lsinitramfs the initrd and look for it",
         ));
     }
-    Ok(Found::pass(read, "built in, or there is an initial RAM disk"))
+    Ok(Conclusion::pass(read, "built in, or there is an initial RAM disk"))
 }
 
-fn owner(facts: &Facts) -> Look {
+fn owner(facts: &CheckFacts) -> CheckResult {
     let text = |path: &str| facts.hint(path).unwrap_or_default();
     let mut owners: Vec<&str> = Vec::new();
     let tuned = text("/etc/tuned/bootcmdline")
@@ -424,9 +431,9 @@ fn owner(facts: &Facts) -> Look {
         facts.unseen_host(looked[0])?;
     }
     Ok(match owners.len() {
-        0 => Found::pass(read_in(looked.join(", "), "none"), "no tool writes there"),
-        1 => Found::pass(read_in(owners[0], "present"), format!("one: {}", owners[0])),
-        _ => Found::warn(
+        0 => Conclusion::pass(read_in(looked.join(", "), "none"), "no tool writes there"),
+        1 => Conclusion::pass(read_in(owners[0], "present"), format!("one: {}", owners[0])),
+        _ => Conclusion::warn(
             read_in(owners.join(", "), "present"),
             format!("several: {}", owners.join(", ")),
             Service.advice("choose one; systemctl disable --now tuned for example"),

@@ -5,8 +5,8 @@ use machine::advice::Hand::{Firmware, Search};
 use machine::advice::{self, Knob};
 
 use super::{Check, GRAVE, MIDDLING};
-use crate::facts::{Facts, not_captured};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{CheckFacts, not_captured};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -43,27 +43,29 @@ pub(super) const ALL: &[Check] = &[
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-fn source(facts: &Facts) -> Look {
+fn source(facts: &CheckFacts) -> CheckResult {
     let name = facts.text(CURRENT)?;
     let read = read_in(CURRENT, name);
     let guest = facts.machine.hypervisor.is_some();
     let fix =
         Search.advice("find out why the kernel left the TSC: isolator doctor --explain clk-tsc-unstable");
     Ok(match name {
-        "hpet" | "acpi_pm" | "jiffies" | "pit" if !guest => Found::fail(read, format!("{name} is slow"), fix),
+        "hpet" | "acpi_pm" | "jiffies" | "pit" if !guest => {
+            Conclusion::fail(read, format!("{name} is slow"), fix)
+        }
         "hpet" | "acpi_pm" | "jiffies" | "pit" => {
-            Found::warn(read, format!("{name} is slow, and asks the host each time"), fix)
+            Conclusion::warn(read, format!("{name} is slow, and asks the host each time"), fix)
         }
         _ if guest && name != "tsc" && facts.x86 => {
-            Found::warn(read, format!("{name}, the hypervisor's"), advice::STABLE_CLOCK)
+            Conclusion::warn(read, format!("{name}, the hypervisor's"), advice::STABLE_CLOCK)
         }
-        _ => Found::pass(read, name),
+        _ => Conclusion::pass(read, name),
     })
 }
 
-fn flags(facts: &Facts) -> Look {
+fn flags(facts: &CheckFacts) -> CheckResult {
     if !facts.x86 {
-        return Err(Found::not_applicable("the processor has no TSC"));
+        return Err(Conclusion::not_applicable("the processor has no TSC"));
     }
     let flags = &facts.inventory.cpu_flags;
     if flags.is_empty() {
@@ -76,18 +78,18 @@ fn flags(facts: &Facts) -> Look {
     let read = read_in("flags in /proc/cpuinfo", flags.join(" "));
     let trusted = facts.boot_value("tsc").is_some_and(|value| matches!(value, "reliable" | "nowatchdog"));
     Ok(if missing.is_empty() {
-        Found::pass(read, "it is")
+        Conclusion::pass(read, "it is")
     } else if missing == ["tsc_adjust"] && trusted {
-        Found::pass(read, "it is not watched (tsc= on the boot line)")
+        Conclusion::pass(read, "it is not watched (tsc= on the boot line)")
     } else if missing == ["tsc_adjust"] {
         // Both checks keep the one at boot.
-        Found::warn(
+        Conclusion::warn(
             read,
             "the kernel watches it, since the processor lacks tsc_adjust",
             Knob::Tsc.advice(&facts.aim()),
         )
     } else {
-        Found::warn(
+        Conclusion::warn(
             read,
             format!("the processor lacks {}", missing.join(", ")),
             Firmware.advice("none; in a guest: -cpu host,+invtsc"),
@@ -95,25 +97,25 @@ fn flags(facts: &Facts) -> Look {
     })
 }
 
-fn unstable(facts: &Facts) -> Look {
+fn unstable(facts: &CheckFacts) -> CheckResult {
     if !facts.x86 {
-        return Err(Found::not_applicable("the processor has no TSC"));
+        return Err(Conclusion::not_applicable("the processor has no TSC"));
     }
     let log = facts.log()?;
     let source = log.source.as_deref().unwrap_or_default();
     let patterns = ["Marking TSC unstable", "TSC found unstable", "timekeeping watchdog*unstable"];
     Ok(match patterns.iter().find_map(|pattern| log.matching(pattern).next()) {
-        Some(line) => Found::fail(
+        Some(line) => Conclusion::fail(
             read_in(source, line),
             format!("the kernel says: {line}"),
             Firmware.advice("update the firmware; look for SMIs (fw-smi-count)"),
         ),
-        None if log.from_boot => Found::pass(read_in(source, "no such line"), "it did"),
+        None if log.from_boot => Conclusion::pass(read_in(source, "no such line"), "it did"),
         // One that it distrusts is its clock no more.
         None if facts.hint(CURRENT) == Some("tsc") => {
-            Found::pass(read_in(CURRENT, "tsc"), "it keeps time by it")
+            Conclusion::pass(read_in(CURRENT, "tsc"), "it keeps time by it")
         }
-        None => Found::unknown(
+        None => Conclusion::unknown(
             source,
             "the log has lost its beginning",
             "look after the next boot: journalctl -k -b",

@@ -6,8 +6,8 @@ use machine::advice::Hand::{Container, Search};
 
 use super::limits::{CAP_SYS_NICE, priority_limit};
 use super::{Check, GRAVE, MIDDLING, TOLD};
-use crate::facts::{AS_ROOT, Facts, not_captured};
-use crate::finding::{Found, Look, read_in};
+use crate::facts::{AS_ROOT, CheckFacts, not_captured};
+use crate::finding::{CheckResult, Conclusion, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -52,18 +52,18 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn container<'a>(facts: &Facts<'a>) -> Result<&'a str, Found> {
-    facts.machine.container.as_deref().ok_or_else(|| Found::not_applicable("no container"))
+fn container<'a>(facts: &CheckFacts<'a>) -> Result<&'a str, Conclusion> {
+    facts.machine.container.as_deref().ok_or_else(|| Conclusion::not_applicable("no container"))
 }
 
 /// What to do about a container that may not: on a command line, and in a pod's manifest.
-fn fix(facts: &Facts, command: &'static str, manifest: &'static str) -> Advice {
+fn fix(facts: &CheckFacts, command: &'static str, manifest: &'static str) -> Advice {
     Container.advice(if facts.machine.is_pod() { manifest } else { command })
 }
 
-fn detect(facts: &Facts) -> Look {
+fn detect(facts: &CheckFacts) -> CheckResult {
     Ok(match &facts.machine.container {
-        Some(kind) => Found::warn(
+        Some(kind) => Conclusion::warn(
             read_in("/run/systemd/container, /.dockerenv, /run/.containerenv, /proc/1", kind),
             format!("a container ({kind})"),
             Search.advice(
@@ -74,9 +74,9 @@ fn detect(facts: &Facts) -> Look {
         None => match facts.machine.unread.iter().find(|line| line.starts_with("/run/systemd/container")) {
             Some(line) => {
                 let why = line.split_once(": ").map_or("it could not be read", |(_, why)| why);
-                return Err(Found::unknown("/run/systemd/container", why, AS_ROOT));
+                return Err(Conclusion::unknown("/run/systemd/container", why, AS_ROOT));
             }
-            None => Found::pass(
+            None => Conclusion::pass(
                 read_in("/run/systemd/container, /.dockerenv, /run/.containerenv", "absent"),
                 "no container is seen",
             ),
@@ -84,7 +84,7 @@ fn detect(facts: &Facts) -> Look {
     })
 }
 
-fn real_time(facts: &Facts) -> Look {
+fn real_time(facts: &CheckFacts) -> CheckResult {
     container(facts)?;
     let session = &facts.inventory.session;
     let run = fix(
@@ -96,7 +96,7 @@ fn real_time(facts: &Facts) -> Look {
         && facts.machine.scheduler.rt_group_scheduling != Some(false)
     {
         let read = read_in("cpu.rt_runtime_us", 0);
-        return Ok(Found::fail(
+        return Ok(Conclusion::fail(
             read,
             "its group has no real-time runtime",
             fix(
@@ -116,12 +116,12 @@ fn real_time(facts: &Facts) -> Look {
     );
     let read = read_in("/proc/self/status, /proc/self/limits", value);
     Ok(match limit {
-        Some(0) => Found::fail(read, "it has neither the limit nor the capability", run),
-        _ => Found::pass(read, "it may, if no filter of system calls refuses it"),
+        Some(0) => Conclusion::fail(read, "it has neither the limit nor the capability", run),
+        _ => Conclusion::pass(read, "it may, if no filter of system calls refuses it"),
     })
 }
 
-fn cpus(facts: &Facts) -> Look {
+fn cpus(facts: &CheckFacts) -> CheckResult {
     container(facts)?;
     let isolated = facts.isolated()?;
     let path = "/sys/fs/cgroup/cpuset.cpus.effective";
@@ -129,9 +129,9 @@ fn cpus(facts: &Facts) -> Look {
     let missing = isolated.without(allowed);
     let read = read_in(path, allowed);
     Ok(if missing.is_empty() {
-        Found::pass(read, "it may")
+        Conclusion::pass(read, "it may")
     } else {
-        Found::warn(
+        Conclusion::warn(
             read,
             format!("it may not use cpus {missing}"),
             Container.advice(if facts.machine.is_pod() {
@@ -144,15 +144,15 @@ fn cpus(facts: &Facts) -> Look {
     })
 }
 
-fn exclusive(facts: &Facts) -> Look {
+fn exclusive(facts: &CheckFacts) -> CheckResult {
     if !facts.machine.is_pod() {
-        return Err(Found::not_applicable("no pod"));
+        return Err(Conclusion::not_applicable("no pod"));
     }
     let path = "/sys/fs/cgroup/cpuset.cpus.effective";
     let Some(allowed) = &facts.machine.cgroup.cpus else { return Err(not_captured(path)) };
     let read = read_in(path, allowed);
     Ok(if facts.machine.online().without(allowed).is_empty() {
-        Found::warn(
+        Conclusion::warn(
             read,
             "none: it may use every CPU of the node, and so may others",
             Container.advice(
@@ -160,11 +160,11 @@ fn exclusive(facts: &Facts) -> Look {
             ),
         )
     } else {
-        Found::pass(read, format!("a set of its own, or what others' sets left: {allowed}"))
+        Conclusion::pass(read, format!("a set of its own, or what others' sets left: {allowed}"))
     })
 }
 
-fn dma_latency(facts: &Facts) -> Look {
+fn dma_latency(facts: &CheckFacts) -> CheckResult {
     container(facts)?;
     let path = "/dev/cpu_dma_latency";
     let found = &facts.inventory.dma_latency;
@@ -174,10 +174,10 @@ fn dma_latency(facts: &Facts) -> Look {
         "bound the idle states on the node (isolator tune plan there): only a privileged pod has the device",
     );
     Ok(match (found.limit_us, &found.unread) {
-        (Some(limit), _) => Found::pass(read_in(path, limit), "it may"),
-        (None, Some(why)) => Found::warn(read_in(path, why), "it may not open the device", run),
+        (Some(limit), _) => Conclusion::pass(read_in(path, limit), "it may"),
+        (None, Some(why)) => Conclusion::warn(read_in(path, why), "it may not open the device", run),
         (None, None) if facts.inventory.whole => {
-            Found::warn(read_in(path, "absent"), "the container has no such device", run)
+            Conclusion::warn(read_in(path, "absent"), "the container has no such device", run)
         }
         (None, None) => return Err(not_captured(path)),
     })

@@ -6,8 +6,8 @@ use machine::advice::{self, Advice, Knob};
 use super::isolation::{known_siblings, split_siblings};
 use super::{Check, GRAVE, MIDDLING};
 use crate::Profile;
-use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, not_captured};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{AS_ROOT, BY_SAMPLE, CheckFacts, not_captured};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -50,23 +50,23 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn smi(facts: &Facts) -> Look {
+fn smi(facts: &CheckFacts) -> CheckResult {
     if !facts.x86 {
-        return Err(Found::not_applicable("no x86 processor: its firmware has no such interrupt"));
+        return Err(Conclusion::not_applicable("no x86 processor: its firmware has no such interrupt"));
     }
     if facts.machine.hypervisor.is_some() {
-        return Err(Found::not_applicable("in a guest they are the host's"));
+        return Err(Conclusion::not_applicable("in a guest they are the host's"));
     }
     match facts.inventory.cpu_vendor.as_deref() {
         Some("GenuineIntel") => {}
         Some(vendor) => {
             let fix = "isolator measure hardware, as root: it sees what stops a CPU whatever it is";
-            return Err(Found::unknown("MSR 0x34", format!("{vendor} has no such counter"), fix));
+            return Err(Conclusion::unknown("MSR 0x34", format!("{vendor} has no such counter"), fix));
         }
         None => return Err(not_captured("/proc/cpuinfo")),
     }
     let Some(sample) = &facts.inventory.sample else {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             "/dev/cpu/0/msr",
             "nothing was sampled",
             format!("modprobe msr; {BY_SAMPLE}, as root"),
@@ -74,21 +74,21 @@ fn smi(facts: &Facts) -> Look {
     };
     let Some(count) = sample.smi else {
         let why = sample.smi_unread.as_deref().unwrap_or("it could not be read");
-        return Err(Found::unknown("/dev/cpu/0/msr", why, format!("modprobe msr; {AS_ROOT}")));
+        return Err(Conclusion::unknown("/dev/cpu/0/msr", why, format!("modprobe msr; {AS_ROOT}")));
     };
     let rate = sample.per_second(count);
     let read = read_in(format!("/dev/cpu/0/msr at 0x34 over {} ms", sample.duration_ms), count);
     let fix = advice::FIRMWARE;
     Ok(match rate {
         rate if rate >= 1.0 => {
-            Found::fail(read, format!("{rate:.1} system management interrupts a second"), fix)
+            Conclusion::fail(read, format!("{rate:.1} system management interrupts a second"), fix)
         }
-        rate if rate > 0.0 => Found::warn(read, format!("{count} system management interrupts"), fix),
-        _ => Found::pass(read, "none came"),
+        rate if rate > 0.0 => Conclusion::warn(read, format!("{count} system management interrupts"), fix),
+        _ => Conclusion::pass(read, "none came"),
     })
 }
 
-fn smt(facts: &Facts) -> Look {
+fn smt(facts: &CheckFacts) -> CheckResult {
     let control = "/sys/devices/system/cpu/smt/control";
     let threads =
         facts.machine.cpus.iter().map(|cpu| cpu.siblings.and(&facts.online).len()).max().unwrap_or(0);
@@ -102,51 +102,51 @@ fn smt(facts: &Facts) -> Look {
         if !text.is_some_and(one) {
             known_siblings(facts, &facts.online)?;
         }
-        return Ok(Found::pass(read, "one hardware thread to a core"));
+        return Ok(Conclusion::pass(read, "one hardware thread to a core"));
     }
     let split = split_siblings(facts);
     let fix = Advice::plan("set whole cores apart, or with --nosmt have one hardware thread a core");
     Ok(if facts.isolated.is_empty() && facts.profile == Profile::Audio {
-        Found::not_applicable("sound on a desktop needs no core of its own")
+        Conclusion::not_applicable("sound on a desktop needs no core of its own")
     } else if facts.isolated.is_empty() {
-        Found::warn(read, format!("{threads} hardware threads to a core, and none is set apart"), fix)
+        Conclusion::warn(read, format!("{threads} hardware threads to a core, and none is set apart"), fix)
     } else if split.is_empty() {
         known_siblings(facts, &facts.isolated)?;
-        Found::pass(read, "siblings are set apart together")
+        Conclusion::pass(read, "siblings are set apart together")
     } else {
-        Found::fail(read, format!("cpus {split} share cores with those set apart"), fix)
+        Conclusion::fail(read, format!("cpus {split} share cores with those set apart"), fix)
     })
 }
 
-fn retries(facts: &Facts) -> Look {
+fn retries(facts: &CheckFacts) -> CheckResult {
     if !facts.jetson() {
-        return Err(Found::not_applicable("no Jetson"));
+        return Err(Conclusion::not_applicable("no Jetson"));
     }
-    Err(Found::unknown(
+    Err(Conclusion::unknown(
         "nvbootctrl dump-slots-info",
         "the retry counts are in the firmware's variables",
         "nvbootctrl dump-slots-info, as root, before any edit of the boot files",
     ))
 }
 
-fn machine_checks(facts: &Facts) -> Look {
+fn machine_checks(facts: &CheckFacts) -> CheckResult {
     if !facts.x86 {
-        return Err(Found::not_applicable("no x86 processor"));
+        return Err(Conclusion::not_applicable("no x86 processor"));
     }
     let folder = "/sys/devices/system/machinecheck/machinecheck0";
     let interval_file = format!("{folder}/check_interval");
     let interval = facts.text(&interval_file)?;
     if interval.is_empty() || !interval.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(Found::unknown(interval_file, format!("'{interval}' is no number"), "look at it"));
+        return Err(Conclusion::unknown(interval_file, format!("'{interval}' is no number"), "look at it"));
     }
     let ignored = facts.word(&format!("{folder}/ignore_ce"), &["0", "1"])?;
     let read = read_in(format!("{folder}/check_interval, ignore_ce"), format!("{interval}, {ignored}"));
     // The file prints seconds in hexadecimal.
     let off = interval.chars().all(|digit| digit == '0') || ignored == "1";
     Ok(if off {
-        Found::pass(read, "they are not")
+        Conclusion::pass(read, "they are not")
     } else {
-        Found::warn(
+        Conclusion::warn(
             read,
             "they are, on every CPU",
             Knob::CheckInterval.advice(&facts.aim()).then(", at the price of their log"),

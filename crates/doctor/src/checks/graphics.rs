@@ -4,8 +4,8 @@
 use machine::advice::Hand::Service;
 
 use super::{Check, MIDDLING};
-use crate::facts::{Facts, not_captured};
-use crate::finding::{Found, Look, read_in};
+use crate::facts::{CheckFacts, not_captured};
+use crate::finding::{CheckResult, Conclusion, read_in};
 
 pub(super) const ALL: &[Check] = &[Check {
     id: "gpu-nvidia-rt",
@@ -16,7 +16,7 @@ pub(super) const ALL: &[Check] = &[Check {
     look: nvidia,
 }];
 
-fn nvidia(facts: &Facts) -> Look {
+fn nvidia(facts: &CheckFacts) -> CheckResult {
     let loaded = facts.inventory.has_module("nvidia")
         || facts.inventory.graphics.iter().any(|driver| driver == "nvidia");
     let read = read_in("/proc/modules, /sys/class/drm", if loaded { "nvidia" } else { "no nvidia" });
@@ -26,13 +26,13 @@ fn nvidia(facts: &Facts) -> Look {
     Ok(match (loaded, facts.real_time()) {
         (true, true) if !facts.jetson() => {
             let fix = "drive the screen by the processor's own graphics, or boot without it: modprobe.blacklist=nvidia";
-            Found::warn(
+            Conclusion::warn(
                 read,
                 "nvidia is loaded on a real-time kernel, which it does not support",
                 Service.advice(fix),
             )
         }
-        (true, _) => Found::pass(read, "nvidia, on a kernel that it supports"),
-        (false, _) => Found::pass(read, "NVIDIA's is not loaded"),
+        (true, _) => Conclusion::pass(read, "nvidia, on a kernel that it supports"),
+        (false, _) => Conclusion::pass(read, "NVIDIA's is not loaded"),
     })
 }

@@ -8,8 +8,8 @@ use machine::inventory::{BANNED, BANNED_MASK, BannedBy, Irq, Thread};
 
 use super::{APART, APART_LESS, Check, SLIGHT};
 use crate::Profile;
-use crate::facts::{AS_ROOT, Facts, not_captured, some};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{AS_ROOT, CheckFacts, not_captured, some};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 const EFFECTIVE: &str = "/proc/irq/N/effective_affinity_list";
 
@@ -92,17 +92,17 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn default_affinity(facts: &Facts) -> Look {
+fn default_affinity(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let path = "/proc/irq/default_smp_affinity";
     let text = facts.text(path)?;
     let Ok(default) = CpuSet::from_mask(text) else {
-        return Err(Found::unknown(path, format!("'{text}' is no mask"), "look at it"));
+        return Err(Conclusion::unknown(path, format!("'{text}' is no mask"), "look at it"));
     };
     let overlap = default.and(isolated);
     let read = read_in(path, text);
     Ok(if overlap.is_empty() {
-        Found::pass(read, "they do")
+        Conclusion::pass(read, "they do")
     } else {
         let aim = facts.aim();
         let fix = Knob::IrqDefault.advice(&aim);
@@ -110,19 +110,19 @@ fn default_affinity(facts: &Facts) -> Look {
             true => fix.then(format!("; from boot on: {}", Knob::Irqaffinity.word(&aim))),
             false => fix,
         };
-        Found::warn(read, format!("they may begin on cpus {overlap}"), fix)
+        Conclusion::warn(read, format!("they may begin on cpus {overlap}"), fix)
     })
 }
 
 /// Interrupts that a device handles, or of which nothing says whether one does.
-pub(super) fn devices<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Irq>, Found> {
+pub(super) fn devices<'a>(facts: &CheckFacts<'a>) -> Result<Vec<&'a Irq>, Conclusion> {
     let irqs = &facts.inventory.irqs;
     if irqs.is_empty() {
         return Err(not_captured("/proc/irq"));
     }
     let found: Vec<&Irq> = irqs.iter().filter(|irq| irq.unseen || !irq.actions.is_empty()).collect();
     match found.is_empty() {
-        true => Err(Found::unknown("/sys/kernel/irq/N/actions", "no interrupt has a handler", AS_ROOT)),
+        true => Err(Conclusion::unknown("/sys/kernel/irq/N/actions", "no interrupt has a handler", AS_ROOT)),
         false => Ok(found),
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn perhaps_on(all: &[&Irq], cpus: &CpuSet) -> Vec<String> {
     all.iter().filter(perhaps).map(|irq| named(irq)).collect()
 }
 
-fn on_isolated(facts: &Facts) -> Look {
+fn on_isolated(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let here = |irq: &&&Irq| {
         irq.managed != Some(true) && irq.effective.as_ref().is_some_and(|cpus| !cpus.and(isolated).is_empty())
@@ -153,7 +153,7 @@ fn on_isolated(facts: &Facts) -> Look {
         let unclear = perhaps_on(&all, isolated);
         if !unclear.is_empty() {
             let why = format!("where these are delivered is not shown: {}", some(&unclear, 3));
-            return Err(Found::unknown(EFFECTIVE, why, AS_ROOT));
+            return Err(Conclusion::unknown(EFFECTIVE, why, AS_ROOT));
         }
         // The kernel alone places managed ones; they are delivered there all the same.
         let managed: Vec<String> = all
@@ -164,9 +164,9 @@ fn on_isolated(facts: &Facts) -> Look {
         if !managed.is_empty() {
             let read = read_in(EFFECTIVE, some(&managed, 12));
             let says = format!("managed interrupts are delivered to cpus {isolated}: {}", some(&managed, 3));
-            return Ok(Found::warn(read, says, Search.advice("isolator doctor --explain irq-managed")));
+            return Ok(Conclusion::warn(read, says, Search.advice("isolator doctor --explain irq-managed")));
         }
-        return Ok(Found::pass(read, "they are"));
+        return Ok(Conclusion::pass(read, "they are"));
     }
     let first = found[0].number;
     let fix = Knob::IrqAffinity
@@ -180,13 +180,13 @@ fn on_isolated(facts: &Facts) -> Look {
     });
     Ok(match busy {
         Some((rate, name)) if rate > 1.0 => {
-            Found::fail(read, format!("{name} comes {rate:.0} times a second"), fix)
+            Conclusion::fail(read, format!("{name} comes {rate:.0} times a second"), fix)
         }
-        _ => Found::warn(read, format!("on cpus {isolated}: {}", some(&names, 4)), fix),
+        _ => Conclusion::warn(read, format!("on cpus {isolated}: {}", some(&names, 4)), fix),
     })
 }
 
-fn pending(facts: &Facts) -> Look {
+fn pending(facts: &CheckFacts) -> CheckResult {
     let late = |irq: &&Irq| match (&irq.affinity, &irq.effective) {
         (Some(asked), Some(effective)) => !effective.without(asked).is_empty(),
         _ => false,
@@ -200,18 +200,18 @@ fn pending(facts: &Facts) -> Look {
         .collect();
     if found.is_empty() && !unclear.is_empty() {
         let why = format!("where these are delivered is not shown: {}", some(&unclear, 3));
-        return Err(Found::unknown(EFFECTIVE, why, AS_ROOT));
+        return Err(Conclusion::unknown(EFFECTIVE, why, AS_ROOT));
     }
     let read = read_in(format!("{EFFECTIVE}, /proc/irq/N/smp_affinity_list"), some(&found, 8));
     Ok(if found.is_empty() {
-        Found::pass(read, "each is where it was asked to be")
+        Conclusion::pass(read, "each is where it was asked to be")
     } else {
         let says = format!("{} are not yet where they were asked to be", some(&found, 3));
-        Found::warn(read, says, Search.advice("wait for the device's next interrupt, then look again"))
+        Conclusion::warn(read, says, Search.advice("wait for the device's next interrupt, then look again"))
     })
 }
 
-fn managed(facts: &Facts) -> Look {
+fn managed(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let all = devices(facts)?;
     let here = |irq: &&&Irq| {
@@ -235,9 +235,9 @@ fn managed(facts: &Facts) -> Look {
         if !unclear.is_empty() {
             let why = format!("whether these are managed cannot be told: {}", some(&unclear, 3));
             let cure = "look as root, on a kernel with CONFIG_GENERIC_IRQ_DEBUGFS";
-            return Err(Found::unknown("/sys/kernel/debug/irq/irqs", why, cure));
+            return Err(Conclusion::unknown("/sys/kernel/debug/irq/irqs", why, cure));
         }
-        return Ok(Found::pass(read, "no managed interrupt is for these CPUs alone"));
+        return Ok(Conclusion::pass(read, "no managed interrupt is for these CPUs alone"));
     }
     // With managed_irq a queue whose CPUs are all isolated stays on them (kernel/irq/manage.c, irq_do_set_affinity).
     let asked =
@@ -248,17 +248,17 @@ fn managed(facts: &Facts) -> Look {
         true => Service.advice(fewer),
         false => Knob::Isolcpus.advice(&facts.aim()).then(format!(", and {fewer}")),
     };
-    Ok(Found::warn(read, format!("{} are for cpus {isolated} alone", some(&found, 3)), fix))
+    Ok(Conclusion::warn(read, format!("{} are for cpus {isolated} alone", some(&found, 3)), fix))
 }
 
-fn balance(facts: &Facts) -> Look {
+fn balance(facts: &CheckFacts) -> CheckResult {
     if !facts.inventory.services.runs("irqbalance") {
         if facts.inventory.threads.is_empty() {
             return Err(not_captured("/proc/PID/stat"));
         }
         facts.unseen_host("/proc/PID/stat")?;
         facts.unseen_threads()?;
-        return Ok(Found::pass(
+        return Ok(Conclusion::pass(
             read_in("/proc, /sys/fs/cgroup/system.slice", "no irqbalance"),
             "irqbalance does not run",
         ));
@@ -268,7 +268,7 @@ fn balance(facts: &Facts) -> Look {
         return Err(not_captured("/proc/PID/environ"));
     };
     if let Some(why) = &told.unread {
-        return Err(Found::unknown(&told.source, why, AS_ROOT));
+        return Err(Conclusion::unknown(&told.source, why, AS_ROOT));
     }
     let spares = told.spares(&facts.machine.isolation);
     let left = isolated.without(&spares.cpus);
@@ -291,9 +291,13 @@ fn balance(facts: &Facts) -> Look {
             };
             let first = if list.is_empty() { "" } else { ", which goes before the list" };
             let later = if left.is_empty() { "; a later irqbalance will not read that name" } else { "" };
-            Found::warn(read, format!("{BANNED_MASK}={mask}{first}{wrong}: {}{later}", not_spared()), fix)
+            Conclusion::warn(
+                read,
+                format!("{BANNED_MASK}={mask}{first}{wrong}: {}{later}", not_spared()),
+                fix,
+            )
         }
-        BannedBy::List if !spares.whole => Found::warn(
+        BannedBy::List if !spares.whole => Conclusion::warn(
             read_in(&told.source, format!("{BANNED}={list}")),
             format!(
                 "'{list}' is no list of CPUs, and switches the detection of isolated CPUs off: {}",
@@ -301,16 +305,18 @@ fn balance(facts: &Facts) -> Look {
             ),
             fix,
         ),
-        BannedBy::List if list.is_empty() => Found::warn(
+        BannedBy::List if list.is_empty() => Conclusion::warn(
             read_in(&told.source, format!("{BANNED}=")),
             "the empty list switches the detection of isolated CPUs off in an irqbalance of 2026 or later",
             fix,
         ),
         BannedBy::List if left.is_empty() => {
-            Found::pass(read_in(&told.source, format!("{BANNED}={list}")), "it spares them")
+            Conclusion::pass(read_in(&told.source, format!("{BANNED}={list}")), "it spares them")
         }
-        BannedBy::List => Found::warn(read_in(&told.source, format!("{BANNED}={list}")), not_spared(), fix),
-        BannedBy::Itself if left.is_empty() => Found::pass(
+        BannedBy::List => {
+            Conclusion::warn(read_in(&told.source, format!("{BANNED}={list}")), not_spared(), fix)
+        }
+        BannedBy::Itself if left.is_empty() => Conclusion::pass(
             read_in(&told.source, "no list"),
             "it spares CPUs that were isolated at boot by itself",
         ),
@@ -320,18 +326,18 @@ fn balance(facts: &Facts) -> Look {
                 true => format!("this version knows nothing of isolated CPUs: {}", not_spared()),
                 false => format!("it knows nothing of the partition with cpus {left}"),
             };
-            Found::warn(read_in(&told.source, "no list"), says, fix)
+            Conclusion::warn(read_in(&told.source, "no list"), says, fix)
         }
     })
 }
 
-fn irq_threads<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Thread>, Found> {
+fn irq_threads<'a>(facts: &CheckFacts<'a>) -> Result<Vec<&'a Thread>, Conclusion> {
     Ok(facts.kernel_threads()?.into_iter().filter(|thread| thread.name.starts_with("irq/")).collect())
 }
 
-fn threaded(facts: &Facts) -> Look {
+fn threaded(facts: &CheckFacts) -> CheckResult {
     if facts.real_time() {
-        return Ok(Found::pass(
+        return Ok(Conclusion::pass(
             read_in("/proc/sys/kernel/version", "PREEMPT_RT"),
             "as on every real-time kernel",
         ));
@@ -344,13 +350,13 @@ fn threaded(facts: &Facts) -> Look {
         format!("threadirqs {}", if asked { "asked for" } else { "absent" }),
     );
     Ok(match (asked, threads) {
-        (true, Ok(0)) => Found::warn(
+        (true, Ok(0)) => Conclusion::warn(
             read,
             "threadirqs is asked for, and there is no interrupt thread",
             Kernel.advice("boot a kernel with CONFIG_IRQ_FORCED_THREADING"),
         ),
-        (true, _) => Found::pass(read, "they do (threadirqs)"),
-        (false, _) => Found::warn(
+        (true, _) => Conclusion::pass(read, "they do (threadirqs)"),
+        (false, _) => Conclusion::warn(
             read,
             "they do not, but for drivers that ask for it",
             Knob::Threadirqs.advice(&facts.aim()).then(", or boot a real-time kernel"),
@@ -358,11 +364,11 @@ fn threaded(facts: &Facts) -> Look {
     })
 }
 
-fn thread_priority(facts: &Facts) -> Look {
+fn thread_priority(facts: &CheckFacts) -> CheckResult {
     let threads = irq_threads(facts)?;
     let fifo: Vec<&&Thread> = threads.iter().filter(|thread| thread.priority > 0).collect();
     let Some(highest) = fifo.iter().map(|thread| thread.priority).max() else {
-        return Err(Found::not_applicable("there are no interrupt threads"));
+        return Err(Conclusion::not_applicable("there are no interrupt threads"));
     };
     let programs = facts.real_time_threads()?;
     let above: Vec<String> = programs
@@ -378,20 +384,20 @@ fn thread_priority(facts: &Facts) -> Look {
     Ok(if !above.is_empty() && facts.profile != Profile::Poll {
         let fix = Program
             .advice("chrt -f -p 90 the thread of the device that it waits for, or the program below it");
-        Found::warn(read, format!("not below interrupt threads ({highest}): {}", some(&above, 3)), fix)
+        Conclusion::warn(read, format!("not below interrupt threads ({highest}): {}", some(&above, 3)), fix)
     } else if facts.profile == Profile::Audio && lowest == highest && fifo.len() > 1 {
-        Found::warn(
+        Conclusion::warn(
             read,
             format!("all have {highest}: the sound card waits its turn"),
             Service.advice("apt install rtirq-init, or chrt -f -p 90 the card's thread"),
         )
     } else {
         facts.unseen_threads()?;
-        Found::pass(read, format!("{lowest} to {highest}, programs below"))
+        Conclusion::pass(read, format!("{lowest} to {highest}, programs below"))
     })
 }
 
-fn ipis(facts: &Facts) -> Look {
+fn ipis(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let sample = facts.sampled("/proc/interrupts")?;
     let counts = sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu));
@@ -404,14 +410,14 @@ fn ipis(facts: &Facts) -> Look {
         facts.unsampled("/proc/interrupts", isolated)?;
     }
     let Some((count, name)) = worst else {
-        return Ok(Found::pass(read_in("/proc/interrupts", "none"), "none came"));
+        return Ok(Conclusion::pass(read_in("/proc/interrupts", "none"), "none came"));
     };
     let rate = sample.per_second(count);
     let read = read_in(format!("/proc/interrupts over {} ms", sample.duration_ms), &name);
     let fix = Search.advice("isolator why, or perf trace -e ipi:ipi_send_cpu, as root: it names the sender");
     Ok(match rate {
-        rate if rate >= 100.0 => Found::fail(read, format!("{name}, {rate:.0} a second"), fix),
-        rate if rate >= 1.0 => Found::warn(read, format!("{name}, {rate:.0} a second"), fix),
-        _ => Found::pass(read, name),
+        rate if rate >= 100.0 => Conclusion::fail(read, format!("{name}, {rate:.0} a second"), fix),
+        rate if rate >= 1.0 => Conclusion::warn(read, format!("{name}, {rate:.0} a second"), fix),
+        _ => Conclusion::pass(read, name),
     })
 }

@@ -10,8 +10,8 @@ use machine::registry::{ValueKind, list};
 
 use super::{APART, APART_LESS, Check};
 use crate::Profile;
-use crate::facts::{Facts, not_captured};
-use crate::finding::{Found, Look, Severity, State, read_in};
+use crate::facts::{CheckFacts, not_captured};
+use crate::finding::{CheckResult, Conclusion, FindingState, Severity, read_in};
 
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 const SMT: &str = "/sys/devices/system/cpu/smt/control";
@@ -92,23 +92,25 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn present(facts: &Facts) -> Look {
+fn present(facts: &CheckFacts) -> CheckResult {
     if facts.online.len() == 1 {
-        return Err(Found::not_applicable("the machine has a single CPU"));
+        return Err(Conclusion::not_applicable("the machine has a single CPU"));
     }
     if facts.profile == Profile::Audio && facts.isolated.is_empty() {
-        return Err(Found::not_applicable("sound on a desktop needs no CPU of its own"));
+        return Err(Conclusion::not_applicable("sound on a desktop needs no CPU of its own"));
     }
     match facts.isolated() {
-        Ok(cpus) => Ok(Found::pass(read_in(format!("{ISOLATED}, {NOHZ}"), cpus), format!("cpus {cpus}"))),
-        Err(found) if found.result == crate::Outcome::Unknown => Err(found),
+        Ok(cpus) => {
+            Ok(Conclusion::pass(read_in(format!("{ISOLATED}, {NOHZ}"), cpus), format!("cpus {cpus}")))
+        }
+        Err(found) if found.result == crate::FindingOutcome::Unknown => Err(found),
         Err(_) => {
-            Ok(Found::warn(read_in(ISOLATED, ""), "no CPU is set apart", Advice::plan("set some apart")))
+            Ok(Conclusion::warn(read_in(ISOLATED, ""), "no CPU is set apart", Advice::plan("set some apart")))
         }
     }
 }
 
-fn consistent(facts: &Facts) -> Look {
+fn consistent(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let mut sets: Vec<(&str, CpuSet)> = Vec::new();
     if !facts.machine.isolation.isolated.is_empty() {
@@ -122,7 +124,7 @@ fn consistent(facts: &Facts) -> Look {
     sets.extend(some.map(|cpus| ("rcu_nocbs", cpus)));
     // The boot CPU is in the mask whatever is asked.
     let default = facts.machine.isolation.irq_default.without(&CpuSet::from_iter([0]));
-    let state = || State {
+    let state = || FindingState {
         configured: None,
         running: Some(facts.command_line().to_string()),
         effective: Some(
@@ -143,12 +145,16 @@ fn consistent(facts: &Facts) -> Look {
             && !facts.machine.isolation.nohz_full.is_empty()
             && listed.cpus != facts.machine.isolation.nohz_full
         {
-            Found::fail(read, "isolcpus=nohz and nohz_full name different CPUs", fix).state(state())
+            Conclusion::fail(read, "isolcpus=nohz and nohz_full name different CPUs", fix).state(state())
         } else if facts.boot_value("irqaffinity").is_some() && !default.and(isolated).is_empty() {
-            Found::fail(read, format!("irqaffinity leaves interrupts on cpus {}", default.and(isolated)), fix)
-                .state(state())
+            Conclusion::fail(
+                read,
+                format!("irqaffinity leaves interrupts on cpus {}", default.and(isolated)),
+                fix,
+            )
+            .state(state())
         } else if let Some((_, cpus)) = inverted {
-            Found::fail(
+            Conclusion::fail(
                 read,
                 format!("rcu_nocbs={cpus} names none of the CPUs set apart: it is inverted"),
                 fix,
@@ -157,14 +163,14 @@ fn consistent(facts: &Facts) -> Look {
         } else if sets.windows(2).any(|pair| pair[0].1 != pair[1].1) {
             let says =
                 sets.iter().map(|(name, cpus)| format!("{name} {cpus}")).collect::<Vec<_>>().join(", ");
-            Found::warn(read, format!("the sets differ: {says}"), fix).state(state())
+            Conclusion::warn(read, format!("the sets differ: {says}"), fix).state(state())
         } else {
-            Found::pass(read, "they do")
+            Conclusion::pass(read, "they do")
         },
     )
 }
 
-fn online(facts: &Facts) -> Look {
+fn online(facts: &CheckFacts) -> CheckResult {
     let asked = ["isolcpus", "nohz_full"].into_iter().filter_map(|name| facts.boot_cpus(name));
     let wanted = asked.fold(facts.isolated.clone(), |all, cpus| all.or(&cpus));
     let there: CpuSet = facts.machine.cpus.iter().map(|cpu| cpu.id).collect();
@@ -176,9 +182,9 @@ fn online(facts: &Facts) -> Look {
         let path = "/sys/devices/system/cpu/online";
         let text = facts.text_or(path, || not_captured(path))?;
         if text.parse::<CpuSet>().is_err() {
-            return Err(Found::unknown(path, format!("'{text}' names no CPUs"), "look at it"));
+            return Err(Conclusion::unknown(path, format!("'{text}' names no CPUs"), "look at it"));
         }
-        return Ok(Found::pass(read, format!("cpus {wanted} are online")));
+        return Ok(Conclusion::pass(read, format!("cpus {wanted} are online")));
     }
     let back = missing.and(&there);
     let fix = match back.iter().next() {
@@ -198,20 +204,20 @@ fn online(facts: &Facts) -> Look {
         }
         None => Advice::plan("name CPUs that there are"),
     };
-    Ok(Found::fail(read, format!("cpus {missing} are set apart and not online"), fix))
+    Ok(Conclusion::fail(read, format!("cpus {missing} are set apart and not online"), fix))
 }
 
-fn boot_cpu(facts: &Facts) -> Look {
+fn boot_cpu(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let read = read_in(ISOLATED, isolated);
     Ok(if isolated.contains(0) {
-        Found::fail(read, "cpu 0 is set apart", Advice::plan("leave CPU 0 out"))
+        Conclusion::fail(read, "cpu 0 is set apart", Advice::plan("leave CPU 0 out"))
     } else {
-        Found::pass(read, "cpu 0 is not set apart")
+        Conclusion::pass(read, "cpu 0 is not set apart")
     })
 }
 
-fn housekeeping(facts: &Facts) -> Look {
+fn housekeeping(facts: &CheckFacts) -> CheckResult {
     facts.isolated()?;
     // A core by its package and number; a CPU of which neither is known is one.
     let core =
@@ -226,31 +232,33 @@ fn housekeeping(facts: &Facts) -> Look {
     let without_node = facts.online.iter().filter(|id| node(*id).is_none()).count();
     let fix = Advice::plan("set fewer CPUs apart");
     Ok(match left {
-        0 => Found::fail(read, "no CPU is left for everything else", fix),
-        1 if all > 4 => Found::warn(read, format!("one core of {all} is left for everything else"), fix),
-        _ if !bare.is_empty() => {
-            Found::warn(read, format!("no CPU of node {} is left for everything else", bare.join(", ")), fix)
-        }
+        0 => Conclusion::fail(read, "no CPU is left for everything else", fix),
+        1 if all > 4 => Conclusion::warn(read, format!("one core of {all} is left for everything else"), fix),
+        _ if !bare.is_empty() => Conclusion::warn(
+            read,
+            format!("no CPU of node {} is left for everything else", bare.join(", ")),
+            fix,
+        ),
         _ if without_node > 0
             && (without_node < facts.online.len() || facts.option("NUMA") == Some(true)) =>
         {
-            Found::unknown(
+            Conclusion::unknown(
                 "/sys/devices/system/node/nodeN/cpulist",
                 format!("the memory node of {without_node} CPUs is not known"),
                 "look at the machine itself",
             )
         }
-        _ => Found::pass(read, format!("{left} of {all} cores are left for everything else")),
+        _ => Conclusion::pass(read, format!("{left} of {all} cores are left for everything else")),
     })
 }
 
 /// Siblings of CPUs set apart that are in housekeeping.
-pub(super) fn split_siblings(facts: &Facts) -> CpuSet {
+pub(super) fn split_siblings(facts: &CheckFacts) -> CpuSet {
     facts.machine.siblings_of(&facts.isolated).and(&facts.online)
 }
 
 /// That the siblings of a CPU that is online are not known.
-pub(super) fn known_siblings(facts: &Facts, cpus: &CpuSet) -> Result<(), Found> {
+pub(super) fn known_siblings(facts: &CheckFacts, cpus: &CpuSet) -> Result<(), Conclusion> {
     let known = |id: u32| facts.machine.cpu(id).is_some_and(|cpu| !cpu.siblings.is_empty());
     match cpus.and(&facts.online).iter().find(|id| !known(*id)) {
         Some(id) => Err(not_captured(&format!("/sys/devices/system/cpu/cpu{id}/topology/core_cpus_list"))),
@@ -258,7 +266,7 @@ pub(super) fn known_siblings(facts: &Facts, cpus: &CpuSet) -> Result<(), Found> 
     }
 }
 
-fn siblings(facts: &Facts) -> Look {
+fn siblings(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let split = split_siblings(facts);
     if split.is_empty() {
@@ -266,8 +274,8 @@ fn siblings(facts: &Facts) -> Look {
     }
     let read = read_in("/sys/devices/system/cpu/cpuN/topology/core_cpus_list", &split);
     Ok(match split.iter().next() {
-        None => Found::pass(read, "no sibling of theirs is in housekeeping"),
-        Some(cpu) => Found::fail(
+        None => Conclusion::pass(read, "no sibling of theirs is in housekeeping"),
+        Some(cpu) => Conclusion::fail(
             read,
             format!("cpus {split} share cores with those set apart, and are not"),
             Knob::CpuOnline.advice_in(
@@ -281,13 +289,13 @@ fn siblings(facts: &Facts) -> Look {
     })
 }
 
-fn nohz_fit(facts: &Facts) -> Look {
+fn nohz_fit(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let nohz = facts.nohz_full()?.and(isolated);
     let read = read_in(NOHZ, &facts.machine.isolation.nohz_full);
     let aim = facts.aim();
     Ok(match facts.profile {
-        Profile::Periodic if !nohz.is_empty() => Found::warn(
+        Profile::Periodic if !nohz.is_empty() => Conclusion::warn(
             read,
             format!("cpus {nohz} have no tick, which a loop that sleeps each period pays for"),
             BootLine.advice(format!(
@@ -295,21 +303,21 @@ fn nohz_fit(facts: &Facts) -> Look {
                 Knob::TimerMigration.command(&aim)
             )),
         ),
-        Profile::Audio if !nohz.is_empty() => Found::warn(
+        Profile::Audio if !nohz.is_empty() => Conclusion::warn(
             read,
             format!("cpus {nohz} have no tick, which a program that sleeps for each buffer pays for"),
             BootLine.advice("take nohz_full= off the boot line"),
         ),
-        Profile::Poll if nohz != *isolated => Found::warn(
+        Profile::Poll if nohz != *isolated => Conclusion::warn(
             read,
             format!("cpus {} tick, and interrupt a program that polls", isolated.without(&nohz)),
             Knob::NohzFull.advice(&aim),
         ),
-        _ => Found::pass(read, "it does"),
+        _ => Conclusion::pass(read, "it does"),
     })
 }
 
-fn timer_migration(facts: &Facts) -> Look {
+fn timer_migration(facts: &CheckFacts) -> CheckResult {
     let path = "/proc/sys/kernel/timer_migration";
     let text = facts.text(path)?;
     let read = read_in(path, text);
@@ -317,22 +325,24 @@ fn timer_migration(facts: &Facts) -> Look {
     let nohz = !facts.nohz_full()?.is_empty();
     let fix = Knob::TimerMigration.advice(&facts.aim());
     Ok(match (facts.profile, text) {
-        (Profile::Poll, "0") if nohz => Found::warn(read, "timers of the program's own CPU fire there", fix),
-        (Profile::Periodic, "1") if nohz => Found::fail(
+        (Profile::Poll, "0") if nohz => {
+            Conclusion::warn(read, "timers of the program's own CPU fire there", fix)
+        }
+        (Profile::Periodic, "1") if nohz => Conclusion::fail(
             read,
             "with nohz_full each wakeup of a periodic loop comes by IPI from another CPU",
             fix,
         ),
-        _ if nohz => Found::pass(read, "as it should be for this profile"),
-        _ => Found::pass(read, "without nohz_full timers stay where they were started"),
+        _ if nohz => Conclusion::pass(read, "as it should be for this profile"),
+        _ => Conclusion::pass(read, "without nohz_full timers stay where they were started"),
     })
 }
 
-fn partitions(facts: &Facts) -> Look {
+fn partitions(facts: &CheckFacts) -> CheckResult {
     let services = &facts.inventory.services;
     if !services.unified {
         if facts.inventory.whole {
-            return Err(Found::not_applicable("no control groups of version 2"));
+            return Err(Conclusion::not_applicable("no control groups of version 2"));
         }
         return Err(not_captured("/sys/fs/cgroup/cgroup.controllers"));
     }
@@ -348,7 +358,11 @@ fn partitions(facts: &Facts) -> Look {
     if let Some(group) = invalid {
         let text = group.partition.as_deref().unwrap_or_default();
         let fix = Service.advice(format!("mend what it names, then echo isolated > {}", file(&group.path)));
-        return Ok(Found::fail(read_in(file(&group.path), text), format!("{} is {text}", group.path), fix));
+        return Ok(Conclusion::fail(
+            read_in(file(&group.path), text),
+            format!("{} is {text}", group.path),
+            fix,
+        ));
     }
     let odd = partitions
         .iter()
@@ -356,11 +370,11 @@ fn partitions(facts: &Facts) -> Look {
     if let Some(group) = odd {
         let text = group.partition.as_deref().unwrap_or_default();
         let why = format!("'{text}' is no kind of partition");
-        return Err(Found::unknown(file(&group.path), why, "look at it"));
+        return Err(Conclusion::unknown(file(&group.path), why, "look at it"));
     }
     if partitions.is_empty() {
-        return Err(Found::not_applicable("no control group is a partition"));
+        return Err(Conclusion::not_applicable("no control group is a partition"));
     }
     let names: Vec<&str> = partitions.iter().map(|group| group.path.as_str()).collect();
-    Ok(Found::pass(read_in("/sys/fs/cgroup/*/cpuset.cpus.partition", names.join(", ")), "they are"))
+    Ok(Conclusion::pass(read_in("/sys/fs/cgroup/*/cpuset.cpus.partition", names.join(", ")), "they are"))
 }

@@ -9,8 +9,8 @@ use machine::inventory::{CpuSample, Thread};
 
 use super::{APART, APART_LESS, Check};
 use crate::Profile;
-use crate::facts::{Facts, some};
-use crate::finding::{Found, Look, read_in};
+use crate::facts::{CheckFacts, some};
+use crate::finding::{CheckResult, Conclusion, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -72,7 +72,7 @@ fn offloaded(threads: &[&Thread]) -> CpuSet {
     threads.iter().filter_map(number).collect()
 }
 
-fn rcu_offload(facts: &Facts) -> Look {
+fn rcu_offload(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let offloaded = offloaded(&facts.kernel_threads()?);
     let missing = isolated.without(&offloaded);
@@ -82,19 +82,19 @@ fn rcu_offload(facts: &Facts) -> Look {
     }
     let fix = Knob::RcuNocbs.advice(&facts.aim());
     Ok(if missing.is_empty() {
-        Found::pass(read, "they do")
+        Conclusion::pass(read, "they do")
     } else {
-        Found::warn(read, format!("those of cpus {missing} run where they came up"), fix)
+        Conclusion::warn(read, format!("those of cpus {missing} run where they came up"), fix)
     })
 }
 
-fn rcuo_placement(facts: &Facts) -> Look {
+fn rcuo_placement(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let threads = facts.kernel_threads()?;
     let ours: Vec<&&Thread> = threads.iter().filter(|thread| thread.name.starts_with("rcuo")).collect();
     if ours.is_empty() {
         facts.unseen_threads()?;
-        return Err(Found::not_applicable("no callbacks are offloaded"));
+        return Err(Conclusion::not_applicable("no callbacks are offloaded"));
     }
     let here: Vec<String> = ours
         .iter()
@@ -106,24 +106,24 @@ fn rcuo_placement(facts: &Facts) -> Look {
         facts.unseen_threads()?;
     }
     Ok(if here.is_empty() {
-        Found::pass(read, "they are")
+        Conclusion::pass(read, "they are")
     } else {
         let fix = format!("for p in $(pgrep ^rcuo); do taskset -pc {} $p; done", facts.housekeeping);
         let fix = Knob::KernelThreads.advice_in(&facts.aim(), fix);
-        Found::warn(read, format!("{} may run on cpus {isolated}", some(&here, 4)), fix)
+        Conclusion::warn(read, format!("{} may run on cpus {isolated}", some(&here, 4)), fix)
     })
 }
 
-fn workqueues(facts: &Facts) -> Look {
+fn workqueues(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let path = "/sys/devices/virtual/workqueue/cpumask";
     let text = facts.text(path)?;
     let Ok(all) = CpuSet::from_mask(text) else {
-        return Err(Found::unknown(path, format!("'{text}' is no mask"), "look at it"));
+        return Err(Conclusion::unknown(path, format!("'{text}' is no mask"), "look at it"));
     };
     let overlap = all.and(isolated);
     if !overlap.is_empty() {
-        return Ok(Found::warn(
+        return Ok(Conclusion::warn(
             read_in(path, text),
             format!("unbound work may run on cpus {overlap}"),
             Knob::Workqueues.advice(&facts.aim()),
@@ -141,10 +141,10 @@ fn workqueues(facts: &Facts) -> Look {
         0 => "it does".to_string(),
         _ => format!("it does; {} ask for more than they get", some(&own, 3)),
     };
-    Ok(Found::pass(read_in(path, text), says))
+    Ok(Conclusion::pass(read_in(path, text), says))
 }
 
-fn kernel_threads(facts: &Facts) -> Look {
+fn kernel_threads(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let threads = facts.kernel_threads()?;
     // Interrupt threads follow their interrupt, RCU's callback threads have a check of their own.
@@ -161,15 +161,15 @@ fn kernel_threads(facts: &Facts) -> Look {
         facts.unseen_threads()?;
     }
     Ok(if here.is_empty() {
-        Found::pass(read, "they do")
+        Conclusion::pass(read, "they do")
     } else {
         let says =
             format!("{} that could be moved may run on cpus {isolated}: {}", here.len(), some(&here, 3));
-        Found::warn(read, says, Knob::KernelThreads.advice(&facts.aim()))
+        Conclusion::warn(read, says, Knob::KernelThreads.advice(&facts.aim()))
     })
 }
 
-fn programs(facts: &Facts) -> Look {
+fn programs(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     // What may run on isolated CPUs alone was put there.
     let stray =
@@ -186,14 +186,18 @@ fn programs(facts: &Facts) -> Look {
         facts.unseen_threads()?;
     }
     Ok(if here.is_empty() {
-        Found::pass(read, "they do")
+        Conclusion::pass(read, "they do")
     } else {
         let fix = Knob::Slices.advice(&facts.aim());
-        Found::warn(read, format!("{} may also run on cpus {isolated}: {}", here.len(), some(&here, 3)), fix)
+        Conclusion::warn(
+            read,
+            format!("{} may also run on cpus {isolated}: {}", here.len(), some(&here, 3)),
+            fix,
+        )
     })
 }
 
-fn sample(facts: &Facts) -> Look {
+fn sample(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let sample = facts.sampled("/proc/interrupts")?;
     let ours = || sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu));
@@ -212,21 +216,21 @@ fn sample(facts: &Facts) -> Look {
     let busy_timer = ours().any(|cpu| sample.per_second(cpu.timer) > 1_000.0);
     Ok(if !devices.is_empty() {
         let fix = Knob::IrqAffinity.advice_in(&facts.aim(), "move their interrupts away");
-        Found::warn(read, format!("devices: {}", some(&devices, 3)), fix)
+        Conclusion::warn(read, format!("devices: {}", some(&devices, 3)), fix)
     } else if !nmis.is_empty() {
-        Found::warn(
+        Conclusion::warn(
             read,
             format!("not maskable: {}", some(&nmis, 3)),
             Knob::NmiWatchdog.advice(&facts.aim()).then(", and end perf"),
         )
     } else if busy_timer && facts.profile == Profile::Poll {
-        Found::warn(
+        Conclusion::warn(
             read,
             "a timer fires more than a thousand times a second",
             Hand::Search.advice("isolator why, for what started it"),
         )
     } else {
         facts.unsampled("/proc/interrupts", isolated)?;
-        Found::pass(read, format!("no device; {}", some(&lines, 1)))
+        Conclusion::pass(read, format!("no device; {}", some(&lines, 1)))
     })
 }

@@ -6,8 +6,8 @@ use machine::advice::Knob;
 use machine::snapshot::Preemption;
 
 use super::{APART, Check, GRAVE, MIDDLING, SLIGHT, TOLD, preemption_words};
-use crate::facts::{AS_ROOT, Facts, not_captured, some};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{AS_ROOT, CheckFacts, not_captured, some};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 use crate::{Profile, obtain};
 
 pub(super) const ALL: &[Check] = &[
@@ -112,11 +112,11 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn version(facts: &Facts) -> crate::Evidence {
+fn version(facts: &CheckFacts) -> crate::Evidence {
     read_in("/proc/sys/kernel/version", facts.machine.kernel.version.as_deref().unwrap_or("unknown"))
 }
 
-fn preempt_rt(facts: &Facts) -> Look {
+fn preempt_rt(facts: &CheckFacts) -> CheckResult {
     let kernel = &facts.machine.kernel;
     if kernel.version.is_none() && kernel.release.is_none() {
         return Err(not_captured("/proc/version"));
@@ -124,24 +124,24 @@ fn preempt_rt(facts: &Facts) -> Look {
     let server = facts.profile == Profile::Server;
     let words = preemption_words(kernel.preemption);
     Ok(match kernel.preemption {
-        Preemption::RealTime if server => Found::warn(
+        Preemption::RealTime if server => Conclusion::warn(
             version(facts),
             "a real-time kernel, which costs a server throughput",
             Kernel.advice("boot the distribution's stock kernel"),
         ),
-        Preemption::RealTime => Found::pass(version(facts), "PREEMPT_RT"),
+        Preemption::RealTime => Conclusion::pass(version(facts), "PREEMPT_RT"),
         Preemption::Unknown => {
-            Found::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
+            Conclusion::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
         }
-        _ if server => Found::pass(version(facts), format!("{words}: right for throughput")),
+        _ if server => Conclusion::pass(version(facts), format!("{words}: right for throughput")),
         Preemption::Full | Preemption::Dynamic => {
-            Found::warn(version(facts), words, Kernel.advice(obtain::command(facts.machine)))
+            Conclusion::warn(version(facts), words, Kernel.advice(obtain::command(facts.machine)))
         }
-        _ => Found::fail(version(facts), words, Kernel.advice(obtain::command(facts.machine))),
+        _ => Conclusion::fail(version(facts), words, Kernel.advice(obtain::command(facts.machine))),
     })
 }
 
-fn preempt_mode(facts: &Facts) -> Look {
+fn preempt_mode(facts: &CheckFacts) -> CheckResult {
     let path = "/sys/kernel/debug/sched/preempt";
     let fix = if facts.option("PREEMPT_DYNAMIC") == Some(false) {
         Kernel.advice("boot a kernel with CONFIG_PREEMPT or CONFIG_PREEMPT_DYNAMIC")
@@ -150,24 +150,24 @@ fn preempt_mode(facts: &Facts) -> Look {
     };
     let words = preemption_words(facts.machine.kernel.preemption);
     Ok(match facts.machine.kernel.preemption {
-        Preemption::RealTime => Found::not_applicable("a real-time kernel is always preemptible"),
-        Preemption::Full => Found::pass(version(facts), words),
-        Preemption::Lazy => Found::warn(version(facts), words, fix),
-        Preemption::Voluntary | Preemption::None => Found::fail(version(facts), words, fix),
+        Preemption::RealTime => Conclusion::not_applicable("a real-time kernel is always preemptible"),
+        Preemption::Full => Conclusion::pass(version(facts), words),
+        Preemption::Lazy => Conclusion::warn(version(facts), words, fix),
+        Preemption::Voluntary | Preemption::None => Conclusion::fail(version(facts), words, fix),
         Preemption::Dynamic => {
             facts.text_or(path, || not_captured(path))?;
-            Found::unknown(path, "its choice could not be read", AS_ROOT)
+            Conclusion::unknown(path, "its choice could not be read", AS_ROOT)
         }
         Preemption::Unknown => {
-            Found::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
+            Conclusion::unknown("/proc/sys/kernel/version", "it does not tell the preemption model", AS_ROOT)
         }
     })
 }
 
-fn config_readable(facts: &Facts) -> Look {
+fn config_readable(facts: &CheckFacts) -> CheckResult {
     match &facts.machine.kernel.config_source {
-        Some(source) => Ok(Found::pass(read_in(source, "readable"), format!("read in {source}"))),
-        None if facts.inventory.whole => Ok(Found::warn(
+        Some(source) => Ok(Conclusion::pass(read_in(source, "readable"), format!("read in {source}"))),
+        None if facts.inventory.whole => Ok(Conclusion::warn(
             read_in(facts.config_source(), "absent"),
             "no configuration could be read: what depends on it is unknown below",
             Search.advice("modprobe configs, or install the kernel's package with its /boot/config"),
@@ -176,18 +176,18 @@ fn config_readable(facts: &Facts) -> Look {
     }
 }
 
-fn nohz_full(facts: &Facts) -> Look {
+fn nohz_full(facts: &CheckFacts) -> CheckResult {
     let file = "/sys/devices/system/cpu/nohz_full";
     // What it shows comes before what a configuration says.
     let shown = &facts.machine.isolation.nohz_full;
     if !shown.is_empty() {
-        return Ok(Found::pass(read_in(file, shown), format!("it can for cpus {shown}")));
+        return Ok(Conclusion::pass(read_in(file, shown), format!("it can for cpus {shown}")));
     }
     let there = match facts.option("NO_HZ_FULL") {
         Some(built) => built,
         // The file is there only with the option (drivers/base/cpu.c).
-        None => facts.text_or(file, || Found::not_applicable("")).map(|_| true).or_else(|found| {
-            if found.result == crate::Outcome::NotApplicable {
+        None => facts.text_or(file, || Conclusion::not_applicable("")).map(|_| true).or_else(|found| {
+            if found.result == crate::FindingOutcome::NotApplicable {
                 Ok(false)
             } else {
                 Err(facts.option_unknown("NO_HZ_FULL"))
@@ -200,20 +200,22 @@ fn nohz_full(facts: &Facts) -> Look {
         facts.known_command_line()?;
     }
     Ok(match (there, facts.asks_for_no_tick()) {
-        (true, _) => Found::pass(read, "built with NO_HZ_FULL"),
-        (false, true) => {
-            Found::fail(read, "the boot line asks for it, and the kernel is built without NO_HZ_FULL", build)
-        }
-        (false, false) if facts.profile == Profile::Poll => Found::warn(
+        (true, _) => Conclusion::pass(read, "built with NO_HZ_FULL"),
+        (false, true) => Conclusion::fail(
+            read,
+            "the boot line asks for it, and the kernel is built without NO_HZ_FULL",
+            build,
+        ),
+        (false, false) if facts.profile == Profile::Poll => Conclusion::warn(
             read,
             "built without NO_HZ_FULL: a program that polls is interrupted by every tick",
             build,
         ),
-        (false, false) => Found::pass(read, "built without NO_HZ_FULL, and nothing asks for it"),
+        (false, false) => Conclusion::pass(read, "built without NO_HZ_FULL, and nothing asks for it"),
     })
 }
 
-fn rcu_nocb(facts: &Facts) -> Look {
+fn rcu_nocb(facts: &CheckFacts) -> CheckResult {
     let option = facts.option("RCU_NOCB_CPU");
     let thread =
         facts.inventory.threads.iter().any(|thread| thread.kernel && thread.name.starts_with("rcuo"));
@@ -224,42 +226,42 @@ fn rcu_nocb(facts: &Facts) -> Look {
         facts.known_command_line()?;
     }
     match (option, thread) {
-        (Some(true), _) => Ok(Found::pass(read, "built with RCU_NOCB_CPU")),
-        (_, true) => Ok(Found::pass(read_in("/proc/PID/stat", "rcuo threads"), "callback threads run")),
-        (Some(false), _) if asked => Ok(Found::fail(
+        (Some(true), _) => Ok(Conclusion::pass(read, "built with RCU_NOCB_CPU")),
+        (_, true) => Ok(Conclusion::pass(read_in("/proc/PID/stat", "rcuo threads"), "callback threads run")),
+        (Some(false), _) if asked => Ok(Conclusion::fail(
             read,
             "rcu_nocbs= is asked for, and the kernel is built without RCU_NOCB_CPU",
             build,
         )),
         (Some(false), _) if facts.profile == Profile::Poll => {
-            Ok(Found::warn(read, "built without RCU_NOCB_CPU", build))
+            Ok(Conclusion::warn(read, "built without RCU_NOCB_CPU", build))
         }
-        (Some(false), _) => Ok(Found::pass(read, "built without RCU_NOCB_CPU, and nothing asks for it")),
+        (Some(false), _) => Ok(Conclusion::pass(read, "built without RCU_NOCB_CPU, and nothing asks for it")),
         (None, false) => Err(facts.option_unknown("RCU_NOCB_CPU")),
     }
 }
 
-fn cpu_isolation(facts: &Facts) -> Look {
+fn cpu_isolation(facts: &CheckFacts) -> CheckResult {
     let read = facts.option_read("CPU_ISOLATION");
     // What the kernel does comes before what a configuration says of it.
     let shown = &facts.machine.isolation.isolated;
     if !shown.is_empty() {
-        return Ok(Found::pass(read_in("/sys/devices/system/cpu/isolated", shown), "it isolates"));
+        return Ok(Conclusion::pass(read_in("/sys/devices/system/cpu/isolated", shown), "it isolates"));
     }
     match facts.option("CPU_ISOLATION") {
-        Some(true) => Ok(Found::pass(read, "built with CPU_ISOLATION")),
+        Some(true) => Ok(Conclusion::pass(read, "built with CPU_ISOLATION")),
         Some(false) => {
             let fix = Kernel.advice("boot a kernel with CONFIG_CPU_ISOLATION");
-            Ok(Found::fail(read, "built without CPU_ISOLATION", fix))
+            Ok(Conclusion::fail(read, "built without CPU_ISOLATION", fix))
         }
         None => Err(facts.option_unknown("CPU_ISOLATION")),
     }
 }
 
-fn highres(facts: &Facts) -> Look {
+fn highres(facts: &CheckFacts) -> CheckResult {
     if let Some(word @ "off") = facts.boot_value("highres").or(facts.boot_value("nohz")) {
         let name = if facts.boot_value("highres").is_some() { "highres" } else { "nohz" };
-        return Ok(Found::fail(
+        return Ok(Conclusion::fail(
             read_in("/proc/cmdline", format!("{name}={word}")),
             "high-resolution timers are switched off",
             BootLine.advice(format!("take {name}={word} off the boot line")),
@@ -268,8 +270,8 @@ fn highres(facts: &Facts) -> Look {
     if let Some(resolution) = facts.inventory.clock_resolution_ns {
         let read = read_in("clock_getres(CLOCK_MONOTONIC)", format!("{resolution} ns"));
         return Ok(match resolution {
-            1 => Found::pass(read, "timers have a resolution of 1 ns"),
-            _ => Found::fail(
+            1 => Conclusion::pass(read, "timers have a resolution of 1 ns"),
+            _ => Conclusion::fail(
                 read,
                 format!("timers fire every {} us only", resolution / 1_000),
                 Kernel.advice("boot a kernel with CONFIG_HIGH_RES_TIMERS, on a clock that allows it"),
@@ -282,9 +284,9 @@ fn highres(facts: &Facts) -> Look {
             text.lines().any(|line| line.starts_with(".hres_active") && line.trim_end().ends_with('1'));
         let read = read_in(timers, text.lines().next().unwrap_or_default());
         return Ok(if active {
-            Found::pass(read, "high-resolution timers are active")
+            Conclusion::pass(read, "high-resolution timers are active")
         } else {
-            Found::fail(
+            Conclusion::fail(
                 read,
                 "high-resolution timers are not active",
                 Kernel.advice("boot a kernel with CONFIG_HIGH_RES_TIMERS"),
@@ -292,7 +294,7 @@ fn highres(facts: &Facts) -> Look {
         });
     }
     match facts.option("HIGH_RES_TIMERS") {
-        Some(false) => Ok(Found::fail(
+        Some(false) => Ok(Conclusion::fail(
             facts.option_read("HIGH_RES_TIMERS"),
             "built without HIGH_RES_TIMERS",
             Kernel.advice("boot a kernel with CONFIG_HIGH_RES_TIMERS"),
@@ -324,7 +326,7 @@ const LIGHT: &[&str] = &[
     "FTRACE_STARTUP_TEST",
 ];
 
-fn debug_options(facts: &Facts) -> Look {
+fn debug_options(facts: &CheckFacts) -> CheckResult {
     if facts.machine.kernel.options.is_empty() {
         return Err(facts.config_unknown());
     }
@@ -336,21 +338,21 @@ fn debug_options(facts: &Facts) -> Look {
     let read =
         |names: &[&str]| read_in(facts.config_source(), format!("CONFIG_{}=y", names.join("=y CONFIG_")));
     Ok(match (heavy.is_empty(), light.is_empty()) {
-        (false, _) => Found::fail(read(&heavy), format!("built with {}", some(&heavy, 4)), fix),
-        (true, false) => Found::warn(read(&light), format!("built with {}", some(&light, 4)), fix),
+        (false, _) => Conclusion::fail(read(&heavy), format!("built with {}", some(&heavy, 4)), fix),
+        (true, false) => Conclusion::warn(read(&light), format!("built with {}", some(&light, 4)), fix),
         (true, true) => {
-            Found::pass(read_in(facts.config_source(), "none"), "no debugging option that costs latency")
+            Conclusion::pass(read_in(facts.config_source(), "none"), "no debugging option that costs latency")
         }
     })
 }
 
-fn lockdown(facts: &Facts) -> Look {
+fn lockdown(facts: &CheckFacts) -> CheckResult {
     let path = "/sys/kernel/security/lockdown";
     let text = facts.text(path)?;
     let chosen = bracketed(text).unwrap_or(text);
     Ok(match chosen {
-        "none" => Found::pass(read_in(path, text), "off"),
-        word => Found::warn(
+        "none" => Conclusion::pass(read_in(path, text), "off"),
+        word => Conclusion::warn(
             read_in(path, text),
             format!("lockdown={word}: writes to debugfs and MSRs are refused, also to root"),
             Firmware.advice("switch secure boot off in the firmware, or do without those settings"),
@@ -358,18 +360,18 @@ fn lockdown(facts: &Facts) -> Look {
     })
 }
 
-fn false_name(facts: &Facts) -> Look {
+fn false_name(facts: &CheckFacts) -> CheckResult {
     let kernel = &facts.machine.kernel;
     let release = kernel.release.as_deref().ok_or_else(|| not_captured("/proc/sys/kernel/osrelease"))?;
     if kernel.preemption == Preemption::Unknown {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             "/proc/sys/kernel/version",
             "it does not tell the preemption model",
             AS_ROOT,
         ));
     }
     if !release.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             "/proc/sys/kernel/osrelease",
             format!("'{release}' is no release"),
             "look at it",
@@ -385,12 +387,13 @@ fn false_name(facts: &Facts) -> Look {
     Ok(match (named, facts.real_time()) {
         (true, false) => {
             let fix = Kernel.advice(obtain::command(facts.machine));
-            Found::warn(read, "it is called real-time and is none", fix)
+            Conclusion::warn(read, "it is called real-time and is none", fix)
         }
-        (false, true) => {
-            Found::pass(read, "a real-time kernel without rt in its name: some programs will not believe it")
-        }
-        _ => Found::pass(read, "the name fits"),
+        (false, true) => Conclusion::pass(
+            read,
+            "a real-time kernel without rt in its name: some programs will not believe it",
+        ),
+        _ => Conclusion::pass(read, "the name fits"),
     })
 }
 

@@ -5,8 +5,8 @@ use machine::advice::Hand::{Kernel, Service};
 use machine::advice::Knob;
 
 use super::{Check, GRAVE, MIDDLING, SLIGHT};
-use crate::facts::Facts;
-use crate::finding::{Found, Look, read_in};
+use crate::facts::CheckFacts;
+use crate::finding::{CheckResult, Conclusion, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -43,11 +43,11 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn tracer(facts: &Facts) -> Look {
+fn tracer(facts: &CheckFacts) -> CheckResult {
     let folder = "/sys/kernel/tracing";
     let path = format!("{folder}/current_tracer");
     let mount = || {
-        Found::unknown(
+        Conclusion::unknown(
             &path,
             "no tracefs is mounted there",
             format!("mount -t tracefs none {folder}, as root"),
@@ -55,7 +55,7 @@ fn tracer(facts: &Facts) -> Look {
     };
     let current = facts.text_or(&path, mount)?;
     if current != "nop" {
-        return Ok(Found::warn(
+        return Ok(Conclusion::warn(
             read_in(&path, current),
             format!("the tracer {current} runs"),
             Service.advice(format!("echo nop > {path}")),
@@ -65,13 +65,17 @@ fn tracer(facts: &Facts) -> Look {
         let path = format!("{folder}/{file}");
         if let Some(text) = facts.hint(&path).filter(|text| !text.is_empty()) {
             let first = text.lines().next().unwrap_or_default();
-            return Ok(Found::warn(read_in(&path, first), what, Service.advice(format!("echo > {path}"))));
+            return Ok(Conclusion::warn(
+                read_in(&path, first),
+                what,
+                Service.advice(format!("echo > {path}")),
+            ));
         }
     }
-    Ok(Found::pass(read_in(path, current), "none runs"))
+    Ok(Conclusion::pass(read_in(path, current), "none runs"))
 }
 
-fn group_sched(facts: &Facts) -> Look {
+fn group_sched(facts: &CheckFacts) -> CheckResult {
     let read = facts.option_read("RT_GROUP_SCHED");
     let fix = if facts.at_least(6, 16) == Some(true) {
         Knob::RtGroupSched.advice(&facts.aim())
@@ -82,21 +86,21 @@ fn group_sched(facts: &Facts) -> Look {
     };
     let limits = &facts.machine.scheduler;
     match limits.rt_group_scheduling {
-        Some(false) => Ok(Found::pass(read, "real-time runtime is not shared out by group")),
+        Some(false) => Ok(Conclusion::pass(read, "real-time runtime is not shared out by group")),
         Some(true) if facts.machine.cgroup.rt_runtime_us == Some(0) => {
             let path = facts.machine.cgroup.path.as_deref().unwrap_or("this control group");
-            Ok(Found::fail(
+            Ok(Conclusion::fail(
                 read,
                 format!("{path} has no real-time runtime: every real-time policy is refused"),
                 fix,
             ))
         }
-        Some(true) => Ok(Found::warn(read, "real-time runtime is shared out by group", fix)),
+        Some(true) => Ok(Conclusion::warn(read, "real-time runtime is shared out by group", fix)),
         None => Err(facts.config_unknown()),
     }
 }
 
-fn rcu_normal(facts: &Facts) -> Look {
+fn rcu_normal(facts: &CheckFacts) -> CheckResult {
     let (normal_file, expedited_file) = ("/sys/kernel/rcu_normal", "/sys/kernel/rcu_expedited");
     let expedited = facts.word(expedited_file, &["0", "1"])?;
     let normal = facts.word(normal_file, &["0", "1"])?;
@@ -105,24 +109,24 @@ fn rcu_normal(facts: &Facts) -> Look {
     let fix = Knob::RcuNormal.advice(&aim).then(format!("; from boot on: {word}"));
     let read = read_in(format!("{normal_file}, {expedited_file}"), format!("{normal}, {expedited}"));
     Ok(match (normal, expedited) {
-        ("1", _) => Found::pass(read, "no grace period is expedited"),
-        (_, "0") => Found::warn(read, "grace periods may be expedited", fix),
+        ("1", _) => Conclusion::pass(read, "no grace period is expedited"),
+        (_, "0") => Conclusion::warn(read, "grace periods may be expedited", fix),
         _ => {
             let fix = fix.then(format!("; {}", Knob::RcuExpedited.command(&aim)));
-            Found::fail(read, "every grace period is expedited", fix)
+            Conclusion::fail(read, "every grace period is expedited", fix)
         }
     })
 }
 
-fn sched_ext(facts: &Facts) -> Look {
+fn sched_ext(facts: &CheckFacts) -> CheckResult {
     let path = "/sys/kernel/sched_ext/state";
     let state = facts.word(path, &["disabled", "enabling", "enabled", "disabling"])?;
     Ok(match state {
-        "enabled" | "enabling" => Found::warn(
+        "enabled" | "enabling" => Conclusion::warn(
             read_in(path, state),
             "a scheduler of BPF is loaded",
             Service.advice("stop its service (systemctl stop scx)"),
         ),
-        _ => Found::pass(read_in(path, state), "no scheduler of BPF"),
+        _ => Conclusion::pass(read_in(path, state), "no scheduler of BPF"),
     })
 }

@@ -7,8 +7,8 @@ use machine::inventory::SessionLimit;
 
 use super::{Check, GRAVE, MIDDLING};
 use crate::Profile;
-use crate::facts::{Facts, not_captured, some};
-use crate::finding::{Found, Look, read_in};
+use crate::facts::{CheckFacts, not_captured, some};
+use crate::finding::{CheckResult, Conclusion, read_in};
 
 const LIMITS: &str = "/proc/self/limits";
 /// Numbers of capabilities (capabilities(7)).
@@ -43,7 +43,7 @@ pub(super) const ALL: &[Check] = &[
 ];
 
 /// The highest priority that may be asked for; `None` where nothing bounds it.
-pub(super) fn priority_limit(facts: &Facts) -> Result<Option<u64>, Found> {
+pub(super) fn priority_limit(facts: &CheckFacts) -> Result<Option<u64>, Conclusion> {
     let session = &facts.inventory.session;
     if session.capable(CAP_SYS_NICE) == Some(true) {
         return Ok(None);
@@ -55,42 +55,44 @@ pub(super) fn priority_limit(facts: &Facts) -> Result<Option<u64>, Found> {
 }
 
 /// A container has the limits that it was started with, whatever its users' files say.
-fn grant(facts: &Facts, knob: Knob) -> Advice {
+fn grant(facts: &CheckFacts, knob: Knob) -> Advice {
     if facts.machine.container.is_some() {
         return Container.advice("see ctr-rtprio");
     }
     knob.advice(&facts.aim())
 }
 
-fn priority(facts: &Facts) -> Look {
+fn priority(facts: &CheckFacts) -> CheckResult {
     let limit = priority_limit(facts)?;
     let fix = grant(facts, Knob::RtPriority);
     let wanted = if facts.profile == Profile::Audio { 95 } else { 80 };
     Ok(match limit {
-        None => {
-            Found::pass(read_in(format!("{LIMITS}, /proc/self/status"), "CAP_SYS_NICE, or unlimited"), "any")
-        }
-        Some(0) => Found::fail(read_in(LIMITS, "Max realtime priority 0"), "none", fix),
-        Some(limit) if limit < wanted => Found::warn(
+        None => Conclusion::pass(
+            read_in(format!("{LIMITS}, /proc/self/status"), "CAP_SYS_NICE, or unlimited"),
+            "any",
+        ),
+        Some(0) => Conclusion::fail(read_in(LIMITS, "Max realtime priority 0"), "none", fix),
+        Some(limit) if limit < wanted => Conclusion::warn(
             read_in(LIMITS, format!("Max realtime priority {limit}")),
             format!("up to {limit}"),
             fix,
         ),
-        Some(limit) => {
-            Found::pass(read_in(LIMITS, format!("Max realtime priority {limit}")), format!("up to {limit}"))
-        }
+        Some(limit) => Conclusion::pass(
+            read_in(LIMITS, format!("Max realtime priority {limit}")),
+            format!("up to {limit}"),
+        ),
     })
 }
 
-fn memory(facts: &Facts) -> Look {
+fn memory(facts: &CheckFacts) -> CheckResult {
     let session = &facts.inventory.session;
     let fix = grant(facts, Knob::LockedMemory);
     if session.capable(CAP_IPC_LOCK) == Some(true) {
-        return Ok(Found::pass(read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"), "all of it"));
+        return Ok(Conclusion::pass(read_in("CapEff in /proc/self/status", "CAP_IPC_LOCK"), "all of it"));
     }
     let limit = session.limits.get("Max locked memory").ok_or_else(|| not_captured(LIMITS))?;
     Ok(match limit.soft {
-        None => Found::pass(read_in(LIMITS, "Max locked memory unlimited"), "all of it"),
+        None => Conclusion::pass(read_in(LIMITS, "Max locked memory unlimited"), "all of it"),
         Some(bytes) => {
             let read = read_in(LIMITS, format!("Max locked memory {bytes}"));
             let says = match bytes >> 20 {
@@ -98,16 +100,20 @@ fn memory(facts: &Facts) -> Look {
                 mib => format!("{mib} MiB"),
             };
             // A small program with its libraries is some 30 MiB.
-            if bytes <= 64 << 20 { Found::fail(read, says, fix) } else { Found::warn(read, says, fix) }
+            if bytes <= 64 << 20 {
+                Conclusion::fail(read, says, fix)
+            } else {
+                Conclusion::warn(read, says, fix)
+            }
         }
     })
 }
 
-fn group(facts: &Facts) -> Look {
+fn group(facts: &CheckFacts) -> CheckResult {
     let session = &facts.inventory.session;
     let Some(uid) = session.uid else { return Err(not_captured("/proc/self/status")) };
     if uid == 0 {
-        return Err(Found::not_applicable("root needs no group"));
+        return Err(Conclusion::not_applicable("root needs no group"));
     }
     let named: Vec<&str> = session
         .rules
@@ -120,10 +126,10 @@ fn group(facts: &Facts) -> Look {
     for name in &named {
         let (id, members) = &session.known_groups[*name];
         if session.groups.contains(id) {
-            return Ok(Found::pass(read, format!("in {name}")));
+            return Ok(Conclusion::pass(read, format!("in {name}")));
         }
         if members.iter().any(|member| member == user) {
-            return Ok(Found::warn(
+            return Ok(Conclusion::warn(
                 read,
                 format!("in {name} by /etc/group, and not in this session"),
                 Session.advice("log out and in"),
@@ -131,11 +137,15 @@ fn group(facts: &Facts) -> Look {
         }
     }
     if priority_limit(facts)?.is_none_or(|limit| limit > 0) {
-        return Ok(Found::pass(read, "the session has the rights without"));
+        return Ok(Conclusion::pass(read, "the session has the rights without"));
     }
     let fix = match named.first() {
         Some(name) => Session.advice(format!("usermod -aG {name} {user}, then log in anew")),
         None => grant(facts, Knob::RtPriority),
     };
-    Ok(Found::warn(read, if named.is_empty() { "no group has them" } else { "in none that has them" }, fix))
+    Ok(Conclusion::warn(
+        read,
+        if named.is_empty() { "no group has them" } else { "in none that has them" },
+        fix,
+    ))
 }

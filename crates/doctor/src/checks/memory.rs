@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use super::kernel::bracketed;
 use super::{Check, MIDDLING, SLIGHT};
-use crate::facts::{Facts, some};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{CheckFacts, some};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -50,50 +50,52 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn huge_pages(facts: &Facts) -> Look {
+fn huge_pages(facts: &CheckFacts) -> CheckResult {
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     let text = facts.text(path)?;
     let read = read_in(path, text);
     Ok(match bracketed(text) {
-        Some("always") => Found::warn(read, "made for every program", Knob::HugePages.advice(&facts.aim())),
-        Some(word) if ["madvise", "never"].contains(&word) => Found::pass(read, word),
-        Some(word) => Found::unknown(path, format!("'{word}' is no choice of this file"), "look at it"),
-        None => Found::unknown(path, format!("'{text}' shows no choice"), "look at it"),
+        Some("always") => {
+            Conclusion::warn(read, "made for every program", Knob::HugePages.advice(&facts.aim()))
+        }
+        Some(word) if ["madvise", "never"].contains(&word) => Conclusion::pass(read, word),
+        Some(word) => Conclusion::unknown(path, format!("'{word}' is no choice of this file"), "look at it"),
+        None => Conclusion::unknown(path, format!("'{text}' shows no choice"), "look at it"),
     })
 }
 
-fn numa_balancing(facts: &Facts) -> Look {
+fn numa_balancing(facts: &CheckFacts) -> CheckResult {
     let path = "/proc/sys/kernel/numa_balancing";
     let mode = facts.number(path)?;
     let nodes: BTreeSet<u32> = facts.machine.cpus.iter().filter_map(|cpu| cpu.node).collect();
     let unknown = facts.machine.cpus.is_empty() || facts.machine.cpus.iter().any(|cpu| cpu.node.is_none());
     let read = read_in(path, mode);
     Ok(match (mode, nodes.len()) {
-        (0, _) => Found::pass(read, "off"),
-        (_, 0 | 1) if unknown => Found::unknown(
+        (0, _) => Conclusion::pass(read, "off"),
+        (_, 0 | 1) if unknown => Conclusion::unknown(
             "/sys/devices/system/node/nodeN/cpulist",
             "the memory node of a CPU is not known",
             "look at the machine itself",
         ),
-        (_, 0 | 1) => Found::pass(read, "on, with one node: it does nothing"),
+        (_, 0 | 1) => Conclusion::pass(read, "on, with one node: it does nothing"),
         (_, nodes) => {
             let fix = Knob::NumaBalancing.advice(&facts.aim());
-            Found::warn(read, format!("on, with {nodes} nodes"), fix)
+            Conclusion::warn(read, format!("on, with {nodes} nodes"), fix)
         }
     })
 }
 
-fn swap(facts: &Facts) -> Look {
+fn swap(facts: &CheckFacts) -> CheckResult {
     let path = "/proc/swaps";
     let text = facts.text(path)?;
     if !text.starts_with("Filename") {
-        return Err(Found::unknown(path, "it does not begin as a list of swap does", "look at it"));
+        return Err(Conclusion::unknown(path, "it does not begin as a list of swap does", "look at it"));
     }
     let devices: Vec<String> =
         text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect();
     let read = read_in(path, devices.join(", "));
     if devices.is_empty() {
-        return Ok(Found::pass(read, "there is no swap"));
+        return Ok(Conclusion::pass(read, "there is no swap"));
     }
     let threads = facts.real_time_threads()?;
     let locked = |thread: &&machine::inventory::Thread| {
@@ -106,12 +108,12 @@ fn swap(facts: &Facts) -> Look {
         facts.unseen_threads()?;
     }
     Ok(if all_locked {
-        Found::pass(
+        Conclusion::pass(
             read,
             format!("swap on {}, and real-time programs have their memory locked", some(&devices, 2)),
         )
     } else {
-        Found::warn(
+        Conclusion::warn(
             read,
             format!("swap on {}", some(&devices, 2)),
             advice::LOCK_MEMORY.then(", or swapoff -a"),
@@ -119,15 +121,15 @@ fn swap(facts: &Facts) -> Look {
     })
 }
 
-fn merging(facts: &Facts) -> Look {
+fn merging(facts: &CheckFacts) -> CheckResult {
     let path = "/sys/kernel/mm/ksm/run";
     let text = facts.word(path, &["0", "1", "2"])?;
     let read = read_in(path, text);
     Ok(match text {
         "1" => {
             let fix = Knob::PageSharing.advice(&facts.aim());
-            Found::warn(read, "equal pages are looked for and merged", fix)
+            Conclusion::warn(read, "equal pages are looked for and merged", fix)
         }
-        _ => Found::pass(read, "off"),
+        _ => Conclusion::pass(read, "off"),
     })
 }

@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use machine::snapshot::Preemption;
 
-use crate::facts::Facts;
-use crate::finding::{Finding, Found, Look, Severity};
-use crate::{Outcome, Profile};
+use crate::facts::CheckFacts;
+use crate::finding::{CheckResult, Conclusion, Finding, Severity};
+use crate::{FindingOutcome, Profile};
 
 mod boot_line;
 mod boot_loader;
@@ -66,12 +66,12 @@ pub struct Check {
     pub why: &'static str,
     /// Where that is known from.
     pub source: &'static str,
-    pub(crate) look: fn(&Facts) -> Look,
+    pub(crate) look: fn(&CheckFacts) -> CheckResult,
 }
 
 /// A group of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub enum CheckGroup {
     /// What the kernel is.
     Kernel,
     /// Boot line and boot loader.
@@ -107,39 +107,39 @@ pub enum Group {
 }
 
 /// Groups with the beginnings of their checks' names, in the order in which they are shown.
-pub const GROUPS: &[(Group, &str, &str)] = &[
-    (Group::Kernel, "kernel", "kernel"),
-    (Group::Boot, "boot", "boot"),
-    (Group::Isolation, "isolation", "iso"),
-    (Group::Irq, "irq", "irq"),
-    (Group::Threads, "threads", "thr"),
-    (Group::Scheduler, "scheduler", "sched"),
-    (Group::Memory, "memory", "mem"),
-    (Group::Power, "power", "pwr"),
-    (Group::Clock, "clock", "clk"),
-    (Group::Firmware, "firmware", "fw"),
-    (Group::Limits, "limits", "lim"),
-    (Group::Services, "services", "svc"),
-    (Group::Virtualization, "virtualization", "virt"),
-    (Group::Graphics, "graphics", "gpu"),
-    (Group::Network, "network", "net"),
-    (Group::Container, "container", "ctr"),
+pub const GROUPS: &[(CheckGroup, &str, &str)] = &[
+    (CheckGroup::Kernel, "kernel", "kernel"),
+    (CheckGroup::Boot, "boot", "boot"),
+    (CheckGroup::Isolation, "isolation", "iso"),
+    (CheckGroup::Irq, "irq", "irq"),
+    (CheckGroup::Threads, "threads", "thr"),
+    (CheckGroup::Scheduler, "scheduler", "sched"),
+    (CheckGroup::Memory, "memory", "mem"),
+    (CheckGroup::Power, "power", "pwr"),
+    (CheckGroup::Clock, "clock", "clk"),
+    (CheckGroup::Firmware, "firmware", "fw"),
+    (CheckGroup::Limits, "limits", "lim"),
+    (CheckGroup::Services, "services", "svc"),
+    (CheckGroup::Virtualization, "virtualization", "virt"),
+    (CheckGroup::Graphics, "graphics", "gpu"),
+    (CheckGroup::Network, "network", "net"),
+    (CheckGroup::Container, "container", "ctr"),
 ];
 
-impl Group {
+impl CheckGroup {
     /// Its name.
     pub fn name(self) -> &'static str {
         GROUPS.iter().find(|(group, ..)| *group == self).map_or("", |(_, name, _)| name)
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for CheckGroup {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.name())
     }
 }
 
-impl FromStr for Group {
+impl FromStr for CheckGroup {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -173,9 +173,9 @@ pub(crate) const ANYWHERE: [Option<Severity>; 5] =
 
 impl Check {
     /// Its group.
-    pub fn group(&self) -> Group {
+    pub fn group(&self) -> CheckGroup {
         let start = self.id.split('-').next().unwrap_or_default();
-        GROUPS.iter().find(|(_, _, known)| *known == start).map_or(Group::Kernel, |(group, ..)| *group)
+        GROUPS.iter().find(|(_, _, known)| *known == start).map_or(CheckGroup::Kernel, |(group, ..)| *group)
     }
 
     /// How much it weighs for a profile; absent: it is not asked.
@@ -183,18 +183,18 @@ impl Check {
         self.weights[profile as usize]
     }
 
-    pub(crate) fn run(&self, facts: &Facts) -> Finding {
+    pub(crate) fn run(&self, facts: &CheckFacts) -> Finding {
         let weight = self.weight(facts.profile);
         let found = match weight {
             Some(_) => (self.look)(facts).unwrap_or_else(|found| found),
-            None => Found::not_applicable(format!("it is no matter to the profile {}", facts.profile)),
+            None => Conclusion::not_applicable(format!("it is no matter to the profile {}", facts.profile)),
         };
-        let Found { result, says, evidence, state, advice } = found;
+        let Conclusion { result, says, evidence, state, advice } = found;
         Finding {
             id: self.id.to_string(),
             group: self.group().name().to_string(),
             result,
-            severity: if matches!(result, Outcome::NotApplicable) {
+            severity: if matches!(result, FindingOutcome::NotApplicable) {
                 Severity::Info
             } else {
                 weight.unwrap_or(Info)

@@ -7,8 +7,8 @@ use machine::inventory::{Coalescing, Irq};
 
 use super::irq::{devices, named, perhaps_on};
 use super::{APART_LESS, Check, SLIGHT};
-use crate::facts::{AS_ROOT, Facts, not_captured, some};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{AS_ROOT, CheckFacts, not_captured, some};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -37,7 +37,7 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn none(facts: &Facts) -> Option<Found> {
+fn none(facts: &CheckFacts) -> Option<Conclusion> {
     if !facts.inventory.interfaces.is_empty() {
         return None;
     }
@@ -45,20 +45,20 @@ fn none(facts: &Facts) -> Option<Found> {
         return Some(found);
     }
     Some(if facts.inventory.whole {
-        Found::not_applicable("no network interface is a device")
+        Conclusion::not_applicable("no network interface is a device")
     } else {
         not_captured("/sys/class/net")
     })
 }
 
-fn coalescing(facts: &Facts) -> Look {
+fn coalescing(facts: &CheckFacts) -> CheckResult {
     if let Some(found) = none(facts) {
         return Err(found);
     }
     let up: Vec<_> =
         facts.inventory.interfaces.iter().filter(|port| port.state.as_deref() == Some("up")).collect();
     if up.is_empty() {
-        return Err(Found::not_applicable("no network interface that is a device is up"));
+        return Err(Conclusion::not_applicable("no network interface that is a device is up"));
     }
     let asked: Vec<_> = up.iter().filter_map(|port| Some((port, port.coalescing.as_ref()?))).collect();
     let told = |how: &Coalescing| how.adaptive_receive.is_some() || how.receive_us.is_some();
@@ -77,17 +77,17 @@ fn coalescing(facts: &Facts) -> Look {
         .collect();
     let read = read_in("ethtool -c", some(&slow, 8));
     if slow.is_empty() && !silent.is_empty() {
-        return Err(Found::unknown(
+        return Err(Conclusion::unknown(
             "ethtool -c",
             format!("it is not installed, or the driver does not tell of {}", some(&silent, 3)),
             "apt install ethtool, then look again",
         ));
     }
     Ok(match slow.first() {
-        None => Found::pass(read, "they do"),
+        None => Conclusion::pass(read, "they do"),
         Some(first) => {
             let name = first.split(' ').next().unwrap_or_default();
-            Found::warn(
+            Conclusion::warn(
                 read,
                 some(&slow, 3),
                 Network.advice(format!(
@@ -98,7 +98,7 @@ fn coalescing(facts: &Facts) -> Look {
     })
 }
 
-fn interrupts(facts: &Facts) -> Look {
+fn interrupts(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     if let Some(found) = none(facts) {
         return Err(found);
@@ -127,12 +127,12 @@ fn interrupts(facts: &Facts) -> Look {
         if !unclear.is_empty() {
             let why =
                 format!("whose these are, or where they are delivered, is not shown: {}", some(&unclear, 3));
-            return Err(Found::unknown("/proc/irq/N/effective_affinity_list", why, AS_ROOT));
+            return Err(Conclusion::unknown("/proc/irq/N/effective_affinity_list", why, AS_ROOT));
         }
         // An interface of which no interrupt is known may have one under another name.
         if all.is_empty() {
             let why = format!("no interrupt bears the name of {}", some(&names, 3));
-            return Err(Found::unknown("/sys/kernel/irq/N/actions", why, AS_ROOT));
+            return Err(Conclusion::unknown("/sys/kernel/irq/N/actions", why, AS_ROOT));
         }
     }
     if here.is_empty() {
@@ -140,11 +140,11 @@ fn interrupts(facts: &Facts) -> Look {
     }
     let read = read_in("/proc/irq/N/effective_affinity_list", some(&here, 8));
     Ok(if here.is_empty() {
-        Found::pass(read, "they are")
+        Conclusion::pass(read, "they are")
     } else {
         let fix =
             Knob::IrqAffinity.advice(&facts.aim()).then(", but for the port that the program itself serves");
-        Found::warn(read, format!("on cpus {isolated}: {}", some(&here, 3)), fix)
+        Conclusion::warn(read, format!("on cpus {isolated}: {}", some(&here, 3)), fix)
     })
 }
 
@@ -155,7 +155,7 @@ fn belongs(action: &str, interface: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '_', '@']))
 }
 
-fn steering(facts: &Facts) -> Look {
+fn steering(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     if let Some(found) = none(facts) {
         return Err(found);
@@ -170,15 +170,15 @@ fn steering(facts: &Facts) -> Look {
     let unread = facts.inventory.interfaces.iter().find(|port| port.rps_unread);
     if let Some(port) = unread.filter(|_| here.is_empty() && facts.option("RPS") != Some(false)) {
         let path = format!("/sys/class/net/{}/queues/rx-N/rps_cpus", port.name);
-        return Err(Found::unknown(path, "it could not be read", AS_ROOT));
+        return Err(Conclusion::unknown(path, "it could not be read", AS_ROOT));
     }
     if here.is_empty() {
         facts.unseen_host("/sys/class/net")?;
     }
     let read = read_in("/sys/class/net/IF/queues/rx-N/rps_cpus", some(&here, 8));
     Ok(if here.is_empty() {
-        Found::pass(read, "they are")
+        Conclusion::pass(read, "they are")
     } else {
-        Found::warn(read, some(&here, 3), Knob::PacketSteering.advice(&facts.aim()))
+        Conclusion::warn(read, some(&here, 3), Knob::PacketSteering.advice(&facts.aim()))
     })
 }

@@ -9,8 +9,8 @@ use machine::advice::Knob;
 use machine::inventory::Frequency;
 
 use super::{Check, GRAVE, MIDDLING, SLIGHT};
-use crate::facts::{AS_ROOT, Facts, not_captured, some};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{AS_ROOT, CheckFacts, not_captured, some};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq/policyN";
 
@@ -94,27 +94,27 @@ pub(super) const ALL: &[Check] = &[
 ];
 
 /// Frequency policies of the CPUs whose latency counts.
-fn policies<'a>(facts: &Facts<'a>) -> Result<Vec<&'a Frequency>, Found> {
+fn policies<'a>(facts: &CheckFacts<'a>) -> Result<Vec<&'a Frequency>, Conclusion> {
     let all = &facts.inventory.frequencies;
     if all.is_empty() {
         if !facts.inventory.whole {
             return Err(not_captured(POLICIES));
         }
         let who = if facts.machine.hypervisor.is_some() { "the host" } else { "the firmware" };
-        return Err(Found::not_applicable(format!("there is no frequency driver: {who} chooses")));
+        return Err(Conclusion::not_applicable(format!("there is no frequency driver: {who} chooses")));
     }
     Ok(all.iter().filter(|policy| !policy.cpus.and(facts.measured()).is_empty()).collect())
 }
 
 /// That no policy names one of the CPUs whose latency counts, so that nothing is known of its frequency.
-fn all_have_policies(facts: &Facts) -> Result<(), Found> {
+fn all_have_policies(facts: &CheckFacts) -> Result<(), Conclusion> {
     let named = facts.inventory.frequencies.iter().fold(CpuSet::new(), |all, policy| all.or(&policy.cpus));
     let bare = facts.measured().and(&facts.online).without(&named);
     if bare.is_empty() {
         return Ok(());
     }
     let path = format!("{POLICIES}/affected_cpus");
-    Err(Found::unknown(path, format!("no policy names cpus {bare}"), "look at the machine itself"))
+    Err(Conclusion::unknown(path, format!("no policy names cpus {bare}"), "look at the machine itself"))
 }
 
 /// Whether the driver chooses by itself, its governors being preferences.
@@ -136,7 +136,7 @@ fn together(said: impl Iterator<Item = (String, CpuSet)>) -> Vec<String> {
     by_word.into_iter().map(|(word, cpus)| format!("cpus {cpus}: {word}")).collect()
 }
 
-fn governor(facts: &Facts) -> Look {
+fn governor(facts: &CheckFacts) -> CheckResult {
     let policies = policies(facts)?;
     let named = |list: &[&&Frequency]| {
         let word = |policy: &&&Frequency| policy.governor.clone().unwrap_or("unknown".to_string());
@@ -156,17 +156,17 @@ fn governor(facts: &Facts) -> Look {
     let fix = Knob::Governor.advice_on(&facts.aim(), facts.measured());
     let read = |list: &[&&Frequency]| read_in(format!("{POLICIES}/scaling_governor"), some(&named(list), 8));
     Ok(if !bad.is_empty() {
-        Found::fail(read(&bad), some(&named(&bad), 2), fix)
+        Conclusion::fail(read(&bad), some(&named(&bad), 2), fix)
     } else if !weak.is_empty() {
-        Found::warn(read(&weak), some(&named(&weak), 2), fix)
+        Conclusion::warn(read(&weak), some(&named(&weak), 2), fix)
     } else {
         all_have_policies(facts)?;
         let all: Vec<&&Frequency> = policies.iter().collect();
-        Found::pass(read(&all), "it does not")
+        Conclusion::pass(read(&all), "it does not")
     })
 }
 
-fn pinned(facts: &Facts) -> Look {
+fn pinned(facts: &CheckFacts) -> CheckResult {
     let policies = policies(facts)?;
     let mhz = |khz: Option<u64>| khz.map_or("?".to_string(), |khz| (khz / 1000).to_string());
     let range = |policy: &Frequency| format!("{} to {} MHz", mhz(policy.min_khz), mhz(policy.max_khz));
@@ -177,23 +177,23 @@ fn pinned(facts: &Facts) -> Look {
         all_have_policies(facts)?;
     }
     Ok(if free.is_empty() {
-        Found::pass(read, "it is")
+        Conclusion::pass(read, "it is")
     } else {
         let fix = Knob::LowestFrequency.advice_on(&facts.aim(), facts.measured());
-        Found::warn(read, some(&free, 2), fix)
+        Conclusion::warn(read, some(&free, 2), fix)
     })
 }
 
 /// An exit latency of at most this is that of C1, or of WFI.
 const SHALLOW_US: u64 = 2;
 
-fn idle_states(facts: &Facts) -> Look {
+fn idle_states(facts: &CheckFacts) -> CheckResult {
     let cpus: Vec<_> = facts.machine.cpus.iter().filter(|cpu| facts.measured().contains(cpu.id)).collect();
     if cpus.iter().all(|cpu| cpu.idle_states.is_empty()) {
         if !facts.inventory.whole {
             return Err(not_captured("/sys/devices/system/cpu/cpuN/cpuidle"));
         }
-        return Err(Found::not_applicable("there is no idle driver"));
+        return Err(Conclusion::not_applicable("there is no idle driver"));
     }
     let asked = facts.inventory.dma_latency.limit_us.and_then(|limit| u64::try_from(limit).ok());
     let bound = |own: Option<u64>| own.into_iter().chain(asked).min().unwrap_or(u64::MAX);
@@ -209,13 +209,13 @@ fn idle_states(facts: &Facts) -> Look {
     let unread = cpus.iter().find(|cpu| cpu.idle_states_unread > 0 || cpu.idle_states.is_empty());
     let unknown = unread.map(|cpu| {
         let path = format!("/sys/devices/system/cpu/cpu{}/cpuidle/stateN/latency", cpu.id);
-        Found::unknown(path, "it could not be read of every idle state", "look at the machine itself")
+        Conclusion::unknown(path, "it could not be read of every idle state", "look at the machine itself")
     });
     let Some((latency, name, cpu)) = deepest else {
         if let Some(found) = unknown {
             return Err(found);
         }
-        return Ok(Found::pass(
+        return Ok(Conclusion::pass(
             read_in("/sys/devices/system/cpu/cpuN/cpuidle", "none"),
             "no idle state is allowed",
         ));
@@ -234,54 +234,56 @@ fn idle_states(facts: &Facts) -> Look {
     Ok(if polls {
         let says =
             "no latency at all is allowed, so that idle CPUs poll: heat, and less turbo for their neighbours";
-        Found::warn(read, says, fix)
+        Conclusion::warn(read, says, fix)
     } else if let (true, Some(found)) = (latency <= shallow, unknown) {
         found
     } else if latency <= shallow {
-        Found::pass(read, format!("{name}, {latency} us at most"))
+        Conclusion::pass(read, format!("{name}, {latency} us at most"))
     } else if latency <= limit / 2 {
-        Found::warn(read, format!("{name} takes {latency} us to leave, of a limit of {limit} us"), fix)
+        Conclusion::warn(read, format!("{name} takes {latency} us to leave, of a limit of {limit} us"), fix)
     } else {
-        Found::fail(read, format!("{name} takes {latency} us to leave; the limit is {limit} us"), fix)
+        Conclusion::fail(read, format!("{name} takes {latency} us to leave; the limit is {limit} us"), fix)
     })
 }
 
-fn holder(facts: &Facts) -> Look {
+fn holder(facts: &CheckFacts) -> CheckResult {
     let path = "/dev/cpu_dma_latency";
     let found = &facts.inventory.dma_latency;
     let Some(limit) = found.limit_us else {
         return Err(match &found.unread {
-            Some(why) => Found::unknown(path, why, AS_ROOT),
+            Some(why) => Conclusion::unknown(path, why, AS_ROOT),
             None if facts.machine.container.is_some() => {
-                Found::not_applicable(format!("no {path} in a container"))
+                Conclusion::not_applicable(format!("no {path} in a container"))
             }
-            None if facts.inventory.whole => Found::not_applicable(format!("this machine has no {path}")),
+            None if facts.inventory.whole => {
+                Conclusion::not_applicable(format!("this machine has no {path}"))
+            }
             None => not_captured(path),
         });
     };
     let read = read_in(path, format!("{limit} us; held by {}", some(&found.holders, 4)));
     let keeper = |name: &String| name.starts_with("tuned") || name.starts_with("isolator");
     Ok(if limit >= 2_000_000_000 {
-        Found::pass(read_in(path, limit), "no program asks for a limit")
+        Conclusion::pass(read_in(path, limit), "no program asks for a limit")
     } else if !found.holders.is_empty() && found.holders.iter().all(keeper) {
-        Found::pass(read, format!("{limit} us, held by a service"))
+        Conclusion::pass(read, format!("{limit} us, held by a service"))
     } else {
         let who = if found.holders.is_empty() { "a program".to_string() } else { some(&found.holders, 2) };
         let fix =
             "hold it in the program that has the deadline, or bound each CPU (pm_qos_resume_latency_us)";
         let fix = Knob::ResumeLatency.advice_in(&facts.aim(), fix);
-        Found::warn(read, format!("{who} asks for {limit} us; when it ends, latency is as before"), fix)
+        Conclusion::warn(read, format!("{who} asks for {limit} us; when it ends, latency is as before"), fix)
     })
 }
 
-fn throttled(facts: &Facts) -> Look {
+fn throttled(facts: &CheckFacts) -> CheckResult {
     let path = "/sys/devices/system/cpu/cpuN/thermal_throttle/core_throttle_count";
     let counts = &facts.inventory.cpu_power;
     let fix = Firmware.advice("better cooling, or a lower scaling_max_freq");
     if let Some(sample) = &facts.inventory.sample {
         let hot: CpuSet = sample.cpus.iter().filter(|cpu| cpu.throttled > 0).map(|cpu| cpu.cpu).collect();
         if !hot.is_empty() {
-            return Ok(Found::fail(
+            return Ok(Conclusion::fail(
                 read_in(path, &hot),
                 format!("cpus {hot} were throttled during the sample"),
                 fix,
@@ -292,24 +294,24 @@ fn throttled(facts: &Facts) -> Look {
         if !facts.inventory.whole {
             return Err(not_captured(path));
         }
-        return Err(Found::not_applicable("the processor does not count it"));
+        return Err(Conclusion::not_applicable("the processor does not count it"));
     }
     let hot: CpuSet =
         counts.iter().filter(|cpu| cpu.core_throttled.unwrap_or(0) > 0).map(|cpu| cpu.cpu).collect();
     if hot.is_empty() && counts.iter().any(|cpu| cpu.core_throttled.is_none()) {
-        return Err(Found::unknown(path, "it could not be read of every CPU", AS_ROOT));
+        return Err(Conclusion::unknown(path, "it could not be read of every CPU", AS_ROOT));
     }
     Ok(if hot.is_empty() {
-        Found::pass(read_in(path, "0"), "none since boot")
+        Conclusion::pass(read_in(path, "0"), "none since boot")
     } else {
-        Found::warn(read_in(path, &hot), format!("cpus {hot} were, since boot"), fix)
+        Conclusion::warn(read_in(path, &hot), format!("cpus {hot} were, since boot"), fix)
     })
 }
 
 /// The number and the name of the board's power mode, and the number of the one named MAXN.
-fn power_mode<'a>(facts: &Facts<'a>) -> Result<(u32, Option<&'a str>, Option<u32>), Found> {
+fn power_mode<'a>(facts: &CheckFacts<'a>) -> Result<(u32, Option<&'a str>, Option<u32>), Conclusion> {
     if !facts.jetson() {
-        return Err(Found::not_applicable("no Jetson"));
+        return Err(Conclusion::not_applicable("no Jetson"));
     }
     let path = "/var/lib/nvpmodel/status";
     let status = facts.text(path)?;
@@ -317,11 +319,11 @@ fn power_mode<'a>(facts: &Facts<'a>) -> Result<(u32, Option<&'a str>, Option<u32
         .split_once("pmode:")
         .map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
     let Some(mode) = digits.and_then(|digits| digits.parse::<u32>().ok()) else {
-        return Err(Found::unknown(path, format!("'{status}' names no mode"), "nvpmodel -q"));
+        return Err(Conclusion::unknown(path, format!("'{status}' names no mode"), "nvpmodel -q"));
     };
     // "< POWER_MODEL ID=0 NAME=MAXN >"
     let conf = "/etc/nvpmodel.conf";
-    let text = facts.text_or(conf, || Found::unknown(conf, "it is not there", "nvpmodel -q"))?;
+    let text = facts.text_or(conf, || Conclusion::unknown(conf, "it is not there", "nvpmodel -q"))?;
     let modes = text.lines().filter_map(|line| {
         let rest = line.trim().strip_prefix("< POWER_MODEL ID=")?;
         let (id, name) = rest.split_once(" NAME=")?;
@@ -329,13 +331,13 @@ fn power_mode<'a>(facts: &Facts<'a>) -> Result<(u32, Option<&'a str>, Option<u32
     });
     let modes: Vec<(u32, &str)> = modes.collect();
     if modes.is_empty() {
-        return Err(Found::unknown(conf, "it names no power mode", "nvpmodel -q"));
+        return Err(Conclusion::unknown(conf, "it names no power mode", "nvpmodel -q"));
     }
     let name = modes.iter().find(|(id, _)| *id == mode).map(|(_, name)| *name);
     Ok((mode, name, modes.iter().filter(|(_, name)| name.starts_with("MAXN")).map(|(id, _)| *id).next_back()))
 }
 
-fn nvpmodel(facts: &Facts) -> Look {
+fn nvpmodel(facts: &CheckFacts) -> CheckResult {
     let (mode, name, most) = power_mode(facts)?;
     let offline: CpuSet = facts.machine.cpus.iter().filter(|cpu| !cpu.online).map(|cpu| cpu.id).collect();
     let words = name.map_or(format!("mode {mode}"), |name| format!("mode {mode}, {name}"));
@@ -345,17 +347,17 @@ fn nvpmodel(facts: &Facts) -> Look {
         None => Board.advice("nvpmodel -m the mode named MAXN in /etc/nvpmodel.conf"),
     };
     Ok(if !offline.is_empty() {
-        Found::fail(read, format!("{words} takes cpus {offline} offline"), fix)
+        Conclusion::fail(read, format!("{words} takes cpus {offline} offline"), fix)
     } else if most.is_some_and(|most| most != mode) || (most.is_none() && mode != 0) {
-        Found::warn(read, format!("{words} is not the highest"), fix)
+        Conclusion::warn(read, format!("{words} is not the highest"), fix)
     } else {
-        Found::pass(read, words)
+        Conclusion::pass(read, words)
     })
 }
 
-fn jetson_clocks(facts: &Facts) -> Look {
+fn jetson_clocks(facts: &CheckFacts) -> CheckResult {
     if !facts.jetson() {
-        return Err(Found::not_applicable("no Jetson"));
+        return Err(Conclusion::not_applicable("no Jetson"));
     }
     let free: Vec<String> =
         policies(facts)?.iter().filter(|policy| !fixed(policy)).map(|policy| policy.name.clone()).collect();
@@ -364,9 +366,9 @@ fn jetson_clocks(facts: &Facts) -> Look {
         all_have_policies(facts)?;
     }
     Ok(if free.is_empty() {
-        Found::pass(read, "those of the CPUs are; jetson_clocks --show tells of GPU and memory")
+        Conclusion::pass(read, "those of the CPUs are; jetson_clocks --show tells of GPU and memory")
     } else {
-        Found::warn(
+        Conclusion::warn(
             read,
             "they are not",
             Board.advice("jetson_clocks --store, then jetson_clocks, from a unit at each boot"),
@@ -374,7 +376,7 @@ fn jetson_clocks(facts: &Facts) -> Look {
     })
 }
 
-fn drivers_off(facts: &Facts) -> Look {
+fn drivers_off(facts: &CheckFacts) -> CheckResult {
     let off = |name: &str| {
         facts.hint(&format!("/sys/module/{name}/parameters/off")).is_some_and(|text| text == "1")
     };
@@ -387,11 +389,11 @@ fn drivers_off(facts: &Facts) -> Look {
     if found.is_empty() {
         facts.word("/sys/module/cpuidle/parameters/off", &["0", "1"])?;
         facts.known_command_line()?;
-        return Ok(Found::pass(read, "they are"));
+        return Ok(Conclusion::pass(read, "they are"));
     }
     let fix = format!(
         "take {} off the boot line; bound latency by pm_qos_resume_latency_us instead",
         found.join(" ")
     );
-    Ok(Found::warn(read, found.join(" "), BootLine.advice(fix)))
+    Ok(Conclusion::warn(read, found.join(" "), BootLine.advice(fix)))
 }

@@ -8,8 +8,8 @@ use machine::inventory::ThreadPolicy;
 
 use super::{Check, GRAVE, MIDDLING};
 use crate::Profile;
-use crate::facts::{AS_ROOT, Facts, not_captured};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{AS_ROOT, CheckFacts, not_captured};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -67,7 +67,7 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn runtime(facts: &Facts) -> Look {
+fn runtime(facts: &CheckFacts) -> CheckResult {
     let path = "/proc/sys/kernel/sched_rt_runtime_us";
     let limits = &facts.machine.scheduler;
     let Some(runtime) = limits.rt_runtime_us else {
@@ -90,45 +90,49 @@ fn runtime(facts: &Facts) -> Look {
     let set = |value| Knob::RtRuntime.advice_to(&facts.aim(), value);
     Ok(match (runtime, throttles) {
         (-1, _) if deadline => {
-            Found::warn(read, "no limit: SCHED_DEADLINE admits threads without a test", set("950000"))
+            Conclusion::warn(read, "no limit: SCHED_DEADLINE admits threads without a test", set("950000"))
         }
-        (-1, Some(true)) if facts.housekeeping.len() < 2 && !facts.housekeeping.is_empty() => Found::warn(
-            read,
-            "no limit, and a single CPU beside: a loop that spins hangs the machine",
-            set("950000"),
-        ),
-        (-1, _) => Found::pass(read, "no limit"),
-        (_, Some(false)) => Found::pass(read, "it throttles nothing on this kernel; see sched-fair-server"),
-        (_, Some(true)) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Found::warn(
+        (-1, Some(true)) if facts.housekeeping.len() < 2 && !facts.housekeeping.is_empty() => {
+            Conclusion::warn(
+                read,
+                "no limit, and a single CPU beside: a loop that spins hangs the machine",
+                set("950000"),
+            )
+        }
+        (-1, _) => Conclusion::pass(read, "no limit"),
+        (_, Some(false)) => {
+            Conclusion::pass(read, "it throttles nothing on this kernel; see sched-fair-server")
+        }
+        (_, Some(true)) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Conclusion::warn(
             read,
             format!("a program that never sleeps is stopped for {} us of each {period}", period - runtime),
             set("-1").then(", with two CPUs for housekeeping"),
         ),
-        (_, None) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Found::unknown(
+        (_, None) if matches!(facts.profile, Profile::Poll | Profile::Vm) => Conclusion::unknown(
             facts.config_source(),
             "whether this kernel throttles real-time threads cannot be told",
             "modprobe configs, or install the kernel's package with its /boot/config",
         ),
-        _ => Found::pass(read, "a program that sleeps each period does not reach it"),
+        _ => Conclusion::pass(read, "a program that sleeps each period does not reach it"),
     })
 }
 
-fn throttled(facts: &Facts) -> Look {
+fn throttled(facts: &CheckFacts) -> CheckResult {
     let log = facts.log()?;
     let source = log.source.as_deref().unwrap_or_default();
     let hit = ["RT throttling activated", "DL replenish lagged too much"]
         .iter()
         .find_map(|pattern| log.matching(pattern).next());
     Ok(match hit {
-        Some(line) => Found::fail(
+        Some(line) => Conclusion::fail(
             read_in(source, line),
             format!("the kernel says: {line}"),
             Search.advice(
                 "find the thread that never sleeps: isolator doctor --sample 10s --explain thr-spinner",
             ),
         ),
-        None if log.from_boot => Found::pass(read_in(source, "no such line"), "none since boot"),
-        None => Found::unknown(
+        None if log.from_boot => Conclusion::pass(read_in(source, "no such line"), "none since boot"),
+        None => Conclusion::unknown(
             source,
             "the log has lost its beginning",
             "look after the next boot: journalctl -k -b",
@@ -136,9 +140,9 @@ fn throttled(facts: &Facts) -> Look {
     })
 }
 
-fn fair_server(facts: &Facts) -> Look {
+fn fair_server(facts: &CheckFacts) -> CheckResult {
     if facts.at_least(6, 12) == Some(false) {
-        return Err(Found::not_applicable("it came with Linux 6.12"));
+        return Err(Conclusion::not_applicable("it came with Linux 6.12"));
     }
     let polls = matches!(facts.profile, Profile::Poll | Profile::Vm);
     let folder = "/sys/kernel/debug/sched/fair_server";
@@ -153,54 +157,54 @@ fn fair_server(facts: &Facts) -> Look {
         .collect();
     if facts.machine.cpus.iter().all(|cpu| cpu.fair_server_runtime_ns.is_none()) {
         if !polls {
-            return Err(Found::not_applicable("a program that sleeps each period does not meet it"));
+            return Err(Conclusion::not_applicable("a program that sleeps each period does not meet it"));
         }
         facts.text_or(folder, || {
-            Found::unknown(
+            Conclusion::unknown(
                 folder,
                 "the kernel does not show it",
                 "mount -t debugfs none /sys/kernel/debug, as root, on a kernel with SCHED_DEBUG",
             )
         })?;
-        return Err(Found::unknown(folder, "it shows no CPU", AS_ROOT));
+        return Err(Conclusion::unknown(folder, "it shows no CPU", AS_ROOT));
     }
     let read = read_in(format!("{folder}/cpuN/runtime"), &running);
     Ok(if running.is_empty() {
-        Found::pass(read, "off")
+        Conclusion::pass(read, "off")
     } else if polls {
         let fix = Knob::FairServer.advice_on(&facts.aim(), &running);
-        Found::warn(read, format!("on for cpus {running}"), fix)
+        Conclusion::warn(read, format!("on for cpus {running}"), fix)
     } else {
-        Found::pass(read, "on, which a program that sleeps each period does not meet")
+        Conclusion::pass(read, "on, which a program that sleeps each period does not meet")
     })
 }
 
-fn soft_lockup(facts: &Facts) -> Look {
+fn soft_lockup(facts: &CheckFacts) -> CheckResult {
     let (on, mask) = ("/proc/sys/kernel/soft_watchdog", "/proc/sys/kernel/watchdog_cpumask");
     let soft = facts.word(on, &["0", "1"])?;
     if soft == "0" || facts.hint("/proc/sys/kernel/watchdog") == Some("0") {
-        return Ok(Found::pass(read_in(on, soft), "off"));
+        return Ok(Conclusion::pass(read_in(on, soft), "off"));
     }
     let text = facts.text(mask)?;
     let Ok(cpus) = text.parse::<CpuSet>() else {
-        return Err(Found::unknown(mask, format!("'{text}' names no CPUs"), "look at it"));
+        return Err(Conclusion::unknown(mask, format!("'{text}' names no CPUs"), "look at it"));
     };
     let isolated = facts.isolated()?;
     let overlap = cpus.and(isolated);
     Ok(if overlap.is_empty() {
-        Found::pass(read_in(mask, text), format!("it watches cpus {cpus} only"))
+        Conclusion::pass(read_in(mask, text), format!("it watches cpus {cpus} only"))
     } else {
         let fix = Knob::WatchdogCpumask.advice(&facts.aim());
-        Found::warn(read_in(mask, text), format!("it watches cpus {overlap}"), fix)
+        Conclusion::warn(read_in(mask, text), format!("it watches cpus {overlap}"), fix)
     })
 }
 
-fn hard_lockup(facts: &Facts) -> Look {
+fn hard_lockup(facts: &CheckFacts) -> CheckResult {
     let path = "/proc/sys/kernel/nmi_watchdog";
     let text = facts.word(path, &["0", "1"])?;
     let read = read_in(path, text);
     Ok(match text {
-        "0" => Found::pass(read, "off"),
-        _ => Found::warn(read, "on", Knob::NmiWatchdog.advice(&facts.aim())),
+        "0" => Conclusion::pass(read, "off"),
+        _ => Conclusion::warn(read, "on", Knob::NmiWatchdog.advice(&facts.aim())),
     })
 }

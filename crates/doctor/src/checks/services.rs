@@ -4,8 +4,8 @@
 use machine::advice::Hand::Service;
 
 use super::Check;
-use crate::facts::{Facts, not_captured, some};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{CheckFacts, not_captured, some};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[Check {
     id: "svc-tuner-conflict",
@@ -35,7 +35,7 @@ const TUNERS: &[&str] = &[
     "gamemoded",
 ];
 
-fn conflict(facts: &Facts) -> Look {
+fn conflict(facts: &CheckFacts) -> CheckResult {
     let services = &facts.inventory.services;
     if services.processes.is_empty() && services.active.is_empty() && services.enabled.is_empty() {
         return Err(not_captured("/sys/fs/cgroup/system.slice, /etc/systemd/system"));
@@ -54,13 +54,13 @@ fn conflict(facts: &Facts) -> Look {
     }
     let read = read_in("/sys/fs/cgroup/system.slice, /etc/systemd/system, /proc", there.join(", "));
     Ok(match there.len() {
-        0 => Found::pass(read, "none does"),
-        1 => Found::pass(read, there[0].clone()),
+        0 => Conclusion::pass(read, "none does"),
+        1 => Conclusion::pass(read, there[0].clone()),
         _ => {
             let one = there[1].split(' ').next().unwrap_or_default();
             let many = if there.len() == 2 { "two".to_string() } else { there.len().to_string() };
             let says = format!("{many}: {}", some(&there, 4));
-            Found::warn(read, says, Service.advice(format!("keep one: systemctl disable --now {one}")))
+            Conclusion::warn(read, says, Service.advice(format!("keep one: systemctl disable --now {one}")))
         }
     })
 }

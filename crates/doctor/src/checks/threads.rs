@@ -7,8 +7,8 @@ use machine::inventory::{Thread, ThreadPolicy};
 
 use super::{Check, GRAVE, MIDDLING, TOLD};
 use crate::Profile;
-use crate::facts::{AS_ROOT, BY_SAMPLE, Facts, some};
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::{AS_ROOT, BY_SAMPLE, CheckFacts, some};
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 const STAT: &str = "/proc/PID/stat";
 
@@ -93,7 +93,7 @@ fn all_words(threads: &[&Thread]) -> Vec<String> {
     threads.iter().map(|thread| words(thread)).collect()
 }
 
-fn inventory(facts: &Facts) -> Look {
+fn inventory(facts: &CheckFacts) -> CheckResult {
     let threads = facts.real_time_threads()?;
     let names = all_words(&threads);
     let read = read_in(STAT, some(&names, 20));
@@ -102,12 +102,12 @@ fn inventory(facts: &Facts) -> Look {
         facts.unseen_threads()?;
     }
     Ok(match names.len() {
-        0 => Found::pass(read, "none"),
-        _ => Found::pass(read, format!("{}: {}", names.len(), some(&names, 3))),
+        0 => Conclusion::pass(read, "none"),
+        _ => Conclusion::pass(read, format!("{}: {}", names.len(), some(&names, 3))),
     })
 }
 
-fn priority_99(facts: &Facts) -> Look {
+fn priority_99(facts: &CheckFacts) -> CheckResult {
     let high: Vec<&Thread> = facts
         .real_time_threads()?
         .into_iter()
@@ -120,39 +120,39 @@ fn priority_99(facts: &Facts) -> Look {
         facts.unseen_threads()?;
     }
     Ok(match high.first() {
-        None => Found::pass(read, "none has it"),
+        None => Conclusion::pass(read, "none has it"),
         Some(first) => {
             let fix = Program.advice(format!("chrt -f -p 90 {}, and in the program", first.id));
-            Found::warn(read, some(&names, 3), fix)
+            Conclusion::warn(read, some(&names, 3), fix)
         }
     })
 }
 
-fn sampled<'a>(facts: &Facts<'a>) -> Result<&'a machine::inventory::MachineSample, Found> {
+fn sampled<'a>(facts: &CheckFacts<'a>) -> Result<&'a machine::inventory::MachineSample, Conclusion> {
     facts
         .inventory
         .sample
         .as_ref()
-        .ok_or_else(|| Found::unknown("/proc/PID/task/TID/stat", "nothing was sampled", BY_SAMPLE))
+        .ok_or_else(|| Conclusion::unknown("/proc/PID/task/TID/stat", "nothing was sampled", BY_SAMPLE))
 }
 
 /// That a real-time thread was not sampled, or not seen at all.
-fn all_sampled(facts: &Facts, sample: &machine::inventory::MachineSample) -> Result<(), Found> {
+fn all_sampled(facts: &CheckFacts, sample: &machine::inventory::MachineSample) -> Result<(), Conclusion> {
     facts.unseen_threads()?;
     let threads = facts.real_time_threads()?;
     let missing = threads.iter().find(|thread| !sample.threads.iter().any(|seen| seen.id == thread.id));
     match missing {
         Some(thread) => {
             let path = format!("/proc/{}/task/{}/stat", thread.process, thread.id);
-            Err(Found::unknown(path, format!("{} was not sampled", thread.name), BY_SAMPLE))
+            Err(Conclusion::unknown(path, format!("{} was not sampled", thread.name), BY_SAMPLE))
         }
         None => Ok(()),
     }
 }
 
-fn spinner(facts: &Facts) -> Look {
+fn spinner(facts: &CheckFacts) -> CheckResult {
     if facts.real_time_threads()?.is_empty() {
-        return Err(Found::not_applicable("no program has a real-time policy"));
+        return Err(Conclusion::not_applicable("no program has a real-time policy"));
     }
     let sample = sampled(facts)?;
     let spins: Vec<String> = sample
@@ -168,21 +168,23 @@ fn spinner(facts: &Facts) -> Look {
         all_sampled(facts, sample)?;
     }
     Ok(match (spins.is_empty(), stalled) {
-        (true, _) => Found::pass(read, "they sleep now and then"),
-        (false, Some(line)) => {
-            Found::fail(read, format!("{} never sleeps, and the kernel says: {line}", some(&spins, 2)), fix)
-        }
-        (false, None) => Found::warn(read, format!("{} never sleeps", some(&spins, 3)), fix),
+        (true, _) => Conclusion::pass(read, "they sleep now and then"),
+        (false, Some(line)) => Conclusion::fail(
+            read,
+            format!("{} never sleeps, and the kernel says: {line}", some(&spins, 2)),
+            fix,
+        ),
+        (false, None) => Conclusion::warn(read, format!("{} never sleeps", some(&spins, 3)), fix),
     })
 }
 
-fn locked(facts: &Facts) -> Look {
+fn locked(facts: &CheckFacts) -> CheckResult {
     let threads = facts.real_time_threads()?;
     let mut processes: Vec<&Thread> = Vec::new();
     let blind = threads.iter().find(|thread| thread.resident_kib.is_none() || thread.locked_kib.is_none());
     let blind = blind.map(|thread| {
         let path = format!("/proc/{}/status", thread.process);
-        Found::unknown(path, format!("it does not say what {} has locked", thread.name), AS_ROOT)
+        Conclusion::unknown(path, format!("it does not say what {} has locked", thread.name), AS_ROOT)
     });
     for thread in threads.into_iter().filter(|thread| thread.resident_kib.is_some_and(|kib| kib > 0)) {
         if !processes.iter().any(|known| known.process == thread.process) {
@@ -190,7 +192,7 @@ fn locked(facts: &Facts) -> Look {
         }
     }
     if processes.is_empty() {
-        return Err(blind.unwrap_or_else(|| Found::not_applicable("no program has a real-time policy")));
+        return Err(blind.unwrap_or_else(|| Conclusion::not_applicable("no program has a real-time policy")));
     }
     // What is mapped and shared need not count as locked, so a tenth is let pass.
     let open = |thread: &&&Thread| thread.locked_kib.unwrap_or(0) * 10 < thread.resident_kib.unwrap_or(0) * 9;
@@ -207,16 +209,16 @@ fn locked(facts: &Facts) -> Look {
         return Err(found);
     }
     Ok(if names.is_empty() {
-        Found::pass(read, "it is")
+        Conclusion::pass(read, "it is")
     } else {
         let fix = advice::LOCK_MEMORY.then(", with memlock unlimited");
-        Found::warn(read, format!("it is not: {}", some(&names, 3)), fix)
+        Conclusion::warn(read, format!("it is not: {}", some(&names, 3)), fix)
     })
 }
 
-fn faults(facts: &Facts) -> Look {
+fn faults(facts: &CheckFacts) -> CheckResult {
     if facts.real_time_threads()?.is_empty() {
-        return Err(Found::not_applicable("no program has a real-time policy"));
+        return Err(Conclusion::not_applicable("no program has a real-time policy"));
     }
     let sample = sampled(facts)?;
     let count = |pick: fn(&machine::inventory::ThreadSample) -> u64| -> Vec<String> {
@@ -230,23 +232,25 @@ fn faults(facts: &Facts) -> Look {
     let source = format!("/proc/PID/task/TID/stat over {} ms", sample.duration_ms);
     let fix = advice::LOCK_MEMORY.then(", and do not fork meanwhile");
     Ok(match (major.is_empty(), minor.is_empty()) {
-        (false, _) => Found::fail(
+        (false, _) => Conclusion::fail(
             read_in(source, some(&major, 8)),
             format!("faults from a disk: {}", some(&major, 3)),
             fix,
         ),
-        (true, false) => {
-            Found::warn(read_in(source, some(&minor, 8)), format!("page faults: {}", some(&minor, 3)), fix)
-        }
-        _ => Found::pass(read_in(source, "0"), "they do"),
+        (true, false) => Conclusion::warn(
+            read_in(source, some(&minor, 8)),
+            format!("page faults: {}", some(&minor, 3)),
+            fix,
+        ),
+        _ => Conclusion::pass(read_in(source, "0"), "they do"),
     })
 }
 
-fn affinity(facts: &Facts) -> Look {
+fn affinity(facts: &CheckFacts) -> CheckResult {
     let isolated = facts.isolated()?;
     let threads = facts.real_time_threads()?;
     if threads.is_empty() {
-        return Err(Found::not_applicable("no program has a real-time policy"));
+        return Err(Conclusion::not_applicable("no program has a real-time policy"));
     }
     let free: Vec<String> = threads
         .iter()
@@ -259,12 +263,12 @@ fn affinity(facts: &Facts) -> Look {
     }
     // On a machine that polls, every thread has a CPU of its own; elsewhere a helper may roam.
     Ok(if free.is_empty() {
-        Found::pass(read, "each has one")
+        Conclusion::pass(read, "each has one")
     } else {
         let one = isolated.iter().next().unwrap_or(0);
         let says =
             if facts.profile == Profile::Poll { "not alone on one" } else { "not on one that was set apart" };
-        Found::warn(
+        Conclusion::warn(
             read,
             format!("{says}: {}", some(&free, 3)),
             Program.advice(format!("taskset -pc {one} TID, for each with a deadline")),

@@ -5,8 +5,8 @@ use machine::advice;
 use machine::advice::Hand::Host;
 
 use super::{Check, GRAVE};
-use crate::facts::Facts;
-use crate::finding::{Found, Look, Severity, read_in};
+use crate::facts::CheckFacts;
+use crate::finding::{CheckResult, Conclusion, Severity, read_in};
 
 pub(super) const ALL: &[Check] = &[
     Check {
@@ -41,9 +41,9 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn guest(facts: &Facts) -> Look {
+fn guest(facts: &CheckFacts) -> CheckResult {
     Ok(match &facts.machine.hypervisor {
-        Some(kind) => Found::warn(
+        Some(kind) => Conclusion::warn(
             read_in("/proc/cpuinfo, /sys/class/dmi/id, clock sources", kind),
             format!("a guest of a hypervisor ({kind}): its host bounds every result"),
             if kind == "wsl" {
@@ -58,22 +58,22 @@ fn guest(facts: &Facts) -> Look {
         {
             return Err(crate::facts::not_captured("/proc/cpuinfo"));
         }
-        None => Found::pass(
+        None => Conclusion::pass(
             read_in("/proc/cpuinfo, /sys/class/dmi/id", "no sign of a hypervisor"),
             "no hypervisor is seen",
         ),
     })
 }
 
-fn steal(facts: &Facts) -> Look {
+fn steal(facts: &CheckFacts) -> CheckResult {
     if facts.machine.hypervisor.is_none() {
-        return Err(Found::not_applicable("no hypervisor is seen"));
+        return Err(Conclusion::not_applicable("no hypervisor is seen"));
     }
     let sample = facts.sampled("/proc/stat")?;
     let stolen: Vec<_> = sample.cpus.iter().filter(|cpu| cpu.steal_ticks > 0).collect();
     let Some(worst) = stolen.iter().max_by_key(|cpu| cpu.steal_ticks) else {
         facts.unsampled("/proc/stat", facts.measured())?;
-        return Ok(Found::pass(read_in("/proc/stat", "0"), "none was stolen, or the host hides it"));
+        return Ok(Conclusion::pass(read_in("/proc/stat", "0"), "none was stolen, or the host hides it"));
     };
     // A tick of /proc/stat is 10 ms (USER_HZ).
     let percent = worst.steal_ticks as f64 * 1_000.0 / sample.duration_ms.max(1) as f64;
@@ -83,19 +83,19 @@ fn steal(facts: &Facts) -> Look {
     );
     let fix = advice::PIN_GUEST.then(", at fifo 1");
     let says = format!("{percent:.1} % of cpu {} was stolen", worst.cpu);
-    Ok(if percent > 1.0 { Found::fail(read, says, fix) } else { Found::warn(read, says, fix) })
+    Ok(if percent > 1.0 { Conclusion::fail(read, says, fix) } else { Conclusion::warn(read, says, fix) })
 }
 
-fn wsl(facts: &Facts) -> Look {
+fn wsl(facts: &CheckFacts) -> CheckResult {
     let release = facts.machine.kernel.release.as_deref().unwrap_or("unknown");
     let read = read_in("/proc/sys/kernel/osrelease", release);
     Ok(match facts.machine.hypervisor.as_deref() {
         Some("wsl") => {
-            Found::fail(read, "WSL keeps no deadline", Host.advice("run Linux on the machine itself"))
+            Conclusion::fail(read, "WSL keeps no deadline", Host.advice("run Linux on the machine itself"))
         }
         _ if facts.machine.kernel.release.is_none() => {
             return Err(crate::facts::not_captured("/proc/sys/kernel/osrelease"));
         }
-        _ => Found::pass(read, "it is not"),
+        _ => Conclusion::pass(read, "it is not"),
     })
 }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doctor::{Finding, Outcome, Profile, Question, Report};
+use doctor::{DoctorQuestion, Finding, FindingOutcome, Profile, Report};
 use machine::Snapshot;
 use tempfile::TempDir;
 
@@ -248,7 +248,7 @@ pub fn sound_but(files: &[(&str, &str)]) -> Snapshot {
 
 /// What all checks say for a profile.
 pub fn examined(machine: &Snapshot, profile: Profile) -> Report {
-    doctor::examine(machine, &Question { profile, ..Question::default() })
+    doctor::examine(machine, &DoctorQuestion { profile, ..DoctorQuestion::default() })
 }
 
 /// What one check says.
@@ -260,7 +260,7 @@ pub fn finding(machine: &Snapshot, profile: Profile, id: &str) -> Finding {
 
 /// Fails unless a check comes out so and says so.
 #[track_caller]
-pub fn says(machine: &Snapshot, profile: Profile, id: &str, result: Outcome, words: &str) {
+pub fn says(machine: &Snapshot, profile: Profile, id: &str, result: FindingOutcome, words: &str) {
     let found = finding(machine, profile, id);
     assert_eq!(found.result, result, "{found:#?}");
     assert!(found.says.contains(words), "{words} is not in {found:#?}");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use doctor::{Check, Finding, Outcome, Profile, Report};
+use doctor::{Check, Finding, FindingOutcome, Profile, Report};
 use machine::advice::CarriedOutBy;
 
 use super::{Paint, Style, hanging, wrapped};
@@ -19,7 +19,7 @@ pub fn doctor(report: &Report, style: Style) -> String {
         Paint::Plain,
         style,
     );
-    let bad: Vec<&Finding> = of(report, &[Outcome::Fail, Outcome::Warn]);
+    let bad: Vec<&Finding> = of(report, &[FindingOutcome::Fail, FindingOutcome::Warn]);
     // Groups in the order of their worst finding, which is the order in which they come up.
     let mut groups: Vec<&str> = Vec::new();
     for finding in &bad {
@@ -41,7 +41,7 @@ pub fn doctor(report: &Report, style: Style) -> String {
     }
     unknown(&mut out, report, style);
     sampled(&mut out, report, style);
-    let passed = of(report, &[Outcome::Pass]);
+    let passed = of(report, &[FindingOutcome::Pass]);
     if !passed.is_empty() {
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for finding in passed {
@@ -97,7 +97,7 @@ fn sampled(out: &mut String, report: &Report, style: Style) {
 /// What could not be known, those with one reason together.
 fn unknown(out: &mut String, report: &Report, style: Style) {
     let mut by_reason: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
-    for finding in of(report, &[Outcome::Unknown]) {
+    for finding in of(report, &[FindingOutcome::Unknown]) {
         let key = (finding.fix.clone().unwrap_or_default(), finding.says.clone());
         by_reason.entry(key).or_default().push(&finding.id);
     }
@@ -112,16 +112,16 @@ fn unknown(out: &mut String, report: &Report, style: Style) {
     }
 }
 
-fn of<'a>(report: &'a Report, results: &[Outcome]) -> Vec<&'a Finding> {
+fn of<'a>(report: &'a Report, results: &[FindingOutcome]) -> Vec<&'a Finding> {
     report.checks.iter().filter(|finding| results.contains(&finding.result)).collect()
 }
 
-fn paint(result: Outcome) -> Paint {
+fn paint(result: FindingOutcome) -> Paint {
     match result {
-        Outcome::Fail => Paint::Bad,
-        Outcome::Warn | Outcome::Unknown => Paint::Unsure,
-        Outcome::Pass => Paint::Good,
-        Outcome::NotApplicable => Paint::Quiet,
+        FindingOutcome::Fail => Paint::Bad,
+        FindingOutcome::Warn | FindingOutcome::Unknown => Paint::Unsure,
+        FindingOutcome::Pass => Paint::Good,
+        FindingOutcome::NotApplicable => Paint::Quiet,
     }
 }
 
@@ -135,7 +135,7 @@ pub fn explained(check: &Check, report: &Report, style: Style) -> String {
     };
     say("", &format!("{}: {}", check.id, check.question), Paint::Plain);
     for finding in &report.checks {
-        let severity = if finding.result == Outcome::NotApplicable {
+        let severity = if finding.result == FindingOutcome::NotApplicable {
             String::new()
         } else {
             format!(" ({} for {})", finding.severity, report.profile)
