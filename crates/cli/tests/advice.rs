@@ -19,7 +19,7 @@ use machine::{CpuSet, Profile, Snapshot};
 use run::RunSpec;
 use run::preflight::{Request, preflight};
 use run::privilege::Privilege;
-use tune::plan::{Action, Intent, Kind, MadeFor, Plan, Wanted};
+use tune::plan::{Action, ActionKind, Intent, MadeFor, Plan, WantedCpus};
 
 /// How each file, word and setting that names CPUs wants them.
 const FORMS: &[(&str, Form)] = &[
@@ -87,13 +87,13 @@ fn printed(text: &str) -> Vec<Set> {
 /// What an action of a plan sets.
 fn sets(action: &Action) -> Vec<Set> {
     let name = match action.kind {
-        Kind::BootParameter => registry::boot_parameter(&action.target).unwrap().name,
-        Kind::Irqs | Kind::DeviceIrqs => Knob::IrqAffinity.name(),
-        Kind::IrqBalance => Knob::Irqbalance.name(),
-        Kind::KernelThreads => Knob::KernelThreads.name(),
-        Kind::Slice => Knob::Slices.name(),
-        Kind::Partition => return vec![("cpuset.cpus.partition", "isolated".to_string())],
-        Kind::Limits => {
+        ActionKind::BootParameter => registry::boot_parameter(&action.target).unwrap().name,
+        ActionKind::Irqs | ActionKind::DeviceIrqs => Knob::IrqAffinity.name(),
+        ActionKind::IrqBalance => Knob::Irqbalance.name(),
+        ActionKind::KernelThreads => Knob::KernelThreads.name(),
+        ActionKind::Slice => Knob::Slices.name(),
+        ActionKind::Partition => return vec![("cpuset.cpus.partition", "isolated".to_string())],
+        ActionKind::Limits => {
             let rights = action.value.lines().map(|line| line.rsplit_once(' ').unwrap().1.to_string());
             return [Knob::RtPriority.name(), Knob::LockedMemory.name()].into_iter().zip(rights).collect();
         }
@@ -105,7 +105,7 @@ fn sets(action: &Action) -> Vec<Set> {
 /// The plans for a machine that isolate the CPUs that are isolated there already, else those that the planner chooses: with and
 /// without a reboot.
 fn plans(machine: &Snapshot, profile: Profile, isolated: &CpuSet) -> Vec<Plan> {
-    let cpus = if isolated.is_empty() { Wanted::Default } else { Wanted::Cpus(isolated.clone()) };
+    let cpus = if isolated.is_empty() { WantedCpus::Default } else { WantedCpus::Cpus(isolated.clone()) };
     let intent = |no_reboot| Intent {
         profile,
         cpus: cpus.clone(),

@@ -10,7 +10,7 @@ use machine::Snapshot;
 use machine::boot::line;
 use machine::registry::ValueKind;
 use report::terminal::{self, Style};
-use tune::plan::{Intent, MadeFor, Plan, Wanted};
+use tune::plan::{Intent, MadeFor, Plan, WantedCpus};
 
 use crate::parts;
 
@@ -42,7 +42,7 @@ pub(crate) fn tree(data: &[u8]) {
 fn look(machine: &Snapshot, root: &Path) {
     let report = examine(machine, &DoctorQuestion::default());
     let _ = (terminal::doctor(&report, STYLE), serde_json::to_string(&report));
-    for cpus in [Wanted::Default, Wanted::Cores(2)] {
+    for cpus in [WantedCpus::Default, WantedCpus::Cores(2)] {
         let intent = Intent {
             profile: doctor::Profile::default(),
             cpus,

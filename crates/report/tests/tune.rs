@@ -5,7 +5,7 @@ use machine::Snapshot;
 use machine::snapshot::Cpu;
 use report::terminal::Style;
 use report::terminal::tune::{plan as shown, tasks, verified};
-use tune::plan::{Intent, MadeFor, Plan, Profile, Wanted, plan};
+use tune::plan::{Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 use tune::task::Task;
 use tune::verify::verify;
 
@@ -25,7 +25,7 @@ fn machine() -> Snapshot {
 fn planned() -> Plan {
     let intent = Intent {
         profile: Profile::Periodic,
-        cpus: Wanted::Default,
+        cpus: WantedCpus::Default,
         device: None,
         no_reboot: false,
         split_siblings: false,

@@ -6,7 +6,7 @@ use error::{Error, Result};
 use tune::plan::Action;
 use tune::runtime;
 use tune::system::System;
-use tune::transaction::{self, Became, Outcome as Went, Part, Record, store};
+use tune::transaction::{self, Record, RecordKind, Restoration, StepOutcome as Went, store};
 
 /// What is in force.
 pub struct Held(Record);
@@ -27,7 +27,7 @@ impl Held {
                 .map_or("there is nothing to set".to_string(), |left| left.reason.clone())));
         }
         let boot_id = store::boot_id(system);
-        let mut record = Record::new(id, Part::Runtime, plan, &boot_id, &[], steps);
+        let mut record = Record::new(id, RecordKind::Runtime, plan, &boot_id, &[], steps);
         transaction::apply(system, &mut record)?;
         let held = Held(record);
         if held.0.steps.iter().any(|step| step.outcome == Went::Done) {
@@ -52,7 +52,7 @@ impl Held {
         let undone = transaction::roll_back(system, &mut self.0).into_iter();
         // A thread that ended meanwhile, or an interrupt of a device that is gone, is no loss.
         let left = undone.filter_map(|one| match one.became {
-            Became::Left(why) | Became::Failed(why) => Some(format!("{}: {why}", one.what)),
+            Restoration::Left(why) | Restoration::Failed(why) => Some(format!("{}: {why}", one.what)),
             _ => None,
         });
         left.collect()

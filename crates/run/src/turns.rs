@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use error::{Error, Result};
 use evidence::Bundle;
-use tune::measure::{Effect, Knob, MeasuredKnob};
+use tune::measure::{KnobEffect, MeasuredKnob, PlanKnob};
 use tune::plan::Plan;
 use tune::system::System;
 
@@ -74,7 +74,7 @@ impl<'a> Turns<'a> {
         &self,
         system: &mut dyn System,
         plan: &Plan,
-        knob: &Knob,
+        knob: &PlanKnob,
         id: &str,
         left: &mut dyn FnMut(&str),
     ) -> Result<std::result::Result<MeasuredKnob, String>> {
@@ -101,7 +101,7 @@ impl<'a> Turns<'a> {
         }
         let effects = FIGURES.iter().enumerate().filter_map(|(at, (name, unit))| {
             let of = |all: &[Figures]| all.iter().map(|figures| figures[at]).collect::<Vec<_>>();
-            Effect::of(name, unit, &of(&without), &of(&with))
+            KnobEffect::of(name, unit, &of(&without), &of(&with))
         });
         Ok(Ok(MeasuredKnob::new(knob, effects.collect())))
     }

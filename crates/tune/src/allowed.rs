@@ -9,7 +9,7 @@ use machine::CpuSet;
 
 use crate::boot::TRIAL;
 use crate::plan::runtime::{LIMITS, LIMITS_FILE, PARTITION};
-use crate::plan::{Action, Kind, Plan, Refusal, boot_line};
+use crate::plan::{Action, ActionKind, Plan, PlanRefusal, boot_line};
 use crate::runtime::BALANCE;
 use crate::transaction::{Record, Step};
 use crate::{Error, Result};
@@ -50,9 +50,9 @@ const SOURCES: [&str; 4] =
 const LONGEST: usize = 64 << 10;
 
 /// Whether every action of a plan is one that this program makes.
-pub fn plan(plan: &Plan) -> std::result::Result<(), Refusal> {
+pub fn plan(plan: &Plan) -> std::result::Result<(), PlanRefusal> {
     let refuse =
-        |reason: String| Refusal { reason, cure: "plan on this machine, with this program".to_string() };
+        |reason: String| PlanRefusal { reason, cure: "plan on this machine, with this program".to_string() };
     for one in &plan.actions {
         action(one).map_err(|why| refuse(format!("the plan is none of this program's: {why}")))?;
     }
@@ -67,26 +67,30 @@ fn action(action: &Action) -> Allowed {
     let one_of = |all: &[&str]| all.contains(&target);
     let of_cpu = |start: &str, end: &str| numbered(target, start, end);
     let known = match action.kind {
-        Kind::BootParameter => one_of(&PARAMETERS),
-        Kind::Governor => of_cpu("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_governor"),
-        Kind::Frequency => of_cpu("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_min_freq"),
-        Kind::PmQos => of_cpu("/sys/devices/system/cpu/cpu", "/power/pm_qos_resume_latency_us"),
-        Kind::FairServer => of_cpu("/sys/kernel/debug/sched/fair_server/cpu", "/runtime"),
-        Kind::MachineCheck => of_cpu("/sys/devices/system/machinecheck/machinecheck", "/check_interval"),
-        Kind::Sysctl => one_of(&SYSCTLS),
-        Kind::IrqDefault => one_of(&["/proc/irq/default_smp_affinity"]),
-        Kind::Workqueues => one_of(&[
+        ActionKind::BootParameter => one_of(&PARAMETERS),
+        ActionKind::Governor => of_cpu("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_governor"),
+        ActionKind::Frequency => of_cpu("/sys/devices/system/cpu/cpu", "/cpufreq/scaling_min_freq"),
+        ActionKind::PmQos => of_cpu("/sys/devices/system/cpu/cpu", "/power/pm_qos_resume_latency_us"),
+        ActionKind::FairServer => of_cpu("/sys/kernel/debug/sched/fair_server/cpu", "/runtime"),
+        ActionKind::MachineCheck => {
+            of_cpu("/sys/devices/system/machinecheck/machinecheck", "/check_interval")
+        }
+        ActionKind::Sysctl => one_of(&SYSCTLS),
+        ActionKind::IrqDefault => one_of(&["/proc/irq/default_smp_affinity"]),
+        ActionKind::Workqueues => one_of(&[
             "/sys/devices/virtual/workqueue/cpumask",
             "/sys/devices/virtual/workqueue/writeback/cpumask",
         ]),
-        Kind::Memory => one_of(&["/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/ksm/run"]),
-        Kind::Irqs => one_of(&["/proc/irq"]),
-        Kind::DeviceIrqs => device(target),
-        Kind::IrqBalance => one_of(&["irqbalance.service"]),
-        Kind::KernelThreads => one_of(&["kthreads"]),
-        Kind::Slice => one_of(&UNITS),
-        Kind::Partition => one_of(&[PARTITION]),
-        Kind::Limits => one_of(&[LIMITS_FILE]),
+        ActionKind::Memory => {
+            one_of(&["/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/ksm/run"])
+        }
+        ActionKind::Irqs => one_of(&["/proc/irq"]),
+        ActionKind::DeviceIrqs => device(target),
+        ActionKind::IrqBalance => one_of(&["irqbalance.service"]),
+        ActionKind::KernelThreads => one_of(&["kthreads"]),
+        ActionKind::Slice => one_of(&UNITS),
+        ActionKind::Partition => one_of(&[PARTITION]),
+        ActionKind::Limits => one_of(&[LIMITS_FILE]),
     };
     if !known {
         return Err(format!("'{}' is no target of the kind {}", shown(target), name(action.kind)));
@@ -96,28 +100,28 @@ fn action(action: &Action) -> Allowed {
         value.len() <= LONGEST && value.chars().all(letter)
     };
     let takes = match action.kind {
-        Kind::BootParameter => plain("_-,."),
-        Kind::Governor | Kind::Memory => !value.is_empty() && plain("_"),
-        Kind::Frequency | Kind::FairServer | Kind::MachineCheck => number(value),
-        Kind::PmQos => number(value) || value == "n/a",
-        Kind::Sysctl if target.ends_with("cpumask") => cpus(value),
-        Kind::Sysctl => number(value),
-        Kind::IrqDefault | Kind::Workqueues => {
+        ActionKind::BootParameter => plain("_-,."),
+        ActionKind::Governor | ActionKind::Memory => !value.is_empty() && plain("_"),
+        ActionKind::Frequency | ActionKind::FairServer | ActionKind::MachineCheck => number(value),
+        ActionKind::PmQos => number(value) || value == "n/a",
+        ActionKind::Sysctl if target.ends_with("cpumask") => cpus(value),
+        ActionKind::Sysctl => number(value),
+        ActionKind::IrqDefault | ActionKind::Workqueues => {
             plain(",") && CpuSet::from_mask(value).is_ok_and(|set| !set.is_empty())
         }
-        Kind::Limits => value == LIMITS,
-        Kind::Irqs
-        | Kind::DeviceIrqs
-        | Kind::IrqBalance
-        | Kind::KernelThreads
-        | Kind::Slice
-        | Kind::Partition => cpus(value),
+        ActionKind::Limits => value == LIMITS,
+        ActionKind::Irqs
+        | ActionKind::DeviceIrqs
+        | ActionKind::IrqBalance
+        | ActionKind::KernelThreads
+        | ActionKind::Slice
+        | ActionKind::Partition => cpus(value),
     };
     if takes { Ok(()) } else { Err(format!("{} is no value for {}", shown(value), shown(target))) }
 }
 
 /// The kind as documents name it.
-fn name(kind: Kind) -> String {
+fn name(kind: ActionKind) -> String {
     serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_string)).unwrap_or_default()
 }
 

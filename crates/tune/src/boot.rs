@@ -29,7 +29,7 @@ pub(crate) use uboot::OPTIONAL;
 use crate::Result;
 use crate::system::{System, failed};
 use crate::transaction::files::Kept;
-use crate::transaction::{Own, Step};
+use crate::transaction::{OwnPart, Step};
 
 /// What is to come into the boot line of which machine.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ fn may_be_same_root(one: &str, other: &str) -> bool {
 
 /// How words come into the boot line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum BootMethod {
     /// An entry that is booted once.
     Trial {
         /// What to do.
@@ -95,7 +95,7 @@ pub enum Way {
 pub const TRIAL: &str = "isolator-trial";
 
 /// What `apply` does.
-pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::words(asked)?;
     guard::duplicates(asked)?;
     if let Some(keeper) = &asked.boot.keeper {
@@ -118,7 +118,7 @@ pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
 }
 
 /// What `confirm` does after a trial that held.
-pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     guard::words(asked)?;
     guard::duplicates(asked)?;
     if let Some(keeper) = &asked.boot.keeper {
@@ -135,7 +135,7 @@ pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
 }
 
 /// A file that is changed, if it is: what is there is kept.
-fn file(system: &dyn System, path: &str, own: Own, change: impl FnOnce(&str) -> String) -> Result<Step> {
+fn file(system: &dyn System, path: &str, own: OwnPart, change: impl FnOnce(&str) -> String) -> Result<Step> {
     let old = Kept::of(system, path)?;
     let text = change(old.as_ref().map_or("", |kept| kept.text.as_str()));
     let new = Some(Kept::new(&text, old.as_ref()));
@@ -153,14 +153,14 @@ fn text(system: &dyn System, path: &str) -> Result<String> {
 }
 
 /// What a person tells the program that writes the loader's files.
-fn by_keeper(asked: &BootSpec<'_>, keeper: &Keeper) -> Way {
+fn by_keeper(asked: &BootSpec<'_>, keeper: &Keeper) -> BootMethod {
     let words = asked.words.join(" ");
     let mut lines: Vec<String> = keeper.steps.iter().map(|step| step.replace("WORDS", &words)).collect();
     lines.push("reboot, then run: isolator tune verify".to_string());
-    Way::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
+    BootMethod::Instructions { why: format!("{} writes the boot loader's files anew", keeper.name), lines }
 }
 
-fn by_hand(system: &mut dyn System, asked: &BootSpec<'_>) -> Way {
+fn by_hand(system: &mut dyn System, asked: &BootSpec<'_>) -> BootMethod {
     let words = asked.words.join(" ");
     let folder = &asked.boot.folder;
     let (why, lines) = match asked.boot.loader {
@@ -189,7 +189,7 @@ fn by_hand(system: &mut dyn System, asked: &BootSpec<'_>) -> Way {
     };
     let mut lines = lines;
     lines.push("reboot, then run: isolator tune verify".to_string());
-    Way::Instructions { why, lines }
+    BootMethod::Instructions { why, lines }
 }
 
 /// GRUB's generator under the name that it has here: Fedora and SUSE have another than Debian and Arch.

@@ -12,11 +12,11 @@ use machine::boot::{Boot, line};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::boot::{self, BootSpec, TRIAL, Way};
-use crate::plan::{Kind, MadeFor, Plan, Refusal, Skipped};
+use crate::boot::{self, BootMethod, BootSpec, TRIAL};
+use crate::plan::{ActionKind, MadeFor, Plan, PlanRefusal, Skipped};
 use crate::system::{self, System, failed};
 use crate::transaction::files::{self, Kept};
-use crate::transaction::{self, Outcome, Part, Record, State, Step, Undone, store, words};
+use crate::transaction::{self, Record, RecordKind, RecordState, Step, StepOutcome, Undone, store, words};
 use crate::{Error, Result};
 
 pub use crate::allowed::UNIT;
@@ -86,7 +86,7 @@ pub struct StepLine {
     pub after: String,
     /// How it went.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
 }
 
 /// How the boot line changes.
@@ -137,7 +137,8 @@ pub struct RecordUndone {
 
 /// What `tune status` says.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Status {
+#[schemars(rename = "Status")]
+pub struct TuneStatus {
     /// Version of this document.
     pub schema_version: u32,
     /// Every record, the oldest first.
@@ -152,9 +153,9 @@ pub struct RecordStatus {
     /// Its name.
     pub id: String,
     /// What kind of change.
-    pub part: Part,
+    pub part: RecordKind,
     /// How far it is.
-    pub state: State,
+    pub state: RecordState,
     /// The plan's digest.
     pub plan: String,
     /// Words of the boot line.
@@ -196,10 +197,11 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
             "undo that first: isolator tune rollback",
         ));
     }
-    let runtime_there = live.iter().any(|record| record.part == Part::Runtime && record.boot_id == boot_id);
-    let of_boot = live.iter().find(|record| record.part != Part::Runtime && !record.words.is_empty());
+    let runtime_there =
+        live.iter().any(|record| record.part == RecordKind::Runtime && record.boot_id == boot_id);
+    let of_boot = live.iter().find(|record| record.part != RecordKind::Runtime && !record.words.is_empty());
     // Files of an earlier boot's settings are made anew by this one's.
-    let stale = |record: &&Record| record.part == Part::Runtime && record.boot_id != boot_id;
+    let stale = |record: &&Record| record.part == RecordKind::Runtime && record.boot_id != boot_id;
     for stale in live.iter().filter(stale).filter(|_| !options.dry_run) {
         let undone = transaction::roll_back(here.system, &mut stale.clone());
         whole("undo the settings of an earlier boot", &undone)?;
@@ -230,21 +232,21 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
         }
     }
     if options.dry_run {
-        applied.steps.extend(runtime.iter().filter_map(|step| line_of(step, Outcome::Pending)));
+        applied.steps.extend(runtime.iter().filter_map(|step| line_of(step, StepOutcome::Pending)));
         if let Some(way) = way {
             let steps = describe(way, &mut applied);
-            applied.steps.extend(steps.iter().filter_map(|step| line_of(step, Outcome::Pending)));
+            applied.steps.extend(steps.iter().filter_map(|step| line_of(step, StepOutcome::Pending)));
         }
         return Ok(applied);
     }
     let mut todo = Vec::new();
     if !runtime.is_empty() {
         let id = fresh_id(here, "runtime");
-        todo.push(Record::new(&id, Part::Runtime, &plan.digest, &boot_id, &[], runtime));
+        todo.push(Record::new(&id, RecordKind::Runtime, &plan.digest, &boot_id, &[], runtime));
     }
     if let Some(way) = way {
-        let start = if let Way::Trial { start, .. } = &way { Some(start.clone()) } else { None };
-        let part = if start.is_some() { Part::Trial } else { Part::Boot };
+        let start = if let BootMethod::Trial { start, .. } = &way { Some(start.clone()) } else { None };
+        let part = if start.is_some() { RecordKind::Trial } else { RecordKind::Boot };
         let name = if start.is_some() { "trial" } else { "boot" };
         let steps = describe(way, &mut applied);
         if !steps.is_empty() {
@@ -303,7 +305,7 @@ fn whole(what: &str, undone: &[Undone]) -> Result<()> {
 /// What is still to be undone, and why it could not be.
 fn still_to_undo(undone: &[Undone]) -> Vec<String> {
     let left = undone.iter().filter_map(|undone| match &undone.became {
-        transaction::Became::Failed(why) => Some(format!("{}: {why}", undone.what)),
+        transaction::Restoration::Failed(why) => Some(format!("{}: {why}", undone.what)),
         _ => None,
     });
     left.collect()
@@ -320,13 +322,14 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     let with_unit =
         system::stat_is_file(here.system, UNIT) && live.iter().any(|record| touches(record, UNIT));
     let boot_id = store::boot_id(here.system);
-    let changed = live.iter().rev().find(|record| record.part != Part::Runtime && !record.words.is_empty());
+    let changed =
+        live.iter().rev().find(|record| record.part != RecordKind::Runtime && !record.words.is_empty());
     let written = |system: &dyn System, record| {
         in_files(system, record, &boot_id).map_err(|why| {
             Error::new("confirm the boot line", why, "isolator tune rollback, then plan and apply again")
         })
     };
-    if with_unit && !live.iter().any(|record| record.part == Part::Trial) {
+    if with_unit && !live.iter().any(|record| record.part == RecordKind::Trial) {
         if let Some(record) = changed {
             written(here.system, record)?;
         }
@@ -347,10 +350,10 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     };
     if let Some(record) = changed {
         verified(here, &plan, &live)?;
-        if record.part == Part::Boot {
+        if record.part == RecordKind::Boot {
             written(here.system, record)?;
         }
-        if record.part == Part::Trial {
+        if record.part == RecordKind::Trial {
             words = record.words.clone();
             let mut boot = machine::boot::read(here.root);
             without_trial(&mut boot);
@@ -360,18 +363,18 @@ pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     }
     steps.extend(of_unit);
     let id = fresh_id(here, "kept");
-    let mut record = Record::new(&id, Part::Boot, &digest, &boot_id, &words, steps);
+    let mut record = Record::new(&id, RecordKind::Boot, &digest, &boot_id, &words, steps);
     record.theirs = changed.map(|changed| changed.theirs.clone()).unwrap_or_default();
     transaction::apply(here.system, &mut record)?;
     // The trial has done its work; the line that lasts is in place.
-    for mut trial in live.into_iter().filter(|record| record.part == Part::Trial) {
+    for mut trial in live.into_iter().filter(|record| record.part == RecordKind::Trial) {
         let undone = transaction::roll_back(here.system, &mut trial);
         let left = still_to_undo(&undone).into_iter();
         applied
             .skipped
             .extend(left.map(|reason| Skipped { what: format!("the end of {}", trial.id), reason }));
     }
-    if !plan.actions.iter().all(|action| action.kind == Kind::BootParameter) {
+    if !plan.actions.iter().all(|action| action.kind == ActionKind::BootParameter) {
         applied.next.push(
             "systemctl start isolator-tune.service: do the settings now, without another reboot".into(),
         );
@@ -407,9 +410,9 @@ pub fn roll_back(here: &mut Here<'_>, id: Option<&str>) -> Result<RolledBack> {
 }
 
 /// Every record, and what of it is still in force.
-pub fn status(here: &mut Here<'_>) -> Result<Status> {
+pub fn status(here: &mut Here<'_>) -> Result<TuneStatus> {
     let boot_id = store::boot_id(here.system);
-    let mut status = Status { schema_version: SCHEMA_VERSION, records: Vec::new(), next: Vec::new() };
+    let mut status = TuneStatus { schema_version: SCHEMA_VERSION, records: Vec::new(), next: Vec::new() };
     let (records, unread) = store::readable(here.system)?;
     status.next.extend(unread.iter().map(|error| format!("a record does not count: {error}")));
     for record in records {
@@ -417,8 +420,8 @@ pub fn status(here: &mut Here<'_>) -> Result<Status> {
         let (mut ended, mut lost, mut refused) = (0, Vec::new(), Vec::new());
         for done in &record.steps {
             match &done.outcome {
-                Outcome::Refused(why) => refused.push(format!("{}: {why}", done.step.what())),
-                Outcome::Done if record.state == State::Applied => {
+                StepOutcome::Refused(why) => refused.push(format!("{}: {why}", done.step.what())),
+                StepOutcome::Done if record.state == RecordState::Applied => {
                     if !same_boot && ends_with_boot(&done.step) {
                         ended += 1;
                     } else {
@@ -429,17 +432,19 @@ pub fn status(here: &mut Here<'_>) -> Result<Status> {
             }
         }
         match (record.state, record.part) {
-            (State::Applying | State::RollingBack, _) => {
+            (RecordState::Applying | RecordState::RollingBack, _) => {
                 status.next.push(format!("isolator tune rollback: {} is not wholly undone", record.id));
             }
-            (State::Applied, Part::Trial) if same_boot => {
+            (RecordState::Applied, RecordKind::Trial) if same_boot => {
                 let start = record.start.as_deref().unwrap_or("reboot");
                 status.next.push(format!("{start}: boots the trial once; then isolator tune confirm"));
             }
-            (State::Applied, Part::Trial) => status.next.push(match in_force(here, &record, &boot_id) {
-                Ok(()) => "isolator tune confirm: makes what was tried last".into(),
-                Err(error) => format!("isolator tune rollback, then plan and apply again: {}", error.why),
-            }),
+            (RecordState::Applied, RecordKind::Trial) => {
+                status.next.push(match in_force(here, &record, &boot_id) {
+                    Ok(()) => "isolator tune confirm: makes what was tried last".into(),
+                    Err(error) => format!("isolator tune rollback, then plan and apply again: {}", error.why),
+                })
+            }
             _ => {}
         }
         status.records.push(RecordStatus {
@@ -465,7 +470,7 @@ fn fresh_id(here: &Here<'_>, name: &str) -> String {
     std::iter::once(first.clone()).chain(more).find(|id| !taken(id)).unwrap_or(first)
 }
 
-fn of_refusal(what: &str, refusal: &Refusal) -> Error {
+fn of_refusal(what: &str, refusal: &PlanRefusal) -> Error {
     Error::new(what, &refusal.reason, &refusal.cure)
 }
 
@@ -509,19 +514,19 @@ fn asked<'a>(machine: &'a Snapshot, boot: &'a Boot, words: &'a [String]) -> Boot
     }
 }
 
-fn describe(way: Way, applied: &mut Applied) -> Vec<Step> {
+fn describe(way: BootMethod, applied: &mut Applied) -> Vec<Step> {
     match way {
-        Way::Trial { steps, start } => {
+        BootMethod::Trial { steps, start } => {
             applied.next.push(format!("{start}: boots the trial once; every later boot is as before"));
             applied.next.push("isolator tune confirm: after that boot, makes it last".into());
             applied.boot = BootChange::Trial { start };
             steps
         }
-        Way::Lasting { steps, fallback } => {
+        BootMethod::Lasting { steps, fallback } => {
             applied.boot = BootChange::Lasting { fallback };
             steps
         }
-        Way::Instructions { why, lines } => {
+        BootMethod::Instructions { why, lines } => {
             applied.next.extend(lines.clone());
             applied.boot = BootChange::Instructions { why, lines };
             Vec::new()
@@ -535,14 +540,14 @@ fn finish(applied: &mut Applied, records: &[Record]) {
         applied
             .steps
             .extend(record.steps.iter().filter_map(|done| line_of(&done.step, done.outcome.clone())));
-        if record.part == Part::Boot && !record.id.contains("-kept") {
+        if record.part == RecordKind::Boot && !record.id.contains("-kept") {
             applied.next.push("reboot, then isolator tune confirm".into());
         }
     }
 }
 
 /// A step for people; none where something is done only when it is undone.
-fn line_of(step: &Step, outcome: Outcome) -> Option<StepLine> {
+fn line_of(step: &Step, outcome: StepOutcome) -> Option<StepLine> {
     let size = |kept: &Option<Kept>| {
         kept.as_ref().map_or("absent".into(), |kept| format!("{} bytes", kept.text.len()))
     };

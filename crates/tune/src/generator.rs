@@ -13,7 +13,7 @@ const FILE: &str = "/etc/default/grub";
 const FOLDER: &str = "/etc/default/grub.d";
 
 /// Why words of ours would not last, as far as files tell.
-pub(crate) enum Lost {
+pub(crate) enum LossReason {
     /// This file is read after our drop-in and sets the line anew.
     SetAnew(String),
     /// The value in this file goes over more than one line, which no boot line can.
@@ -21,7 +21,7 @@ pub(crate) enum Lost {
 }
 
 /// What takes away the words that `drop_in` adds; none where they stay.
-pub(crate) fn lost(system: &dyn System, drop_in: &str, words: &[String]) -> Option<Lost> {
+pub(crate) fn lost(system: &dyn System, drop_in: &str, words: &[String]) -> Option<LossReason> {
     let mut files: Vec<String> = system.names(FOLDER).unwrap_or_default();
     // A shell's `*` leaves out names that begin with a dot.
     files.retain(|name| name.ends_with(".cfg") && !name.starts_with('.'));
@@ -36,7 +36,7 @@ pub(crate) fn lost(system: &dyn System, drop_in: &str, words: &[String]) -> Opti
         read.push(path.clone());
         if path == drop_in {
             if let Some(unclear) = variables.unclear(VARIABLE).filter(|unclear| unclear.lines) {
-                return read.get(unclear.file).cloned().map(Lost::Lines);
+                return read.get(unclear.file).cloned().map(LossReason::Lines);
             }
             variables.read(&format!("{VARIABLE}=\"${VARIABLE} {}\"", words.join(" ")));
             // Where the line was not known before, it is not known after it either.
@@ -48,7 +48,7 @@ pub(crate) fn lost(system: &dyn System, drop_in: &str, words: &[String]) -> Opti
         let stays =
             line.is_some_and(|line| words.iter().all(|own| kernel_words(line).any(|word| word.raw == own)));
         if ours_came && !stays {
-            return Some(Lost::SetAnew(path));
+            return Some(LossReason::SetAnew(path));
         }
     }
     None

@@ -10,12 +10,12 @@ use machine::CpuSet;
 use machine::inventory::BANNED;
 
 use crate::Result;
-use crate::plan::{Action, Kind, Skipped};
+use crate::plan::{Action, ActionKind, Skipped};
 use crate::system::{self, System};
 use crate::transaction::files::Kept;
 use crate::transaction::own::with_lines;
 use crate::transaction::step::{chosen, started_at};
-use crate::transaction::{Compare, Own, Step};
+use crate::transaction::{Compare, OwnPart, Step};
 
 /// The kernel says that a task's CPUs are not to be changed (`PF_NO_SETAFFINITY`).
 const BOUND: u64 = 0x0400_0000;
@@ -28,15 +28,15 @@ pub fn steps(system: &mut dyn System, actions: &[Action]) -> Result<(Vec<Step>, 
     for action in actions {
         let cpus = || action.value.parse::<CpuSet>().unwrap_or_default();
         match action.kind {
-            Kind::BootParameter => {}
+            ActionKind::BootParameter => {}
             kind if kind.writes_one_file() => made.one_file(action),
-            Kind::Irqs => made.irqs(&cpus(), None),
-            Kind::DeviceIrqs => made.irqs(&cpus(), Some(&action.target)),
-            Kind::IrqBalance => made.irqbalance(action)?,
-            Kind::KernelThreads => made.kernel_threads(&cpus()),
-            Kind::Slice => made.slice(action),
-            Kind::Partition => made.partition(&action.target, &cpus()),
-            Kind::Limits => made.limits(action)?,
+            ActionKind::Irqs => made.irqs(&cpus(), None),
+            ActionKind::DeviceIrqs => made.irqs(&cpus(), Some(&action.target)),
+            ActionKind::IrqBalance => made.irqbalance(action)?,
+            ActionKind::KernelThreads => made.kernel_threads(&cpus()),
+            ActionKind::Slice => made.slice(action),
+            ActionKind::Partition => made.partition(&action.target, &cpus()),
+            ActionKind::Limits => made.limits(action)?,
             other => made.skip(&format!("{other:?}"), "this program does not know how"),
         }
     }
@@ -74,7 +74,7 @@ impl Made<'_> {
     fn one_file(&mut self, action: &Action) {
         let now = system::word(self.system, &action.target).unwrap_or_default();
         let compare = match action.kind {
-            Kind::IrqDefault | Kind::Workqueues => Compare::Mask,
+            ActionKind::IrqDefault | ActionKind::Workqueues => Compare::Mask,
             _ if action.target.ends_with("watchdog_cpumask") => Compare::Cpus,
             _ if now.contains('[') => Compare::Choice,
             _ => Compare::Text,
@@ -150,7 +150,12 @@ impl Made<'_> {
         }
         let text = format!("[Service]\nEnvironment={BANNED}={}\n", action.value);
         let old = Kept::of(self.system, &path)?;
-        self.steps.push(Step::File { new: Some(Kept::new(&text, old.as_ref())), path, old, own: Own::Lines });
+        self.steps.push(Step::File {
+            new: Some(Kept::new(&text, old.as_ref())),
+            path,
+            old,
+            own: OwnPart::Lines,
+        });
         self.steps.push(command(reload, Vec::new()));
         self.steps.push(command(restart, Vec::new()));
         Ok(())
@@ -169,7 +174,7 @@ impl Made<'_> {
             }
             let shared = old.and(cpus);
             let new = if shared.is_empty() { cpus.clone() } else { shared };
-            let Task { id, started, name, .. } = task;
+            let TaskStat { id, started, name, .. } = task;
             self.steps.push(Step::Affinity { task: id, started, name, old, new });
         }
     }
@@ -197,7 +202,7 @@ impl Made<'_> {
             tasks(self.system).into_iter().filter(|task| task.parent == 2 && task.name.starts_with("irq/"))
         {
             let Ok(cpus) = self.system.affinity(task.id) else { continue };
-            let Task { id, started, name, .. } = task;
+            let TaskStat { id, started, name, .. } = task;
             self.steps.push(Step::Affinity { task: id, started, name, old: cpus.clone(), new: cpus });
         }
         let root = system::folder(folder).to_string();
@@ -232,14 +237,14 @@ impl Made<'_> {
             self.skip(&action.target, "no PAM here reads such files");
             return Ok(());
         }
-        self.steps.push(Step::File { path: action.target.clone(), old, new, own: Own::Lines });
+        self.steps.push(Step::File { path: action.target.clone(), old, new, own: OwnPart::Lines });
         Ok(())
     }
 }
 
 /// A task, as `/proc/N/stat` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskStat {
     /// Its number.
     pub id: u32,
     /// Its name.
@@ -253,7 +258,7 @@ pub struct Task {
 }
 
 /// Every process, kernel threads among them; those that end meanwhile are left out.
-pub fn tasks(system: &dyn System) -> Vec<Task> {
+pub fn tasks(system: &dyn System) -> Vec<TaskStat> {
     let names = system.names("/proc").unwrap_or_default();
     let mut ids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
     ids.sort_unstable();
@@ -261,11 +266,11 @@ pub fn tasks(system: &dyn System) -> Vec<Task> {
 }
 
 /// The process of a number.
-pub fn task(system: &dyn System, id: u32) -> Option<Task> {
+pub fn task(system: &dyn System, id: u32) -> Option<TaskStat> {
     let stat = system::text(system, &format!("/proc/{id}/stat")).ok()?;
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_whitespace().collect();
-    Some(Task {
+    Some(TaskStat {
         id,
         name: head.split_once('(')?.1.to_string(),
         parent: fields.get(1)?.parse().ok()?,

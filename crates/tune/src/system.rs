@@ -51,7 +51,7 @@ pub struct Stat {
 
 /// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandResult {
     /// Whether it ended with status 0.
     pub good: bool,
     /// What it printed.
@@ -101,7 +101,7 @@ pub trait System {
     /// Lets a task use these CPUs only.
     fn set_affinity(&mut self, task: u32, cpus: &CpuSet) -> io::Result<()>;
     /// Runs a command to its end.
-    fn run(&mut self, command: &[String]) -> io::Result<Ran>;
+    fn run(&mut self, command: &[String]) -> io::Result<CommandResult>;
 }
 
 /// A file's text; bytes that are no UTF-8 are an error, since we could not write them back.

@@ -49,7 +49,8 @@ pub struct Task {
 
 /// What `task list` and `task show` say.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Listed {
+#[schemars(rename = "Listed")]
+pub struct TaskList {
     /// Version of this document.
     pub schema_version: u32,
     /// The tasks.
@@ -106,7 +107,7 @@ impl std::str::FromStr for Which {
 
 /// What is to be set; what is absent stays.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct TaskChange {
     /// The policy with its priority.
     pub policy: Option<Policy>,
     /// The CPUs.
@@ -172,7 +173,7 @@ pub fn find(system: &dyn System, which: &Which, threads: bool, children: bool) -
 }
 
 /// Sets what is wanted for all of `tasks`, or for none.
-pub fn set(system: &mut dyn System, tasks: Vec<Task>, wanted: &Wanted) -> Result<Set> {
+pub fn set(system: &mut dyn System, tasks: Vec<Task>, wanted: &TaskChange) -> Result<Set> {
     guard::check(system, &tasks, wanted)?;
     let mut changed: Vec<Changed> = Vec::new();
     for before in tasks {
@@ -194,7 +195,7 @@ pub fn set(system: &mut dyn System, tasks: Vec<Task>, wanted: &Wanted) -> Result
     Ok(Set { schema_version: SCHEMA_VERSION, tasks: changed })
 }
 
-fn set_one(system: &mut dyn System, task: &Task, wanted: &Wanted) -> Result<()> {
+fn set_one(system: &mut dyn System, task: &Task, wanted: &TaskChange) -> Result<()> {
     let what = format!("set {} ({})", task.id, task.name);
     // CPUs first: a deadline policy takes no narrower set afterwards, and a real-time one must not run elsewhere.
     if let Some(cpus) = &wanted.cpus {
@@ -227,7 +228,7 @@ fn give_back(system: &mut dyn System, before: &Task) -> Result<()> {
     let policy = Policy::named(&before.policy, before.priority, (0, 0, 0)).ok();
     // What a deadline was cannot be read from /proc; such a task keeps its policy.
     let policy = policy.filter(|policy| !matches!(policy, Policy::Deadline { .. }));
-    let wanted = Wanted { policy, cpus: before.cpus.clone(), force: true };
+    let wanted = TaskChange { policy, cpus: before.cpus.clone(), force: true };
     set_one(system, before, &wanted)
 }
 

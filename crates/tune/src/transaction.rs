@@ -24,7 +24,7 @@ pub(crate) mod step;
 pub mod store;
 pub(crate) mod words;
 
-pub use own::Own;
+pub use own::OwnPart;
 
 use crate::system::System;
 use crate::{Error, Result};
@@ -41,9 +41,9 @@ pub struct Record {
     /// Its name, which sorts by time.
     pub id: String,
     /// What kind of change.
-    pub part: Part,
+    pub part: RecordKind,
     /// How far it is.
-    pub state: State,
+    pub state: RecordState,
     /// The plan's digest.
     pub plan: String,
     /// The boot in which it was made (`/proc/sys/kernel/random/boot_id`).
@@ -56,13 +56,14 @@ pub struct Record {
     /// What starts a trial; absent where the change is in force or comes with any next boot.
     pub start: Option<String>,
     /// What it does, in order.
-    pub steps: Vec<Done>,
+    pub steps: Vec<DoneStep>,
 }
 
 /// Kinds of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+#[schemars(rename = "Part")]
+pub enum RecordKind {
     /// Settings of the running kernel.
     Runtime,
     /// A boot entry that is tried once.
@@ -74,7 +75,8 @@ pub enum Part {
 /// How far a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+#[schemars(rename = "State")]
+pub enum RecordState {
     /// Steps are being done, or were when the process or the machine died.
     Applying,
     /// All steps are done.
@@ -87,18 +89,19 @@ pub enum State {
 
 /// A step and how it went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Done {
+pub struct DoneStep {
     /// The step.
     #[serde(flatten)]
     pub step: Step,
     /// How it went.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
 }
 
 /// How a step went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "went", content = "why")]
-pub enum Outcome {
+#[schemars(rename = "Outcome")]
+pub enum StepOutcome {
     /// Not yet known.
     #[default]
     Pending,
@@ -123,7 +126,7 @@ pub enum Step {
         /// What is to be there; absent where nothing is.
         new: Option<Kept>,
         /// What in it is ours.
-        own: Own,
+        own: OwnPart,
     },
     /// A file gets what a command prints.
     Generated {
@@ -208,13 +211,14 @@ pub struct Undone {
     /// A path, or what else it was.
     pub what: String,
     /// What became of it.
-    pub became: Became,
+    pub became: Restoration,
 }
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "became", content = "why")]
-pub enum Became {
+#[schemars(rename = "Became")]
+pub enum Restoration {
     /// It is as before, to the byte.
     Restored,
     /// It was as before already.
@@ -260,7 +264,7 @@ impl Step {
 impl Record {
     /// Interrupts that did not let themselves be moved.
     pub fn refused_interrupts(&self) -> impl Iterator<Item = u32> + '_ {
-        let refused = self.steps.iter().filter(|done| matches!(done.outcome, Outcome::Refused(_)));
+        let refused = self.steps.iter().filter(|done| matches!(done.outcome, StepOutcome::Refused(_)));
         refused.filter_map(|done| match &done.step {
             Step::Setting { path, .. } => {
                 path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity_list")?.parse().ok()
@@ -270,24 +274,31 @@ impl Record {
     }
 
     /// A record of steps that are still to be done.
-    pub fn new(id: &str, part: Part, plan: &str, boot_id: &str, words: &[String], steps: Vec<Step>) -> Self {
+    pub fn new(
+        id: &str,
+        part: RecordKind,
+        plan: &str,
+        boot_id: &str,
+        words: &[String],
+        steps: Vec<Step>,
+    ) -> Self {
         Record {
             schema_version: SCHEMA_VERSION,
             id: id.to_string(),
             part,
-            state: State::Applying,
+            state: RecordState::Applying,
             plan: plan.to_string(),
             boot_id: boot_id.to_string(),
             words: words.to_vec(),
             theirs: BTreeMap::new(),
             start: None,
-            steps: steps.into_iter().map(|step| Done { step, outcome: Outcome::Pending }).collect(),
+            steps: steps.into_iter().map(|step| DoneStep { step, outcome: StepOutcome::Pending }).collect(),
         }
     }
 
     /// Whether what it did is still to be undone.
     pub fn live(&self) -> bool {
-        self.state != State::RolledBack
+        self.state != RecordState::RolledBack
     }
 }
 
@@ -303,14 +314,14 @@ pub fn prepare(system: &mut dyn System, record: &mut Record) -> Result<()> {
     if record.theirs.is_empty() {
         record.theirs = words::found(system, &record.words);
     }
-    record.state = State::Applying;
+    record.state = RecordState::Applying;
     store::keep(system, record)
 }
 
 /// Does every step of a record that is kept, or none.
 pub fn carry_out(system: &mut dyn System, record: &mut Record) -> Result<()> {
     let done = all_steps(system, record).and_then(|()| {
-        record.state = State::Applied;
+        record.state = RecordState::Applied;
         store::write(system, record)
     });
     let Err(error) = done else { return Ok(()) };
@@ -332,7 +343,7 @@ pub fn naming_what_stays(error: Error, undone: &[Undone]) -> Error {
 
 /// What was not undone.
 pub fn still_changed(undone: &[Undone]) -> impl Iterator<Item = &str> {
-    let failed = undone.iter().filter(|undone| matches!(undone.became, Became::Failed(_)));
+    let failed = undone.iter().filter(|undone| matches!(undone.became, Restoration::Failed(_)));
     failed.map(|undone| undone.what.as_str())
 }
 
@@ -357,14 +368,14 @@ pub fn roll_back(system: &mut dyn System, record: &mut Record) -> Vec<Undone> {
 /// As [`roll_back`], and takes `gone`, words of ours, out of every file of the boot loaders: a kernel that was installed
 /// since has them too.
 pub fn roll_back_everywhere(system: &mut dyn System, record: &mut Record, gone: &[String]) -> Vec<Undone> {
-    record.state = State::RollingBack;
+    record.state = RecordState::RollingBack;
     // Where this cannot be written, what is on the medium says as well that all is to be undone.
     let _ = store::write(system, record);
     let boot_id = store::boot_id(system);
     let same_boot = record.boot_id == boot_id;
     let mut undone = Vec::new();
     // A generated file comes last: should it have to be made anew, its sources must be back.
-    let generated = |done: &&Done| matches!(done.step, Step::Generated { .. });
+    let generated = |done: &&DoneStep| matches!(done.step, Step::Generated { .. });
     for done in record.steps.iter().rev().filter(|done| !generated(done)) {
         undone.push(undo(system, done, same_boot));
     }
@@ -374,13 +385,14 @@ pub fn roll_back_everywhere(system: &mut dyn System, record: &mut Record, gone: 
     }
     take_out(system, record, gone, words::entries, &mut undone);
     let whole = still_changed(&undone).next().is_none();
-    record.state = if whole { State::RolledBack } else { State::RollingBack };
+    record.state = if whole { RecordState::RolledBack } else { RecordState::RollingBack };
     match store::write(system, record) {
         Ok(()) if whole => store::finish(system, &record.id),
         Ok(()) => {}
         Err(error) if whole => {
             let why = format!("all is undone, and this cannot be noted: {}; {}", error.why, error.cure);
-            undone.push(Undone { what: format!("the record {}", record.id), became: Became::Failed(why) });
+            undone
+                .push(Undone { what: format!("the record {}", record.id), became: Restoration::Failed(why) });
         }
         Err(_) => {}
     }
@@ -400,11 +412,11 @@ fn take_out(
     undone.extend(words::take_out(system, record, gone, paths));
 }
 
-fn undo(system: &mut dyn System, done: &Done, same_boot: bool) -> Undone {
+fn undo(system: &mut dyn System, done: &DoneStep, same_boot: bool) -> Undone {
     let became = match &done.outcome {
-        Outcome::Refused(_) | Outcome::AlreadySo => Became::Untouched,
-        _ if done.step.volatile() && !same_boot => Became::Gone,
-        _ => step::undo(system, &done.step).unwrap_or_else(|error| Became::Failed(error.why)),
+        StepOutcome::Refused(_) | StepOutcome::AlreadySo => Restoration::Untouched,
+        _ if done.step.volatile() && !same_boot => Restoration::Gone,
+        _ => step::undo(system, &done.step).unwrap_or_else(|error| Restoration::Failed(error.why)),
     };
     Undone { what: done.step.what(), became }
 }

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Topology, cpus, intent};
-use tune::plan::{MadeFor, Plan, Profile, Refusal, Wanted, plan};
+use tune::plan::{MadeFor, Plan, PlanRefusal, Profile, WantedCpus, plan};
 
 fn topologies() -> BTreeMap<String, Topology> {
     serde_json::from_str(include_str!("vectors/captured.json")).unwrap()
 }
 
-fn planned(name: &str, profile: Profile, wanted: Wanted) -> Result<Plan, Refusal> {
+fn planned(name: &str, profile: Profile, wanted: WantedCpus) -> Result<Plan, PlanRefusal> {
     plan(&topologies()[name].snapshot(), &MadeFor::default(), &intent(profile, wanted))
 }
 
@@ -46,7 +46,7 @@ fn every_captured_machine_gets_a_sensible_plan() {
         ("gb10", 5, "15-19", "15-19", "highest"),
     ] {
         for profile in [Profile::Periodic, Profile::Poll, Profile::Vm] {
-            let plan = planned(name, profile, Wanted::Cores(cores))
+            let plan = planned(name, profile, WantedCpus::Cores(cores))
                 .unwrap_or_else(|why| panic!("{name} {cores}: {why}"));
             assert_eq!(plan.isolated, cpus(isolated), "{name} {cores}");
             assert_eq!(plan.real_time, cpus(real_time), "{name} {cores}");
@@ -64,14 +64,14 @@ fn every_captured_machine_gets_a_sensible_plan() {
 #[test]
 fn what_a_captured_machine_cannot_give_is_refused() {
     for (name, wanted, said) in [
-        ("two-threads", Wanted::Cores(1), "one physical core"),
-        ("two-threads", Wanted::Cpus(cpus("1")), "choose from"),
-        ("offline", Wanted::Cpus(cpus("5")), "cpus 5 are offline"),
-        ("offline", Wanted::Cpus(cpus("3")), "cpus 11 share cores"),
-        ("ppc64", Wanted::Cpus(cpus("248-254")), "cpus 255 share cores"),
-        ("hybrid", Wanted::Cores(13), "of one type cannot be isolated"),
-        ("gb10", Wanted::Cores(20), "ask for at most"),
-        ("sparse", Wanted::Cpus(cpus("48")), "cpus 48 do not exist"),
+        ("two-threads", WantedCpus::Cores(1), "one physical core"),
+        ("two-threads", WantedCpus::Cpus(cpus("1")), "choose from"),
+        ("offline", WantedCpus::Cpus(cpus("5")), "cpus 5 are offline"),
+        ("offline", WantedCpus::Cpus(cpus("3")), "cpus 11 share cores"),
+        ("ppc64", WantedCpus::Cpus(cpus("248-254")), "cpus 255 share cores"),
+        ("hybrid", WantedCpus::Cores(13), "of one type cannot be isolated"),
+        ("gb10", WantedCpus::Cores(20), "ask for at most"),
+        ("sparse", WantedCpus::Cpus(cpus("48")), "cpus 48 do not exist"),
     ] {
         let refusal = planned(name, Profile::Periodic, wanted.clone()).unwrap_err();
         assert!(refusal.to_string().contains(said), "{name} {wanted:?}: {refusal}");
@@ -81,10 +81,10 @@ fn what_a_captured_machine_cannot_give_is_refused() {
 #[test]
 fn cores_of_several_types_are_never_mixed_unless_named() {
     for cores in 1..=8 {
-        let Ok(plan) = planned("hybrid", Profile::Periodic, Wanted::Cores(cores)) else { continue };
+        let Ok(plan) = planned("hybrid", Profile::Periodic, WantedCpus::Cores(cores)) else { continue };
         let fast = plan.isolated.without(&cpus("12-19"));
         assert!(fast.is_empty() || fast == plan.isolated, "{cores}: {}", plan.isolated);
     }
-    let named = planned("hybrid", Profile::Periodic, Wanted::Cpus(cpus("10-12"))).unwrap();
+    let named = planned("hybrid", Profile::Periodic, WantedCpus::Cpus(cpus("10-12"))).unwrap();
     assert!(named.warnings.iter().any(|text| text.contains("of several types")));
 }

@@ -11,9 +11,9 @@ use std::process::Command;
 
 use machine::boot::grub;
 use machine::boot::line::kernel_words;
-use tune::boot::{BootSpec, Way, first, lasting};
+use tune::boot::{BootMethod, BootSpec, first, lasting};
 use tune::system::Real;
-use tune::transaction::{self, Part, Record};
+use tune::transaction::{self, Record, RecordKind};
 
 const KERNEL: &str = "6.12.9-rt-amd64";
 
@@ -94,8 +94,8 @@ fn inside_the_line_lasts() {
     let words = words();
     let asked =
         BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
-    let Way::Lasting { steps, .. } = lasting(&mut system, &asked).unwrap() else { panic!() };
-    let mut record = Record::new("20260101-000000", Part::Boot, "digest", "boot", &words, steps);
+    let BootMethod::Lasting { steps, .. } = lasting(&mut system, &asked).unwrap() else { panic!() };
+    let mut record = Record::new("20260101-000000", RecordKind::Boot, "digest", "boot", &words, steps);
     transaction::apply(&mut system, &mut record).unwrap();
     let text = menu();
     let entries = grub::menu(&text, "grub.cfg");
@@ -131,11 +131,11 @@ fn inside_an_entry_is_tried() {
     let asked =
         BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
     let steps = match first(&mut system, &asked).unwrap() {
-        Way::Trial { steps, .. } => steps,
+        BootMethod::Trial { steps, .. } => steps,
         // The folder for temporary files is on a file system that GRUB does not write to.
         other => return println!("skipped: no trial here: {other:?}"),
     };
-    let mut record = Record::new("20260101-000000", Part::Trial, "digest", "boot", &words, steps);
+    let mut record = Record::new("20260101-000000", RecordKind::Trial, "digest", "boot", &words, steps);
     transaction::apply(&mut system, &mut record).unwrap();
     good("grub-script-check", &["/boot/grub/custom.cfg"]);
     assert_eq!(good("grub-editenv", &["/boot/grub/grubenv", "list"]), "next_entry=isolator-trial\n");

@@ -2,7 +2,7 @@
 //! The table of `docs/tune.md` that compares plans with other guides.
 
 use crate::common::{Topology, cpus, intent};
-use tune::plan::{MadeFor, Plan, Profile, Wanted, plan};
+use tune::plan::{MadeFor, Plan, Profile, WantedCpus, plan};
 
 const PAGE: &str = include_str!("../../../docs/tune.md");
 
@@ -41,7 +41,7 @@ fn planned(profile: Profile) -> Plan {
         max_khz: Default::default(),
         offline: cpus(""),
     };
-    plan(&topology.snapshot(), &MadeFor::default(), &intent(profile, Wanted::Cores(2))).unwrap()
+    plan(&topology.snapshot(), &MadeFor::default(), &intent(profile, WantedCpus::Cores(2))).unwrap()
 }
 
 fn has(plan: &Plan, setting: &str) -> bool {

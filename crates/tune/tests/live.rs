@@ -16,16 +16,16 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use machine::CpuSet;
-use tune::plan::{Action, Disruption, Kind};
+use tune::plan::{Action, ActionKind, Disruption};
 use tune::runtime;
 use tune::system::{Real, System};
-use tune::transaction::{self, Became, Outcome, Part, Record, store};
+use tune::transaction::{self, Record, RecordKind, Restoration, StepOutcome, store};
 
 const CHILD: &str = "ISOLATOR_LIVE_CHILD";
 const WITHOUT_PARTITION: &str = "without partition";
 const GROUP: &str = "/sys/fs/cgroup";
 
-fn action(kind: Kind, target: &str, value: String) -> Action {
+fn action(kind: ActionKind, target: &str, value: String) -> Action {
     let [reason, source, cost, verify, undo] = [const { String::new() }; 5];
     Action {
         kind,
@@ -67,15 +67,15 @@ fn actions() -> Vec<Action> {
     let (house, one) = split();
     let mut actions = Vec::new();
     if partitions() && std::env::var_os(CHILD).is_none_or(|kind| kind != WITHOUT_PARTITION) {
-        actions.push(action(Kind::Partition, &format!("{GROUP}/isolator"), one.to_string()));
+        actions.push(action(ActionKind::Partition, &format!("{GROUP}/isolator"), one.to_string()));
     }
     actions.extend([
-        action(Kind::IrqDefault, "/proc/irq/default_smp_affinity", mask(&house)),
-        action(Kind::Irqs, "/proc/irq", house.to_string()),
-        action(Kind::KernelThreads, "kthreads", house.to_string()),
-        action(Kind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", mask(&house)),
-        action(Kind::Workqueues, "/sys/devices/virtual/workqueue/writeback/cpumask", mask(&house)),
-        action(Kind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", house.to_string()),
+        action(ActionKind::IrqDefault, "/proc/irq/default_smp_affinity", mask(&house)),
+        action(ActionKind::Irqs, "/proc/irq", house.to_string()),
+        action(ActionKind::KernelThreads, "kthreads", house.to_string()),
+        action(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", mask(&house)),
+        action(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/writeback/cpumask", mask(&house)),
+        action(ActionKind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", house.to_string()),
     ]);
     actions
 }
@@ -124,7 +124,7 @@ fn record(system: &mut Real, id: &str) -> Record {
     let (steps, skipped) = runtime::steps(system, &actions()).unwrap();
     skipped.iter().for_each(|skipped| println!("skipped {}: {}", skipped.what, skipped.reason));
     let boot = store::boot_id(system);
-    Record::new(id, Part::Runtime, "digest", &boot, &[], steps)
+    Record::new(id, RecordKind::Runtime, "digest", &boot, &[], steps)
 }
 
 fn comes_back() {
@@ -133,15 +133,16 @@ fn comes_back() {
     let mut done = record(&mut system, "20260101-000000-runtime");
     transaction::apply(&mut system, &mut done).unwrap();
     let changed = difference(&before, &state(&system));
-    let count = |wanted: fn(&Outcome) -> bool| done.steps.iter().filter(|done| wanted(&done.outcome)).count();
-    let refused = count(|outcome| matches!(outcome, Outcome::Refused(_)));
+    let count =
+        |wanted: fn(&StepOutcome) -> bool| done.steps.iter().filter(|done| wanted(&done.outcome)).count();
+    let refused = count(|outcome| matches!(outcome, StepOutcome::Refused(_)));
     println!(
         "{} steps, {} of them done, {refused} refused",
         done.steps.len(),
-        count(|o| *o == Outcome::Done)
+        count(|o| *o == StepOutcome::Done)
     );
     for step in &done.steps {
-        if let Outcome::Refused(why) = &step.outcome {
+        if let StepOutcome::Refused(why) = &step.outcome {
             println!("refused {}: {why}", step.step.what());
         }
     }
@@ -155,7 +156,7 @@ fn comes_back() {
         println!("the partition is valid");
     }
     let undone = transaction::roll_back(&mut system, &mut done);
-    let left: Vec<_> = undone.iter().filter(|undone| matches!(undone.became, Became::Left(_))).collect();
+    let left: Vec<_> = undone.iter().filter(|undone| matches!(undone.became, Restoration::Left(_))).collect();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(difference(&before, &state(&system)), Vec::<String>::new());
     println!("{} values are as before, {} of them had changed", before.len(), changed.len());

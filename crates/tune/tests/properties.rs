@@ -6,7 +6,7 @@ use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
 use proptest::prelude::*;
 use tune::plan::line::NEVER;
-use tune::plan::{Intent, Kind, MadeFor, Plan, Profile, Wanted, plan};
+use tune::plan::{ActionKind, Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 
 /// A machine with up to 4 nodes of up to 10 cores of up to 4 threads, numbered side by side or one thread of each
 /// core after the other, some CPUs offline, of one or two types, and with as much known of it as chance has it.
@@ -60,10 +60,10 @@ fn machines() -> impl Strategy<Value = Snapshot> {
 fn intents() -> impl Strategy<Value = Intent> {
     let profiles = [Profile::Periodic, Profile::Poll, Profile::Audio, Profile::Vm, Profile::Server];
     let wanted = prop_oneof![
-        Just(Wanted::Default),
-        (0u32..12).prop_map(Wanted::Cores),
+        Just(WantedCpus::Default),
+        (0u32..12).prop_map(WantedCpus::Cores),
         proptest::collection::btree_set(0u32..64, 0..12)
-            .prop_map(|cpus| Wanted::Cpus(cpus.into_iter().collect())),
+            .prop_map(|cpus| WantedCpus::Cpus(cpus.into_iter().collect())),
     ];
     (proptest::sample::select(profiles.to_vec()), wanted, any::<bool>(), any::<bool>(), any::<bool>())
         .prop_map(|(profile, cpus, no_reboot, split_siblings, nosmt)| Intent {
@@ -105,7 +105,7 @@ fn check(machine: &Snapshot, asked: &Intent, plan: &Plan) {
         {
             assert!(!text.is_empty() && !text.contains('\n'), "{action:?}");
         }
-        if action.kind == Kind::BootParameter {
+        if action.kind == ActionKind::BootParameter {
             assert!(!NEVER.iter().any(|(name, _)| *name == action.target), "{}", action.target);
         }
     }
@@ -122,7 +122,7 @@ fn check(machine: &Snapshot, asked: &Intent, plan: &Plan) {
     }
     assert_eq!(
         plan.boot_line.is_empty(),
-        !plan.actions.iter().any(|action| action.kind == Kind::BootParameter)
+        !plan.actions.iter().any(|action| action.kind == ActionKind::BootParameter)
     );
     assert!(!asked.no_reboot || plan.boot_line.is_empty());
     assert!(plan.check_unchanged().is_ok());

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
-use tune::boot::{BootSpec, Way, lasting};
+use tune::boot::{BootMethod, BootSpec, lasting};
 use tune::system::{Real, System};
-use tune::transaction::{self, Became, Part, Record, Undone, store};
+use tune::transaction::{self, Record, RecordKind, Restoration, Undone, store};
 
 const GRUB: &str = "etc/default/grub";
 
@@ -41,7 +41,7 @@ impl Fedora {
             root.path(),
         );
         let system = Real::new(root.path()).unwrap();
-        let record = Record::new("20260101-000000-boot", Part::Boot, "abc", "boot", &[], Vec::new());
+        let record = Record::new("20260101-000000-boot", RecordKind::Boot, "abc", "boot", &[], Vec::new());
         Fedora { root, system, record }
     }
 
@@ -57,8 +57,8 @@ impl Fedora {
         let words = ["isolcpus=managed_irq,domain,2-3", "skew_tick=1"].map(String::from);
         let boot = machine::boot::read(self.root.path());
         let asked = BootSpec { boot: &boot, words: &words, release: None, real_time: false, running: None };
-        let Way::Lasting { steps, .. } = lasting(&mut self.system, &asked).unwrap() else { panic!() };
-        self.record = Record::new("20260101-000000-boot", Part::Boot, "abc", "", &words, steps);
+        let BootMethod::Lasting { steps, .. } = lasting(&mut self.system, &asked).unwrap() else { panic!() };
+        self.record = Record::new("20260101-000000-boot", RecordKind::Boot, "abc", "", &words, steps);
         transaction::apply(&mut self.system, &mut self.record).unwrap();
         assert!(self.text(GRUB).contains("isolcpus") && self.text("etc/kernel/cmdline").contains("isolcpus"));
     }
@@ -135,7 +135,7 @@ fn what_a_file_is_beside_its_bytes_comes_back() {
             (before.0, before.1, before.2, links, &before.5)
         );
         let undone = fedora.back();
-        assert!(undone.iter().all(|undone| undone.became == Became::Restored), "{undone:?}");
+        assert!(undone.iter().all(|undone| undone.became == Restoration::Restored), "{undone:?}");
         assert_eq!(about(&path), before);
         assert_eq!(fedora.files(), files);
     }

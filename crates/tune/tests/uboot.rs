@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use machine::boot::{Boot, Loader};
-use tune::boot::{BootSpec, Way, lasting};
+use tune::boot::{BootMethod, BootSpec, lasting};
 use tune::system::Real;
-use tune::transaction::{self, Part, Record};
+use tune::transaction::{self, Record, RecordKind};
 
 const ENVIRONMENT: &str = "bootcmd=run args; bootz\nbootlimit=3\naltbootcmd=run other\n\
                            args=setenv bootargs ${optargs} root=/dev/mmcblk0p2\n";
@@ -59,9 +59,9 @@ fn inside() {
     let mut system = Real::new(Path::new("/")).unwrap();
     let asked = BootSpec { boot: &boot, words: &words, release: None, running: None, real_time: true };
     let way = lasting(&mut system, &asked).unwrap();
-    let Way::Lasting { steps, fallback } = way else { panic!("{way:?}") };
+    let BootMethod::Lasting { steps, fallback } = way else { panic!("{way:?}") };
     assert_eq!(fallback, "altbootcmd, after bootlimit failures");
-    let mut record = Record::new("20260101-000000", Part::Boot, "digest", "boot", &words, steps);
+    let mut record = Record::new("20260101-000000", RecordKind::Boot, "digest", "boot", &words, steps);
     transaction::apply(&mut system, &mut record).unwrap();
     let line = environment().lines().find(|line| line.starts_with("optargs=")).map(str::to_string).unwrap();
     assert!(line.ends_with("isolcpus=managed_irq,domain,3 irqaffinity=0-2"), "{line}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::common::{Topology, intent};
 use machine::CpuSet;
 use serde::Deserialize;
-use tune::plan::{Kind, MadeFor, Profile, Wanted, plan};
+use tune::plan::{ActionKind, MadeFor, Profile, WantedCpus, plan};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -43,7 +43,7 @@ fn every_machine_gets_the_plan_that_was_worked_out() {
         let machine = topology.snapshot();
         let name = format!("{} {} {}", topology.name, expected.class, expected.want_cores);
         let profile = if expected.class == "poll" { Profile::Poll } else { Profile::Periodic };
-        let mut asked = intent(profile, Wanted::Cores(expected.want_cores));
+        let mut asked = intent(profile, WantedCpus::Cores(expected.want_cores));
         asked.device = topology.device_node.map(|_| "eth1".to_string());
         let plan = plan(&machine, &MadeFor::default(), &asked).unwrap_or_else(|why| panic!("{name}: {why}"));
         assert_eq!(plan.boot_line, expected.cmdline, "{name}");
@@ -54,7 +54,7 @@ fn every_machine_gets_the_plan_that_was_worked_out() {
         assert_eq!(plan.why.contains("whole"), expected.why.contains("whole"), "{name}: {}", plan.why);
         let highest = machine.online().iter().max().unwrap();
         assert_eq!(plan.isolated.to_mask(highest), expected.iso_mask_hex, "{name}");
-        let default = plan.actions.iter().find(|action| action.kind == Kind::IrqDefault).unwrap();
+        let default = plan.actions.iter().find(|action| action.kind == ActionKind::IrqDefault).unwrap();
         assert_eq!(default.value, expected.wq_mask_hex, "{name}");
         let off = plan.skipped.iter().filter(|skipped| skipped.reason.starts_with("CONFIG_"));
         let off: Vec<String> = off
@@ -71,7 +71,7 @@ fn a_list_with_an_error_is_found_as_such() {
     // The vectors would pass with any plan if they were not compared token by token.
     let vectors = vectors();
     let machine = vectors.topologies["pc4"].snapshot();
-    let one = plan(&machine, &MadeFor::default(), &intent(Profile::Periodic, Wanted::Cores(1))).unwrap();
-    let two = plan(&machine, &MadeFor::default(), &intent(Profile::Periodic, Wanted::Cores(2))).unwrap();
+    let one = plan(&machine, &MadeFor::default(), &intent(Profile::Periodic, WantedCpus::Cores(1))).unwrap();
+    let two = plan(&machine, &MadeFor::default(), &intent(Profile::Periodic, WantedCpus::Cores(2))).unwrap();
     assert_ne!(one.boot_line, two.boot_line);
 }

@@ -22,10 +22,10 @@ use fleet::FleetDocument;
 use fleet::ansible::FleetRunDocument;
 use lab::build::Built;
 use schemars::{Schema, schema_for};
-use tune::change::{Applied, RolledBack, Status};
-use tune::measure::Measured;
-use tune::plan::Answer;
-use tune::task::{Listed, Set};
+use tune::change::{Applied, RolledBack, TuneStatus};
+use tune::measure::MeasuredPlan;
+use tune::plan::PlanAnswer;
+use tune::task::{Set, TaskList};
 use tune::verify::Verified;
 
 use crate::args::{Cli, GenerateArgs};
@@ -68,14 +68,14 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),
-        ("task-list", schema_for!(Listed)),
+        ("task-list", schema_for!(TaskList)),
         ("task-set", schema_for!(Set)),
         ("tune-apply", schema_for!(Applied)),
-        ("tune-measure", schema_for!(Measured)),
-        ("tune-plan", schema_for!(Answer)),
+        ("tune-measure", schema_for!(MeasuredPlan)),
+        ("tune-plan", schema_for!(PlanAnswer)),
         ("tune-verify", schema_for!(Verified)),
         ("tune-rollback", schema_for!(RolledBack)),
-        ("tune-status", schema_for!(Status)),
+        ("tune-status", schema_for!(TuneStatus)),
         ("verdict", schema_for!(Verdict)),
         ("spike", schema_for!(Spike)),
         ("watch", schema_for!(WatchDocument)),

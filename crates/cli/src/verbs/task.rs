@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ::tune::system::{Real, failed};
-use ::tune::task::{self, Listed, SCHEMA_VERSION, Wanted};
+use ::tune::task::{self, SCHEMA_VERSION, TaskChange, TaskList};
 use error::Error;
 use report::terminal::tune;
 use rt::policy::Policy;
@@ -32,7 +32,7 @@ fn list(args: &TaskListArgs) -> Outcome {
         (real_time || !args.real_time) && (task.kernel || !args.kernel) && here
     });
     args.out.say(tune::tasks(&tasks).trim_end());
-    args.out.json(&Listed { schema_version: SCHEMA_VERSION, tasks })?;
+    args.out.json(&TaskList { schema_version: SCHEMA_VERSION, tasks })?;
     Ok(Exit::Held)
 }
 
@@ -41,7 +41,7 @@ fn show(args: &TaskShowArgs) -> Outcome {
     let which = &args.which;
     let tasks = task::find(&open(&args.root)?, &which.task, which.threads, which.children)?;
     args.out.say(tune::tasks(&tasks).trim_end());
-    args.out.json(&Listed { schema_version: SCHEMA_VERSION, tasks })?;
+    args.out.json(&TaskList { schema_version: SCHEMA_VERSION, tasks })?;
     Ok(Exit::Held)
 }
 
@@ -51,7 +51,7 @@ fn set(args: &TaskSetArgs) -> Outcome {
     let policy = args.policy.as_deref().map(|name| policy(name, args)).transpose()?;
     let which = &args.which;
     let tasks = task::find(&system, &which.task, which.threads, which.children)?;
-    let wanted = Wanted { policy, cpus: args.cpus.clone(), force: args.force };
+    let wanted = TaskChange { policy, cpus: args.cpus.clone(), force: args.force };
     let set = task::set(&mut system, tasks, &wanted)?;
     args.out.say(tune::tasks_set(&set).trim_end());
     args.out.json(&set)?;

@@ -10,16 +10,16 @@ use machine::boot::bls::EntryFile;
 use machine::boot::grub::GrubEnvironment;
 use machine::boot::line::with_words;
 
-use super::{BootSpec, TRIAL, Way, file, first_line_with, grub, text};
+use super::{BootMethod, BootSpec, TRIAL, file, first_line_with, grub, text};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::own::with_block;
-use crate::transaction::{Own, Step};
+use crate::transaction::{OwnPart, Step};
 use crate::{Error, Result};
 
 const ENTRIES: &str = "/boot/loader/entries";
 
-pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     let Some(default) = asked.entry() else {
         return Err(Error::new(
             "change the boot line",
@@ -39,8 +39,8 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
         copy.set("title", "Isolator trial");
         copy.set("version", &format!("0-{TRIAL}"));
         add(&mut copy, asked.words);
-        let entry = file(system, &format!("{ENTRIES}/{id}.conf"), Own::Whole, |_| copy.text())?;
-        return Ok(Way::Trial { steps: vec![entry, arm], start: "reboot".into() });
+        let entry = file(system, &format!("{ENTRIES}/{id}.conf"), OwnPart::Whole, |_| copy.text())?;
+        return Ok(BootMethod::Trial { steps: vec![entry, arm], start: "reboot".into() });
     }
     lasting(system, asked, false)
 }
@@ -53,7 +53,7 @@ fn add(file: &mut EntryFile, words: &[String]) {
     file.add_options(words);
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<BootMethod> {
     let mut files = Vec::new();
     for entry in asked.boot.entries.iter().filter(|entry| !entry.id.ends_with(TRIAL)) {
         files.push((entry, EntryFile::read(&text(system, &entry.file)?)));
@@ -78,7 +78,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool
     let mut steps = Vec::new();
     for (entry, entry_file) in files.iter_mut().filter(|(entry, file)| changed(entry) && !by_variable(file)) {
         add(entry_file, &words);
-        let own = Own::Options { words: words.clone() };
+        let own = OwnPart::Options { words: words.clone() };
         steps.push(file(system, &entry.file, own, |_| entry_file.text())?);
     }
     if variable {
@@ -94,19 +94,19 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool
             let why = "it has no kernelopts, or no room for more";
             return Err(Error::new(format!("change {path}"), why, "run: grub2-mkconfig -o /etc/grub2.cfg"));
         };
-        let own = Own::VariableWords { name: "kernelopts".into(), words: words.clone() };
+        let own = OwnPart::VariableWords { name: "kernelopts".into(), words: words.clone() };
         steps.push(Step::File { new: Some(Kept::new(&new, old.as_ref())), path, old, own });
     }
     // What the next kernel gets.
     if system.stat("/etc/kernel/cmdline").is_ok() {
-        let own = Own::Line { words: words.clone() };
+        let own = OwnPart::Line { words: words.clone() };
         steps.push(file(system, "/etc/kernel/cmdline", own, |text| first_line_with(text, &words))?);
     }
     if system.stat("/etc/default/grub").is_ok() {
         let block = format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {}\"", words.join(" "));
-        steps.push(file(system, "/etc/default/grub", Own::Block, |text| with_block(text, &block))?);
+        steps.push(file(system, "/etc/default/grub", OwnPart::Block, |text| with_block(text, &block))?);
     }
     let fallback =
         rescue.map_or("no other entry".to_string(), |entry| format!("the entry '{}'", entry.title));
-    Ok(Way::Lasting { steps, fallback })
+    Ok(BootMethod::Lasting { steps, fallback })
 }

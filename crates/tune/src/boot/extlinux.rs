@@ -5,17 +5,17 @@
 use machine::boot::extlinux::{Extlinux, MAX_LABELS};
 use machine::boot::line::with_words;
 
-use super::{BootSpec, Way, text};
+use super::{BootMethod, BootSpec, text};
 use crate::system::System;
 use crate::transaction::files::Kept;
-use crate::transaction::{Own, Step};
+use crate::transaction::{OwnPart, Step};
 use crate::{Error, Result};
 
 const LABEL: &str = "isolator";
 /// Tenths of a second for which the menu is shown.
 const MENU: u32 = 30;
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     let path = format!("{}/extlinux.conf", asked.boot.folder);
     let refuse = |why: &str, cure: &str| Err(Error::new(format!("add a label to {path}"), why, cure));
     let mut file = Extlinux::read(&text(system, &path)?);
@@ -55,7 +55,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<W
     }
     let old = Kept::of(system, &path)?;
     let new = Some(Kept::new(&file.text(), old.as_ref()));
-    let own = Own::Label { name: LABEL.into(), default: Some(default.clone()) };
+    let own = OwnPart::Label { name: LABEL.into(), default: Some(default.clone()) };
     let fallback = format!("the label '{default}', chosen in the menu on the serial or HDMI console");
-    Ok(Way::Lasting { steps: vec![Step::File { path, old, new, own }], fallback })
+    Ok(BootMethod::Lasting { steps: vec![Step::File { path, old, new, own }], fallback })
 }

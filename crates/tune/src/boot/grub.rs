@@ -8,18 +8,18 @@
 use machine::boot::grub::{self, GrubEnvironment, MenuEntry};
 use machine::boot::line::with_words;
 
-use super::{BootSpec, TRIAL, Way, file, guard, text};
-use crate::generator::{self, Lost};
+use super::{BootMethod, BootSpec, TRIAL, file, guard, text};
+use crate::generator::{self, LossReason};
 use crate::system::System;
 use crate::transaction::files::Kept;
 use crate::transaction::own::{with_block, with_lines};
-use crate::transaction::{Own, Step};
+use crate::transaction::{OwnPart, Step};
 use crate::{Error, Result};
 
 /// The drop-in; its number lets it come after those that set the line anew, as cloud images do.
 pub(crate) const DROP_IN: &str = "/etc/default/grub.d/99-isolator.cfg";
 
-pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     let folder = &asked.boot.folder;
     let menu_path = format!("{folder}/grub.cfg");
     let menu = text(system, &menu_path)?;
@@ -31,8 +31,8 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
     if let Some(arm) = arm(system, &variables, TRIAL)?.filter(|_| once) {
         let copy = copy_of(runs, asked.words);
         let custom =
-            file(system, &format!("{folder}/custom.cfg"), Own::Block, |text| with_block(text, &copy))?;
-        return Ok(Way::Trial { steps: vec![custom, arm], start: "reboot".into() });
+            file(system, &format!("{folder}/custom.cfg"), OwnPart::Block, |text| with_block(text, &copy))?;
+        return Ok(BootMethod::Trial { steps: vec![custom, arm], start: "reboot".into() });
     }
     let Some(fallback) = entries.iter().find(|entry| entry.entry.recovery) else {
         return Err(Error::new(
@@ -43,12 +43,12 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
     };
     let fallback = format!("the entry '{}'", fallback.entry.title);
     match lasting(system, asked)? {
-        Way::Lasting { steps, .. } => Ok(Way::Lasting { steps, fallback }),
+        BootMethod::Lasting { steps, .. } => Ok(BootMethod::Lasting { steps, fallback }),
         other => Ok(other),
     }
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     not_lost(system, asked.words)?;
     let menu = format!("{}/grub.cfg", asked.boot.folder);
     let own = "# Made by `isolator tune`; `isolator tune rollback` takes it away again.\n";
@@ -59,7 +59,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<W
     if system.stat(drop_ins).is_err() {
         steps.push(Step::Folder { path: drop_ins.into() });
     }
-    steps.push(file(system, DROP_IN, Own::Lines, |text| with_lines(text, &format!("{own}{line}")))?);
+    steps.push(file(system, DROP_IN, OwnPart::Lines, |text| with_lines(text, &format!("{own}{line}")))?);
     steps.push(Step::Generated {
         command: vec!["grub-mkconfig".into()],
         old: Kept::of(system, &menu)?,
@@ -67,7 +67,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<W
         new: None,
         words: asked.words.to_vec(),
     });
-    Ok(Way::Lasting { steps, fallback: "the entries for repair".into() })
+    Ok(BootMethod::Lasting { steps, fallback: "the entries for repair".into() })
 }
 
 /// Words that the generator would not hand on are refused before anything is tried.
@@ -75,11 +75,11 @@ fn not_lost(system: &dyn System, words: &[String]) -> Result<()> {
     let name = generator::VARIABLE;
     let (why, cure) = match generator::lost(system, DROP_IN, words) {
         None => return Ok(()),
-        Some(Lost::SetAnew(file)) => (
+        Some(LossReason::SetAnew(file)) => (
             format!("{file} is read after it and sets {name} anew"),
             format!("write {name}=\"${name} ...\" in {file}, or rename it to come before"),
         ),
-        Some(Lost::Lines(file)) => (
+        Some(LossReason::Lines(file)) => (
             format!("{name} in {file} goes over more than one line, so the menu would get half of the line"),
             format!("write {name} in {file} on one line, then plan again"),
         ),
@@ -134,7 +134,7 @@ pub(super) fn arm(system: &dyn System, path: &str, entry: &str) -> Result<Option
         ));
     }
     block.set("next_entry", Some(entry));
-    let own = Own::Variable { name: "next_entry".into(), value: entry.into() };
+    let own = OwnPart::Variable { name: "next_entry".into(), value: entry.into() };
     let new = block.text().map(|text| Kept::new(&text, Some(&old)));
     Ok(new.map(|new| Step::File { path: path.into(), old: Some(old), new: Some(new), own }))
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ostree: `rpm-ostree kargs` makes a new deployment, and the one that runs stays in the menu.
 
-use super::{BootSpec, Way};
+use super::{BootMethod, BootSpec};
 use crate::system::System;
 use crate::transaction::Step;
 use crate::{Error, Result};
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     if system.stat("/etc/machine-config-daemon").is_ok() {
         return Err(Error::new(
             "change the boot line",
@@ -15,7 +15,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<W
         ));
     }
     if system.stat("/usr/bin/rpm-ostree").is_err() {
-        return Ok(Way::Instructions {
+        return Ok(BootMethod::Instructions {
             why: "rpm-ostree is not installed".into(),
             lines: vec![format!(
                 "add kernel arguments with the tool of this image: {}",
@@ -33,5 +33,8 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<W
         volatile: false,
         needed: true,
     };
-    Ok(Way::Lasting { steps: vec![step], fallback: "the deployment that runs now, in the menu".into() })
+    Ok(BootMethod::Lasting {
+        steps: vec![step],
+        fallback: "the deployment that runs now, in the menu".into(),
+    })
 }

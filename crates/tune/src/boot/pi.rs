@@ -3,23 +3,23 @@
 
 use machine::boot::pi::{PiConfig, has_more_lines};
 
-use super::{BootSpec, Way, file, first_line_with, text};
+use super::{BootMethod, BootSpec, file, first_line_with, text};
 use crate::system::System;
-use crate::transaction::Own;
+use crate::transaction::OwnPart;
 use crate::{Error, Result};
 
 const LINE: &str = "cmdline-isolator.txt";
 /// How deep files are followed that include one another.
 const DEPTH: usize = 3;
 
-pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     let folder = &asked.boot.folder;
     let entry = known(system, asked)?;
     let line = text(system, &entry)?;
     let mut config = PiConfig::read(&text(system, &format!("{folder}/config.txt"))?);
     let there = |name: &str| system.stat(&format!("{folder}/{name}")).is_ok();
     if prefixed(system, folder, &config, DEPTH) || there("tryboot.txt") || there("autoboot.txt") {
-        return Ok(Way::Instructions {
+        return Ok(BootMethod::Instructions {
             why: "another program tries boots here (os_prefix, tryboot.txt or autoboot.txt)".into(),
             lines: vec![
                 format!("add to the one line of {entry}: {}", asked.words.join(" ")),
@@ -29,10 +29,10 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
     }
     config.add_for_all("cmdline", LINE);
     let steps = vec![
-        file(system, &format!("{folder}/{LINE}"), Own::Whole, |_| first_line_with(&line, asked.words))?,
-        file(system, &format!("{folder}/tryboot.txt"), Own::Whole, |_| config.text())?,
+        file(system, &format!("{folder}/{LINE}"), OwnPart::Whole, |_| first_line_with(&line, asked.words))?,
+        file(system, &format!("{folder}/tryboot.txt"), OwnPart::Whole, |_| config.text())?,
     ];
-    Ok(Way::Trial { steps, start: "reboot '0 tryboot'".into() })
+    Ok(BootMethod::Trial { steps, start: "reboot '0 tryboot'".into() })
 }
 
 /// Whether `config.txt`, or a file that it includes, names a folder for kernels and lines.
@@ -44,11 +44,11 @@ fn prefixed(system: &dyn System, folder: &str, config: &PiConfig, depth: usize) 
     config.values("os_prefix").next().is_some() || config.includes().any(included)
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     let path = known(system, asked)?;
-    let own = Own::Line { words: asked.words.to_vec() };
+    let own = OwnPart::Line { words: asked.words.to_vec() };
     let step = file(system, &path, own, |text| first_line_with(text, asked.words))?;
-    Ok(Way::Lasting { steps: vec![step], fallback: "no other entry".into() })
+    Ok(BootMethod::Lasting { steps: vec![step], fallback: "no other entry".into() })
 }
 
 /// The file of the line, which must be one line with a root.

@@ -8,12 +8,12 @@
 
 use machine::boot::bls::EntryFile;
 
-use super::{BootSpec, TRIAL, Way, file, first_line_with, text};
+use super::{BootMethod, BootSpec, TRIAL, file, first_line_with, text};
 use crate::system::System;
-use crate::transaction::{Own, Step};
+use crate::transaction::{OwnPart, Step};
 use crate::{Error, Result};
 
-pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     if asked.boot.entries.is_empty() {
         return Err(Error::new(
             "change the boot line",
@@ -38,12 +38,12 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
     let path = |name: &str| format!("{}/entries/{name}.conf", asked.boot.folder);
     if by_order {
         copy.set("sort-key", "0-isolator");
-        let entry = file(system, &path(&format!("{TRIAL}+1")), Own::Counted, |_| copy.text())?;
-        return Ok(Way::Trial { steps: vec![entry], start: "reboot".into() });
+        let entry = file(system, &path(&format!("{TRIAL}+1")), OwnPart::Counted, |_| copy.text())?;
+        return Ok(BootMethod::Trial { steps: vec![entry], start: "reboot".into() });
     }
     if !asked.real_time {
         copy.set("sort-key", "zz-isolator");
-        let entry = file(system, &path(TRIAL), Own::Whole, |_| copy.text())?;
+        let entry = file(system, &path(TRIAL), OwnPart::Whole, |_| copy.text())?;
         let bootctl = |id: &str| vec!["bootctl".to_string(), "set-oneshot".into(), id.into()];
         let arm = Step::Command {
             run: bootctl(&format!("{TRIAL}.conf")),
@@ -51,12 +51,12 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way
             volatile: false,
             needed: true,
         };
-        return Ok(Way::Trial { steps: vec![entry, arm], start: "reboot".into() });
+        return Ok(BootMethod::Trial { steps: vec![entry, arm], start: "reboot".into() });
     }
     lasting(system, asked, false)
 }
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool) -> Result<BootMethod> {
     let words = asked.words.to_vec();
     let ours = |id: &str| id == TRIAL;
     let default = asked.boot.default_entry().map(|entry| entry.id.clone());
@@ -81,16 +81,16 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>, tried: bool
         }
         let mut changed = EntryFile::read(&text(system, &entry.file)?);
         changed.add_options(&words);
-        steps.push(file(system, &entry.file, Own::Options { words: words.clone() }, |_| changed.text())?);
+        steps.push(file(system, &entry.file, OwnPart::Options { words: words.clone() }, |_| changed.text())?);
     }
     let line = asked.boot.default_entry().map(|entry| entry.options.clone()).unwrap_or_default();
     if system.stat("/etc/kernel").is_ok() {
-        let own = Own::Line { words: words.clone() };
+        let own = OwnPart::Line { words: words.clone() };
         steps.push(file(system, "/etc/kernel/cmdline", own, |text| {
             let text = if text.is_empty() { format!("{line}\n") } else { text.to_string() };
             first_line_with(&text, &words)
         })?);
     }
     let fallback = fallback.map_or("no other entry".into(), |entry| format!("the entry '{}'", entry.title));
-    Ok(Way::Lasting { steps, fallback })
+    Ok(BootMethod::Lasting { steps, fallback })
 }

@@ -10,9 +10,9 @@ use machine::Boot;
 use machine::boot::grub;
 
 use super::*;
-use crate::system::memory::{Fault, Lost, Machine};
-use crate::system::{Ran, System};
-use crate::transaction::{self, Became, Outcome, Part, Record, State, Undone, store};
+use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
+use crate::system::{CommandResult, System};
+use crate::transaction::{self, Record, RecordKind, RecordState, Restoration, StepOutcome, Undone, store};
 
 pub(crate) type Files = BTreeMap<String, String>;
 type Boots = (Option<String>, Option<String>);
@@ -34,9 +34,9 @@ fn asked<'a>(boot: &'a Boot, words: &'a [String]) -> BootSpec<'a> {
 }
 
 /// A fixture as a machine, with the kernels that its entries name and a generator like GRUB's.
-fn machine(name: &str) -> (Machine, Boot) {
+fn machine(name: &str) -> (MemoryMachine, Boot) {
     let boot = machine::boot::read(&tree(name));
-    let mut system = Machine::of_folder(&tree(name));
+    let mut system = MemoryMachine::of_folder(&tree(name));
     for entry in &boot.entries {
         for path in entry.kernel.iter().chain(&entry.initrd) {
             let below = if path.starts_with("/boot") { "" } else { boot.folder.trim_end_matches("/loader") };
@@ -51,7 +51,7 @@ fn machine(name: &str) -> (Machine, Boot) {
 }
 
 /// What the fixture's generator would print: its menu with the line that the files in place give.
-fn grub_mkconfig(system: &Machine, command: &[String]) -> Ran {
+fn grub_mkconfig(system: &MemoryMachine, command: &[String]) -> CommandResult {
     assert_eq!(command, ["grub-mkconfig"]);
     let mut texts = vec![crate::system::text(system, "/etc/default/grub").unwrap()];
     for name in system.names("/etc/default/grub.d").unwrap_or_default() {
@@ -60,33 +60,34 @@ fn grub_mkconfig(system: &Machine, command: &[String]) -> Ran {
     let (line, _, _) = grub::generator(&texts);
     let menu = std::fs::read_to_string(tree("debian").join("boot/grub/grub.cfg")).unwrap();
     let menu = menu.replace("ro  quiet", &format!("ro  {}", line.unwrap()));
-    Ran { good: true, output: menu.into_bytes(), complaint: String::new() }
+    CommandResult { good: true, output: menu.into_bytes(), complaint: String::new() }
 }
 
 /// The files without our own store.
-pub(crate) fn files(system: &Machine) -> Files {
+pub(crate) fn files(system: &MemoryMachine) -> Files {
     let files = system.files().into_iter().filter(|(path, _)| !path.starts_with("/var/lib/isolator/"));
     files.map(|(path, bytes)| (path, String::from_utf8(bytes).unwrap())).collect()
 }
 
-fn steps(way: Way) -> Vec<Step> {
+fn steps(way: BootMethod) -> Vec<Step> {
     match way {
-        Way::Trial { steps, .. } | Way::Lasting { steps, .. } => steps,
-        Way::Instructions { why, .. } => panic!("{why}"),
+        BootMethod::Trial { steps, .. } | BootMethod::Lasting { steps, .. } => steps,
+        BootMethod::Instructions { why, .. } => panic!("{why}"),
     }
 }
 
 /// The two changes of a loader: what `apply` does, and what `confirm` does.
-pub(crate) fn records(name: &str) -> Vec<(Machine, Record)> {
+pub(crate) fn records(name: &str) -> Vec<(MemoryMachine, Record)> {
     let words = words();
     let make = |part| {
         let (mut system, boot) = machine(name);
         let asked = asked(&boot, &words);
-        let way = if part == Part::Trial { first(&mut system, &asked) } else { lasting(&mut system, &asked) };
+        let way =
+            if part == RecordKind::Trial { first(&mut system, &asked) } else { lasting(&mut system, &asked) };
         let record = Record::new("20260101-000000", part, "digest", "first", &words, steps(way.unwrap()));
         (system, record)
     };
-    vec![make(Part::Trial), make(Part::Boot)]
+    vec![make(RecordKind::Trial), make(RecordKind::Boot)]
 }
 
 fn changed(before: &Files, after: &Files) -> Vec<(String, String)> {
@@ -138,18 +139,21 @@ fn apply_twice_is_apply_once_and_rollback_gives_every_byte_back() {
             assert_ne!(before, after, "{name}");
             transaction::apply(&mut system, &mut again).unwrap();
             assert_eq!(files(&system), after, "{name}");
-            assert!(again.steps.iter().all(|done| done.outcome == Outcome::AlreadySo), "{name}: {again:?}");
+            assert!(
+                again.steps.iter().all(|done| done.outcome == StepOutcome::AlreadySo),
+                "{name}: {again:?}"
+            );
             store::write(&mut system, &record).unwrap();
             let undone = transaction::roll_back(&mut system, &mut record);
             assert_eq!(files(&system), before, "{name}");
-            assert!(undone.iter().all(|undone| undone.became == Became::Restored), "{name}: {undone:?}");
-            assert_eq!(store::read(&system, &record.id).unwrap().state, State::RolledBack);
+            assert!(undone.iter().all(|undone| undone.became == Restoration::Restored), "{name}: {undone:?}");
+            assert_eq!(store::read(&system, &record.id).unwrap().state, RecordState::RolledBack);
         }
     }
 }
 
 /// The boot tree as the loader sees it: the line of the default entry, and what is armed. The same files boot the same.
-fn boots(system: &Machine, known: &mut BTreeMap<Files, Boots>) -> Boots {
+fn boots(system: &MemoryMachine, known: &mut BTreeMap<Files, Boots>) -> Boots {
     let read = || {
         let folder = tempfile::tempdir().unwrap();
         system.dump(folder.path());
@@ -172,7 +176,7 @@ fn power_may_fail_at_every_single_change_of_an_apply_and_of_a_rollback() {
             let after = files(&whole);
             let mut cache = BTreeMap::new();
             let allowed = [boots(&system, &mut cache), boots(&whole, &mut cache)];
-            type Work = fn(&mut Machine, &mut Record) -> Result<()>;
+            type Work = fn(&mut MemoryMachine, &mut Record) -> Result<()>;
             let undo: Work = |system, record| match transaction::roll_back(system, record) {
                 undone if transaction::still_changed(&undone).next().is_none() => Ok(()),
                 undone => Err(crate::Error::new("undo", format!("{undone:?}"), "")),
@@ -187,11 +191,11 @@ fn power_may_fail_at_every_single_change_of_an_apply_and_of_a_rollback() {
                 for at in first..dry.changes.len() {
                     points += 1;
                     let mut cut = start.clone();
-                    cut.fault = Some((at, Fault::Kill));
+                    cut.fault = Some((at, InjectedFault::Kill));
                     // What comes last may go wrong without harm.
                     let _ = work(&mut cut, &mut record.clone());
                     let killed = cut.clone().revived();
-                    let lost = [Lost::Everything, Lost::Bytes, Lost::Nothing];
+                    let lost = [PowerCut::Everything, PowerCut::Bytes, PowerCut::Nothing];
                     for mut left in lost.map(|lost| cut.after_power_cut(lost)).into_iter().chain([killed]) {
                         states += 1;
                         let words = format!("{name} {:?}, {}", record.part, dry.changes[at]);
@@ -247,7 +251,7 @@ fn a_medium_that_refuses_any_single_change_leaves_the_old_state_or_the_new() {
                 for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::Other] {
                     points += 1;
                     let mut system = system.clone();
-                    system.fault = Some((at, Fault::Refuse(kind)));
+                    system.fault = Some((at, InjectedFault::Refuse(kind)));
                     match transaction::apply(&mut system, &mut record.clone()) {
                         Ok(()) => {
                             went_on += 1;
@@ -283,7 +287,7 @@ fn rollback_takes_only_our_words_out_of_what_somebody_else_changed() {
         system.put(path, edited.as_bytes());
         let undone = transaction::roll_back(&mut system, &mut record);
         let of_path = undone.iter().find(|undone| undone.what == path).unwrap();
-        assert_eq!(of_path.became, Became::Stripped, "{name}");
+        assert_eq!(of_path.became, Restoration::Stripped, "{name}");
         let expected = before[path].replace(from, to);
         assert_eq!(String::from_utf8(system.read(path).unwrap()).unwrap(), expected, "{name}");
     }
@@ -297,7 +301,7 @@ fn a_menu_made_anew_meanwhile_is_made_anew_without_our_words() {
     let newer = String::from_utf8(system.read(menu).unwrap()).unwrap() + "# a newer kernel\n";
     system.put(menu, newer.as_bytes());
     let undone = transaction::roll_back(&mut system, &mut record);
-    assert!(undone.contains(&Undone { what: menu.into(), became: Became::MadeAnew }), "{undone:?}");
+    assert!(undone.contains(&Undone { what: menu.into(), became: Restoration::MadeAnew }), "{undone:?}");
     assert!(!String::from_utf8(system.read(menu).unwrap()).unwrap().contains("isolcpus"));
 }
 
@@ -345,7 +349,7 @@ fn a_generator_that_does_not_use_the_variable_is_named() {
     let (mut system, mut record) = records("debian").pop().unwrap();
     system.answer = Some(|_, _| {
         let menu = std::fs::read(tree("debian").join("boot/grub/grub.cfg")).unwrap();
-        Ran { good: true, output: menu, complaint: String::new() }
+        CommandResult { good: true, output: menu, complaint: String::new() }
     });
     let error = transaction::apply(&mut system, &mut record).unwrap_err().to_string();
     assert!(
@@ -356,23 +360,27 @@ fn a_generator_that_does_not_use_the_variable_is_named() {
 
 #[test]
 fn a_menu_is_judged_before_it_is_put_in_place() {
-    type Answer = fn(&Machine, &[String]) -> Ran;
-    fn menu(change: impl Fn(&str) -> String) -> Ran {
+    type Answer = fn(&MemoryMachine, &[String]) -> CommandResult;
+    fn menu(change: impl Fn(&str) -> String) -> CommandResult {
         let menu = std::fs::read_to_string(tree("debian").join("boot/grub/grub.cfg")).unwrap();
-        Ran { good: true, output: change(&menu).into_bytes(), complaint: String::new() }
+        CommandResult { good: true, output: change(&menu).into_bytes(), complaint: String::new() }
     }
     /// The menu whose ordinary entries have this line.
-    fn lines(line: &str) -> Ran {
+    fn lines(line: &str) -> CommandResult {
         menu(|menu| menu.replace("ro  quiet", &format!("ro  quiet {line}")))
     }
     let cases: [(Answer, &str); 12] = [
         (|_, _| menu(|_| String::new()), "no entry that boots Linux"),
         (|_, _| menu(|menu| menu.replace("\tlinux\t", "\tlinux_\t")), "no entry that boots Linux"),
         (
-            |_, _| Ran { good: false, complaint: "cannot find a device".into(), ..Ran::default() },
+            |_, _| CommandResult {
+                good: false,
+                complaint: "cannot find a device".into(),
+                ..CommandResult::default()
+            },
             "cannot find a device",
         ),
-        (|_, _| Ran { good: true, output: vec![0xff, 0xfe], complaint: String::new() }, "no text"),
+        (|_, _| CommandResult { good: true, output: vec![0xff, 0xfe], complaint: String::new() }, "no text"),
         (|_, _| lines(&WORDS[..2].join(" ")), "lacks our words"),
         (|_, _| lines("isolcpus=managed_irq,domain,2 irqaffinity=0-1 skew_tick=1"), "lacks our words"),
         (|_, _| lines("isolcpus=managed_irq,domain,2-34 irqaffinity=0-1 skew_tick=1"), "lacks our words"),
@@ -407,13 +415,17 @@ fn a_menu_is_judged_before_it_is_put_in_place() {
 #[test]
 fn what_cannot_be_tried_needs_a_way_back() {
     let words = words();
-    let refused =
-        |system: &mut Machine, boot: &Boot| first(system, &asked(boot, &words)).unwrap_err().to_string();
+    let refused = |system: &mut MemoryMachine, boot: &Boot| {
+        first(system, &asked(boot, &words)).unwrap_err().to_string()
+    };
     // GRUB cannot write to RAID: no trial, and the repair entries are the way back.
     let (mut system, mut boot) = machine("debian");
     system.put("/proc/self/mounts", b"/dev/md0 / ext4 rw 0 0\n");
     let way = first(&mut system, &asked(&boot, &words)).unwrap();
-    assert!(matches!(&way, Way::Lasting { fallback, .. } if fallback.contains("recovery mode")), "{way:?}");
+    assert!(
+        matches!(&way, BootMethod::Lasting { fallback, .. } if fallback.contains("recovery mode")),
+        "{way:?}"
+    );
     // Without those it is refused.
     let menu = String::from_utf8(system.read("/boot/grub/grub.cfg").unwrap()).unwrap();
     system.put("/boot/grub/grub.cfg", menu.replace("recovery", "second").replace(" single", "").as_bytes());
@@ -430,7 +442,7 @@ fn what_cannot_be_tried_needs_a_way_back() {
 #[test]
 fn refuses_what_would_not_boot_or_has_another_owner() {
     let words = words();
-    let refused = |system: &mut Machine, boot: &Boot, words: &[String]| {
+    let refused = |system: &mut MemoryMachine, boot: &Boot, words: &[String]| {
         first(system, &asked(boot, words)).unwrap_err().to_string()
     };
     let (mut system, mut boot) = machine("debian");
@@ -480,7 +492,7 @@ fn other_loaders_get_commands_or_instructions_and_no_file_changes() {
     ] {
         let (mut system, boot) = machine(name);
         match first(&mut system, &asked(&boot, &words)).unwrap() {
-            Way::Instructions { lines, .. } => assert_eq!(lines[0], expected, "{name}"),
+            BootMethod::Instructions { lines, .. } => assert_eq!(lines[0], expected, "{name}"),
             other => panic!("{name}: {other:?}"),
         }
         assert_eq!(system.changes, Vec::<String>::new(), "{name}");
@@ -490,7 +502,7 @@ fn other_loaders_get_commands_or_instructions_and_no_file_changes() {
     system.answer = None;
     let mut record = Record::new(
         "1",
-        Part::Boot,
+        RecordKind::Boot,
         "",
         "first",
         &words,
@@ -511,51 +523,53 @@ fn other_loaders_get_commands_or_instructions_and_no_file_changes() {
 #[test]
 fn u_boots_environment_is_written_only_where_it_is_valid_and_has_a_way_back() {
     let words = vec!["skew_tick=1".to_string()];
-    let way = |environment: fn(&Machine, &[String]) -> Ran| {
+    let way = |environment: fn(&MemoryMachine, &[String]) -> CommandResult| {
         let (mut system, boot) = machine("uboot");
         system.answer = Some(environment);
         first(&mut system, &asked(&boot, &words)).unwrap()
     };
-    let good = |_: &Machine, _: &[String]| Ran {
+    let good = |_: &MemoryMachine, _: &[String]| CommandResult {
         good: true,
         output:
             b"bootcmd=run x\nbootlimit=3\naltbootcmd=run old\noptargs=quiet\nx=setenv bootargs ${optargs}\n"
                 .to_vec(),
         complaint: String::new(),
     };
-    let Way::Lasting { steps, .. } = way(good) else { panic!() };
+    let BootMethod::Lasting { steps, .. } = way(good) else { panic!() };
     let Step::Command { run, undo, .. } = &steps[0] else { panic!() };
     assert_eq!(
         (run[1..].join("|"), undo[1..].join("|")),
         ("optargs|quiet skew_tick=1".into(), "optargs|quiet".into())
     );
-    let bad = |_: &Machine, _: &[String]| Ran {
+    let bad = |_: &MemoryMachine, _: &[String]| CommandResult {
         good: true,
         output: b"bootcmd=run x\n".to_vec(),
         complaint: "Warning: Bad CRC, using default environment".into(),
     };
-    assert!(matches!(way(bad), Way::Instructions { why, .. } if why.contains("does not match this board")));
-    let alone = |_: &Machine, _: &[String]| Ran {
+    assert!(
+        matches!(way(bad), BootMethod::Instructions { why, .. } if why.contains("does not match this board"))
+    );
+    let alone = |_: &MemoryMachine, _: &[String]| CommandResult {
         good: true,
         output: b"bootcmd=run x\noptargs=\nx=${optargs}\n".to_vec(),
         complaint: String::new(),
     };
-    assert!(matches!(way(alone), Way::Instructions { why, .. } if why.contains("no altbootcmd")));
-    let taken = |_: &Machine, _: &[String]| Ran {
+    assert!(matches!(way(alone), BootMethod::Instructions { why, .. } if why.contains("no altbootcmd")));
+    let taken = |_: &MemoryMachine, _: &[String]| CommandResult {
         good: true,
         output: b"bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=quiet skew_tick=0\nx=${optargs}\n"
             .to_vec(),
         complaint: String::new(),
     };
     let said = "skew_tick=0 stands already in optargs of U-Boot's environment";
-    assert!(matches!(way(taken), Way::Instructions { why, .. } if why == said));
-    let open = |_: &Machine, _: &[String]| Ran {
+    assert!(matches!(way(taken), BootMethod::Instructions { why, .. } if why == said));
+    let open = |_: &MemoryMachine, _: &[String]| CommandResult {
         good: true,
         output: b"bootcmd=run x\nbootlimit=3\naltbootcmd=y\noptargs=dyndbg=\"file a\nx=${optargs}\n".to_vec(),
         complaint: String::new(),
     };
     let said = "optargs of U-Boot's environment has a quote that is not closed";
-    assert!(matches!(way(open), Way::Instructions { why, .. } if why == said));
+    assert!(matches!(way(open), BootMethod::Instructions { why, .. } if why == said));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! A wrong `/etc/fw_env.config` lets `fw_setenv` write over something else. So it is called only where the environment
 //! that it reads is valid, has a variable made for more words, and boots something else by itself after failures.
 
-use super::{BootSpec, Way, guard};
+use super::{BootMethod, BootSpec, guard};
 use crate::Result;
 use crate::system::System;
 use crate::transaction::Step;
@@ -12,7 +12,7 @@ use crate::transaction::Step;
 /// Variables that vendors leave for more words.
 pub(crate) const OPTIONAL: [&str; 3] = ["optargs", "extraargs", "othbootargs"];
 
-pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Way> {
+pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
     let words = asked.words.join(" ");
     let mut lines: Vec<String> = Vec::new();
     for source in &asked.boot.sources {
@@ -22,7 +22,7 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<W
     }
     if system.stat("/etc/fw_env.config").is_err() {
         lines.push("reboot, then run: isolator tune verify".into());
-        return Ok(Way::Instructions { why: "U-Boot boots nothing only once here".into(), lines });
+        return Ok(BootMethod::Instructions { why: "U-Boot boots nothing only once here".into(), lines });
     }
     match environment(system, asked.words) {
         Ok((name, old)) => {
@@ -33,12 +33,15 @@ pub(super) fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<W
             let longer = machine::boot::line::with_words(old.as_deref().unwrap_or_default(), asked.words);
             let (run, undo) = (command(Some(longer)), command(old));
             let step = Step::Command { run, undo, volatile: false, needed: true };
-            Ok(Way::Lasting { steps: vec![step], fallback: "altbootcmd, after bootlimit failures".into() })
+            Ok(BootMethod::Lasting {
+                steps: vec![step],
+                fallback: "altbootcmd, after bootlimit failures".into(),
+            })
         }
         Err(why) => {
             lines.push(format!("find the variable from which bootargs is made, and add there: {words}"));
             lines.push("reboot, then run: isolator tune verify".into());
-            Ok(Way::Instructions { why, lines })
+            Ok(BootMethod::Instructions { why, lines })
         }
     }
 }

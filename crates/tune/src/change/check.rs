@@ -4,11 +4,11 @@
 use machine::boot::line;
 
 use super::Here;
-use crate::plan::{Kind, Plan};
+use crate::plan::{ActionKind, Plan};
 use crate::system::{self, System};
 use crate::transaction::files::Kept;
 use crate::transaction::step::reads;
-use crate::transaction::{Outcome, Own, Part, Record, Step, words};
+use crate::transaction::{OwnPart, Record, RecordKind, Step, StepOutcome, words};
 use crate::verify;
 use crate::{Error, Result};
 
@@ -39,7 +39,7 @@ pub(super) fn verified(here: &Here<'_>, plan: &Plan, live: &[Record]) -> Result<
     let not = verified
         .checks
         .iter()
-        .filter(|check| check.kind == Kind::BootParameter && check.result == verify::State::Not);
+        .filter(|check| check.kind == ActionKind::BootParameter && check.result == verify::CheckState::Not);
     let not: Vec<String> = not
         .map(|check| {
             let now = check.effective.value.as_deref().or(check.running.value.as_deref());
@@ -59,10 +59,10 @@ pub(super) fn verified(here: &Here<'_>, plan: &Plan, live: &[Record]) -> Result<
 
 /// Settings of this boot that were done and are other ones now: the unit would do no better.
 pub(super) fn settings_in_force(system: &dyn System, live: &[Record], boot_id: &str) -> Result<()> {
-    let here = live.iter().filter(|record| record.part == Part::Runtime && record.boot_id == boot_id);
+    let here = live.iter().filter(|record| record.part == RecordKind::Runtime && record.boot_id == boot_id);
     let settings = here
         .flat_map(|record| &record.steps)
-        .filter(|done| done.outcome == Outcome::Done && matches!(done.step, Step::Setting { .. }));
+        .filter(|done| done.outcome == StepOutcome::Done && matches!(done.step, Step::Setting { .. }));
     let lost: Vec<String> = settings.filter_map(|done| now_otherwise(system, &done.step)).collect();
     if lost.is_empty() {
         return Ok(());
@@ -99,7 +99,7 @@ pub(super) fn in_files(
 
 /// Whether it is over with the boot in which it was done: the loader clears, or renames, what armed a trial.
 pub(super) fn ends_with_boot(step: &Step) -> bool {
-    let armed = matches!(step, Step::File { own: Own::Variable { .. } | Own::Counted, .. });
+    let armed = matches!(step, Step::File { own: OwnPart::Variable { .. } | OwnPart::Counted, .. });
     let passing = matches!(step, Step::File { path, .. } if path.starts_with("/run/"));
     step.volatile() || armed || passing
 }

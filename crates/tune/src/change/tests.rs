@@ -8,10 +8,10 @@ use machine::snapshot::{Cpu, Preemption};
 use tempfile::TempDir;
 
 use super::*;
-use crate::plan::{Intent, Profile, Wanted};
-use crate::system::Ran;
-use crate::system::memory::Machine;
-use crate::transaction::Became;
+use crate::plan::{Intent, Profile, WantedCpus};
+use crate::system::CommandResult;
+use crate::system::memory::MemoryMachine;
+use crate::transaction::Restoration;
 
 fn debian() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot/debian")
@@ -19,7 +19,7 @@ fn debian() -> PathBuf {
 
 /// A machine, and the folder in which what reads files finds them.
 struct World {
-    system: Machine,
+    system: MemoryMachine,
     folder: TempDir,
     facts: Snapshot,
     stamps: u32,
@@ -27,7 +27,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let mut system = Machine::of_folder(&debian());
+        let mut system = MemoryMachine::of_folder(&debian());
         for kernel in ["vmlinuz-6.12.9-rt-amd64", "initrd.img-6.12.9-rt-amd64"] {
             system.put(&format!("/boot/{kernel}"), b"");
         }
@@ -45,7 +45,7 @@ impl World {
         }
         system.answer = Some(|system, command| {
             let output = if command[0] == "grub-mkconfig" { mkconfig(system) } else { String::new() };
-            Ran { good: true, output: output.into_bytes(), complaint: String::new() }
+            CommandResult { good: true, output: output.into_bytes(), complaint: String::new() }
         });
         system.power_on();
         let cpu = |id| Cpu { id, online: true, siblings: [id].into_iter().collect(), ..Cpu::default() };
@@ -76,7 +76,7 @@ impl World {
         let here = self.here();
         let intent = Intent {
             profile: Profile::Periodic,
-            cpus: Wanted::Cores(1),
+            cpus: WantedCpus::Cores(1),
             device: None,
             no_reboot,
             split_siblings: false,
@@ -86,7 +86,7 @@ impl World {
     }
 
     fn reboot(&mut self, id: &str, line: &str) {
-        self.system = self.system.after_power_cut(crate::system::memory::Lost::Everything);
+        self.system = self.system.after_power_cut(crate::system::memory::PowerCut::Everything);
         self.system.put("/proc/sys/kernel/random/boot_id", id.as_bytes());
         self.facts.kernel.command_line = Some(line.into());
         let isolated = line::value(line, "isolcpus").and_then(|list| list.rsplit(',').next()?.parse().ok());
@@ -100,7 +100,7 @@ impl World {
     }
 }
 
-fn mkconfig(system: &Machine) -> String {
+fn mkconfig(system: &MemoryMachine) -> String {
     let mut texts = vec![system::text(system, "/etc/default/grub").unwrap()];
     for name in system.names("/etc/default/grub.d").unwrap() {
         texts.push(system::text(system, &format!("/etc/default/grub.d/{name}")).unwrap());
@@ -174,7 +174,7 @@ fn a_plan_lives_from_its_trial_to_its_end_and_leaves_no_byte() {
     // And all of it ends.
     let undone = roll_back(&mut world.here(), None).unwrap();
     let left = undone.records.iter().flat_map(|record| &record.undone);
-    assert!(!left.clone().any(|undone| matches!(undone.became, Became::Left(_))), "{undone:?}");
+    assert!(!left.clone().any(|undone| matches!(undone.became, Restoration::Left(_))), "{undone:?}");
     assert_eq!(world.files(), before);
     assert_eq!(world.system.settings["/proc/irq/9/smp_affinity_list"], "0-3\n");
     assert!(
@@ -257,7 +257,7 @@ fn words_that_somebody_else_set_alike_are_shown_and_not_ours() {
 
 #[test]
 fn an_interrupted_apply_is_undone_before_the_next() {
-    use crate::system::memory::Fault;
+    use crate::system::memory::InjectedFault;
     let mut world = World::new();
     let before = world.files();
     let plan = world.plan(false);
@@ -267,7 +267,7 @@ fn an_interrupted_apply_is_undone_before_the_next() {
     let points = world.system.changes.len();
     for at in (0..points).step_by(7) {
         world.system = whole.clone();
-        world.system.fault = Some((at, Fault::Kill));
+        world.system.fault = Some((at, InjectedFault::Kill));
         assert!(apply(&mut world.here(), &plan, Options::default()).is_err());
         world.system = world.system.clone().revived();
         apply(&mut world.here(), &plan, Options::default()).unwrap();
@@ -361,7 +361,7 @@ fn a_record_that_cannot_be_read_stops_no_other() {
 
 #[test]
 fn no_space_for_the_second_record_changes_nothing() {
-    use crate::system::memory::Fault;
+    use crate::system::memory::InjectedFault;
     let mut world = World::new();
     let plan = world.plan(false);
     let (files, settings) = (world.files(), world.system.settings.clone());
@@ -370,7 +370,7 @@ fn no_space_for_the_second_record_changes_nothing() {
     let first = world.system.changes.iter().position(|change| change.starts_with("set ")).unwrap();
     for at in whole.changes.len()..first {
         world.system = whole.clone();
-        world.system.fault = Some((at, Fault::Full));
+        world.system.fault = Some((at, InjectedFault::Full));
         let error = apply(&mut world.here(), &plan, Options::default()).err();
         let names = world.system.names(store::FOLDER).unwrap_or_default();
         assert!(error.is_none() || !names.iter().any(|name| name.starts_with("plan-")), "at {at}: {names:?}");

@@ -8,7 +8,7 @@ use super::{Applied, Here, UNIT};
 use crate::plan::Skipped;
 use crate::system::System;
 use crate::transaction::files::Kept;
-use crate::transaction::{Own, Step};
+use crate::transaction::{OwnPart, Step};
 use crate::{Error, Result};
 
 /// The steps that install and enable it; none where no systemd runs.
@@ -44,7 +44,7 @@ pub(super) fn steps(
     let command = |run, undo| Step::Command { run, undo, volatile: false, needed: true };
     Ok(vec![
         command(Vec::new(), systemctl(&["daemon-reload"])),
-        Step::File { path: UNIT.into(), old, new, own: Own::Lines },
+        Step::File { path: UNIT.into(), old, new, own: OwnPart::Lines },
         command(systemctl(&["daemon-reload"]), Vec::new()),
         command(
             systemctl(&["enable", "isolator-tune.service"]),

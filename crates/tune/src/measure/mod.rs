@@ -12,7 +12,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Action, Disruption, Kind, Plan, Skipped};
+use crate::plan::{Action, ActionKind, Disruption, Plan, Skipped};
 
 /// Version of the document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -22,7 +22,8 @@ pub const FEWEST_ROUNDS: usize = 6;
 
 /// What was measured of a plan's knobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Measured {
+#[schemars(rename = "Measured")]
+pub struct MeasuredPlan {
     /// Version of this document.
     pub schema_version: u32,
     /// The plan's digest.
@@ -47,7 +48,7 @@ pub struct MeasuredKnob {
     /// Its name.
     pub name: String,
     /// Its effect on each figure.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<KnobEffect>,
     /// Whether any figure showed an effect.
     pub does: Does,
     /// What it costs, as the plan says: where it does nothing it need not be paid.
@@ -68,7 +69,8 @@ pub enum Does {
 
 /// The effect of one knob on one figure: with it less without it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Effect {
+#[schemars(rename = "Effect")]
+pub struct KnobEffect {
     /// The figure: `wakeup-p99`, for example.
     pub figure: String,
     /// The figure's unit.
@@ -87,9 +89,9 @@ pub struct Effect {
     pub confidence: f64,
 }
 
-impl Effect {
+impl KnobEffect {
     /// The effect on a figure whose values stand side by side, round by round; `None` of fewer than six rounds.
-    pub fn of(figure: &str, unit: &str, without: &[f64], with: &[f64]) -> Option<Effect> {
+    pub fn of(figure: &str, unit: &str, without: &[f64], with: &[f64]) -> Option<KnobEffect> {
         let differences: Vec<f64> = without.iter().zip(with).map(|(without, with)| with - without).collect();
         let count = differences.len();
         if count < FEWEST_ROUNDS || without.len() != with.len() {
@@ -101,7 +103,7 @@ impl Effect {
         }
         means.sort_by(f64::total_cmp);
         let (cut, confidence) = cut(count);
-        Some(Effect {
+        Some(KnobEffect {
             figure: figure.to_string(),
             unit: unit.to_string(),
             without: median(without),
@@ -157,7 +159,7 @@ fn median(values: &[f64]) -> f64 {
 
 impl MeasuredKnob {
     /// A knob with its effects.
-    pub fn new(knob: &Knob, effects: Vec<Effect>) -> Self {
+    pub fn new(knob: &PlanKnob, effects: Vec<KnobEffect>) -> Self {
         let has = |does| effects.iter().any(|effect| effect.does() == does);
         let does = match () {
             () if has(Does::Harms) => Does::Harms,
@@ -170,22 +172,22 @@ impl MeasuredKnob {
 
 /// Actions that are turned on and off together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Knob {
+pub struct PlanKnob {
     /// Its name: the kind, and the file's name where there are several of a kind.
     pub name: String,
     /// Its actions.
     pub actions: Vec<Action>,
 }
 
-impl Knob {
+impl PlanKnob {
     fn cost(&self) -> &str {
         self.actions.first().map(|action| action.cost.as_str()).unwrap_or_default()
     }
 }
 
 /// The knobs of a plan that can be turned on and off while the machine runs, and what else it has.
-pub fn knobs(plan: &Plan) -> (Vec<Knob>, Vec<Skipped>) {
-    let mut knobs: Vec<Knob> = Vec::new();
+pub fn knobs(plan: &Plan) -> (Vec<PlanKnob>, Vec<Skipped>) {
+    let mut knobs: Vec<PlanKnob> = Vec::new();
     let mut skipped = Vec::new();
     for action in &plan.actions {
         if let Some(why) = cannot(action) {
@@ -195,7 +197,7 @@ pub fn knobs(plan: &Plan) -> (Vec<Knob>, Vec<Skipped>) {
         let name = name(action);
         match knobs.iter_mut().find(|knob| knob.name == name) {
             Some(knob) => knob.actions.push(action.clone()),
-            None => knobs.push(Knob { name, actions: vec![action.clone()] }),
+            None => knobs.push(PlanKnob { name, actions: vec![action.clone()] }),
         }
     }
     (knobs, skipped)
@@ -206,9 +208,11 @@ fn cannot(action: &Action) -> Option<&'static str> {
         _ if action.disruption == Disruption::Reboot => {
             Some("it needs a reboot: compare a run before with one after")
         }
-        Kind::Limits => Some("it gives rights and sets no latency"),
-        Kind::Slice | Kind::Partition => Some("it moves programs about: by turns it would measure that"),
-        Kind::IrqBalance => Some("it starts a service again: by turns it would measure that"),
+        ActionKind::Limits => Some("it gives rights and sets no latency"),
+        ActionKind::Slice | ActionKind::Partition => {
+            Some("it moves programs about: by turns it would measure that")
+        }
+        ActionKind::IrqBalance => Some("it starts a service again: by turns it would measure that"),
         _ => None,
     }
 }
@@ -217,16 +221,16 @@ fn cannot(action: &Action) -> Option<&'static str> {
 fn name(action: &Action) -> String {
     let file = action.target.rsplit('/').next().unwrap_or_default();
     match action.kind {
-        Kind::IrqDefault | Kind::Irqs => "interrupts".to_string(),
-        Kind::DeviceIrqs => format!("interrupts of {}", action.target),
-        Kind::KernelThreads => "kernel threads".to_string(),
-        Kind::Workqueues => "workqueues".to_string(),
-        Kind::Governor | Kind::Frequency => "frequency".to_string(),
-        Kind::PmQos => "idle states".to_string(),
-        Kind::FairServer => "fair server".to_string(),
-        Kind::Memory if action.target.contains("hugepage") => "huge pages".to_string(),
-        Kind::Memory if action.target.contains("/ksm/") => "page sharing".to_string(),
-        Kind::MachineCheck => "machine check".to_string(),
+        ActionKind::IrqDefault | ActionKind::Irqs => "interrupts".to_string(),
+        ActionKind::DeviceIrqs => format!("interrupts of {}", action.target),
+        ActionKind::KernelThreads => "kernel threads".to_string(),
+        ActionKind::Workqueues => "workqueues".to_string(),
+        ActionKind::Governor | ActionKind::Frequency => "frequency".to_string(),
+        ActionKind::PmQos => "idle states".to_string(),
+        ActionKind::FairServer => "fair server".to_string(),
+        ActionKind::Memory if action.target.contains("hugepage") => "huge pages".to_string(),
+        ActionKind::Memory if action.target.contains("/ksm/") => "page sharing".to_string(),
+        ActionKind::MachineCheck => "machine check".to_string(),
         _ => file.to_string(),
     }
 }
@@ -251,27 +255,27 @@ mod tests {
         let without = [50.0, 52.0, 49.0, 51.0, 50.0, 53.0, 48.0, 50.0];
         let shifted: Vec<f64> =
             without.iter().zip([9.0, 11.0, 10.0, 10.0, 9.5, 10.5, 10.0, 10.0]).map(|(a, b)| a - b).collect();
-        let effect = Effect::of("wakeup-p99", "us", &without, &shifted).unwrap();
+        let effect = KnobEffect::of("wakeup-p99", "us", &without, &shifted).unwrap();
         assert_eq!(effect.does(), Does::Helps);
         assert!((effect.difference + 10.0).abs() < 0.3 && effect.low <= -10.0 && effect.high >= -10.0);
         let mut peak = without;
         peak[3] += 4000.0;
-        let effect = Effect::of("wakeup-p99", "us", &without, &peak).unwrap();
+        let effect = KnobEffect::of("wakeup-p99", "us", &without, &peak).unwrap();
         assert_eq!(effect.does(), Does::Nothing);
         assert!(effect.difference.abs() < 1e-9, "{effect:?}");
-        assert_eq!(Effect::of("wakeup-p99", "us", &shifted, &without).unwrap().does(), Does::Harms);
+        assert_eq!(KnobEffect::of("wakeup-p99", "us", &shifted, &without).unwrap().does(), Does::Harms);
     }
 
     #[test]
     fn too_few_rounds_have_no_interval() {
-        assert_eq!(Effect::of("x", "us", &[1.0; 5], &[2.0; 5]), None);
-        assert_eq!(Effect::of("x", "us", &[1.0; 6], &[2.0; 7]), None);
-        assert!(Effect::of("x", "us", &[1.0; 6], &[2.0; 6]).is_some());
+        assert_eq!(KnobEffect::of("x", "us", &[1.0; 5], &[2.0; 5]), None);
+        assert_eq!(KnobEffect::of("x", "us", &[1.0; 6], &[2.0; 7]), None);
+        assert!(KnobEffect::of("x", "us", &[1.0; 6], &[2.0; 6]).is_some());
     }
 
     #[test]
     fn a_knob_harms_if_any_figure_gets_worse() {
-        let effect = |low, high| Effect {
+        let effect = |low, high| KnobEffect {
             figure: "x".into(),
             unit: "us".into(),
             without: 0.0,
@@ -281,7 +285,7 @@ mod tests {
             high,
             confidence: 0.95,
         };
-        let knob = Knob { name: "x".into(), actions: Vec::new() };
+        let knob = PlanKnob { name: "x".into(), actions: Vec::new() };
         for (effects, does) in [
             (vec![effect(-2.0, -1.0), effect(-1.0, 1.0)], Does::Helps),
             (vec![effect(-2.0, -1.0), effect(1.0, 2.0)], Does::Harms),

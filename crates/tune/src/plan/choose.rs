@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use machine::CpuSet;
 use machine::advice::Aim;
 
-use super::facts::{Core, Facts};
-use super::{Intent, Refusal, Wanted};
+use super::facts::{Core, PlanFacts};
+use super::{Intent, PlanRefusal, WantedCpus};
 
 /// The CPUs of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct CpuChoice {
     /// To isolate.
     pub(super) isolated: CpuSet,
     /// Of those, for real-time threads.
@@ -27,9 +27,9 @@ pub(super) struct Choice {
     pub(super) warnings: Vec<String>,
 }
 
-impl Choice {
+impl CpuChoice {
     /// What the table of advice goes by.
-    pub(super) fn aim<'a>(&self, facts: &Facts<'a>, intent: &Intent) -> Aim<'a> {
+    pub(super) fn aim<'a>(&self, facts: &PlanFacts<'a>, intent: &Intent) -> Aim<'a> {
         Aim {
             machine: facts.machine,
             profile: intent.profile,
@@ -40,12 +40,16 @@ impl Choice {
 }
 
 /// Shorthand for a refusal.
-pub(super) fn refuse<T>(reason: impl Into<String>, cure: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { reason: reason.into(), cure: cure.into() })
+pub(super) fn refuse<T>(reason: impl Into<String>, cure: impl Into<String>) -> Result<T, PlanRefusal> {
+    Err(PlanRefusal { reason: reason.into(), cure: cure.into() })
 }
 
 /// Chooses, or takes what was asked for.
-pub(super) fn choose(facts: &Facts, intent: &Intent, node: Option<u32>) -> Result<Choice, Refusal> {
+pub(super) fn choose(
+    facts: &PlanFacts,
+    intent: &Intent,
+    node: Option<u32>,
+) -> Result<CpuChoice, PlanRefusal> {
     if facts.cores.is_empty() {
         return refuse(
             "which CPUs there are could not be read",
@@ -53,9 +57,9 @@ pub(super) fn choose(facts: &Facts, intent: &Intent, node: Option<u32>) -> Resul
         );
     }
     let mut choice = match &intent.cpus {
-        Wanted::Default => by_count(facts, 1, node)?,
-        Wanted::Cores(count) => by_count(facts, *count, node)?,
-        Wanted::Cpus(cpus) => as_asked(facts, intent, cpus)?,
+        WantedCpus::Default => by_count(facts, 1, node)?,
+        WantedCpus::Cores(count) => by_count(facts, *count, node)?,
+        WantedCpus::Cpus(cpus) => as_asked(facts, intent, cpus)?,
     };
     if intent.nosmt {
         // The other threads will be offline: a list that names them confuses who verifies it.
@@ -73,7 +77,7 @@ fn floor(cores: usize) -> usize {
     if cores <= 4 { 1 } else { 2 }
 }
 
-fn by_count(facts: &Facts, count: u32, node: Option<u32>) -> Result<Choice, Refusal> {
+fn by_count(facts: &PlanFacts, count: u32, node: Option<u32>) -> Result<CpuChoice, PlanRefusal> {
     let count = count as usize;
     if count == 0 {
         return refuse("no core is asked for", "ask for at least one (--cores 1)");
@@ -121,7 +125,7 @@ fn by_count(facts: &Facts, count: u32, node: Option<u32>) -> Result<Choice, Refu
 
 /// Cores that may be isolated, by speed: not the boot CPU's, no low-power one, and of each node that has CPUs one
 /// stays.
-fn groups<'f>(facts: &'f Facts) -> BTreeMap<u64, Vec<&'f Core>> {
+fn groups<'f>(facts: &'f PlanFacts) -> BTreeMap<u64, Vec<&'f Core>> {
     let mut eligible: Vec<&Core> =
         facts.cores.iter().filter(|core| !core.low_power && !core.cpus.contains(facts.boot_cpu)).collect();
     for node in facts.nodes() {
@@ -143,7 +147,7 @@ fn groups<'f>(facts: &'f Facts) -> BTreeMap<u64, Vec<&'f Core>> {
 
 /// `count` cores of one type: of one node where that goes, a whole cache, a whole cluster, or the highest.
 fn of_group<'f>(
-    facts: &Facts,
+    facts: &PlanFacts,
     group: &[&'f Core],
     count: usize,
     node: Option<u32>,
@@ -200,7 +204,7 @@ fn of_group<'f>(
 
 /// `count` cores that are exactly one or more whole groups of what `shared` says, the boot CPU's not among them.
 fn whole<'f>(
-    facts: &Facts,
+    facts: &PlanFacts,
     candidates: &[&'f Core],
     count: usize,
     shared: fn(&Core) -> CpuSet,
@@ -229,15 +233,15 @@ fn whole<'f>(
     (taken.len() == count).then_some(taken)
 }
 
-fn of_cores(facts: &Facts, cores: &[&Core]) -> Choice {
+fn of_cores(facts: &PlanFacts, cores: &[&Core]) -> CpuChoice {
     let isolated: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
     let housekeeping = facts.online().without(&isolated);
     let real_time = cores.iter().map(|core| core.first()).collect();
-    Choice { isolated, real_time, housekeeping, ..Choice::default() }
+    CpuChoice { isolated, real_time, housekeeping, ..CpuChoice::default() }
 }
 
 /// The CPUs that the user named, where a machine can live with that.
-fn as_asked(facts: &Facts, intent: &Intent, cpus: &CpuSet) -> Result<Choice, Refusal> {
+fn as_asked(facts: &PlanFacts, intent: &Intent, cpus: &CpuSet) -> Result<CpuChoice, PlanRefusal> {
     let online = facts.online();
     if cpus.is_empty() {
         return refuse(
@@ -323,7 +327,7 @@ fn as_asked(facts: &Facts, intent: &Intent, cpus: &CpuSet) -> Result<Choice, Ref
         }
     }
     let firsts = facts.cores.iter().filter_map(|core| core.cpus.and(cpus).iter().next()).collect();
-    Ok(Choice {
+    Ok(CpuChoice {
         housekeeping: rest,
         isolated: cpus.clone(),
         real_time: firsts,
@@ -332,7 +336,7 @@ fn as_asked(facts: &Facts, intent: &Intent, cpus: &CpuSet) -> Result<Choice, Ref
     })
 }
 
-fn warnings(facts: &Facts, choice: &Choice) -> Vec<String> {
+fn warnings(facts: &PlanFacts, choice: &CpuChoice) -> Vec<String> {
     let mut warnings = Vec::new();
     if facts.cores.len() == 2 {
         warnings.push(

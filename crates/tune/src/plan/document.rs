@@ -11,7 +11,8 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// A plan, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Answer {
+#[schemars(rename = "Answer")]
+pub enum PlanAnswer {
     /// What to change.
     Plan(Box<Plan>),
     /// Why nothing is planned.
@@ -19,14 +20,15 @@ pub enum Answer {
         /// Version of this document.
         schema_version: u32,
         /// Why, and what to do.
-        refused: Refusal,
+        refused: PlanRefusal,
     },
 }
 
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("cannot plan: {reason}; {cure}")]
-pub struct Refusal {
+#[schemars(rename = "Refusal")]
+pub struct PlanRefusal {
     /// Why.
     pub reason: String,
     /// What to do.
@@ -82,7 +84,7 @@ pub struct MadeFor {
 #[serde(deny_unknown_fields)]
 pub struct Action {
     /// What kind of thing.
-    pub kind: Kind,
+    pub kind: ActionKind,
     /// On what: a boot parameter's name, a file's path, or what the kind says.
     pub target: String,
     /// The value: what the file is to hold, or what follows the parameter's `=`; empty where it has none.
@@ -104,7 +106,8 @@ pub struct Action {
 /// Kinds of action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+#[schemars(rename = "Kind")]
+pub enum ActionKind {
     /// A token of the kernel's boot line; `target` is its name.
     BootParameter,
     /// A frequency policy's governor; `target` is the file.
@@ -141,10 +144,10 @@ pub enum Kind {
     Limits,
 }
 
-impl Kind {
+impl ActionKind {
     /// Whether the action writes `value` to the one file `target` in `/proc` or `/sys`, and nothing else.
     pub fn writes_one_file(self) -> bool {
-        use Kind::*;
+        use ActionKind::*;
         matches!(
             self,
             Governor

@@ -34,7 +34,7 @@ impl Core {
 
 /// The machine.
 #[derive(Debug, Clone)]
-pub(super) struct Facts<'a> {
+pub(super) struct PlanFacts<'a> {
     /// Whence the rest.
     pub(super) machine: &'a Snapshot,
     /// Online cores, by their first hardware thread.
@@ -45,7 +45,7 @@ pub(super) struct Facts<'a> {
     pub(super) siblings_unknown: bool,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> PlanFacts<'a> {
     pub(super) fn of(machine: &'a Snapshot) -> Self {
         let online = machine.online();
         let boot_cpu = machine.cpus.iter().map(|cpu| cpu.id).min().unwrap_or_default();
@@ -77,7 +77,7 @@ impl<'a> Facts<'a> {
         }
         cores.sort_by_key(Core::first);
         let siblings_unknown = machine.cpus.iter().any(|cpu| cpu.online && cpu.siblings.is_empty());
-        Facts { machine, cores, boot_cpu, siblings_unknown }
+        PlanFacts { machine, cores, boot_cpu, siblings_unknown }
     }
 
     /// All online CPUs.

@@ -8,7 +8,7 @@ use std::path::Path;
 use machine::Snapshot;
 use sha2::{Digest, Sha256};
 
-use super::{MadeFor, Plan, Refusal};
+use super::{MadeFor, Plan, PlanRefusal};
 
 /// Longest identity that is read; both are one line.
 const LIMIT: u64 = 4096;
@@ -25,12 +25,12 @@ impl MadeFor {
     }
 
     /// Why a plan that was made for `self` must not be done on the machine `here`.
-    pub fn refuses(&self, here: &MadeFor) -> Option<Refusal> {
+    pub fn refuses(&self, here: &MadeFor) -> Option<PlanRefusal> {
         if let Some(refusal) = self.refuses_machine(here) {
             return Some(refusal);
         }
         if differ(&self.kernel, &here.kernel) || differ(&self.boot_sha256, &here.boot_sha256) {
-            return Some(Refusal {
+            return Some(PlanRefusal {
                 reason: "the plan was made before this machine was last booted, and what it decided by may have changed"
                     .to_string(),
                 cure: "plan again".to_string(),
@@ -40,7 +40,7 @@ impl MadeFor {
     }
 
     /// As [`MadeFor::refuses`], whatever boot it is.
-    pub fn refuses_machine(&self, here: &MadeFor) -> Option<Refusal> {
+    pub fn refuses_machine(&self, here: &MadeFor) -> Option<PlanRefusal> {
         let by_id = self.machine_sha256.is_some() && here.machine_sha256.is_some();
         // A host name can change on one machine; its identity does not.
         let other = if by_id {
@@ -48,7 +48,7 @@ impl MadeFor {
         } else {
             differ(&self.hostname, &here.hostname)
         };
-        other.then(|| Refusal {
+        other.then(|| PlanRefusal {
             reason: format!(
                 "the plan was made for another machine ({})",
                 self.hostname.as_deref().unwrap_or("without a name")
@@ -93,11 +93,11 @@ impl Plan {
     }
 
     /// Refuses a plan that was changed after it was made.
-    pub fn check_unchanged(&self) -> Result<(), Refusal> {
+    pub fn check_unchanged(&self) -> Result<(), PlanRefusal> {
         if self.digest == self.due_digest() {
             return Ok(());
         }
-        Err(Refusal {
+        Err(PlanRefusal {
             reason: "the plan was changed after it was made: its digest is not that of its content"
                 .to_string(),
             cure: "plan again, with other options where another result is wanted".to_string(),
@@ -105,9 +105,11 @@ impl Plan {
     }
 
     /// The plan in `text`, which is what `tune plan --json` printed.
-    pub fn read(text: &str) -> Result<Plan, Refusal> {
-        let refuse =
-            |reason: String| Refusal { reason, cure: "give a file that tune plan --json wrote".to_string() };
+    pub fn read(text: &str) -> Result<Plan, PlanRefusal> {
+        let refuse = |reason: String| PlanRefusal {
+            reason,
+            cure: "give a file that tune plan --json wrote".to_string(),
+        };
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| refuse(format!("the file is not JSON: {error}")))?;
         if value.get("refused").is_some() {
@@ -116,7 +118,7 @@ impl Plan {
         match value.get("schema_version").and_then(serde_json::Value::as_u64) {
             Some(version) if version == u64::from(super::SCHEMA_VERSION) => {}
             Some(version) => {
-                return Err(Refusal {
+                return Err(PlanRefusal {
                     reason: format!(
                         "the plan has version {version}, and this program reads {}",
                         super::SCHEMA_VERSION

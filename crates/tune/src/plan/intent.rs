@@ -12,7 +12,7 @@ pub struct Intent {
     /// What the machine is for.
     pub profile: Profile,
     /// Which CPUs.
-    pub cpus: Wanted,
+    pub cpus: WantedCpus,
     /// The device that the real-time program talks to, `eth1` or a PCI address.
     pub device: Option<String>,
     /// Only what needs no reboot.
@@ -26,7 +26,8 @@ pub struct Intent {
 /// Which CPUs are to be isolated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wanted {
+#[schemars(rename = "Wanted")]
+pub enum WantedCpus {
     /// One core, or none where the profile wants none.
     Default,
     /// As many physical cores, chosen by the planner.

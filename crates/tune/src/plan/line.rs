@@ -7,9 +7,9 @@
 use machine::advice::{Aim, Knob, WhyNot};
 use machine::registry;
 
-use super::choose::{Choice, refuse};
-use super::facts::{Core, Facts};
-use super::{Action, Disruption, Intent, Kind, Profile, Refusal, Skipped};
+use super::choose::{CpuChoice, refuse};
+use super::facts::{Core, PlanFacts};
+use super::{Action, ActionKind, Disruption, Intent, PlanRefusal, Profile, Skipped};
 
 /// What must never stand on a boot line of ours, and why.
 pub const NEVER: &[(&str, &str)] = &[
@@ -42,11 +42,11 @@ struct Token {
 
 /// The tokens in order, and what is left out because this kernel cannot.
 pub(super) fn line(
-    facts: &Facts,
+    facts: &PlanFacts,
     intent: &Intent,
-    choice: &Choice,
+    choice: &CpuChoice,
     skipped: &mut Vec<Skipped>,
-) -> Result<Vec<Action>, Refusal> {
+) -> Result<Vec<Action>, PlanRefusal> {
     let mut tokens = Vec::new();
     if !choice.isolated.is_empty() {
         isolation(facts, intent, choice, skipped, &mut tokens)?;
@@ -85,7 +85,7 @@ pub(super) fn line(
 
 /// The tokens as they stand on the boot line.
 pub(super) fn text(actions: &[Action]) -> String {
-    let tokens = actions.iter().filter(|action| action.kind == Kind::BootParameter).map(|action| {
+    let tokens = actions.iter().filter(|action| action.kind == ActionKind::BootParameter).map(|action| {
         if action.value.is_empty() {
             action.target.clone()
         } else {
@@ -96,12 +96,12 @@ pub(super) fn text(actions: &[Action]) -> String {
 }
 
 fn isolation(
-    facts: &Facts,
+    facts: &PlanFacts,
     intent: &Intent,
-    choice: &Choice,
+    choice: &CpuChoice,
     skipped: &mut Vec<Skipped>,
     tokens: &mut Vec<Token>,
-) -> Result<(), Refusal> {
+) -> Result<(), PlanRefusal> {
     if facts.option("CPU_ISOLATION") == Some(false) && !intent.no_reboot {
         return refuse(
             "this kernel cannot isolate CPUs at boot: CONFIG_CPU_ISOLATION is off",
@@ -167,7 +167,7 @@ fn action(token: Token) -> Action {
     let shown = known.and_then(|known| known.effective.first()).map(|file| format!("cat {file}"));
     let verify = token.verify.map(str::to_string).or(shown);
     Action {
-        kind: Kind::BootParameter,
+        kind: ActionKind::BootParameter,
         target: token.name.to_string(),
         value: token.value,
         reason: token.reason.to_string(),
@@ -184,7 +184,7 @@ fn action(token: Token) -> Action {
 }
 
 /// Refuses a line that the kernel would cut off: what is beyond its buffer is lost without a word.
-fn fits(facts: &Facts, actions: &[Action]) -> Result<(), Refusal> {
+fn fits(facts: &PlanFacts, actions: &[Action]) -> Result<(), PlanRefusal> {
     let limit = match facts.machine.architecture.as_deref().unwrap_or_default() {
         "x86_64" | "i686" | "i386" | "aarch64" | "ppc64" | "ppc64le" => 2048,
         _ => 1024,
@@ -201,13 +201,14 @@ fn fits(facts: &Facts, actions: &[Action]) -> Result<(), Refusal> {
 }
 
 /// What stands on the present boot line already, of another's making, that ours would meet.
-pub(super) fn foreign(facts: &Facts, actions: &[Action]) -> Vec<String> {
+pub(super) fn foreign(facts: &PlanFacts, actions: &[Action]) -> Vec<String> {
     let present = facts.machine.kernel.command_line.as_deref().unwrap_or_default();
     let mut said = Vec::new();
     for token in present.split_whitespace().take_while(|token| *token != "--") {
         let (name, value) = token.split_once('=').unwrap_or((token, ""));
         let same = |known: &str| machine_name(known) == machine_name(name);
-        let ours = actions.iter().find(|action| action.kind == Kind::BootParameter && same(&action.target));
+        let ours =
+            actions.iter().find(|action| action.kind == ActionKind::BootParameter && same(&action.target));
         match ours {
             Some(ours) if ours.value == value => {}
             Some(ours) => said.push(format!(

@@ -3,11 +3,11 @@
 
 use machine::CpuSet;
 
-use super::Refusal;
+use super::PlanRefusal;
 use super::choose::refuse;
 
 /// The CPUs in `text`; each named once, by number.
-pub fn cpus(text: &str) -> Result<CpuSet, Refusal> {
+pub fn cpus(text: &str) -> Result<CpuSet, PlanRefusal> {
     let text = text.trim();
     if text.is_empty() {
         return refuse(
@@ -30,7 +30,7 @@ pub fn cpus(text: &str) -> Result<CpuSet, Refusal> {
     let set: CpuSet = text.parse().map_err(|error: machine::cpuset::CpuSetError| {
         let text = error.to_string();
         let (reason, cure) = text.split_once("; ").unwrap_or((&text, "write it as 0,2-5"));
-        Refusal { reason: reason.to_string(), cure: cure.to_string() }
+        PlanRefusal { reason: reason.to_string(), cure: cure.to_string() }
     })?;
     let named: usize = text.split(',').map(length).sum();
     if named > set.len() {
@@ -44,7 +44,7 @@ pub fn cpus(text: &str) -> Result<CpuSet, Refusal> {
 }
 
 /// The number of cores in `text`.
-pub fn count(text: &str) -> Result<u32, Refusal> {
+pub fn count(text: &str) -> Result<u32, PlanRefusal> {
     match text.trim().parse() {
         Ok(0) => refuse("no core is asked for", "ask for at least one (--cores 1)"),
         Ok(count) => Ok(count),

@@ -17,26 +17,28 @@ pub mod runtime;
 use machine::Snapshot;
 use machine::snapshot::{Device, Preemption};
 
-use choose::Choice;
-use facts::Facts;
+use choose::CpuChoice;
+use facts::PlanFacts;
 
-pub use document::{Action, Answer, Disruption, Kind, MadeFor, Plan, Refusal, SCHEMA_VERSION, Skipped};
-pub use intent::{Intent, Wanted};
+pub use document::{
+    Action, ActionKind, Disruption, MadeFor, Plan, PlanAnswer, PlanRefusal, SCHEMA_VERSION, Skipped,
+};
+pub use intent::{Intent, WantedCpus};
 pub use machine::Profile;
 
 /// What to change on `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be changed.
-pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<Plan, Refusal> {
+pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<Plan, PlanRefusal> {
     if intent.profile == Profile::Server {
         return choose::refuse(
             "a server without deadlines loses by a plan: isolated CPUs and a real-time kernel cost throughput",
             "leave the machine as it is, or choose the profile of what has a deadline (--profile periodic)",
         );
     }
-    let facts = Facts::of(machine);
+    let facts = PlanFacts::of(machine);
     let device = intent.device.as_deref().map(|name| find(machine, name)).transpose()?;
     let choice = match intent.cpus {
         // Sound shares its machine with a desktop, and its programs have many threads.
-        Wanted::Default if intent.profile == Profile::Audio => nothing_isolated(&facts),
+        WantedCpus::Default if intent.profile == Profile::Audio => nothing_isolated(&facts),
         _ => choose::choose(&facts, intent, device.and_then(|device| device.node))?,
     };
     let mut skipped = Vec::new();
@@ -68,22 +70,22 @@ pub(crate) fn boot_line(actions: &[Action]) -> String {
     line::text(actions)
 }
 
-fn nothing_isolated(facts: &Facts) -> Choice {
-    Choice {
+fn nothing_isolated(facts: &PlanFacts) -> CpuChoice {
+    CpuChoice {
         housekeeping: facts.online(),
         why: "none is isolated: sound's programs have many threads, which one isolated CPU each would not balance; ask \
               for some with --cores"
             .to_string(),
-        ..Choice::default()
+        ..CpuChoice::default()
     }
 }
 
-fn find<'m>(machine: &'m Snapshot, name: &str) -> Result<&'m Device, Refusal> {
+fn find<'m>(machine: &'m Snapshot, name: &str) -> Result<&'m Device, PlanRefusal> {
     let found =
         machine.devices.iter().find(|device| device.name == name || device.address.as_deref() == Some(name));
     found.ok_or_else(|| {
         let names = machine.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
-        Refusal {
+        PlanRefusal {
             reason: format!("there is no device '{name}' here, or it has no driver"),
             cure: if names.is_empty() {
                 "leave --device out: no network or sound device was found".to_string()
@@ -95,7 +97,7 @@ fn find<'m>(machine: &'m Snapshot, name: &str) -> Result<&'m Device, Refusal> {
 }
 
 /// What to know of the machine as a whole.
-fn about(facts: &Facts, intent: &Intent, choice: &Choice, device: Option<&Device>) -> Vec<String> {
+fn about(facts: &PlanFacts, intent: &Intent, choice: &CpuChoice, device: Option<&Device>) -> Vec<String> {
     let machine = facts.machine;
     let mut said = Vec::new();
     if machine.kernel.release.is_none() {

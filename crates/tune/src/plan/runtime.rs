@@ -9,9 +9,9 @@ use machine::advice::{Aim, Knob, WhyNot};
 use machine::registry;
 use machine::snapshot::Device;
 
-use super::choose::Choice;
-use super::facts::Facts;
-use super::{Action, Disruption, Intent, Kind, Profile, Skipped};
+use super::choose::CpuChoice;
+use super::facts::PlanFacts;
+use super::{Action, ActionKind, Disruption, Intent, Profile, Skipped};
 
 /// Where the group's rights are written.
 pub const LIMITS_FILE: &str = "/etc/security/limits.d/95-isolator.conf";
@@ -21,8 +21,8 @@ pub const LIMITS: &str = "@realtime - rtprio 98\n@realtime - memlock unlimited\n
 pub const PARTITION: &str = "/sys/fs/cgroup/isolator";
 
 /// Gathers actions.
-struct Steps<'a> {
-    facts: &'a Facts<'a>,
+struct RuntimeActions<'a> {
+    facts: &'a PlanFacts<'a>,
     aim: Aim<'a>,
     actions: Vec<Action>,
     skipped: &'a mut Vec<Skipped>,
@@ -31,7 +31,7 @@ struct Steps<'a> {
 /// Why, who says so, what it costs: of what is no single file of the table.
 struct Because(&'static str, &'static str, &'static str);
 
-impl Steps<'_> {
+impl RuntimeActions<'_> {
     /// Sets `knob` as the table of advice has it, where the machine has its file and the table does not leave it.
     fn set(&mut self, knob: Knob, disruption: Disruption, why: &str) {
         let path = knob.file();
@@ -44,7 +44,7 @@ impl Steps<'_> {
     }
 
     /// Writes `value` to the file `path`.
-    fn write(&mut self, kind: Kind, path: &str, value: String, disruption: Disruption, why: &str) {
+    fn write(&mut self, kind: ActionKind, path: &str, value: String, disruption: Disruption, why: &str) {
         let known = registry::of_file(path);
         let before = match self.facts.machine.settings.get(path) {
             Some(before) => bracketed(before).to_string(),
@@ -75,7 +75,14 @@ impl Steps<'_> {
         self.skipped.push(Skipped { what: what.to_string(), reason: reason.into() });
     }
 
-    fn other(&mut self, kind: Kind, target: &str, value: String, commands: (String, String), why: Because) {
+    fn other(
+        &mut self,
+        kind: ActionKind,
+        target: &str,
+        value: String,
+        commands: (String, String),
+        why: Because,
+    ) {
         self.actions.push(Action {
             kind,
             target: target.to_string(),
@@ -91,13 +98,13 @@ impl Steps<'_> {
 }
 
 /// The kind of the action that writes a knob's file.
-fn kind(knob: Knob) -> Kind {
+fn kind(knob: Knob) -> ActionKind {
     match knob {
-        Knob::IrqDefault => Kind::IrqDefault,
-        Knob::Workqueues | Knob::WritebackWorkqueue => Kind::Workqueues,
-        Knob::CheckInterval => Kind::MachineCheck,
-        Knob::HugePages | Knob::PageSharing => Kind::Memory,
-        _ => Kind::Sysctl,
+        Knob::IrqDefault => ActionKind::IrqDefault,
+        Knob::Workqueues | Knob::WritebackWorkqueue => ActionKind::Workqueues,
+        Knob::CheckInterval => ActionKind::MachineCheck,
+        Knob::HugePages | Knob::PageSharing => ActionKind::Memory,
+        _ => ActionKind::Sysctl,
     }
 }
 
@@ -108,13 +115,13 @@ fn bracketed(text: &str) -> &str {
 
 /// What is set while the machine runs, in the order in which it is to be done.
 pub(super) fn actions(
-    facts: &Facts,
+    facts: &PlanFacts,
     intent: &Intent,
-    choice: &Choice,
+    choice: &CpuChoice,
     device: Option<&Device>,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<Action> {
-    let mut steps = Steps { facts, aim: choice.aim(facts, intent), actions: Vec::new(), skipped };
+    let mut steps = RuntimeActions { facts, aim: choice.aim(facts, intent), actions: Vec::new(), skipped };
     if !choice.isolated.is_empty() {
         if intent.no_reboot {
             partition(&mut steps, choice);
@@ -135,7 +142,7 @@ pub(super) fn actions(
     steps.actions
 }
 
-fn partition(steps: &mut Steps, choice: &Choice) {
+fn partition(steps: &mut RuntimeActions, choice: &CpuChoice) {
     let slices = Knob::Slices.why_not(&steps.aim);
     if let Some(WhyNot::Cannot(reason)) = slices {
         steps.skip("partition", reason);
@@ -145,7 +152,7 @@ fn partition(steps: &mut Steps, choice: &Choice) {
     if slices.is_none() {
         for unit in ["init.scope", "system.slice", "user.slice", "machine.slice"] {
             steps.other(
-                Kind::Slice,
+                ActionKind::Slice,
                 unit,
                 choice.housekeeping.to_string(),
                 (
@@ -161,7 +168,7 @@ fn partition(steps: &mut Steps, choice: &Choice) {
         }
     }
     steps.other(
-        Kind::Partition,
+        ActionKind::Partition,
         PARTITION,
         choice.isolated.to_string(),
         (
@@ -176,17 +183,17 @@ fn partition(steps: &mut Steps, choice: &Choice) {
     );
 }
 
-fn interrupts(steps: &mut Steps, choice: &Choice) {
+fn interrupts(steps: &mut RuntimeActions, choice: &CpuChoice) {
     let mask = Knob::IrqDefault.value(&steps.aim, None).unwrap_or_default();
     steps.write(
-        Kind::IrqDefault,
+        ActionKind::IrqDefault,
         &Knob::IrqDefault.file(),
         mask,
         Disruption::None,
         "interrupts that are set up later begin on housekeeping CPUs",
     );
     steps.other(
-        Kind::Irqs,
+        ActionKind::Irqs,
         "/proc/irq",
         choice.housekeeping.to_string(),
         (
@@ -201,7 +208,7 @@ fn interrupts(steps: &mut Steps, choice: &Choice) {
     );
     if Knob::Irqbalance.why_not(&steps.aim).is_none() {
         steps.other(
-            Kind::IrqBalance,
+            ActionKind::IrqBalance,
             "irqbalance.service",
             choice.isolated.to_string(),
             (
@@ -217,7 +224,7 @@ fn interrupts(steps: &mut Steps, choice: &Choice) {
     }
 }
 
-fn device_interrupts(steps: &mut Steps, intent: &Intent, choice: &Choice, device: &Device) {
+fn device_interrupts(steps: &mut RuntimeActions, intent: &Intent, choice: &CpuChoice, device: &Device) {
     let name = device.name.as_str();
     if intent.profile != Profile::Periodic {
         steps.skip(
@@ -233,7 +240,7 @@ fn device_interrupts(steps: &mut Steps, intent: &Intent, choice: &Choice, device
     let irqs = device.irqs.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let first: CpuSet = choice.real_time.iter().take(1).collect();
     steps.other(
-        Kind::DeviceIrqs,
+        ActionKind::DeviceIrqs,
         name,
         first.to_string(),
         (
@@ -248,9 +255,9 @@ fn device_interrupts(steps: &mut Steps, intent: &Intent, choice: &Choice, device
     );
 }
 
-fn kernel_work(steps: &mut Steps, choice: &Choice) {
+fn kernel_work(steps: &mut RuntimeActions, choice: &CpuChoice) {
     steps.other(
-        Kind::KernelThreads,
+        ActionKind::KernelThreads,
         "kthreads",
         choice.housekeeping.to_string(),
         (
@@ -275,7 +282,7 @@ fn kernel_work(steps: &mut Steps, choice: &Choice) {
     );
 }
 
-fn timers(steps: &mut Steps, intent: &Intent) {
+fn timers(steps: &mut RuntimeActions, intent: &Intent) {
     let why = match intent.profile {
         Profile::Poll => "timers that others start leave the polling CPUs",
         _ => "with nohz_full the loop's own timer would fire on another CPU and wake it by an interrupt",
@@ -293,7 +300,7 @@ fn timers(steps: &mut Steps, intent: &Intent) {
     }
 }
 
-fn fair_server(steps: &mut Steps, choice: &Choice) {
+fn fair_server(steps: &mut RuntimeActions, choice: &CpuChoice) {
     if Knob::FairServer.why_not(&steps.aim).is_some() {
         return;
     }
@@ -308,7 +315,7 @@ fn fair_server(steps: &mut Steps, choice: &Choice) {
     }
     for cpu in there {
         steps.write(
-            Kind::FairServer,
+            ActionKind::FairServer,
             &Knob::FairServer.file_of(cpu),
             Knob::FairServer.value(&steps.aim, Some(cpu)).unwrap_or_default(),
             Disruption::None,
@@ -317,7 +324,7 @@ fn fair_server(steps: &mut Steps, choice: &Choice) {
     }
 }
 
-fn power(steps: &mut Steps, choice: &Choice) {
+fn power(steps: &mut RuntimeActions, choice: &CpuChoice) {
     let everywhere = choice.isolated.is_empty();
     let cpus = if everywhere { steps.facts.online() } else { choice.isolated.clone() };
     let machine = steps.facts.machine;
@@ -335,7 +342,7 @@ fn power(steps: &mut Steps, choice: &Choice) {
         }
         done = done.or(&cpu.frequency_cpus);
         steps.write(
-            Kind::Governor,
+            ActionKind::Governor,
             &Knob::Governor.file_of(id),
             Knob::Governor.value(&steps.aim, Some(id)).unwrap_or_default(),
             Disruption::None,
@@ -347,7 +354,7 @@ fn power(steps: &mut Steps, choice: &Choice) {
     }
     for (path, highest) in lowest {
         steps.write(
-            Kind::Frequency,
+            ActionKind::Frequency,
             &path,
             highest,
             Disruption::None,
@@ -366,7 +373,7 @@ fn power(steps: &mut Steps, choice: &Choice) {
     idle_states(steps, if everywhere { cpus } else { choice.real_time.clone() });
 }
 
-fn idle_states(steps: &mut Steps, cpus: CpuSet) {
+fn idle_states(steps: &mut RuntimeActions, cpus: CpuSet) {
     if Knob::ResumeLatency.why_not(&steps.aim).is_some() {
         return;
     }
@@ -377,7 +384,7 @@ fn idle_states(steps: &mut Steps, cpus: CpuSet) {
             continue;
         };
         steps.write(
-            Kind::PmQos,
+            ActionKind::PmQos,
             &Knob::ResumeLatency.file_of(id),
             limit,
             Disruption::None,
@@ -389,7 +396,7 @@ fn idle_states(steps: &mut Steps, cpus: CpuSet) {
     }
 }
 
-fn memory(steps: &mut Steps) {
+fn memory(steps: &mut RuntimeActions) {
     for (knob, why) in [
         (
             Knob::HugePages,
@@ -404,9 +411,9 @@ fn memory(steps: &mut Steps) {
     }
 }
 
-fn limits(steps: &mut Steps) {
+fn limits(steps: &mut RuntimeActions) {
     steps.actions.push(Action {
-        kind: Kind::Limits,
+        kind: ActionKind::Limits,
         target: LIMITS_FILE.to_string(),
         value: LIMITS.to_string(),
         reason: "members of the group realtime may use real-time policies and lock their memory, without being root"

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::plan::Disruption;
-use crate::system::Ran;
-use crate::system::memory::{Fault, Lost, Machine};
-use crate::transaction::{self, Became, Outcome, Part, Record, store};
+use crate::system::CommandResult;
+use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
+use crate::transaction::{self, Record, RecordKind, Restoration, StepOutcome, store};
 
 const EIO: i32 = 5;
 
-fn action(kind: Kind, target: &str, value: &str) -> Action {
+fn action(kind: ActionKind, target: &str, value: &str) -> Action {
     let text = String::new;
     Action {
         kind,
@@ -27,8 +27,8 @@ fn action(kind: Kind, target: &str, value: &str) -> Action {
 }
 
 /// Four CPUs; CPU 3 is to be isolated.
-fn machine() -> Machine {
-    let mut system = Machine::default();
+fn machine() -> MemoryMachine {
+    let mut system = MemoryMachine::default();
     for (path, text) in [
         ("/proc/sys/kernel/random/boot_id", "first"),
         ("/proc/sys/kernel/watchdog_cpumask", "0-3"),
@@ -66,7 +66,7 @@ fn machine() -> Machine {
         system.tasks.insert(id, (cpus.parse().unwrap(), movable));
     }
     system.refuses.insert("/proc/irq/30/smp_affinity_list".into(), EIO);
-    system.answer = Some(|_, command| Ran {
+    system.answer = Some(|_, command| CommandResult {
         good: true,
         output: if command[1] == "show" { b"0-3\n".to_vec() } else { Vec::new() },
         complaint: String::new(),
@@ -77,34 +77,34 @@ fn machine() -> Machine {
 
 fn actions() -> Vec<Action> {
     vec![
-        action(Kind::BootParameter, "isolcpus", "3"),
-        action(Kind::Slice, "system.slice", "0-2"),
-        action(Kind::Partition, "/sys/fs/cgroup/isolator", "3"),
-        action(Kind::IrqDefault, "/proc/irq/default_smp_affinity", "7"),
-        action(Kind::Irqs, "/proc/irq", "0-2"),
-        action(Kind::DeviceIrqs, "eth1", "3"),
-        action(Kind::IrqBalance, "irqbalance.service", "3"),
-        action(Kind::KernelThreads, "kthreads", "0-2"),
-        action(Kind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", "7"),
-        action(Kind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", "0-2"),
-        action(Kind::Sysctl, "/proc/sys/kernel/absent", "1"),
-        action(Kind::Governor, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance"),
-        action(Kind::PmQos, "/sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", "n/a"),
-        action(Kind::Memory, "/sys/kernel/mm/transparent_hugepage/enabled", "never"),
-        action(Kind::Limits, "/etc/security/limits.d/95-isolator.conf", "@realtime - rtprio 98\n"),
+        action(ActionKind::BootParameter, "isolcpus", "3"),
+        action(ActionKind::Slice, "system.slice", "0-2"),
+        action(ActionKind::Partition, "/sys/fs/cgroup/isolator", "3"),
+        action(ActionKind::IrqDefault, "/proc/irq/default_smp_affinity", "7"),
+        action(ActionKind::Irqs, "/proc/irq", "0-2"),
+        action(ActionKind::DeviceIrqs, "eth1", "3"),
+        action(ActionKind::IrqBalance, "irqbalance.service", "3"),
+        action(ActionKind::KernelThreads, "kthreads", "0-2"),
+        action(ActionKind::Workqueues, "/sys/devices/virtual/workqueue/cpumask", "7"),
+        action(ActionKind::Sysctl, "/proc/sys/kernel/watchdog_cpumask", "0-2"),
+        action(ActionKind::Sysctl, "/proc/sys/kernel/absent", "1"),
+        action(ActionKind::Governor, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance"),
+        action(ActionKind::PmQos, "/sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", "n/a"),
+        action(ActionKind::Memory, "/sys/kernel/mm/transparent_hugepage/enabled", "never"),
+        action(ActionKind::Limits, "/etc/security/limits.d/95-isolator.conf", "@realtime - rtprio 98\n"),
     ]
 }
 
-fn record(system: &mut Machine) -> Record {
+fn record(system: &mut MemoryMachine) -> Record {
     let (steps, _) = steps(system, &actions()).unwrap();
-    Record::new("20260101-000000", Part::Runtime, "digest", "first", &[], steps)
+    Record::new("20260101-000000", RecordKind::Runtime, "digest", "first", &[], steps)
 }
 
 /// Settings by path, tasks, and the paths of files.
 type State = (BTreeMap<String, Vec<String>>, BTreeMap<u32, (CpuSet, bool)>, Vec<String>);
 
 /// Everything that could have changed, without the store and the order of what a folder of cgroups holds.
-fn state(system: &Machine) -> State {
+fn state(system: &MemoryMachine) -> State {
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, text) in &system.settings {
         settings.insert(path.clone(), text.split_whitespace().map(String::from).collect());
@@ -118,7 +118,7 @@ fn does_every_action_and_names_what_refuses() {
     let mut system = machine();
     let (made, skipped) = steps(&mut system, &actions()).unwrap();
     assert_eq!(skipped.iter().map(|s| s.what.as_str()).collect::<Vec<_>>(), ["/proc/sys/kernel/absent"]);
-    let mut record = Record::new("1", Part::Runtime, "digest", "first", &[], made);
+    let mut record = Record::new("1", RecordKind::Runtime, "digest", "first", &[], made);
     transaction::apply(&mut system, &mut record).unwrap();
     let get = |path: &str| system.settings[path].trim().to_string();
     for (path, expected) in [
@@ -145,7 +145,7 @@ fn does_every_action_and_names_what_refuses() {
         .steps
         .iter()
         .filter_map(|done| match &done.outcome {
-            Outcome::Refused(why) => Some(format!("{}: {why}", done.step.what())),
+            StepOutcome::Refused(why) => Some(format!("{}: {why}", done.step.what())),
             _ => None,
         })
         .collect();
@@ -177,7 +177,10 @@ fn everything_comes_back_in_reverse_order() {
     system.commands.clear();
     let undone = transaction::roll_back(&mut system, &mut record);
     assert_eq!(state(&system), before);
-    assert!(undone.iter().all(|u| matches!(u.became, Became::Restored | Became::Untouched)), "{undone:?}");
+    assert!(
+        undone.iter().all(|u| matches!(u.became, Restoration::Restored | Restoration::Untouched)),
+        "{undone:?}"
+    );
     let ran: Vec<String> = system.commands.iter().map(|command| command[1..].join(" ")).collect();
     assert_eq!(
         ran,
@@ -202,9 +205,9 @@ fn a_kill_at_every_single_change_is_undone_by_the_next_process_and_a_reboot_leav
     transaction::apply(&mut whole, &mut record.clone()).unwrap();
     for at in 0..whole.changes.len() {
         let mut cut = system.clone();
-        cut.fault = Some((at, Fault::Kill));
+        cut.fault = Some((at, InjectedFault::Kill));
         assert!(transaction::apply(&mut cut, &mut record.clone()).is_err());
-        let mut rebooted = cut.after_power_cut(Lost::Nothing);
+        let mut rebooted = cut.after_power_cut(PowerCut::Nothing);
         rebooted.put("/proc/sys/kernel/random/boot_id", b"second\n");
         let mut killed = cut.revived();
         store::recover(&mut killed).unwrap();
@@ -227,7 +230,7 @@ fn what_somebody_else_set_since_stays_and_is_named() {
     system.settings.insert(path.into(), "1\n".into());
     let undone = transaction::roll_back(&mut system, &mut record);
     let left = undone.iter().find(|undone| undone.what == path).unwrap();
-    assert_eq!(left.became, Became::Left("another program set it to 1 since".into()));
+    assert_eq!(left.became, Restoration::Left("another program set it to 1 since".into()));
     assert_eq!(system.settings[path], "1\n");
 }
 
@@ -240,7 +243,7 @@ fn a_number_given_to_another_task_is_not_that_task() {
     system.settings.insert("/proc/11/stat".into(), stat);
     let undone = transaction::roll_back(&mut system, &mut record);
     assert!(
-        undone.iter().any(|u| u.what == "thread 11 (rcu_preempt)" && u.became == Became::Gone),
+        undone.iter().any(|u| u.what == "thread 11 (rcu_preempt)" && u.became == Restoration::Gone),
         "{undone:?}"
     );
     assert_eq!(system.tasks[&11].0.to_string(), "0-2");

@@ -11,12 +11,12 @@ use std::path::Path;
 
 use machine::CpuSet;
 
-use super::{Ran, Stat, System, folder};
+use super::{CommandResult, Stat, System, folder};
 use crate::transaction::files::SUFFIX;
 
 /// What happens at the change that is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// The process dies: this change and none after it happens.
     Kill,
     /// This change is refused; those after it happen.
@@ -29,7 +29,7 @@ pub enum Fault {
 
 /// What a power cut leaves of changes that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum PowerCut {
     /// Neither names nor bytes.
     Everything,
     /// The names are there, their bytes are not.
@@ -45,15 +45,15 @@ struct Inode {
     stat: Stat,
 }
 
-type Names = BTreeMap<String, usize>;
-type Answer = fn(&Machine, &[String]) -> Ran;
+type FileNames = BTreeMap<String, usize>;
+type CommandAnswer = fn(&MemoryMachine, &[String]) -> CommandResult;
 
 /// A machine in memory.
 #[derive(Clone, Default)]
-pub struct Machine {
+pub struct MemoryMachine {
     inodes: Vec<Inode>,
-    now: Names,
-    durable: Names,
+    now: FileNames,
+    durable: FileNames,
     folders: BTreeMap<String, bool>,
     /// Files of the kernel: their text now.
     pub settings: BTreeMap<String, String>,
@@ -65,11 +65,11 @@ pub struct Machine {
     /// Every command that ran.
     pub commands: Vec<Vec<String>>,
     /// What commands answer.
-    pub answer: Option<Answer>,
+    pub answer: Option<CommandAnswer>,
     /// Every change, in words.
     pub changes: Vec<String>,
     /// The change, counted from 0, that fails, and how.
-    pub fault: Option<(usize, Fault)>,
+    pub fault: Option<(usize, InjectedFault)>,
     /// Bytes left on every medium.
     pub free: Option<u64>,
     dead: bool,
@@ -77,10 +77,10 @@ pub struct Machine {
 
 const PLAIN: Stat = Stat { folder: false, mode: 0o644, uid: 0, gid: 0, names: 1, changed_ns: 0 };
 
-impl Machine {
+impl MemoryMachine {
     /// A machine with the files below a real folder; those in `/proc` and `/sys` become settings.
-    pub fn of_folder(root: &Path) -> Machine {
-        let mut machine = Machine::default();
+    pub fn of_folder(root: &Path) -> MemoryMachine {
+        let mut machine = MemoryMachine::default();
         machine.load(root, "");
         machine.power_on();
         machine
@@ -133,11 +133,11 @@ impl Machine {
     }
 
     /// The machine after its power was cut and it has booted again.
-    pub fn after_power_cut(&self, lost: Lost) -> Machine {
-        let names = if lost == Lost::Everything { &self.durable } else { &self.now };
+    pub fn after_power_cut(&self, lost: PowerCut) -> MemoryMachine {
+        let names = if lost == PowerCut::Everything { &self.durable } else { &self.now };
         let mut after = self.clone();
         for inode in &mut after.inodes {
-            if lost != Lost::Nothing {
+            if lost != PowerCut::Nothing {
                 inode.bytes = inode.synced.clone();
             }
             inode.synced = inode.bytes.clone();
@@ -146,13 +146,13 @@ impl Machine {
         after.durable = names.clone();
         after
             .folders
-            .retain(|path, durable| *durable || (lost != Lost::Everything && !path.starts_with("/sys/")));
+            .retain(|path, durable| *durable || (lost != PowerCut::Everything && !path.starts_with("/sys/")));
         after.settings = self.booted.clone();
         after.revived()
     }
 
     /// The machine for the next process, after this one died.
-    pub fn revived(mut self) -> Machine {
+    pub fn revived(mut self) -> MemoryMachine {
         self.dead = false;
         self.fault = None;
         self
@@ -176,12 +176,12 @@ impl Machine {
         let number = self.changes.len();
         self.changes.push(words);
         match self.fault {
-            Some((at, Fault::Kill)) if at == number => {
+            Some((at, InjectedFault::Kill)) if at == number => {
                 self.dead = true;
                 Err(io::Error::other("the process is dead"))
             }
-            Some((at, Fault::Refuse(kind))) if at == number => Err(kind.into()),
-            Some((at, Fault::ReadOnly)) if at <= number => Err(ErrorKind::ReadOnlyFilesystem.into()),
+            Some((at, InjectedFault::Refuse(kind))) if at == number => Err(kind.into()),
+            Some((at, InjectedFault::ReadOnly)) if at <= number => Err(ErrorKind::ReadOnlyFilesystem.into()),
             _ => Ok(()),
         }
     }
@@ -189,7 +189,7 @@ impl Machine {
     /// An error where the medium is full by now.
     fn takes_space(&self) -> io::Result<()> {
         match self.fault {
-            Some((at, Fault::Full)) if at < self.changes.len() => Err(ErrorKind::StorageFull.into()),
+            Some((at, InjectedFault::Full)) if at < self.changes.len() => Err(ErrorKind::StorageFull.into()),
             _ => Ok(()),
         }
     }
@@ -199,7 +199,7 @@ impl Machine {
     }
 }
 
-impl System for Machine {
+impl System for MemoryMachine {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         match self.settings.get(path) {
             Some(text) => Ok(text.clone().into_bytes()),
@@ -377,10 +377,10 @@ impl System for Machine {
         Ok(())
     }
 
-    fn run(&mut self, command: &[String]) -> io::Result<Ran> {
+    fn run(&mut self, command: &[String]) -> io::Result<CommandResult> {
         self.change(format!("run {}", command.join(" ")))?;
         self.commands.push(command.to_vec());
-        let good = Ran { good: true, ..Ran::default() };
+        let good = CommandResult { good: true, ..CommandResult::default() };
         Ok(self.answer.map_or(good, |answer| answer(self, command)))
     }
 }

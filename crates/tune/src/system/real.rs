@@ -20,7 +20,7 @@ mod dress;
 
 use crate::transaction::files::SUFFIX;
 
-use super::{Ran, Stat, System, folder};
+use super::{CommandResult, Stat, System, folder};
 
 /// No file that is read here is as long.
 const LONGEST: u64 = 64 << 20;
@@ -263,15 +263,15 @@ impl System for Real {
         Ok(rustix::thread::sched_setaffinity(Some(pid(task)?), &mask)?)
     }
 
-    fn run(&mut self, command: &[String]) -> io::Result<Ran> {
+    fn run(&mut self, command: &[String]) -> io::Result<CommandResult> {
         if !self.live() {
             return Err(io::Error::other("no command runs for files below a folder"));
         }
-        let Some((program, rest)) = command.split_first() else { return Ok(Ran::default()) };
+        let Some((program, rest)) = command.split_first() else { return Ok(CommandResult::default()) };
         let done = Command::new(program).args(rest).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").output()?;
         let complaint = String::from_utf8_lossy(&done.stderr);
         let complaint = complaint.lines().map(str::trim).rfind(|line| !line.is_empty());
-        Ok(Ran {
+        Ok(CommandResult {
             good: done.status.success(),
             output: done.stdout,
             complaint: complaint.unwrap_or("it said nothing").to_string(),

@@ -8,12 +8,12 @@
 use machine::CpuSet;
 use rt::policy::Policy;
 
-use super::{Task, Wanted};
+use super::{Task, TaskChange};
 use crate::system::{self, System};
 use crate::{Error, Result};
 
 /// Refuses what would starve the machine, unless it is forced.
-pub(super) fn check(system: &dyn System, tasks: &[Task], wanted: &Wanted) -> Result<()> {
+pub(super) fn check(system: &dyn System, tasks: &[Task], wanted: &TaskChange) -> Result<()> {
     let online = list(system, "/sys/devices/system/cpu/online").unwrap_or_default();
     if let Some(cpus) = &wanted.cpus {
         let what = format!("set CPUs {cpus}");
@@ -38,7 +38,7 @@ pub(super) fn check(system: &dyn System, tasks: &[Task], wanted: &Wanted) -> Res
 fn dangerous(
     system: &dyn System,
     tasks: &[Task],
-    wanted: &Wanted,
+    wanted: &TaskChange,
     online: &CpuSet,
 ) -> Option<(String, String, &'static str)> {
     let name = |task: &Task| format!("set {} ({})", task.id, task.name);

@@ -2,11 +2,11 @@
 //! What is read of tasks, which are found, and what is refused.
 
 use super::*;
-use crate::system::memory::Machine;
+use crate::system::memory::MemoryMachine;
 
 /// Two CPUs, CPU 1 isolated; a program of two threads and a child, and threads of the kernel.
-fn machine() -> Machine {
-    let mut system = Machine::default();
+fn machine() -> MemoryMachine {
+    let mut system = MemoryMachine::default();
     let mut put = |id: u32, process: u32, parent: u32, name: &str, policy: u32, priority: u32, cpus: &str| {
         let flags = if parent == 2 || id == 2 { 0x0020_8040 } else { 0 };
         let stat = format!(
@@ -73,7 +73,7 @@ fn lists_a_task_whose_name_is_no_utf8() {
         system.put(path, &[head.as_bytes(), name, tail.as_bytes()].concat());
         let tasks = find(&system, &Which::Id(100), false, false).unwrap();
         assert_eq!((tasks[0].name.as_str(), tasks[0].parent), (shown, 1));
-        let wanted = Wanted { policy: None, cpus: Some("0".parse().unwrap()), force: false };
+        let wanted = TaskChange { policy: None, cpus: Some("0".parse().unwrap()), force: false };
         set(&mut system, tasks, &wanted).unwrap();
         assert_eq!(system.tasks[&100].0.to_string(), "0", "{shown}");
     }
@@ -102,7 +102,7 @@ fn finds_a_task_its_threads_its_children_and_the_threads_of_an_interrupt() {
 fn refused(which: &str, threads: bool, policy: Option<Policy>, cpus: Option<&str>) -> String {
     let mut system = machine();
     let tasks = find(&system, &which.parse().unwrap(), threads, false).unwrap();
-    let wanted = Wanted { policy, cpus: cpus.map(|cpus| cpus.parse().unwrap()), force: false };
+    let wanted = TaskChange { policy, cpus: cpus.map(|cpus| cpus.parse().unwrap()), force: false };
     let error = set(&mut system, tasks, &wanted).unwrap_err().to_string();
     assert_eq!(system.changes, Vec::<String>::new(), "{error}");
     error
@@ -130,7 +130,7 @@ fn refuses_what_would_starve_the_machine() {
 #[test]
 fn sets_cpus_of_tasks_and_of_interrupts() {
     let mut system = machine();
-    let wanted = Wanted { policy: None, cpus: Some("1".parse().unwrap()), force: false };
+    let wanted = TaskChange { policy: None, cpus: Some("1".parse().unwrap()), force: false };
     let tasks = find(&system, &Which::Id(100), true, true).unwrap();
     set(&mut system, tasks, &wanted).unwrap();
     assert!([100, 101, 110, 111].iter().all(|id| system.tasks[id].0.to_string() == "1"));
@@ -143,7 +143,7 @@ fn sets_cpus_of_tasks_and_of_interrupts() {
 fn where_one_of_several_refuses_the_others_get_back_what_they_had() {
     let mut system = machine();
     system.tasks.insert(111, ("0-1".parse().unwrap(), false));
-    let wanted = Wanted { policy: None, cpus: Some("1".parse().unwrap()), force: false };
+    let wanted = TaskChange { policy: None, cpus: Some("1".parse().unwrap()), force: false };
     let tasks: Vec<Task> = find(&system, &Which::Id(110), false, true)
         .unwrap()
         .into_iter()

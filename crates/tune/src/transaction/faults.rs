@@ -10,17 +10,17 @@ use std::io::ErrorKind;
 
 use super::*;
 use crate::boot::tests::{Files, WRITTEN, files, records};
-use crate::system::memory::{Fault, Machine};
+use crate::system::memory::{InjectedFault, MemoryMachine};
 
-const FAULTS: [Fault; 8] = [
-    Fault::Refuse(ErrorKind::StorageFull),
-    Fault::Refuse(ErrorKind::ReadOnlyFilesystem),
-    Fault::Refuse(ErrorKind::PermissionDenied),
-    Fault::Refuse(ErrorKind::Interrupted),
-    Fault::Refuse(ErrorKind::Other),
-    Fault::Full,
-    Fault::ReadOnly,
-    Fault::Kill,
+const FAULTS: [InjectedFault; 8] = [
+    InjectedFault::Refuse(ErrorKind::StorageFull),
+    InjectedFault::Refuse(ErrorKind::ReadOnlyFilesystem),
+    InjectedFault::Refuse(ErrorKind::PermissionDenied),
+    InjectedFault::Refuse(ErrorKind::Interrupted),
+    InjectedFault::Refuse(ErrorKind::Other),
+    InjectedFault::Full,
+    InjectedFault::ReadOnly,
+    InjectedFault::Kill,
 ];
 
 /// A small generator of numbers (SplitMix64), so that a seed gives the same faults.
@@ -36,19 +36,19 @@ impl Chance {
 }
 
 /// What a change is like: the machine before, the record of it, and both when it is done.
-struct Change {
-    before: Machine,
+struct ChangeCase {
+    before: MemoryMachine,
     record: Record,
-    after: Machine,
+    after: MemoryMachine,
     applied: Record,
 }
 
-impl Change {
-    fn of((before, mut record): (Machine, Record)) -> Change {
+impl ChangeCase {
+    fn of((before, mut record): (MemoryMachine, Record)) -> ChangeCase {
         record.theirs = words::found(&before, &record.words);
         let (mut after, mut applied) = (before.clone(), record.clone());
         apply(&mut after, &mut applied).unwrap();
-        Change { before, record, after, applied }
+        ChangeCase { before, record, after, applied }
     }
 }
 
@@ -62,7 +62,7 @@ fn differing(one: &Files, other: &Files) -> BTreeSet<String> {
 }
 
 /// Undoes all that is live, as `tune rollback` does.
-fn undo_all(system: &mut Machine) -> Vec<Undone> {
+fn undo_all(system: &mut MemoryMachine) -> Vec<Undone> {
     let mut undone = Vec::new();
     for mut record in store::all(system).unwrap().into_iter().rev().filter(Record::live) {
         let gone = record.words.clone();
@@ -71,14 +71,14 @@ fn undo_all(system: &mut Machine) -> Vec<Undone> {
     undone
 }
 
-fn failing(system: &Machine, at: usize, fault: Fault) -> Machine {
+fn failing(system: &MemoryMachine, at: usize, fault: InjectedFault) -> MemoryMachine {
     let mut system = system.clone();
     system.fault = Some((at, fault));
     system
 }
 
 /// One fault in a change or on the way back, perhaps another one in the rollback after it, and an undisturbed rollback.
-fn one(change: &Change, back: bool, at: usize, fault: Fault, chance: &mut Chance) -> String {
+fn one(change: &ChangeCase, back: bool, at: usize, fault: InjectedFault, chance: &mut Chance) -> String {
     let before = files(&change.before);
     let (start, record) =
         if back { (&change.after, &change.applied) } else { (&change.before, &change.record) };
@@ -98,7 +98,7 @@ fn one(change: &Change, back: bool, at: usize, fault: Fault, chance: &mut Chance
     let words = format!("{} {:?}, back {back}, change {at}, {fault:?}", record.id, record.part);
     if done {
         assert_eq!(files(&system), files(&change.after), "{words}: done, and not what was to be done");
-    } else if fault != Fault::Kill {
+    } else if fault != InjectedFault::Kill {
         for path in differing(&before, &files(&system)) {
             assert!(told.contains(&path), "{words}: {path} stays changed and is not named: {told}");
         }
@@ -109,7 +109,7 @@ fn one(change: &Change, back: bool, at: usize, fault: Fault, chance: &mut Chance
         let at = system.changes.len() + chance.below(30);
         let mut again = failing(&system, at, second);
         let undone = undo_all(&mut again);
-        if second != Fault::Kill && again.changes.len() > system.changes.len() {
+        if second != InjectedFault::Kill && again.changes.len() > system.changes.len() {
             let left: Vec<&str> = still_changed(&undone).collect();
             for path in differing(&before, &files(&again)) {
                 assert!(left.contains(&path.as_str()), "{words}, then {at} {second:?}: {path} is not named");
@@ -126,7 +126,7 @@ fn one(change: &Change, back: bool, at: usize, fault: Fault, chance: &mut Chance
 
 /// As many faults on one loader: each change with each fault first, then what chance gives.
 fn campaign(name: &str, faults: usize) {
-    let changes: Vec<Change> = records(name).into_iter().map(Change::of).collect();
+    let changes: Vec<ChangeCase> = records(name).into_iter().map(ChangeCase::of).collect();
     let mut chance = Chance(faults as u64);
     let mut places = Vec::new();
     for (number, change) in changes.iter().enumerate() {

@@ -240,27 +240,27 @@ pub fn nearest_folder(system: &dyn System, path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::memory::{Fault, Lost, Machine};
+    use crate::system::memory::{InjectedFault, MemoryMachine, PowerCut};
 
-    fn text(system: &Machine, path: &str) -> String {
+    fn text(system: &MemoryMachine, path: &str) -> String {
         String::from_utf8(system.read(path).unwrap()).unwrap()
     }
 
     #[test]
     fn a_file_with_two_names_keeps_both() {
-        let mut system = Machine::default();
+        let mut system = MemoryMachine::default();
         system.put("/etc/a", b"old\n");
         system.link("/etc/a", "/etc/b");
         replace(&mut system, "/etc/a", Some(&Kept::new("new\n", None))).unwrap();
         assert_eq!((text(&system, "/etc/a"), text(&system, "/etc/b")), ("new\n".into(), "new\n".into()));
-        assert_eq!(text(&system.after_power_cut(Lost::Everything), "/etc/b"), "new\n");
+        assert_eq!(text(&system.after_power_cut(PowerCut::Everything), "/etc/b"), "new\n");
     }
 
     #[test]
     fn giving_back_needs_no_space_and_replacing_does() {
-        let mut system = Machine::default();
+        let mut system = MemoryMachine::default();
         system.put("/etc/a", b"longer\n");
-        system.fault = Some((0, Fault::Full));
+        system.fault = Some((0, InjectedFault::Full));
         let short = Kept { changed_ns: Some(7), ..Kept::new("short\n", None) };
         assert!(replace(&mut system, "/etc/a", Some(&short)).is_err());
         give_back(&mut system, "/etc/a", Some(&short)).unwrap();
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn text_that_is_no_utf_8_comes_back_to_the_byte() {
-        let mut system = Machine::default();
+        let mut system = MemoryMachine::default();
         let bytes = b"caf\xe9 \xff\x80 ours\n";
         system.put("/etc/a", bytes);
         let read = Lossless::of(&system, "/etc/a").unwrap().unwrap();
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn only_what_lies_beside_by_our_name_is_tidied() {
-        let mut system = Machine::default();
+        let mut system = MemoryMachine::default();
         for name in
             ["a", "a.isolator-new", "a.0123456789abcdef.isolator-new", "ab.isolator-new", "a.x.isolator-new"]
         {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What in a file is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "own")]
-pub enum Own {
+pub enum OwnPart {
     /// All of it: nobody else writes it.
     Whole,
     /// Its lines; those that others add stay.
@@ -58,24 +58,24 @@ pub const BEGIN: &str = "# isolator begin: made by `isolator tune`, which takes 
 /// Its last line.
 pub const END: &str = "# isolator end";
 
-impl Own {
+impl OwnPart {
     /// `text` without what is ours, as we made `written` of `before`; none where the file is ours or somebody's as a whole, and
     /// an error where it cannot be told what is ours.
     pub fn strip(&self, text: &str, before: &str, written: &str) -> Result<Option<String>, String> {
         Ok(match self {
-            Own::Whole | Own::Counted => None,
+            OwnPart::Whole | OwnPart::Counted => None,
             // What stood there before is theirs too.
-            Own::Lines => Some(without_lines(text, &without_lines(written, before))),
-            Own::Line { words } => {
+            OwnPart::Lines => Some(without_lines(text, &without_lines(written, before))),
+            OwnPart::Line { words } => {
                 let (first, rest) = text.split_at(text.find('\n').unwrap_or(text.len()));
                 Some(without_words(first, words) + rest)
             }
-            Own::Options { words } => {
+            OwnPart::Options { words } => {
                 let mut file = EntryFile::read(text);
                 file.remove_options(words);
                 Some(file.text())
             }
-            Own::Label { name, default } => {
+            OwnPart::Label { name, default } => {
                 let mut file = Extlinux::read(text);
                 let chosen = file.whole("DEFAULT") == Some(name.as_str());
                 file.remove(name);
@@ -84,8 +84,8 @@ impl Own {
                 }
                 Some(file.text())
             }
-            Own::Block => Some(without_block(text, written)?),
-            Own::Variable { name, value } => {
+            OwnPart::Block => Some(without_block(text, written)?),
+            OwnPart::Variable { name, value } => {
                 let mut block = environment(text)?;
                 // GRUB leaves the name of what it has cleared.
                 if block.get(name).is_some_and(|now| now == value || now.is_empty()) {
@@ -93,7 +93,7 @@ impl Own {
                 }
                 block.text()
             }
-            Own::VariableWords { name, words } => {
+            OwnPart::VariableWords { name, words } => {
                 let mut block = environment(text)?;
                 if let Some(value) = block.get(name).map(|value| without_words(value, words)) {
                     block.set(name, Some(&value));
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(without_lines("A=1 mine\n", ours), "A=1 mine\n");
         let unit = "[Unit]\nA=1\n\n[Service]\nB=2\n";
         assert_eq!(without_lines("[Unit]\nA=1\n\n[Service]\nB=2\nNice=5\n", unit), "[Service]\nNice=5\n");
-        assert_eq!(Own::Lines.strip("mine\nA=1\n", "mine\n", "mine\nA=1\n"), Ok(Some("mine\n".into())));
+        assert_eq!(OwnPart::Lines.strip("mine\nA=1\n", "mine\n", "mine\nA=1\n"), Ok(Some("mine\n".into())));
     }
 
     #[test]

@@ -9,18 +9,18 @@ use machine::boot::line::{kernel_words, without_words};
 
 use super::files::{self, Kept, Lossless};
 use super::words::without_tokens;
-use super::{Became, Compare, Outcome, Own, Step};
-use crate::generator::{self, Lost};
+use super::{Compare, OwnPart, Restoration, Step, StepOutcome};
+use crate::generator::{self, LossReason};
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
 
 /// Does a step; a refusal that does not matter is an outcome, one that does is an error.
-pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
+pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<StepOutcome> {
     match step {
         Step::File { path, old, new, .. } | Step::Generated { path, old, new, .. } => {
             let now = Kept::of(system, path)?;
             if same(now.as_ref(), new.as_ref()) {
-                return Ok(Outcome::AlreadySo);
+                return Ok(StepOutcome::AlreadySo);
             }
             if !same(now.as_ref(), old.as_ref()) {
                 return Err(Error::new(
@@ -30,11 +30,11 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
                 ));
             }
             files::replace(system, path, new.as_ref())?;
-            Ok(Outcome::Done)
+            Ok(StepOutcome::Done)
         }
         Step::Folder { path } => {
             if system.stat(path).is_ok() {
-                return Ok(Outcome::AlreadySo);
+                return Ok(StepOutcome::AlreadySo);
             }
             system.make_folder(path).map_err(|error| failed("make", path, &error))?;
             // The kernel's own folders are on no medium.
@@ -42,11 +42,11 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
                 let parent = system::folder(path);
                 system.sync_folder(parent).map_err(|error| failed("make", path, &error))?;
             }
-            Ok(Outcome::Done)
+            Ok(StepOutcome::Done)
         }
         Step::Setting { path, write, compare, needed, .. } => match set(system, path, write, *compare) {
-            Ok(changed) => Ok(if changed { Outcome::Done } else { Outcome::AlreadySo }),
-            Err(why) if !needed => Ok(Outcome::Refused(why)),
+            Ok(changed) => Ok(if changed { StepOutcome::Done } else { StepOutcome::AlreadySo }),
+            Err(why) if !needed => Ok(StepOutcome::Refused(why)),
             Err(why) => Err(Error::new(
                 format!("set {path} to {}", write.trim()),
                 why,
@@ -55,24 +55,24 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
         },
         Step::Affinity { task, started, old, new, .. } => {
             if started_at(system, *task) != Some(*started) {
-                return Ok(Outcome::Refused("it has ended".into()));
+                return Ok(StepOutcome::Refused("it has ended".into()));
             }
             // Kept as it is, and given back where another step lets the kernel change it.
             if old == new {
-                return Ok(Outcome::Done);
+                return Ok(StepOutcome::Done);
             }
             Ok(match system.set_affinity(*task, new) {
-                Ok(()) => Outcome::Done,
+                Ok(()) => StepOutcome::Done,
                 Err(error) if error.raw_os_error() == Some(libc_einval()) => {
-                    Outcome::Refused("the kernel binds it to its CPU".into())
+                    StepOutcome::Refused("the kernel binds it to its CPU".into())
                 }
-                Err(error) => Outcome::Refused(error::reason(&error)),
+                Err(error) => StepOutcome::Refused(error::reason(&error)),
             })
         }
-        Step::Command { run, .. } if run.is_empty() => Ok(Outcome::Done),
+        Step::Command { run, .. } if run.is_empty() => Ok(StepOutcome::Done),
         Step::Command { run, needed, .. } => {
             let why = match system.run(run) {
-                Ok(ran) if ran.good => return Ok(Outcome::Done),
+                Ok(ran) if ran.good => return Ok(StepOutcome::Done),
                 Ok(ran) => ran.complaint,
                 Err(error) => error::reason(&error),
             };
@@ -80,7 +80,7 @@ pub(super) fn make(system: &mut dyn System, step: &Step) -> Result<Outcome> {
                 let what = format!("run `{}`", run.join(" "));
                 return Err(Error::new(what, why, "run it by hand to see more, then try again"));
             }
-            Ok(Outcome::Refused(why))
+            Ok(StepOutcome::Refused(why))
         }
     }
 }
@@ -124,10 +124,10 @@ fn generated(
         if expected && !words.iter().all(has) {
             let why = format!("its entry '{title}' lacks our words");
             return match generator::lost(system, crate::boot::DROP_IN, words) {
-                Some(Lost::SetAnew(file)) => {
+                Some(LossReason::SetAnew(file)) => {
                     fail(&why, &format!("look at {file}, which sets {} anew", generator::VARIABLE))
                 }
-                Some(Lost::Lines(file)) => {
+                Some(LossReason::Lines(file)) => {
                     fail(&why, &format!("write {} in {file} on one line", generator::VARIABLE))
                 }
                 None => fail(
@@ -148,67 +148,67 @@ fn generated(
 }
 
 /// Undoes a step where what is there is ours; what is somebody else's stays and is named.
-pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Became> {
+pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Restoration> {
     match step {
         Step::File { path, old, new, own } => undo_file(system, path, old.as_ref(), new.as_ref(), own),
         Step::Generated { path, command, old, new, words } => {
             undo_generated(system, (path, command, words), old.as_ref(), new.as_ref())
         }
         Step::Folder { path } => Ok(match system.remove_folder(path) {
-            Ok(()) if step.volatile() => Became::Restored,
+            Ok(()) if step.volatile() => Restoration::Restored,
             Ok(()) => match system.sync_folder(system::folder(path)) {
-                Ok(()) => Became::Restored,
+                Ok(()) => Restoration::Restored,
                 Err(error) => return Err(failed("remove", path, &error)),
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Became::Untouched,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Restoration::Untouched,
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                Became::Left("it holds files of others".into())
+                Restoration::Left("it holds files of others".into())
             }
-            Err(error) => Became::Failed(error::reason(&error)),
+            Err(error) => Restoration::Failed(error::reason(&error)),
         }),
         Step::Setting { path, old, write, undo, compare, .. } => {
-            let Ok(now) = system::text(system, path) else { return Ok(Became::Gone) };
+            let Ok(now) = system::text(system, path) else { return Ok(Restoration::Gone) };
             if reads(&now, undo, *compare) || reads(&now, old, *compare) {
-                return Ok(Became::Untouched);
+                return Ok(Restoration::Untouched);
             }
             if !reads(&now, write, *compare) {
-                return Ok(Became::Left(format!("another program set it to {} since", now.trim())));
+                return Ok(Restoration::Left(format!("another program set it to {} since", now.trim())));
             }
             Ok(match set(system, path, undo, *compare) {
-                Ok(_) => Became::Restored,
-                Err(why) => Became::Failed(why),
+                Ok(_) => Restoration::Restored,
+                Err(why) => Restoration::Failed(why),
             })
         }
         Step::Affinity { task, started, old, new, .. } => {
             if started_at(system, *task) != Some(*started) {
-                return Ok(Became::Gone);
+                return Ok(Restoration::Gone);
             }
             Ok(match system.affinity(*task) {
-                Ok(now) if now == *old => Became::Untouched,
+                Ok(now) if now == *old => Restoration::Untouched,
                 Ok(now) if now != *new && old != new => {
-                    Became::Left(format!("another program gave it CPUs {now} since"))
+                    Restoration::Left(format!("another program gave it CPUs {now} since"))
                 }
                 Ok(_) => match system.set_affinity(*task, old) {
-                    Ok(()) => Became::Restored,
-                    Err(error) => Became::Failed(error::reason(&error)),
+                    Ok(()) => Restoration::Restored,
+                    Err(error) => Restoration::Failed(error::reason(&error)),
                 },
-                Err(_) => Became::Gone,
+                Err(_) => Restoration::Gone,
             })
         }
         Step::Command { run, undo, .. } => {
             if undo.is_empty() {
-                return Ok(Became::Untouched);
+                return Ok(Restoration::Untouched);
             }
             let undo = match variable_now(system, run, undo) {
-                Some(undo) if undo.is_empty() => return Ok(Became::Untouched),
+                Some(undo) if undo.is_empty() => return Ok(Restoration::Untouched),
                 changed => changed.unwrap_or_else(|| undo.clone()),
             };
             let why = match system.run(&undo) {
-                Ok(ran) if ran.good => return Ok(Became::Restored),
+                Ok(ran) if ran.good => return Ok(Restoration::Restored),
                 Ok(ran) => ran.complaint,
                 Err(error) => error::reason(&error),
             };
-            Ok(Became::Failed(format!("`{}` failed: {why}", undo.join(" "))))
+            Ok(Restoration::Failed(format!("`{}` failed: {why}", undo.join(" "))))
         }
     }
 }
@@ -242,40 +242,40 @@ fn undo_file(
     path: &str,
     old: Option<&Kept>,
     new: Option<&Kept>,
-    own: &Own,
-) -> Result<Became> {
+    own: &OwnPart,
+) -> Result<Restoration> {
     files::tidy(system, path);
     let now = Lossless::of(system, path).map_err(|error| failed("read", path, &error))?;
-    if let (None, Own::Counted, Some(new)) = (&now, own, new) {
+    if let (None, OwnPart::Counted, Some(new)) = (&now, own, new) {
         return counted_down(system, path, new);
     }
     let text = now.as_ref().map(|now| now.text.as_str());
     if text == old.map(|old| old.text.as_str()) {
-        return Ok(Became::Untouched);
+        return Ok(Restoration::Untouched);
     }
     if text == new.map(|new| new.text.as_str()) || torn(text, old, new) {
         files::give_back(system, path, old)?;
-        return Ok(Became::Restored);
+        return Ok(Restoration::Restored);
     }
-    let Some(now) = now else { return Ok(Became::Left("another program removed it".into())) };
+    let Some(now) = now else { return Ok(Restoration::Left("another program removed it".into())) };
     let of = |kept: Option<&Kept>| kept.map_or(String::new(), |kept| kept.text.clone());
     let Some(text) = own
         .strip(&now.text, &of(old), &of(new))
         .map_err(|why| Error::new(format!("undo {path}"), why, ""))?
     else {
-        return Ok(Became::Left(
+        return Ok(Restoration::Left(
             "another program changed it; remove it by hand where it is not wanted".into(),
         ));
     };
     if text == now.text {
-        return Ok(Became::Left("another program changed it; nothing of ours is in it".into()));
+        return Ok(Restoration::Left("another program changed it; nothing of ours is in it".into()));
     }
     if old.is_none() && text.trim().is_empty() {
         files::give_back(system, path, None)?;
     } else {
         files::put_back(system, path, &now.bytes(&text))?;
     }
-    Ok(Became::Stripped)
+    Ok(Restoration::Stripped)
 }
 
 /// Whether a power cut left a file that was written over with bytes of both states.
@@ -290,39 +290,39 @@ fn undo_generated(
     (path, command, words): (&str, &[String], &[String]),
     old: Option<&Kept>,
     new: Option<&Kept>,
-) -> Result<Became> {
+) -> Result<Restoration> {
     files::tidy(system, path);
     let now = Lossless::of(system, path).map_err(|error| failed("read", path, &error))?;
     let text = now.as_ref().map(|now| now.text.as_str());
     if text == old.map(|old| old.text.as_str()) {
-        return Ok(Became::Untouched);
+        return Ok(Restoration::Untouched);
     }
     if (new.is_some() && text == new.map(|new| new.text.as_str())) || torn(text, old, new) {
         files::give_back(system, path, old)?;
-        return Ok(Became::Restored);
+        return Ok(Restoration::Restored);
     }
-    let Some(now) = now else { return Ok(Became::Left("another program removed it".into())) };
+    let Some(now) = now else { return Ok(Restoration::Left("another program removed it".into())) };
     let ours = grub::menu(&now.text, path)
         .iter()
         .any(|entry| kernel_words(&entry.entry.options).any(|word| words.iter().any(|own| own == word.raw)));
     if !ours {
-        return Ok(Became::Untouched);
+        return Ok(Restoration::Untouched);
     }
     match generated(system, path, command, words, false) {
         Ok(text) => {
             files::put_back(system, path, text.as_bytes())?;
-            Ok(Became::MadeAnew)
+            Ok(Restoration::MadeAnew)
         }
         // Without its generator the words go out of the menu as it is.
         Err(_) => {
             files::put_back(system, path, &now.bytes(&without_tokens(&now.text, words, &[])))?;
-            Ok(Became::Stripped)
+            Ok(Restoration::Stripped)
         }
     }
 }
 
 /// Removes an entry whose tries systemd-boot has counted down in its name, or blessed away.
-fn counted_down(system: &mut dyn System, path: &str, new: &Kept) -> Result<Became> {
+fn counted_down(system: &mut dyn System, path: &str, new: &Kept) -> Result<Restoration> {
     let folder = system::folder(path);
     let stem = path.rsplit('/').next().and_then(|name| name.split('+').next()).unwrap_or_default();
     let names = system.names(folder).unwrap_or_default();
@@ -330,12 +330,12 @@ fn counted_down(system: &mut dyn System, path: &str, new: &Kept) -> Result<Becam
         let rest = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(".conf"));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
     };
-    let mut became = Became::Untouched;
+    let mut became = Restoration::Untouched;
     for name in names.iter().filter(|name| ours(name)) {
         let there = format!("{folder}/{name}");
         if same(Kept::of(system, &there)?.as_ref(), Some(new)) {
             files::give_back(system, &there, None)?;
-            became = Became::Restored;
+            became = Restoration::Restored;
         }
     }
     Ok(became)

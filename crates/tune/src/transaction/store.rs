@@ -8,7 +8,7 @@
 use std::io;
 
 use super::files::{self, Kept};
-use super::{Record, SCHEMA_VERSION, State, Step, Undone};
+use super::{Record, RecordState, SCHEMA_VERSION, Step, Undone};
 use crate::allowed;
 use crate::system::{self, System, failed};
 use crate::{Error, Result};
@@ -184,7 +184,7 @@ pub fn recover(system: &mut dyn System) -> Result<Vec<(Record, Vec<Undone>)>> {
     }
     for mut record in records.into_iter().rev() {
         files::tidy(system, &path(&record.id));
-        if matches!(record.state, State::Applying | State::RollingBack) {
+        if matches!(record.state, RecordState::Applying | RecordState::RollingBack) {
             let undone = super::roll_back(system, &mut record);
             recovered.push((record, undone));
         }

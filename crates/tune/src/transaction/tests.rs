@@ -3,33 +3,33 @@
 
 use super::*;
 use crate::boot::tests::{files, records};
-use crate::system::memory::{Fault, Machine};
-use crate::system::{Ran, System};
+use crate::system::memory::{InjectedFault, MemoryMachine};
+use crate::system::{CommandResult, System};
 
 const ENTRIES: &str = "/boot/loader/entries";
 
 /// The lasting change of a loader, done.
-fn applied(name: &str) -> (Machine, Record) {
+fn applied(name: &str) -> (MemoryMachine, Record) {
     let (mut system, mut record) = records(name).pop().unwrap();
     record.theirs = words::found(&system, &record.words);
     apply(&mut system, &mut record).unwrap();
     (system, record)
 }
 
-fn text(system: &Machine, path: &str) -> String {
+fn text(system: &MemoryMachine, path: &str) -> String {
     String::from_utf8(system.read(path).unwrap()).unwrap()
 }
 
-fn back(system: &mut Machine, record: &mut Record) -> Vec<Undone> {
+fn back(system: &mut MemoryMachine, record: &mut Record) -> Vec<Undone> {
     let gone = record.words.clone();
     roll_back_everywhere(system, record, &gone)
 }
 
-fn became<'u>(undone: &'u [Undone], path: &str) -> &'u Became {
+fn became<'u>(undone: &'u [Undone], path: &str) -> &'u Restoration {
     &undone.iter().rfind(|undone| undone.what == path).unwrap().became
 }
 
-fn has_words(system: &Machine, record: &Record) -> Vec<String> {
+fn has_words(system: &MemoryMachine, record: &Record) -> Vec<String> {
     words::found(system, &record.words).into_keys().collect()
 }
 
@@ -47,12 +47,12 @@ fn words_leave_the_entry_of_a_kernel_installed_since() {
         };
         system.put(&path, format!("title new\noptions {line}\n").as_bytes());
         let undone = back(&mut system, &mut record);
-        assert_eq!(became(&undone, &path), &Became::Stripped, "{name}");
+        assert_eq!(became(&undone, &path), &Restoration::Stripped, "{name}");
         assert_eq!(has_words(&system, &record), Vec::<String>::new(), "{name}");
         let mut left = files(&system);
         left.remove(&path);
         assert_eq!(left, files(&before), "{name}");
-        assert_eq!(record.state, State::RolledBack);
+        assert_eq!(record.state, RecordState::RolledBack);
     }
 }
 
@@ -75,10 +75,13 @@ fn an_entry_that_keeps_the_words_is_named() {
     let (mut system, mut record) = applied("fedora");
     let path = format!("{ENTRIES}/m-9.9.conf");
     system.put(&path, format!("options {}\n", record.words.join(" ")).as_bytes());
-    system.fault = Some((system.changes.len(), Fault::ReadOnly));
+    system.fault = Some((system.changes.len(), InjectedFault::ReadOnly));
     let undone = back(&mut system, &mut record);
-    assert!(matches!(became(&undone, &path), Became::Failed(why) if why.contains("read-only")), "{undone:?}");
-    assert_eq!(record.state, State::RollingBack);
+    assert!(
+        matches!(became(&undone, &path), Restoration::Failed(why) if why.contains("read-only")),
+        "{undone:?}"
+    );
+    assert_eq!(record.state, RecordState::RollingBack);
     let mut system = system.revived();
     assert_eq!(still_changed(&back(&mut system, &mut record)).count(), 0);
     assert_eq!(has_words(&system, &record), Vec::<String>::new());
@@ -107,7 +110,10 @@ fn deployments_of_ostree_are_named_and_not_edited() {
     let entry = format!("options {}\n", record.words.join(" "));
     system.put(&path, entry.as_bytes());
     let undone = back(&mut system, &mut record);
-    assert!(matches!(became(&undone, &path), Became::Left(why) if why.contains("deployment")), "{undone:?}");
+    assert!(
+        matches!(became(&undone, &path), Restoration::Left(why) if why.contains("deployment")),
+        "{undone:?}"
+    );
     assert_eq!(text(&system, &path), entry);
 }
 
@@ -117,9 +123,13 @@ fn a_menu_loses_our_words_without_its_generator() {
     let menu = "/boot/grub/grub.cfg";
     let newer = text(&system, menu) + "# a newer kernel\n";
     system.put(menu, newer.as_bytes());
-    system.answer = Some(|_, _| Ran { good: false, complaint: "no such program".into(), ..Ran::default() });
+    system.answer = Some(|_, _| CommandResult {
+        good: false,
+        complaint: "no such program".into(),
+        ..CommandResult::default()
+    });
     let undone = back(&mut system, &mut record);
-    assert_eq!(became(&undone, menu), &Became::Stripped);
+    assert_eq!(became(&undone, menu), &Restoration::Stripped);
     assert_eq!(has_words(&system, &record), Vec::<String>::new());
     assert!(text(&system, menu).ends_with("# a newer kernel\n") && !record.live());
 }
@@ -131,7 +141,7 @@ fn a_line_in_our_drop_in_of_another_stays() {
     let edited = text(&system, path) + "GRUB_TIMEOUT=7\n";
     system.put(path, edited.as_bytes());
     let undone = back(&mut system, &mut record);
-    assert_eq!(became(&undone, path), &Became::Stripped);
+    assert_eq!(became(&undone, path), &Restoration::Stripped);
     assert_eq!(text(&system, path), "GRUB_TIMEOUT=7\n");
     // Words that another program wrote into its own line go too.
     let (mut system, mut record) = applied("debian");
@@ -147,7 +157,7 @@ fn a_full_store_refuses_before_anything_changes() {
     for name in ["debian", "l4t", "pi"] {
         let (mut system, mut record) = records(name).remove(0);
         let before = files(&system);
-        system.fault = Some((system.changes.len(), Fault::Full));
+        system.fault = Some((system.changes.len(), InjectedFault::Full));
         let error = apply(&mut system, &mut record).unwrap_err().to_string();
         assert_eq!(files(&system), before, "{name}");
         assert!(error.ends_with("nothing was changed"), "{error}");
@@ -160,11 +170,11 @@ fn a_full_disk_stops_neither_a_record_nor_the_way_back() {
     for name in crate::boot::tests::WRITTEN {
         let (before, _) = records(name).pop().unwrap();
         let (mut system, mut record) = applied(name);
-        system.fault = Some((system.changes.len(), Fault::Full));
+        system.fault = Some((system.changes.len(), InjectedFault::Full));
         let undone = back(&mut system, &mut record);
         assert_eq!(still_changed(&undone).count(), 0, "{name}: {undone:?}");
         assert_eq!(files(&system), files(&before), "{name}");
-        assert_eq!(store::read(&system, &record.id).unwrap().state, State::RolledBack, "{name}");
+        assert_eq!(store::read(&system, &record.id).unwrap().state, RecordState::RolledBack, "{name}");
         // The space that was kept is free again.
         assert!(!system.names(store::FOLDER).unwrap().iter().any(|name| name.ends_with(".spare")), "{name}");
     }
@@ -205,29 +215,29 @@ fn u_boots_variable_keeps_what_others_added_since() {
     let run = ["fw_setenv", "optargs", "quiet skew_tick=1"].map(String::from).to_vec();
     let undo = ["fw_setenv", "optargs", "quiet"].map(String::from).to_vec();
     let step = Step::Command { run, undo, volatile: false, needed: true };
-    type Answer = fn(&Machine, &[String]) -> Ran;
+    type Answer = fn(&MemoryMachine, &[String]) -> CommandResult;
     let ran = |answer: Answer| {
-        let mut system = Machine::default();
+        let mut system = MemoryMachine::default();
         system.answer = Some(answer);
         let became = step::undo(&mut system, &step).unwrap();
         let last = system.commands.last().unwrap().join(" ");
         (became, last)
     };
-    fn says(text: &str) -> Ran {
-        Ran { good: true, output: text.as_bytes().to_vec(), complaint: String::new() }
+    fn says(text: &str) -> CommandResult {
+        CommandResult { good: true, output: text.as_bytes().to_vec(), complaint: String::new() }
     }
-    let of = |(became, line): (Became, String), last: &str| {
+    let of = |(became, line): (Restoration, String), last: &str| {
         assert_eq!(line, last);
         became
     };
     assert_eq!(
         of(ran(|_, _| says("optargs=quiet skew_tick=1\n")), "fw_setenv optargs quiet"),
-        Became::Restored
+        Restoration::Restored
     );
     assert_eq!(
         of(ran(|_, _| says("optargs=quiet skew_tick=1 mine\n")), "fw_setenv optargs quiet mine"),
-        Became::Restored
+        Restoration::Restored
     );
-    assert_eq!(of(ran(|_, _| says("optargs=other\n")), "fw_printenv"), Became::Untouched);
-    assert_eq!(of(ran(|_, _| says("optargs=skew_tick=1\n")), "fw_setenv optargs"), Became::Restored);
+    assert_eq!(of(ran(|_, _| says("optargs=other\n")), "fw_printenv"), Restoration::Untouched);
+    assert_eq!(of(ran(|_, _| says("optargs=skew_tick=1\n")), "fw_setenv optargs"), Restoration::Restored);
 }

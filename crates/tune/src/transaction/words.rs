@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use machine::boot::grub::GrubEnvironment;
 
 use super::files::{self, Lossless};
-use super::{Became, Record, Step, Undone};
+use super::{Record, Restoration, Step, Undone};
 use crate::system::System;
 
 /// Files from which lines are made.
@@ -136,14 +136,14 @@ pub(super) fn take_out(
             continue;
         }
         let became = match text {
-            _ if ostree && FOLDERS.iter().any(|folder| path.starts_with(folder)) => Became::Left(
+            _ if ostree && FOLDERS.iter().any(|folder| path.starts_with(folder)) => Restoration::Left(
                 "an older deployment has the plan's words; it goes with the next one, or by rpm-ostree cleanup -rp"
                     .into(),
             ),
-            None => Became::Failed("the plan's words do not go out of it".into()),
+            None => Restoration::Failed("the plan's words do not go out of it".into()),
             Some(text) => match files::put_back(system, &path, &now.bytes(&text)) {
-                Ok(()) => Became::Stripped,
-                Err(error) => Became::Failed(format!("it has the plan's words: {}", error.why)),
+                Ok(()) => Restoration::Stripped,
+                Err(error) => Restoration::Failed(format!("it has the plan's words: {}", error.why)),
             },
         };
         undone.push(Undone { what: path, became });

@@ -5,18 +5,18 @@ use machine::inventory::Inventory;
 use machine::registry::same_name;
 use machine::{CpuSet, Snapshot};
 
-use super::{Places, Seen};
+use super::{Observed, ThreePlaces};
 use crate::plan::Action;
 
-pub(super) fn places(action: &Action, machine: &Snapshot) -> Places {
+pub(super) fn places(action: &Action, machine: &Snapshot) -> ThreePlaces {
     let (name, value) = (action.target.as_str(), action.value.as_str());
     let line = machine.kernel.command_line.as_deref();
-    let running = line.map_or_else(Seen::default, |line| on_line(line, name, value, "/proc/cmdline"));
+    let running = line.map_or_else(Observed::default, |line| on_line(line, name, value, "/proc/cmdline"));
     let configured = configured(name, value, machine.inventory.as_deref());
     let mut effective = effective(name, value, machine);
     let mut why = String::new();
     if running.agrees == Some(true) && refused(name, machine.inventory.as_deref()) {
-        effective = Seen::new(Some(false), None, "the kernel's log");
+        effective = Observed::new(Some(false), None, "the kernel's log");
         why = "the kernel did not know it: it handed it to init".to_string();
     } else if running.agrees == Some(true) && effective.agrees == Some(false) {
         why = "the kernel was told and does something else: it dropped the list, or its configuration lacks this"
@@ -29,26 +29,26 @@ pub(super) fn places(action: &Action, machine: &Snapshot) -> Places {
         }
         .to_string();
     }
-    Places { configured, running, effective, why }
+    ThreePlaces { configured, running, effective, why }
 }
 
-fn configured(name: &str, value: &str, inventory: Option<&Inventory>) -> Seen {
+fn configured(name: &str, value: &str, inventory: Option<&Inventory>) -> Observed {
     let Some(entry) = inventory.and_then(|inventory| inventory.boot.default_entry()) else {
-        return Seen::default();
+        return Observed::default();
     };
     on_line(&entry.options, name, value, &entry.file)
 }
 
 /// Whether `line` has the parameter with that value; the last of several counts.
-fn on_line(line: &str, name: &str, value: &str, source: &str) -> Seen {
+fn on_line(line: &str, name: &str, value: &str, source: &str) -> Observed {
     let words = line.split_whitespace().take_while(|word| *word != "--");
     let found = words.filter_map(|word| {
         let (its, set) = word.split_once('=').unwrap_or((word, ""));
         same_name(its, name).then_some(set)
     });
     match found.last() {
-        Some(set) => Seen::new(Some(same_value(set, value)), Some(set.to_string()), source),
-        None => Seen::new(Some(false), None, source),
+        Some(set) => Observed::new(Some(same_value(set, value)), Some(set.to_string()), source),
+        None => Observed::new(Some(false), None, source),
     }
 }
 
@@ -70,9 +70,9 @@ fn cpus_of(value: &str) -> CpuSet {
     flags_and_cpus(value).1.unwrap_or_default()
 }
 
-fn effective(name: &str, value: &str, machine: &Snapshot) -> Seen {
+fn effective(name: &str, value: &str, machine: &Snapshot) -> Observed {
     let cpus =
-        |seen: &CpuSet, source| Seen::new(Some(*seen == cpus_of(value)), Some(seen.to_string()), source);
+        |seen: &CpuSet, source| Observed::new(Some(*seen == cpus_of(value)), Some(seen.to_string()), source);
     let isolation = &machine.isolation;
     match name {
         "isolcpus" => cpus(&isolation.isolated, "/sys/devices/system/cpu/isolated"),
@@ -82,32 +82,34 @@ fn effective(name: &str, value: &str, machine: &Snapshot) -> Seen {
         }
         "rcu_nocbs" => offloaded(value, machine),
         "nosmt" => match machine.settings.get("/sys/devices/system/cpu/smt/control") {
-            Some(control) => {
-                Seen::new(Some(control != "on"), Some(control.clone()), "/sys/devices/system/cpu/smt/control")
-            }
-            None => Seen::default(),
+            Some(control) => Observed::new(
+                Some(control != "on"),
+                Some(control.clone()),
+                "/sys/devices/system/cpu/smt/control",
+            ),
+            None => Observed::default(),
         },
         "threadirqs" => match machine.inventory.as_deref() {
             Some(inventory) if sees_kernel_threads(inventory) => {
                 let any =
                     inventory.threads.iter().any(|thread| thread.kernel && thread.name.starts_with("irq/"));
-                Seen::new(Some(any), None, "threads named irq/")
+                Observed::new(Some(any), None, "threads named irq/")
             }
-            _ => Seen::default(),
+            _ => Observed::default(),
         },
         _ => parameter(name, value, machine.inventory.as_deref()),
     }
 }
 
 /// A module's parameter shows itself in sysfs.
-fn parameter(name: &str, value: &str, inventory: Option<&Inventory>) -> Seen {
+fn parameter(name: &str, value: &str, inventory: Option<&Inventory>) -> Observed {
     let (Some((module, parameter)), Some(inventory)) = (name.split_once('.'), inventory) else {
-        return Seen::default();
+        return Observed::default();
     };
     let path = format!("/sys/module/{module}/parameters/{parameter}");
     match inventory.text(&path) {
-        Some(text) => Seen::new(Some(text == value), Some(text.to_string()), &path),
-        None => Seen::default(),
+        Some(text) => Observed::new(Some(text == value), Some(text.to_string()), &path),
+        None => Observed::default(),
     }
 }
 
@@ -117,10 +119,10 @@ fn sees_kernel_threads(inventory: &Inventory) -> bool {
 }
 
 /// Callbacks of an offloaded CPU have a thread with its number.
-fn offloaded(value: &str, machine: &Snapshot) -> Seen {
+fn offloaded(value: &str, machine: &Snapshot) -> Observed {
     let Some(inventory) = machine.inventory.as_deref().filter(|inventory| sees_kernel_threads(inventory))
     else {
-        return Seen::default();
+        return Observed::default();
     };
     let threads = inventory.threads.iter().filter(|thread| thread.kernel).filter_map(|thread| {
         let (start, number) = thread.name.split_once('/')?;
@@ -129,7 +131,7 @@ fn offloaded(value: &str, machine: &Snapshot) -> Seen {
     });
     let seen: CpuSet = threads.collect();
     let missing = cpus_of(value).without(&seen);
-    Seen::new(Some(missing.is_empty()), Some(seen.to_string()), "threads named rcuo")
+    Observed::new(Some(missing.is_empty()), Some(seen.to_string()), "threads named rcuo")
 }
 
 /// Whether the kernel named it among the parameters that it does not know.

@@ -12,7 +12,7 @@ use machine::Snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Action, Kind, Plan};
+use crate::plan::{Action, ActionKind, Plan};
 
 mod boot;
 mod moved;
@@ -31,14 +31,15 @@ pub struct Verified {
     /// Whether all of it is in force.
     pub in_force: bool,
     /// How many actions are in force, are not, or cannot be judged.
-    pub summary: Summary,
+    pub summary: CheckCounts,
     /// Each action, in the plan's order.
-    pub checks: Vec<Check>,
+    pub checks: Vec<ActionCheck>,
 }
 
 /// How many actions are what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
+#[schemars(rename = "Summary")]
+pub struct CheckCounts {
     /// In force.
     pub in_force: u32,
     /// Not in force.
@@ -49,21 +50,22 @@ pub struct Summary {
 
 /// One action and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Check {
+#[schemars(rename = "Check")]
+pub struct ActionCheck {
     /// The action's kind.
-    pub kind: Kind,
+    pub kind: ActionKind,
     /// Its target.
     pub target: String,
     /// The value that it wants.
     pub wanted: String,
     /// What counts from the next boot on.
-    pub configured: Seen,
+    pub configured: Observed,
     /// What the kernel was told.
-    pub running: Seen,
+    pub running: Observed,
     /// What it does.
-    pub effective: Seen,
+    pub effective: Observed,
     /// All in all.
-    pub result: State,
+    pub result: CheckState,
     /// Why it is not in force or not known, or what to know of it; may be empty.
     pub why: String,
     /// A command that shows it.
@@ -73,7 +75,8 @@ pub struct Check {
 /// All in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+#[schemars(rename = "State")]
+pub enum CheckState {
     /// It is so.
     InForce,
     /// It is not so.
@@ -84,7 +87,8 @@ pub enum State {
 
 /// What was seen in one of the three places.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Seen {
+#[schemars(rename = "Seen")]
+pub struct Observed {
     /// Whether it is as the plan wants; absent where that is not known, or there is no such place.
     pub agrees: Option<bool>,
     /// What was seen.
@@ -93,29 +97,32 @@ pub struct Seen {
     pub source: Option<String>,
 }
 
-impl Seen {
+impl Observed {
     fn new(agrees: Option<bool>, value: Option<String>, source: &str) -> Self {
-        Seen { agrees, value, source: Some(source.to_string()) }
+        Observed { agrees, value, source: Some(source.to_string()) }
     }
 }
 
 /// The three places and a word on them.
 #[derive(Debug, Clone, Default)]
-struct Places {
-    configured: Seen,
-    running: Seen,
-    effective: Seen,
+struct ThreePlaces {
+    configured: Observed,
+    running: Observed,
+    effective: Observed,
     why: String,
 }
 
 /// Compares `plan` with `machine`, which was read with its inventory. `refused` are interrupts that did not let themselves be
 /// moved when the plan was applied, which only shows then.
 pub fn verify(plan: &Plan, machine: &Snapshot, refused: &[u32]) -> Verified {
-    let checks: Vec<Check> =
+    let checks: Vec<ActionCheck> =
         plan.actions.iter().map(|action| check(plan, action, machine, refused)).collect();
     let count = |state| checks.iter().filter(|check| check.result == state).count() as u32;
-    let summary =
-        Summary { in_force: count(State::InForce), not: count(State::Not), unknown: count(State::Unknown) };
+    let summary = CheckCounts {
+        in_force: count(CheckState::InForce),
+        not: count(CheckState::Not),
+        unknown: count(CheckState::Unknown),
+    };
     Verified {
         schema_version: SCHEMA_VERSION,
         plan: plan.digest.clone(),
@@ -125,20 +132,20 @@ pub fn verify(plan: &Plan, machine: &Snapshot, refused: &[u32]) -> Verified {
     }
 }
 
-fn check(plan: &Plan, action: &Action, machine: &Snapshot, refused: &[u32]) -> Check {
+fn check(plan: &Plan, action: &Action, machine: &Snapshot, refused: &[u32]) -> ActionCheck {
     let places = match action.kind {
-        Kind::BootParameter => boot::places(action, machine),
+        ActionKind::BootParameter => boot::places(action, machine),
         kind if kind.writes_one_file() => settings::places(action, machine),
         _ => moved::places(plan, action, machine, refused),
     };
     let strongest =
         [&places.effective, &places.running, &places.configured].into_iter().find_map(|seen| seen.agrees);
     let result = match strongest {
-        Some(true) => State::InForce,
-        Some(false) => State::Not,
-        None => State::Unknown,
+        Some(true) => CheckState::InForce,
+        Some(false) => CheckState::Not,
+        None => CheckState::Unknown,
     };
-    Check {
+    ActionCheck {
         kind: action.kind,
         target: action.target.clone(),
         wanted: action.value.clone(),

@@ -4,26 +4,26 @@
 use machine::inventory::{ControlGroup, Inventory};
 use machine::{CpuSet, Snapshot};
 
-use super::{Places, Seen};
-use crate::plan::{Action, Kind, Plan, runtime};
+use super::{Observed, ThreePlaces};
+use crate::plan::{Action, ActionKind, Plan, runtime};
 
 /// How many are named; the rest is counted.
 const NAMED: usize = 4;
 
-pub(super) fn places(plan: &Plan, action: &Action, machine: &Snapshot, refused: &[u32]) -> Places {
+pub(super) fn places(plan: &Plan, action: &Action, machine: &Snapshot, refused: &[u32]) -> ThreePlaces {
     let Some(inventory) = machine.inventory.as_deref() else {
-        return Places { why: "the machine was not read whole".to_string(), ..Places::default() };
+        return ThreePlaces { why: "the machine was not read whole".to_string(), ..ThreePlaces::default() };
     };
     let cpus: CpuSet = action.value.parse().unwrap_or_default();
     match action.kind {
-        Kind::Irqs => interrupts(plan, machine, inventory, refused),
-        Kind::DeviceIrqs => device(action, &cpus, machine, inventory),
-        Kind::KernelThreads => threads(plan, inventory),
-        Kind::IrqBalance => balance(&cpus, machine, inventory),
-        Kind::Slice => slice(action, &cpus, inventory),
-        Kind::Partition => partition(&cpus, inventory),
-        Kind::Limits => limits(inventory),
-        _ => Places::default(),
+        ActionKind::Irqs => interrupts(plan, machine, inventory, refused),
+        ActionKind::DeviceIrqs => device(action, &cpus, machine, inventory),
+        ActionKind::KernelThreads => threads(plan, inventory),
+        ActionKind::IrqBalance => balance(&cpus, machine, inventory),
+        ActionKind::Slice => slice(action, &cpus, inventory),
+        ActionKind::Partition => partition(&cpus, inventory),
+        ActionKind::Limits => limits(inventory),
+        _ => ThreePlaces::default(),
     }
 }
 
@@ -34,11 +34,11 @@ fn named(names: &[String]) -> String {
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
-fn interrupts(plan: &Plan, machine: &Snapshot, inventory: &Inventory, refused: &[u32]) -> Places {
+fn interrupts(plan: &Plan, machine: &Snapshot, inventory: &Inventory, refused: &[u32]) -> ThreePlaces {
     if inventory.irqs.is_empty() {
-        return Places { why: "no interrupt could be looked at".to_string(), ..Places::default() };
+        return ThreePlaces { why: "no interrupt could be looked at".to_string(), ..ThreePlaces::default() };
     }
-    let devices = plan.actions.iter().filter(|action| action.kind == Kind::DeviceIrqs);
+    let devices = plan.actions.iter().filter(|action| action.kind == ActionKind::DeviceIrqs);
     let devices: Vec<&str> = devices.map(|action| action.target.as_str()).collect();
     let wanted = machine.devices.iter().filter(|device| devices.contains(&device.name.as_str()));
     let wanted: Vec<u32> = wanted.flat_map(|device| device.irqs.clone()).collect();
@@ -65,22 +65,26 @@ fn interrupts(plan: &Plan, machine: &Snapshot, inventory: &Inventory, refused: &
         }
         () => String::new(),
     };
-    Places {
-        running: Seen::new(Some(asked.is_empty()), None, "/proc/irq/*/smp_affinity_list"),
-        effective: Seen::new(
+    ThreePlaces {
+        running: Observed::new(Some(asked.is_empty()), None, "/proc/irq/*/smp_affinity_list"),
+        effective: Observed::new(
             Some(fires.is_empty() && asked.is_empty()),
             None,
             "/proc/irq/*/effective_affinity_list",
         ),
         why,
-        ..Places::default()
+        ..ThreePlaces::default()
     }
 }
 
-fn device(action: &Action, cpus: &CpuSet, machine: &Snapshot, inventory: &Inventory) -> Places {
+fn device(action: &Action, cpus: &CpuSet, machine: &Snapshot, inventory: &Inventory) -> ThreePlaces {
     let Some(device) = machine.devices.iter().find(|device| device.name == action.target) else {
         let why = "the device is not there".to_string();
-        return Places { effective: Seen::new(Some(false), None, "/sys/class"), why, ..Places::default() };
+        return ThreePlaces {
+            effective: Observed::new(Some(false), None, "/sys/class"),
+            why,
+            ..ThreePlaces::default()
+        };
     };
     let of_device = inventory.irqs.iter().filter(|irq| device.irqs.contains(&irq.number));
     let elsewhere: Vec<String> = of_device
@@ -90,13 +94,16 @@ fn device(action: &Action, cpus: &CpuSet, machine: &Snapshot, inventory: &Invent
         })
         .collect();
     let why = if elsewhere.is_empty() { String::new() } else { format!("elsewhere: {}", named(&elsewhere)) };
-    let effective = Seen::new(Some(elsewhere.is_empty()), None, "/proc/irq/*/effective_affinity_list");
-    Places { effective, why, ..Places::default() }
+    let effective = Observed::new(Some(elsewhere.is_empty()), None, "/proc/irq/*/effective_affinity_list");
+    ThreePlaces { effective, why, ..ThreePlaces::default() }
 }
 
-fn threads(plan: &Plan, inventory: &Inventory) -> Places {
+fn threads(plan: &Plan, inventory: &Inventory) -> ThreePlaces {
     if !inventory.threads.iter().any(|thread| thread.kernel) {
-        return Places { why: "no kernel thread could be looked at".to_string(), ..Places::default() };
+        return ThreePlaces {
+            why: "no kernel thread could be looked at".to_string(),
+            ..ThreePlaces::default()
+        };
     }
     // An interrupt's thread goes where its interrupt goes.
     let free = inventory
@@ -107,61 +114,69 @@ fn threads(plan: &Plan, inventory: &Inventory) -> Places {
     let there: Vec<String> = there.map(|thread| thread.name.clone()).collect();
     let why =
         if there.is_empty() { String::new() } else { format!("these may run there: {}", named(&there)) };
-    Places { effective: Seen::new(Some(there.is_empty()), None, "/proc/*/status"), why, ..Places::default() }
+    ThreePlaces {
+        effective: Observed::new(Some(there.is_empty()), None, "/proc/*/status"),
+        why,
+        ..ThreePlaces::default()
+    }
 }
 
-fn balance(cpus: &CpuSet, machine: &Snapshot, inventory: &Inventory) -> Places {
+fn balance(cpus: &CpuSet, machine: &Snapshot, inventory: &Inventory) -> ThreePlaces {
     if !inventory.services.runs("irqbalance") {
-        let effective = Seen::new(Some(true), Some("not running".to_string()), "services");
-        return Places { effective, ..Places::default() };
+        let effective = Observed::new(Some(true), Some("not running".to_string()), "services");
+        return ThreePlaces { effective, ..ThreePlaces::default() };
     }
     let told = inventory.services.irqbalance.as_ref().filter(|told| told.unread.is_none());
     let Some(told) = told else {
         let why = "it runs, and what it was told only root may read: /proc/PID/environ".to_string();
-        return Places { why, ..Places::default() };
+        return ThreePlaces { why, ..ThreePlaces::default() };
     };
     let spares = told.spares(&machine.isolation);
     let spared = cpus.without(&spares.cpus).is_empty();
-    let effective = Seen::new(Some(spared), Some(spares.cpus.to_string()), &told.source);
+    let effective = Observed::new(Some(spared), Some(spares.cpus.to_string()), &told.source);
     let why = if spared { String::new() } else { "it may move interrupts there".to_string() };
-    Places { effective, why, ..Places::default() }
+    ThreePlaces { effective, why, ..ThreePlaces::default() }
 }
 
 fn group<'i>(inventory: &'i Inventory, path: &str) -> Option<&'i ControlGroup> {
     inventory.services.groups.iter().find(|group| group.path.trim_matches('/') == path.trim_matches('/'))
 }
 
-fn slice(action: &Action, cpus: &CpuSet, inventory: &Inventory) -> Places {
+fn slice(action: &Action, cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {
     let Some(group) = group(inventory, &action.target) else {
         // A slice without anything in it has no group, and nothing to fence in.
-        return Places {
-            effective: Seen::new(inventory.services.unified.then_some(true), None, "/sys/fs/cgroup"),
+        return ThreePlaces {
+            effective: Observed::new(inventory.services.unified.then_some(true), None, "/sys/fs/cgroup"),
             why: "it has no control group at present".to_string(),
-            ..Places::default()
+            ..ThreePlaces::default()
         };
     };
     let inside = group.effective.as_ref().map(|now| now.without(cpus).is_empty());
     let value = group.effective.as_ref().map(CpuSet::to_string);
     let effective =
-        Seen::new(inside, value, &format!("/sys/fs/cgroup/{}/cpuset.cpus.effective", action.target));
+        Observed::new(inside, value, &format!("/sys/fs/cgroup/{}/cpuset.cpus.effective", action.target));
     let why = if inside == Some(false) { "it may still use other CPUs".to_string() } else { String::new() };
-    Places { effective, why, ..Places::default() }
+    ThreePlaces { effective, why, ..ThreePlaces::default() }
 }
 
-fn partition(cpus: &CpuSet, inventory: &Inventory) -> Places {
+fn partition(cpus: &CpuSet, inventory: &Inventory) -> ThreePlaces {
     let path = runtime::PARTITION.trim_start_matches("/sys/fs/cgroup/");
     let Some(group) = group(inventory, path) else {
         let why = "there is no such partition".to_string();
-        let effective = Seen::new(Some(false), None, runtime::PARTITION);
-        return Places { effective, why, ..Places::default() };
+        let effective = Observed::new(Some(false), None, runtime::PARTITION);
+        return ThreePlaces { effective, why, ..ThreePlaces::default() };
     };
     let state = group.partition.clone().unwrap_or_default();
     let good = state == "isolated" && group.effective.as_ref().or(group.cpus.as_ref()) == Some(cpus);
     let why = if good { String::new() } else { format!("its state is '{state}'") };
-    Places { effective: Seen::new(Some(good), Some(state), runtime::PARTITION), why, ..Places::default() }
+    ThreePlaces {
+        effective: Observed::new(Some(good), Some(state), runtime::PARTITION),
+        why,
+        ..ThreePlaces::default()
+    }
 }
 
-fn limits(inventory: &Inventory) -> Places {
+fn limits(inventory: &Inventory) -> ThreePlaces {
     let lines: Vec<&str> = runtime::LIMITS.lines().collect();
     let has = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -176,5 +191,9 @@ fn limits(inventory: &Inventory) -> Places {
     } else {
         "the file is not there, or says something else".to_string()
     };
-    Places { configured: Seen::new(Some(all), None, runtime::LIMITS_FILE), why, ..Places::default() }
+    ThreePlaces {
+        configured: Observed::new(Some(all), None, runtime::LIMITS_FILE),
+        why,
+        ..ThreePlaces::default()
+    }
 }

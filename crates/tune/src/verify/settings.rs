@@ -4,19 +4,19 @@
 use machine::inventory::Reading;
 use machine::{CpuSet, Snapshot};
 
-use super::{Places, Seen};
-use crate::plan::{Action, Kind};
+use super::{Observed, ThreePlaces};
+use crate::plan::{Action, ActionKind};
 
 /// The unit that sets them again after each boot.
 const UNIT: &str = "isolator-tune";
 
-pub(super) fn places(action: &Action, machine: &Snapshot) -> Places {
+pub(super) fn places(action: &Action, machine: &Snapshot) -> ThreePlaces {
     let path = action.target.as_str();
     let configured = match machine.inventory.as_deref() {
         Some(inventory) if inventory.services.enabled.contains(UNIT) => {
-            Seen::new(Some(true), None, "isolator-tune.service")
+            Observed::new(Some(true), None, "isolator-tune.service")
         }
-        _ => Seen::default(),
+        _ => Observed::default(),
     };
     let (running, why) = match value(path, machine) {
         Now::Is(text) => {
@@ -26,14 +26,14 @@ pub(super) fn places(action: &Action, machine: &Snapshot) -> Places {
             } else {
                 format!("it is {text}: apply the plan, or see who writes it back")
             };
-            (Seen::new(Some(same), Some(text), path), why)
+            (Observed::new(Some(same), Some(text), path), why)
         }
         Now::Absent => {
-            (Seen::new(Some(false), None, path), "the machine has no such file any more".to_string())
+            (Observed::new(Some(false), None, path), "the machine has no such file any more".to_string())
         }
-        Now::Unknown(why) => (Seen::new(None, None, path), why),
+        Now::Unknown(why) => (Observed::new(None, None, path), why),
     };
-    Places { configured, running, why, ..Places::default() }
+    ThreePlaces { configured, running, why, ..ThreePlaces::default() }
 }
 
 enum Now {
@@ -93,10 +93,10 @@ fn of_cpu(path: &str, machine: &Snapshot) -> Option<Option<String>> {
 fn same(action: &Action, now: &str) -> bool {
     let wanted = action.value.as_str();
     match action.kind {
-        Kind::IrqDefault | Kind::Workqueues => {
+        ActionKind::IrqDefault | ActionKind::Workqueues => {
             matches!((CpuSet::from_mask(now), CpuSet::from_mask(wanted)), (Ok(now), Ok(wanted)) if now == wanted)
         }
-        Kind::Sysctl if action.target.ends_with("cpumask") => {
+        ActionKind::Sysctl if action.target.ends_with("cpumask") => {
             matches!((now.parse::<CpuSet>(), wanted.parse::<CpuSet>()), (Ok(now), Ok(wanted)) if now == wanted)
         }
         _ => chosen(now) == wanted,

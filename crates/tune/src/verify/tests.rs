@@ -6,7 +6,7 @@ use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
 
 use super::*;
-use crate::plan::{Intent, MadeFor, Plan, Profile, Wanted, plan};
+use crate::plan::{Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 
 fn cpus(text: &str) -> CpuSet {
     text.parse().unwrap()
@@ -61,7 +61,7 @@ fn machine() -> Snapshot {
 fn planned(machine: &Snapshot) -> Plan {
     let intent = Intent {
         profile: Profile::Periodic,
-        cpus: Wanted::Cores(1),
+        cpus: WantedCpus::Cores(1),
         device: None,
         no_reboot: false,
         split_siblings: false,
@@ -93,7 +93,7 @@ fn applied(plan: &Plan) -> Snapshot {
     machine
 }
 
-fn of<'v>(verified: &'v Verified, target: &str) -> &'v Check {
+fn of<'v>(verified: &'v Verified, target: &str) -> &'v ActionCheck {
     verified.checks.iter().find(|check| check.target == target).unwrap()
 }
 
@@ -102,10 +102,10 @@ fn nothing_is_in_force_before_a_plan_is_applied_and_all_after() {
     let plan = planned(&machine());
     let before = verify(&plan, &machine(), &[]);
     assert!(!before.in_force);
-    assert_eq!(of(&before, "isolcpus").result, State::Not);
-    assert_eq!(of(&before, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor").result, State::Not);
+    assert_eq!(of(&before, "isolcpus").result, CheckState::Not);
+    assert_eq!(of(&before, "/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor").result, CheckState::Not);
     let after = verify(&plan, &applied(&plan), &[]);
-    let not: Vec<_> = after.checks.iter().filter(|check| check.result != State::InForce).collect();
+    let not: Vec<_> = after.checks.iter().filter(|check| check.result != CheckState::InForce).collect();
     assert!(after.in_force && not.is_empty(), "{not:#?}");
 }
 
@@ -117,7 +117,7 @@ fn what_the_kernel_was_told_is_not_what_it_does() {
     let verified = verify(&plan, &machine, &[]);
     let check = of(&verified, "isolcpus");
     assert_eq!((check.running.agrees, check.effective.agrees), (Some(true), Some(false)));
-    assert_eq!(check.result, State::Not);
+    assert_eq!(check.result, CheckState::Not);
     assert!(check.why.contains("dropped the list"), "{}", check.why);
 }
 
@@ -128,9 +128,9 @@ fn a_parameter_that_the_kernel_named_as_unknown_is_not_in_force() {
     let line = "Unknown kernel command line parameters \"BOOT_IMAGE=/vmlinuz rcu-nocb-poll skew_tick=1\", will be passed to user space.";
     machine.inventory.as_mut().unwrap().log.lines.push(line.into());
     let verified = verify(&plan, &machine, &[]);
-    assert_eq!(of(&verified, "rcu_nocb_poll").result, State::Not);
-    assert_eq!(of(&verified, "skew_tick").result, State::Not);
-    assert_eq!(of(&verified, "irqaffinity").result, State::InForce);
+    assert_eq!(of(&verified, "rcu_nocb_poll").result, CheckState::Not);
+    assert_eq!(of(&verified, "skew_tick").result, CheckState::Not);
+    assert_eq!(of(&verified, "irqaffinity").result, CheckState::InForce);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_later_token_with_another_list_wins() {
     machine.isolation.irq_default = cpus("0");
     let verified = verify(&plan, &machine, &[]);
     assert_eq!(of(&verified, "irqaffinity").running.value.as_deref(), Some("0"));
-    assert_eq!(of(&verified, "irqaffinity").result, State::Not);
+    assert_eq!(of(&verified, "irqaffinity").result, CheckState::Not);
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn interrupts_that_cannot_move_are_named_and_those_that_can_are_held_against_it(
     irqs[1].effective = Some(cpus("3"));
     irqs[1].managed = Some(true);
     let verified = verify(&plan, &machine, &[]);
-    assert_eq!(of(&verified, "/proc/irq").result, State::InForce);
+    assert_eq!(of(&verified, "/proc/irq").result, CheckState::InForce);
     assert!(of(&verified, "/proc/irq").why.contains("21 (usb) on 3"), "{}", of(&verified, "/proc/irq").why);
     machine.inventory.as_mut().unwrap().irqs[1].managed = Some(false);
-    assert_eq!(of(&verify(&plan, &machine, &[]), "/proc/irq").result, State::Not);
+    assert_eq!(of(&verify(&plan, &machine, &[]), "/proc/irq").result, CheckState::Not);
     // Where the kernel does not say it beforehand.
     machine.inventory.as_mut().unwrap().irqs[1].managed = None;
-    assert_eq!(of(&verify(&plan, &machine, &[]), "/proc/irq").result, State::Not);
-    assert_eq!(of(&verify(&plan, &machine, &[21]), "/proc/irq").result, State::InForce);
+    assert_eq!(of(&verify(&plan, &machine, &[]), "/proc/irq").result, CheckState::Not);
+    assert_eq!(of(&verify(&plan, &machine, &[21]), "/proc/irq").result, CheckState::InForce);
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn irqbalance_is_judged_by_what_it_was_told() {
             banned.map(|list| Irqbalance { list: Some(list.to_string()), ..Irqbalance::default() });
         of(&verify(&plan, &machine, &[]), "irqbalance.service").result
     };
-    assert_eq!(told(None), State::Unknown);
-    assert_eq!(told(Some("")), State::Not);
-    assert_eq!(told(Some("3")), State::InForce);
+    assert_eq!(told(None), CheckState::Unknown);
+    assert_eq!(told(Some("")), CheckState::Not);
+    assert_eq!(told(Some("3")), CheckState::InForce);
 }
 
 #[test]
@@ -189,8 +189,8 @@ fn what_may_not_be_read_is_unknown_and_what_is_gone_is_not_in_force() {
     let reading = Reading::Unreadable { unreadable: "permission denied".into() };
     machine.inventory.as_mut().unwrap().files.insert(path.into(), reading);
     let verified = verify(&plan, &machine, &[]);
-    assert_eq!(of(&verified, path).result, State::Unknown);
+    assert_eq!(of(&verified, path).result, CheckState::Unknown);
     assert!(!verified.in_force && verified.summary.unknown == 1);
     machine.inventory.as_mut().unwrap().files.insert(path.into(), Reading::Absent);
-    assert_eq!(of(&verify(&plan, &machine, &[]), path).result, State::Not);
+    assert_eq!(of(&verify(&plan, &machine, &[]), path).result, CheckState::Not);
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use tune::change::BootChange;
-use tune::plan::{Intent, MadeFor, Profile, Wanted, plan};
+use tune::plan::{Intent, MadeFor, Profile, WantedCpus, plan};
 
 use super::{MACHINE, Made, RHEL, ROOT, RT, STOCK, boots, refused, rolled_back, wet};
 
@@ -156,7 +156,7 @@ fn plans_only_cpus_that_are_present() {
         let machine = machine::read_whole(root.path());
         let intent = Intent {
             profile: Profile::Periodic,
-            cpus: Wanted::Cpus(wanted.parse().unwrap()),
+            cpus: WantedCpus::Cpus(wanted.parse().unwrap()),
             device: None,
             no_reboot: false,
             split_siblings: false,

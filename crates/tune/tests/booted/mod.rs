@@ -9,14 +9,14 @@ use std::path::Path;
 use crate::boots::{self, AB, MACHINE, Made, PI_LINE, RHEL, ROOT, RT, STOCK};
 use tune::Result;
 use tune::change::{Applied, BootChange, Here, Options, apply, roll_back};
-use tune::plan::{Intent, MadeFor, Plan, Profile, Wanted, plan};
+use tune::plan::{Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 use tune::system::Real;
 
 fn planned(root: &Path) -> Plan {
     let machine = machine::read_whole(root);
     let intent = Intent {
         profile: Profile::Periodic,
-        cpus: Wanted::Cpus("3".parse().unwrap()),
+        cpus: WantedCpus::Cpus("3".parse().unwrap()),
         device: None,
         no_reboot: false,
         split_siblings: false,

@@ -9,7 +9,7 @@ use std::process::Command;
 use machine::snapshot::{Cpu, Preemption};
 use machine::{CpuSet, Snapshot};
 use serde::Deserialize;
-use tune::plan::{Intent, Profile, Wanted};
+use tune::plan::{Intent, Profile, WantedCpus};
 
 /// A machine in the vectors' file.
 #[derive(Debug, Clone, Deserialize)]
@@ -88,7 +88,7 @@ impl Topology {
 }
 
 /// What is asked, everything else being as usual.
-pub fn intent(profile: Profile, cpus: Wanted) -> Intent {
+pub fn intent(profile: Profile, cpus: WantedCpus) -> Intent {
     Intent { profile, cpus, device: None, no_reboot: false, split_siblings: false, nosmt: false }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::run::held::{Held, nothing_else};
-use ::tune::plan::{Action, Intent, Kind, MadeFor, Profile, Wanted, plan};
+use ::tune::plan::{Action, ActionKind, Intent, MadeFor, Profile, WantedCpus, plan};
 use evidence::Error;
 use machine::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};
@@ -42,7 +42,7 @@ pub fn run(cpus: &CpuSet) -> Result<u8> {
     let intent = Intent {
         profile: Profile::Periodic,
         // What is kept off these goes to none that others are kept off already.
-        cpus: Wanted::Cpus(cpus.or(&apart)),
+        cpus: WantedCpus::Cpus(cpus.or(&apart)),
         device: None,
         no_reboot: true,
         split_siblings: false,
@@ -60,7 +60,7 @@ pub fn run(cpus: &CpuSet) -> Result<u8> {
     }
     let held = Held::hold(system, &record, &plan.digest, &actions)?;
     say(cpus, &held);
-    let partition = actions.iter().find(|action| action.kind == Kind::Partition);
+    let partition = actions.iter().find(|action| action.kind == ActionKind::Partition);
     let ended = within(partition).and_then(|mut child| wait(&mut child, &asked));
     if let Ok(held) = held {
         for what in held.release(system) {
@@ -92,7 +92,7 @@ fn wait(child: &mut Child, asked: &AtomicBool) -> Result<ExitStatus> {
 /// An action of a plan for these CPUs and those that are `apart` already, as it is for these alone; none for what keeps
 /// nothing off them.
 fn of_these(action: &Action, cpus: &CpuSet, apart: &CpuSet) -> Option<Action> {
-    use Kind::*;
+    use ActionKind::*;
     let new = cpus.without(apart);
     match action.kind {
         IrqDefault | Irqs | IrqBalance | KernelThreads | Workqueues => Some(action.clone()),

@@ -6,7 +6,7 @@ use std::fs;
 use ::lab::architecture::Architecture;
 use ::lab::boot;
 use ::lab::kernel::Kernel;
-use ::tune::plan::{Intent, MadeFor, Profile, Wanted, plan};
+use ::tune::plan::{Intent, MadeFor, Profile, WantedCpus, plan};
 use machine::Snapshot;
 use machine::snapshot::Cpu;
 
@@ -24,7 +24,7 @@ pub fn profile(asked: &str) -> Option<Profile> {
 pub fn boot_line(profile: Profile, kernel: &Kernel, cpus: u32) -> Result<String, Box<dyn std::error::Error>> {
     let intent = Intent {
         profile,
-        cpus: Wanted::Cpus(boot::isolated(cpus)),
+        cpus: WantedCpus::Cpus(boot::isolated(cpus)),
         device: None,
         no_reboot: false,
         split_siblings: false,

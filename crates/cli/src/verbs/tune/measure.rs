@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use ::tune::measure::{FEWEST_ROUNDS, Knob, Measured, SCHEMA_VERSION, knobs};
+use ::tune::measure::{FEWEST_ROUNDS, MeasuredPlan, PlanKnob, SCHEMA_VERSION, knobs};
 use ::tune::plan::{MadeFor, Plan, Skipped, plan};
 use evidence::Error;
 use run::held::nothing_else;
@@ -51,7 +51,7 @@ pub fn run(args: &TuneMeasureArgs) -> Outcome {
         }
     }
     let before = args.before.as_ref().filter(|_| !stop.load(Ordering::SeqCst));
-    let measured = Measured {
+    let measured = MeasuredPlan {
         schema_version: SCHEMA_VERSION,
         plan: plan.digest.clone(),
         cpu,
@@ -81,7 +81,7 @@ fn the_plan(args: &TuneMeasureArgs) -> Result<Plan> {
 }
 
 /// Keeps the knobs that were named, where any were.
-fn chosen(args: &TuneMeasureArgs, wanted: &mut Vec<Knob>) -> Result<()> {
+fn chosen(args: &TuneMeasureArgs, wanted: &mut Vec<PlanKnob>) -> Result<()> {
     let names = wanted.iter().map(|knob| knob.name.clone()).collect::<Vec<_>>();
     if let Some(unknown) = args.only.iter().find(|name| !names.contains(name)) {
         let cure = format!("choose from {}", names.join(", "));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ::tune::plan::{Answer, Intent, MadeFor, Refusal, SCHEMA_VERSION, Wanted, list, plan};
+use ::tune::plan::{Intent, MadeFor, PlanAnswer, PlanRefusal, SCHEMA_VERSION, WantedCpus, list, plan};
 use evidence::Error;
 use machine::Snapshot;
 
@@ -15,15 +15,15 @@ pub fn run(args: &TunePlanArgs) -> Outcome {
     let answer = answer(args)?;
     args.out.json(&answer)?;
     match answer {
-        Answer::Plan(plan) => {
+        PlanAnswer::Plan(plan) => {
             args.out.say(report::terminal::tune::plan(&plan, args.out.style()).trim_end());
             Ok(Exit::Held)
         }
-        Answer::Refused { refused, .. } => Err(refused.into()),
+        PlanAnswer::Refused { refused, .. } => Err(refused.into()),
     }
 }
 
-fn answer(args: &TunePlanArgs) -> Result<Answer, Box<dyn std::error::Error>> {
+fn answer(args: &TunePlanArgs) -> Result<PlanAnswer, Box<dyn std::error::Error>> {
     let (machine, made_for) = match &args.snapshot {
         Some(path) => {
             let machine = snapshot(path)?;
@@ -48,17 +48,17 @@ fn answer(args: &TunePlanArgs) -> Result<Answer, Box<dyn std::error::Error>> {
     };
     let planned = intent(&args.wanted).and_then(|intent| plan(&machine, &made_for, &intent));
     Ok(match planned {
-        Ok(plan) => Answer::Plan(Box::new(plan)),
-        Err(refused) => Answer::Refused { schema_version: SCHEMA_VERSION, refused },
+        Ok(plan) => PlanAnswer::Plan(Box::new(plan)),
+        Err(refused) => PlanAnswer::Refused { schema_version: SCHEMA_VERSION, refused },
     })
 }
 
 /// What is wanted, as the planner takes it.
-pub fn intent(wanted: &TuneWanted) -> Result<Intent, Refusal> {
+pub fn intent(wanted: &TuneWanted) -> Result<Intent, PlanRefusal> {
     let cpus = match (&wanted.cores, &wanted.cpus) {
-        (_, Some(text)) => Wanted::Cpus(list::cpus(text)?),
-        (Some(text), None) => Wanted::Cores(list::count(text)?),
-        (None, None) => Wanted::Default,
+        (_, Some(text)) => WantedCpus::Cpus(list::cpus(text)?),
+        (Some(text), None) => WantedCpus::Cores(list::count(text)?),
+        (None, None) => WantedCpus::Default,
     };
     Ok(Intent {
         profile: wanted.profile,

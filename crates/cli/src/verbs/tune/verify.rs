@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use ::tune::plan::{MadeFor, Plan, Refusal};
+use ::tune::plan::{MadeFor, Plan, PlanRefusal};
 use ::tune::system::Real;
 use ::tune::transaction::store;
 use ::tune::verify;
@@ -80,6 +80,6 @@ fn last(root: &Path) -> Result<PathBuf, Error> {
     plans.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok()).ok_or_else(none)
 }
 
-fn refused(path: &Path, what: &str, refusal: Refusal) -> Error {
+fn refused(path: &Path, what: &str, refusal: PlanRefusal) -> Error {
     Error::on(what, path.display(), refusal.reason, refusal.cure)
 }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use tune::change::{Applied, BootChange, RolledBack, Status, StepLine};
-use tune::transaction::{Became, Outcome, Part, State};
+use tune::change::{Applied, BootChange, RolledBack, StepLine, TuneStatus};
+use tune::transaction::{RecordKind, RecordState, Restoration, StepOutcome};
 
 /// What apply or confirm did.
 pub fn applied(applied: &Applied) -> String {
@@ -24,12 +24,12 @@ pub fn applied(applied: &Applied) -> String {
         };
         let _ = writeln!(text, "  {would}change {what}{change}");
     }
-    let so = applied.steps.iter().filter(|step| step.outcome == Outcome::AlreadySo).count();
+    let so = applied.steps.iter().filter(|step| step.outcome == StepOutcome::AlreadySo).count();
     if so > 0 {
         let _ = writeln!(text, "  {so} more were so already");
     }
     let refused = applied.steps.iter().filter_map(|step| match &step.outcome {
-        Outcome::Refused(why) => Some((step, why)),
+        StepOutcome::Refused(why) => Some((step, why)),
         _ => None,
     });
     for (step, why) in refused {
@@ -69,7 +69,7 @@ fn changes(steps: &[StepLine]) -> Vec<(String, &StepLine)> {
             && kind(one) == kind(other)
             && (&one.before, &one.after) == (&other.before, &other.after)
     };
-    let shown = |step: &&StepLine| matches!(step.outcome, Outcome::Done | Outcome::Pending);
+    let shown = |step: &&StepLine| matches!(step.outcome, StepOutcome::Done | StepOutcome::Pending);
     let shown: Vec<&StepLine> = steps.iter().filter(shown).collect();
     let mut changes = Vec::new();
     for (at, &step) in shown.iter().enumerate() {
@@ -93,25 +93,28 @@ pub fn rolled_back(rolled_back: &RolledBack) -> String {
         text.push_str("nothing is in force that could be undone\n");
     }
     for record in &rolled_back.records {
-        let count =
-            |became: &dyn Fn(&Became) -> bool| record.undone.iter().filter(|u| became(&u.became)).count();
-        let restored = count(&|became| *became == Became::Restored);
-        let gone = count(&|became| *became == Became::Gone);
+        let count = |became: &dyn Fn(&Restoration) -> bool| {
+            record.undone.iter().filter(|u| became(&u.became)).count()
+        };
+        let restored = count(&|became| *became == Restoration::Restored);
+        let gone = count(&|became| *became == Restoration::Gone);
         let _ = write!(text, "{}: {restored} restored", record.id);
         if gone > 0 {
             let _ = write!(text, ", {gone} ended by themselves");
         }
-        let left = count(&|became| matches!(became, Became::Failed(_)));
+        let left = count(&|became| matches!(became, Restoration::Failed(_)));
         if left > 0 {
             let _ = write!(text, ", {left} STILL TO BE UNDONE");
         }
         text.push('\n');
         for undone in &record.undone {
             let said = match &undone.became {
-                Became::Stripped => "another program changed or made it; only what is ours was taken out",
-                Became::MadeAnew => "another program made it anew; it was made anew without our words",
-                Became::Left(why) | Became::Failed(why) => why,
-                Became::Restored | Became::Untouched | Became::Gone => continue,
+                Restoration::Stripped => {
+                    "another program changed or made it; only what is ours was taken out"
+                }
+                Restoration::MadeAnew => "another program made it anew; it was made anew without our words",
+                Restoration::Left(why) | Restoration::Failed(why) => why,
+                Restoration::Restored | Restoration::Untouched | Restoration::Gone => continue,
             };
             let _ = writeln!(text, "  {}: {said}", undone.what);
         }
@@ -120,26 +123,26 @@ pub fn rolled_back(rolled_back: &RolledBack) -> String {
 }
 
 /// What is in force.
-pub fn status(status: &Status) -> String {
+pub fn status(status: &TuneStatus) -> String {
     let mut text = String::new();
     if status.records.is_empty() {
         text.push_str("no plan was ever applied here\n");
     }
     for record in &status.records {
         let part = match record.part {
-            Part::Runtime => "settings",
-            Part::Trial => "boot line, tried once",
-            Part::Boot => "boot line and unit",
+            RecordKind::Runtime => "settings",
+            RecordKind::Trial => "boot line, tried once",
+            RecordKind::Boot => "boot line and unit",
         };
         let state = match record.state {
-            State::Applying => "interrupted while it was done",
-            State::Applied => "in force",
-            State::RollingBack => "interrupted while it was undone",
-            State::RolledBack => "undone",
+            RecordState::Applying => "interrupted while it was done",
+            RecordState::Applied => "in force",
+            RecordState::RollingBack => "interrupted while it was undone",
+            RecordState::RolledBack => "undone",
         };
         let steps = if record.steps == 1 { "step" } else { "steps" };
         let _ = writeln!(text, "{}  {part}: {state}, {} {steps}", record.id, record.steps);
-        if record.state == State::RolledBack {
+        if record.state == RecordState::RolledBack {
             continue;
         }
         if record.ended > 0 {

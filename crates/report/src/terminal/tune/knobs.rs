@@ -3,13 +3,13 @@
 
 use std::fmt::Write;
 
-use tune::measure::{Does, Effect, Measured};
+use tune::measure::{Does, KnobEffect, MeasuredPlan};
 
 use super::entry;
 use crate::terminal::Style;
 
 /// The measured knobs, in lines of the style's width.
-pub fn knobs(measured: &Measured, style: Style) -> String {
+pub fn knobs(measured: &MeasuredPlan, style: Style) -> String {
     let mut out = String::new();
     let head = format!(
         "cpu {}, {} rounds of {} s without and with each knob; differences with 95 % intervals, below zero is better",
@@ -53,8 +53,8 @@ pub fn knobs(measured: &Measured, style: Style) -> String {
     out
 }
 
-fn line(effect: &Effect) -> String {
-    let Effect { figure, unit, without, with, difference, low, high, .. } = effect;
+fn line(effect: &KnobEffect) -> String {
+    let KnobEffect { figure, unit, without, with, difference, low, high, .. } = effect;
     format!(
         "{figure}: {without:.1} to {with:.1} {unit}; difference {difference:+.1} ({low:+.1} to {high:+.1})"
     )

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tune::plan::{Action, Disruption, Kind, Plan};
+use tune::plan::{Action, ActionKind, Disruption, Plan};
 
 use super::entry;
 use crate::terminal::Style;
@@ -84,15 +84,15 @@ fn section(page: &mut Page, title: &str, actions: &[&Action]) {
 fn what(action: &Action) -> String {
     let Action { target, value, .. } = action;
     match action.kind {
-        Kind::BootParameter if value.is_empty() => target.clone(),
-        Kind::BootParameter => format!("{target}={value}"),
-        Kind::Irqs => format!("interrupts that can move: to cpus {value}"),
-        Kind::DeviceIrqs => format!("interrupts of {target}: to cpu {value}"),
-        Kind::IrqBalance => format!("irqbalance: leaves cpus {value} alone"),
-        Kind::KernelThreads => format!("kernel threads that can move: to cpus {value}"),
-        Kind::Slice => format!("{target}: cpus {value}"),
-        Kind::Partition => format!("isolated partition {target}: cpus {value}"),
-        Kind::Limits => format!("{target}: rtprio 98, memlock unlimited for @realtime"),
+        ActionKind::BootParameter if value.is_empty() => target.clone(),
+        ActionKind::BootParameter => format!("{target}={value}"),
+        ActionKind::Irqs => format!("interrupts that can move: to cpus {value}"),
+        ActionKind::DeviceIrqs => format!("interrupts of {target}: to cpu {value}"),
+        ActionKind::IrqBalance => format!("irqbalance: leaves cpus {value} alone"),
+        ActionKind::KernelThreads => format!("kernel threads that can move: to cpus {value}"),
+        ActionKind::Slice => format!("{target}: cpus {value}"),
+        ActionKind::Partition => format!("isolated partition {target}: cpus {value}"),
+        ActionKind::Limits => format!("{target}: rtprio 98, memlock unlimited for @realtime"),
         _ => format!("{target} = {value}"),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tune::verify::{Seen, State, Verified};
+use tune::verify::{CheckState, Observed, Verified};
 
 use super::entry;
 use crate::terminal::Style;
@@ -14,9 +14,9 @@ pub fn verified(verified: &Verified, style: Style) -> String {
     let mut out = String::new();
     for check in &verified.checks {
         let mark = match check.result {
-            State::InForce => "in force",
-            State::Not => "NOT",
-            State::Unknown => "unknown",
+            CheckState::InForce => "in force",
+            CheckState::Not => "NOT",
+            CheckState::Unknown => "unknown",
         };
         let value = if check.wanted.is_empty() || check.wanted.contains('\n') {
             String::new()
@@ -24,7 +24,7 @@ pub fn verified(verified: &Verified, style: Style) -> String {
             format!(" = {}", check.wanted)
         };
         entry(&mut out, &format!("{mark:10}"), &format!("{}{value}", clean(&check.target)), style);
-        if check.result != State::InForce {
+        if check.result != CheckState::InForce {
             entry(
                 &mut out,
                 "            ",
@@ -51,7 +51,7 @@ pub fn verified(verified: &Verified, style: Style) -> String {
     out
 }
 
-fn places(places: &[(&str, &Seen)]) -> String {
+fn places(places: &[(&str, &Observed)]) -> String {
     let words = places.iter().filter(|(_, seen)| seen.source.is_some()).map(|(name, seen)| {
         let state = match seen.agrees {
             Some(true) => "yes",
