@@ -20,7 +20,7 @@ pub use seeds::seeds;
 
 /// A reader of foreign bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader {
+pub struct ForeignReader {
     /// The name of its fuzz target, and of its folder of seeds.
     pub name: &'static str,
     /// Reads the bytes, and renders what it read.
@@ -28,29 +28,29 @@ pub struct Reader {
 }
 
 /// All of them.
-pub const ALL: [Reader; 22] = [
-    Reader { name: "bundle", read: runs::bundle },
-    Reader { name: "archive", read: runs::archive },
-    Reader { name: "import", read: runs::import },
-    Reader { name: "tail", read: runs::tail },
-    Reader { name: "guest", read: runs::guest },
-    Reader { name: "scenarios", read: runs::scenarios },
-    Reader { name: "store", read: runs::store },
-    Reader { name: "figures", read: machines::figures },
-    Reader { name: "plan", read: machines::plan },
-    Reader { name: "snapshot", read: machines::snapshot },
-    Reader { name: "tree", read: machines::tree },
-    Reader { name: "requests", read: runs::requests },
-    Reader { name: "inventory", read: fleets::inventory },
-    Reader { name: "events", read: fleets::events },
-    Reader { name: "uboot", read: machines::uboot },
-    Reader { name: "board", read: parsers::board },
-    Reader { name: "boot_files", read: parsers::boot_files },
-    Reader { name: "boot_line", read: parsers::boot_line },
-    Reader { name: "boot_list", read: parsers::boot_list },
-    Reader { name: "counters", read: parsers::counters },
-    Reader { name: "cpuset", read: parsers::cpuset },
-    Reader { name: "ethercat", read: parsers::ethercat },
+pub const ALL: [ForeignReader; 22] = [
+    ForeignReader { name: "bundle", read: runs::bundle },
+    ForeignReader { name: "archive", read: runs::archive },
+    ForeignReader { name: "import", read: runs::import },
+    ForeignReader { name: "tail", read: runs::tail },
+    ForeignReader { name: "guest", read: runs::guest },
+    ForeignReader { name: "scenarios", read: runs::scenarios },
+    ForeignReader { name: "store", read: runs::store },
+    ForeignReader { name: "figures", read: machines::figures },
+    ForeignReader { name: "plan", read: machines::plan },
+    ForeignReader { name: "snapshot", read: machines::snapshot },
+    ForeignReader { name: "tree", read: machines::tree },
+    ForeignReader { name: "requests", read: runs::requests },
+    ForeignReader { name: "inventory", read: fleets::inventory },
+    ForeignReader { name: "events", read: fleets::events },
+    ForeignReader { name: "uboot", read: machines::uboot },
+    ForeignReader { name: "board", read: parsers::board },
+    ForeignReader { name: "boot_files", read: parsers::boot_files },
+    ForeignReader { name: "boot_line", read: parsers::boot_line },
+    ForeignReader { name: "boot_list", read: parsers::boot_list },
+    ForeignReader { name: "counters", read: parsers::counters },
+    ForeignReader { name: "cpuset", read: parsers::cpuset },
+    ForeignReader { name: "ethercat", read: parsers::ethercat },
 ];
 
 /// Reads and renders `data` by the reader of that name.

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use foreign::{ALL, Reader, mutation};
+use foreign::{ALL, ForeignReader, mutation};
 
 /// What all readers together may have resident.
 const MOST_BYTES: u64 = 256 << 20;
@@ -34,7 +34,7 @@ fn input(reader: &str, number: &str) -> Result<(), String> {
 
 fn campaign(times: &str, names: &[String]) -> Result<(), String> {
     let times: u64 = times.parse().map_err(|_| format!("cannot use '{times}': it is no number"))?;
-    let readers: Vec<Reader> = ALL
+    let readers: Vec<ForeignReader> = ALL
         .into_iter()
         .filter(|reader| names.is_empty() || names.iter().any(|name| name == reader.name))
         .collect();

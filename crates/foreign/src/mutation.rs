@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::Reader;
+use crate::ForeignReader;
 
 /// Longest input: what grows by copies of itself must end somewhere.
 const LONGEST: usize = 1 << 18;
@@ -97,7 +97,7 @@ fn damage(data: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut Xoshiro256PlusPlus) {
 }
 
 /// Inputs from `first` on, `times` of them, through a reader; the first that makes it panic, and how.
-pub fn run(reader: &Reader, first: u64, times: u64) -> Result<(), String> {
+pub fn run(reader: &ForeignReader, first: u64, times: u64) -> Result<(), String> {
     let seeds = crate::seeds(reader.name);
     if seeds.is_empty() {
         return Err(format!("{}: it has no seeds", reader.name));
