@@ -18,7 +18,7 @@ const SIZE: Size = Size { cpus: 12, loads: 8, seconds: 20 };
 
 /// What a fleet takes.
 #[derive(Debug, Clone)]
-pub struct Figures {
+pub struct FleetCost {
     /// Machines.
     pub machines: u64,
     /// Rows of each.
@@ -45,7 +45,7 @@ pub struct Taken {
 }
 
 /// Makes the fleet below `scratch`, stores it and has its report made.
-pub fn run(isolator: &Path, scratch: &Path) -> Result<Figures> {
+pub fn run(isolator: &Path, scratch: &Path) -> Result<FleetCost> {
     let bundles = scratch.join("bundles");
     std::fs::create_dir_all(&bundles)?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -70,7 +70,7 @@ pub fn run(isolator: &Path, scratch: &Path) -> Result<Figures> {
     let args = [format!("--json={}", json.display()), format!("--output={}", html.display())];
     let args = ["fleet", "report", "--quiet", &args[0], &args[1]];
     let report = taken(isolator, &args, &[&store], scratch)?;
-    Ok(Figures {
+    Ok(FleetCost {
         machines: MACHINES,
         rows: u64::from(SIZE.cpus * SIZE.loads),
         bundle_bytes: size(&bundles)?,

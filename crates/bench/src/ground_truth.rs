@@ -43,7 +43,7 @@ pub struct Stall {
 
 /// What a probe made of the stalls.
 #[derive(Debug, Clone, Default)]
-pub struct Outcome {
+pub struct StallDetection {
     /// Stalls that the probe must see.
     pub due: usize,
     /// Those that it saw.
@@ -74,10 +74,15 @@ const PERIOD_NS: u64 = 100_000;
 const PERIOD: NonZeroU64 = NonZeroU64::new(PERIOD_NS).unwrap();
 
 /// Runs `probe` (`spin` or `wakeup`) on `cpu` for `seconds`, once with and once without stalls.
-pub fn run(probe: &str, cpu: u32, seconds: u64, seed: u64) -> Result<Outcome, Box<dyn std::error::Error>> {
+pub fn run(
+    probe: &str,
+    cpu: u32,
+    seconds: u64,
+    seed: u64,
+) -> Result<StallDetection, Box<dyn std::error::Error>> {
     let rest = measure(probe, cpu, seconds, None)?;
     let (spikes, stalls) = measure(probe, cpu, seconds, Some(seed))?;
-    let mut outcome = Outcome { foreign_at_rest: rest.0.len(), ..Outcome::default() };
+    let mut outcome = StallDetection { foreign_at_rest: rest.0.len(), ..StallDetection::default() };
     let mut matched = vec![false; spikes.len()];
     // On a busy machine the probe may be armed after the first stalls, which it need not see.
     let start_ns = spikes.first().map_or(0, |spike| spike.monotonic_ns.saturating_sub(spike.at_ns));
@@ -128,14 +133,14 @@ fn due(probe: &str, stall: &Stall, spikes: &[Spike]) -> bool {
     stall.to_ns > due_ns + THRESHOLD_NS + 5_000
 }
 
-type Seen = (Vec<Spike>, Vec<Stall>);
+type SpikesAndStalls = (Vec<Spike>, Vec<Stall>);
 
 fn measure(
     probe: &str,
     cpu: u32,
     seconds: u64,
     seed: Option<u64>,
-) -> Result<Seen, Box<dyn std::error::Error>> {
+) -> Result<SpikesAndStalls, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let mut manifest = manifest(probe, cpu);
     let mut bundle = BundleWriter::create(folder.path(), &manifest)?;

@@ -33,9 +33,9 @@ fn main() -> Result<()> {
 }
 
 /// A part of `docs/performance.md`: its name, and what measures it and makes its table.
-type Part = (&'static str, fn(&Path, &Path) -> Result<String>);
+type PagePart = (&'static str, fn(&Path, &Path) -> Result<String>);
 
-const PARTS: &[Part] = &[
+const PARTS: &[PagePart] = &[
     ("program", program),
     ("messages", |_, _| Ok(page::messages(&messages::run()?))),
     ("calls", |isolator, scratch| {
@@ -83,7 +83,7 @@ fn program(isolator: &Path, scratch: &Path) -> Result<String> {
     let audit_s = peers::audit(isolator, 11)?;
     say("a guest with and without the scope, in turns");
     let scope = scope::slow_down();
-    Ok(page::program(&page::Figures {
+    Ok(page::program(&page::PageFigures {
         ours,
         cyclictest,
         spin_ns: spin,

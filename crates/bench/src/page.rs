@@ -6,13 +6,13 @@ use std::fmt::Write;
 use crate::calls::Calls;
 use crate::day::Day;
 use crate::fleet;
-use crate::ground_truth::Outcome;
-use crate::messages::Shown;
+use crate::ground_truth::StallDetection;
+use crate::messages::ContenderResult;
 use crate::peers::{self, Instructions};
 
 /// Everything that one run measured.
 #[derive(Debug)]
-pub struct Figures {
+pub struct PageFigures {
     /// Instructions of a sample, ours.
     pub ours: Instructions,
     /// Instructions of a sample, cyclictest's.
@@ -26,7 +26,7 @@ pub struct Figures {
     /// The synthetic day.
     pub day: Day,
     /// Ground truth by probe.
-    pub truth: Vec<(&'static str, Outcome)>,
+    pub truth: Vec<(&'static str, StallDetection)>,
     /// Seconds of an audit (`isolator doctor`), the median of several.
     pub audit_s: f64,
     /// How many times as long a guest takes under the scope, or why that is not known.
@@ -40,7 +40,7 @@ fn row(out: &mut String, what: &str, aim: &str, seen: &str, reached: bool) {
 }
 
 /// The program itself.
-pub fn program(figures: &Figures) -> String {
+pub fn program(figures: &PageFigures) -> String {
     let mut out = ROWS.to_string();
     let day = &figures.day;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -108,7 +108,7 @@ pub fn program(figures: &Figures) -> String {
     );
     out.push_str(TRUTH);
     for (probe, outcome) in &figures.truth {
-        let Outcome { due, seen, clean, right, worst_beyond_ns, foreign, foreign_at_rest } = outcome;
+        let StallDetection { due, seen, clean, right, worst_beyond_ns, foreign, foreign_at_rest } = outcome;
         let beyond = *worst_beyond_ns as f64 / 1e3;
         let _ = writeln!(
             out,
@@ -119,7 +119,7 @@ pub fn program(figures: &Figures) -> String {
 }
 
 /// Messages between two CPUs: the raw words first, ours second, then the others.
-pub fn messages(shown: &[Shown]) -> String {
+pub fn messages(shown: &[ContenderResult]) -> String {
     let mut out = ROWS.to_string();
     let [raw, ours, others @ ..] = shown else { return out };
     let ratio = ours.p50_ns / raw.p50_ns;
@@ -145,7 +145,7 @@ pub fn messages(shown: &[Shown]) -> String {
             ours.p50_ns < best.p50_ns,
         );
     }
-    let million = |it: &Shown| it.per_s / 1e6;
+    let million = |it: &ContenderResult| it.per_s / 1e6;
     row(
         &mut out,
         "messages one way, where bare words come so fast",
@@ -155,7 +155,7 @@ pub fn messages(shown: &[Shown]) -> String {
     );
     out.push_str("\n| ring | round trip p50 | p99.9 | one way |\n|---|--:|--:|--:|\n");
     for it in shown {
-        let Shown { name, p50_ns, p999_ns, .. } = it;
+        let ContenderResult { name, p50_ns, p999_ns, .. } = it;
         let _ = writeln!(out, "| {name} | {p50_ns:.1} ns | {p999_ns:.0} ns | {:.1} million/s |", million(it));
     }
     out
@@ -177,7 +177,7 @@ pub fn calls(in_c: Calls, in_rust: Calls) -> String {
 }
 
 /// A made-up fleet, stored and reported.
-pub fn fleet(figures: &fleet::Figures) -> String {
+pub fn fleet(figures: &fleet::FleetCost) -> String {
     let mut out = ROWS.to_string();
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     for (what, aim_s, taken) in

@@ -15,12 +15,12 @@ pub const SLOTS: usize = 256;
 /// A message in a line of its own, so that no contender's slot lies across two.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub struct Message(pub [u8; BYTES]);
+pub struct LineMessage(pub [u8; BYTES]);
 
 /// An end that posts.
 pub trait Sends {
     /// Posts a message; false where there is no room.
-    fn post(&mut self, message: &Message) -> bool;
+    fn post(&mut self, message: &LineMessage) -> bool;
 }
 
 /// An end that takes.
@@ -43,9 +43,9 @@ pub trait Side {
 
 /// What a CPU has of two rings, one each way; so far from what the other CPU has that no line of memory holds parts of both.
 #[repr(align(128))]
-pub struct Ends<S, T>(pub S, pub T);
+pub struct RingEnds<S, T>(pub S, pub T);
 
-impl<S: Sends, T: Takes> Side for Ends<S, T> {
+impl<S: Sends, T: Takes> Side for RingEnds<S, T> {
     fn ask(&mut self, ticks: &mut [u64]) {
         let mut began = rt::clock::counter();
         for (n, ticks) in ticks.iter_mut().enumerate() {
@@ -76,7 +76,7 @@ impl<S: Sends, T: Takes> Side for Ends<S, T> {
 /// Posts a message that begins with its number.
 #[inline(always)]
 fn post(end: &mut impl Sends, n: u64) {
-    let mut message = Message([0; BYTES]);
+    let mut message = LineMessage([0; BYTES]);
     message.0[..8].copy_from_slice(&n.to_ne_bytes());
     while !end.post(&message) {}
 }
@@ -93,26 +93,26 @@ fn take(end: &mut impl Takes, n: u64) {
 /// A word in a line of its own, its neighbour too: processors fetch lines by pairs.
 #[derive(Default)]
 #[repr(align(128))]
-struct Word(AtomicU64);
+struct PaddedWord(AtomicU64);
 
 /// What nothing can be faster than: a word each way, and for the stream a word in each of as many lines as there are messages in
 /// a batch, so that nobody waits for room.
 #[repr(align(128))]
-pub struct Raw {
-    mine: Arc<Word>,
-    theirs: Arc<Word>,
-    lines: Arc<[Word]>,
+pub struct RawLines {
+    mine: Arc<PaddedWord>,
+    theirs: Arc<PaddedWord>,
+    lines: Arc<[PaddedWord]>,
     /// Of the numbers in the words, which only grow.
     asked: u64,
     streamed: u64,
 }
 
-impl Raw {
+impl RawLines {
     /// Both sides.
-    pub fn pair(lines: usize) -> (Raw, Raw) {
-        let (one, other) = (Arc::<Word>::default(), Arc::<Word>::default());
-        let lines = (0..lines).map(|_| Word::default()).collect::<Arc<[Word]>>();
-        let side = |mine: &Arc<Word>, theirs: &Arc<Word>| Raw {
+    pub fn pair(lines: usize) -> (RawLines, RawLines) {
+        let (one, other) = (Arc::<PaddedWord>::default(), Arc::<PaddedWord>::default());
+        let lines = (0..lines).map(|_| PaddedWord::default()).collect::<Arc<[PaddedWord]>>();
+        let side = |mine: &Arc<PaddedWord>, theirs: &Arc<PaddedWord>| RawLines {
             mine: Arc::clone(mine),
             theirs: Arc::clone(theirs),
             lines: Arc::clone(&lines),
@@ -123,7 +123,7 @@ impl Raw {
     }
 }
 
-impl Side for Raw {
+impl Side for RawLines {
     fn ask(&mut self, ticks: &mut [u64]) {
         let mut began = rt::clock::counter();
         for ticks in ticks {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ends::{Raw, Side};
+use ends::{RawLines, Side};
 use rt::clock::Calibration;
 
 /// The CPUs.
@@ -35,7 +35,7 @@ const REST: Duration = Duration::from_millis(20);
 
 /// What a contender showed: medians of its batches.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ContenderResult {
     /// Its name.
     pub name: &'static str,
     /// Round trips: of each batch the middle one, by `IN_A_ROW` at a time, and the one that one in a thousand exceeds.
@@ -47,12 +47,12 @@ pub struct Shown {
 }
 
 /// Makes a side, on the thread that it is to stay on.
-type Make = Box<dyn FnOnce() -> Box<dyn Side> + Send>;
+type MakeSide = Box<dyn FnOnce() -> Box<dyn Side> + Send>;
 
 struct Contender {
     name: &'static str,
-    asks: Make,
-    answers: Make,
+    asks: MakeSide,
+    answers: MakeSide,
 }
 
 impl Contender {
@@ -72,7 +72,7 @@ impl Contender {
 
 fn contenders() -> Result<Vec<Contender>, Box<dyn Error>> {
     Ok(vec![
-        Contender::of("raw", Raw::pair(STREAM as usize)),
+        Contender::of("raw", RawLines::pair(STREAM as usize)),
         Contender::of("isolator", rings::ours()?),
         Contender::of("rtrb", rings::rtrb()),
         Contender::of("crossbeam", rings::crossbeam()),
@@ -84,7 +84,7 @@ fn contenders() -> Result<Vec<Contender>, Box<dyn Error>> {
 }
 
 /// All contenders, the raw words first, ours second.
-pub fn run() -> Result<Vec<Shown>, Box<dyn Error>> {
+pub fn run() -> Result<Vec<ContenderResult>, Box<dyn Error>> {
     let calibration = Calibration::measure(Duration::from_millis(200))?;
     let (names, (asks, answers)): (Vec<_>, (Vec<_>, Vec<_>)) =
         contenders()?.into_iter().map(|it| (it.name, (it.asks, it.answers))).unzip();
@@ -96,7 +96,7 @@ pub fn run() -> Result<Vec<Shown>, Box<dyn Error>> {
     });
     let ended = |_| "a side of the messages ended early";
     let (trips, streams) = (trips.map_err(ended)?, streams.map_err(ended)?);
-    let shown = names.into_iter().zip(trips).zip(streams).map(|((name, trips), streams)| Shown {
+    let shown = names.into_iter().zip(trips).zip(streams).map(|((name, trips), streams)| ContenderResult {
         name,
         p50_ns: median(trips.iter().map(|(p50, _)| calibration.ns(*p50) as f64 / IN_A_ROW as f64)),
         p999_ns: median(trips.iter().map(|(_, p999)| calibration.ns(*p999) as f64)),
@@ -110,7 +110,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Asks and pours; of each contender and batch the p50 of [`IN_A_ROW`] round trips and the p99.9 of one, in ticks.
-fn asking(sides: Vec<Make>, meeting: &AtomicU64) -> Vec<Vec<(u64, u64)>> {
+fn asking(sides: Vec<MakeSide>, meeting: &AtomicU64) -> Vec<Vec<(u64, u64)>> {
     let _together = Together;
     let mut sides = made(CPUS[0], sides);
     let mut batches = vec![Vec::with_capacity(ROUNDS); sides.len()];
@@ -131,7 +131,7 @@ fn asking(sides: Vec<Make>, meeting: &AtomicU64) -> Vec<Vec<(u64, u64)>> {
 }
 
 /// Answers and drains; of each contender and batch how long the stream took.
-fn answering(sides: Vec<Make>, meeting: &AtomicU64) -> Vec<Vec<Duration>> {
+fn answering(sides: Vec<MakeSide>, meeting: &AtomicU64) -> Vec<Vec<Duration>> {
     let _together = Together;
     let mut sides = made(CPUS[1], sides);
     let mut batches = vec![Vec::with_capacity(ROUNDS); sides.len()];
@@ -147,7 +147,7 @@ fn answering(sides: Vec<Make>, meeting: &AtomicU64) -> Vec<Vec<Duration>> {
 }
 
 /// Takes the CPU, and makes the sides there.
-fn made(cpu: u32, sides: Vec<Make>) -> Vec<Box<dyn Side>> {
+fn made(cpu: u32, sides: Vec<MakeSide>) -> Vec<Box<dyn Side>> {
     let taken = rt::thread::set_affinity(&[cpu]).and_then(|()| rt::Policy::Fifo(80).apply(true));
     taken.unwrap_or_else(|error| panic!("{error}"));
     sides.into_iter().map(|make| make()).collect()

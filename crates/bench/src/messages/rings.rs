@@ -9,17 +9,17 @@ use ringbuf::traits::{Consumer as _, Producer as _, Split as _};
 use ringbuf::wrap::caching::{CachingCons, CachingProd};
 use rt::message::{Receiver, Sender, Size};
 
-use super::ends::{BYTES, Ends, Message, SLOTS, Sends, Takes};
+use super::ends::{BYTES, LineMessage, RingEnds, SLOTS, Sends, Takes};
 
 /// What the one CPU has, and what the other.
-pub type Both<S, T> = (Ends<S, T>, Ends<S, T>);
+pub type Both<S, T> = (RingEnds<S, T>, RingEnds<S, T>);
 
 fn both<S, T>(ring: impl Fn() -> (S, T)) -> Both<S, T> {
     crossed(ring(), ring())
 }
 
 fn crossed<S, T>((there, from_here): (S, T), (back, from_there): (S, T)) -> Both<S, T> {
-    (Ends(there, from_there), Ends(back, from_here))
+    (RingEnds(there, from_there), RingEnds(back, from_here))
 }
 
 /// Ours.
@@ -30,7 +30,7 @@ pub fn ours() -> rt::Result<Both<Sender, Receiver>> {
 
 impl Sends for Sender {
     #[inline(always)]
-    fn post(&mut self, message: &Message) -> bool {
+    fn post(&mut self, message: &LineMessage) -> bool {
         Sender::post(self, &message.0).is_ok()
     }
 }
@@ -44,18 +44,18 @@ impl Takes for Receiver {
 }
 
 /// rtrb.
-pub fn rtrb() -> Both<rtrb::Producer<Message>, rtrb::Consumer<Message>> {
+pub fn rtrb() -> Both<rtrb::Producer<LineMessage>, rtrb::Consumer<LineMessage>> {
     both(|| rtrb::RingBuffer::new(SLOTS))
 }
 
-impl Sends for rtrb::Producer<Message> {
+impl Sends for rtrb::Producer<LineMessage> {
     #[inline(always)]
-    fn post(&mut self, message: &Message) -> bool {
+    fn post(&mut self, message: &LineMessage) -> bool {
         self.push(*message).is_ok()
     }
 }
 
-impl Takes for rtrb::Consumer<Message> {
+impl Takes for rtrb::Consumer<LineMessage> {
     #[inline(always)]
     fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool {
         self.pop().map(|message| look(&message.0)).is_ok()
@@ -63,7 +63,7 @@ impl Takes for rtrb::Consumer<Message> {
 }
 
 /// Crossbeam's bounded queue, which many may use: it has none for one at each end.
-pub struct Crossbeam(Arc<ArrayQueue<Message>>);
+pub struct Crossbeam(Arc<ArrayQueue<LineMessage>>);
 
 /// crossbeam.
 pub fn crossbeam() -> Both<Crossbeam, Crossbeam> {
@@ -75,7 +75,7 @@ pub fn crossbeam() -> Both<Crossbeam, Crossbeam> {
 
 impl Sends for Crossbeam {
     #[inline(always)]
-    fn post(&mut self, message: &Message) -> bool {
+    fn post(&mut self, message: &LineMessage) -> bool {
         self.0.push(*message).is_ok()
     }
 }
@@ -87,7 +87,7 @@ impl Takes for Crossbeam {
     }
 }
 
-type Ringbuf = Arc<HeapRb<Message>>;
+type Ringbuf = Arc<HeapRb<LineMessage>>;
 
 /// ringbuf.
 pub fn ringbuf() -> Both<CachingProd<Ringbuf>, CachingCons<Ringbuf>> {
@@ -96,7 +96,7 @@ pub fn ringbuf() -> Both<CachingProd<Ringbuf>, CachingCons<Ringbuf>> {
 
 impl Sends for CachingProd<Ringbuf> {
     #[inline(always)]
-    fn post(&mut self, message: &Message) -> bool {
+    fn post(&mut self, message: &LineMessage) -> bool {
         self.try_push(*message).is_ok()
     }
 }
@@ -110,18 +110,18 @@ impl Takes for CachingCons<Ringbuf> {
 
 /// heapless, whose ring holds one message less than it has slots. Its rings stay to the end of the program.
 pub fn heapless()
--> Both<heapless::spsc::Producer<'static, Message>, heapless::spsc::Consumer<'static, Message>> {
-    both(|| Box::leak(Box::new(heapless::spsc::Queue::<Message, SLOTS>::new())).split())
+-> Both<heapless::spsc::Producer<'static, LineMessage>, heapless::spsc::Consumer<'static, LineMessage>> {
+    both(|| Box::leak(Box::new(heapless::spsc::Queue::<LineMessage, SLOTS>::new())).split())
 }
 
-impl Sends for heapless::spsc::Producer<'_, Message> {
+impl Sends for heapless::spsc::Producer<'_, LineMessage> {
     #[inline(always)]
-    fn post(&mut self, message: &Message) -> bool {
+    fn post(&mut self, message: &LineMessage) -> bool {
         self.enqueue(*message).is_ok()
     }
 }
 
-impl Takes for heapless::spsc::Consumer<'_, Message> {
+impl Takes for heapless::spsc::Consumer<'_, LineMessage> {
     #[inline(always)]
     fn take(&mut self, look: impl FnOnce(&[u8; BYTES])) -> bool {
         self.dequeue().map(|message| look(&message.0)).is_some()
