@@ -67,13 +67,13 @@ fn compare(out: &mut String, document: &MatrixDocument, before: &Published, afte
 }
 
 /// What the lab saw in the place of a row.
-struct Seen {
+struct LabFigures {
     /// The figure nearest to a worst latency, and what it is.
     worst: Option<(f64, &'static str)>,
     excursions: Option<u64>,
 }
 
-fn seen(document: &MatrixDocument, row: &Published) -> Option<Seen> {
+fn seen(document: &MatrixDocument, row: &Published) -> Option<LabFigures> {
     let in_mode = |mode| {
         let place = |cell: &&MatrixCell| {
             cell.mode == mode && (&cell.kernel, &cell.boot, &cell.load) == (&row.kernel, &row.boot, &row.load)
@@ -84,7 +84,7 @@ fn seen(document: &MatrixDocument, row: &Published) -> Option<Seen> {
     let at_rest =
         in_mode(Mode::Virtual).and_then(|cell| cell.max_ns).map(|ns| (ns as f64 / 1e3, "virtual us"));
     let longest = counted.max_kernel_instructions.map(|longest| (longest as f64, "instructions"));
-    Some(Seen { worst: at_rest.or(longest), excursions: counted.excursions })
+    Some(LabFigures { worst: at_rest.or(longest), excursions: counted.excursions })
 }
 
 #[cfg(test)]

@@ -21,11 +21,11 @@ const TIMES: usize = 5;
 const COUNTED: &[&str] = &["quiet", "static-keys", "study", "mprotect-own"];
 
 /// Counts of each run by scenario and entry.
-type Counts = BTreeMap<(String, String), Vec<u64>>;
+type EntryCounts = BTreeMap<(String, String), Vec<u64>>;
 
 /// The tables in Markdown, and what did not repeat.
 pub fn run(isolator: &Path, scratch: &Path) -> Result<(String, Vec<String>), Box<dyn Error>> {
-    let mut counts = Counts::new();
+    let mut counts = EntryCounts::new();
     let mut kernel = String::new();
     for n in 0..TIMES {
         let args = [&["run"], COUNTED, &["--fresh", "--seed", "1"]].concat();
@@ -46,7 +46,7 @@ pub fn run(isolator: &Path, scratch: &Path) -> Result<(String, Vec<String>), Box
     Ok((out, differ))
 }
 
-fn add(counts: &mut Counts, document: &LabDocument, n: usize) {
+fn add(counts: &mut EntryCounts, document: &LabDocument, n: usize) {
     for row in &document.rows {
         let all = ("all".to_string(), row.excursions);
         for (entry, count) in
@@ -57,7 +57,7 @@ fn add(counts: &mut Counts, document: &LabDocument, n: usize) {
     }
 }
 
-fn counted(out: &mut String, counts: &Counts, differ: &mut Vec<String>) {
+fn counted(out: &mut String, counts: &EntryCounts, differ: &mut Vec<String>) {
     out.push_str(
         "| scenario | entry | excursions, five runs | spread | allowed | |\n|---|---|---|--:|--:|---|\n",
     );
@@ -79,16 +79,16 @@ fn counted(out: &mut String, counts: &Counts, differ: &mut Vec<String>) {
 }
 
 /// A histogram's bytes, and what it says.
-type Histogram = (Vec<u8>, Summary);
+type HistogramText = (Vec<u8>, Summary);
 
-fn histogram(folder: &Path) -> Result<Histogram, Box<dyn Error>> {
+fn histogram(folder: &Path) -> Result<HistogramText, Box<dyn Error>> {
     let bundle = Bundle::open(folder)?;
     let row = bundle.rows.first().ok_or("a run in virtual time left no histogram")?;
     let file = folder.join("series").join(format!("{}.histograms.csv", row.entry.files));
     Ok((fs::read(file)?, Summary::of(row)))
 }
 
-fn virtual_time(out: &mut String, runs: &[Histogram], differ: &mut Vec<String>) {
+fn virtual_time(out: &mut String, runs: &[HistogramText], differ: &mut Vec<String>) {
     out.push_str(
         "\n| virtual time, run | samples | mean | p99 | max | histogram |\n|--:|--:|--:|--:|--:|---|\n",
     );

@@ -44,17 +44,17 @@ const LINES: [&str; 2] = ["registers", "lines"];
 /// The tables in Markdown, and what was not reached.
 pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
     let architecture = guests::architecture()?;
-    let lab = Lab { isolator, scratch, architecture };
+    let lab = ResponseLab { isolator, scratch, architecture };
     let patient = format!("{} {BOUND}", boot::line("full", CPUS)?);
     let [stock, tuned, ours] = [
-        Run { name: "Debian's kernel, nothing set", kernel: "debian", line: "none", isolates: false },
-        Run {
+        ResponseRun { name: "Debian's kernel, nothing set", kernel: "debian", line: "none", isolates: false },
+        ResponseRun {
             name: "Debian's real-time kernel, boot line `full`",
             kernel: "debian-rt",
             line: "full",
             isolates: false,
         },
-        Run { name: "ours, isolating", kernel: "isolator", line: &patient, isolates: true },
+        ResponseRun { name: "ours, isolating", kernel: "isolator", line: &patient, isolates: true },
     ];
     let (mut out, mut missed) = scenario(&lab, MEMORY, DURATION, &[tuned, ours])?;
     let mut add = |(tables, short): Proof| {
@@ -73,13 +73,13 @@ pub fn run(isolator: &Path, scratch: &Path) -> Result<Proof, Box<dyn Error>> {
 }
 
 /// What guests run with.
-struct Lab<'a> {
+struct ResponseLab<'a> {
     isolator: &'a Path,
     scratch: &'a Path,
     architecture: Architecture,
 }
 
-impl Lab<'_> {
+impl ResponseLab<'_> {
     /// Where the bundle lies of a scenario's run.
     fn bundle(&self, scenario: &str, run: usize) -> PathBuf {
         self.scratch.join(format!("{scenario}-{run}"))
@@ -103,7 +103,7 @@ impl Lab<'_> {
 
 /// A kernel, its boot line, and whether the CPU is isolated by it.
 #[derive(Clone, Copy)]
-struct Run<'a> {
+struct ResponseRun<'a> {
     name: &'a str,
     kernel: &'a str,
     line: &'a str,
@@ -112,14 +112,14 @@ struct Run<'a> {
 
 /// A scenario in each of these ways.
 fn scenario(
-    lab: &Lab<'_>,
+    lab: &ResponseLab<'_>,
     scenario: &str,
     duration: &str,
-    runs: &[Run<'_>],
+    runs: &[ResponseRun<'_>],
 ) -> Result<Proof, Box<dyn Error>> {
     let (mut seen, mut missed, mut complaints) = (Vec::new(), Vec::new(), String::new());
     let mut kernels = Vec::new();
-    for (n, Run { name, kernel, line, isolates }) in runs.iter().enumerate() {
+    for (n, ResponseRun { name, kernel, line, isolates }) in runs.iter().enumerate() {
         let isolate: &[&str] = if *isolates { &["--isolate"] } else { &[] };
         let more = [&["--duration", duration], isolate].concat();
         let document = lab.run(scenario, kernel, line, &more, &lab.bundle(scenario, n))?;
@@ -146,7 +146,7 @@ fn scenario(
 }
 
 /// The responses of all three kernels in one report, where evidence is kept.
-fn side_by_side(lab: &Lab<'_>) -> Result<(), Box<dyn Error>> {
+fn side_by_side(lab: &ResponseLab<'_>) -> Result<(), Box<dyn Error>> {
     const FOLDER: &str = "evidence";
     std::fs::create_dir_all(FOLDER)?;
     let page = format!("{FOLDER}/responses-{}.html", lab.architecture);
@@ -160,7 +160,7 @@ fn side_by_side(lab: &Lab<'_>) -> Result<(), Box<dyn Error>> {
 }
 
 /// What the same lines take through the kernel, by the guest's own clock in instruction-count time, in words.
-fn through_the_kernel(lab: &Lab<'_>, scenario: &str) -> Result<String, Box<dyn Error>> {
+fn through_the_kernel(lab: &ResponseLab<'_>, scenario: &str) -> Result<String, Box<dyn Error>> {
     let folder = lab.scratch.join(scenario);
     let document = lab.run(scenario, "debian-rt", "full", &[], &folder)?;
     let bundle = evidence::Bundle::open(&folder)?;

@@ -18,14 +18,18 @@ use rt::setup::Setup;
 use rt::{Policy, thread};
 
 use super::CPU;
-use super::source::{Make, Repeat, Source};
-use super::{Outcome, Round};
+use super::source::{Interruption, Method, Repeat};
+use super::{InterruptionResult, Round};
 
 /// The collector is asked this often.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// Makes rounds of one source under a loop, and judges what the collector says of its gaps.
-pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Outcome, Box<dyn Error>> {
+pub fn interrupted(
+    source: &Interruption,
+    choice: Choice,
+    rounds: usize,
+) -> Result<InterruptionResult, Box<dyn Error>> {
     let machine = machine::read(Path::new("/"));
     let asked = cause::WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Busy };
     let Started::Watching(mut watch) = Watch::start(choice, &asked, &machine)? else {
@@ -47,8 +51,8 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
         }
         let armed = watch.armed(&[(CPU, own.load(Ordering::SeqCst))]);
         let made = match &source.make {
-            Make::Inside(_) => None,
-            Make::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
+            Method::Inside(_) => None,
+            Method::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
         };
         let spikes = armed.and_then(|()| explained(&mut watch, &mut gaps, &over));
         // Also where the collector failed: the loop has no other end.
@@ -63,8 +67,8 @@ pub fn interrupted(source: &Source, choice: Choice, rounds: usize) -> Result<Out
     })?;
     drop(another);
     Ok(match made {
-        Ok(rounds) => Outcome::of(source, &rounds, &spikes),
-        Err(why) => Outcome { skipped: Some(why), ..Outcome::of(source, &[], &spikes) },
+        Ok(rounds) => InterruptionResult::of(source, &rounds, &spikes),
+        Err(why) => InterruptionResult { skipped: Some(why), ..InterruptionResult::of(source, &[], &spikes) },
     })
 }
 
@@ -104,7 +108,7 @@ fn spike(gap: Sample) -> Spike {
 
 /// Looks at the clock until it is over; a source inside of it interrupts it here.
 fn look(
-    source: &Source,
+    source: &Interruption,
     rounds: usize,
     over: &AtomicBool,
     own: &AtomicU32,
@@ -116,8 +120,8 @@ fn look(
     set_up.map_err(|error| error.to_string())?;
     let mut random = SmallRng::seed_from_u64(7);
     let mut inside = match &source.make {
-        Make::Inside(ready) => Some(ready()?),
-        Make::Beside(_) => None,
+        Method::Inside(ready) => Some(ready()?),
+        Method::Beside(_) => None,
     };
     let mut made = Vec::new();
     let mut next_ns = monotonic_ns() + START_NS;

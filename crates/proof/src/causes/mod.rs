@@ -26,7 +26,7 @@ const CPU: u32 = 1;
 
 /// What became of one kind of interruption.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct InterruptionResult {
     /// Its name.
     pub name: String,
     /// What it should be called.
@@ -61,14 +61,14 @@ struct Round {
 /// A gap of the same interruption may end this long after its round: work that a round leaves is done later.
 const AFTER_NS: u64 = 3_000_000;
 
-impl Outcome {
-    fn of(source: &source::Source, rounds: &[Round], spikes: &[Spike]) -> Outcome {
+impl InterruptionResult {
+    fn of(source: &source::Interruption, rounds: &[Round], spikes: &[Spike]) -> InterruptionResult {
         let is_right = |cause: &&Cause| source.is_right(cause);
         let overlaps = |round: &Round, spike: &Spike| {
             spike.monotonic_ns <= round.to_ns + AFTER_NS
                 && spike.monotonic_ns + spike.latency_ns >= round.from_ns
         };
-        let mut outcome = Outcome {
+        let mut outcome = InterruptionResult {
             name: source.name.to_string(),
             expected: source.expected.to_string(),
             skipped: None,
@@ -204,8 +204,8 @@ fn in_a_guest(
     kernel: &str,
     collector: &str,
     rounds: usize,
-    source: &source::Source,
-) -> Result<Outcome, Box<dyn Error>> {
+    source: &source::Interruption,
+) -> Result<InterruptionResult, Box<dyn Error>> {
     let mut command = guests::program(isolator, kernel, guests::architecture()?);
     // As a CPU for a program that spins is booted; an isolated one is given no packets, and little to drain.
     let boot = if source.is_other { "none" } else { "full" };
@@ -226,12 +226,15 @@ fn in_a_guest(
     }
     let why =
         words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").replace('|', "/");
-    Ok(Outcome { skipped: Some(format!("no outcome: {why}")), ..Outcome::of(source, &[], &[]) })
+    Ok(InterruptionResult {
+        skipped: Some(format!("no outcome: {why}")),
+        ..InterruptionResult::of(source, &[], &[])
+    })
 }
 
 /// In which way an outcome is not what it should be.
-fn short_of(one: &Outcome) -> Option<String> {
-    let Outcome { name, seen, named, remainder, .. } = one;
+fn short_of(one: &InterruptionResult) -> Option<String> {
+    let InterruptionResult { name, seen, named, remainder, .. } = one;
     let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
     let mut words = Vec::new();
     if let Some(why) = &one.skipped {
@@ -250,7 +253,7 @@ fn short_of(one: &Outcome) -> Option<String> {
     (!words.is_empty()).then(|| format!("{name}: {}", words.join(", ")))
 }
 
-fn table(outcomes: &[Outcome]) -> String {
+fn table(outcomes: &[InterruptionResult]) -> String {
     let mut text = "| interruption | expected | rounds | seen as gaps | right cause | right sender | median remainder | named elsewhere |\n\
          |---|---|--:|--:|--:|--:|--:|--:|\n"
         .to_string();
@@ -259,7 +262,7 @@ fn table(outcomes: &[Outcome]) -> String {
         _ => format!("{:.1} %", part as f64 / of as f64 * 100.0),
     };
     for one in outcomes {
-        let Outcome { name, expected, rounds, seen, named, .. } = one;
+        let InterruptionResult { name, expected, rounds, seen, named, .. } = one;
         let _ = match &one.skipped {
             Some(why) => writeln!(text, "| {name} | {expected} | {why} | | | | | |"),
             None => writeln!(
@@ -281,7 +284,7 @@ mod tests {
     use evidence::cause::{Kind, Sender};
     use evidence::manifest::RowKey;
 
-    fn membarriers() -> &'static source::Source {
+    fn membarriers() -> &'static source::Interruption {
         source::ALL.iter().find(|one| one.has_sender).unwrap()
     }
 
@@ -312,7 +315,7 @@ mod tests {
             // Far from any round.
             gap(90_000_000, "call function ipi_mb", 7, 0),
         ];
-        let outcome = Outcome::of(membarriers(), &rounds, &spikes);
+        let outcome = InterruptionResult::of(membarriers(), &rounds, &spikes);
         assert_eq!((outcome.rounds, outcome.seen, outcome.named), (4, 3, 2));
         assert_eq!((outcome.sent, outcome.elsewhere, outcome.wrong.len()), (Some(1), 1, 1));
         assert_eq!(outcome.remainder, 0.2);
@@ -324,7 +327,10 @@ mod tests {
 
     #[test]
     fn what_a_guest_did_not_come_to_is_short_of_the_aim() {
-        let none = Outcome { skipped: Some("no outcome: x".into()), ..Outcome::of(membarriers(), &[], &[]) };
+        let none = InterruptionResult {
+            skipped: Some("no outcome: x".into()),
+            ..InterruptionResult::of(membarriers(), &[], &[])
+        };
         assert_eq!(short_of(&none).unwrap(), "membarrier storm: no outcome: x");
     }
 }

@@ -18,27 +18,27 @@ use rt::setup::Setup;
 use super::CPU;
 
 /// What came of an attempt.
-type Done = Result<(), String>;
+type Attempt = Result<(), String>;
 
 /// One round.
-pub type Rounds<'a> = &'a mut dyn FnMut() -> Done;
+pub type Rounds<'a> = &'a mut dyn FnMut() -> Attempt;
 
 /// What repeats rounds.
-pub type Repeat<'a> = &'a mut dyn FnMut(Rounds<'_>) -> Done;
+pub type Repeat<'a> = &'a mut dyn FnMut(Rounds<'_>) -> Attempt;
 
 /// One round of the interrupted thread's own.
-pub type Own = Box<dyn FnMut() -> Done>;
+pub type OwnRound = Box<dyn FnMut() -> Attempt>;
 
 /// How an interruption is made.
-pub enum Make {
+pub enum Method {
     /// By the interrupted thread itself: what it does.
-    Inside(fn() -> Result<Own, String>),
+    Inside(fn() -> Result<OwnRound, String>),
     /// By another thread, which hands a round to what repeats it.
-    Beside(fn(Repeat<'_>) -> Done),
+    Beside(fn(Repeat<'_>) -> Attempt),
 }
 
 /// A kind of interruption.
-pub struct Source {
+pub struct Interruption {
     /// Its name.
     pub name: &'static str,
     /// What a user should read.
@@ -52,18 +52,18 @@ pub struct Source {
     /// Whether another collector is at work at the same time, as of another run.
     pub is_watched_twice: bool,
     /// How it is made.
-    pub make: Make,
+    pub make: Method,
 }
 
-impl Source {
+impl Interruption {
     const fn new(
         name: &'static str,
         expected: &'static str,
         right: &'static [(Kind, &'static str)],
-        make: Make,
-    ) -> Source {
+        make: Method,
+    ) -> Interruption {
         let (has_sender, is_other, is_watched_twice) = (false, false, false);
-        Source { name, expected, right, has_sender, is_other, is_watched_twice, make }
+        Interruption { name, expected, right, has_sender, is_other, is_watched_twice, make }
     }
 
     /// An IPI, which has a sender.
@@ -71,9 +71,9 @@ impl Source {
         name: &'static str,
         expected: &'static str,
         right: &'static [(Kind, &'static str)],
-        make: Make,
-    ) -> Source {
-        Source { has_sender: true, ..Source::new(name, expected, right, make) }
+        make: Method,
+    ) -> Interruption {
+        Interruption { has_sender: true, ..Interruption::new(name, expected, right, make) }
     }
 
     /// Whether a cause is the expected one.
@@ -83,82 +83,87 @@ impl Source {
 }
 
 /// All of them.
-pub const ALL: &[Source] = &[
-    Source::new("FIFO hog", "thread `hog`", &[(Kind::Thread, "hog")], Make::Beside(hog)),
-    Source::ipi(
+pub const ALL: &[Interruption] = &[
+    Interruption::new("FIFO hog", "thread `hog`", &[(Kind::Thread, "hog")], Method::Beside(hog)),
+    Interruption::ipi(
         "membarrier storm",
         "IPI `ipi_mb`, sender",
         &[(Kind::Ipi, "ipi_mb")],
-        Make::Beside(|repeat| storm("membarrier-own", repeat)),
+        Method::Beside(|repeat| storm("membarrier-own", repeat)),
     ),
-    Source {
+    Interruption {
         is_watched_twice: true,
-        ..Source::ipi(
+        ..Interruption::ipi(
             "the same beside another run",
             "IPI `ipi_mb`, sender",
             &[(Kind::Ipi, "ipi_mb")],
-            Make::Beside(|repeat| storm("membarrier-own", repeat)),
+            Method::Beside(|repeat| storm("membarrier-own", repeat)),
         )
     },
-    Source::ipi(
+    Interruption::ipi(
         "mprotect shootdown",
         "IPI `flush_tlb_func`, sender",
         &[(Kind::Ipi, "flush_tlb_func")],
-        Make::Beside(|repeat| storm("mprotect-own", repeat)),
+        Method::Beside(|repeat| storm("mprotect-own", repeat)),
     ),
-    Source::ipi(
+    Interruption::ipi(
         "munmap shootdown",
         "IPI `flush_tlb_func`, sender",
         &[(Kind::Ipi, "flush_tlb_func")],
-        Make::Beside(|repeat| storm("munmap-own", repeat)),
+        Method::Beside(|repeat| storm("munmap-own", repeat)),
     ),
-    Source::ipi(
+    Interruption::ipi(
         "static-key flips, schedstats",
         "IPI `do_sync_core`, sender",
         &[(Kind::Ipi, "do_sync_core")],
-        Make::Beside(|repeat| storm("static-keys", repeat)),
+        Method::Beside(|repeat| storm("static-keys", repeat)),
     ),
-    Source::ipi(
+    Interruption::ipi(
         "static-key flips, tracing",
         "IPI `do_sync_core`, sender",
         &[(Kind::Ipi, "do_sync_core")],
-        Make::Beside(|repeat| storm("tracepoints", repeat)),
+        Method::Beside(|repeat| storm("tracepoints", repeat)),
     ),
-    Source {
+    Interruption {
         is_other: true,
-        ..Source::new(
+        ..Interruption::new(
             "network softirq",
             "softirq `NET_RX`; with PREEMPT_RT thread `backlog_napi`",
             &[(Kind::Softirq, "NET_RX"), (Kind::Kthread, "backlog_napi")],
-            Make::Beside(network),
+            Method::Beside(network),
         )
     },
-    Source::new(
+    Interruption::new(
         "timer storm",
         "timer `perf_swevent_hrtimer`",
         &[(Kind::Timer, "perf_swevent_hrtimer")],
-        Make::Beside(timers),
+        Method::Beside(timers),
     ),
-    Source {
+    Interruption {
         is_other: true,
-        ..Source::new(
+        ..Interruption::new(
             "device",
             "IRQ of the console, or its thread",
             &[(Kind::Irq, "tty"), (Kind::IrqThread, "tty"), (Kind::Irq, "uart"), (Kind::IrqThread, "uart")],
-            Make::Beside(device),
+            Method::Beside(device),
         )
     },
-    Source {
+    Interruption {
         is_other: true,
-        ..Source::new(
+        ..Interruption::new(
             "workqueue",
             "workqueue `refresh_vm_stats`",
             &[(Kind::Workqueue, "refresh_vm_stats")],
-            Make::Beside(refresh),
+            Method::Beside(refresh),
         )
     },
-    Source::new("page faults", "page fault", &[(Kind::Fault, "")], Make::Inside(faults)),
-    Source::new("long system call", "system call `read`", &[(Kind::Syscall, "read")], Make::Inside(reads)),
+    Interruption::new("page faults", "page fault", &[(Kind::Fault, "")], Method::Inside(faults)),
+    Interruption::new(
+        "long system call",
+        "system call `read`",
+        &[(Kind::Syscall, "read")],
+        Method::Inside(reads),
+    ),
 ];
 
 fn text(error: impl ToString) -> String {
@@ -166,7 +171,7 @@ fn text(error: impl ToString) -> String {
 }
 
 /// Rounds of one of the lab's storms.
-fn storm(name: &str, repeat: Repeat<'_>) -> Done {
+fn storm(name: &str, repeat: Repeat<'_>) -> Attempt {
     let kind = storm::kind(name).ok_or("there is no such storm")?;
     let mut context = Context {
         target: CPU,
@@ -184,7 +189,7 @@ fn storm(name: &str, repeat: Repeat<'_>) -> Done {
 }
 
 /// A thread of a higher priority that keeps the CPU for a while.
-fn hog(repeat: Repeat<'_>) -> Done {
+fn hog(repeat: Repeat<'_>) -> Attempt {
     fs::write("/proc/thread-self/comm", "hog").map_err(text)?;
     Setup { cpus: vec![CPU], policy: Policy::Fifo(99), lock_memory: false }.apply().map_err(text)?;
     repeat(&mut || {
@@ -197,13 +202,13 @@ fn hog(repeat: Repeat<'_>) -> Done {
 }
 
 /// Packets over the loopback, which the kernel is told to receive on the watched CPU.
-fn network(repeat: Repeat<'_>) -> Done {
+fn network(repeat: Repeat<'_>) -> Attempt {
     fs::write("/sys/class/net/lo/queues/rx-0/rps_cpus", "2").map_err(|why| format!("rps_cpus: {why}"))?;
     storm("net-loopback", repeat)
 }
 
 /// An event of the watched CPU's clock that counts every 10 ms, for a while.
-fn timers(repeat: Repeat<'_>) -> Done {
+fn timers(repeat: Repeat<'_>) -> Attempt {
     let kind = storm::kind("timers").ok_or("there is no such storm")?;
     let mut context = Context {
         target: CPU,
@@ -220,7 +225,7 @@ fn timers(repeat: Repeat<'_>) -> Done {
 }
 
 /// Bytes for the console, whose interrupt is sent to the watched CPU.
-fn device(repeat: Repeat<'_>) -> Done {
+fn device(repeat: Repeat<'_>) -> Attempt {
     let numbers = fs::read_dir("/proc/irq").map_err(text)?.flatten();
     let is_console = |folder: &Path| {
         let actions = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -238,12 +243,12 @@ fn device(repeat: Repeat<'_>) -> Done {
 
 /// Work for each CPU's worker, which is asked for whatever the CPU did. (Dropping the caches asks only a CPU whose batches
 /// hold something, and a loop that reads the clock leaves nothing there.)
-fn refresh(repeat: Repeat<'_>) -> Done {
+fn refresh(repeat: Repeat<'_>) -> Attempt {
     repeat(&mut || fs::read("/proc/sys/vm/stat_refresh").map(drop).map_err(text))
 }
 
 /// A page that was never touched.
-fn faults() -> Result<Own, String> {
+fn faults() -> Result<OwnRound, String> {
     // A huge page is one fault. A kernel with PREEMPT_RT has none.
     let _ = fs::write("/sys/kernel/mm/transparent_hugepage/enabled", "never");
     // Where the allocator had memory to begin with, it was touched before: only the end is fresh for certain.
@@ -260,7 +265,7 @@ fn faults() -> Result<Own, String> {
 }
 
 /// A system call that takes its time.
-fn reads() -> Result<Own, String> {
+fn reads() -> Result<OwnRound, String> {
     let mut zeroes = File::open("/dev/zero").map_err(text)?;
     let mut into = vec![1u8; 1 << 20];
     Ok(Box::new(move || zeroes.read_exact(&mut into).map_err(text)))

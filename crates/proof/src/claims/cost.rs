@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use lab::scope::{self, Excursion};
 
-use crate::claims::{Lab, Result, Seen};
+use crate::claims::{ClaimLab, ClaimResult, Result};
 
 /// What each window of the program `cost` holds, in order.
 const WINDOWS: [&str; 3] = ["getpid", "context switch (sched_yield)", "IPI received (membarrier)"];
@@ -20,11 +20,11 @@ const ALLOWED: f64 = 1.0;
 const TICK_ALLOWED: f64 = 1.5;
 
 /// What the scope counts of both kernels.
-pub fn run(lab: &Lab<'_>) -> Result<Seen> {
+pub fn run(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let (twin, name) = lab.twin()?;
     let (ours, twin) = (count::<3>(lab, &lab.ours(), "cost")?, count::<3>(lab, &twin, "cost")?);
     let text = format!("On {}, and {name}.\n\n", lab.kernel()?);
-    let mut seen = Seen { text, ..Seen::default() };
+    let mut seen = ClaimResult { text, ..ClaimResult::default() };
     seen.text += "| | counted | without | with | added | |\n|---|--:|--:|--:|--:|--:|\n";
     for (name, (before, after)) in WINDOWS.iter().zip(twin.iter().zip(&ours)) {
         let percent = (after.usual as f64 / before.usual.max(1) as f64 - 1.0) * 100.0;
@@ -42,10 +42,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Seen> {
 }
 
 /// What TICK costs an owner in each round, although there is nothing to do.
-pub fn tick(lab: &Lab<'_>) -> Result<Seen> {
+pub fn tick(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let [empty, tick] = count::<2>(lab, &lab.ours(), "tick")?;
     let ratio = tick.usual as f64 / empty.usual.max(1) as f64;
-    let mut seen = Seen { text: format!("On {}.\n\n", lab.kernel()?), ..Seen::default() };
+    let mut seen = ClaimResult { text: format!("On {}.\n\n", lab.kernel()?), ..ClaimResult::default() };
     seen.text += "| | counted | instructions |\n|---|--:|--:|\n";
     for (name, window) in
         [("an ioctl that the driver does not know", &empty), ("TICK with nothing to do", &tick)]
@@ -70,7 +70,7 @@ struct Counted {
 }
 
 /// The windows that a program holds on that kernel.
-fn count<const N: usize>(lab: &Lab<'_>, kernel: &str, program: &str) -> Result<[Counted; N]> {
+fn count<const N: usize>(lab: &ClaimLab<'_>, kernel: &str, program: &str) -> Result<[Counted; N]> {
     let record = lab.scratch.join("record.jsonl");
     let mut command = Command::new(lab.isolator);
     command.args(["lab", "program", "--kernel", kernel, "--arch", &lab.architecture.to_string(), "--record"]);

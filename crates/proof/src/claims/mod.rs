@@ -28,7 +28,7 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// What a part runs with.
 #[derive(Debug)]
-pub struct Lab<'a> {
+pub struct ClaimLab<'a> {
     /// The program.
     pub isolator: &'a Path,
     /// The folder of the kernel part's selftests, compiled.
@@ -43,7 +43,7 @@ pub struct Lab<'a> {
     pub share: u64,
 }
 
-impl Lab<'_> {
+impl ClaimLab<'_> {
     /// The kernel with the series, as `--kernel` names it.
     pub fn ours(&self) -> String {
         format!("isolator:{}", self.version)
@@ -80,7 +80,7 @@ impl Lab<'_> {
 
 /// What a part has seen.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ClaimResult {
     /// In Markdown.
     pub text: String,
     /// What is not as claimed.
@@ -88,10 +88,10 @@ pub struct Seen {
 }
 
 /// A part: its name, and what it runs.
-type Part = (&'static str, fn(&Lab<'_>) -> Result<Seen>);
+type ClaimPart = (&'static str, fn(&ClaimLab<'_>) -> Result<ClaimResult>);
 
 /// The parts, in the order in which all of them are run.
-pub const PARTS: &[Part] = &[
+pub const PARTS: &[ClaimPart] = &[
     ("steps", steps::steps),
     ("cost", cost::run),
     ("tick", cost::tick),
@@ -118,7 +118,7 @@ pub fn run(isolator: &Path, page: &Path, names: &[&str]) -> Result<()> {
     let architecture = guests::architecture()?;
     let share = std::env::var("SHARE").map_or(Ok(1), |text| text.parse())?;
     let tests = selftests(scratch.path(), architecture)?;
-    let lab = Lab { isolator, tests, scratch: scratch.path(), version, architecture, share };
+    let lab = ClaimLab { isolator, tests, scratch: scratch.path(), version, architecture, share };
     let known = |name: &str| PARTS.iter().find(|(known, _)| *known == name);
     if let Some(unknown) = names.iter().find(|name| known(name).is_none()) {
         let names = PARTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");

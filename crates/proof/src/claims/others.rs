@@ -10,18 +10,18 @@ use std::thread;
 
 use lab::build;
 
-use crate::claims::programs::{LONG, Ran, Test, run};
-use crate::claims::{Lab, Result, Seen};
+use crate::claims::programs::{LONG, SelftestResult, Test, run};
+use crate::claims::{ClaimLab, ClaimResult, Result};
 
 /// The configurations that have these tests; ours has KUnit's of the kernel part too, which run at boot.
 const OURS: &str = "torture+kunit";
 const STOCK: &str = "torture";
 
 /// What a test found, in TAP: `ok`, `not ok`, or why it was skipped.
-type Found = BTreeMap<String, String>;
+type TapResults = BTreeMap<String, String>;
 
 /// Runs them on both.
-pub fn beside(lab: &Lab<'_>) -> Result<Seen> {
+pub fn beside(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let (ours, stock) = (format!("{}+{OURS}", lab.version), format!("{}+{STOCK}", lab.version));
     // Side by side: each guest takes one host CPU, and a good half hour.
     let (isolating, idle) = thread::scope(|scope| {
@@ -30,8 +30,8 @@ pub fn beside(lab: &Lab<'_>) -> Result<Seen> {
     });
     let (isolating, idle) = (isolating?, idle.map_err(|_| "a thread of this program panicked")??);
     let (found, before) = (found(&isolating.said), found(&idle.said));
-    let lab = Lab { version: ours, tests: lab.tests.clone(), ..*lab };
-    let mut seen = Seen { text: format!("On {}.\n\n", lab.kernel()?), ..Seen::default() };
+    let lab = ClaimLab { version: ours, tests: lab.tests.clone(), ..*lab };
+    let mut seen = ClaimResult { text: format!("On {}.\n\n", lab.kernel()?), ..ClaimResult::default() };
     seen.text += "| test | stock, with that CPU idle | ours, beside an owner |\n|---|---|---|\n";
     let missing = || "did not run".to_string();
     for (name, now) in &found {
@@ -69,7 +69,7 @@ const PASSED: &str = "ok";
 const FAILED: &str = "not ok";
 
 /// Runs them on one kernel, beside a thread that owns the isolated CPU, or with nobody there.
-fn on(lab: &Lab<'_>, version: &str, stock: bool) -> Result<Ran> {
+fn on(lab: &ClaimLab<'_>, version: &str, stock: bool) -> Result<SelftestResult> {
     let (built, _) = build::last(version, lab.architecture, stock)?.ok_or_else(|| {
         let command = build::command(version, lab.architecture, stock);
         format!("no kernel with these tests is built; {command} makes it")
@@ -90,7 +90,7 @@ fn on(lab: &Lab<'_>, version: &str, stock: bool) -> Result<Ran> {
 }
 
 /// What each test found. What failed says why behind its name.
-fn found(said: &str) -> Found {
+fn found(said: &str) -> TapResults {
     let one = |line: &str| -> Option<(String, String)> {
         let (failed, rest) = match line.strip_prefix("not ok ") {
             Some(rest) => (true, rest),

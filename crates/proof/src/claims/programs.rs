@@ -3,7 +3,7 @@
 
 use lab::build;
 
-use crate::claims::{Lab, Result, Seen};
+use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
 /// A bound that no run reaches, for tests that are not about the bound.
@@ -45,7 +45,7 @@ impl Default for Test<'_> {
 }
 
 /// What a selftest printed, and what is wrong with it.
-pub(super) struct Ran {
+pub(super) struct SelftestResult {
     /// How many passed, failed, were skipped.
     pub counts: [usize; 3],
     /// Why the guest is not to be trusted.
@@ -57,7 +57,7 @@ pub(super) struct Ran {
 }
 
 /// Refusals, and messages. One refusal takes a kernel that limits the real-time bandwidth of groups, where that is built.
-pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
+pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let errors = Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() };
     let tickless = Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..errors };
     let rings = Test { program: "rings", arguments: "--slow 10", ..Test::default() };
@@ -72,7 +72,7 @@ pub fn uapi(lab: &Lab<'_>) -> Result<Seen> {
 }
 
 /// Nobody hangs.
-pub fn wedge(lab: &Lab<'_>) -> Result<Seen> {
+pub fn wedge(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     all(
         lab,
         &[
@@ -89,13 +89,13 @@ pub fn wedge(lab: &Lab<'_>) -> Result<Seen> {
 }
 
 /// Ten thousand ends.
-pub fn teardown(lab: &Lab<'_>) -> Result<Seen> {
+pub fn teardown(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let arguments = format!("--rounds {} --slow 10", 10_000 / lab.share);
     all(lab, &[Test { program: "teardown", arguments: &arguments, options: LONG, ..Test::default() }])
 }
 
 /// Ten million calls.
-pub fn fuzz(lab: &Lab<'_>) -> Result<Seen> {
+pub fn fuzz(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let arguments = format!("--calls {} --threads 4 --slow 10", 10_000_000 / lab.share);
     let fuzz =
         Test { program: "fuzz", arguments: &arguments, boot: UNBOUNDED, options: LONG, ..Test::default() };
@@ -109,7 +109,7 @@ pub fn fuzz(lab: &Lab<'_>) -> Result<Seen> {
 }
 
 /// Nothing stale.
-pub fn memory(lab: &Lab<'_>) -> Result<Seen> {
+pub fn memory(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let arguments = &format!("--rounds {} --slow 10", 2000 / lab.share);
     all(
         lab,
@@ -124,7 +124,7 @@ pub fn memory(lab: &Lab<'_>) -> Result<Seen> {
 }
 
 /// The same under NMIs.
-pub fn nmi(lab: &Lab<'_>) -> Result<Seen> {
+pub fn nmi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let boot = "apic_extnmi=all";
     let rounds = &format!("--rounds {} --slow 10", 400 / lab.share);
     all(
@@ -143,8 +143,8 @@ pub fn nmi(lab: &Lab<'_>) -> Result<Seen> {
 }
 
 /// Runs them one after the other.
-fn all(lab: &Lab<'_>, tests: &[Test<'_>]) -> Result<Seen> {
-    let mut seen = Seen { text: format!("On {}.\n", lab.kernel()?), wrong: Vec::new() };
+fn all(lab: &ClaimLab<'_>, tests: &[Test<'_>]) -> Result<ClaimResult> {
+    let mut seen = ClaimResult { text: format!("On {}.\n", lab.kernel()?), wrong: Vec::new() };
     for test in tests {
         let ran = run(lab, test)?;
         seen.text += &ran.text;
@@ -154,7 +154,7 @@ fn all(lab: &Lab<'_>, tests: &[Test<'_>]) -> Result<Seen> {
 }
 
 /// Runs one.
-pub(super) fn run(lab: &Lab<'_>, test: &Test<'_>) -> Result<Ran> {
+pub(super) fn run(lab: &ClaimLab<'_>, test: &Test<'_>) -> Result<SelftestResult> {
     let boot = match test.boot {
         "" => "full".to_string(),
         whole if whole.contains("isolcpus=") => whole.to_string(),
@@ -189,7 +189,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What a selftest printed (TAP, with its own table in lines that begin with `# `), as the page shows it.
-fn told(name: &str, how: &str, said: &str, complaint: Option<&str>) -> Ran {
+fn told(name: &str, how: &str, said: &str, complaint: Option<&str>) -> SelftestResult {
     let is_skip = |line: &&str| line.starts_with("ok ") && line.contains("# SKIP");
     let passed = said.lines().filter(|line| line.starts_with("ok ")).count();
     let skipped =
@@ -223,7 +223,7 @@ fn told(name: &str, how: &str, said: &str, complaint: Option<&str>) -> Ran {
     }
     text += "```\n";
     let counts = [passed - skipped.len(), failed, skipped.len()];
-    Ran { counts, complaint: complaint.map(str::to_string), said: said.to_string(), text, wrong }
+    SelftestResult { counts, complaint: complaint.map(str::to_string), said: said.to_string(), text, wrong }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use evidence::lab::{LabDocument, LabRow};
 
-use crate::claims::{Lab, Result, Seen};
+use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
 /// An owner with an address space for itself; kernel mappings are flushed at once, or later.
@@ -48,7 +48,7 @@ const BOUNDED: &[&str] = &["ftrace"];
 const OWN: &[&str] = &["membarrier-own", "mprotect-own", "munmap-own", "fork-own", "signals"];
 
 /// One run of the lab.
-struct Run<'a> {
+struct ScenarioRun<'a> {
     kernel: &'a str,
     boot: &'a str,
     isolate: Option<&'a str>,
@@ -57,7 +57,7 @@ struct Run<'a> {
 }
 
 /// A minute of all deferrable storms.
-pub fn silence(lab: &Lab<'_>) -> Result<Seen> {
+pub fn silence(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     of_one_scenario(lab, "minute", "60s")
 }
 
@@ -65,10 +65,11 @@ pub fn silence(lab: &Lab<'_>) -> Result<Seen> {
 const LOCKED_STAYS: &str = "sysctl.vm.compact_unevictable_allowed=0";
 
 /// The same of one kernel, isolating: a table's row, and what is wrong with it.
-pub fn minute(lab: &Lab<'_>) -> Result<(String, Vec<String>)> {
+pub fn minute(lab: &ClaimLab<'_>) -> Result<(String, Vec<String>)> {
     let boot = format!("{} {BOUND} {LOCKED_STAYS}", lab::boot::line(FULL, 2)?);
     let (kernel, isolate, scenarios) = (&lab.ours(), Some(ALONE), &["minute"][..]);
-    let (document, mut wrong) = run(lab, &Run { kernel, boot: &boot, isolate, scenarios, duration: "60s" })?;
+    let (document, mut wrong) =
+        run(lab, &ScenarioRun { kernel, boot: &boot, isolate, scenarios, duration: "60s" })?;
     let row = document.rows.first().ok_or("the lab gave no row")?;
     let (ways, breaches) = (row.excursions, kinds(row, "breach_"));
     if ways > 0 {
@@ -80,16 +81,16 @@ pub fn minute(lab: &Lab<'_>) -> Result<(String, Vec<String>)> {
 }
 
 /// Storms that unmap the kernel's own memory, together; and churn of vmalloc space alone, which waits with `ktlb`.
-pub fn mappings(lab: &Lab<'_>) -> Result<Seen> {
+pub fn mappings(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let seen = of_one_scenario(lab, "mappings", "10s")?;
     let churn = of_one_scenario(lab, "vmalloc", "5s")?;
     // Code that becomes data again changes permissions, and that is never deferred.
     let wrong =
         seen.wrong.into_iter().filter(|what| !what.contains("kernel_tlb")).chain(churn.wrong).collect();
-    Ok(Seen { text: seen.text + "\n" + &churn.text, wrong })
+    Ok(ClaimResult { text: seen.text + "\n" + &churn.text, wrong })
 }
 
-fn of_one_scenario(lab: &Lab<'_>, scenario: &str, duration: &str) -> Result<Seen> {
+fn of_one_scenario(lab: &ClaimLab<'_>, scenario: &str, duration: &str) -> Result<ClaimResult> {
     let patient = format!("{} {BOUND}", lab::boot::line(FULL, 2)?);
     let ours = lab.ours();
     let runs = [
@@ -98,12 +99,14 @@ fn of_one_scenario(lab: &Lab<'_>, scenario: &str, duration: &str) -> Result<Seen
         ("ours, isolating", ours.as_str(), patient.as_str(), Some(ALONE)),
         ("the same with `ktlb`", ours.as_str(), patient.as_str(), Some(ALONE_KTLB)),
     ];
-    let mut seen =
-        Seen { text: format!("On {}; scenario `{scenario}`, seed 1.\n\n", lab.kernel()?), ..Seen::default() };
+    let mut seen = ClaimResult {
+        text: format!("On {}; scenario `{scenario}`, seed 1.\n\n", lab.kernel()?),
+        ..ClaimResult::default()
+    };
     seen.text += "| kernel | window | ways in | kernel instructions | breaches | deferred | refused |\n|---|--:|--:|--:|---|--:|--:|\n";
     for (name, kernel, boot, isolate) in runs {
         let (document, complaints) =
-            run(lab, &Run { kernel, boot, isolate, scenarios: &[scenario], duration })?;
+            run(lab, &ScenarioRun { kernel, boot, isolate, scenarios: &[scenario], duration })?;
         seen.wrong.extend(complaints.iter().map(|what| format!("{name}: {what}")));
         for row in &document.rows {
             let (window, breaches) = (row.seconds_guest, kinds(row, "breach_"));
@@ -123,12 +126,12 @@ fn of_one_scenario(lab: &Lab<'_>, scenario: &str, duration: &str) -> Result<Seen
 }
 
 /// Each storm alone.
-pub fn storms(lab: &Lab<'_>) -> Result<Seen> {
+pub fn storms(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let patient = format!("{} {BOUND}", lab::boot::line(FULL, 2)?);
     let alone = [DEFERRABLE, DELIVERED].concat();
     let (ours, all) = (lab.ours(), [&alone, BOUNDED, OWN].concat());
     let counted = |kernel: &str, boot: &str, isolate, scenarios: &[&str]| {
-        run(lab, &Run { kernel, boot, isolate, scenarios, duration: "5s" })
+        run(lab, &ScenarioRun { kernel, boot, isolate, scenarios, duration: "5s" })
     };
     let (stock, of_stock) = counted("debian-rt", FULL, None, &all)?;
     let (idle, of_idle) = counted(&ours, FULL, None, &all)?;
@@ -137,8 +140,10 @@ pub fn storms(lab: &Lab<'_>) -> Result<Seen> {
     let (own, of_own) = counted(&ours, FULL, Some("default"), OWN)?;
     isolating.rows.extend(bounded.rows);
     isolating.rows.extend(own.rows);
-    let mut seen =
-        Seen { text: format!("On {}; 5 s and more each, seed 1.\n\n", lab.kernel()?), ..Seen::default() };
+    let mut seen = ClaimResult {
+        text: format!("On {}; 5 s and more each, seed 1.\n\n", lab.kernel()?),
+        ..ClaimResult::default()
+    };
     seen.text += "| storm | Debian's | ours, not asked | isolating | breaches | deferred | refused |\n|---|--:|--:|--:|---|--:|--:|\n";
     for row in &isolating.rows {
         let before = |document: &LabDocument| {
@@ -175,7 +180,7 @@ pub fn storms(lab: &Lab<'_>) -> Result<Seen> {
     Ok(seen)
 }
 
-fn told_complaints(seen: &mut Seen, name: &str, complaints: &[String]) {
+fn told_complaints(seen: &mut ClaimResult, name: &str, complaints: &[String]) {
     for (n, complaint) in complaints.iter().enumerate() {
         seen.text += if n == 0 { "\n" } else { "" };
         let _ = writeln!(seen.text, "- {name}: {complaint}");
@@ -183,7 +188,7 @@ fn told_complaints(seen: &mut Seen, name: &str, complaints: &[String]) {
 }
 
 /// What was seen, and what makes it no result in words: a storm that took no effect, a kernel that complained.
-fn run(lab: &Lab<'_>, run: &Run<'_>) -> Result<(LabDocument, Vec<String>)> {
+fn run(lab: &ClaimLab<'_>, run: &ScenarioRun<'_>) -> Result<(LabDocument, Vec<String>)> {
     let architecture = lab.architecture.to_string();
     let isolate = run.isolate.map(|what| format!("--isolate={what}"));
     let how = ["--kernel", run.kernel, "--boot", run.boot, "--arch", &architecture, "--mode", "count"];

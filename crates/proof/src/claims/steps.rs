@@ -12,11 +12,11 @@ use lab::build::make::Make;
 use lab::build::series::Series;
 use lab::build::source;
 
-use crate::claims::{Lab, Result, Seen};
+use crate::claims::{ClaimLab, ClaimResult, Result};
 use crate::guests;
 
 /// Every hook taken out, one after the other; a row for each state of the tree.
-pub fn steps(lab: &Lab<'_>) -> Result<Seen> {
+pub fn steps(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let built = lab.built()?;
     let number = &built.version;
     let series = Series::own();
@@ -53,7 +53,7 @@ pub fn steps(lab: &Lab<'_>) -> Result<Seen> {
         lab.kernel()?
     );
     rows.iter().rev().for_each(|row| text += row);
-    Ok(Seen { text, wrong })
+    Ok(ClaimResult { text, wrong })
 }
 
 const CLEAN: &str = "clean";
@@ -72,7 +72,7 @@ fn image(make: &Make, name: &str) -> lab::Result<PathBuf> {
 }
 
 /// What the kernel says of a few quiet seconds.
-fn boot(lab: &Lab<'_>, image: &Path) -> Result<String> {
+fn boot(lab: &ClaimLab<'_>, image: &Path) -> Result<String> {
     let (kernel, architecture) = (image.display().to_string(), lab.architecture.to_string());
     let args = ["run", "quiet", "--kernel", &kernel, "--arch", &architecture, "--mode", "count"];
     let folder = tempfile::tempdir_in(lab.scratch)?;

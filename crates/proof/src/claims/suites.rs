@@ -10,7 +10,7 @@ use lab::architecture::Architecture;
 use lab::build;
 
 use crate::claims::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run};
-use crate::claims::{Lab, Result, Seen, scenarios, selftests};
+use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests};
 
 /// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted there, and asks in
 /// rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded state").
@@ -26,10 +26,12 @@ const ELSEWHERE: [(&str, Architecture); 4] = [
 
 /// The suite on a kernel that looks at itself for what tests cannot see, where it was built: the fragment of the
 /// configuration says for what.
-pub fn looking(lab: &Lab<'_>, fragment: &str) -> Result<Seen> {
-    let mut seen =
-        Seen { text: format!("On {}, configured anew.\n\n{HEAD}", lab.kernel()?), ..Seen::default() };
-    let lab = Lab { version: format!("{}+{fragment}", lab.version), tests: lab.tests.clone(), ..*lab };
+pub fn looking(lab: &ClaimLab<'_>, fragment: &str) -> Result<ClaimResult> {
+    let mut seen = ClaimResult {
+        text: format!("On {}, configured anew.\n\n{HEAD}", lab.kernel()?),
+        ..ClaimResult::default()
+    };
+    let lab = ClaimLab { version: format!("{}+{fragment}", lab.version), tests: lab.tests.clone(), ..*lab };
     if is_built(&lab, &mut seen)? {
         suite(&lab, 40, &mut seen)?;
     }
@@ -37,16 +39,16 @@ pub fn looking(lab: &Lab<'_>, fragment: &str) -> Result<Seen> {
 }
 
 /// The suite without PREEMPT_RT, on other versions and another architecture, and a minute of the storms that can wait.
-pub fn elsewhere(lab: &Lab<'_>) -> Result<Seen> {
-    let mut seen = Seen { text: HEAD.to_string(), ..Seen::default() };
+pub fn elsewhere(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
+    let mut seen = ClaimResult { text: HEAD.to_string(), ..ClaimResult::default() };
     let mut silence = String::new();
     for (version, architecture) in ELSEWHERE {
-        let lab = Lab { version: version.to_string(), architecture, tests: PathBuf::new(), ..*lab };
+        let lab = ClaimLab { version: version.to_string(), architecture, tests: PathBuf::new(), ..*lab };
         if !is_built(&lab, &mut seen)? {
             continue;
         }
         let scratch = tempfile::tempdir_in(lab.scratch)?;
-        let lab = Lab { tests: selftests(scratch.path(), architecture)?, ..lab };
+        let lab = ClaimLab { tests: selftests(scratch.path(), architecture)?, ..lab };
         suite(&lab, 10, &mut seen)?;
         let (row, wrong) = scenarios::minute(&lab)?;
         let _ = writeln!(silence, "| {} {row}", name(&lab));
@@ -61,12 +63,12 @@ pub fn elsewhere(lab: &Lab<'_>) -> Result<Seen> {
 const HEAD: &str =
     "| kernel | test | passed | failed | skipped | the guest's log |\n|---|---|--:|--:|--:|---|\n";
 
-fn name(lab: &Lab<'_>) -> String {
+fn name(lab: &ClaimLab<'_>) -> String {
     format!("{} {}", lab.version, lab.architecture)
 }
 
 /// Whether its kernel is built; if not, that is a row. If so, the keys in its danger zone are looked at, which is one too.
-fn is_built(lab: &Lab<'_>, seen: &mut Seen) -> Result<bool> {
+fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
     let Some((built, _)) = build::last(&lab.version, lab.architecture, false)? else {
         let _ = writeln!(seen.text, "| {} | not built | | | | |", name(lab));
         return Ok(false);
@@ -97,7 +99,7 @@ fn keys(line: &str) -> Option<(u32, u32)> {
 }
 
 /// All selftests on one kernel; `slow`: by how much it is slower than hardware.
-fn suite(lab: &Lab<'_>, slow: u32, seen: &mut Seen) -> Result<()> {
+fn suite(lab: &ClaimLab<'_>, slow: u32, seen: &mut ClaimResult) -> Result<()> {
     let name = name(lab);
     let plain = format!("--slow {slow}");
     let teardown = format!("--rounds {} --slow {slow}", 1000 / lab.share);
