@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use fleet::synthetic::{Size, write};
+use fleet::synthetic::{FleetSize, write};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const MACHINES: u64 = 10_000;
 
-const SIZE: Size = Size { cpus: 12, loads: 8, seconds: 20 };
+const SIZE: FleetSize = FleetSize { cpus: 12, loads: 8, seconds: 20 };
 
 /// What a fleet takes.
 #[derive(Debug, Clone)]

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::*;
-use fleet::synthetic::{Size, write};
+use fleet::synthetic::{FleetSize, write};
 
 const ANSIBLE: &str = "it needs Ansible: pip install ansible-core";
 
-const SMALL: Size = Size { cpus: 2, loads: 1, seconds: 8 };
+const SMALL: FleetSize = FleetSize { cpus: 2, loads: 1, seconds: 8 };
 
 fn made_up(folder: &Path, machines: u64) {
     fs::create_dir_all(folder.join("bundles")).unwrap();

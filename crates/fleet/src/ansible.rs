@@ -43,7 +43,7 @@ const EVENTS: &str = "events.jsonl";
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Verb {
+pub enum AnsibleVerb {
     #[default]
     /// Measure, and bring the evidence.
     Prove,
@@ -57,24 +57,24 @@ pub enum Verb {
     Rollback,
 }
 
-impl Verb {
+impl AnsibleVerb {
     /// The verb's, and the playbook's, name.
     pub fn name(self) -> &'static str {
         match self {
-            Verb::Prove => "prove",
-            Verb::Plan => "plan",
-            Verb::Apply => "apply",
-            Verb::Verify => "verify",
-            Verb::Rollback => "rollback",
+            AnsibleVerb::Prove => "prove",
+            AnsibleVerb::Plan => "plan",
+            AnsibleVerb::Apply => "apply",
+            AnsibleVerb::Verify => "verify",
+            AnsibleVerb::Rollback => "rollback",
         }
     }
 }
 
 /// On which machines, and how.
 #[derive(Debug, Clone, Default)]
-pub struct Job {
+pub struct AnsibleJob {
     /// What.
-    pub verb: Verb,
+    pub verb: AnsibleVerb,
     /// A file, a folder or a program that Ansible reads as an inventory.
     pub inventory: PathBuf,
     /// Of it, the machines of this pattern.
@@ -104,7 +104,7 @@ pub struct Job {
 }
 
 /// Does it, and says what became of each machine.
-pub fn run(job: &Job) -> Result<FleetRunDocument> {
+pub fn run(job: &AnsibleJob) -> Result<FleetRunDocument> {
     let hosts = inventory::hosts(job)?;
     let playbook = lay_out(job)?;
     // What an earlier run into this folder told is no outcome of this one.
@@ -134,7 +134,7 @@ pub fn run(job: &Job) -> Result<FleetRunDocument> {
 }
 
 /// The collection and the playbook, whose path this is.
-fn lay_out(job: &Job) -> Result<PathBuf> {
+fn lay_out(job: &AnsibleJob) -> Result<PathBuf> {
     // What Ansible runs lies here: no other user may have a say in it.
     let ours = |path: &Path| {
         untrusted::Folder::ours(path).map_err(|error| Error::io("write to the folder", path, &error))
@@ -155,7 +155,7 @@ fn lay_out(job: &Job) -> Result<PathBuf> {
 }
 
 /// Runs the playbook to its end, and gives its status.
-fn play(job: &Job, playbook: &Path, events: &Path) -> Result<i32> {
+fn play(job: &AnsibleJob, playbook: &Path, events: &Path) -> Result<i32> {
     let mut command = ansible("ansible-playbook", job);
     command.arg(playbook);
     command.arg("--extra-vars").arg(Value::Object(variables(job)?).to_string());
@@ -190,7 +190,7 @@ fn play(job: &Job, playbook: &Path, events: &Path) -> Result<i32> {
 }
 
 /// What the playbook is told. They go before those of the inventory, so that only what was given is among them.
-fn variables(job: &Job) -> Result<Map<String, Value>> {
+fn variables(job: &AnsibleJob) -> Result<Map<String, Value>> {
     let mut all = Map::new();
     let programs: Map<String, Value> = job
         .programs
@@ -213,7 +213,7 @@ fn variables(job: &Job) -> Result<Map<String, Value>> {
 }
 
 /// One of Ansible's programs, with the inventory and what both need.
-fn ansible(program: &str, job: &Job) -> Command {
+fn ansible(program: &str, job: &AnsibleJob) -> Command {
     let mut command = Command::new(program);
     command.arg("--inventory").arg(&job.inventory);
     if let Some(hosts) = &job.hosts {

@@ -13,21 +13,21 @@ pub struct FleetDocument {
     /// The store's path.
     pub store: String,
     /// How much there is.
-    pub totals: Totals,
+    pub totals: FleetTotals,
     /// Machines by their latest run, the best first.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<FleetMachine>,
     /// Machines of the same hardware and kernel class together, the worst class first.
-    pub classes: Vec<Class>,
+    pub classes: Vec<MachineClass>,
     /// Machines that are later than others of their class, the furthest first.
     pub outliers: Vec<Outlier>,
     /// Classes of which most machines fail even where the measured CPUs are set apart.
     pub unfit: Vec<Unfit>,
     /// Machines that got later or earlier from run to run.
-    pub drift: Vec<Drift>,
+    pub drift: Vec<LatencyDrift>,
     /// Settings that go with failure, within classes.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<FailingSetting>,
     /// Runs whose times are not believed.
-    pub clocks: Vec<Clock>,
+    pub clocks: Vec<DoubtfulClock>,
     /// Names that more than one machine may have.
     pub duplicates: Vec<Duplicate>,
     /// What was given to the store and could not be read.
@@ -36,7 +36,8 @@ pub struct FleetDocument {
 
 /// How much there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Totals {
+#[schemars(rename = "Totals")]
+pub struct FleetTotals {
     /// Bundles.
     pub bundles: u64,
     /// Machines.
@@ -51,7 +52,8 @@ pub struct Totals {
 
 /// A machine by its latest run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Machine {
+#[schemars(rename = "Machine")]
+pub struct FleetMachine {
     /// Its place, from 1.
     pub rank: u64,
     /// Its name.
@@ -86,7 +88,8 @@ pub struct Machine {
 
 /// Machines of the same hardware and kernel class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Class {
+#[schemars(rename = "Class")]
+pub struct MachineClass {
     /// Its place, from 1.
     pub rank: u64,
     /// Hardware and kernel class.
@@ -173,7 +176,8 @@ pub struct Unfit {
 
 /// A machine that got later or earlier from run to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Drift {
+#[schemars(rename = "Drift")]
+pub struct LatencyDrift {
     /// Its place, from 1.
     pub rank: u64,
     /// Its name.
@@ -196,7 +200,8 @@ pub struct Drift {
 
 /// Settings that go with failure; those that the same machines have stand together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Setting {
+#[schemars(rename = "Setting")]
+pub struct FailingSetting {
     /// Its place, from 1.
     pub rank: u64,
     /// `name = value`.
@@ -217,7 +222,8 @@ pub struct Setting {
 
 /// A run whose times are not believed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Clock {
+#[schemars(rename = "Clock")]
+pub struct DoubtfulClock {
     /// Its place, from 1.
     pub rank: u64,
     /// The machine's name.

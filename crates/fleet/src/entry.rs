@@ -27,7 +27,7 @@ const BEFORE: &str = "2025-01-01T00:00:00Z";
 
 /// A bundle, as it becomes rows of the tables.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct BundleEntry {
     pub bundle: i64,
     pub digest: String,
     pub path: String,
@@ -75,7 +75,7 @@ pub(crate) struct EntryRow {
 }
 
 /// Reads a bundle; why it cannot be stored, where it cannot.
-pub(crate) fn read(path: &Path, now: SystemTime) -> Result<Entry, String> {
+pub(crate) fn read(path: &Path, now: SystemTime) -> Result<BundleEntry, String> {
     let bundle = Bundle::open(path).map_err(|e| e.why)?;
     if bundle.manifest.state == State::Running {
         return Err("its run did not end in order, or still goes on".to_string());
@@ -92,7 +92,7 @@ pub(crate) fn read(path: &Path, now: SystemTime) -> Result<Entry, String> {
     Ok(of(&bundle, hostname, path, now))
 }
 
-fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Entry {
+fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> BundleEntry {
     let manifest = &bundle.manifest;
     let machine = &manifest.machine;
     let verdict = Verdict::without_tails(bundle);
@@ -107,7 +107,7 @@ fn of(bundle: &Bundle, hostname: String, path: &Path, now: SystemTime) -> Entry 
     let started = manifest.started_at.as_deref().and_then(unix);
     let ended = manifest.ended_at.as_deref().and_then(unix);
     let (rows, buckets, places) = series(bundle, &verdict);
-    Entry {
+    BundleEntry {
         bundle: number(&digest),
         digest: machine::hexadecimal(&digest),
         path: absolute(path),
@@ -138,12 +138,12 @@ type CellKey<'a> = (&'a str, &'a str, Option<u64>);
 
 type Buckets = Vec<(u64, u64, Option<u64>, u64)>;
 /// Samples by bucket.
-type Counts = BTreeMap<(usize, bool), u64>;
-type Places = BTreeMap<evidence::manifest::RowKey, u64>;
+type BucketCounts = BTreeMap<(usize, bool), u64>;
+type RowPlaces = BTreeMap<evidence::manifest::RowKey, u64>;
 
-fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, Places) {
-    let (mut rows, mut places) = (Vec::new(), Places::new());
-    let mut cells: Vec<(CellKey, Counts)> = Vec::new();
+fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, RowPlaces) {
+    let (mut rows, mut places) = (Vec::new(), RowPlaces::new());
+    let mut cells: Vec<(CellKey, BucketCounts)> = Vec::new();
     for (place, (row, judged)) in bundle.rows.iter().zip(&verdict.rows).enumerate() {
         let key = &row.entry.key;
         let same = (key.probe.as_str(), key.load.as_str(), key.period_ns);
@@ -185,7 +185,7 @@ fn series(bundle: &Bundle, verdict: &Verdict) -> (Vec<EntryRow>, Buckets, Places
     (rows, buckets.collect(), places)
 }
 
-fn causes(bundle: &Bundle, places: &Places) -> BTreeMap<(u64, &'static str, String), (u64, u64, u64)> {
+fn causes(bundle: &Bundle, places: &RowPlaces) -> BTreeMap<(u64, &'static str, String), (u64, u64, u64)> {
     let mut out = BTreeMap::new();
     for spike in &bundle.spikes {
         let Some(place) = places.get(&spike.key) else { continue };

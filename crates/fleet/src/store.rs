@@ -19,8 +19,8 @@ use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
 use untrusted::Folder;
 
-use crate::entry::{self, Entry};
-use crate::table::{Cell, Kind, Table};
+use crate::entry::{self, BundleEntry};
+use crate::table::{CellValue, ColumnKind, ParquetTable};
 
 /// What was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -148,7 +148,8 @@ fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>) -> Res
     let workers = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         // Few at once: what waits here is all the memory that grows with the machines' size.
-        let (send, receive) = sync_channel::<(PathBuf, std::result::Result<Entry, String>)>(2 * workers);
+        let (send, receive) =
+            sync_channel::<(PathBuf, std::result::Result<BundleEntry, String>)>(2 * workers);
         for _ in 0..workers {
             let (send, next) = (send.clone(), &next);
             scope.spawn(move || {
@@ -169,7 +170,9 @@ fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>) -> Res
                     tables.add(&entry)?;
                 }
                 Err(why) => {
-                    tables.unread.row([Cell::from(&path.display().to_string()), Cell::from(&why)])?;
+                    tables
+                        .unread
+                        .row([CellValue::from(&path.display().to_string()), CellValue::from(&why)])?;
                     stored.unread.push((path, why));
                 }
             }
@@ -183,18 +186,18 @@ fn write(folder: &Folder, found: &[PathBuf], mut known: BTreeSet<String>) -> Res
 
 struct Tables {
     stored_unix_s: i64,
-    bundles: Table,
-    rows: Table,
-    buckets: Table,
-    settings: Table,
-    causes: Table,
-    unread: Table,
+    bundles: ParquetTable,
+    rows: ParquetTable,
+    buckets: ParquetTable,
+    settings: ParquetTable,
+    causes: ParquetTable,
+    unread: ParquetTable,
 }
 
 impl Tables {
     fn create(folder: &Folder, now: SystemTime) -> Result<Tables> {
-        use Kind::{MaybeNumber, MaybeText, Number, Text};
-        let table = |name: &str, columns: &[(&str, Kind)]| Table::create(folder, name, columns);
+        use ColumnKind::{MaybeNumber, MaybeText, Number, Text};
+        let table = |name: &str, columns: &[(&str, ColumnKind)]| ParquetTable::create(folder, name, columns);
         let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Tables {
             stored_unix_s: i64::try_from(seconds).unwrap_or(i64::MAX),
@@ -269,46 +272,46 @@ impl Tables {
         })
     }
 
-    fn add(&mut self, entry: &Entry) -> Result<()> {
-        let id = Cell::from(entry.bundle);
+    fn add(&mut self, entry: &BundleEntry) -> Result<()> {
+        let id = CellValue::from(entry.bundle);
         self.bundles.row([
             id.clone(),
-            Cell::from(&entry.digest),
-            Cell::from(&entry.path),
-            Cell::from(entry.machine),
-            Cell::from(&entry.hostname),
-            Cell::from(&entry.hardware),
-            Cell::from(&entry.kernel),
-            Cell::from(&entry.kernel_class),
-            Cell::from(&entry.program),
-            Cell::from(entry.started_at.as_deref()),
-            Cell::from(entry.started_unix_s),
-            Cell::from(entry.ended_unix_s),
-            Cell::from(self.stored_unix_s),
-            Cell::from(entry.clock.as_deref()),
-            Cell::from(entry.outcome),
-            Cell::from(&entry.reason),
-            Cell::from(entry.taints),
-            Cell::from(u64::from(entry.set_apart)),
+            CellValue::from(&entry.digest),
+            CellValue::from(&entry.path),
+            CellValue::from(entry.machine),
+            CellValue::from(&entry.hostname),
+            CellValue::from(&entry.hardware),
+            CellValue::from(&entry.kernel),
+            CellValue::from(&entry.kernel_class),
+            CellValue::from(&entry.program),
+            CellValue::from(entry.started_at.as_deref()),
+            CellValue::from(entry.started_unix_s),
+            CellValue::from(entry.ended_unix_s),
+            CellValue::from(self.stored_unix_s),
+            CellValue::from(entry.clock.as_deref()),
+            CellValue::from(entry.outcome),
+            CellValue::from(&entry.reason),
+            CellValue::from(entry.taints),
+            CellValue::from(u64::from(entry.set_apart)),
         ])?;
         for (place, row) in entry.rows.iter().enumerate() {
             self.rows.row([
                 id.clone(),
-                Cell::from(place as u64),
-                Cell::from(row.cell),
-                Cell::from(&row.probe),
-                Cell::from(&row.load),
-                Cell::from(row.cpu),
-                Cell::from(row.period_ns),
-                Cell::from(row.limit_ns),
-                Cell::from(u64::from(row.cyclic)),
-                Cell::from(row.samples),
-                Cell::from(row.late),
-                Cell::from(row.missed),
-                Cell::from(row.sum_ns),
-                Cell::from(row.min_ns),
-                Cell::from(row.max_ns),
-                Cell::from(row.spikes),
+                CellValue::from(place as u64),
+                CellValue::from(row.cell),
+                CellValue::from(&row.probe),
+                CellValue::from(&row.load),
+                CellValue::from(row.cpu),
+                CellValue::from(row.period_ns),
+                CellValue::from(row.limit_ns),
+                CellValue::from(u64::from(row.cyclic)),
+                CellValue::from(row.samples),
+                CellValue::from(row.late),
+                CellValue::from(row.missed),
+                CellValue::from(row.sum_ns),
+                CellValue::from(row.min_ns),
+                CellValue::from(row.max_ns),
+                CellValue::from(row.spikes),
             ])?;
         }
         for (cell, from_ns, to_ns, count) in &entry.buckets {
@@ -321,17 +324,17 @@ impl Tables {
             ])?;
         }
         for (name, value) in &entry.settings {
-            self.settings.row([id.clone(), Cell::from(name), Cell::from(value)])?;
+            self.settings.row([id.clone(), CellValue::from(name), CellValue::from(value)])?;
         }
         for ((row, kind, name), (count, sum_ns, max_ns)) in &entry.causes {
             self.causes.row([
                 id.clone(),
-                Cell::from(*row),
-                Cell::from(*kind),
-                Cell::from(name),
-                Cell::from(*count),
-                Cell::from(*sum_ns),
-                Cell::from(*max_ns),
+                CellValue::from(*row),
+                CellValue::from(*kind),
+                CellValue::from(name),
+                CellValue::from(*count),
+                CellValue::from(*sum_ns),
+                CellValue::from(*max_ns),
             ])?;
         }
         Ok(())
@@ -339,6 +342,6 @@ impl Tables {
 
     fn close(self) -> Result<()> {
         let all = [self.rows, self.buckets, self.settings, self.causes, self.unread, self.bundles];
-        all.into_iter().try_for_each(Table::close)
+        all.into_iter().try_for_each(ParquetTable::close)
     }
 }

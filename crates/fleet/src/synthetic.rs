@@ -24,7 +24,7 @@ use machine::snapshot::{Cpu, Preemption};
 
 /// How large a fleet is.
 #[derive(Debug, Clone, Copy)]
-pub struct Size {
+pub struct FleetSize {
     /// Measured CPUs of a machine.
     pub cpus: u32,
     /// Loads it was measured under.
@@ -48,12 +48,12 @@ const START_UNIX_S: u64 = 1_772_323_200;
 
 /// Writes the `run`-th bundle of machine `number` to the file `archive`; each run is a day after the one before and
 /// `drift` times as late.
-pub fn write(archive: &Path, number: u64, run: u64, drift: f64, size: Size) -> Result<()> {
+pub fn write(archive: &Path, number: u64, run: u64, drift: f64, size: FleetSize) -> Result<()> {
     evidence::archive::pack_files(&files(number, run, drift, size), archive)
 }
 
 /// The files of that bundle, by their names within its folder.
-pub fn files(number: u64, run: u64, drift: f64, size: Size) -> BTreeMap<String, Vec<u8>> {
+pub fn files(number: u64, run: u64, drift: f64, size: FleetSize) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let class = number % CLASSES;
     let powersave = number % 5 == 4;
@@ -143,7 +143,7 @@ fn entry(key: RowKey) -> RowEntry {
     }
 }
 
-fn manifest(number: u64, run: u64, size: Size, rows: Vec<RowEntry>, powersave: bool) -> Manifest {
+fn manifest(number: u64, run: u64, size: FleetSize, rows: Vec<RowEntry>, powersave: bool) -> Manifest {
     let class = number % CLASSES;
     let cpus = (1..=size.cpus).collect::<machine::CpuSet>();
     let mut machine = machine::Snapshot {

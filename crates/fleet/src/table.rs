@@ -21,7 +21,7 @@ const ROW_GROUP: usize = 1 << 20;
 
 /// What a column holds; unknown is null, never a number that stands for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     Text,
     Number,
     MaybeText,
@@ -30,68 +30,68 @@ pub(crate) enum Kind {
 
 /// A value for the next place of a row.
 #[derive(Debug, Clone)]
-pub(crate) enum Cell<'a> {
+pub(crate) enum CellValue<'a> {
     Text(&'a str),
     Number(u64),
     Signed(i64),
     None,
 }
 
-impl<'a> From<&'a str> for Cell<'a> {
-    fn from(text: &'a str) -> Cell<'a> {
-        Cell::Text(text)
+impl<'a> From<&'a str> for CellValue<'a> {
+    fn from(text: &'a str) -> CellValue<'a> {
+        CellValue::Text(text)
     }
 }
 
-impl<'a> From<&'a String> for Cell<'a> {
-    fn from(text: &'a String) -> Cell<'a> {
-        Cell::Text(text)
+impl<'a> From<&'a String> for CellValue<'a> {
+    fn from(text: &'a String) -> CellValue<'a> {
+        CellValue::Text(text)
     }
 }
 
-impl From<u64> for Cell<'_> {
+impl From<u64> for CellValue<'_> {
     fn from(number: u64) -> Self {
-        Cell::Number(number)
+        CellValue::Number(number)
     }
 }
 
-impl From<i64> for Cell<'_> {
+impl From<i64> for CellValue<'_> {
     fn from(number: i64) -> Self {
-        Cell::Signed(number)
+        CellValue::Signed(number)
     }
 }
 
-impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
-    fn from(value: Option<T>) -> Cell<'a> {
-        value.map_or(Cell::None, Into::into)
+impl<'a, T: Into<CellValue<'a>>> From<Option<T>> for CellValue<'a> {
+    fn from(value: Option<T>) -> CellValue<'a> {
+        value.map_or(CellValue::None, Into::into)
     }
 }
 
-struct Column {
-    kind: Kind,
+struct TableColumn {
+    kind: ColumnKind,
     texts: Vec<ByteArray>,
     numbers: Vec<i64>,
     there: Vec<i16>,
 }
 
 /// A table that is being written.
-pub(crate) struct Table {
+pub(crate) struct ParquetTable {
     path: PathBuf,
     writer: SerializedFileWriter<File>,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     rows: usize,
 }
 
-impl Table {
+impl ParquetTable {
     /// Begins the file NAME.parquet in `folder`.
-    pub fn create(folder: &Folder, name: &str, columns: &[(&str, Kind)]) -> Result<Table> {
+    pub fn create(folder: &Folder, name: &str, columns: &[(&str, ColumnKind)]) -> Result<ParquetTable> {
         let file = format!("{name}.parquet");
         let path = folder.path().join(&file);
-        let field = |(name, kind): &(&str, Kind)| match kind {
-            Kind::Text => format!("REQUIRED BYTE_ARRAY {name} (STRING);"),
-            Kind::MaybeText => format!("OPTIONAL BYTE_ARRAY {name} (STRING);"),
-            Kind::Number => format!("REQUIRED INT64 {name};"),
-            Kind::MaybeNumber => format!("OPTIONAL INT64 {name};"),
+        let field = |(name, kind): &(&str, ColumnKind)| match kind {
+            ColumnKind::Text => format!("REQUIRED BYTE_ARRAY {name} (STRING);"),
+            ColumnKind::MaybeText => format!("OPTIONAL BYTE_ARRAY {name} (STRING);"),
+            ColumnKind::Number => format!("REQUIRED INT64 {name};"),
+            ColumnKind::MaybeNumber => format!("OPTIONAL INT64 {name};"),
         };
         let fields = columns.iter().map(field).collect::<String>();
         let schema =
@@ -101,7 +101,7 @@ impl Table {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_max_row_group_row_count(Some(ROW_GROUP));
         for (name, kind) in columns {
-            if matches!(kind, Kind::Number | Kind::MaybeNumber) {
+            if matches!(kind, ColumnKind::Number | ColumnKind::MaybeNumber) {
                 let path = ColumnPath::from(*name);
                 properties = properties
                     .set_column_dictionary_enabled(path.clone(), false)
@@ -110,9 +110,13 @@ impl Table {
         }
         let file = folder.create(&file).map_err(|e| Error::io("write", &path, &e))?;
         let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()));
-        let column =
-            |(_, kind): &(&str, Kind)| Column { kind: *kind, texts: vec![], numbers: vec![], there: vec![] };
-        Ok(Table {
+        let column = |(_, kind): &(&str, ColumnKind)| TableColumn {
+            kind: *kind,
+            texts: vec![],
+            numbers: vec![],
+            there: vec![],
+        };
+        Ok(ParquetTable {
             writer: writer.map_err(|e| defect(&path, e))?,
             columns: columns.iter().map(column).collect(),
             rows: 0,
@@ -121,16 +125,16 @@ impl Table {
     }
 
     /// Adds a row: a cell for each column, in their order.
-    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) -> Result<()> {
+    pub fn row<const N: usize>(&mut self, cells: [CellValue; N]) -> Result<()> {
         debug_assert_eq!(N, self.columns.len());
         for (column, cell) in self.columns.iter_mut().zip(cells) {
-            column.there.push(i16::from(!matches!(cell, Cell::None)));
+            column.there.push(i16::from(!matches!(cell, CellValue::None)));
             match cell {
-                Cell::Text(text) => column.texts.push(ByteArray::from(text)),
+                CellValue::Text(text) => column.texts.push(ByteArray::from(text)),
                 // What no 64-bit signed number holds is as good as its largest.
-                Cell::Number(number) => column.numbers.push(i64::try_from(number).unwrap_or(i64::MAX)),
-                Cell::Signed(number) => column.numbers.push(number),
-                Cell::None => {}
+                CellValue::Number(number) => column.numbers.push(i64::try_from(number).unwrap_or(i64::MAX)),
+                CellValue::Signed(number) => column.numbers.push(number),
+                CellValue::None => {}
             }
         }
         self.rows += 1;
@@ -145,13 +149,13 @@ impl Table {
         let mut group = self.writer.next_row_group().map_err(wrong)?;
         for column in &mut self.columns {
             let Some(mut writer) = group.next_column().map_err(wrong)? else { break };
-            let there =
-                matches!(column.kind, Kind::MaybeText | Kind::MaybeNumber).then_some(&column.there[..]);
+            let there = matches!(column.kind, ColumnKind::MaybeText | ColumnKind::MaybeNumber)
+                .then_some(&column.there[..]);
             match column.kind {
-                Kind::Text | Kind::MaybeText => {
+                ColumnKind::Text | ColumnKind::MaybeText => {
                     writer.typed::<ByteArrayType>().write_batch(&column.texts, there, None).map_err(wrong)?
                 }
-                Kind::Number | Kind::MaybeNumber => {
+                ColumnKind::Number | ColumnKind::MaybeNumber => {
                     writer.typed::<Int64Type>().write_batch(&column.numbers, there, None).map_err(wrong)?
                 }
             };

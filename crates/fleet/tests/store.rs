@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evidence::Bundle;
-use fleet::synthetic::{Size, files, write};
+use fleet::synthetic::{FleetSize, files, write};
 use fleet::{FleetDocument, QUERIES, Query, Stored, report, store};
 
-const SMALL: Size = Size { cpus: 2, loads: 2, seconds: 8 };
+const SMALL: FleetSize = FleetSize { cpus: 2, loads: 2, seconds: 8 };
 
 fn fleet(folder: &Path, machines: u64, runs: u64, drift: impl Fn(u64) -> f64) -> PathBuf {
     let bundles = folder.join("bundles");

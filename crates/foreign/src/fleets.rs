@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use fleet::ansible::document::{Became, FleetRunDocument};
-use fleet::ansible::{Job, Verb, inventory as inventories, outcome};
+use fleet::ansible::document::{FleetRunDocument, MachineOutcome};
+use fleet::ansible::{AnsibleJob, AnsibleVerb, inventory as inventories, outcome};
 use report::terminal::{self, Style};
 
 const STYLE: Style = Style { color: false, width: 80 };
@@ -26,9 +26,15 @@ pub(crate) fn events(data: &[u8]) {
         return;
     }
     let hosts = ["a", "b"].map(str::to_string);
-    for verb in [Verb::Prove, Verb::Plan, Verb::Apply, Verb::Verify, Verb::Rollback] {
+    for verb in [
+        AnsibleVerb::Prove,
+        AnsibleVerb::Plan,
+        AnsibleVerb::Apply,
+        AnsibleVerb::Verify,
+        AnsibleVerb::Rollback,
+    ] {
         for check in [false, true] {
-            let job = Job { verb, check, folder: folder.path().into(), ..Job::default() };
+            let job = AnsibleJob { verb, check, folder: folder.path().into(), ..AnsibleJob::default() };
             if let Ok(hosts) = outcome::of(&job, &hosts, &events) {
                 shown(&FleetRunDocument {
                     schema_version: 1,
@@ -46,5 +52,5 @@ pub(crate) fn events(data: &[u8]) {
 fn shown(document: &FleetRunDocument) {
     let _ = (terminal::fleet_run(document, STYLE), serde_json::to_string(document));
     // No bundle was brought: no machine is known to hold its limit.
-    assert!(document.hosts.iter().all(|host| host.outcome != Became::Held));
+    assert!(document.hosts.iter().all(|host| host.outcome != MachineOutcome::Held));
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use evidence::{Bundle, Histogram, Row, Summary, export, import as importers, tail as tails};
-use fleet::synthetic::{Size, write};
+use fleet::synthetic::{FleetSize, write};
 use report::prometheus::{Format, answer, monitor};
 
 use crate::{parts, render};
@@ -107,7 +107,7 @@ pub(crate) fn store(data: &[u8]) {
     let tables = ["bundles", "unread"].map(|table| part.join(format!("{table}.parquet")));
     let made =
         fs::create_dir_all(&part).and_then(|()| tables.iter().try_for_each(|table| fs::write(table, data)));
-    let size = Size { cpus: 1, loads: 1, seconds: 1 };
+    let size = FleetSize { cpus: 1, loads: 1, seconds: 1 };
     if made.is_ok() && write(&bundle, 0, 0, 1.0, size).is_ok() {
         let _ = fleet::store(&store, &[bundle]);
     }

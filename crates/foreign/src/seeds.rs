@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fleet::synthetic::{Size, files, write};
+use fleet::synthetic::{FleetSize, files, write};
 
 /// The seeds of a reader.
 pub fn seeds(name: &str) -> Vec<Vec<u8>> {
@@ -28,7 +28,7 @@ fn below(folder: &Path) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| fs::read(path).ok()).collect()
 }
 
-const SMALL: Size = Size { cpus: 1, loads: 2, seconds: 9 };
+const SMALL: FleetSize = FleetSize { cpus: 1, loads: 2, seconds: 9 };
 
 /// A whole bundle as one text.
 fn sections() -> Vec<u8> {

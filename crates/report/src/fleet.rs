@@ -4,7 +4,9 @@
 //! Limit: of machines the page lists [`LISTED`] at either end; the JSON lists all.
 
 use evidence::{Error, Result};
-use fleet::document::{Class, Drift, FleetDocument, Machine, Outlier, Setting, Unfit};
+use fleet::document::{
+    FailingSetting, FleetDocument, FleetMachine, LatencyDrift, MachineClass, Outlier, Unfit,
+};
 use minijinja::value::Serde;
 use serde::Serialize;
 
@@ -165,7 +167,7 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<Part> {
     ]
 }
 
-fn line(one: &Machine) -> Line {
+fn line(one: &FleetMachine) -> Line {
     Line {
         rank: text::count(one.rank),
         hostname: text::clean(&one.hostname),
@@ -182,7 +184,7 @@ fn line(one: &Machine) -> Line {
     }
 }
 
-fn class_line(class: &Class) -> ClassLine {
+fn class_line(class: &MachineClass) -> ClassLine {
     let share = |part: u64| 100.0 * part as f64 / class.machines.max(1) as f64;
     ClassLine {
         class: text::clean(&class.class),
@@ -284,7 +286,7 @@ fn outlier(one: &Outlier) -> String {
     )
 }
 
-fn setting(one: &Setting) -> String {
+fn setting(one: &FailingSetting) -> String {
     let share = |part: u64, all: u64| text::share(part as f64 / all.max(1) as f64);
     format!(
         "{}: {} of {} machines fail ({}), without it {} of {} ({}); {:.1} deviations, of {} differences looked at",
@@ -300,7 +302,7 @@ fn setting(one: &Setting) -> String {
     )
 }
 
-fn drift(one: &Drift) -> String {
+fn drift(one: &LatencyDrift) -> String {
     let kernels = if one.kernels > 1 { format!(", on {} kernels", one.kernels) } else { String::new() };
     format!(
         "{}: {} {} over {} runs from {} to {}{kernels}",

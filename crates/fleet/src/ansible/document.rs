@@ -29,7 +29,7 @@ pub struct HostOutcome {
     /// Its name in the inventory.
     pub host: String,
     /// What became of it.
-    pub outcome: Became,
+    pub outcome: MachineOutcome,
     /// Why, or what was found; empty where there is nothing to be said.
     pub reason: String,
     /// How many things were changed on it.
@@ -41,7 +41,8 @@ pub struct HostOutcome {
 /// What may become of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Became {
+#[schemars(rename = "Became")]
+pub enum MachineOutcome {
     /// Something could not be done on it.
     Failed,
     /// It could not be reached, or no longer.
@@ -66,38 +67,44 @@ pub enum Became {
     Undone,
 }
 
-impl Became {
+impl MachineOutcome {
     /// As documents have it.
     pub fn name(self) -> &'static str {
         match self {
-            Became::Failed => "failed",
-            Became::Unreachable => "unreachable",
-            Became::RolledBack => "rolled-back",
-            Became::Exceeded => "exceeded",
-            Became::Unproven => "unproven",
-            Became::NotInForce => "not-in-force",
-            Became::NotReached => "not-reached",
-            Became::WouldChange => "would-change",
-            Became::Held => "held",
-            Became::InForce => "in-force",
-            Became::Undone => "undone",
+            MachineOutcome::Failed => "failed",
+            MachineOutcome::Unreachable => "unreachable",
+            MachineOutcome::RolledBack => "rolled-back",
+            MachineOutcome::Exceeded => "exceeded",
+            MachineOutcome::Unproven => "unproven",
+            MachineOutcome::NotInForce => "not-in-force",
+            MachineOutcome::NotReached => "not-reached",
+            MachineOutcome::WouldChange => "would-change",
+            MachineOutcome::Held => "held",
+            MachineOutcome::InForce => "in-force",
+            MachineOutcome::Undone => "undone",
         }
     }
 
     /// Whether it could not be done on this machine.
     pub fn could_not(self) -> bool {
-        matches!(self, Became::Failed | Became::Unreachable)
+        matches!(self, MachineOutcome::Failed | MachineOutcome::Unreachable)
     }
 
     /// Whether this machine does not hold what is asked of it.
     pub fn does_not_hold(self) -> bool {
-        matches!(self, Became::RolledBack | Became::Exceeded | Became::Unproven | Became::NotInForce)
+        matches!(
+            self,
+            MachineOutcome::RolledBack
+                | MachineOutcome::Exceeded
+                | MachineOutcome::Unproven
+                | MachineOutcome::NotInForce
+        )
     }
 }
 
 impl FleetRunDocument {
     /// How many machines each outcome has, the worst first.
-    pub fn counts(&self) -> BTreeMap<Became, usize> {
+    pub fn counts(&self) -> BTreeMap<MachineOutcome, usize> {
         let mut counts = BTreeMap::new();
         for host in &self.hosts {
             *counts.entry(host.outcome).or_default() += 1;
@@ -110,7 +117,7 @@ impl FleetRunDocument {
         let stopped = self.does_not_hold();
         self.hosts
             .iter()
-            .any(|host| host.outcome.could_not() || host.outcome == Became::NotReached && !stopped)
+            .any(|host| host.outcome.could_not() || host.outcome == MachineOutcome::NotReached && !stopped)
     }
 
     /// Whether some machine does not hold what is asked of it.

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use evidence::{Error, Result};
 use serde_json::Value;
 
-use super::{Job, ansible, not_there};
+use super::{AnsibleJob, ansible, not_there};
 
 /// The machines that the job is about, in the inventory's order.
-pub fn hosts(job: &Job) -> Result<Vec<String>> {
+pub fn hosts(job: &AnsibleJob) -> Result<Vec<String>> {
     let on = job.inventory.display();
     if !job.inventory.exists() && !job.inventory.to_string_lossy().contains(',') {
         return Err(Error::on("read the inventory", &on, "no such file or directory", "check the path"));

@@ -8,8 +8,8 @@ use evidence::verdict::Outcome;
 use evidence::{Bundle, Error, Result, Verdict};
 use serde::Deserialize;
 
-use super::document::{Became, HostOutcome};
-use super::{Job, Verb};
+use super::document::{HostOutcome, MachineOutcome};
+use super::{AnsibleJob, AnsibleVerb};
 
 /// The task whose failure says that a machine was rolled back, and the last of those that change a machine that holds; both are in
 /// `fleet/ansible/roles/tune/tasks/main.yml`.
@@ -21,19 +21,19 @@ const LISTED: usize = 6;
 
 /// A line of the callback `fleet/ansible/plugins/callback/hosts.py`.
 #[derive(Debug, Deserialize)]
-struct Event {
+struct CallbackEvent {
     host: String,
     task: String,
-    kind: Kind,
+    kind: CallbackKind,
     #[serde(default)]
     message: String,
     #[serde(default)]
-    data: Told,
+    data: RoleFacts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum CallbackKind {
     Changed,
     Failed,
     Unreachable,
@@ -43,7 +43,7 @@ enum Kind {
 /// What the roles tell of a machine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct RoleFacts {
     isolator_in_force: Option<bool>,
     isolator_not_in_force: Vec<String>,
     isolator_undone: bool,
@@ -51,7 +51,7 @@ struct Told {
 
 /// What is known of a machine.
 #[derive(Debug, Default)]
-struct Known {
+struct MachineProgress {
     changed: u32,
     /// The last failure: unreachable or not, the task, the reason.
     failed: Option<(bool, String, String)>,
@@ -67,11 +67,11 @@ struct Known {
 const LONGEST: u64 = 64 << 20;
 
 /// What became of `hosts`.
-pub fn of(job: &Job, hosts: &[String], events: &Path) -> Result<Vec<HostOutcome>> {
+pub fn of(job: &AnsibleJob, hosts: &[String], events: &Path) -> Result<Vec<HostOutcome>> {
     let text = untrusted::read(events, LONGEST).map_err(|error| Error::io("read", events, &error))?;
     let text = String::from_utf8_lossy(&text);
     let known = read(&text);
-    let nothing = Known::default();
+    let nothing = MachineProgress::default();
     let one = |host: &String| {
         let known = known.get(host).unwrap_or(&nothing);
         let bundle = job.folder.join("bundles").join(format!("{host}.tar.zst"));
@@ -88,23 +88,23 @@ pub fn of(job: &Job, hosts: &[String], events: &Path) -> Result<Vec<HostOutcome>
     Ok(hosts.iter().map(one).collect())
 }
 
-fn read(text: &str) -> BTreeMap<String, Known> {
-    let mut all: BTreeMap<String, Known> = BTreeMap::new();
+fn read(text: &str) -> BTreeMap<String, MachineProgress> {
+    let mut all: BTreeMap<String, MachineProgress> = BTreeMap::new();
     // A line that was cut off, where the run was killed, tells nothing.
-    for event in text.lines().filter_map(|line| serde_json::from_str::<Event>(line).ok()) {
+    for event in text.lines().filter_map(|line| serde_json::from_str::<CallbackEvent>(line).ok()) {
         let known = all.entry(event.host).or_default();
         match event.kind {
-            Kind::Changed => {
+            CallbackKind::Changed => {
                 known.changed += 1;
                 known.last = event.task;
             }
-            Kind::Failed | Kind::Unreachable => {
+            CallbackKind::Failed | CallbackKind::Unreachable => {
                 // What failed first is why.
                 let before = known.failed.take().filter(|_| event.task == ROLLED_BACK);
                 let message = before.map_or(event.message, |(_, _, why)| why);
-                known.failed = Some((event.kind == Kind::Unreachable, event.task, message));
+                known.failed = Some((event.kind == CallbackKind::Unreachable, event.task, message));
             }
-            Kind::Told => {
+            CallbackKind::Told => {
                 known.in_force = event.data.isolator_in_force.or(known.in_force);
                 known.undone |= event.data.isolator_undone;
                 if event.data.isolator_in_force.is_some() {
@@ -116,27 +116,34 @@ fn read(text: &str) -> BTreeMap<String, Known> {
     all
 }
 
-fn became(verb: Verb, check: bool, known: &Known, bundle: Option<&Path>) -> (Became, String) {
+fn became(
+    verb: AnsibleVerb,
+    check: bool,
+    known: &MachineProgress,
+    bundle: Option<&Path>,
+) -> (MachineOutcome, String) {
     if let Some((unreachable, task, message)) = &known.failed {
         return match (unreachable, task.as_str()) {
-            (true, _) => (Became::Unreachable, format!("{task}: {}", plain(message))),
-            (false, ROLLED_BACK) => (Became::RolledBack, plain(message)),
-            (false, _) => (Became::Failed, format!("{task}: {}", plain(message))),
+            (true, _) => (MachineOutcome::Unreachable, format!("{task}: {}", plain(message))),
+            (false, ROLLED_BACK) => (MachineOutcome::RolledBack, plain(message)),
+            (false, _) => (MachineOutcome::Failed, format!("{task}: {}", plain(message))),
         };
     }
     match (verb, known.in_force) {
-        (Verb::Prove, _) if check => (Became::WouldChange, "it would be measured".to_string()),
-        (Verb::Prove, _) => measured(bundle, known),
-        (Verb::Rollback, _) if known.undone => (Became::Undone, String::new()),
-        (_, None) if check => (Became::WouldChange, "the program is not on it yet".to_string()),
+        (AnsibleVerb::Prove, _) if check => (MachineOutcome::WouldChange, "it would be measured".to_string()),
+        (AnsibleVerb::Prove, _) => measured(bundle, known),
+        (AnsibleVerb::Rollback, _) if known.undone => (MachineOutcome::Undone, String::new()),
+        (_, None) if check => (MachineOutcome::WouldChange, "the program is not on it yet".to_string()),
         (_, None) => broken_off(known),
-        (Verb::Rollback, _) => broken_off(known),
-        (_, Some(true)) => (Became::InForce, String::new()),
-        (Verb::Verify, Some(false)) => (Became::NotInForce, list(&known.not_in_force)),
-        (Verb::Plan, Some(false)) => (Became::WouldChange, list(&known.not_in_force)),
-        (Verb::Apply, Some(false)) if check => (Became::WouldChange, list(&known.not_in_force)),
-        (Verb::Apply, Some(false)) if known.last == KEPT => measured(bundle, known),
-        (Verb::Apply, Some(false)) => broken_off(known),
+        (AnsibleVerb::Rollback, _) => broken_off(known),
+        (_, Some(true)) => (MachineOutcome::InForce, String::new()),
+        (AnsibleVerb::Verify, Some(false)) => (MachineOutcome::NotInForce, list(&known.not_in_force)),
+        (AnsibleVerb::Plan, Some(false)) => (MachineOutcome::WouldChange, list(&known.not_in_force)),
+        (AnsibleVerb::Apply, Some(false)) if check => {
+            (MachineOutcome::WouldChange, list(&known.not_in_force))
+        }
+        (AnsibleVerb::Apply, Some(false)) if known.last == KEPT => measured(bundle, known),
+        (AnsibleVerb::Apply, Some(false)) => broken_off(known),
     }
 }
 
@@ -150,27 +157,27 @@ fn list(names: &[String]) -> String {
 }
 
 /// What the bundle says, judged here.
-fn measured(bundle: Option<&Path>, known: &Known) -> (Became, String) {
+fn measured(bundle: Option<&Path>, known: &MachineProgress) -> (MachineOutcome, String) {
     let Some(path) = bundle else { return broken_off(known) };
     match Bundle::open(path) {
         Ok(bundle) => {
             let verdict = Verdict::of(&bundle);
             let became = match verdict.outcome {
-                Outcome::Held => Became::Held,
-                Outcome::Exceeded => Became::Exceeded,
-                Outcome::Unproven => Became::Unproven,
+                Outcome::Held => MachineOutcome::Held,
+                Outcome::Exceeded => MachineOutcome::Exceeded,
+                Outcome::Unproven => MachineOutcome::Unproven,
             };
             (became, verdict.reasons.into_iter().next().unwrap_or_default())
         }
-        Err(error) => (Became::Failed, error.to_string()),
+        Err(error) => (MachineOutcome::Failed, error.to_string()),
     }
 }
 
 /// The run ended before it told anything of this machine.
-fn broken_off(known: &Known) -> (Became, String) {
+fn broken_off(known: &MachineProgress) -> (MachineOutcome, String) {
     match known.last.as_str() {
-        "" => (Became::NotReached, "it was not begun".to_string()),
-        last => (Became::Failed, format!("the run was broken off after: {last}; do it again")),
+        "" => (MachineOutcome::NotReached, "it was not begun".to_string()),
+        last => (MachineOutcome::Failed, format!("the run was broken off after: {last}; do it again")),
     }
 }
 
@@ -189,7 +196,7 @@ fn plain(message: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(verb: Verb, check: bool, lines: &str) -> (Became, String) {
+    fn told(verb: AnsibleVerb, check: bool, lines: &str) -> (MachineOutcome, String) {
         let known = read(lines).remove("a").unwrap_or_default();
         became(verb, check, &known, None)
     }
@@ -199,41 +206,57 @@ mod tests {
         let rescued = r#"{"host":"a","task":"Prove","kind":"failed","message":"exceeded: late"}
 {"host":"a","task":"Roll back","kind":"changed"}
 {"host":"a","task":"Rolled back","kind":"failed","message":"something could not be done"}"#;
-        assert_eq!(told(Verb::Apply, false, rescued), (Became::RolledBack, "exceeded: late".into()));
+        assert_eq!(
+            told(AnsibleVerb::Apply, false, rescued),
+            (MachineOutcome::RolledBack, "exceeded: late".into())
+        );
         let stuck = r#"{"host":"a","task":"Prove","kind":"failed","message":"exceeded: late"}
 {"host":"a","task":"Roll back","kind":"failed","message":"isolator: cannot roll back"}"#;
-        let (outcome, reason) = told(Verb::Apply, false, stuck);
-        assert_eq!((outcome, reason.as_str()), (Became::Failed, "Roll back: isolator: cannot roll back"));
+        let (outcome, reason) = told(AnsibleVerb::Apply, false, stuck);
+        assert_eq!(
+            (outcome, reason.as_str()),
+            (MachineOutcome::Failed, "Roll back: isolator: cannot roll back")
+        );
         let gone = r#"{"host":"a","task":"Apply","kind":"unreachable","message":"Task failed: Data could not be sent.\nmore"}"#;
         assert_eq!(
-            told(Verb::Apply, false, gone),
-            (Became::Unreachable, "Apply: Data could not be sent.".into())
+            told(AnsibleVerb::Apply, false, gone),
+            (MachineOutcome::Unreachable, "Apply: Data could not be sent.".into())
         );
     }
 
     #[test]
     fn a_machine_without_python_is_told_as_that() {
         let line = r#"{"host":"a","task":"Look","kind":"failed","message":"/bin/sh: 1: /usr/bin/python3: not found"}"#;
-        let (outcome, reason) = told(Verb::Prove, false, line);
-        assert_eq!(outcome, Became::Failed);
+        let (outcome, reason) = told(AnsibleVerb::Prove, false, line);
+        assert_eq!(outcome, MachineOutcome::Failed);
         assert!(reason.ends_with("install python3 on it"), "{reason}");
     }
 
     #[test]
     fn of_a_machine_that_nothing_is_told_of_nothing_is_claimed() {
-        for verb in [Verb::Prove, Verb::Plan, Verb::Apply, Verb::Verify, Verb::Rollback] {
-            assert_eq!(told(verb, false, "").0, Became::NotReached, "{verb:?}");
-            assert_eq!(told(verb, false, r#"{"host":"a","task":"cut o"#).0, Became::NotReached, "{verb:?}");
+        for verb in [
+            AnsibleVerb::Prove,
+            AnsibleVerb::Plan,
+            AnsibleVerb::Apply,
+            AnsibleVerb::Verify,
+            AnsibleVerb::Rollback,
+        ] {
+            assert_eq!(told(verb, false, "").0, MachineOutcome::NotReached, "{verb:?}");
+            assert_eq!(
+                told(verb, false, r#"{"host":"a","task":"cut o"#).0,
+                MachineOutcome::NotReached,
+                "{verb:?}"
+            );
         }
         let undone = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_undone":true}}"#;
-        assert_eq!(told(Verb::Rollback, false, undone), (Became::Undone, String::new()));
+        assert_eq!(told(AnsibleVerb::Rollback, false, undone), (MachineOutcome::Undone, String::new()));
         // Begun, but neither measured nor failed: its run was broken off.
         let begun = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":false}}
 {"host":"a","task":"Apply the plan","kind":"changed"}"#;
-        let (outcome, reason) = told(Verb::Apply, false, begun);
+        let (outcome, reason) = told(AnsibleVerb::Apply, false, begun);
         assert_eq!(
             (outcome, reason.as_str()),
-            (Became::Failed, "the run was broken off after: Apply the plan; do it again")
+            (MachineOutcome::Failed, "the run was broken off after: Apply the plan; do it again")
         );
     }
 
@@ -243,11 +266,11 @@ mod tests {
             "isolator_not_in_force":["1","2","3","4","5","6","7","8"]}}"#
             .replace('\n', "");
         assert_eq!(
-            told(Verb::Verify, false, &line),
-            (Became::NotInForce, "1, 2, 3, 4, 5, 6 and 2 more".into())
+            told(AnsibleVerb::Verify, false, &line),
+            (MachineOutcome::NotInForce, "1, 2, 3, 4, 5, 6 and 2 more".into())
         );
-        assert_eq!(told(Verb::Apply, true, &line).0, Became::WouldChange);
+        assert_eq!(told(AnsibleVerb::Apply, true, &line).0, MachineOutcome::WouldChange);
         let all = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":true}}"#;
-        assert_eq!(told(Verb::Apply, false, all), (Became::InForce, String::new()));
+        assert_eq!(told(AnsibleVerb::Apply, false, all), (MachineOutcome::InForce, String::new()));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A fleet for a terminal: what stands out first, each part a few lines; the HTML page and the JSON have all.
 
-use fleet::document::{FleetDocument, Machine};
+use fleet::document::{FleetDocument, FleetMachine};
 
 use crate::fleet::{amount, heading, latency, parts, times};
 use crate::terminal::column::{self, Column};
@@ -37,7 +37,7 @@ pub fn fleet(document: &FleetDocument, style: Style) -> String {
     out
 }
 
-fn ranked(out: &mut String, machines: &[Machine], style: Style) {
+fn ranked(out: &mut String, machines: &[FleetMachine], style: Style) {
     let ends = |place: usize| place < ENDS || place + ENDS >= machines.len();
     let shown =
         machines.iter().enumerate().filter(|(place, _)| ends(*place)).map(|(_, one)| one).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What became of each machine of a fleet, the worst first, and how many of each as the last line.
 
-use fleet::ansible::document::{Became, FleetRunDocument};
+use fleet::ansible::document::{FleetRunDocument, MachineOutcome};
 
 use crate::terminal::{Paint, Style, wrapped};
 use crate::text;
@@ -47,24 +47,24 @@ pub fn fleet_run(document: &FleetRunDocument, style: Style) -> String {
 }
 
 /// An outcome for people.
-fn words(outcome: Became) -> &'static str {
+fn words(outcome: MachineOutcome) -> &'static str {
     match outcome {
-        Became::RolledBack => "rolled back",
-        Became::NotInForce => "not in force",
-        Became::NotReached => "not begun",
-        Became::WouldChange => "to be changed",
-        Became::InForce => "in force",
-        Became::Undone => "as before",
+        MachineOutcome::RolledBack => "rolled back",
+        MachineOutcome::NotInForce => "not in force",
+        MachineOutcome::NotReached => "not begun",
+        MachineOutcome::WouldChange => "to be changed",
+        MachineOutcome::InForce => "in force",
+        MachineOutcome::Undone => "as before",
         other => other.name(),
     }
 }
 
-fn paint(outcome: Became) -> Paint {
+fn paint(outcome: MachineOutcome) -> Paint {
     if outcome.could_not() || outcome.does_not_hold() {
         return Paint::Bad;
     }
     match outcome {
-        Became::NotReached | Became::WouldChange => Paint::Unsure,
+        MachineOutcome::NotReached | MachineOutcome::WouldChange => Paint::Unsure,
         _ => Paint::Good,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ::fleet::ansible::{self, Job, Verb};
+use ::fleet::ansible::{self, AnsibleJob, AnsibleVerb};
 use clap::Parser;
 use evidence::Error;
 
@@ -17,21 +17,21 @@ use crate::usage;
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 
 pub fn prove(args: FleetProveArgs) -> Outcome {
-    let mut job = job(Verb::Prove, &args.on)?;
+    let mut job = job(AnsibleVerb::Prove, &args.on)?;
     job.check = args.check;
     job.prove = words(&["prove"], args.words)?;
     run(&job, &args.on)
 }
 
 pub fn plan(args: FleetPlanArgs) -> Outcome {
-    let mut job = job(Verb::Plan, &args.on)?;
+    let mut job = job(AnsibleVerb::Plan, &args.on)?;
     job.reboot = args.reboot;
     job.plan = words(&["tune", "plan"], args.words)?;
     run(&job, &args.on)
 }
 
 pub fn apply(args: FleetApplyArgs) -> Outcome {
-    let mut job = job(Verb::Apply, &args.on)?;
+    let mut job = job(AnsibleVerb::Apply, &args.on)?;
     job.check = args.check;
     job.reboot = args.reboot;
     job.batches = args.batches;
@@ -41,24 +41,24 @@ pub fn apply(args: FleetApplyArgs) -> Outcome {
 }
 
 pub fn verify(args: FleetVerifyArgs) -> Outcome {
-    run(&job(Verb::Verify, &args.on)?, &args.on)
+    run(&job(AnsibleVerb::Verify, &args.on)?, &args.on)
 }
 
 pub fn rollback(args: FleetRollbackArgs) -> Outcome {
-    let mut job = job(Verb::Rollback, &args.on)?;
+    let mut job = job(AnsibleVerb::Rollback, &args.on)?;
     job.reboot = args.reboot;
     run(&job, &args.on)
 }
 
-fn job(verb: Verb, on: &FleetHosts) -> Result<Job, Error> {
+fn job(verb: AnsibleVerb, on: &FleetHosts) -> Result<AnsibleJob, Error> {
     on.out.ready()?;
     let folder = on.output.clone().unwrap_or_else(run::default_folder);
     // A run that measures may be gone on with; what was applied is measured anew.
-    if verb != Verb::Prove && folder.join("bundles").exists() {
+    if verb != AnsibleVerb::Prove && folder.join("bundles").exists() {
         let why = "it holds the evidence of another run";
         return Err(Error::on("write to", folder.display(), why, "choose another folder"));
     }
-    Ok(Job {
+    Ok(AnsibleJob {
         verb,
         inventory: on.inventory.clone(),
         hosts: on.hosts.clone(),
@@ -76,7 +76,7 @@ fn job(verb: Verb, on: &FleetHosts) -> Result<Job, Error> {
     })
 }
 
-fn run(job: &Job, on: &FleetHosts) -> Outcome {
+fn run(job: &AnsibleJob, on: &FleetHosts) -> Outcome {
     let document = ansible::run(job)?;
     on.out.json(&document)?;
     on.out.say(&report::terminal::fleet_run(&document, on.out.style()));
