@@ -59,7 +59,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
-    use crate::exchange::Exchange;
+    use crate::exchange::GuestFiles;
 
     #[test]
     fn only_what_writes_files_has_a_disk() {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_a_file_system_of_its_size_and_costs_what_is_on_it() {
-        let files = Exchange::new(b"").unwrap().with_disk().unwrap();
+        let files = GuestFiles::new(b"").unwrap().with_disk().unwrap();
         let disk = files.disk.as_ref().unwrap();
         let file = disk.output().unwrap().metadata().unwrap();
         assert_eq!(file.len(), BYTES);

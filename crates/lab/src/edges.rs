@@ -37,14 +37,14 @@ pub fn register(line: u32) -> u64 {
 
 /// What the generator saw.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edges {
+pub struct GeneratorReport {
     /// Those answered.
     pub answered: u64,
     /// Those between two that were answered that had no answer themselves.
     pub missed: u64,
 }
 
-impl Edges {
+impl GeneratorReport {
     /// With the next one; `before` holds those without an answer since the last that had one.
     fn next(&mut self, answered: bool, before: &mut u64) {
         if answered {
@@ -85,24 +85,24 @@ impl Sockets {
 
 /// This program's ends.
 #[derive(Debug)]
-pub struct Generator {
+pub struct EdgeGenerator {
     control: BufReader<UnixStream>,
     lines: BufReader<UnixStream>,
 }
 
 /// Two connected pairs.
-pub fn sockets() -> io::Result<(Generator, Sockets)> {
+pub fn sockets() -> io::Result<(EdgeGenerator, Sockets)> {
     let ((control, their_control), (lines, their_lines)) = (UnixStream::pair()?, UnixStream::pair()?);
-    let own = Generator { control: BufReader::new(control), lines: BufReader::new(lines) };
+    let own = EdgeGenerator { control: BufReader::new(control), lines: BufReader::new(lines) };
     Ok((own, Sockets([their_control.into(), their_lines.into()])))
 }
 
-impl Generator {
+impl EdgeGenerator {
     /// Drives edges, each `pause` after the answer to the one before, until the emulator is gone.
-    pub fn run(mut self, pause: Duration) -> io::Result<Edges> {
+    pub fn run(mut self, pause: Duration) -> io::Result<GeneratorReport> {
         let device = self.controller()?;
         self.say(&format!("irq_intercept_out {device}"))?;
-        let (mut edges, mut unanswered) = (Edges::default(), 0);
+        let (mut edges, mut unanswered) = (GeneratorReport::default(), 0);
         for level in [1, 0].into_iter().cycle() {
             let line = format!("set_irq_in {device} unnamed-gpio-in {INPUT} {level}");
             match self.say(&line).and_then(|()| self.answer(level == 1)) {
@@ -119,13 +119,13 @@ impl Generator {
     fn controller(&mut self) -> io::Result<String> {
         const DEVICES: &str = "/machine/unattached";
         #[derive(Deserialize)]
-        struct Device {
+        struct QmpDevice {
             name: String,
             r#type: String,
         }
         #[derive(Deserialize)]
-        struct Listed {
-            r#return: Vec<Device>,
+        struct QmpList {
+            r#return: Vec<QmpDevice>,
         }
         let mut line = String::new();
         self.control.read_line(&mut line)?;
@@ -144,7 +144,7 @@ impl Generator {
         };
         ask(r#"{"execute":"qmp_capabilities"}"#)?;
         let listed = ask(&format!(r#"{{"execute":"qom-list","arguments":{{"path":"{DEVICES}"}}}}"#))?;
-        let listed: Listed = serde_json::from_str(&listed)?;
+        let listed: QmpList = serde_json::from_str(&listed)?;
         let found = listed.r#return.into_iter().find(|device| device.r#type == "child<pl061>");
         let found = found.ok_or_else(|| io::Error::other("the machine has no PL061"))?;
         Ok(format!("{DEVICES}/{}", found.name))
@@ -188,11 +188,11 @@ mod tests {
 
     #[test]
     fn edges_before_the_first_answer_and_after_the_last_are_nobodys() {
-        let (mut edges, mut before) = (Edges::default(), 0);
+        let (mut edges, mut before) = (GeneratorReport::default(), 0);
         for answered in [false, true, true, false, false, true, false] {
             edges.next(answered, &mut before);
         }
-        assert_eq!(edges, Edges { answered: 3, missed: 2 });
+        assert_eq!(edges, GeneratorReport { answered: 3, missed: 2 });
     }
 
     #[test]
@@ -221,6 +221,6 @@ mod tests {
             write!(lines.get_mut(), "OK\nIRQ raise 4\nOK\nIRQ {answer} 1\n").unwrap();
         }
         drop(lines);
-        assert_eq!(generator.join().unwrap().unwrap(), Edges { answered: 3, missed: 0 });
+        assert_eq!(generator.join().unwrap().unwrap(), GeneratorReport { answered: 3, missed: 0 });
     }
 }

@@ -9,36 +9,36 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::edges::{self, Generator, Sockets};
-use crate::shared::{Shared, wrong};
+use crate::edges::{self, EdgeGenerator, Sockets};
+use crate::shared::{SharedFile, wrong};
 use crate::{Error, Result, disk, signal};
 
 /// The files of one guest.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct GuestFiles {
     /// What the guest boots with.
-    pub initramfs: Shared,
+    pub initramfs: SharedFile,
     /// What is on its console.
-    pub console: Shared,
+    pub console: SharedFile,
     /// What it sends through its port.
-    pub frames: Shared,
+    pub frames: SharedFile,
     /// The scope's record.
-    pub scope: Shared,
+    pub scope: SharedFile,
     /// The emulator's own words.
-    pub errors: Shared,
+    pub errors: SharedFile,
     /// Its scratch disk, where it has one.
-    pub disk: Option<Shared>,
+    pub disk: Option<SharedFile>,
     /// Through which edges reach its lines, where somebody drives them.
     pub edges: Option<Sockets>,
     /// The memory through which edges reach it, where somebody gives them that way.
-    pub signal: Option<Shared>,
+    pub signal: Option<SharedFile>,
 }
 
-impl Exchange {
+impl GuestFiles {
     /// Files for a guest with this initramfs.
-    pub fn new(initramfs: &[u8]) -> Result<Exchange> {
-        let make = |name: &str| Shared::make(name).map_err(wrong);
-        let files = Exchange {
+    pub fn new(initramfs: &[u8]) -> Result<GuestFiles> {
+        let make = |name: &str| SharedFile::make(name).map_err(wrong);
+        let files = GuestFiles {
             initramfs: make("initramfs")?,
             console: make("console")?,
             frames: make("frames")?,
@@ -53,15 +53,15 @@ impl Exchange {
     }
 
     /// The same with a scratch disk, which holds an empty file system.
-    pub fn with_disk(mut self) -> Result<Exchange> {
-        let disk = Shared::sized("disk", disk::BYTES)?;
+    pub fn with_disk(mut self) -> Result<GuestFiles> {
+        let disk = SharedFile::sized("disk", disk::BYTES)?;
         let disk = self.disk.insert(disk).path();
         disk::format(&disk, |command| self.spawn(command))?;
         Ok(self)
     }
 
     /// Adds what edges are driven through: the emulator's ends here, the generator to run.
-    pub fn with_edges(&mut self) -> Result<Generator> {
+    pub fn with_edges(&mut self) -> Result<EdgeGenerator> {
         let pairs = edges::sockets().map_err(|e| Error::io("make", Path::new("a pair of sockets"), &e));
         let (own, theirs) = pairs?;
         self.edges = Some(theirs);
@@ -69,9 +69,9 @@ impl Exchange {
     }
 
     /// Adds memory that edges are given through; another handle of it is for the generator.
-    pub fn with_signal(&mut self) -> Result<Shared> {
+    pub fn with_signal(&mut self) -> Result<SharedFile> {
         let memory = self.signal.insert(signal::memory()?);
-        Ok(Shared::of(memory.output()?))
+        Ok(SharedFile::of(memory.output()?))
     }
 
     /// Starts a program that finds the files by their paths.
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_child_finds_the_files_by_their_paths_and_what_it_writes_is_read() {
-        let files = Exchange::new(b"root").unwrap();
+        let files = GuestFiles::new(b"root").unwrap();
         let script = format!("cat {} > {}", files.initramfs.path(), files.console.path());
         let mut child = files.spawn(Command::new("sh").args(["-c", &script])).unwrap();
         assert!(child.wait().unwrap().success());

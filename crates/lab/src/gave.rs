@@ -53,7 +53,7 @@ pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: 
     let mut rows = if mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
     let outside = frame(signal::FRAME).map(|archive| unpack(archive)).transpose()?;
     // The scope sees no store of an edge that the host gives. Through memory one without an answer is a late sample of the generator's.
-    let driven = || serde_json::from_slice::<edges::Edges>(frame(edges::FRAME)?).ok();
+    let driven = || serde_json::from_slice::<edges::GeneratorReport>(frame(edges::FRAME)?).ok();
     let missed = driven().map(|driven| driven.missed).or(outside.as_ref().map(|_| 0));
     for row in &mut rows {
         let measured = bundle.manifest.rows.iter().find(|entry| entry.key.cpu == row.cpu);
@@ -66,7 +66,7 @@ pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: 
         }
     }
     let storms = left.frames.iter().filter(|(name, _)| name == "storm").filter_map(|(_, bytes)| {
-        let storm::Did { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;
+        let storm::StormOutcome { name: storm, took_effect, did, .. } = serde_json::from_slice(bytes).ok()?;
         Some(StormDid { scenario: name.to_string(), name: storm, took_effect, did })
     });
     let storms = storms.collect::<Vec<_>>();

@@ -11,7 +11,7 @@ use std::process::Command;
 use cpio::NewcBuilder;
 
 use crate::architecture::Architecture;
-use crate::job::{JOB, Job, PROGRAM};
+use crate::job::{GuestJob, JOB, PROGRAM};
 use crate::{Error, Result, parts, store};
 
 /// Where modules lie in a guest.
@@ -59,7 +59,7 @@ pub struct Parts<'a> {
 }
 
 /// The bytes of an initramfs; the job in it names the modules as the guest finds them.
-pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
+pub fn build(parts: &Parts<'_>, job: &GuestJob) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).map_err(|e| Error::io("read", path, &e));
     let mut files = vec![("init".to_string(), read(parts.program)?)];
     for module in parts.modules.iter().chain(&parts.carried) {
@@ -77,7 +77,7 @@ pub fn build(parts: &Parts<'_>, job: &Job) -> Result<Vec<u8>> {
         let name = path.strip_prefix(parts.laid.unwrap_or(&path)).unwrap_or(&path);
         files.push((name.display().to_string(), read(&path)?));
     }
-    let job = Job { modules, ..job.clone() };
+    let job = GuestJob { modules, ..job.clone() };
     let text = serde_json::to_vec(&job).map_err(|e| Error::on("write", JOB, e, "report this"))?;
     files.push((JOB.trim_start_matches('/').to_string(), text));
     let mut folders = ["dev", "run", "tmp"].map(str::to_string).into_iter().collect::<BTreeSet<_>>();

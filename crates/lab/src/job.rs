@@ -34,19 +34,19 @@ pub const END: &str = "isolator-guest: end";
 
 /// The job of one guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub struct GuestJob {
     /// Files of kernel modules to load first, in order.
     pub modules: Vec<String>,
     /// Whether there is a scratch disk to mount.
     pub disk: bool,
     /// What to do then.
-    pub task: Task,
+    pub task: GuestTask,
 }
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Task {
+pub enum GuestTask {
     /// Send the kernel's symbols.
     Symbols,
     /// Measure while storms blow.
@@ -54,12 +54,12 @@ pub enum Task {
     /// Let a person type.
     Shell,
     /// Run another program.
-    Program(Program),
+    Program(ForeignProgram),
 }
 
 /// A program that is not this one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Program {
+pub struct ForeignProgram {
     /// Its arguments; it lies at [`PROGRAM`].
     pub arguments: Vec<String>,
 }
@@ -76,7 +76,7 @@ pub struct Measure {
     /// The storms' names.
     pub storms: Vec<String>,
     /// Whether the storms blow together or take turns.
-    pub order: Order,
+    pub order: StormOrder,
     /// How many times as many rounds each blows as its kind says.
     #[serde(default = "once")]
     pub times: u64,
@@ -100,7 +100,7 @@ pub fn once() -> u64 {
 /// How several storms share the time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum StormOrder {
     /// All at once.
     #[default]
     Together,

@@ -10,7 +10,7 @@ use crate::{Error, Result, build, debian, image, store};
 
 /// A kernel that a guest can boot.
 #[derive(Debug, Clone)]
-pub struct Kernel {
+pub struct GuestKernel {
     /// What it was asked for as: `debian-rt`, a path.
     pub asked: String,
     /// Its release, as `uname -r` says; for a file whose modules are not at hand, the file's name.
@@ -33,7 +33,7 @@ pub fn find(
     architecture: Architecture,
     patience: &Patience,
     say: &dyn Fn(&str),
-) -> Result<Kernel> {
+) -> Result<GuestKernel> {
     let (name, version) = asked.split_once(':').unwrap_or((asked, "6.12"));
     let flavour = match name {
         "debian-rt" => "-rt",
@@ -43,11 +43,11 @@ pub fn find(
     };
     let found = debian::find(asked, version, flavour, architecture, patience, say)?;
     let debian::Image { release, image, modules, digest } = found;
-    Ok(Kernel { asked: asked.to_string(), release, architecture, image, modules, digest })
+    Ok(GuestKernel { asked: asked.to_string(), release, architecture, image, modules, digest })
 }
 
 /// A file; its modules are looked for where a package or a build leaves them.
-fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
+fn given(asked: &str, architecture: Architecture) -> Result<GuestKernel> {
     let image = fs::canonicalize(asked).map_err(|e| {
         let cure = "name a kernel image, or debian-rt, debian, isolator, debian-rt:6.1";
         Error::on("use the kernel", asked, error::reason(&e), cure)
@@ -64,7 +64,7 @@ fn given(asked: &str, architecture: Architecture) -> Result<Kernel> {
     let roots = image.parent().into_iter().flat_map(|boot| [boot.to_path_buf(), boot.join("..")]);
     let modules = roots.map(|root| root.join("lib/modules").join(&release)).find(|folder| folder.is_dir());
     let digest = store::digest(&[&bytes]);
-    Ok(Kernel { asked: asked.to_string(), release, architecture, image, modules, digest })
+    Ok(GuestKernel { asked: asked.to_string(), release, architecture, image, modules, digest })
 }
 
 /// The one that `isolator kernel build` made last. Building takes minutes, so it is not done on the way.
@@ -74,7 +74,7 @@ fn built(
     version: &str,
     architecture: Architecture,
     say: &dyn Fn(&str),
-) -> Result<Kernel> {
+) -> Result<GuestKernel> {
     let unpatched = name == "unpatched";
     let command = build::command(version, architecture, unpatched);
     let Some((built, other)) = build::last(version, architecture, unpatched)? else {
@@ -88,7 +88,7 @@ fn built(
     }
     let image = Path::new(&built.folder).join(&built.image);
     let kernel = given(&image.display().to_string(), architecture)?;
-    Ok(Kernel { asked: asked.to_string(), ..kernel })
+    Ok(GuestKernel { asked: asked.to_string(), ..kernel })
 }
 
 #[cfg(test)]

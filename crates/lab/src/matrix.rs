@@ -29,7 +29,7 @@ pub struct Matrix {
     pub name: String,
     /// What it shows.
     pub about: String,
-    step: Vec<Step>,
+    step: Vec<MatrixBundle>,
     /// What an article measured in the same places.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -38,7 +38,7 @@ pub struct Matrix {
 /// One bundle of a matrix.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step {
+struct MatrixBundle {
     kernel: String,
     boot: String,
     #[serde(default)]
@@ -68,13 +68,13 @@ pub struct Published {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct MatrixFile {
     matrix: Vec<Matrix>,
 }
 
 /// What a user may choose of a matrix.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub struct MatrixChoice {
     /// The guests' architecture.
     pub architecture: Architecture,
     /// Length of each window.
@@ -93,7 +93,7 @@ fn idle() -> Vec<String> {
 
 /// The matrices that there are.
 pub fn all() -> Result<Vec<Matrix>> {
-    let file: std::result::Result<File, _> = toml::from_str(include_str!("matrices.toml"));
+    let file: std::result::Result<MatrixFile, _> = toml::from_str(include_str!("matrices.toml"));
     let why = |e: toml::de::Error| Error::on("read", "matrices.toml", e.message(), "report this");
     Ok(file.map_err(why)?.matrix)
 }
@@ -112,7 +112,7 @@ pub fn named(name: &str) -> Result<Matrix> {
 /// Runs a matrix into `folder`, a bundle for each step, and gives the table.
 pub fn run(
     matrix: &Matrix,
-    choice: &Choice,
+    choice: &MatrixChoice,
     folder: &Path,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<MatrixDocument> {
@@ -165,7 +165,12 @@ pub fn run(
 }
 
 /// A cell for each scenario under each load of a step.
-fn step_cells(matrix: &Matrix, step: &Step, document: &LabDocument, bundle: &Bundle) -> Vec<MatrixCell> {
+fn step_cells(
+    matrix: &Matrix,
+    step: &MatrixBundle,
+    document: &LabDocument,
+    bundle: &Bundle,
+) -> Vec<MatrixCell> {
     let labels = step
         .scenarios
         .iter()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evidence::lab::Mode;
 
 use crate::architecture::Architecture;
-use crate::kernel::Kernel;
+use crate::kernel::GuestKernel;
 use crate::patience::Patience;
 use crate::scenario::{LINES, Scenario};
 use crate::{Error, Result, symbols};
@@ -19,7 +19,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// compared with a witness; latencies for a machine at rest whose thread sleeps, real ones where guests run on the processor.
 pub fn choose(
     asked: Option<&str>,
-    kernel: &Kernel,
+    kernel: &GuestKernel,
     scenarios: &[Scenario],
     witness: bool,
     patience: &Patience,
@@ -73,7 +73,7 @@ fn meaning(mode: Mode) -> &'static str {
 }
 
 /// Why guests cannot run on this processor; found out by running one.
-fn no_processor(kernel: &Kernel, patience: &Patience) -> Option<String> {
+fn no_processor(kernel: &GuestKernel, patience: &Patience) -> Option<String> {
     if kernel.architecture != Architecture::of_this_program() {
         return Some("it is of another architecture".to_string());
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use evidence::lab::{GuestLog, Mode};
 
 use crate::initramfs::Parts;
-use crate::job::{Job, PORT_MODULES, Program, Task};
-use crate::kernel::Kernel;
+use crate::job::{ForeignProgram, GuestJob, GuestTask, PORT_MODULES};
+use crate::kernel::GuestKernel;
 use crate::patience::Patience;
-use crate::qemu::{Guest, How, Lost};
+use crate::qemu::{Guest, How, LostGuest};
 use crate::{Error, boot, initramfs, log, qemu, scope, symbols};
 
 /// Given up after this time, where none is given: a selftest on a busy host takes minutes.
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// What a program left.
 #[derive(Debug)]
-pub struct Ran {
+pub struct ProgramOutput {
     /// What it printed.
     pub output: String,
     /// Its exit status; 128 and the signal's number where one ended it.
@@ -35,7 +35,7 @@ pub struct Ran {
 #[derive(Debug)]
 pub struct ProgramSpec<'a> {
     /// The kernel.
-    pub kernel: &'a Kernel,
+    pub kernel: &'a GuestKernel,
     /// The boot line, as [`boot::line`] gives it.
     pub boot_line: &'a str,
     /// CPUs of the guest; the last one is isolated.
@@ -55,13 +55,13 @@ pub struct ProgramSpec<'a> {
 }
 
 /// Runs a program in a guest, with the last CPU isolated.
-pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<Ran, Lost> {
+pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<ProgramOutput, LostGuest> {
     let ProgramSpec { kernel, boot_line, cpus, command, patience, .. } = *asked;
     let (file, arguments) = command
         .split_first()
         .ok_or_else(|| Error::on("run", "a program", "none is named", "name a static one"))?;
     let path = Path::new(file).canonicalize().map_err(|e| Error::io("find", Path::new(file), &e))?;
-    let task = Program { arguments: arguments.to_vec() };
+    let task = ForeignProgram { arguments: arguments.to_vec() };
     let parts = Parts {
         program: &initramfs::guest_program(kernel.architecture)?,
         modules: initramfs::modules(kernel.modules.as_deref(), PORT_MODULES),
@@ -82,7 +82,7 @@ pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<Ran, Lost> {
         kernel,
         initramfs: &initramfs::build(
             &parts,
-            &Job { modules: Vec::new(), disk: false, task: Task::Program(task) },
+            &GuestJob { modules: Vec::new(), disk: false, task: GuestTask::Program(task) },
         )?,
         boot_line: boot::whole(kernel.architecture, boot_line),
         mode: Mode::Count,
@@ -102,7 +102,7 @@ pub fn run(asked: &ProgramSpec<'_>) -> std::result::Result<Ran, Lost> {
             let log = log::judge(&whole, asked.known);
             let first = log.warnings.first().and_then(|line| whole.find(line.as_str()));
             let complaint = first.map_or(String::new(), |at| whole[at..].to_string());
-            Ok(Ran { output, status, log, complaint, scope: left.scope })
+            Ok(ProgramOutput { output, status, log, complaint, scope: left.scope })
         }
         _ => {
             let said = left.console.lines().find(|line| line.starts_with("isolator-guest: cannot"));

@@ -2,7 +2,7 @@
 //! One guest, from its parts to what it left: console, frames, the scope's record.
 //!
 //! The emulator is a child that dies with the thread that waits for it ([`child`]), and has a time limit. All that it
-//! writes goes to files without a name ([`Exchange`]).
+//! writes goes to files without a name ([`GuestFiles`]).
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -16,11 +16,11 @@ use evidence::lab::Mode;
 
 use crate::architecture::Architecture;
 use crate::child::{self, MOST_BYTES};
-use crate::exchange::Exchange;
+use crate::exchange::GuestFiles;
 use crate::job::{BEGIN, END};
-use crate::kernel::Kernel;
+use crate::kernel::GuestKernel;
 use crate::patience::Patience;
-use crate::shared::Shared;
+use crate::shared::SharedFile;
 use crate::{Error, Result, disk, edges, frame, log, scope, signal};
 
 /// Memory of a guest, in MiB.
@@ -30,7 +30,7 @@ const MEMORY_MIB: u32 = 1024;
 #[derive(Debug, Clone)]
 pub struct Guest<'a> {
     /// Its kernel.
-    pub kernel: &'a Kernel,
+    pub kernel: &'a GuestKernel,
     /// Its root.
     pub initramfs: &'a [u8],
     /// Its whole boot line.
@@ -67,7 +67,7 @@ pub enum Outside {
     /// Lines, the next edge so long after an answer; arm64.
     Lines(Duration),
     /// Memory.
-    Signal(signal::Edges),
+    Signal(signal::SignalEdges),
 }
 
 /// How an emulator ended.
@@ -123,9 +123,9 @@ pub fn version(architecture: Architecture) -> Result<String> {
 }
 
 /// Runs a guest to its end.
-pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, Lost> {
+pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, LostGuest> {
     let mut files = exchange(guest)?;
-    let generator = guest.how.outside.map(|outside| Generator::new(outside, &mut files)).transpose()?;
+    let generator = guest.how.outside.map(|outside| OutsideEdges::new(outside, &mut files)).transpose()?;
     let mut command = emulator(guest, &files, Console::File)?;
     // A group of its own: a terminal's Ctrl-C is for this program, which then ends the emulator.
     command.process_group(0).stdout(Stdio::null()).stderr(files.errors.output()?);
@@ -138,7 +138,7 @@ pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, Lost> {
         return Err(error.into());
     }
     if let Some((every, monitor)) = guest.how.nmi_every.zip(emulator.stdin.take()) {
-        let console = Shared::of(files.console.output()?);
+        let console = SharedFile::of(files.console.output()?);
         // Ends with the emulator, which does not read any more then.
         std::thread::spawn(move || send_nmis(every, &console, monitor));
     }
@@ -159,60 +159,60 @@ pub fn run(guest: &Guest<'_>) -> std::result::Result<Left, Lost> {
     let said = files.errors.text()?;
     let error =
         broken(guest.kernel, &Words { console: &console, said: &said, sent: !frames.is_empty() }, ending);
-    Err(Lost { error, console })
+    Err(LostGuest { error, console })
 }
 
 /// A guest that did not end in order, or did not even begin.
 #[derive(Debug)]
-pub struct Lost {
+pub struct LostGuest {
     /// Why, with its last words.
     pub error: Error,
     /// What it wrote to its console.
     pub console: String,
 }
 
-impl Lost {
+impl LostGuest {
     /// What it and its program said from when the program ran; empty where it did not come so far.
     pub fn said(&self) -> &str {
         self.console.split_once(BEGIN).map_or("", |(_, said)| said.trim())
     }
 }
 
-impl From<Error> for Lost {
-    fn from(error: Error) -> Lost {
-        Lost { error, console: String::new() }
+impl From<Error> for LostGuest {
+    fn from(error: Error) -> LostGuest {
+        LostGuest { error, console: String::new() }
     }
 }
 
-impl From<Lost> for Error {
-    fn from(lost: Lost) -> Error {
+impl From<LostGuest> for Error {
+    fn from(lost: LostGuest) -> Error {
         lost.error
     }
 }
 
 /// Who gives edges from outside, ready to begin.
-enum Generator {
-    Lines(edges::Generator, Duration),
-    Signal(Shared, signal::Edges),
+enum OutsideEdges {
+    Lines(edges::EdgeGenerator, Duration),
+    Signal(SharedFile, signal::SignalEdges),
 }
 
-impl Generator {
-    fn new(outside: Outside, files: &mut Exchange) -> Result<Generator> {
+impl OutsideEdges {
+    fn new(outside: Outside, files: &mut GuestFiles) -> Result<OutsideEdges> {
         Ok(match outside {
-            Outside::Lines(every) => Generator::Lines(files.with_edges()?, every),
-            Outside::Signal(edges) => Generator::Signal(files.with_signal()?, edges),
+            Outside::Lines(every) => OutsideEdges::Lines(files.with_edges()?, every),
+            Outside::Signal(edges) => OutsideEdges::Signal(files.with_signal()?, edges),
         })
     }
 
     /// Gives edges until it is over or the emulator is gone; the frame that tells of them.
     fn run(self, mode: Mode, gone: &AtomicBool) -> Result<(String, Vec<u8>)> {
         Ok(match self {
-            Generator::Lines(own, every) => {
+            OutsideEdges::Lines(own, every) => {
                 let edges = own.run(every).and_then(|edges| Ok(serde_json::to_vec(&edges)?));
                 let edges = edges.map_err(|e| Error::io("drive", Path::new("the guest's lines"), &e))?;
                 (edges::FRAME.to_string(), edges)
             }
-            Generator::Signal(memory, edges) => {
+            OutsideEdges::Signal(memory, edges) => {
                 (signal::FRAME.to_string(), signal::measure(&memory, edges, mode, gone)?)
             }
         })
@@ -221,7 +221,7 @@ impl Generator {
 
 /// Tells the emulator's monitor to give every CPU an NMI, again and again, from when the guest's program runs: firmware
 /// and a kernel that begins do not survive one.
-fn send_nmis(every: Duration, console: &Shared, mut monitor: impl Write) {
+fn send_nmis(every: Duration, console: &SharedFile, mut monitor: impl Write) {
     while !console.text().is_ok_and(|text| text.contains(BEGIN)) {
         if monitor.write_all(b"\n").and_then(|()| monitor.flush()).is_err() {
             return;
@@ -233,20 +233,20 @@ fn send_nmis(every: Duration, console: &Shared, mut monitor: impl Write) {
     }
 }
 
-fn exchange(guest: &Guest<'_>) -> Result<Exchange> {
-    let files = Exchange::new(guest.initramfs)?;
+fn exchange(guest: &Guest<'_>) -> Result<GuestFiles> {
+    let files = GuestFiles::new(guest.initramfs)?;
     if guest.disk { files.with_disk() } else { Ok(files) }
 }
 
 /// The command that becomes the emulator.
-fn emulator(guest: &Guest<'_>, files: &Exchange, console: Console) -> Result<Command> {
+fn emulator(guest: &Guest<'_>, files: &GuestFiles, console: Console) -> Result<Command> {
     let most = if guest.disk { disk::BYTES } else { MOST_BYTES };
     let mut command = child::command(Path::new(program(guest.kernel.architecture)), most)?;
     command.args(command_line(guest, files, console));
     Ok(command)
 }
 
-fn start(guest: &Guest<'_>, files: &Exchange, command: &mut Command) -> Result<Child> {
+fn start(guest: &Guest<'_>, files: &GuestFiles, command: &mut Command) -> Result<Child> {
     let program = program(guest.kernel.architecture);
     files.spawn(command).map_err(|e| Error::io("start", Path::new(program), &e))
 }
@@ -261,7 +261,7 @@ struct Words<'a> {
 }
 
 /// Why a guest has no result: a panic, the emulator's words, or the console's last ones.
-fn broken(kernel: &Kernel, words: &Words<'_>, ending: Ending) -> Error {
+fn broken(kernel: &GuestKernel, words: &Words<'_>, ending: Ending) -> Error {
     let refuse = |why: String, cure: &str| Error::on("run a guest with", &kernel.release, why, cure);
     let shell = "try isolator lab shell with the same kernel and boot line";
     let last = |text: &str| {
@@ -363,7 +363,7 @@ pub fn interactive(guest: &Guest<'_>) -> Result<()> {
     }
 }
 
-fn command_line(guest: &Guest<'_>, files: &Exchange, console: Console) -> Vec<String> {
+fn command_line(guest: &Guest<'_>, files: &GuestFiles, console: Console) -> Vec<String> {
     let mut line = Vec::new();
     let mut add = |words: &[&str]| line.extend(words.iter().map(ToString::to_string));
     match guest.kernel.architecture {
@@ -424,7 +424,7 @@ mod tests {
     use super::*;
 
     fn why(console: &str, said: &str, sent: bool, ending: Ending) -> String {
-        let kernel = Kernel {
+        let kernel = GuestKernel {
             asked: "debian-rt".into(),
             release: "6.12-rt".into(),
             architecture: Architecture::X86_64,

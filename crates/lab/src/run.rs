@@ -16,8 +16,8 @@ use crate::gave::{self, Gave, join};
 use crate::guest::storm;
 use crate::guest::storm::runner::length;
 use crate::initramfs::Parts;
-use crate::job::{BUNDLE, Job, Measure, PORT_MODULES, SIGNAL, Task};
-use crate::kernel::Kernel;
+use crate::job::{BUNDLE, GuestJob, GuestTask, Measure, PORT_MODULES, SIGNAL};
+use crate::kernel::GuestKernel;
 use crate::patience::Patience;
 use crate::qemu::{Guest, How, Outside};
 use crate::scenario::{self, LINES, REGISTERS, RESPONSE, Scenario};
@@ -35,7 +35,7 @@ fn fuse(scenario: &Scenario) -> Duration {
 #[derive(Debug, Clone)]
 pub struct LabSpec {
     /// The kernel.
-    pub kernel: Kernel,
+    pub kernel: GuestKernel,
     /// The boot line, as [`boot::line`] gives it.
     pub boot_line: String,
     /// How guests run.
@@ -252,7 +252,8 @@ fn side_by_side(
 
 fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Result<Gave> {
     let has_disk = disk::needed(experiment.load, &experiment.scenario.storms);
-    let job = Job { modules: Vec::new(), disk: has_disk, task: Task::Measure(task(asked, experiment)) };
+    let job =
+        GuestJob { modules: Vec::new(), disk: has_disk, task: GuestTask::Measure(task(asked, experiment)) };
     let program = initramfs::guest_program(asked.kernel.architecture)?;
     let kinds = experiment.scenario.storms.iter().filter_map(|name| storm::kind(name)).collect::<Vec<_>>();
     let disk_modules = if has_disk { disk::MODULES } else { &[] };
@@ -274,7 +275,7 @@ fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Re
     let every = experiment.scenario.period();
     let outside = match experiment.scenario.probe.as_str() {
         REGISTERS | LINES => Some(Outside::Lines(every)),
-        scenario::SIGNAL => Some(Outside::Signal(signal::Edges { every, during: asked.duration })),
+        scenario::SIGNAL => Some(Outside::Signal(signal::SignalEdges { every, during: asked.duration })),
         _ => None,
     };
     // Registers that a driver has are nobody else's otherwise.
@@ -377,7 +378,7 @@ fn can_be_alone(asked: &LabSpec, experiments: &[Experiment<'_>]) -> Result<()> {
         return Ok(());
     }
     for Experiment { scenario, load, label } in experiments {
-        let own = scenario.storms.iter().find(|name| storm::kind(name).is_some_and(storm::Kind::is_own));
+        let own = scenario.storms.iter().find(|name| storm::kind(name).is_some_and(storm::StormKind::is_own));
         let why = match (own, asked.mode) {
             (Some(own), _) => format!("the storm {own} blows in another thread of the owner"),
             (None, mode) if mode != Mode::Count => {
@@ -421,7 +422,7 @@ mod tests {
 
     #[test]
     fn an_owner_alone_only_spins() {
-        let kernel = Kernel {
+        let kernel = GuestKernel {
             asked: "isolator".into(),
             release: "6.12".into(),
             architecture: Architecture::X86_64,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::architecture::Architecture;
 use crate::guest::storm;
-use crate::job::{Order, once};
+use crate::job::{StormOrder, once};
 use crate::{Error, Result};
 
 /// One experiment.
@@ -36,7 +36,7 @@ pub struct Scenario {
     storms_of: Option<String>,
     /// How several storms share the time.
     #[serde(default)]
-    pub order: Order,
+    pub order: StormOrder,
     /// How many times as many rounds each storm blows as alone: a storm's own take about 3 s.
     #[serde(default = "once")]
     pub times: u64,
@@ -94,7 +94,7 @@ fn spin() -> String {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ScenarioFile {
     scenario: Vec<Scenario>,
 }
 
@@ -108,7 +108,7 @@ pub fn all() -> Result<Vec<Scenario>> {
         period_us: None,
         storms: vec![kind.name.to_string()],
         storms_of: None,
-        order: Order::Together,
+        order: StormOrder::Together,
         times: 1,
     }));
     Ok(scenarios)
@@ -146,7 +146,7 @@ pub fn parse(text: &str, name: &str) -> Result<Vec<Scenario>> {
     let wrong = |why: String| {
         Error::on("read the scenarios of", name, why, "compare it with isolator lab show quiet")
     };
-    let mut file: File = toml::from_str(text).map_err(|e| wrong(e.message().to_string()))?;
+    let mut file: ScenarioFile = toml::from_str(text).map_err(|e| wrong(e.message().to_string()))?;
     let listed = file.scenario.clone();
     for scenario in &mut file.scenario {
         if let Some(of) = scenario.storms_of.take() {

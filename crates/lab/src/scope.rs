@@ -44,24 +44,24 @@ pub struct Excursion {
 }
 
 /// A line of the record, as far as it is read here: its first key says what it is.
-enum Line {
+enum RecordLine {
     Begin(Begin),
     Excursion(Excursion),
-    Sum(Sum),
-    Response(Response),
+    Sum(SumLine),
+    Response(ResponseLine),
     End(End),
 }
 
-impl Line {
+impl RecordLine {
     /// Reads a line; none where it is of another kind, or cut short.
-    fn read(text: &str) -> Option<Line> {
+    fn read(text: &str) -> Option<RecordLine> {
         let (kind, _) = text.strip_prefix("{\"")?.split_once('"')?;
         match kind {
-            "begin" => serde_json::from_str(text).ok().map(Line::Begin),
-            "cpu" => serde_json::from_str(text).ok().map(Line::Excursion),
-            "response" => serde_json::from_str(text).ok().map(Line::Response),
-            "summary" => serde_json::from_str(text).ok().map(Line::Sum),
-            "end" => serde_json::from_str(text).ok().map(Line::End),
+            "begin" => serde_json::from_str(text).ok().map(RecordLine::Begin),
+            "cpu" => serde_json::from_str(text).ok().map(RecordLine::Excursion),
+            "response" => serde_json::from_str(text).ok().map(RecordLine::Response),
+            "summary" => serde_json::from_str(text).ok().map(RecordLine::Sum),
+            "end" => serde_json::from_str(text).ok().map(RecordLine::End),
             _ => None,
         }
     }
@@ -69,7 +69,7 @@ impl Line {
 
 /// A line with sums.
 #[derive(Debug, Deserialize)]
-struct Sum {
+struct SumLine {
     cpu: u32,
     entry: String,
     #[serde(default)]
@@ -81,7 +81,7 @@ struct Sum {
 
 /// A line with a window's responses.
 #[derive(Debug, Deserialize)]
-struct Response {
+struct ResponseLine {
     cpu: u32,
     #[serde(flatten)]
     responses: Responses,
@@ -142,29 +142,29 @@ pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
     let mut rows: BTreeMap<u32, LabRow> = BTreeMap::new();
     let mut begun = BTreeMap::new();
     let mut entered: BTreeMap<u32, BTreeMap<String, u64>> = BTreeMap::new();
-    for line in record.lines().filter_map(Line::read) {
+    for line in record.lines().filter_map(RecordLine::read) {
         match line {
-            Line::Begin(Begin { cpu, at_ns }) => {
+            RecordLine::Begin(Begin { cpu, at_ns }) => {
                 begun.insert(cpu, at_ns);
             }
-            Line::Excursion(excursion) => {
+            RecordLine::Excursion(excursion) => {
                 let functions = entered.entry(excursion.cpu).or_default();
                 for (function, count) in excursion.path {
                     add(functions.entry(function).or_default(), count);
                 }
             }
-            Line::Sum(sum) => {
+            RecordLine::Sum(sum) => {
                 let row = rows.entry(sum.cpu).or_default();
                 let entry = row.by_entry.entry(name(&sum.entry, sum.offset)).or_default();
                 add(&mut entry.count, sum.count);
                 add(&mut entry.instructions, sum.instructions);
                 entry.max = entry.max.max(sum.max);
             }
-            Line::Response(Response { cpu, responses }) => {
+            RecordLine::Response(ResponseLine { cpu, responses }) => {
                 let row = rows.entry(cpu).or_default();
                 row.responses = Some(row.responses.take().unwrap_or_default().and(&responses));
             }
-            Line::End(end) => {
+            RecordLine::End(end) => {
                 let row = rows.entry(end.cpu).or_default();
                 let length_ns = end.at_ns.saturating_sub(begun.remove(&end.cpu).unwrap_or(end.at_ns));
                 row.seconds_guest += length_ns as f64 / 1e9;
@@ -197,8 +197,8 @@ pub fn rows(record: &str, scenario: &str) -> Result<Vec<LabRow>> {
 
 /// The single excursions, in order.
 pub fn excursions(record: &str) -> impl Iterator<Item = Excursion> + '_ {
-    record.lines().filter_map(|line| match Line::read(line)? {
-        Line::Excursion(excursion) => Some(excursion),
+    record.lines().filter_map(|line| match RecordLine::read(line)? {
+        RecordLine::Excursion(excursion) => Some(excursion),
         _ => None,
     })
 }

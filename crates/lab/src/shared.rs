@@ -12,23 +12,23 @@ use crate::{Error, Result};
 
 /// A file that an emulator opens by its path and this program reads afterwards.
 #[derive(Debug)]
-pub struct Shared(pub(crate) File);
+pub struct SharedFile(pub(crate) File);
 
-impl Shared {
-    pub(crate) fn make(name: &str) -> io::Result<Shared> {
-        Ok(Shared(memfd_create(name, MemfdFlags::CLOEXEC)?.into()))
+impl SharedFile {
+    pub(crate) fn make(name: &str) -> io::Result<SharedFile> {
+        Ok(SharedFile(memfd_create(name, MemfdFlags::CLOEXEC)?.into()))
     }
 
     /// One that holds so many zeros.
-    pub fn sized(name: &str, bytes: u64) -> Result<Shared> {
-        let file = Shared::make(name).map_err(wrong)?;
+    pub fn sized(name: &str, bytes: u64) -> Result<SharedFile> {
+        let file = SharedFile::make(name).map_err(wrong)?;
         file.0.set_len(bytes).map_err(wrong)?;
         Ok(file)
     }
 
     /// The file behind another handle.
-    pub fn of(file: File) -> Shared {
-        Shared(file)
+    pub fn of(file: File) -> SharedFile {
+        SharedFile(file)
     }
 
     /// Its path in the program that inherited it.

@@ -5,16 +5,16 @@ use evidence::lab::Mode;
 
 use crate::guest::storm;
 use crate::initramfs::Parts;
-use crate::job::{Job, PORT_MODULES, Task};
-use crate::kernel::Kernel;
+use crate::job::{GuestJob, GuestTask, PORT_MODULES};
+use crate::kernel::GuestKernel;
 use crate::patience::Patience;
 use crate::qemu::{Guest, How};
 use crate::{Result, boot, disk, initramfs, qemu};
 
 /// Runs a guest until the person ends it.
-pub fn run(kernel: &Kernel, boot_line: &str, cpus: u32, patience: Patience) -> Result<()> {
+pub fn run(kernel: &GuestKernel, boot_line: &str, cpus: u32, patience: Patience) -> Result<()> {
     qemu::version(kernel.architecture)?;
-    let job = Job { modules: Vec::new(), disk: true, task: Task::Shell };
+    let job = GuestJob { modules: Vec::new(), disk: true, task: GuestTask::Shell };
     let program = initramfs::guest_program(kernel.architecture)?;
     let modules = PORT_MODULES.iter().chain(disk::MODULES);
     let modules = modules.chain(storm::KINDS.iter().flat_map(|kind| kind.modules)).copied();

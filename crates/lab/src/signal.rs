@@ -23,7 +23,7 @@ use rt::registers::{Register, Registers, SIGNAL_APART};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-use crate::shared::Shared;
+use crate::shared::SharedFile;
 use crate::{Error, Result, child, store};
 
 /// The device as the guest finds it.
@@ -57,7 +57,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Edges through memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edges {
+pub struct SignalEdges {
     /// From one to the next.
     pub every: Duration,
     /// How long they are measured.
@@ -65,14 +65,14 @@ pub struct Edges {
 }
 
 /// The memory, made ready for a guest.
-pub fn memory() -> Result<Shared> {
-    let memory = Shared::sized("signal", BYTES)?;
+pub fn memory() -> Result<SharedFile> {
+    let memory = SharedFile::sized("signal", BYTES)?;
     words(&memory)?.0.write(FIRST);
     Ok(memory)
 }
 
 /// The words of edges and of answers, as this program sees them.
-fn words(memory: &Shared) -> Result<(Register, Register)> {
+fn words(memory: &SharedFile) -> Result<(Register, Register)> {
     let path = memory.path();
     let word = || {
         let words = Registers::file(Path::new(&path), 0, SIGNAL_APART + size_of::<u32>())?;
@@ -82,7 +82,7 @@ fn words(memory: &Shared) -> Result<(Register, Register)> {
 }
 
 /// The emulator's arguments for it.
-pub fn arguments(memory: &Shared) -> Vec<String> {
+pub fn arguments(memory: &SharedFile) -> Vec<String> {
     let path = memory.path();
     let backend = format!("memory-backend-file,id=signal,share=on,size={BYTES},mem-path={path}");
     let device = format!("ivshmem-plain,memdev=signal,addr={SLOT}");
@@ -111,7 +111,7 @@ pub fn keep_apart(emulator: &Child) -> Result<()> {
 
 /// Waits for the guest's responder, measures its answers, and gives the bundle, packed; an error where the guest is `gone`
 /// before that.
-pub fn measure(memory: &Shared, edges: Edges, mode: Mode, gone: &AtomicBool) -> Result<Vec<u8>> {
+pub fn measure(memory: &SharedFile, edges: SignalEdges, mode: Mode, gone: &AtomicBool) -> Result<Vec<u8>> {
     let answers = words(memory)?.1;
     while answers.read() != FIRST {
         if gone.load(Ordering::SeqCst) {
@@ -120,7 +120,7 @@ pub fn measure(memory: &Shared, edges: Edges, mode: Mode, gone: &AtomicBool) -> 
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    let folder = Folder::make()?;
+    let folder = TemporaryFolder::make()?;
     let mut generator = generator(memory, edges, mode, &folder.0)?;
     let mut generator = generator.spawn().map_err(|e| Error::io("start", Path::new("the generator"), &e))?;
     let mut told = false;
@@ -151,7 +151,7 @@ pub fn measure(memory: &Shared, edges: Edges, mode: Mode, gone: &AtomicBool) -> 
 }
 
 /// This program as the generator. Real-time where its times count; elsewhere it would only keep the emulator from its CPU.
-fn generator(memory: &Shared, edges: Edges, mode: Mode, folder: &Path) -> Result<Command> {
+fn generator(memory: &SharedFile, edges: SignalEdges, mode: Mode, folder: &Path) -> Result<Command> {
     let (own, others) = divide()?;
     let policy = if mode == Mode::Real { "fifo" } else { "other" };
     let time = |time: Duration| format!("{}us", time.as_micros());
@@ -166,17 +166,17 @@ fn generator(memory: &Shared, edges: Edges, mode: Mode, folder: &Path) -> Result
 }
 
 /// A folder's name that nobody else uses, removed with all that is in it.
-struct Folder(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Folder {
-    fn make() -> Result<Folder> {
+impl TemporaryFolder {
+    fn make() -> Result<TemporaryFolder> {
         let name = format!("{}-{:?}", std::process::id(), std::thread::current().id());
         let name = name.replace(['(', ')'], "-");
-        Ok(Folder(store::folder("outside")?.join(name)))
+        Ok(TemporaryFolder(store::folder("outside")?.join(name)))
     }
 }
 
-impl Drop for Folder {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -8,14 +8,14 @@ use std::time::Duration;
 use evidence::lab::Mode;
 
 use crate::initramfs::Parts;
-use crate::job::{Job, PORT_MODULES, Task};
-use crate::kernel::Kernel;
+use crate::job::{GuestJob, GuestTask, PORT_MODULES};
+use crate::kernel::GuestKernel;
 use crate::patience::Patience;
 use crate::qemu::{self, Guest};
 use crate::{Error, Result, boot, initramfs, store};
 
 /// The file with the kernel's symbols.
-pub fn of(kernel: &Kernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<PathBuf> {
+pub fn of(kernel: &GuestKernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<PathBuf> {
     let file = store::folder("symbols")?.join(&kernel.digest);
     if file.is_file() {
         return Ok(file);
@@ -27,8 +27,8 @@ pub fn of(kernel: &Kernel, patience: &Patience, say: &dyn Fn(&str)) -> Result<Pa
 }
 
 /// Boots a guest that sends its symbols; as short as a guest can be.
-pub fn ask(kernel: &Kernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
-    let job = Job { modules: Vec::new(), disk: false, task: Task::Symbols };
+pub fn ask(kernel: &GuestKernel, mode: Mode, patience: Patience) -> Result<Vec<u8>> {
+    let job = GuestJob { modules: Vec::new(), disk: false, task: GuestTask::Symbols };
     let program = initramfs::guest_program(kernel.architecture)?;
     let modules = initramfs::modules(kernel.modules.as_deref(), PORT_MODULES);
     let parts = Parts {

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use evidence::Error;
 use lab::architecture::Architecture;
-use lab::build::make::Progress;
-use lab::build::series::Series;
-use lab::build::{self, BuildSpec, Built, Configuration, Watch};
+use lab::build::make::BuildProgress;
+use lab::build::series::PatchSeries;
+use lab::build::{self, BuildObserver, BuildSpec, Built, Configuration};
 use lab::patience::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
@@ -42,7 +42,11 @@ fn build(args: &KernelBuildArgs) -> Outcome {
     let line = Line::new(&args.out);
     let built = build::build(
         &asked,
-        &Watch { say: &|text| line.say(text), step: &|progress| line.step(&progress), patience: &patience },
+        &BuildObserver {
+            say: &|text| line.say(text),
+            step: &|progress| line.step(&progress),
+            patience: &patience,
+        },
     );
     line.end();
     let mut built = built?;
@@ -80,7 +84,7 @@ fn copy(built: &Built, folder: &Path) -> evidence::Result<()> {
 }
 
 fn export(args: &KernelExportArgs) -> Outcome {
-    let series = args.series.as_deref().map_or_else(|| Ok(Series::own()), Series::read)?;
+    let series = args.series.as_deref().map_or_else(|| Ok(PatchSeries::own()), PatchSeries::read)?;
     let patches = series.export(&args.linux, &args.output)?;
     let folder = args.output.display();
     tell(&format!(
@@ -113,8 +117,8 @@ impl Line {
         }
     }
 
-    fn step(&self, progress: &Progress) {
-        let Progress { done, of, elapsed } = *progress;
+    fn step(&self, progress: &BuildProgress) {
+        let BuildProgress { done, of, elapsed } = *progress;
         let now = match (self.terminal, of) {
             (true, _) => elapsed.as_secs() + 1,
             (false, 0) => done / 500,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::lab::architecture::Architecture;
 use ::lab::guest::storm;
-use ::lab::kernel::{self, Kernel};
+use ::lab::kernel::{self, GuestKernel};
 use ::lab::patience::Patience;
 use ::lab::qemu;
 use ::lab::{boot, gate, matrix, mode, run, scenario};
@@ -100,7 +100,7 @@ fn architecture(name: Option<&str>) -> evidence::Result<Architecture> {
     name.map_or_else(|| Ok(Architecture::of_this_program()), Architecture::named)
 }
 
-fn find_kernel(options: &GuestOptions, patience: &Patience) -> evidence::Result<Kernel> {
+fn find_kernel(options: &GuestOptions, patience: &Patience) -> evidence::Result<GuestKernel> {
     let architecture = architecture(options.arch.as_deref())?;
     // Before a kernel is fetched for nothing.
     qemu::version(architecture)?;
@@ -123,7 +123,7 @@ fn progress(out: &Output) -> impl Fn(&str) + Sync {
 }
 
 /// The boot line that was asked for, by a name of the lab's, as text, or as a plan for the guest.
-fn boot_line(options: &GuestOptions, kernel: &Kernel) -> Result<String, Box<dyn std::error::Error>> {
+fn boot_line(options: &GuestOptions, kernel: &GuestKernel) -> Result<String, Box<dyn std::error::Error>> {
     match guest::profile(&options.boot) {
         Some(profile) => guest::boot_line(profile, kernel, options.cpus),
         None => Ok(boot::line(&options.boot, options.cpus)?),
@@ -182,7 +182,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
 
 fn table(args: &LabMatrixArgs) -> Outcome {
     let matrix = matrix::named(&args.matrix)?;
-    let choice = matrix::Choice {
+    let choice = matrix::MatrixChoice {
         architecture: architecture(args.arch.as_deref())?,
         duration: args.how.duration,
         seed: args.seed,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::build::config::Config;
+use crate::build::config::BuildConfig;
 use crate::{Error, Result};
 
 /// File systems that every kernel has, or that stand for none.
@@ -93,7 +93,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Refuses a configuration that lacks what the machine below `root` boots from; `tree` is the kernel's source.
-pub fn check(config: &Config, tree: &Path, root: &Path, say: &dyn Fn(&str)) -> Result<()> {
+pub fn check(config: &BuildConfig, tree: &Path, root: &Path, say: &dyn Fn(&str)) -> Result<()> {
     let options = options(tree);
     let initrd = config.get("BLK_DEV_INITRD") == "y";
     for (module, reason) in needed(root)? {
@@ -224,7 +224,7 @@ mod tests {
             "obj-$(CONFIG_DM)\t\\\n+= dm-mod.o\nobj-$(CONFIG_DM_CRYPT) += dm-crypt.o\n",
         );
         let judged = |text: &str| {
-            check(&Config::parse(text), tree.path(), machine.path(), &|said| panic!("{said}"))
+            check(&BuildConfig::parse(text), tree.path(), machine.path(), &|said| panic!("{said}"))
                 .map_err(|error| error.why)
         };
         let all =

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 /// Options in order: each with what it is set to; `n` where it is not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Config(BTreeMap<String, String>);
+pub struct BuildConfig(BTreeMap<String, String>);
 
-impl Config {
+impl BuildConfig {
     /// Reads the text of a configuration or fragment.
-    pub fn parse(text: &str) -> Config {
+    pub fn parse(text: &str) -> BuildConfig {
         let option = |line: &str| -> Option<(String, String)> {
             let line = line.trim();
             let (name, value) = match line.strip_prefix("# CONFIG_") {
@@ -18,17 +18,17 @@ impl Config {
             };
             Some((name.to_string(), value.to_string()))
         };
-        Config(text.lines().filter_map(option).collect())
+        BuildConfig(text.lines().filter_map(option).collect())
     }
 
     /// Lays another one over it.
-    pub fn over(mut self, other: Config) -> Config {
+    pub fn over(mut self, other: BuildConfig) -> BuildConfig {
         self.0.extend(other.0);
         self
     }
 
     /// Without the options whose names begin so.
-    pub fn without(mut self, start: &str) -> Config {
+    pub fn without(mut self, start: &str) -> BuildConfig {
         self.0.retain(|name, _| !name.starts_with(start));
         self
     }
@@ -48,7 +48,7 @@ impl Config {
     }
 
     /// What is otherwise in `got`: `CONFIG_X (y asked, n got)`. An empty text is there too where its option is not.
-    pub fn missing_in(&self, got: &Config) -> Vec<String> {
+    pub fn missing_in(&self, got: &BuildConfig) -> Vec<String> {
         let same = |asked: &str, got: &str| asked == got || (asked, got) == ("\"\"", "n");
         let differs = self.0.iter().filter(|(name, value)| !same(value, got.get(name)));
         differs.map(|(name, value)| format!("CONFIG_{name} ({value} asked, {} got)", got.get(name))).collect()
@@ -61,15 +61,15 @@ mod tests {
 
     #[test]
     fn fragments_lie_over_each_other_and_what_is_otherwise_is_named() {
-        let below = Config::parse("CONFIG_SMP=y\n# CONFIG_RT is not set\nCONFIG_HZ=250\n# a word\n");
-        let config = below.over(Config::parse("CONFIG_RT=y\nCONFIG_NAME=\"a b\"\nCONFIG_KCORE=n\n"));
+        let below = BuildConfig::parse("CONFIG_SMP=y\n# CONFIG_RT is not set\nCONFIG_HZ=250\n# a word\n");
+        let config = below.over(BuildConfig::parse("CONFIG_RT=y\nCONFIG_NAME=\"a b\"\nCONFIG_KCORE=n\n"));
         assert_eq!(
             config.text(),
             "CONFIG_HZ=250\n# CONFIG_KCORE is not set\nCONFIG_NAME=\"a b\"\nCONFIG_RT=y\nCONFIG_SMP=y\n"
         );
-        let got = Config::parse("CONFIG_SMP=y\nCONFIG_RT=m\nCONFIG_NAME=\"a b\"\nCONFIG_MORE=y\n");
+        let got = BuildConfig::parse("CONFIG_SMP=y\nCONFIG_RT=m\nCONFIG_NAME=\"a b\"\nCONFIG_MORE=y\n");
         assert_eq!(config.missing_in(&got), ["CONFIG_HZ (250 asked, n got)", "CONFIG_RT (y asked, m got)"]);
         // No keys are asked for, and there is no option for any.
-        assert_eq!(Config::parse("CONFIG_KEYS=\"\"\n").missing_in(&got), Vec::<String>::new());
+        assert_eq!(BuildConfig::parse("CONFIG_KEYS=\"\"\n").missing_in(&got), Vec::<String>::new());
     }
 }

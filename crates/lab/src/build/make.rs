@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// How far a build is.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress {
+pub struct BuildProgress {
     /// Steps that are done: files compiled, archived, linked.
     pub done: u64,
     /// All steps, as make itself counted them; 0 where it could not.
@@ -23,7 +23,7 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-impl Progress {
+impl BuildProgress {
     /// The time left if steps go on as they went; `None` where nobody can tell yet.
     pub fn left(&self) -> Option<Duration> {
         let sure = self.of > 0 && self.done >= 20 && self.elapsed >= Duration::from_secs(5);
@@ -33,7 +33,7 @@ impl Progress {
 
 /// A kernel tree and the folder that its objects go to.
 #[derive(Debug, Clone)]
-pub struct Make {
+pub struct KernelTree {
     /// The source.
     pub tree: PathBuf,
     /// The objects: within the source, so that compilers are given relative paths and a cache knows them again.
@@ -52,7 +52,7 @@ pub fn arch(architecture: Architecture) -> &'static str {
     }
 }
 
-impl Make {
+impl KernelTree {
     fn command(&self, words: &[&str]) -> Command {
         let prefix = tools::prefix(self.architecture);
         let mut make = Command::new("make");
@@ -91,7 +91,7 @@ impl Make {
     }
 
     /// Makes the targets, which are said to take so many steps. All that make says is kept in `log`.
-    pub fn run(&self, targets: &[&str], of: u64, log: &Path, step: &dyn Fn(Progress)) -> Result<()> {
+    pub fn run(&self, targets: &[&str], of: u64, log: &Path, step: &dyn Fn(BuildProgress)) -> Result<()> {
         let mut make = self.command(targets).spawn().map_err(|e| Error::io("run", Path::new("make"), &e))?;
         let (out, err) = (make.stdout.take(), make.stderr.take());
         let began = Instant::now();
@@ -110,7 +110,7 @@ impl Make {
                 // `  CC      init/main.o`
                 if line.starts_with(b"  ") && line.get(2).is_some_and(u8::is_ascii_uppercase) {
                     done += 1;
-                    step(Progress {
+                    step(BuildProgress {
                         done,
                         of: if of == 0 { 0 } else { of.max(done) },
                         elapsed: began.elapsed(),
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn time_left_is_told_when_it_can_be() {
-        let at = |done, of, s| Progress { done, of, elapsed: Duration::from_secs(s) }.left();
+        let at = |done, of, s| BuildProgress { done, of, elapsed: Duration::from_secs(s) }.left();
         assert_eq!(at(100, 300, 60), Some(Duration::from_secs(120)));
         assert_eq!(at(300, 300, 60), Some(Duration::ZERO));
         assert_eq!((at(100, 0, 60), at(10, 300, 60), at(100, 300, 1)), (None, None, None));

@@ -29,10 +29,10 @@ use serde::{Deserialize, Serialize};
 use crate::architecture::Architecture;
 use crate::patience::Patience;
 use crate::{Error, Result, debian, store};
-use config::Config;
-use make::{Make, Progress};
-use series::Series;
-use source::Source;
+use config::BuildConfig;
+use make::{BuildProgress, KernelTree};
+use series::PatchSeries;
+use source::KernelSource;
 use tools::Purpose;
 
 /// Version of [`Built`] as a document.
@@ -138,25 +138,25 @@ pub struct Built {
 }
 
 /// Whom to tell.
-pub struct Watch<'a> {
+pub struct BuildObserver<'a> {
     /// What is done now.
     pub say: &'a dyn Fn(&str),
     /// How far the build is.
-    pub step: &'a dyn Fn(Progress),
+    pub step: &'a dyn Fn(BuildProgress),
     /// Ends what is fetched where somebody wants the end.
     pub patience: &'a Patience,
 }
 
 /// Builds what is asked for, or finds it built.
-pub fn build(asked: &BuildSpec, watch: &Watch<'_>) -> Result<Built> {
+pub fn build(asked: &BuildSpec, watch: &BuildObserver<'_>) -> Result<Built> {
     let began = Instant::now();
-    let series = asked.series.as_deref().map_or_else(|| Ok(Series::own()), Series::read)?;
+    let series = asked.series.as_deref().map_or_else(|| Ok(PatchSeries::own()), PatchSeries::read)?;
     if !asked.unpatched {
         series.must_have(&asked.version)?;
     }
-    let request = Request::of(asked, &series, watch)?;
+    let request = ConfigRequest::of(asked, &series, watch)?;
     tools::check(asked.architecture, asked.configuration.purpose())?;
-    let source = Source::find(&asked.version, asked.source.as_deref(), watch)?;
+    let source = KernelSource::find(&asked.version, asked.source.as_deref(), watch)?;
     let compiler = tools::compiler(asked.architecture)?;
     let digest = if asked.unpatched { "none".to_string() } else { series.digest(&asked.version)? };
     let tree_key = store::digest(&[source.digest()?.as_bytes(), digest.as_bytes()]);
@@ -177,7 +177,7 @@ pub fn build(asked: &BuildSpec, watch: &Watch<'_>) -> Result<Built> {
         publish(asked, &folder)?;
         return Ok(Built { kept: true, ..built });
     }
-    let work = Work::take(&asked.version, asked.unpatched)?;
+    let work = BuildFolder::take(&asked.version, asked.unpatched)?;
     let tree = work.tree(
         &source,
         &tree_key,
@@ -186,7 +186,7 @@ pub fn build(asked: &BuildSpec, watch: &Watch<'_>) -> Result<Built> {
         },
         watch.say,
     )?;
-    let make = Make {
+    let make = KernelTree {
         objects: tree.join(format!("objects-{}-{}", asked.configuration.kind(), asked.architecture)),
         architecture: asked.architecture,
         variables: variables(&tree),
@@ -218,23 +218,23 @@ pub fn build(asked: &BuildSpec, watch: &Watch<'_>) -> Result<Built> {
 }
 
 /// The configuration asked for: what it begins with, and what of ours must be in it.
-struct Request {
+struct ConfigRequest {
     name: String,
-    base: Config,
-    ours: Config,
+    base: BuildConfig,
+    ours: BuildConfig,
 }
 
 /// Longest configuration that is read; a distribution's is a quarter of a MiB.
 const CONFIGURATION: u64 = 16 << 20;
 
-impl Request {
-    fn of(asked: &BuildSpec, series: &Series, watch: &Watch<'_>) -> Result<Request> {
-        let fragment = |name: &str| Config::parse(&series.fragment(name).unwrap_or_default());
+impl ConfigRequest {
+    fn of(asked: &BuildSpec, series: &PatchSeries, watch: &BuildObserver<'_>) -> Result<ConfigRequest> {
+        let fragment = |name: &str| BuildConfig::parse(&series.fragment(name).unwrap_or_default());
         let read = |path: &Path| {
             let text = untrusted::read(path, CONFIGURATION);
             let text = text.map_err(|e| Error::io("read the configuration", path, &e))?;
-            let config = Config::parse(&String::from_utf8_lossy(&text));
-            if config == Config::default() {
+            let config = BuildConfig::parse(&String::from_utf8_lossy(&text));
+            if config == BuildConfig::default() {
                 let cure = "give a kernel's .config, or choose lab or debian";
                 return Err(Error::on("use the configuration", path.display(), "it sets nothing", cure));
             }
@@ -246,7 +246,7 @@ impl Request {
                 let own = fragment(&format!("lab-{}", make::arch(asked.architecture)));
                 // What a version does not know any more.
                 let version = fragment(&format!("lab-{}", asked.version));
-                (Config::default(), fragment("lab").over(own).over(version))
+                (BuildConfig::default(), fragment("lab").over(own).over(version))
             }
             Configuration::Debian => {
                 let image = debian::find(
@@ -261,29 +261,29 @@ impl Request {
             }
             Configuration::File(file) => {
                 name = file.display().to_string();
-                (read(file)?, Config::default())
+                (read(file)?, BuildConfig::default())
             }
         };
         ours = ours.over(fragment("isolator"));
         for with in &asked.with {
             name += &format!(" with {with}");
-            let own = series.fragment(with).map(|text| Config::parse(&text));
+            let own = series.fragment(with).map(|text| BuildConfig::parse(&text));
             ours = ours.over(own.map_or_else(|| read(Path::new(with)), Ok)?);
         }
         if asked.unpatched {
             ours = ours.without("ISOLATOR").without("LOCALVERSION");
         }
-        Ok(Request { name, base, ours })
+        Ok(ConfigRequest { name, base, ours })
     }
 
     /// Configures a tree, and sees that everything of ours is there.
-    fn configure(&self, make: &Make) -> Result<Config> {
+    fn configure(&self, make: &KernelTree) -> Result<BuildConfig> {
         let write = |name: &str, text: &str| {
             let file = make.objects.join(name);
             fs::write(&file, text).map_err(|e| Error::io("write", &file, &e)).map(|()| file)
         };
         fs::create_dir_all(&make.objects).map_err(|e| Error::io("make the folder", &make.objects, &e))?;
-        if self.base == Config::default() {
+        if self.base == BuildConfig::default() {
             let all = write("isolator.allconfig", &self.ours.text())?;
             make.ask(&[&format!("KCONFIG_ALLCONFIG={}", all.display()), "allnoconfig"])?;
         } else {
@@ -292,7 +292,7 @@ impl Request {
         }
         let file = make.objects.join(".config");
         let got = fs::read_to_string(&file).map_err(|e| Error::io("read", &file, &e))?;
-        let got = Config::parse(&got);
+        let got = BuildConfig::parse(&got);
         let missing = self.ours.missing_in(&got);
         if missing.is_empty() {
             return Ok(got);
@@ -326,10 +326,10 @@ pub fn image(architecture: Architecture) -> (&'static str, &'static str) {
 /// Makes image and modules, or packages of them; gives the release.
 fn compile(
     asked: &BuildSpec,
-    make: &Make,
-    config: &Config,
-    work: &Work,
-    watch: &Watch<'_>,
+    make: &KernelTree,
+    config: &BuildConfig,
+    work: &BuildFolder,
+    watch: &BuildObserver<'_>,
 ) -> Result<String> {
     let log = work.folder.join("make.log");
     let mut targets = vec![image(asked.architecture).1];
@@ -356,7 +356,7 @@ fn compile(
 }
 
 /// Moves what was built to where it is kept, whole or not at all.
-fn keep(mut built: Built, make: &Make, asked: &BuildSpec, folder: &Path) -> Result<Built> {
+fn keep(mut built: Built, make: &KernelTree, asked: &BuildSpec, folder: &Path) -> Result<Built> {
     let half = folder.with_extension("half");
     let _ = fs::remove_dir_all(&half);
     fs::create_dir_all(&half).map_err(|e| Error::io("make the folder", &half, &e))?;
@@ -429,7 +429,8 @@ fn link(version: &str, architecture: Architecture, unpatched: bool) -> Result<Pa
 pub fn last(version: &str, architecture: Architecture, unpatched: bool) -> Result<Option<(Built, bool)>> {
     let folder = fs::canonicalize(link(version, architecture, unpatched)?).ok();
     let Some(built) = folder.as_deref().and_then(read) else { return Ok(None) };
-    let own = unpatched || Series::own().digest(&built.version).is_ok_and(|digest| digest == built.series);
+    let own =
+        unpatched || PatchSeries::own().digest(&built.version).is_ok_and(|digest| digest == built.series);
     Ok(Some((built, !own)))
 }
 
@@ -457,13 +458,13 @@ pub fn tree(version: &str) -> Result<PathBuf> {
 }
 
 /// The folder in which a version is built, taken for this process alone.
-struct Work {
+struct BuildFolder {
     folder: PathBuf,
     _lock: File,
 }
 
-impl Work {
-    fn take(version: &str, unpatched: bool) -> Result<Work> {
+impl BuildFolder {
+    fn take(version: &str, unpatched: bool) -> Result<BuildFolder> {
         let name = if unpatched { format!("{version}-unpatched") } else { version.to_string() };
         let folder = store::folder("trees")?.join(name);
         fs::create_dir_all(&folder).map_err(|e| Error::io("make the folder", &folder, &e))?;
@@ -473,13 +474,13 @@ impl Work {
             let why = "another program is building in it";
             Error::on("build in", folder.display(), why, "wait for its end")
         })?;
-        Ok(Work { folder, _lock: file })
+        Ok(BuildFolder { folder, _lock: file })
     }
 
     /// The tree with this key: the one that is there, or a new one, which `change` finishes.
     fn tree(
         &self,
-        source: &Source,
+        source: &KernelSource,
         key: &str,
         change: impl Fn(&Path) -> Result<()>,
         say: &dyn Fn(&str),

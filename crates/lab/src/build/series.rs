@@ -26,19 +26,19 @@ const FROM: &str = "From: The Isolator developers <isolator@localhost>\nDate: Th
 
 /// The folder's files by name.
 #[derive(Debug, Clone, Default)]
-pub struct Series(BTreeMap<String, Vec<u8>>);
+pub struct PatchSeries(BTreeMap<String, Vec<u8>>);
 
 /// A patch by its name.
 pub type Patch<'a> = (&'a str, &'a [u8]);
 
-impl Series {
+impl PatchSeries {
     /// The one that this program carries.
-    pub fn own() -> Series {
-        Series(EMBEDDED.iter().map(|(name, text)| (name.to_string(), text.to_vec())).collect())
+    pub fn own() -> PatchSeries {
+        PatchSeries(EMBEDDED.iter().map(|(name, text)| (name.to_string(), text.to_vec())).collect())
     }
 
     /// That of a folder.
-    pub fn read(folder: &Path) -> Result<Series> {
+    pub fn read(folder: &Path) -> Result<PatchSeries> {
         let mut files = BTreeMap::new();
         let mut folders = vec![folder.to_path_buf()];
         while let Some(at) = folders.pop() {
@@ -55,7 +55,7 @@ impl Series {
                 }
             }
         }
-        Ok(Series(files))
+        Ok(PatchSeries(files))
     }
 
     /// The versions that there are hooks for.
@@ -175,8 +175,8 @@ impl Series {
 mod tests {
     use super::*;
 
-    pub fn made_of(files: &[(&str, &str)]) -> Series {
-        Series(files.iter().map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).collect())
+    pub fn made_of(files: &[(&str, &str)]) -> PatchSeries {
+        PatchSeries(files.iter().map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).collect())
     }
 
     #[test]

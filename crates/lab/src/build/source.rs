@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::architecture::Architecture;
-use crate::build::Watch;
-use crate::build::series::Series;
+use crate::build::BuildObserver;
+use crate::build::series::PatchSeries;
 use crate::debian::Apt;
 use crate::{Error, Result, store};
 
 /// A kernel's source.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum KernelSource {
     /// An archive: of a distribution's package, or given.
     Archive {
         /// The file.
@@ -27,17 +27,17 @@ pub enum Source {
     Folder(PathBuf),
 }
 
-impl Source {
+impl KernelSource {
     /// What was given, else the distribution's package `linux-source-VERSION`.
-    pub fn find(version: &str, given: Option<&Path>, watch: &Watch<'_>) -> Result<Source> {
+    pub fn find(version: &str, given: Option<&Path>, watch: &BuildObserver<'_>) -> Result<KernelSource> {
         let Some(path) = given else { return package(version, watch) };
         let path = fs::canonicalize(path).map_err(|e| Error::io("use the source", path, &e))?;
         if !path.is_dir() {
             let name = path.display().to_string();
-            return Ok(Source::Archive { file: path, name });
+            return Ok(KernelSource::Archive { file: path, name });
         }
         if path.join("Makefile").is_file() {
-            return Ok(Source::Folder(path));
+            return Ok(KernelSource::Folder(path));
         }
         let why = "it has no Makefile";
         Err(Error::on("use the source", path.display(), why, "give the top folder of a kernel's source"))
@@ -46,20 +46,20 @@ impl Source {
     /// What it is, in words.
     pub fn name(&self) -> String {
         match self {
-            Source::Archive { name, .. } => name.clone(),
-            Source::Folder(folder) => folder.display().to_string(),
+            KernelSource::Archive { name, .. } => name.clone(),
+            KernelSource::Folder(folder) => folder.display().to_string(),
         }
     }
 
     /// What tells two sources apart: an archive's name, size and time; a folder's files as make sees them.
     pub fn digest(&self) -> Result<String> {
         match self {
-            Source::Archive { file, name } => {
+            KernelSource::Archive { file, name } => {
                 let mut text = format!("{name}\n");
                 stamp(file, &mut text)?;
                 Ok(store::digest(&[text.as_bytes()]))
             }
-            Source::Folder(folder) => {
+            KernelSource::Folder(folder) => {
                 let mut text = String::new();
                 for file in store::files_below(folder)? {
                     stamp(&file, &mut text)?;
@@ -75,8 +75,10 @@ impl Source {
         let mut unpack = Command::new("tar");
         unpack.arg("-C").arg(tree).stderr(Stdio::piped());
         let done = match self {
-            Source::Archive { file, .. } => unpack.args(["--strip-components=1", "-xf"]).arg(file).output(),
-            Source::Folder(folder) => {
+            KernelSource::Archive { file, .. } => {
+                unpack.args(["--strip-components=1", "-xf"]).arg(file).output()
+            }
+            KernelSource::Folder(folder) => {
                 let mut pack = Command::new("tar");
                 // What another build left there would be taken for ours.
                 pack.args(["--exclude=*.o", "--exclude=*.cmd", "--exclude=./.git", "--exclude=./.config"]);
@@ -104,7 +106,7 @@ impl Source {
 }
 
 /// The package's archive, fetched and unpacked once for each of its versions.
-fn package(version: &str, watch: &Watch<'_>) -> Result<Source> {
+fn package(version: &str, watch: &BuildObserver<'_>) -> Result<KernelSource> {
     let package = format!("linux-source-{version}");
     let Some((apt, newest)) = offered(&package, watch)? else {
         let cure = "add a Debian suite that has it to the package sources, or give a source with --source";
@@ -133,12 +135,12 @@ fn package(version: &str, watch: &Watch<'_>) -> Result<Source> {
     let archive = archives.into_iter().find(|file| file.to_string_lossy().contains(".tar."));
     let missing =
         || Error::on("use", folder.display(), "it holds no archive", "remove that folder and try again");
-    Ok(Source::Archive { file: archive.ok_or_else(missing)?, name })
+    Ok(KernelSource::Archive { file: archive.ok_or_else(missing)?, name })
 }
 
 /// Who has a package, and its newest version there: the machine's package sources, else Debian's unstable suite, which has
 /// newer versions of Linux. Lists are read where the ones at hand do not have it.
-fn offered(package: &str, watch: &Watch<'_>) -> Result<Option<(Apt, String)>> {
+fn offered(package: &str, watch: &BuildObserver<'_>) -> Result<Option<(Apt, String)>> {
     let machine = Architecture::of_this_program().debian();
     let newest = |apt: Option<Apt>, fresh: bool, whose: &str| -> Result<Option<(Apt, String)>> {
         let Some(apt) = apt else { return Ok(None) };
@@ -169,7 +171,7 @@ fn stamp(file: &Path, text: &mut String) -> Result<()> {
 }
 
 /// Puts a version's series into a tree: new files, then hooks, without any fuzz, as `git am` would.
-pub fn apply(series: &Series, version: &str, tree: &Path) -> Result<()> {
+pub fn apply(series: &PatchSeries, version: &str, tree: &Path) -> Result<()> {
     for (name, text) in series.new_files() {
         let file = tree.join(name);
         let folder = file.parent().unwrap_or(tree);

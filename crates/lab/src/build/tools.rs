@@ -9,14 +9,14 @@ use crate::architecture::Architecture;
 use crate::{Error, Result};
 
 /// A program or a header, and the Debian package that has it.
-struct Need(&'static str, Kind);
+struct Need(&'static str, ToolKind);
 
-enum Kind {
+enum ToolKind {
     Program(&'static str),
     Header(&'static str),
 }
 
-use Kind::{Header, Program};
+use ToolKind::{Header, Program};
 
 /// What every kernel needs.
 const ALWAYS: &[Need] = &[
@@ -97,7 +97,7 @@ pub fn check(architecture: Architecture, purpose: Purpose) -> Result<()> {
     ))
 }
 
-fn is_here(kind: &Kind) -> bool {
+fn is_here(kind: &ToolKind) -> bool {
     match kind {
         Program(name) => has_program(name),
         // Without a compiler nobody can tell, and the compiler is named.

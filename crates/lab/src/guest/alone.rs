@@ -32,7 +32,7 @@ const END: u32 = 2;
 
 /// What the owner is told.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
+struct OwnerOrder {
     cpu: u32,
     isolate: String,
     word: i32,
@@ -51,7 +51,7 @@ impl Alone {
         let file = memfd_create("isolator-word", MemfdFlags::empty())?;
         ftruncate(&file, 4096)?;
         let word = SharedWord::map(&file)?;
-        let order = Order { cpu, isolate: isolate.to_string(), word: file.as_raw_fd() };
+        let order = OwnerOrder { cpu, isolate: isolate.to_string(), word: file.as_raw_fd() };
         let process = Command::new("/proc/self/exe")
             .args([VERB, &serde_json::to_string(&order)?])
             .stdin(Stdio::null())
@@ -92,7 +92,7 @@ impl Alone {
 
 /// The owner's main function.
 pub fn main(mut args: impl Iterator<Item = String>) -> ExitCode {
-    let order = args.next().and_then(|text| serde_json::from_str::<Order>(&text).ok());
+    let order = args.next().and_then(|text| serde_json::from_str::<OwnerOrder>(&text).ok());
     let Some(order) = order else { return ExitCode::FAILURE };
     match own(&order) {
         Ok(counted) => {
@@ -107,7 +107,7 @@ pub fn main(mut args: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-fn own(order: &Order) -> Result<String> {
+fn own(order: &OwnerOrder) -> Result<String> {
     let word = SharedWord::map(&sys::inherited(order.word))?;
     let setup = Setup { cpus: vec![order.cpu], policy: Policy::Fifo(80), lock_memory: true };
     setup.apply()?.memory?;

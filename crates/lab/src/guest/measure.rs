@@ -17,7 +17,7 @@ use crate::guest::alone::Alone;
 use crate::guest::storm::runner::READY;
 use crate::guest::storm::{self, owner};
 use crate::guest::{ARMING, LOOK_EVERY, Result, send, trace};
-use crate::job::{BUNDLE, Measure, Order, SIGNAL};
+use crate::job::{BUNDLE, Measure, SIGNAL, StormOrder};
 use crate::signal;
 
 /// How long a storm may take to leave when the measurement is over.
@@ -39,10 +39,10 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     let witness = task
         .witness
         .as_deref()
-        .map(|collector| trace::Witness::start(&task.measured, collector))
+        .map(|collector| trace::GuestTrace::start(&task.measured, collector))
         .transpose()?;
     let (own, others): (Vec<_>, Vec<_>) =
-        task.storms.iter().cloned().partition(|name| storm::kind(name).is_some_and(storm::Kind::is_own));
+        task.storms.iter().cloned().partition(|name| storm::kind(name).is_some_and(storm::StormKind::is_own));
     let mut storms = ready_storms(task, &others)?;
     let mut owner = Owner::start(task, &own)?;
     owner.wait_for_the_window()?;
@@ -55,7 +55,7 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
     // A window that ended by the clock would cut a slow host's storms short; it ends after them.
     let mut did = inside.map_or_else(|| Ok(Vec::new()), |out| said(out, own.len()))?;
     let mut blown = Vec::new();
-    for Started { process, begin, out, storms } in storms {
+    for StormProcess { process, begin, out, storms } in storms {
         did.extend(said(out, storms)?);
         // They leave after the window: with the last descriptor of their standard input.
         blown.push((process, begin));
@@ -209,11 +209,11 @@ fn start_measuring(task: &Measure, own: &[String]) -> Result<Child> {
 
 fn order(task: &Measure, storms: Vec<String>) -> Result<String> {
     let (measured, seed, times) = (task.measured.clone(), task.seed, task.times);
-    Ok(serde_json::to_string(&storm::Order { storms, measured, seed, times })?)
+    Ok(serde_json::to_string(&storm::StormJob { storms, measured, seed, times })?)
 }
 
 /// A process with storms.
-struct Started {
+struct StormProcess {
     process: Child,
     begin: ChildStdin,
     out: BufReader<ChildStdout>,
@@ -221,11 +221,11 @@ struct Started {
 }
 
 /// Starts processes for storms; each is ready then, and waits for a line.
-fn ready_storms(task: &Measure, storms: &[String]) -> Result<Vec<Started>> {
+fn ready_storms(task: &Measure, storms: &[String]) -> Result<Vec<StormProcess>> {
     let groups: Vec<Vec<String>> = match task.order {
-        Order::Together => storms.iter().map(|name| vec![name.clone()]).collect(),
-        Order::Shuffled if storms.is_empty() => Vec::new(),
-        Order::Shuffled => vec![storms.to_vec()],
+        StormOrder::Together => storms.iter().map(|name| vec![name.clone()]).collect(),
+        StormOrder::Shuffled if storms.is_empty() => Vec::new(),
+        StormOrder::Shuffled => vec![storms.to_vec()],
     };
     let start = |group: Vec<String>| {
         let storms = group.len();
@@ -236,7 +236,7 @@ fn ready_storms(task: &Measure, storms: &[String]) -> Result<Vec<Started>> {
             .spawn()?;
         let pipes = process.stdin.take().zip(process.stdout.take());
         let (begin, out) = pipes.ok_or("a storm has no pipes")?;
-        Ok(Started { process, begin, out: BufReader::new(out), storms })
+        Ok(StormProcess { process, begin, out: BufReader::new(out), storms })
     };
     let mut started = groups.into_iter().map(start).collect::<Result<Vec<_>>>()?;
     for storm in &mut started {
@@ -250,7 +250,7 @@ fn ready_storms(task: &Measure, storms: &[String]) -> Result<Vec<Started>> {
 }
 
 /// What so many storms say that they did, a line each, when their rounds are over.
-fn said(out: BufReader<ChildStdout>, storms: usize) -> Result<Vec<storm::Did>> {
+fn said(out: BufReader<ChildStdout>, storms: usize) -> Result<Vec<storm::StormOutcome>> {
     out.take(1 << 20).lines().take(storms).map(|line| Ok(serde_json::from_str(&line?)?)).collect()
 }
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 
-use crate::job::{BEGIN, END, JOB, Job, PORT, Task};
+use crate::job::{BEGIN, END, GuestJob, GuestTask, JOB, PORT};
 use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -58,16 +58,16 @@ pub fn main() -> ExitCode {
 fn init() -> Result<()> {
     mounts()?;
     println!("{BEGIN}");
-    let job: Job = serde_json::from_slice(&fs::read(JOB)?)?;
+    let job: GuestJob = serde_json::from_slice(&fs::read(JOB)?)?;
     load_modules(&job.modules)?;
     if job.disk {
         mount_disk()?;
     }
     match &job.task {
-        Task::Symbols => send(&mut port()?, "symbols", symbols()?.as_bytes()),
-        Task::Measure(task) => measure::run(task, &mut port()?),
-        Task::Shell => shell::run(),
-        Task::Program(task) => program::run(task, &mut port()?),
+        GuestTask::Symbols => send(&mut port()?, "symbols", symbols()?.as_bytes()),
+        GuestTask::Measure(task) => measure::run(task, &mut port()?),
+        GuestTask::Shell => shell::run(),
+        GuestTask::Program(task) => program::run(task, &mut port()?),
     }
 }
 

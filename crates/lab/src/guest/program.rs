@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::guest::{Result, measure, send};
-use crate::job::{PROGRAM, Program};
+use crate::job::{ForeignProgram, PROGRAM};
 
 /// Runs it to its end.
-pub fn run(task: &Program, port: &mut File) -> Result<()> {
+pub fn run(task: &ForeignProgram, port: &mut File) -> Result<()> {
     let mut child = Command::new(PROGRAM)
         .args(&task.arguments)
         .stdin(Stdio::null())

@@ -45,7 +45,7 @@ fn obey(words: &[&str]) -> Result<()> {
         }
         ["write", file, text @ ..] => fs::write(file, text.join(" "))?,
         ["storm", names @ ..] => {
-            let order = storm::Order {
+            let order = storm::StormJob {
                 storms: names.iter().map(ToString::to_string).collect(),
                 measured: machine::read("/".as_ref()).isolation.isolated,
                 seed: 1,

@@ -20,14 +20,14 @@ use crate::guest::Result;
 const READ_EVERY: Duration = Duration::from_millis(250);
 
 /// A collector under way.
-pub struct Witness {
+pub struct GuestTrace {
     stop: Arc<AtomicBool>,
     records: JoinHandle<cause::Result<Vec<(u32, String)>>>,
 }
 
-impl Witness {
+impl GuestTrace {
     /// Starts the collector of that name.
-    pub fn start(cpus: &CpuSet, collector: &str) -> Result<Witness> {
+    pub fn start(cpus: &CpuSet, collector: &str) -> Result<GuestTrace> {
         let asked = cause::WatchSpec { cpus: cpus.clone(), depth: Depth::Busy };
         let watch = match Watch::start(collector.parse()?, &asked, &machine::read(Path::new("/")))? {
             Started::Watching(watch) => watch,
@@ -38,7 +38,7 @@ impl Witness {
         let stop = Arc::new(AtomicBool::new(false));
         let (told, cpus) = (Arc::clone(&stop), cpus.clone());
         let records = std::thread::spawn(move || record(*watch, &cpus, &told));
-        Ok(Witness { stop, records })
+        Ok(GuestTrace { stop, records })
     }
 
     /// What it named of each CPU, a line each in the order of time.

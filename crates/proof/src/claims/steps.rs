@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::build;
-use lab::build::make::Make;
-use lab::build::series::Series;
+use lab::build::make::KernelTree;
+use lab::build::series::PatchSeries;
 use lab::build::source;
 
 use crate::claims::{ClaimLab, ClaimResult, Result};
@@ -19,10 +19,10 @@ use crate::guests;
 pub fn steps(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let built = lab.built()?;
     let number = &built.version;
-    let series = Series::own();
+    let series = PatchSeries::own();
     let hooks = series.hooks(number)?;
     let tree = copy(&build::tree(number)?, &lab.scratch.join("steps"))?;
-    let make = Make {
+    let make = KernelTree {
         objects: tree.join(format!("objects-lab-{}", lab.architecture)),
         architecture: lab.architecture,
         variables: Vec::new(),
@@ -65,7 +65,7 @@ fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
 }
 
 /// Builds the tree as it is.
-fn image(make: &Make, name: &str) -> lab::Result<PathBuf> {
+fn image(make: &KernelTree, name: &str) -> lab::Result<PathBuf> {
     make.ask(&["olddefconfig"])?;
     make.run(&[name], 0, &make.objects.join("steps.log"), &|_| {})?;
     Ok(make.objects.join(build::image(make.architecture).0))

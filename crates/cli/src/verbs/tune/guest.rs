@@ -5,7 +5,7 @@ use std::fs;
 
 use ::lab::architecture::Architecture;
 use ::lab::boot;
-use ::lab::kernel::Kernel;
+use ::lab::kernel::GuestKernel;
 use ::tune::plan::{Intent, MadeFor, Profile, WantedCpus, plan};
 use machine::Snapshot;
 use machine::snapshot::Cpu;
@@ -21,7 +21,11 @@ pub fn profile(asked: &str) -> Option<Profile> {
 }
 
 /// What a plan puts on the boot line of a guest with so many CPUs, of which the lab isolates the last.
-pub fn boot_line(profile: Profile, kernel: &Kernel, cpus: u32) -> Result<String, Box<dyn std::error::Error>> {
+pub fn boot_line(
+    profile: Profile,
+    kernel: &GuestKernel,
+    cpus: u32,
+) -> Result<String, Box<dyn std::error::Error>> {
     let intent = Intent {
         profile,
         cpus: WantedCpus::Cpus(boot::isolated(cpus)),
@@ -34,7 +38,7 @@ pub fn boot_line(profile: Profile, kernel: &Kernel, cpus: u32) -> Result<String,
 }
 
 /// A guest as the emulator makes it: cores of one thread each, in one node.
-fn guest(kernel: &Kernel, cpus: u32) -> Snapshot {
+fn guest(kernel: &GuestKernel, cpus: u32) -> Snapshot {
     let cpu = |id| Cpu { id, online: true, siblings: [id].into_iter().collect(), ..Cpu::default() };
     let mut machine = Snapshot { cpus: (0..cpus).map(cpu).collect(), ..Snapshot::default() };
     machine.possible = machine.online();
@@ -55,7 +59,7 @@ fn guest(kernel: &Kernel, cpus: u32) -> Snapshot {
 }
 
 /// The kernel's configuration: beside its image, or where its package has it.
-fn config(kernel: &Kernel) -> Option<String> {
+fn config(kernel: &GuestKernel) -> Option<String> {
     let beside = kernel.image.parent()?;
     let package = kernel.modules.as_deref().and_then(|modules| modules.ancestors().nth(3));
     let name = format!("config-{}", kernel.release);

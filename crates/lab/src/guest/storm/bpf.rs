@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
-pub const BPF: Kind = Kind {
+pub const BPF: StormKind = StormKind {
     name: "bpf",
     about: "loads socket filters, each in place of the one before, and has each filter a datagram",
     rounds: 25,
     pace: Duration::from_millis(100),
     modules: &[],
     carried: &[],
-    ready: |_| Ok(Box::new(Filters { sockets: UnixDatagram::pair()?, loaded: 0 })),
+    ready: |_| Ok(Box::new(SocketFilters { sockets: UnixDatagram::pair()?, loaded: 0 })),
 };
 
 /// The longest filter in instructions (BPF_MAXINSNS).
 const LONGEST: usize = 4096;
 
-struct Filters {
+struct SocketFilters {
     sockets: (UnixDatagram, UnixDatagram),
     loaded: u64,
 }
@@ -40,7 +40,7 @@ fn filter(instructions: usize, bytes: u32) -> Vec<libc::sock_filter> {
     program
 }
 
-impl Storm for Filters {
+impl Storm for SocketFilters {
     fn round(&mut self, context: &mut Context) -> Result<()> {
         let (to, from) = &self.sockets;
         let (length, bytes) = (context.random.random_range(16..=LONGEST), context.random.random_range(1..64));

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::guest::Result;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const DROP_CACHES: Kind = Kind {
+pub const DROP_CACHES: StormKind = StormKind {
     name: "drop-caches",
     about: "has the kernel drop its caches of files, names and inodes",
     rounds: 10,
@@ -20,7 +20,7 @@ pub const DROP_CACHES: Kind = Kind {
     ready: |_| Writes::ready("drop_caches", "3", Some("drop_slab"), "caches dropped"),
 };
 
-pub const COMPACTION: Kind = Kind {
+pub const COMPACTION: StormKind = StormKind {
     name: "compaction",
     about: "has the kernel compact all its memory",
     rounds: 10,
@@ -30,7 +30,7 @@ pub const COMPACTION: Kind = Kind {
     ready: |_| Writes::ready("compact_memory", "1", Some("compact_migrate_scanned"), "memory compacted"),
 };
 
-pub const STAT_REFRESH: Kind = Kind {
+pub const STAT_REFRESH: StormKind = StormKind {
     name: "stat-refresh",
     about: "has every CPU report its memory statistics; waits for the isolated one",
     rounds: 4,

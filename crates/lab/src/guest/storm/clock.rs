@@ -6,21 +6,21 @@ use std::time::Duration;
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 
 use crate::guest::Result;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const CLOCK_SETTIME: Kind = Kind {
+pub const CLOCK_SETTIME: StormKind = StormKind {
     name: "clock-settime",
     about: "sets the wall clock a millisecond forward and back",
     rounds: 50,
     pace: Duration::from_millis(50),
     modules: &[],
     carried: &[],
-    ready: |_| Ok(Box::new(Steps { largest_ns: 0 })),
+    ready: |_| Ok(Box::new(ClockSteps { largest_ns: 0 })),
 };
 
 const STEP_NS: i64 = 1_000_000;
 
-struct Steps {
+struct ClockSteps {
     /// The largest step that was seen in the clock itself.
     largest_ns: i64,
 }
@@ -41,7 +41,7 @@ fn step(by_ns: i64) -> Result<()> {
     Ok(clock_settime(ClockId::Realtime, time).map_err(|e| format!("clock_settime: {e}"))?)
 }
 
-impl Storm for Steps {
+impl Storm for ClockSteps {
     fn round(&mut self, _: &mut Context) -> Result<()> {
         let before = distance();
         step(STEP_NS)?;

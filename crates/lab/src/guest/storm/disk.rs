@@ -10,9 +10,9 @@ use rand::RngExt;
 
 use crate::disk;
 use crate::guest::Result;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const DISK: Kind = Kind {
+pub const DISK: StormKind = StormKind {
     name: "disk",
     about: "reads and writes a file on a disk, directly and through the page cache with a sync",
     rounds: 50,
@@ -30,12 +30,12 @@ const BLOCKS: u64 = 1024;
 
 /// Direct I/O wants its memory aligned as the device's blocks are.
 #[repr(align(4096))]
-struct Block([u8; 64 << 10]);
+struct AlignedBlock([u8; 64 << 10]);
 
 struct Disk {
     direct: File,
     cached: File,
-    block: Box<Block>,
+    block: Box<AlignedBlock>,
     done: (u64, u64),
 }
 
@@ -49,7 +49,7 @@ impl Disk {
         };
         let (direct, cached) = (open(libc::O_DIRECT)?, open(0)?);
         fs::remove_file(&file)?;
-        Ok(Disk { direct, cached, block: Box::new(Block([7; 64 << 10])), done: done()? })
+        Ok(Disk { direct, cached, block: Box::new(AlignedBlock([7; 64 << 10])), done: done()? })
     }
 }
 

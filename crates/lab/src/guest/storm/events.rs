@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
-pub const PERF_OPEN: Kind = Kind {
+pub const PERF_OPEN: StormKind = StormKind {
     name: "perf-open",
     about: "opens performance events on the isolated CPU, reads and closes them",
     rounds: 24,
@@ -20,7 +20,7 @@ pub const PERF_OPEN: Kind = Kind {
     ready: |_| Ok(Box::new(Events::new(0))),
 };
 
-pub const TIMERS: Kind = Kind {
+pub const TIMERS: StormKind = StormKind {
     name: "timers",
     about: "arms timers on the isolated CPU, 100 in a second, by performance events of its clock",
     rounds: 5,

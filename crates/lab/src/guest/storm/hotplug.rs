@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::guest::Result;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const HOTPLUG: Kind = Kind {
+pub const HOTPLUG: StormKind = StormKind {
     name: "hotplug",
     about: "takes a third CPU offline and online again; needs a guest with --cpus 3",
     rounds: 5,

@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::guest::Result;
-use crate::guest::storm::tracing::Instance;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::tracing::StormInstance;
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const STATIC_KEYS: Kind = Kind {
+pub const STATIC_KEYS: StormKind = StormKind {
     name: "static-keys",
     about: "switches the static key of scheduler statistics on and off",
     rounds: 60,
     pace: Duration::from_millis(50),
     modules: &[],
     carried: &[],
-    ready: |_| Toggle::ready("/proc/sys/kernel/sched_schedstats", "schedstats"),
+    ready: |_| SwitchFile::ready("/proc/sys/kernel/sched_schedstats", "schedstats"),
 };
 
-pub const TRACEPOINTS: Kind = Kind {
+pub const TRACEPOINTS: StormKind = StormKind {
     name: "tracepoints",
     about: "switches a tracepoint on and off, by a static key and a static call",
     rounds: 25,
@@ -28,25 +28,25 @@ pub const TRACEPOINTS: Kind = Kind {
     modules: &[],
     carried: &[],
     ready: |_| {
-        let instance = Instance::make("isolator-tracepoints", false)?;
+        let instance = StormInstance::make("isolator-tracepoints", false)?;
         instance.write(EVENT, "0")?;
         Ok(Box::new(Tracepoint(instance)))
     },
 };
 
 /// A file of a switch that reads as 0 or 1.
-struct Toggle {
+struct SwitchFile {
     file: PathBuf,
     what: &'static str,
     before: String,
     switched: u64,
 }
 
-impl Toggle {
+impl SwitchFile {
     fn ready(file: &str, what: &'static str) -> Result<Box<dyn Storm>> {
         let file = Path::new(file).to_path_buf();
         let before = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-        Ok(Box::new(Toggle { file, what, before, switched: 0 }))
+        Ok(Box::new(SwitchFile { file, what, before, switched: 0 }))
     }
 
     fn set(&mut self, value: &str) -> Result<()> {
@@ -59,7 +59,7 @@ impl Toggle {
     }
 }
 
-impl Storm for Toggle {
+impl Storm for SwitchFile {
     fn round(&mut self, _: &mut Context) -> Result<()> {
         self.set("1")?;
         self.set("0")
@@ -74,7 +74,7 @@ impl Storm for Toggle {
 /// The event of a tracepoint with a few places in the kernel, which a storm can make happen.
 const EVENT: &str = "events/task/task_rename/enable";
 
-struct Tracepoint(Instance);
+struct Tracepoint(StormInstance);
 
 impl Storm for Tracepoint {
     fn round(&mut self, _: &mut Context) -> Result<()> {

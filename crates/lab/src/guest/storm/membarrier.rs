@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
-pub const OWN: Kind = Kind {
+pub const OWN: StormKind = StormKind {
     name: "membarrier-own",
     about: "the measuring program's other thread asks for memory barriers of all its threads",
     rounds: 50,
@@ -17,7 +17,7 @@ pub const OWN: Kind = Kind {
     ready: |_| Barriers::ready(&[PRIVATE]),
 };
 
-pub const OTHER: Kind = Kind {
+pub const OTHER: StormKind = StormKind {
     name: "membarrier-other",
     about: "another program asks for memory barriers, of its own threads and globally",
     rounds: 50,
@@ -28,22 +28,22 @@ pub const OTHER: Kind = Kind {
 };
 
 /// A command of membarrier(2), the one that registers for it, and its name.
-type Command = (i32, Option<i32>, &'static str);
+type MembarrierCommand = (i32, Option<i32>, &'static str);
 
 // linux/membarrier.h
 const QUERY: i32 = 0;
-const GLOBAL: Command = (1 << 0, None, "global");
-const GLOBAL_EXPEDITED: Command = (1 << 1, Some(1 << 2), "global expedited");
-const PRIVATE: Command = (1 << 3, Some(1 << 4), "private expedited");
+const GLOBAL: MembarrierCommand = (1 << 0, None, "global");
+const GLOBAL_EXPEDITED: MembarrierCommand = (1 << 1, Some(1 << 2), "global expedited");
+const PRIVATE: MembarrierCommand = (1 << 3, Some(1 << 4), "private expedited");
 
 struct Barriers {
-    commands: Vec<Command>,
+    commands: Vec<MembarrierCommand>,
     done: u64,
 }
 
 impl Barriers {
     /// Kernels with nohz_full= have no global one.
-    fn ready(commands: &[Command]) -> Result<Box<dyn Storm>> {
+    fn ready(commands: &[MembarrierCommand]) -> Result<Box<dyn Storm>> {
         let offered = sys::membarrier(QUERY).map_err(|e| format!("membarrier: {e}"))?;
         let commands = commands.iter().copied().filter(|(command, ..)| offered & command != 0);
         let commands = commands.collect::<Vec<_>>();

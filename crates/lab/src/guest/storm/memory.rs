@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
 const fn kind(
@@ -13,20 +13,21 @@ const fn kind(
     about: &'static str,
     rounds: u64,
     ready: fn(&mut Context) -> Result<Box<dyn Storm>>,
-) -> Kind {
+) -> StormKind {
     let pace = Duration::from_millis(2500 / rounds);
-    Kind { name, about, rounds, pace, modules: &[], carried: &[], ready }
+    StormKind { name, about, rounds, pace, modules: &[], carried: &[], ready }
 }
 
-pub const MPROTECT_OWN: Kind =
+pub const MPROTECT_OWN: StormKind =
     kind("mprotect-own", "the measuring program's other thread takes write access from pages", 50, protect);
-pub const MPROTECT_OTHER: Kind =
+pub const MPROTECT_OTHER: StormKind =
     kind("mprotect-other", "another program takes write access from its pages", 50, protect);
-pub const MUNMAP_OWN: Kind =
+pub const MUNMAP_OWN: StormKind =
     kind("munmap-own", "the measuring program's other thread unmaps pages", 50, unmap);
-pub const MUNMAP_OTHER: Kind = kind("munmap-other", "another program unmaps its pages", 50, unmap);
-pub const FORK_OWN: Kind = kind("fork-own", "the measuring program's other thread makes children", 10, fork);
-pub const FORK_OTHER: Kind = kind("fork-other", "another program makes children", 20, fork);
+pub const MUNMAP_OTHER: StormKind = kind("munmap-other", "another program unmaps its pages", 50, unmap);
+pub const FORK_OWN: StormKind =
+    kind("fork-own", "the measuring program's other thread makes children", 10, fork);
+pub const FORK_OTHER: StormKind = kind("fork-other", "another program makes children", 20, fork);
 
 /// Pages that change at a time.
 const PAGES: usize = 16;

@@ -44,7 +44,7 @@ pub const VERB: &str = "lab-storm";
 
 /// What a storm process shall do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct StormJob {
     /// Storms by name; several take turns, drawn from the seed.
     pub storms: Vec<String>,
     /// The CPUs that are measured.
@@ -57,7 +57,7 @@ pub struct Order {
 
 /// What a storm says of itself; the host adds the scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Did {
+pub struct StormOutcome {
     /// The storm's name.
     pub name: String,
     /// Whether it did what it is named for.
@@ -66,9 +66,9 @@ pub struct Did {
     pub did: String,
 }
 
-impl Did {
-    fn nothing(name: &str, why: String) -> Did {
-        Did { name: name.to_string(), took_effect: false, did: why }
+impl StormOutcome {
+    fn nothing(name: &str, why: String) -> StormOutcome {
+        StormOutcome { name: name.to_string(), took_effect: false, did: why }
     }
 }
 
@@ -95,7 +95,7 @@ pub trait Storm {
 }
 
 /// A storm by its name.
-pub struct Kind {
+pub struct StormKind {
     /// Its name.
     pub name: &'static str,
     /// What it does.
@@ -112,7 +112,7 @@ pub struct Kind {
     pub ready: fn(&mut Context) -> Result<Box<dyn Storm>>,
 }
 
-impl Kind {
+impl StormKind {
     /// Whether it blows inside the measuring program.
     pub fn is_own(&self) -> bool {
         OWN.contains(&self.name)
@@ -131,12 +131,12 @@ const OWN: &[&str] = &["membarrier-own", "mprotect-own", "munmap-own", "fork-own
 const OF_X86: &[&str] = &["msr"];
 
 /// The storm called `name`.
-pub fn kind(name: &str) -> Option<&'static Kind> {
+pub fn kind(name: &str) -> Option<&'static StormKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
 /// Every storm there is.
-pub const KINDS: &[Kind] = &[
+pub const KINDS: &[StormKind] = &[
     keys::STATIC_KEYS,
     keys::TRACEPOINTS,
     probes::KPROBES,

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rustix::system::{delete_module, finit_module};
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{COMPRESSED, Result};
 
-pub const MODULE_LOAD: Kind = Kind {
+pub const MODULE_LOAD: StormKind = StormKind {
     name: "module-load",
     about: "loads a small kernel module and unloads it",
     rounds: 8,

@@ -8,23 +8,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::guest::Result;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const MSR: Kind = Kind {
+pub const MSR: StormKind = StormKind {
     name: "msr",
     about: "reads a model-specific register of the isolated CPU, and its frequency where the kernel shows one",
     rounds: 50,
     pace: Duration::from_millis(50),
     modules: &["msr"],
     carried: &[],
-    ready: |context| Ok(Box::new(Registers::ready(context.target)?)),
+    ready: |context| Ok(Box::new(MsrReads::ready(context.target)?)),
 };
 
 /// IA32_APIC_BASE, in which a bit says that the CPU's interrupt controller is on: every processor has it.
 const APIC_BASE: u64 = 0x1b;
 const APIC_ON: u64 = 1 << 11;
 
-struct Registers {
+struct MsrReads {
     file: File,
     frequency: PathBuf,
     read: u64,
@@ -32,16 +32,16 @@ struct Registers {
     frequencies: u64,
 }
 
-impl Registers {
-    fn ready(cpu: u32) -> Result<Registers> {
+impl MsrReads {
+    fn ready(cpu: u32) -> Result<MsrReads> {
         let path = format!("/dev/cpu/{cpu}/msr");
         let file = File::open(&path).map_err(|e| format!("{path}: {e}"))?;
         let frequency = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq").into();
-        Ok(Registers { file, frequency, read: 0, refused: 0, frequencies: 0 })
+        Ok(MsrReads { file, frequency, read: 0, refused: 0, frequencies: 0 })
     }
 }
 
-impl Storm for Registers {
+impl Storm for MsrReads {
     fn round(&mut self, _: &mut Context) -> Result<()> {
         let mut value = [0; 8];
         match self.file.read_exact_at(&mut value, APIC_BASE) {
@@ -60,7 +60,7 @@ impl Storm for Registers {
     }
 
     fn end(&mut self, _: u64) -> Result<String> {
-        let Registers { read, refused, frequencies, .. } = self;
+        let MsrReads { read, refused, frequencies, .. } = self;
         let refused =
             if *refused == 0 { String::new() } else { format!("; {refused} refused by the kernel") };
         let frequency = match frequencies {

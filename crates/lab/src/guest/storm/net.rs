@@ -6,38 +6,38 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
-pub const NET_LOOPBACK: Kind = Kind {
+pub const NET_LOOPBACK: StormKind = StormKind {
     name: "net-loopback",
     about: "sends bursts of datagrams and makes connections over 127.0.0.1",
     rounds: 50,
     pace: Duration::from_millis(50),
     modules: &[],
     carried: &[],
-    ready: |_| Ok(Box::new(Traffic::ready()?)),
+    ready: |_| Ok(Box::new(NetTraffic::ready()?)),
 };
 
 /// Datagrams in a burst, and their size.
 const BURST: usize = 16;
 const SIZE: usize = 1024;
 
-struct Traffic {
+struct NetTraffic {
     datagrams: UdpSocket,
     listener: TcpListener,
     was_up: bool,
     packets: u64,
 }
 
-impl Traffic {
-    fn ready() -> Result<Traffic> {
+impl NetTraffic {
+    fn ready() -> Result<NetTraffic> {
         let datagrams = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let was_up = sys::interface_up(&datagrams, "lo", true).map_err(|e| format!("lo: {e}"))?;
         datagrams.connect((Ipv4Addr::LOCALHOST, datagrams.local_addr()?.port()))?;
         datagrams.set_read_timeout(Some(Duration::from_secs(1)))?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        Ok(Traffic { datagrams, listener, was_up, packets: packets()? })
+        Ok(NetTraffic { datagrams, listener, was_up, packets: packets()? })
     }
 }
 
@@ -49,7 +49,7 @@ fn packets() -> Result<u64> {
     Ok(packets.ok_or("/proc/net/dev has no lo")?)
 }
 
-impl Storm for Traffic {
+impl Storm for NetTraffic {
     fn round(&mut self, _: &mut Context) -> Result<()> {
         let mut data = [7; SIZE];
         for _ in 0..BURST {

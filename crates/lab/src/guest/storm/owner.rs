@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::process::ExitCode;
 
-use crate::guest::storm::{Order, runner::Storms};
+use crate::guest::storm::{StormJob, runner::Storms};
 
 /// The hidden verb under which this program measures while storms blow inside of it: the order, then its arguments.
 pub const VERB: &str = "lab-owner";
@@ -18,14 +18,14 @@ pub fn main(
     mut args: impl Iterator<Item = OsString>,
     measure: impl FnOnce(Vec<OsString>) -> ExitCode,
 ) -> ExitCode {
-    let order = args.next().and_then(|text| serde_json::from_str::<Order>(text.to_str()?).ok());
+    let order = args.next().and_then(|text| serde_json::from_str::<StormJob>(text.to_str()?).ok());
     let Some(order) = order else { return ExitCode::FAILURE };
     std::thread::spawn(move || blow(&order));
     measure(args.collect())
 }
 
 /// Ends with the process only: the end of a thread unmaps its stack.
-fn blow(order: &Order) {
+fn blow(order: &StormJob) {
     let mut storms = Storms::ready(order);
     let _ = std::io::stdin().read(&mut [0]);
     storms.blow();

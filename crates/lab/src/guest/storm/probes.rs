@@ -8,20 +8,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::guest::Result;
-use crate::guest::storm::tracing::{Instance, TRACING};
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::tracing::{StormInstance, TRACING};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const KPROBES: Kind = Kind {
+pub const KPROBES: StormKind = StormKind {
     name: "kprobes",
     about: "adds a kernel probe, switches it on, off, and removes it",
     rounds: 8,
     pace: Duration::from_millis(300),
     modules: &[],
     carried: &[],
-    ready: |_| Ok(Box::new(Probe::ready()?)),
+    ready: |_| Ok(Box::new(KernelProbe::ready()?)),
 };
 
-pub const FTRACE: Kind = Kind {
+pub const FTRACE: StormKind = StormKind {
     name: "ftrace",
     about: "switches the function tracer on a few functions on and off",
     rounds: 6,
@@ -34,8 +34,8 @@ pub const FTRACE: Kind = Kind {
 /// What opening a file calls, on every kernel.
 const FUNCTION: &str = "do_sys_openat2";
 
-struct Probe {
-    instance: Instance,
+struct KernelProbe {
+    instance: StormInstance,
     places: [String; 2],
     optimization: Option<String>,
     hits: u64,
@@ -48,9 +48,9 @@ const BEHIND: &[&str] = &["+9", "+5", "+8", "+12"];
 /// Turning breakpoints into jumps later waits for every task (synchronize_rcu_tasks), and the next probe for that.
 const OPTIMIZATION: &str = "/proc/sys/debug/kprobes-optimization";
 
-impl Probe {
-    fn ready() -> Result<Probe> {
-        let instance = Instance::make("isolator-kprobes", false)?;
+impl KernelProbe {
+    fn ready() -> Result<KernelProbe> {
+        let instance = StormInstance::make("isolator-kprobes", false)?;
         let optimization = fs::read_to_string(OPTIMIZATION).ok();
         if optimization.is_some() {
             fs::write(OPTIMIZATION, "0")?;
@@ -62,7 +62,7 @@ impl Probe {
         let behind = behind.into_iter().find(|place| define(place).is_ok());
         let behind = behind.ok_or("no instruction behind a function's entry takes a probe")?;
         define("-:isolator/storm")?;
-        Ok(Probe { instance, places: [entry, behind], optimization, hits: 0 })
+        Ok(KernelProbe { instance, places: [entry, behind], optimization, hits: 0 })
     }
 }
 
@@ -83,7 +83,7 @@ fn hits() -> Result<u64> {
         .unwrap_or(0))
 }
 
-impl Storm for Probe {
+impl Storm for KernelProbe {
     fn round(&mut self, _: &mut Context) -> Result<()> {
         self.places.swap(0, 1);
         define(&self.places[0])?;
@@ -115,14 +115,14 @@ impl Storm for Probe {
 /// The function tracer at the top: leaving it in an instance frees a trampoline, for which the kernel waits seconds
 /// where a CPU's thread never sleeps (synchronize_rcu_tasks), and keeps all other tracing waiting.
 struct Tracer {
-    top: Instance,
-    _names: Instance,
+    top: StormInstance,
+    _names: StormInstance,
     entries: u64,
 }
 
 impl Tracer {
     fn ready() -> Result<Tracer> {
-        let top = Instance::top();
+        let top = StormInstance::top();
         if !top.read("available_tracers")?.contains("function") {
             return Err("this kernel has no function tracer".into());
         }
@@ -131,7 +131,7 @@ impl Tracer {
         }
         // The tracer has names of tasks recorded, by tracepoints of the scheduler: an event that wants the same keeps
         // these on, so that they are not switched with it.
-        let names = Instance::make("isolator-ftrace", true)?;
+        let names = StormInstance::make("isolator-ftrace", true)?;
         names.write("events/task/task_rename/enable", "1")?;
         top.write("set_ftrace_filter", &format!("{FUNCTION} vfs_read vfs_write"))?;
         Ok(Tracer { top, _names: names, entries: 0 })

@@ -8,9 +8,9 @@ use std::time::Duration;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::guest::Result;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const RCU_EXPEDITED: Kind = Kind {
+pub const RCU_EXPEDITED: StormKind = StormKind {
     name: "rcu-expedited",
     about: "waits for expedited RCU grace periods, by unmounting",
     rounds: 25,

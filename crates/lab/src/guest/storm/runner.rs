@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::guest::storm::{Context, Did, KINDS, Kind, Order, kind};
+use crate::guest::storm::{Context, KINDS, StormJob, StormKind, StormOutcome, kind};
 
 /// How long a round is waited for before other storms go on.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const ENDING: Duration = Duration::from_secs(6);
 /// The main function of a storm process: it readies its storms and says so with a line, blows them when it is given
 /// one, says what they did, and ends when its standard input is closed.
 pub fn main(mut args: impl Iterator<Item = String>) -> ExitCode {
-    let order: Order = match args.next().map(|text| serde_json::from_str(&text)) {
+    let order: StormJob = match args.next().map(|text| serde_json::from_str(&text)) {
         Some(Ok(order)) => order,
         _ => return ExitCode::FAILURE,
     };
@@ -58,18 +58,18 @@ pub const READY: &str = "ready";
 pub struct Storms {
     times: u64,
     blowing: Vec<Blowing>,
-    unknown: Vec<Did>,
+    unknown: Vec<StormOutcome>,
     random: Xoshiro256PlusPlus,
 }
 
 impl Storms {
     /// Readies the storms in `order`.
-    pub fn ready(order: &Order) -> Storms {
+    pub fn ready(order: &StormJob) -> Storms {
         let (mut blowing, mut unknown) = (Vec::new(), Vec::new());
         for name in &order.storms {
             match kind(name) {
                 Some(kind) => blowing.push(Blowing::ready(kind, order)),
-                None => unknown.push(Did::nothing(name, "there is no such storm".into())),
+                None => unknown.push(StormOutcome::nothing(name, "there is no such storm".into())),
             }
         }
         Storms { times: order.times, blowing, unknown, random: Xoshiro256PlusPlus::seed_from_u64(order.seed) }
@@ -81,7 +81,7 @@ impl Storms {
     }
 
     /// Has each put back what it changed, and say what it did.
-    pub fn end(&mut self) -> Vec<Did> {
+    pub fn end(&mut self) -> Vec<StormOutcome> {
         let until = Instant::now() + ENDING;
         let did = self.blowing.iter_mut().map(|one| one.end(until));
         did.chain(self.unknown.iter().cloned()).collect()
@@ -109,13 +109,13 @@ enum Ask {
 }
 
 /// What it answers: words, or a reason.
-type Answer = Result<String, String>;
+type RoundAnswer = Result<String, String>;
 
 /// A storm under way.
 struct Blowing {
-    kind: &'static Kind,
+    kind: &'static StormKind,
     ask: Sender<Ask>,
-    answers: Receiver<Answer>,
+    answers: Receiver<RoundAnswer>,
     /// Whether an answer is to come.
     busy: bool,
     failed: Option<String>,
@@ -129,7 +129,7 @@ struct Blowing {
 }
 
 impl Blowing {
-    fn ready(kind: &'static Kind, order: &Order) -> Blowing {
+    fn ready(kind: &'static StormKind, order: &StormJob) -> Blowing {
         let (ask, asked) = channel();
         let (answer, answers) = channel();
         // By its place among all storms: who else blows does not change what is drawn.
@@ -198,7 +198,7 @@ impl Blowing {
         answer.map_err(|why| self.failed = Some(why)).ok()
     }
 
-    fn end(&mut self, until: Instant) -> Did {
+    fn end(&mut self, until: Instant) -> StormOutcome {
         let left = || until.saturating_duration_since(Instant::now());
         if self.busy && self.failed.is_none() {
             self.heard_round(left());
@@ -210,20 +210,27 @@ impl Blowing {
         }
         let (name, over, of) = (self.kind.name, self.rounds, self.of);
         match (said, &self.failed) {
-            (Some(did), _) if over == of => Did { name: name.into(), took_effect: true, did },
-            (Some(did), _) => {
-                Did::nothing(name, format!("{did}; no time was left for more than {over} of {of} rounds"))
-            }
-            (None, Some(why)) => Did::nothing(name, why.clone()),
-            (None, None) => {
-                Did::nothing(name, format!("after {over} of {of} rounds the kernel did not let it go on"))
-            }
+            (Some(did), _) if over == of => StormOutcome { name: name.into(), took_effect: true, did },
+            (Some(did), _) => StormOutcome::nothing(
+                name,
+                format!("{did}; no time was left for more than {over} of {of} rounds"),
+            ),
+            (None, Some(why)) => StormOutcome::nothing(name, why.clone()),
+            (None, None) => StormOutcome::nothing(
+                name,
+                format!("after {over} of {of} rounds the kernel did not let it go on"),
+            ),
         }
     }
 }
 
 /// A storm's thread.
-fn serve(kind: &'static Kind, mut context: Context, asked: &Receiver<Ask>, answers: &Sender<Answer>) {
+fn serve(
+    kind: &'static StormKind,
+    mut context: Context,
+    asked: &Receiver<Ask>,
+    answers: &Sender<RoundAnswer>,
+) {
     let answer = |what: crate::guest::Result<String>| {
         let _ = answers.send(what.map_err(|why| why.to_string()));
     };
@@ -254,10 +261,10 @@ fn serve(kind: &'static Kind, mut context: Context, asked: &Receiver<Ask>, answe
 mod tests {
     use super::*;
 
-    fn did(storms: &[&str]) -> Vec<Did> {
+    fn did(storms: &[&str]) -> Vec<StormOutcome> {
         let storms = storms.iter().map(ToString::to_string).collect();
         let mut storms =
-            Storms::ready(&Order { storms, measured: [0].into_iter().collect(), seed: 1, times: 1 });
+            Storms::ready(&StormJob { storms, measured: [0].into_iter().collect(), seed: 1, times: 1 });
         storms.blow();
         storms.end()
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
-pub const SIGNALS: Kind = Kind {
+pub const SIGNALS: StormKind = StormKind {
     name: "signals",
     about: "sends the measuring program a signal that it ignores and one that its other threads handle",
     rounds: 50,

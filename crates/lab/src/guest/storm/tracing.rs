@@ -10,17 +10,17 @@ use crate::guest::Result;
 pub const TRACING: &str = "/sys/kernel/tracing";
 
 /// A tracing instance; removed when dropped, unless it is the kernel's own.
-pub struct Instance(PathBuf);
+pub struct StormInstance(PathBuf);
 
-impl Instance {
+impl StormInstance {
     /// The kernel's own one.
-    pub fn top() -> Instance {
-        Instance(TRACING.into())
+    pub fn top() -> StormInstance {
+        StormInstance(TRACING.into())
     }
 
     /// A new one. With `names` its events have names of tasks recorded, by tracepoints of the scheduler that are
     /// switched with them.
-    pub fn make(name: &str, names: bool) -> Result<Instance> {
+    pub fn make(name: &str, names: bool) -> Result<StormInstance> {
         let folder = Path::new(TRACING).join("instances").join(name);
         // It takes this over from the top when it is made, and has no such option itself.
         let option = Path::new(TRACING).join("options/record-cmd");
@@ -29,7 +29,7 @@ impl Instance {
         let made = fs::create_dir(&folder);
         fs::write(&option, before.trim())?;
         made.map_err(|e| format!("{}: {e}", folder.display()))?;
-        Ok(Instance(folder))
+        Ok(StormInstance(folder))
     }
 
     pub fn write(&self, file: &str, text: &str) -> Result<()> {
@@ -52,7 +52,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for StormInstance {
     fn drop(&mut self) {
         if self.0 != Path::new(TRACING) {
             let _ = fs::remove_dir(&self.0);

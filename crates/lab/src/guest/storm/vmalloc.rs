@@ -5,10 +5,10 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 use crate::guest::{Result, sys};
 
-pub const VMALLOC: Kind = Kind {
+pub const VMALLOC: StormKind = StormKind {
     name: "vmalloc",
     about: "maps and frees large areas of the kernel's memory, as BPF maps",
     rounds: 25,

@@ -14,9 +14,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity};
 
 use crate::guest::Result;
-use crate::guest::storm::{Context, Kind, Storm};
+use crate::guest::storm::{Context, Storm, StormKind};
 
-pub const WAKE_PINNED: Kind = Kind {
+pub const WAKE_PINNED: StormKind = StormKind {
     name: "wake-pinned",
     about: "wakes ordinary tasks that are pinned to the isolated CPU",
     rounds: 20,
