@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use evidence::manifest::LOOP;
 use evidence::{Error, Result};
 use measure::series::Progress;
-use report::prometheus::{Family, Format, Row, monitor};
+use report::prometheus::{Family, MetricsFormat, MonitoredRow, monitor};
 
 use crate::output::tell;
 use crate::serve::Served;
@@ -42,7 +42,7 @@ impl Metrics {
                 served.set(families);
                 Ok(())
             }
-            Metrics::File(path) => evidence::writer::replace(path, &Format::Text.of(&families)),
+            Metrics::File(path) => evidence::writer::replace(path, &MetricsFormat::Text.of(&families)),
         }
     }
 }
@@ -63,7 +63,7 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
 pub struct Exposed {
     metrics: Metrics,
     name: String,
-    rows: Vec<Row>,
+    rows: Vec<MonitoredRow>,
     made: Option<Instant>,
     /// How the row under way stood last.
     last: Option<Progress>,
@@ -97,7 +97,7 @@ impl Exposed {
     fn show(&mut self, progress: &Progress) {
         for series in &progress.series {
             let own = series.key.probe == LOOP;
-            let row = Row {
+            let row = MonitoredRow {
                 key: series.key.clone(),
                 latency: series.latency.clone().unwrap_or_default(),
                 limit_ns: Some(series.limit_ns),

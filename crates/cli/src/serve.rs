@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evidence::{Error, Result};
-use report::prometheus::{Family, Format, answer};
+use report::prometheus::{Family, MetricsFormat, answer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a whole exchange may take, from the connection to the last byte.
@@ -42,7 +42,8 @@ impl Served {
         let at = listener.local_addr().map_err(cannot)?;
         let served = Served { families: Arc::default(), at };
         let families = Arc::clone(&served.families);
-        let page = move |format: Format| format.of(&families.lock().unwrap_or_else(PoisonError::into_inner));
+        let page =
+            move |format: MetricsFormat| format.of(&families.lock().unwrap_or_else(PoisonError::into_inner));
         let spawned = std::thread::Builder::new().name("metrics".to_string());
         spawned.spawn(move || serve(&listener, PATIENCE, page)).map_err(cannot)?;
         Ok(served)
@@ -60,7 +61,7 @@ impl Served {
 }
 
 /// Serves for ever; no exchange takes longer than `patience`.
-fn serve(listener: &TcpListener, patience: Duration, page: impl Fn(Format) -> Vec<u8>) {
+fn serve(listener: &TcpListener, patience: Duration, page: impl Fn(MetricsFormat) -> Vec<u8>) {
     // The oldest first.
     let mut peers: VecDeque<Exchange> = VecDeque::with_capacity(PEERS);
     loop {
@@ -114,7 +115,7 @@ impl Exchange {
     }
 
     /// Does what can be done without waiting; false where the exchange has ended.
-    fn goes_on(&mut self, page: &impl Fn(Format) -> Vec<u8>) -> bool {
+    fn goes_on(&mut self, page: &impl Fn(MetricsFormat) -> Vec<u8>) -> bool {
         let done = if self.answer.is_none() { self.read(page) } else { Ok(()) };
         match done.and_then(|()| self.write()) {
             Ok(over) => !over,
@@ -123,7 +124,7 @@ impl Exchange {
     }
 
     /// Reads to the end of the head: a connection closed on unread bytes would lose the answer.
-    fn read(&mut self, page: &impl Fn(Format) -> Vec<u8>) -> std::io::Result<()> {
+    fn read(&mut self, page: &impl Fn(MetricsFormat) -> Vec<u8>) -> std::io::Result<()> {
         let mut part = [0; 1024];
         loop {
             let read = self.stream.read(&mut part)?;

@@ -9,7 +9,7 @@ use evidence::export::{self, Choice, export};
 use evidence::gate;
 use evidence::why::{Question, WhyDocument};
 use evidence::{Bundle, Verdict};
-use report::prometheus::{Format, Row, monitor};
+use report::prometheus::{MetricsFormat, MonitoredRow, monitor};
 use report::terminal::{self, Style};
 
 const STYLE: Style = Style { color: true, width: 80 };
@@ -46,7 +46,7 @@ pub fn render(bundle: &Bundle) {
         let load = first.map(|key| key.load);
         let _ = export(bundle, format, &Choice { load, probe });
     }
-    let rows = bundle.rows.iter().map(|row| Row {
+    let rows = bundle.rows.iter().map(|row| MonitoredRow {
         key: row.entry.key.clone(),
         latency: row.series.latency.clone(),
         limit_ns: row.entry.limit_ns,
@@ -54,7 +54,7 @@ pub fn render(bundle: &Bundle) {
         lost: Some(0),
     });
     let families = monitor("loop", &rows.collect::<Vec<_>>());
-    let _ = (Format::Text.of(&families), Format::Protobuf.of(&families));
+    let _ = (MetricsFormat::Text.of(&families), MetricsFormat::Protobuf.of(&families));
     let why = WhyDocument::of(bundle, &Question { top: 5, cpus: None, load: None });
     let _ = (terminal::why(&why, STYLE), serde_json::to_string(&why));
 }

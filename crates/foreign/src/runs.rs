@@ -7,7 +7,7 @@ use std::path::Path;
 
 use evidence::{Bundle, Histogram, Row, Summary, export, import as importers, tail as tails};
 use fleet::synthetic::{FleetSize, write};
-use report::prometheus::{Format, answer, monitor};
+use report::prometheus::{MetricsFormat, answer, monitor};
 
 use crate::{parts, render};
 
@@ -116,6 +116,6 @@ pub(crate) fn store(data: &[u8]) {
 /// What a peer asks for over HTTP.
 pub(crate) fn requests(data: &[u8]) {
     let families = monitor("loop", &[]);
-    let answer = answer(&String::from_utf8_lossy(data), &|format: Format| format.of(&families));
+    let answer = answer(&String::from_utf8_lossy(data), &|format: MetricsFormat| format.of(&families));
     assert!(answer.starts_with(b"HTTP/1.1 "));
 }

@@ -263,7 +263,7 @@ fn granted_of(entry: &RowEntry) -> String {
 }
 
 /// Rows of one probe that share their words.
-struct Group {
+struct RowGroup {
     probe: String,
     loads: Vec<String>,
     cpus: CpuSet,
@@ -272,16 +272,16 @@ struct Group {
 
 /// Words on each row: said once for the CPUs of a load that share them, and once for the loads whose CPUs do.
 fn merged(bundle: &Bundle, of: impl Fn(&RowEntry) -> Option<String>) -> Vec<Grant> {
-    let mut by_load: Vec<Group> = Vec::new();
+    let mut by_load: Vec<RowGroup> = Vec::new();
     for entry in bundle.rows.iter().map(|row| &row.entry) {
         let Some(words) = of(entry) else { continue };
         let key = &entry.key;
-        let same = |group: &&mut Group| {
+        let same = |group: &&mut RowGroup| {
             group.probe == key.probe && group.loads[0] == key.load && group.words == words
         };
         match by_load.iter_mut().find(same) {
             Some(group) => group.cpus.insert(key.cpu),
-            None => by_load.push(Group {
+            None => by_load.push(RowGroup {
                 probe: key.probe.clone(),
                 loads: vec![key.load.clone()],
                 cpus: CpuSet::from_iter([key.cpu]),
@@ -289,9 +289,9 @@ fn merged(bundle: &Bundle, of: impl Fn(&RowEntry) -> Option<String>) -> Vec<Gran
             }),
         }
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<RowGroup> = Vec::new();
     for group in by_load {
-        let same = |other: &&mut Group| {
+        let same = |other: &&mut RowGroup| {
             other.probe == group.probe && other.cpus == group.cpus && other.words == group.words
         };
         match groups.iter_mut().find(same) {
@@ -299,7 +299,7 @@ fn merged(bundle: &Bundle, of: impl Fn(&RowEntry) -> Option<String>) -> Vec<Gran
             None => groups.push(group),
         }
     }
-    let grant = |group: Group| Grant {
+    let grant = |group: RowGroup| Grant {
         rows: text::clean(&format!(
             "{} under {} on {}",
             group.probe,

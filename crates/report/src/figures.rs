@@ -10,7 +10,7 @@ use evidence::verdict::{Outcome, RowVerdict};
 use serde::Serialize;
 
 use crate::chart::LoadStyle;
-use crate::runs::{self, Kind, RowView, Run, Runs};
+use crate::runs::{self, ProbePeriod, RowView, Runs, ShownRun};
 use crate::{lab, taints, text};
 
 /// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away alone.
@@ -90,7 +90,7 @@ pub(crate) struct TailRow {
 }
 
 /// How an outcome is said.
-pub(crate) struct Said {
+pub(crate) struct OutcomeText {
     /// `ok`, `late` or `unproven`.
     pub state: &'static str,
     pub mark: &'static str,
@@ -100,7 +100,7 @@ pub(crate) struct Said {
     pub rest: String,
 }
 
-pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> Said {
+pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> OutcomeText {
     let (state, mark, word) = match outcome {
         Outcome::Held => ("ok", "✓", "Holds"),
         Outcome::Exceeded => ("late", "✗", "Does not hold"),
@@ -111,11 +111,11 @@ pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> Said {
         (_, Some(limit)) => format!(" {limit}"),
         (_, None) => ": no limit was given".to_string(),
     };
-    Said { state, mark, word, rest }
+    OutcomeText { state, mark, word, rest }
 }
 
 /// How a verdict is said; where nothing was measured no limit was kept either.
-pub(crate) fn judged(verdict: &Verdict) -> Said {
+pub(crate) fn judged(verdict: &Verdict) -> OutcomeText {
     let mut said = said(verdict.outcome, verdict.limit_ns);
     if verdict.outcome == Outcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
         said.rest = ": nothing was measured".to_string();
@@ -123,9 +123,9 @@ pub(crate) fn judged(verdict: &Verdict) -> Said {
     said
 }
 
-pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
+pub(crate) fn verdict(run: &ShownRun, several: bool) -> VerdictCard {
     let verdict = &run.document.verdict;
-    let Said { state, mark, word, rest } = judged(verdict);
+    let OutcomeText { state, mark, word, rest } = judged(verdict);
     let mut facts = Vec::new();
     if let Some(worst) = run.rows().max_by_key(worst_first) {
         let sum = |of: fn(&RowVerdict) -> u64| untrusted::total(run.rows().map(|row| of(row.verdict)));
@@ -155,7 +155,7 @@ pub(crate) fn verdict(run: &Run, several: bool) -> VerdictCard {
 }
 
 /// How much there is to read on what disturbed and what is missing.
-pub(crate) fn caveats(run: &Run) -> String {
+pub(crate) fn caveats(run: &ShownRun) -> String {
     let manifest = &run.bundle.manifest;
     let caveats = [
         (taints::groups(&manifest.taints).len(), "taint", ""),
@@ -176,11 +176,11 @@ fn worst_first(row: &RowView) -> (u64, u64) {
 }
 
 pub(crate) fn rows(runs: &Runs) -> Vec<FigureGroup> {
-    let group = |kind: &Kind| FigureGroup { title: kind.to_string(), rows: rows_of(runs, kind) };
+    let group = |kind: &ProbePeriod| FigureGroup { title: kind.to_string(), rows: rows_of(runs, kind) };
     runs.kinds.iter().map(group).collect()
 }
 
-fn rows_of(runs: &Runs, kind: &Kind) -> Vec<FigureRow> {
+fn rows_of(runs: &Runs, kind: &ProbePeriod) -> Vec<FigureRow> {
     let mut rows = Vec::new();
     for (place, load) in runs.loads.iter().enumerate() {
         for cpu in runs.cpus(kind) {
@@ -249,7 +249,7 @@ fn figures(row: RowView, place: usize) -> FigureRow {
     }
 }
 
-pub(crate) fn spikes(run: &Run, several: bool) -> SpikeTable {
+pub(crate) fn spikes(run: &ShownRun, several: bool) -> SpikeTable {
     let bundle: &Bundle = run.bundle;
     let mut worst: Vec<&Spike> = bundle.spikes.iter().collect();
     worst.sort_by(|a, b| b.latency_ns.cmp(&a.latency_ns).then(a.monotonic_ns.cmp(&b.monotonic_ns)));

@@ -16,19 +16,19 @@ use crate::text;
 const LISTED: usize = 100;
 
 #[derive(Serialize)]
-struct Page {
+struct FleetPage {
     title: String,
     heading: String,
-    parts: Vec<Part>,
-    best: Vec<Line>,
-    worst: Vec<Line>,
+    parts: Vec<ListSection>,
+    best: Vec<MachineLine>,
+    worst: Vec<MachineLine>,
     classes: Vec<ClassLine>,
     version: &'static str,
 }
 
 /// A list with what it means.
 #[derive(Serialize)]
-pub(crate) struct Part {
+pub(crate) struct ListSection {
     id: &'static str,
     pub title: &'static str,
     lead: &'static str,
@@ -38,7 +38,7 @@ pub(crate) struct Part {
     pub more: usize,
 }
 
-impl Part {
+impl ListSection {
     /// Whether what is in it fails.
     pub fn is_bad(&self) -> bool {
         ["unfit", "outliers"].contains(&self.id)
@@ -47,7 +47,7 @@ impl Part {
 
 /// A machine.
 #[derive(Serialize)]
-struct Line {
+struct MachineLine {
     rank: String,
     hostname: String,
     state: &'static str,
@@ -84,11 +84,11 @@ pub fn fleet(document: &FleetDocument) -> Result<String> {
     crate::html::environment().and_then(|env| env.get_template("fleet.html")?.render(page)).map_err(defect)
 }
 
-fn page(document: &FleetDocument) -> Page {
+fn page(document: &FleetDocument) -> FleetPage {
     let machines = &document.machines;
     let half = (machines.len().div_ceil(2)).min(LISTED);
     let worst = machines.iter().rev().take(half.min(machines.len() - half));
-    Page {
+    FleetPage {
         title: format!("Fleet: {}", text::clean(&document.store)),
         heading: heading(document),
         parts: parts(document, LISTED),
@@ -100,8 +100,8 @@ fn page(document: &FleetDocument) -> Page {
 }
 
 /// What stands out, at most so many lines of each part.
-pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<Part> {
-    let part = |id, title, lead, none, lines: Vec<String>| Part {
+pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<ListSection> {
+    let part = |id, title, lead, none, lines: Vec<String>| ListSection {
         id,
         title,
         lead,
@@ -167,8 +167,8 @@ pub(crate) fn parts(document: &FleetDocument, listed: usize) -> Vec<Part> {
     ]
 }
 
-fn line(one: &FleetMachine) -> Line {
-    Line {
+fn line(one: &FleetMachine) -> MachineLine {
+    MachineLine {
         rank: text::count(one.rank),
         hostname: text::clean(&one.hostname),
         state: state(&one.outcome),

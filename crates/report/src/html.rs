@@ -19,32 +19,32 @@ use crate::chart::responses;
 use crate::chart::{LoadStyle, Panels, histogram, timeline};
 use crate::facts::{self, Fact, Grant};
 use crate::figures::{self, FigureGroup, SpikeTable, TailRow, VerdictCard};
-use crate::lab::{self, Lab};
-use crate::runs::{Run, Runs};
-use crate::taints::{self, Group};
+use crate::lab::{self, LabSection};
+use crate::runs::{Runs, ShownRun};
+use crate::taints::{self, TaintGroup};
 use crate::text;
-use crate::why::{self, Why};
+use crate::why::{self, WhySection};
 
 /// Lab runs whose outcomes a headline names: they come in whole series.
 const MOST_IN_HEADLINE: usize = 3;
 
 /// Everything that the page shows, in its order.
 #[derive(Serialize)]
-struct Page {
+struct BundlePage {
     title: String,
     headline: String,
     several: bool,
     run_count: usize,
     verdicts: Vec<VerdictCard>,
     /// What the lab saw, where any run is one of the lab.
-    lab: Option<Lab>,
+    lab: Option<LabSection>,
     /// Whether every run is.
     all_lab: bool,
     /// Whether there is, or should be, a latency in any run.
     latencies: bool,
     /// Whether any latency is in virtual time.
     virtual_time: bool,
-    loads: Vec<Load>,
+    loads: Vec<LegendEntry>,
     maxima: Vec<Bars>,
     rows: Vec<FigureGroup>,
     histograms: Vec<Panels>,
@@ -52,26 +52,26 @@ struct Page {
     persistence: Vec<Pictures>,
     responses: Vec<Pictures>,
     spikes: Vec<SpikeTable>,
-    why: Vec<Why>,
+    why: Vec<WhySection>,
     tails: Vec<TailRow>,
     run_names: Vec<String>,
     machine: Vec<Fact>,
     asked: Vec<Fact>,
-    granted: Vec<Granted>,
+    granted: Vec<RunGrants>,
     remarks: Vec<Remarks>,
     version: &'static str,
 }
 
 /// An entry of the legend.
 #[derive(Serialize)]
-struct Load {
+struct LegendEntry {
     name: String,
     style: LoadStyle,
 }
 
 /// What one run was granted.
 #[derive(Serialize)]
-struct Granted {
+struct RunGrants {
     run: String,
     threads: Vec<Grant>,
     loads: Vec<Grant>,
@@ -137,10 +137,10 @@ fn shown(out: &mut Output, state: &mut State, value: &Value) -> std::result::Res
     }
 }
 
-fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<Page> {
+fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<BundlePage> {
     let runs = Runs::of(bundles, documents);
     let several = runs.several();
-    let letter = |run: &Run| run.mark(several);
+    let letter = |run: &ShownRun| run.mark(several);
     let verdicts: Vec<_> = runs.all.iter().map(|run| figures::verdict(run, several)).collect();
     let lab = lab::of(&runs, bundles);
     let all_lab = bundles.iter().all(|bundle| bundle.lab.is_some());
@@ -158,14 +158,16 @@ fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<Page> {
         responses.extend(responses::pictures(&runs, kind)?);
         persistence.extend(persistence::pictures(&runs, kind)?);
     }
-    let load =
-        |(place, name): (usize, &String)| Load { name: text::short(name, 40), style: LoadStyle::of(place) };
-    let granted = |run: &Run| Granted {
+    let load = |(place, name): (usize, &String)| LegendEntry {
+        name: text::short(name, 40),
+        style: LoadStyle::of(place),
+    };
+    let granted = |run: &ShownRun| RunGrants {
         run: letter(run),
         threads: facts::granted(run.bundle),
         loads: facts::loads(run.bundle),
     };
-    let remarks = |run: &Run| Remarks {
+    let remarks = |run: &ShownRun| Remarks {
         run: letter(run),
         taints: taints::groups(&run.bundle.manifest.taints).iter().map(tainted).collect(),
         notes: run.document.notes.clone(),
@@ -177,7 +179,7 @@ fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<Page> {
         None => bundle.manifest.machine.hostname.clone(),
     };
     let host = bundles.iter().find_map(host).unwrap_or_else(|| "unknown machine".to_string());
-    Ok(Page {
+    Ok(BundlePage {
         title: format!("{headline} · {}", text::clean(&host)),
         headline,
         several,
@@ -185,7 +187,7 @@ fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<Page> {
         verdicts,
         lab,
         all_lab,
-        latencies: !runs.all.iter().all(Run::counts_only),
+        latencies: !runs.all.iter().all(ShownRun::counts_only),
         virtual_time: runs.kinds.iter().any(|kind| kind.virtual_time),
         loads: runs.loads.iter().enumerate().filter(|(_, name)| runs.measured(name)).map(load).collect(),
         maxima: runs.kinds.iter().map(|kind| maxima::bars(&runs, kind)).collect(),
@@ -206,7 +208,7 @@ fn page(bundles: &[Bundle], documents: &[ProveDocument]) -> Result<Page> {
     })
 }
 
-fn tainted(group: &Group) -> Tainted {
+fn tainted(group: &TaintGroup) -> Tainted {
     Tainted {
         code: text::clean(group.code()),
         accepted: group.accepted(),

@@ -14,22 +14,22 @@ use untrusted::text::xml as escaped;
 pub fn junit(gate: &Gated) -> String {
     let mut suite = Suite::default();
     for why in &gate.errors {
-        suite.case("isolator", "judged", Some((Kind::Error, why)));
+        suite.case("isolator", "judged", Some((CaseKind::Error, why)));
     }
     // Nothing is said of a verdict that nothing was held against.
     if gate.errors.is_empty() {
-        suite.case("isolator", "verdict", gate.verdict_changed().map(|why| (Kind::Failure, why)));
+        suite.case("isolator", "verdict", gate.verdict_changed().map(|why| (CaseKind::Failure, why)));
     }
     for one in &gate.figures {
         let why = one.to_string();
-        suite.case(&class(&one.key), one.figure.label(), one.worse.then_some((Kind::Failure, &why)));
+        suite.case(&class(&one.key), one.figure.label(), one.worse.then_some((CaseKind::Failure, &why)));
     }
     for key in &gate.not_measured {
-        suite.case(&class(key), "measured", Some((Kind::Failure, &gone(key))));
+        suite.case(&class(key), "measured", Some((CaseKind::Failure, &gone(key))));
     }
     for row in &gate.not_judged {
         let name = row.figure.map_or("judged", |figure| figure.label());
-        suite.case(&class(&row.key), name, Some((Kind::Skipped, &row.why)));
+        suite.case(&class(&row.key), name, Some((CaseKind::Skipped, &row.why)));
     }
     suite.document(&gate.candidate.bundle)
 }
@@ -37,12 +37,12 @@ pub fn junit(gate: &Gated) -> String {
 /// The document of a gate that came to nothing: a bundle that cannot be read, or runs that are unlike.
 pub fn junit_error(candidate: &str, why: &str) -> String {
     let mut suite = Suite::default();
-    suite.case("isolator", "judged", Some((Kind::Error, why)));
+    suite.case("isolator", "judged", Some((CaseKind::Error, why)));
     suite.document(candidate)
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum CaseKind {
     Failure,
     Error,
     Skipped,
@@ -59,7 +59,7 @@ struct Suite {
 }
 
 impl Suite {
-    fn case(&mut self, class: &str, name: &str, outcome: Option<(Kind, &str)>) {
+    fn case(&mut self, class: &str, name: &str, outcome: Option<(CaseKind, &str)>) {
         self.tests += 1;
         let head = format!("  <testcase classname=\"{}\" name=\"{}\"", escaped(class), escaped(name));
         let Some((kind, why)) = outcome else {
@@ -67,9 +67,9 @@ impl Suite {
             return;
         };
         let (number, element) = match kind {
-            Kind::Failure => (&mut self.failures, "failure"),
-            Kind::Error => (&mut self.errors, "error"),
-            Kind::Skipped => (&mut self.skipped, "skipped"),
+            CaseKind::Failure => (&mut self.failures, "failure"),
+            CaseKind::Error => (&mut self.errors, "error"),
+            CaseKind::Skipped => (&mut self.skipped, "skipped"),
         };
         *number += 1;
         let why = escaped(why);

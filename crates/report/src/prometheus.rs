@@ -19,8 +19,8 @@ mod watch;
 
 pub use answer::answer;
 pub use exponential::Exponential;
-pub use monitor::{Row, monitor};
-pub use negotiation::Format;
+pub use monitor::{MonitoredRow, monitor};
+pub use negotiation::MetricsFormat;
 pub use watch::watch;
 
 /// The classic buckets: at most so many octaves, powers of two seconds. From 0.95 µs to 1 s.
@@ -31,14 +31,14 @@ const CLASSIC: std::ops::RangeInclusive<i32> = -20..=0;
 pub struct Family {
     name: &'static str,
     help: &'static str,
-    samples: Samples,
+    samples: MetricSamples,
 }
 
 /// Names and values; no control characters but line feeds in values.
 type Labels = Vec<(&'static str, String)>;
 
 #[derive(Debug, Clone, PartialEq)]
-enum Samples {
+enum MetricSamples {
     /// Only grow while the program runs; the next begins at nothing, as a counter may.
     Counters(Vec<(Labels, f64)>),
     Gauges(Vec<(Labels, f64)>),

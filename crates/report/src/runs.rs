@@ -13,15 +13,15 @@ use crate::text;
 
 /// All bundles of one report.
 pub(crate) struct Runs<'a> {
-    pub all: Vec<Run<'a>>,
+    pub all: Vec<ShownRun<'a>>,
     /// Loads in the order of measurement.
     pub loads: Vec<String>,
     /// Probes with their periods, in the order of measurement.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ProbePeriod>,
 }
 
 /// One bundle.
-pub(crate) struct Run<'a> {
+pub(crate) struct ShownRun<'a> {
     /// `A`, `B`, …; what marks it in charts and tables.
     pub letter: String,
     /// The name of its folder or file.
@@ -35,7 +35,7 @@ pub(crate) struct Run<'a> {
 
 /// A probe with its period: rows that share an axis.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
+pub(crate) struct ProbePeriod {
     pub probe: String,
     pub period_ns: Option<u64>,
     /// Virtual nanoseconds share no axis with those of a clock.
@@ -55,9 +55,9 @@ impl<'a> Runs<'a> {
     /// Each bundle with its document.
     pub fn of(bundles: &'a [Bundle], documents: &'a [ProveDocument]) -> Runs<'a> {
         let pairs = bundles.iter().zip(documents).enumerate();
-        let all: Vec<_> = pairs.map(|(n, (bundle, document))| Run::of(n, bundle, document)).collect();
+        let all: Vec<_> = pairs.map(|(n, (bundle, document))| ShownRun::of(n, bundle, document)).collect();
         let (mut loads, mut kinds) = (Vec::new(), Vec::new());
-        for row in all.iter().flat_map(Run::rows) {
+        for row in all.iter().flat_map(ShownRun::rows) {
             push_new(&mut loads, row.row.entry.key.load.clone());
             push_new(&mut kinds, row.kind());
         }
@@ -72,12 +72,12 @@ impl<'a> Runs<'a> {
     }
 
     /// Every row of every run that is of `kind`.
-    pub fn rows_of<'s>(&'s self, kind: &'s Kind) -> impl Iterator<Item = RowView<'s>> {
+    pub fn rows_of<'s>(&'s self, kind: &'s ProbePeriod) -> impl Iterator<Item = RowView<'s>> {
         self.all.iter().flat_map(|run| run.rows()).filter(|row| row.kind() == *kind)
     }
 
     /// The CPUs on which `kind` was measured in any run.
-    pub fn cpus(&self, kind: &Kind) -> BTreeSet<u32> {
+    pub fn cpus(&self, kind: &ProbePeriod) -> BTreeSet<u32> {
         self.rows_of(kind).map(|row| row.row.entry.key.cpu).collect()
     }
 
@@ -87,7 +87,7 @@ impl<'a> Runs<'a> {
     }
 
     /// How many loads `kind` was measured under in any run.
-    pub fn loads_of(&self, kind: &Kind) -> usize {
+    pub fn loads_of(&self, kind: &ProbePeriod) -> usize {
         self.rows_of(kind).map(|row| &row.row.entry.key.load).collect::<BTreeSet<_>>().len()
     }
 
@@ -97,8 +97,8 @@ impl<'a> Runs<'a> {
     }
 }
 
-impl<'a> Run<'a> {
-    fn of(place: usize, bundle: &'a Bundle, document: &'a ProveDocument) -> Run<'a> {
+impl<'a> ShownRun<'a> {
+    fn of(place: usize, bundle: &'a Bundle, document: &'a ProveDocument) -> ShownRun<'a> {
         let letter = match u8::try_from(place) {
             Ok(n @ 0..26) => char::from(b'A' + n).to_string(),
             _ => (place + 1).to_string(),
@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
         let name = bundle.path.file_name().unwrap_or(bundle.path.as_os_str()).to_string_lossy().into_owned();
         let places = bundle.rows.iter().enumerate().map(|(n, row)| (row.entry.key.clone(), n)).collect();
         let virtual_time = bundle.lab.as_ref().is_some_and(|lab| lab.mode == Mode::Virtual);
-        Run { letter, name, bundle, document, virtual_time, places }
+        ShownRun { letter, name, bundle, document, virtual_time, places }
     }
 
     /// What marks it where there are `several`.
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
         (0..self.bundle.rows.len()).map(|place| self.row_at(place))
     }
 
-    pub fn row(&self, kind: &Kind, load: &str, cpu: u32) -> Option<RowView<'_>> {
+    pub fn row(&self, kind: &ProbePeriod, load: &str, cpu: u32) -> Option<RowView<'_>> {
         let key =
             RowKey { probe: kind.probe.clone(), load: load.to_string(), cpu, period_ns: kind.period_ns };
         let place = self.places.get(&key).filter(|_| kind.virtual_time == self.virtual_time);
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for ProbePeriod {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(&text::clean(&self.probe))?;
         if let Some(ns) = self.period_ns {
@@ -156,7 +156,7 @@ impl RowView<'_> {
         latency(ns, self.virtual_time)
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ProbePeriod {
         kind(&self.row.entry.key, self.virtual_time)
     }
 
@@ -181,8 +181,8 @@ pub(crate) fn latency(ns: u64, virtual_time: bool) -> String {
     if virtual_time { format!("{} virtual ns", text::count(ns)) } else { text::us_unit(ns) }
 }
 
-fn kind(key: &RowKey, virtual_time: bool) -> Kind {
-    Kind { probe: key.probe.clone(), period_ns: key.period_ns, virtual_time }
+fn kind(key: &RowKey, virtual_time: bool) -> ProbePeriod {
+    ProbePeriod { probe: key.probe.clone(), period_ns: key.period_ns, virtual_time }
 }
 
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {

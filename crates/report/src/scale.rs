@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// A line of the grid; without a label a faint one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Tick {
+pub(crate) struct GridLine {
     /// Per cent of the axis.
     pub at: f64,
     /// What is written beside it; may be empty.
@@ -14,17 +14,17 @@ pub(crate) struct Tick {
 
 /// A logarithmic axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Log {
+pub(crate) struct LogScale {
     pub from: f64,
     pub to: f64,
 }
 
-impl Log {
+impl LogScale {
     /// An axis that holds `low..=high`, widened to the next round values (1, 2, 5 times a power of ten).
-    pub fn around(low: f64, high: f64) -> Log {
+    pub fn around(low: f64, high: f64) -> LogScale {
         let low = low.max(1e-9);
         let (from, to) = (round_down(low), round_up(high.max(low)));
-        if from < to { Log { from, to } } else { Log { from: from / 2.0, to: to * 2.0 } }
+        if from < to { LogScale { from, to } } else { LogScale { from: from / 2.0, to: to * 2.0 } }
     }
 
     /// Per cent of the axis, values beyond its ends put on them.
@@ -35,7 +35,7 @@ impl Log {
 
     /// Ticks at every power of ten, labelled as room allows for `most` labels, and faint ones between; where
     /// the axis is short, 2 and 5 are labelled too.
-    pub fn ticks(&self, most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
+    pub fn ticks(&self, most: usize, label: impl Fn(f64) -> String) -> Vec<GridLine> {
         let decades = (self.to / self.from).log10();
         let (first, last) = (self.from.log10().floor() as i32, (self.to * 1.000_001).log10().floor() as i32);
         let every = (decades / most as f64).ceil().max(1.0) as i32;
@@ -52,7 +52,7 @@ impl Log {
                 let named =
                     if *factor == 1.0 { power.rem_euclid(every) == 0 } else { in_between.contains(factor) };
                 let label = if named { label(value) } else { String::new() };
-                ticks.push(Tick { at: hundredth(self.at(value)), label });
+                ticks.push(GridLine { at: hundredth(self.at(value)), label });
             }
         }
         ticks
@@ -60,12 +60,12 @@ impl Log {
 }
 
 /// Ticks of a linear axis from 0 to `to`, at most `most`, at multiples of 1, 2 or 5 times a power of ten.
-pub(crate) fn linear_ticks(to: f64, most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
+pub(crate) fn linear_ticks(to: f64, most: usize, label: impl Fn(f64) -> String) -> Vec<GridLine> {
     ticks_every(round_up(to / most as f64), to, label)
 }
 
 /// Ticks of an axis of seconds from 0 to `to`, at most `most`, at round times.
-pub(crate) fn time_ticks(to: f64, most: usize) -> Vec<Tick> {
+pub(crate) fn time_ticks(to: f64, most: usize) -> Vec<GridLine> {
     const STEPS: [f64; 18] = [
         1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0,
         21_600.0, 43_200.0, 86_400.0,
@@ -80,9 +80,9 @@ pub(crate) fn time_ticks(to: f64, most: usize) -> Vec<Tick> {
     })
 }
 
-fn ticks_every(step: f64, to: f64, label: impl Fn(f64) -> String) -> Vec<Tick> {
+fn ticks_every(step: f64, to: f64, label: impl Fn(f64) -> String) -> Vec<GridLine> {
     let count = (to / step * 1.000_001).floor() as usize;
-    let tick = |value: f64| Tick { at: hundredth(100.0 * value / to), label: label(value) };
+    let tick = |value: f64| GridLine { at: hundredth(100.0 * value / to), label: label(value) };
     (0..=count).map(|n| tick(n as f64 * step)).collect()
 }
 
@@ -111,14 +111,14 @@ mod tests {
 
     #[test]
     fn a_logarithmic_axis_begins_and_ends_at_round_values() {
-        assert_eq!(Log::around(1_234.0, 412_000.0), Log { from: 1_000.0, to: 500_000.0 });
-        assert_eq!(Log::around(700.0, 700.0), Log { from: 500.0, to: 1_000.0 });
-        assert_eq!(Log::around(1_000.0, 1_000.0), Log { from: 500.0, to: 2_000.0 });
+        assert_eq!(LogScale::around(1_234.0, 412_000.0), LogScale { from: 1_000.0, to: 500_000.0 });
+        assert_eq!(LogScale::around(700.0, 700.0), LogScale { from: 500.0, to: 1_000.0 });
+        assert_eq!(LogScale::around(1_000.0, 1_000.0), LogScale { from: 500.0, to: 2_000.0 });
     }
 
     #[test]
     fn every_power_of_ten_is_labelled_once() {
-        let ticks = Log::around(1_000.0, 10_000_000.0).ticks(6, crate::text::time);
+        let ticks = LogScale::around(1_000.0, 10_000_000.0).ticks(6, crate::text::time);
         let labels: Vec<_> =
             ticks.iter().map(|t| t.label.as_str()).filter(|label| !label.is_empty()).collect();
         assert_eq!(labels, ["1 us", "10 us", "100 us", "1 ms", "10 ms"]);

@@ -10,15 +10,15 @@ use machine::CpuSet;
 use crate::text;
 
 /// Taints that differ in load, CPU and figures at the most.
-pub(crate) struct Group<'a>(Vec<&'a Taint>);
+pub(crate) struct TaintGroup<'a>(Vec<&'a Taint>);
 
 /// All of `taints`, those that are alike together, in the order of the first of each.
-pub(crate) fn groups(taints: &[Taint]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group> = Vec::new();
+pub(crate) fn groups(taints: &[Taint]) -> Vec<TaintGroup<'_>> {
+    let mut groups: Vec<TaintGroup> = Vec::new();
     for taint in taints {
         match groups.iter_mut().find(|group| alike(group.0[0], taint)) {
             Some(group) => group.0.push(taint),
-            None => groups.push(Group(vec![taint])),
+            None => groups.push(TaintGroup(vec![taint])),
         }
     }
     groups
@@ -45,7 +45,7 @@ pub(crate) fn reasons(document: &ProveDocument) -> Vec<String> {
     reasons
 }
 
-impl Group<'_> {
+impl TaintGroup<'_> {
     pub fn code(&self) -> &str {
         &self.0[0].code
     }

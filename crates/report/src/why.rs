@@ -175,19 +175,19 @@ pub(crate) fn siblings(spike: &Explained) -> Vec<String> {
 }
 
 /// Spikes that have the same cause.
-pub(crate) struct Group<'a> {
+pub(crate) struct CauseGroup<'a> {
     pub mostly: Option<&'a Named>,
     pub spikes: Vec<&'a Explained>,
     pub advice: Vec<&'a str>,
 }
 
 /// The spikes told of, by what took most of them; the group of the longest first.
-pub(crate) fn groups(document: &WhyDocument) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group> = Vec::new();
+pub(crate) fn groups(document: &WhyDocument) -> Vec<CauseGroup<'_>> {
+    let mut groups: Vec<CauseGroup> = Vec::new();
     for spike in &document.spikes {
         let mostly = spike.mostly.as_ref();
         let place = groups.iter().position(|group| group.mostly == mostly).unwrap_or_else(|| {
-            groups.push(Group { mostly, spikes: Vec::new(), advice: Vec::new() });
+            groups.push(CauseGroup { mostly, spikes: Vec::new(), advice: Vec::new() });
             groups.len() - 1
         });
         let group = &mut groups[place];
@@ -202,7 +202,7 @@ pub(crate) fn groups(document: &WhyDocument) -> Vec<Group<'_>> {
 }
 
 /// What stands over a group.
-pub(crate) fn title(group: &Group, document: &WhyDocument) -> String {
+pub(crate) fn title(group: &CauseGroup, document: &WhyDocument) -> String {
     let Some(mostly) = group.mostly else {
         let why = match document.collector {
             Some(_) if group.spikes.iter().any(|spike| !spike.causes.is_empty()) => "Suspects only",
@@ -249,7 +249,7 @@ pub(crate) fn collected(document: &WhyDocument) -> String {
 
 /// The section of a page for one run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Why {
+pub(crate) struct WhySection {
     pub run: String,
     pub words: String,
     pub notes: Vec<String>,
@@ -282,8 +282,8 @@ pub(crate) struct Picture {
     pub place: String,
     pub due: &'static str,
     pub description: String,
-    pub bars: Vec<Bar>,
-    pub lines: Vec<Line>,
+    pub bars: Vec<Stretch>,
+    pub lines: Vec<LegendLine>,
     pub unexplained: Option<String>,
     pub much: bool,
     pub suspects: String,
@@ -292,7 +292,7 @@ pub(crate) struct Picture {
 
 /// A stretch of the bar, in hundredths of a per cent.
 #[derive(Debug, Serialize)]
-pub(crate) struct Bar {
+pub(crate) struct Stretch {
     pub colour: usize,
     pub from: f64,
     pub width: f64,
@@ -300,7 +300,7 @@ pub(crate) struct Bar {
 
 /// A cause under the bar.
 #[derive(Debug, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct LegendLine {
     pub colour: usize,
     pub at: String,
     pub name: String,
@@ -309,14 +309,15 @@ pub(crate) struct Line {
 }
 
 /// The section of `bundle`.
-pub(crate) fn of(run: String, bundle: &Bundle) -> Why {
+pub(crate) fn of(run: String, bundle: &Bundle) -> WhySection {
     let document = &WhyDocument::of(bundle, &Question { top: TOP, ..Question::default() });
     let mut left = DRAWN;
     let mut pictured = Vec::new();
     // One of each group before the second of any.
     let groups = groups(document);
-    let each =
-        |group: &Group, take: usize| group.spikes.iter().take(take).map(|spike| picture(spike)).collect();
+    let each = |group: &CauseGroup, take: usize| {
+        group.spikes.iter().take(take).map(|spike| picture(spike)).collect()
+    };
     let share = (DRAWN / groups.len().max(1)).max(1);
     for group in groups.iter().filter(|group| group.spikes.iter().any(|spike| !spike.causes.is_empty())) {
         if left == 0 {
@@ -344,7 +345,7 @@ pub(crate) fn of(run: String, bundle: &Bundle) -> Why {
     };
     let mut notes: Vec<_> = document.notes.iter().map(|note| text::clean(note)).collect();
     notes.extend(document.could_not_see.iter().map(|what| format!("Not seen: {}", text::clean(what))));
-    Why {
+    WhySection {
         run,
         words: collected(document),
         notes,
@@ -360,10 +361,10 @@ fn picture(spike: &Explained) -> Picture {
         let colour = colour(spike.causes.get(one.cause?)?.kind);
         // What is too short to be seen is drawn all the same.
         let width = share(one.to_ns - one.from_ns).max(0.25);
-        Some(Bar { colour, from: share(one.from_ns).min(99.75), width })
+        Some(Stretch { colour, from: share(one.from_ns).min(99.75), width })
     });
     let (causes, more, more_ns) = shown(spike);
-    let line = |cause: &&Cause| Line {
+    let line = |cause: &&Cause| LegendLine {
         colour: colour(cause.kind),
         at: tenth(cause.begin_ns.unwrap_or(0)),
         name: named(cause.kind, &cause.name),
@@ -373,7 +374,13 @@ fn picture(spike: &Explained) -> Picture {
     let mut lines: Vec<_> = causes.iter().map(line).collect();
     if more > 0 {
         let name = format!("{more} shorter ones");
-        lines.push(Line { colour: 7, at: String::new(), name, took: tenth(more_ns), detail: String::new() });
+        lines.push(LegendLine {
+            colour: 7,
+            at: String::new(),
+            name,
+            took: tenth(more_ns),
+            detail: String::new(),
+        });
     }
     let words =
         lines.iter().map(|line| format!("{} {} us", line.name, line.took)).collect::<Vec<_>>().join(", ");

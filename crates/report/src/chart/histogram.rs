@@ -7,9 +7,11 @@
 
 use evidence::Row;
 
-use crate::chart::{HEIGHT, Line, LoadStyle, Mark, Panels, Plot, WIDTH, drawn_cpus, limits, range_ns, share};
-use crate::runs::{Kind, Run, Runs};
-use crate::scale::{Log, hundredth};
+use crate::chart::{
+    HEIGHT, LoadStyle, Panels, Plot, PlotMark, Polyline, WIDTH, drawn_cpus, limits, range_ns, share,
+};
+use crate::runs::{ProbePeriod, Runs, ShownRun};
+use crate::scale::{LogScale, hundredth};
 use crate::text;
 
 /// Steps of all lines of a page together, and of one line.
@@ -20,22 +22,30 @@ const STEPS_OF_A_LINE: usize = 200;
 const BELOW_ONE: f64 = 0.5;
 
 /// All panels of `kind`.
-pub(crate) fn panels(runs: &Runs, kind: &Kind) -> Panels {
+pub(crate) fn panels(runs: &Runs, kind: &ProbePeriod) -> Panels {
     let (cpus, left_out) = drawn_cpus(runs, kind);
     let lines = cpus.len() * runs.all.len() * runs.loads.len();
     let (low, high) = range_ns(runs, kind);
-    let x = Log::around(low, high);
+    let x = LogScale::around(low, high);
     let resolution_ns = runs.rows_of(kind).filter_map(|row| row.row.entry.coarse.as_ref());
     let resolution_ns = resolution_ns.map(|coarse| coarse.resolution_ns).max().unwrap_or(1);
     let edges = edges(x, share(STEPS_IN_ALL, lines, 24, STEPS_OF_A_LINE), resolution_ns);
     let tallest = runs.rows_of(kind).flat_map(|row| steps(drawn(row.row), &edges)).max();
-    let y = Log { from: BELOW_ONE, to: 10f64.powf((tallest.unwrap_or(1).max(9) as f64).log10().ceil()) };
+    let y = LogScale { from: BELOW_ONE, to: 10f64.powf((tallest.unwrap_or(1).max(9) as f64).log10().ceil()) };
     let plots =
         cpus.iter().flat_map(|cpu| runs.all.iter().map(|run| panel(runs, run, kind, *cpu, x, y, &edges)));
     Panels { title: kind.to_string(), plots: plots.collect(), left_out }
 }
 
-fn panel(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, x: Log, y: Log, edges: &[u64]) -> Plot {
+fn panel(
+    runs: &Runs,
+    run: &ShownRun,
+    kind: &ProbePeriod,
+    cpu: u32,
+    x: LogScale,
+    y: LogScale,
+    edges: &[u64],
+) -> Plot {
     let rows: Vec<_> = runs.loads.iter().filter_map(|load| run.row(kind, load, cpu)).collect();
     let (mut lines, mut marks, mut words) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows.iter().filter(|row| row.summary.count > 0) {
@@ -43,8 +53,8 @@ fn panel(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, x: Log, y: Log, edges: &
         let style = LoadStyle::of(runs.load_place(load));
         let steps = steps(drawn(row.row), edges);
         let last = steps.iter().rev().find(|count| **count > 0).copied().unwrap_or(1);
-        lines.push(Line { class: format!("s{}", style.colour), path: path(&steps, edges, x, y) });
-        marks.push(Mark {
+        lines.push(Polyline { class: format!("s{}", style.colour), path: path(&steps, edges, x, y) });
+        marks.push(PlotMark {
             style,
             x: hundredth(x.at(row.summary.max_ns as f64)),
             y: hundredth(y.at(last as f64)),
@@ -89,7 +99,7 @@ fn samples(number: f64) -> String {
 }
 
 /// Where steps begin: `most` of them or fewer from end to end of `axis`, none narrower than `resolution_ns`.
-fn edges(axis: Log, most: usize, resolution_ns: u64) -> Vec<u64> {
+fn edges(axis: LogScale, most: usize, resolution_ns: u64) -> Vec<u64> {
     let ratio = (axis.to / axis.from).powf(1.0 / most as f64);
     let resolution_ns = resolution_ns.max(1);
     let mut edge = axis.from as u64 / resolution_ns * resolution_ns;
@@ -122,7 +132,7 @@ fn steps(buckets: impl Iterator<Item = (u64, u64)>, edges: &[u64]) -> Vec<u64> {
     steps
 }
 
-fn path(steps: &[u64], edges: &[u64], x: Log, y: Log) -> String {
+fn path(steps: &[u64], edges: &[u64], x: LogScale, y: LogScale) -> String {
     use std::fmt::Write;
     let across = |place: usize| (x.at(edges[place] as f64) / 100.0 * WIDTH).round();
     let up = |count: u64| (HEIGHT - y.at(count as f64) / 100.0 * HEIGHT).round();
@@ -155,7 +165,7 @@ mod tests {
     #[test]
     fn merging_buckets_into_steps_loses_no_sample() {
         for resolution_ns in [1, 1_000] {
-            let edges = edges(Log::around(900.0, 1e7), 200, resolution_ns);
+            let edges = edges(LogScale::around(900.0, 1e7), 200, resolution_ns);
             assert!(edges.len() <= 201, "{}", edges.len());
             assert!(edges.is_sorted() && edges.iter().all(|edge| edge % resolution_ns == 0));
             assert_eq!(steps((0..5_000u64).map(|n| (n * n, 1)), &edges).iter().sum::<u64>(), 5_000);
@@ -167,14 +177,14 @@ mod tests {
         for (high, resolution_ns) in
             [(u64::MAX, 1), (u64::MAX, u64::MAX), (1_000, u64::MAX), (u64::MAX - 1, 1_000)]
         {
-            let edges = edges(Log::around(10.0, high as f64), 200, resolution_ns);
+            let edges = edges(LogScale::around(10.0, high as f64), 200, resolution_ns);
             assert!(edges.len() <= 201 && edges.is_sorted(), "{high} {resolution_ns}: {}", edges.len());
         }
     }
 
     #[test]
     fn a_lone_sample_stands_on_the_base_line() {
-        let (x, y) = (Log { from: 1_000.0, to: 10_000.0 }, Log { from: 0.5, to: 50.0 });
+        let (x, y) = (LogScale { from: 1_000.0, to: 10_000.0 }, LogScale { from: 0.5, to: 50.0 });
         assert_eq!(path(&[0, 1, 0], &[1_000, 2_000, 5_000, 10_000], x, y), "M1204 1000V849H2796V1000");
     }
 

@@ -6,8 +6,8 @@
 use serde::Serialize;
 
 use crate::chart::{LoadStyle, range_ns};
-use crate::runs::{Kind, RowView, Run, Runs};
-use crate::scale::{Log, Tick, hundredth, linear_ticks};
+use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
+use crate::scale::{GridLine, LogScale, hundredth, linear_ticks};
 use crate::text;
 
 /// The bars of one probe.
@@ -18,13 +18,13 @@ pub(crate) struct Bars {
     pub title: String,
     pub description: String,
     pub height: u32,
-    pub x: Vec<Tick>,
-    pub bars: Vec<Bar>,
+    pub x: Vec<GridLine>,
+    pub bars: Vec<MaximumBar>,
 }
 
 /// One load of one run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Bar {
+pub(crate) struct MaximumBar {
     /// Where its line of text begins, in CSS pixels from the top.
     pub top: u32,
     /// From there to the next bar.
@@ -50,32 +50,32 @@ pub(crate) const BAR: u32 = 34;
 /// Between two loads.
 pub(crate) const GAP: u32 = 8;
 
-enum Axis {
+enum MaximaAxis {
     Linear(f64),
-    Log(Log),
+    Log(LogScale),
 }
 
-impl Axis {
+impl MaximaAxis {
     fn at(&self, ns: u64) -> f64 {
         hundredth(match self {
-            Axis::Linear(to) => ns as f64 / to * 100.0,
-            Axis::Log(log) => log.at(ns as f64),
+            MaximaAxis::Linear(to) => ns as f64 / to * 100.0,
+            MaximaAxis::Log(log) => log.at(ns as f64),
         })
     }
 }
 
 /// The bars of `kind`.
-pub(crate) fn bars(runs: &Runs, kind: &Kind) -> Bars {
+pub(crate) fn bars(runs: &Runs, kind: &ProbePeriod) -> Bars {
     let least = runs.rows_of(kind).filter(|row| row.summary.count > 0).map(|row| row.summary.max_ns).min();
     let (least, high) = (least.unwrap_or(1) as f64, range_ns(runs, kind).1);
     let (axis, x) = if high / least > 25.0 {
-        let log = Log::around(least / 2.0, high * 1.2);
-        (Axis::Log(log), log.ticks(5, text::time))
+        let log = LogScale::around(least / 2.0, high * 1.2);
+        (MaximaAxis::Log(log), log.ticks(5, text::time))
     } else {
         let to = high * 1.05;
         let mut ticks = linear_ticks(to, 5, text::time);
         ticks[0].label = "0".to_string();
-        (Axis::Linear(to), ticks)
+        (MaximaAxis::Linear(to), ticks)
     };
     let (mut bars, mut top, mut words) = (Vec::new(), 0, Vec::new());
     for load in &runs.loads {
@@ -95,7 +95,7 @@ pub(crate) fn bars(runs: &Runs, kind: &Kind) -> Bars {
     }
     let limits = super::limits(runs.rows_of(kind), |_| 0.0);
     let limit = if let [only] = &limits[..] { format!(" · {}", only.label) } else { String::new() };
-    let scale = if matches!(axis, Axis::Log(_)) { " · logarithmic" } else { "" };
+    let scale = if matches!(axis, MaximaAxis::Log(_)) { " · logarithmic" } else { "" };
     Bars {
         what: "Maxima under each load",
         title: format!("{kind}{limit}{scale}"),
@@ -106,13 +106,13 @@ pub(crate) fn bars(runs: &Runs, kind: &Kind) -> Bars {
     }
 }
 
-fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<Bar> {
+fn bar(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, load: &str, axis: &MaximaAxis) -> Option<MaximumBar> {
     let rows: Vec<RowView> = runs.cpus(kind).into_iter().filter_map(|cpu| run.row(kind, load, cpu)).collect();
     let not_run = run.bundle.manifest.not_run.iter().any(|row| row.load == load && row.probe == kind.probe);
     if rows.is_empty() && (!not_run || run.virtual_time != kind.virtual_time) {
         return None;
     }
-    let blank = Bar {
+    let blank = MaximumBar {
         top: 0,
         height: BAR,
         style: LoadStyle::of(runs.load_place(load)),
@@ -137,7 +137,7 @@ fn bar(runs: &Runs, run: &Run, kind: &Kind, load: &str, axis: &Axis) -> Option<B
         (false, None) => "",
     };
     let place = if rows.len() > 1 { format!(" · cpu {}", worst.row.entry.key.cpu) } else { String::new() };
-    Some(Bar {
+    Some(MaximumBar {
         value: format!("{}{place}{missed}{verdict}", worst.latency(worst.summary.max_ns)),
         state: if late { "late" } else { "ok" },
         length: axis.at(worst.summary.max_ns),

@@ -8,8 +8,8 @@
 
 use serde::Serialize;
 
-use crate::runs::{Kind, Runs};
-use crate::scale::{Tick, hundredth};
+use crate::runs::{ProbePeriod, Runs};
+use crate::scale::{GridLine, hundredth};
 use crate::text;
 
 pub(crate) mod histogram;
@@ -41,19 +41,19 @@ pub(crate) struct Plot {
     /// Its height in CSS pixels.
     pub height: u32,
     /// Ticks from the left.
-    pub x: Vec<Tick>,
+    pub x: Vec<GridLine>,
     /// Ticks from the bottom.
-    pub y: Vec<Tick>,
+    pub y: Vec<GridLine>,
     /// Limits, from the left.
-    pub limits_x: Vec<Tick>,
+    pub limits_x: Vec<GridLine>,
     /// Limits, from the bottom.
-    pub limits_y: Vec<Tick>,
+    pub limits_y: Vec<GridLine>,
     /// Parts of the x axis with a name each.
     pub bands: Vec<Band>,
-    pub lines: Vec<Line>,
-    pub marks: Vec<Mark>,
+    pub lines: Vec<Polyline>,
+    pub marks: Vec<PlotMark>,
     /// The smallest and the largest, from the left.
-    pub extremes: Vec<Tick>,
+    pub extremes: Vec<GridLine>,
     /// A picture that fills the plot, as a data URI.
     pub picture: String,
     /// Why there is nothing to draw.
@@ -62,14 +62,14 @@ pub(crate) struct Plot {
 
 /// A path.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct Polyline {
     pub class: String,
     pub path: String,
 }
 
 /// A shape at a point.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Mark {
+pub(crate) struct PlotMark {
     pub style: LoadStyle,
     /// Per cent from the left.
     pub x: f64,
@@ -110,7 +110,7 @@ pub(crate) struct Panels {
 }
 
 /// The CPUs of `kind` that are drawn — the worst where there are too many — and a word on the others.
-fn drawn_cpus(runs: &Runs, kind: &Kind) -> (Vec<u32>, String) {
+fn drawn_cpus(runs: &Runs, kind: &ProbePeriod) -> (Vec<u32>, String) {
     let all = runs.cpus(kind);
     let worst_ns = |cpu: &u32| {
         runs.rows_of(kind)
@@ -139,15 +139,20 @@ fn share(total: usize, sharers: usize, least: usize, most: usize) -> usize {
 }
 
 /// The limits of `rows` without repetition, as places on an axis.
-fn limits<'r>(rows: impl Iterator<Item = crate::runs::RowView<'r>>, at: impl Fn(f64) -> f64) -> Vec<Tick> {
+fn limits<'r>(
+    rows: impl Iterator<Item = crate::runs::RowView<'r>>,
+    at: impl Fn(f64) -> f64,
+) -> Vec<GridLine> {
     let limits: std::collections::BTreeSet<u64> = rows.filter_map(|row| row.row.entry.limit_ns).collect();
-    let tick =
-        |ns: u64| Tick { at: hundredth(at(ns as f64)), label: format!("limit {}", text::time(ns as f64)) };
+    let tick = |ns: u64| GridLine {
+        at: hundredth(at(ns as f64)),
+        label: format!("limit {}", text::time(ns as f64)),
+    };
     limits.into_iter().map(tick).collect()
 }
 
 /// The latencies of `kind` over all runs: smallest, and largest with its limits.
-fn range_ns(runs: &Runs, kind: &Kind) -> (f64, f64) {
+fn range_ns(runs: &Runs, kind: &ProbePeriod) -> (f64, f64) {
     let (mut low, mut high) = (u64::MAX, 0);
     for row in runs.rows_of(kind).filter(|row| row.summary.count > 0) {
         low = low.min(row.summary.min_ns.unwrap_or(row.summary.max_ns));

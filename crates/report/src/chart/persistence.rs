@@ -13,8 +13,8 @@ use evidence::series::{LEVEL_SHIFT, Persistence, SWEEP_COLUMNS};
 use evidence::{Error, Result};
 
 use crate::chart::{LoadStyle, Plot, left_out, limits};
-use crate::runs::{Kind, RowView, Run, Runs};
-use crate::scale::{Tick, hundredth, linear_ticks};
+use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
+use crate::scale::{GridLine, hundredth, linear_ticks};
 use crate::text;
 
 /// Pictures that a page carries.
@@ -71,11 +71,11 @@ impl Levels {
         ((level - f64::from(self.lowest)) / f64::from(self.height()) * 100.0).clamp(0.0, 100.0)
     }
 
-    fn ticks(&self) -> Vec<Tick> {
+    fn ticks(&self) -> Vec<GridLine> {
         let ends = [self.lowest, self.highest + 1].map(|level| Persistence::level_from_ns(level) as f64);
         let decades = (2..12).map(|power| 10f64.powi(power)).filter(|ns| (ends[0]..=ends[1]).contains(ns));
-        let mut ticks: Vec<Tick> =
-            decades.map(|ns| Tick { at: hundredth(self.at(ns)), label: text::time(ns) }).collect();
+        let mut ticks: Vec<GridLine> =
+            decades.map(|ns| GridLine { at: hundredth(self.at(ns)), label: text::time(ns) }).collect();
         // Low levels are narrow: of two names that would lie upon each other, the upper one stays.
         for lower in (1..ticks.len()).rev() {
             if ticks[lower].at - ticks[lower - 1].at < LINE {
@@ -87,7 +87,7 @@ impl Levels {
 }
 
 /// All pictures of `kind`, by CPU, then load, then run; none where no source recorded any.
-pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
+pub(crate) fn pictures(runs: &Runs, kind: &ProbePeriod) -> Result<Option<Pictures>> {
     let drawable = |row: &RowView| !row.row.series.persistence.cells.is_empty();
     let levels =
         || runs.rows_of(kind).flat_map(|row| row.row.series.persistence.cells.keys().map(|key| key.1));
@@ -126,7 +126,7 @@ pub(super) fn columns(runs: usize, loads: usize, cpus: usize) -> usize {
     runs * groups.div_ceil(lines.max(1))
 }
 
-fn plot(runs: &Runs, run: &Run, row: RowView, levels: Levels) -> Result<Plot> {
+fn plot(runs: &Runs, run: &ShownRun, row: RowView, levels: Levels) -> Result<Plot> {
     let key = &row.row.entry.key;
     let picture = &row.row.series.persistence;
     let sweep_ns = key.period_ns.unwrap_or(0) as f64 * SWEEP_COLUMNS as f64;
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn names_of_levels_do_not_lie_upon_each_other() {
         let ticks = Levels { lowest: 0, highest: 200 }.ticks();
-        let named: Vec<&Tick> = ticks.iter().filter(|tick| !tick.label.is_empty()).collect();
+        let named: Vec<&GridLine> = ticks.iter().filter(|tick| !tick.label.is_empty()).collect();
         assert!(named.len() < ticks.len());
         assert!(named.windows(2).all(|pair| pair[1].at - pair[0].at >= LINE), "{named:?}");
         assert_eq!(ticks.iter().rfind(|tick| tick.at < 100.0).unwrap().label, named.last().unwrap().label);

@@ -13,8 +13,8 @@ use evidence::manifest::RESPONSE;
 
 use crate::chart::persistence::{Pictures, columns, data_uri, encode, strength};
 use crate::chart::{Band, LoadStyle, Plot, left_out};
-use crate::runs::{Kind, RowView, Run, Runs};
-use crate::scale::{Log, Tick, hundredth, linear_ticks};
+use crate::runs::{ProbePeriod, RowView, Runs, ShownRun};
+use crate::scale::{GridLine, LogScale, hundredth, linear_ticks};
 use crate::text;
 
 /// Pictures that a page carries.
@@ -36,17 +36,17 @@ const OUTPUT: (usize, usize) = (28, 43);
 
 /// The axis of response times that pictures of one kind share.
 #[derive(Debug, Clone, Copy)]
-enum Axis {
+enum ResponseAxis {
     Linear(f64),
-    Log(Log),
+    Log(LogScale),
 }
 
-impl Axis {
-    fn of(min_ns: f64, max_ns: f64) -> Axis {
+impl ResponseAxis {
+    fn of(min_ns: f64, max_ns: f64) -> ResponseAxis {
         let min_ns = min_ns.max(1.0);
         match max_ns / min_ns {
-            ..=LINEAR => Axis::Linear(max_ns.max(1.0) * 1.1),
-            _ => Axis::Log(Log::around(min_ns, max_ns)),
+            ..=LINEAR => ResponseAxis::Linear(max_ns.max(1.0) * 1.1),
+            _ => ResponseAxis::Log(LogScale::around(min_ns, max_ns)),
         }
     }
 
@@ -54,8 +54,8 @@ impl Axis {
     fn at(&self, ns: f64) -> f64 {
         let edge = 100.0 * BEFORE as f64 / WIDTH as f64;
         let share = match self {
-            Axis::Linear(to) => (ns / to).clamp(0.0, 1.0),
-            Axis::Log(log) => log.at(ns) / 100.0,
+            ResponseAxis::Linear(to) => (ns / to).clamp(0.0, 1.0),
+            ResponseAxis::Log(log) => log.at(ns) / 100.0,
         };
         edge + share * (100.0 - edge)
     }
@@ -65,19 +65,20 @@ impl Axis {
         ((self.at(ns) / 100.0 * WIDTH as f64) as usize).clamp(BEFORE, WIDTH - 1)
     }
 
-    fn ticks(&self) -> Vec<Tick> {
+    fn ticks(&self) -> Vec<GridLine> {
         let edge = 100.0 * BEFORE as f64 / WIDTH as f64;
         let ticks = match self {
-            Axis::Linear(to) => linear_ticks(*to, 5, text::time),
-            Axis::Log(log) => log.ticks(5, text::time),
+            ResponseAxis::Linear(to) => linear_ticks(*to, 5, text::time),
+            ResponseAxis::Log(log) => log.ticks(5, text::time),
         };
-        let moved = |tick: Tick| Tick { at: hundredth(edge + tick.at / 100.0 * (100.0 - edge)), ..tick };
+        let moved =
+            |tick: GridLine| GridLine { at: hundredth(edge + tick.at / 100.0 * (100.0 - edge)), ..tick };
         ticks.into_iter().map(moved).collect()
     }
 }
 
 /// All pictures of `kind`, by CPU, then load, then run; none where it is another probe, or has no sample.
-pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
+pub(crate) fn pictures(runs: &Runs, kind: &ProbePeriod) -> Result<Option<Pictures>> {
     let drawable = |row: &RowView| row.row.series.latency.count() > 0;
     let rows = || runs.rows_of(kind).filter(drawable);
     let (min_ns, max_ns) =
@@ -85,7 +86,7 @@ pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
     let (Some(min_ns), Some(max_ns), true) = (min_ns, max_ns, kind.probe.starts_with(RESPONSE)) else {
         return Ok(None);
     };
-    let axis = Axis::of(min_ns as f64, max_ns as f64);
+    let axis = ResponseAxis::of(min_ns as f64, max_ns as f64);
     let mut plots = Vec::new();
     for cpu in runs.cpus(kind) {
         for load in &runs.loads {
@@ -104,12 +105,12 @@ pub(crate) fn pictures(runs: &Runs, kind: &Kind) -> Result<Option<Pictures>> {
     Ok(Some(Pictures { title: kind.to_string(), columns, plots, left_out: note }))
 }
 
-fn plot(runs: &Runs, run: &Run, row: RowView, axis: Axis) -> Result<Plot> {
+fn plot(runs: &Runs, run: &ShownRun, row: RowView, axis: ResponseAxis) -> Result<Plot> {
     let key = &row.row.entry.key;
     let max_ns = row.summary.max_ns;
     let min_ns = row.summary.min_ns.unwrap_or(max_ns);
     let time = |ns: u64| text::time(ns as f64);
-    let extreme = |name: &str, ns: u64| Tick {
+    let extreme = |name: &str, ns: u64| GridLine {
         at: hundredth(axis.at(ns as f64)),
         label: format!("{name} {}", time(ns)),
     };
@@ -136,7 +137,7 @@ fn plot(runs: &Runs, run: &Run, row: RowView, axis: Axis) -> Result<Plot> {
 }
 
 /// The palette entry of every pixel, from the top left, a row at a time.
-fn pixels(responses: &Histogram, axis: Axis) -> Vec<u8> {
+fn pixels(responses: &Histogram, axis: ResponseAxis) -> Vec<u8> {
     let mut rose = [0u64; WIDTH];
     for bucket in responses.buckets() {
         let middle_ns = bucket.from_ns as f64 + (bucket.to_ns - bucket.from_ns) as f64 / 2.0;
@@ -168,10 +169,10 @@ fn pixels(responses: &Histogram, axis: Axis) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn screen(values: &[(u64, u64)]) -> (Vec<u8>, Axis) {
+    fn screen(values: &[(u64, u64)]) -> (Vec<u8>, ResponseAxis) {
         let mut responses = Histogram::new();
         values.iter().for_each(|(ns, times)| responses.record_many(*ns, *times));
-        let axis = Axis::of(responses.min_ns() as f64, responses.max_ns() as f64);
+        let axis = ResponseAxis::of(responses.min_ns() as f64, responses.max_ns() as f64);
         (pixels(&responses, axis), axis)
     }
 
@@ -200,10 +201,10 @@ mod tests {
 
     #[test]
     fn an_axis_is_linear_from_the_edge_on_until_that_would_hide_the_earliest() {
-        assert!(matches!(Axis::of(390.0, 470.0), Axis::Linear(_)));
-        assert!(matches!(Axis::of(0.0, 0.0), Axis::Linear(_)));
-        let axis = Axis::of(390.0, 4_000_000.0);
-        assert!(matches!(axis, Axis::Log(_)));
+        assert!(matches!(ResponseAxis::of(390.0, 470.0), ResponseAxis::Linear(_)));
+        assert!(matches!(ResponseAxis::of(0.0, 0.0), ResponseAxis::Linear(_)));
+        let axis = ResponseAxis::of(390.0, 4_000_000.0);
+        assert!(matches!(axis, ResponseAxis::Log(_)));
         let places = [390.0, 4_000.0, 4_000_000.0].map(|ns| axis.column(ns));
         assert!(places.is_sorted() && places[0] >= BEFORE && places[2] < WIDTH, "{places:?}");
         assert!(axis.ticks().iter().all(|tick| (4.0..=100.0).contains(&tick.at)));

@@ -7,9 +7,11 @@
 
 use evidence::manifest::Second;
 
-use crate::chart::{Band, HEIGHT, Line, LoadStyle, Panels, Plot, WIDTH, drawn_cpus, limits, range_ns, share};
-use crate::runs::{Kind, Run, Runs};
-use crate::scale::{Log, hundredth, time_ticks};
+use crate::chart::{
+    Band, HEIGHT, LoadStyle, Panels, Plot, Polyline, WIDTH, drawn_cpus, limits, range_ns, share,
+};
+use crate::runs::{ProbePeriod, Runs, ShownRun};
+use crate::scale::{LogScale, hundredth, time_ticks};
 use crate::text;
 
 /// Columns of all strips of a page together, and of one strip.
@@ -20,7 +22,7 @@ const COLUMNS_OF_A_STRIP: usize = 720;
 const CHARACTERS: f64 = 40.0;
 
 /// Where a load lies on the common axis of seconds.
-struct Part<'a> {
+struct LoadSpan<'a> {
     load: &'a str,
     style: LoadStyle,
     from_s: u64,
@@ -28,7 +30,7 @@ struct Part<'a> {
 }
 
 /// All strips of `kind`; none where no source tells seconds.
-pub(crate) fn panels(runs: &Runs, kind: &Kind) -> Option<Panels> {
+pub(crate) fn panels(runs: &Runs, kind: &ProbePeriod) -> Option<Panels> {
     let parts = parts(runs, kind);
     let length_s = parts.last().map(|part| part.from_s + part.length_s)?;
     let (cpus, left_out) = drawn_cpus(runs, kind);
@@ -36,7 +38,7 @@ pub(crate) fn panels(runs: &Runs, kind: &Kind) -> Option<Panels> {
     // The axis begins at the typical second, not at the smallest latency: maxima are what is drawn.
     let seconds = || runs.rows_of(kind).flat_map(|row| &row.row.series.seconds).filter(|s| s.count > 0);
     let lowest = seconds().map(|second| second.max_ns).min().unwrap_or(1_000);
-    let y = Log::around(lowest.max(10) as f64, range_ns(runs, kind).1.max(lowest as f64));
+    let y = LogScale::around(lowest.max(10) as f64, range_ns(runs, kind).1.max(lowest as f64));
     let axes = Axes { y, length_s, columns, height: if cpus.len() > 4 { 72 } else { 120 } };
     let plots =
         cpus.iter().flat_map(|cpu| runs.all.iter().map(|run| strip(runs, run, kind, *cpu, &parts, &axes)));
@@ -44,27 +46,27 @@ pub(crate) fn panels(runs: &Runs, kind: &Kind) -> Option<Panels> {
 }
 
 struct Axes {
-    y: Log,
+    y: LogScale,
     length_s: u64,
     columns: usize,
     height: u32,
 }
 
-fn parts<'a>(runs: &'a Runs, kind: &Kind) -> Vec<Part<'a>> {
+fn parts<'a>(runs: &'a Runs, kind: &ProbePeriod) -> Vec<LoadSpan<'a>> {
     let (mut parts, mut from_s) = (Vec::new(), 0);
     for (place, load) in runs.loads.iter().enumerate() {
         let rows = runs.rows_of(kind).filter(|row| row.row.entry.key.load == *load);
         let length = |row: &[Second]| row.last().map_or(0, |last| u64::from(last.second) + 1);
         let length_s = rows.map(|row| length(&row.row.series.seconds)).max().unwrap_or(0);
         if length_s > 0 {
-            parts.push(Part { load, style: LoadStyle::of(place), from_s, length_s });
+            parts.push(LoadSpan { load, style: LoadStyle::of(place), from_s, length_s });
             from_s += length_s;
         }
     }
     parts
 }
 
-fn strip(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, parts: &[Part], axes: &Axes) -> Plot {
+fn strip(runs: &Runs, run: &ShownRun, kind: &ProbePeriod, cpu: u32, parts: &[LoadSpan], axes: &Axes) -> Plot {
     let mut plot = Plot {
         title: format!("cpu {cpu}"),
         run: run.mark(runs.several()),
@@ -87,11 +89,11 @@ fn strip(runs: &Runs, run: &Run, kind: &Kind, cpu: u32, parts: &[Part], axes: &A
         let maxima = maxima(&row.row.series.seconds, part.length_s, columns);
         let across = |column: usize| ((from + share * column as f64 / columns as f64) * WIDTH).round();
         let class = format!("s{}", part.style.colour);
-        plot.lines.push(Line { class, path: path(&maxima, across, axes.y) });
+        plot.lines.push(Polyline { class, path: path(&maxima, across, axes.y) });
         if let Some(limit_ns) = row.row.entry.limit_ns {
             let path = stems(&maxima, limit_ns, across, axes.y);
             if !path.is_empty() {
-                plot.lines.push(Line { class: "over".to_string(), path });
+                plot.lines.push(Polyline { class: "over".to_string(), path });
             }
         }
         let above =
@@ -124,11 +126,11 @@ fn maxima(seconds: &[Second], length_s: u64, columns: usize) -> Vec<Option<u64>>
     maxima
 }
 
-fn up(y: Log, ns: u64) -> f64 {
+fn up(y: LogScale, ns: u64) -> f64 {
     (HEIGHT - y.at(ns as f64) / 100.0 * HEIGHT).round()
 }
 
-fn path(maxima: &[Option<u64>], across: impl Fn(usize) -> f64, y: Log) -> String {
+fn path(maxima: &[Option<u64>], across: impl Fn(usize) -> f64, y: LogScale) -> String {
     use std::fmt::Write;
     let (mut out, mut before) = (String::new(), None);
     for (column, max_ns) in maxima.iter().enumerate() {
@@ -146,7 +148,7 @@ fn path(maxima: &[Option<u64>], across: impl Fn(usize) -> f64, y: Log) -> String
 }
 
 /// Upright strokes from the limit to every maximum above it.
-fn stems(maxima: &[Option<u64>], limit_ns: u64, across: impl Fn(usize) -> f64, y: Log) -> String {
+fn stems(maxima: &[Option<u64>], limit_ns: u64, across: impl Fn(usize) -> f64, y: LogScale) -> String {
     use std::fmt::Write;
     let mut out = String::new();
     let foot = up(y, limit_ns);
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn seconds_without_samples_leave_a_gap() {
-        let y = Log { from: 1.0, to: 100.0 };
+        let y = LogScale { from: 1.0, to: 100.0 };
         let columns =
             maxima(&[second(0, 10), Second { second: 1, ..Second::default() }, second(2, 10)], 3, 3);
         assert_eq!(columns, [Some(10), None, Some(10)]);
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn only_what_is_above_the_limit_is_raised() {
-        let y = Log { from: 1.0, to: 100.0 };
+        let y = LogScale { from: 1.0, to: 100.0 };
         assert_eq!(stems(&[Some(10), Some(100)], 10, |column| column as f64 * 10.0, y), "M15 500V0");
     }
 }

@@ -8,11 +8,11 @@ use evidence::lab::{LabDocument, LogVerdict, Mode};
 use evidence::verdict::Outcome;
 
 use crate::figures::{self, VerdictCard};
-use crate::runs::Run;
+use crate::runs::ShownRun;
 use crate::{lab, text};
 
 /// The card of `run`, whose verdict is `judged`.
-pub(crate) fn of(run: &Run, lab: &LabDocument, judged: VerdictCard) -> VerdictCard {
+pub(crate) fn of(run: &ShownRun, lab: &LabDocument, judged: VerdictCard) -> VerdictCard {
     let failures = lab.failures();
     let (state, mark, words, figures, mut reasons) = match lab.mode {
         Mode::Real => (judged.state, judged.mark, judged.words, judged.facts, judged.reasons),
@@ -74,7 +74,7 @@ fn counts(lab: &LabDocument) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn latencies(run: &Run) -> String {
+fn latencies(run: &ShownRun) -> String {
     match run.rows().map(|row| row.summary.max_ns).max() {
         Some(max_ns) => format!("At most {} virtual ns", text::count(max_ns)),
         None => "Nothing was measured".to_string(),
@@ -82,7 +82,7 @@ fn latencies(run: &Run) -> String {
 }
 
 /// How the evidence judges latencies that are of no machine.
-fn against(run: &Run) -> Vec<(&'static str, String)> {
+fn against(run: &ShownRun) -> Vec<(&'static str, String)> {
     let verdict = &run.document.verdict;
     let Some(limit_ns) = verdict.limit_ns else { return Vec::new() };
     let outcome = match verdict.outcome {

@@ -8,14 +8,14 @@ use crate::text;
 
 /// A change against the first run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Change {
+pub(crate) struct FigureChange {
     pub words: String,
     /// `fewer`, `more`, or `alike` where chance could make the difference of two counts.
     pub direction: &'static str,
 }
 
 /// A change has a direction where it is more than chance makes of two counts, and their rates agree.
-pub(super) fn of_counts(first: &LabRow, row: &LabRow) -> Change {
+pub(super) fn of_counts(first: &LabRow, row: &LabRow) -> FigureChange {
     // Twice the standard deviation of the difference of two independent counts.
     let by_chance = 2.0 * (first.excursions as f64 + row.excursions as f64).sqrt();
     let rate = |row: &LabRow| row.excursions as f64 / row.seconds_guest.max(f64::MIN_POSITIVE);
@@ -24,7 +24,7 @@ pub(super) fn of_counts(first: &LabRow, row: &LabRow) -> Change {
 }
 
 /// The change from `first` to `now`; a difference up to `by_chance` has no direction.
-pub(super) fn of(first: u64, now: u64, by_chance: f64) -> Change {
+pub(super) fn of(first: u64, now: u64, by_chance: f64) -> FigureChange {
     let difference = now as f64 - first as f64;
     let words = match (first, now) {
         _ if first == now => "±0 %".to_string(),
@@ -36,7 +36,7 @@ pub(super) fn of(first: u64, now: u64, by_chance: f64) -> Change {
         ..0.0 => "fewer",
         _ => "more",
     };
-    Change { words, direction }
+    FigureChange { words, direction }
 }
 
 fn percent(percent: f64) -> String {

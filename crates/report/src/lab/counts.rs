@@ -4,8 +4,8 @@
 use evidence::lab::{Entry, LabDocument, LabRow, Spread};
 use serde::Serialize;
 
-use crate::runs::Run;
-use crate::scale::{Log, Tick, hundredth};
+use crate::runs::ShownRun;
+use crate::scale::{GridLine, LogScale, hundredth};
 use crate::text;
 
 /// Entries and functions, each, that are listed for a row.
@@ -16,17 +16,17 @@ const NAMED: usize = 2;
 
 /// What was counted in one run.
 #[derive(Serialize)]
-pub(crate) struct Table {
+pub(crate) struct CountsTable {
     pub run: String,
     pub name: String,
     /// The axis of the bars; the same for all runs.
-    pub ticks: Vec<Tick>,
-    pub rows: Vec<Row>,
+    pub ticks: Vec<GridLine>,
+    pub rows: Vec<CountsRow>,
 }
 
 /// One isolated CPU in one scenario.
 #[derive(Serialize)]
-pub(crate) struct Row {
+pub(crate) struct CountsRow {
     pub scenario: String,
     pub cpu: u32,
     pub seconds: String,
@@ -65,16 +65,16 @@ pub(crate) struct Through {
 }
 
 /// An axis for all counts; below one there is none, and none has no bar.
-pub(super) fn axis(most: u64) -> Log {
-    Log::around(0.5, (most as f64 * 1.1).max(10.0))
+pub(super) fn axis(most: u64) -> LogScale {
+    LogScale::around(0.5, (most as f64 * 1.1).max(10.0))
 }
 
-pub(super) fn length(axis: &Log, count: u64) -> f64 {
+pub(super) fn length(axis: &LogScale, count: u64) -> f64 {
     if count == 0 { 0.0 } else { hundredth(axis.at(count as f64)) }
 }
 
 /// `1`, `100`, `10k`, where there is room for a few letters only.
-pub(super) fn ticks(axis: &Log, most: usize) -> Vec<Tick> {
+pub(super) fn ticks(axis: &LogScale, most: usize) -> Vec<GridLine> {
     axis.ticks(most, |value| match value {
         ..1.0 => String::new(),
         ..1e3 => format!("{value:.0}"),
@@ -83,11 +83,11 @@ pub(super) fn ticks(axis: &Log, most: usize) -> Vec<Tick> {
     })
 }
 
-pub(super) fn tables(labs: &[(&Run, &LabDocument)], several: bool) -> Vec<Table> {
+pub(super) fn tables(labs: &[(&ShownRun, &LabDocument)], several: bool) -> Vec<CountsTable> {
     let rows = labs.iter().flat_map(|(_, lab)| &lab.rows);
     let axis = axis(rows.map(|row| row.excursions).max().unwrap_or(0));
     let counted = labs.iter().filter(|(_, lab)| !lab.rows.is_empty());
-    let table = |(run, lab): &(&Run, &LabDocument)| Table {
+    let table = |(run, lab): &(&ShownRun, &LabDocument)| CountsTable {
         run: run.mark(several),
         name: text::clean(&run.name),
         ticks: ticks(&axis, 3),
@@ -96,7 +96,7 @@ pub(super) fn tables(labs: &[(&Run, &LabDocument)], several: bool) -> Vec<Table>
     counted.map(table).collect()
 }
 
-fn row(row: &LabRow, axis: &Log) -> Row {
+fn row(row: &LabRow, axis: &LogScale) -> CountsRow {
     let mut entries = row.by_entry.iter().collect::<Vec<_>>();
     entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.count));
     let mut functions = row.functions.iter().collect::<Vec<_>>();
@@ -105,7 +105,7 @@ fn row(row: &LabRow, axis: &Log) -> Row {
         0 => String::new(),
         dropped => text::count(dropped),
     };
-    Row {
+    CountsRow {
         scenario: text::clean(&row.scenario),
         cpu: row.cpu,
         seconds: format!("{:.1}", row.seconds_guest),

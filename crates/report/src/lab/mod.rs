@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::chart::maxima::Bars;
 use crate::facts::{self, Fact};
-use crate::runs::{Run, Runs};
+use crate::runs::{Runs, ShownRun};
 use crate::text;
 
 pub(crate) mod card;
@@ -20,17 +20,17 @@ mod change;
 pub(crate) mod counts;
 mod side_by_side;
 
-use counts::Table;
-use side_by_side::Comparison;
+use counts::CountsTable;
+use side_by_side::ModeTable;
 
 /// Everything that the page shows of lab runs.
 #[derive(Serialize)]
-pub(crate) struct Lab {
+pub(crate) struct LabSection {
     modes: Vec<Meaning>,
-    comparisons: Vec<Comparison>,
+    comparisons: Vec<ModeTable>,
     /// The excursions of several runs, as a picture of their table.
     bars: Option<Bars>,
-    tables: Vec<Table>,
+    tables: Vec<CountsTable>,
     disturbed: Vec<Disturbed>,
     facts: Vec<Fact>,
 }
@@ -49,8 +49,8 @@ struct Meaning {
 struct Disturbed {
     run: String,
     name: String,
-    storms: Vec<Storm>,
-    witness: Vec<Seen>,
+    storms: Vec<StormRow>,
+    witness: Vec<WitnessRow>,
     /// `ok` or `late`.
     log_state: &'static str,
     log: String,
@@ -58,7 +58,7 @@ struct Disturbed {
 }
 
 #[derive(Serialize)]
-struct Storm {
+struct StormRow {
     scenario: String,
     name: String,
     took_effect: bool,
@@ -67,7 +67,7 @@ struct Storm {
 
 /// The guest's record against the scope's.
 #[derive(Serialize)]
-struct Seen {
+struct WitnessRow {
     scenario: String,
     cpu: u32,
     named: String,
@@ -81,13 +81,13 @@ struct Seen {
 }
 
 /// What is shown of the lab, where any of the runs is one of the lab.
-pub(crate) fn of(runs: &Runs, bundles: &[Bundle]) -> Option<Lab> {
+pub(crate) fn of(runs: &Runs, bundles: &[Bundle]) -> Option<LabSection> {
     let labs: Vec<_> = runs.all.iter().filter_map(|run| Some((run, run.bundle.lab.as_ref()?))).collect();
     if labs.is_empty() {
         return None;
     }
     let several = runs.several();
-    Some(Lab {
+    Some(LabSection {
         modes: modes(&labs),
         comparisons: side_by_side::all(&labs),
         bars: side_by_side::bars(&labs),
@@ -126,7 +126,7 @@ pub(crate) fn log(lab: &LabDocument) -> String {
     }
 }
 
-fn modes(labs: &[(&Run, &LabDocument)]) -> Vec<Meaning> {
+fn modes(labs: &[(&ShownRun, &LabDocument)]) -> Vec<Meaning> {
     let mut meanings: Vec<Meaning> = Vec::new();
     for (run, lab) in labs {
         let name = lab.mode.name();
@@ -161,14 +161,14 @@ fn words(mode: Mode) -> &'static str {
     }
 }
 
-fn disturbed(run: &Run, lab: &LabDocument, several: bool) -> Disturbed {
-    let storm = |storm: &StormDid| Storm {
+fn disturbed(run: &ShownRun, lab: &LabDocument, several: bool) -> Disturbed {
+    let storm = |storm: &StormDid| StormRow {
         scenario: text::clean(&storm.scenario),
         name: text::clean(&storm.name),
         took_effect: storm.took_effect,
         did: text::clean(&storm.did),
     };
-    let load = |load: &LoadDid| Storm {
+    let load = |load: &LoadDid| StormRow {
         scenario: text::clean(&load.scenario),
         name: "load".to_string(),
         took_effect: load.took_effect,
@@ -185,7 +185,7 @@ fn disturbed(run: &Run, lab: &LabDocument, several: bool) -> Disturbed {
     }
 }
 
-fn seen(witness: &Witness) -> Seen {
+fn seen(witness: &Witness) -> WitnessRow {
     // The same difference often comes many times over: said once.
     let mut differences = BTreeMap::<&str, usize>::new();
     for difference in &witness.differences {
@@ -195,7 +195,7 @@ fn seen(witness: &Witness) -> Seen {
         1 => text::clean(words),
         _ => format!("{}, {times} times", text::clean(words)),
     };
-    Seen {
+    WitnessRow {
         scenario: text::clean(&witness.scenario),
         cpu: witness.cpu,
         named: text::count(witness.named),
@@ -218,10 +218,10 @@ pub(crate) fn beyond(witness: &Witness) -> Option<String> {
 }
 
 /// A fact's name, and how it is found.
-type Told = (&'static str, fn(&LabDocument) -> String);
+type LabFact = (&'static str, fn(&LabDocument) -> String);
 
 /// What the lab was asked for, and with what it was done.
-const SET_UP: [Told; 9] = [
+const SET_UP: [LabFact; 9] = [
     ("Kernel", |lab| lab.kernel.clone()),
     ("Boot line, added", boot_line),
     ("Mode", |lab| lab.mode.name().to_string()),

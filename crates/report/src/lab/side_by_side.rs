@@ -7,26 +7,26 @@ use evidence::lab::{LabDocument, LabRow, Mode, Responses};
 use serde::Serialize;
 
 use super::card::no_result;
-use super::change::{self, Change};
+use super::change::{self, FigureChange};
 use super::{boot_line, counts};
 use crate::chart::LoadStyle;
-use crate::chart::maxima::{BAR, Bar, Bars, GAP};
-use crate::runs::{RowView, Run};
+use crate::chart::maxima::{BAR, Bars, GAP, MaximumBar};
+use crate::runs::{RowView, ShownRun};
 use crate::text;
 
-type LabRun<'a> = (&'a Run<'a>, &'a LabDocument);
+type LabRun<'a> = (&'a ShownRun<'a>, &'a LabDocument);
 
 /// A table of all runs in one mode.
 #[derive(Serialize)]
-pub(crate) struct Comparison {
+pub(crate) struct ModeTable {
     pub title: &'static str,
     pub lead: &'static str,
-    pub columns: Vec<Column>,
-    pub rows: Vec<Line>,
+    pub columns: Vec<RunColumn>,
+    pub rows: Vec<ComparisonLine>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Column {
+pub(crate) struct RunColumn {
     pub run: String,
     pub name: String,
     pub kernel: String,
@@ -36,19 +36,19 @@ pub(crate) struct Column {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Line {
+pub(crate) struct ComparisonLine {
     pub scenario: String,
     pub place: String,
     /// Nothing where a run has no such row.
-    pub cells: Vec<Option<Cell>>,
+    pub cells: Vec<Option<ComparisonCell>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Cell {
+pub(crate) struct ComparisonCell {
     pub figure: String,
-    pub change: Option<Change>,
+    pub change: Option<FigureChange>,
     /// Smaller figures below it, each with its own change.
-    pub also: Vec<(String, Option<Change>)>,
+    pub also: Vec<(String, Option<FigureChange>)>,
 }
 
 /// Windows that differ by more than this hold different amounts of whatever comes with time.
@@ -57,19 +57,23 @@ const LIKE_LENGTH: f64 = 1.05;
 /// Where there are more, the table alone shows them.
 const MOST_BARS: usize = 48;
 
-pub(super) fn all(labs: &[LabRun]) -> Vec<Comparison> {
+pub(super) fn all(labs: &[LabRun]) -> Vec<ModeTable> {
     [excursions(labs), responses(labs), virtual_maxima(labs)].into_iter().flatten().collect()
 }
 
-fn excursions(labs: &[LabRun]) -> Option<Comparison> {
+fn excursions(labs: &[LabRun]) -> Option<ModeTable> {
     let labs = counted(labs);
     let keys = keys(labs.iter().flat_map(|(_, lab)| lab.rows.iter().map(key)))?;
     let line = |(scenario, cpu): &(&str, u32)| {
         let of = |lab: &&LabDocument| lab.rows.iter().find(|row| key(row) == (*scenario, *cpu)).cloned();
         let rows: Vec<_> = labs.iter().map(|(_, lab)| of(lab)).collect();
-        Line { scenario: text::clean(scenario), place: format!("cpu {cpu}"), cells: count_cells(&rows) }
+        ComparisonLine {
+            scenario: text::clean(scenario),
+            place: format!("cpu {cpu}"),
+            cells: count_cells(&rows),
+        }
     };
-    (labs.len() > 1).then(|| Comparison {
+    (labs.len() > 1).then(|| ModeTable {
         title: "Excursions",
         lead: "Below each count: the kernel instructions of all of them. In per cent: the change against the first run, \
                coloured where it is more than chance makes of such counts and the counts per second changed the same \
@@ -80,7 +84,7 @@ fn excursions(labs: &[LabRun]) -> Option<Comparison> {
     })
 }
 
-fn count_cells(rows: &[Option<LabRow>]) -> Vec<Option<Cell>> {
+fn count_cells(rows: &[Option<LabRow>]) -> Vec<Option<ComparisonCell>> {
     let first = rows[0].as_ref();
     let lengths = || rows.iter().flatten().map(|row| row.seconds_guest);
     let (least, most) = (lengths().fold(f64::MAX, f64::min), lengths().fold(0.0, f64::max));
@@ -101,7 +105,7 @@ fn count_cells(rows: &[Option<LabRow>]) -> Vec<Option<Cell>> {
                 None,
             ));
         }
-        Some(Cell {
+        Some(ComparisonCell {
             figure: text::count(row.excursions),
             change: against.map(|first| change::of_counts(first, row)),
             also,
@@ -110,7 +114,7 @@ fn count_cells(rows: &[Option<LabRow>]) -> Vec<Option<Cell>> {
     rows.iter().enumerate().map(cell).collect()
 }
 
-fn responses(labs: &[LabRun]) -> Option<Comparison> {
+fn responses(labs: &[LabRun]) -> Option<ModeTable> {
     let labs = counted(labs);
     let answering = |lab: &LabDocument| lab.rows.iter().any(|row| row.responses.is_some());
     let labs = labs.into_iter().filter(|(_, lab)| answering(lab)).collect::<Vec<_>>();
@@ -121,9 +125,13 @@ fn responses(labs: &[LabRun]) -> Option<Comparison> {
             lab.rows.iter().find(|row| key(row) == (*scenario, *cpu)).and_then(|row| row.responses.clone())
         };
         let all = labs.iter().map(|(_, lab)| of(lab)).collect::<Vec<_>>();
-        Line { scenario: text::clean(scenario), place: format!("cpu {cpu}"), cells: response_cells(&all) }
+        ComparisonLine {
+            scenario: text::clean(scenario),
+            place: format!("cpu {cpu}"),
+            cells: response_cells(&all),
+        }
     };
-    (labs.len() > 1).then(|| Comparison {
+    (labs.len() > 1).then(|| ModeTable {
         title: "Responses",
         lead: "The longest from an edge to its answer, in instructions of the CPU that answers. Below it: how many were answered and \
                what half of them took at the most, the shortest and how far apart the two are, and how many an \
@@ -133,7 +141,7 @@ fn responses(labs: &[LabRun]) -> Option<Comparison> {
     })
 }
 
-fn response_cells(all: &[Option<Responses>]) -> Vec<Option<Cell>> {
+fn response_cells(all: &[Option<Responses>]) -> Vec<Option<ComparisonCell>> {
     let first = all[0].as_ref().map(|responses| responses.all().most_instructions);
     let cell = |(place, responses): (usize, &Option<Responses>)| {
         let responses = responses.as_ref()?;
@@ -141,7 +149,7 @@ fn response_cells(all: &[Option<Responses>]) -> Vec<Option<Cell>> {
         let (answers, half) = (text::count(spread.count), text::count(spread.quantile(0.5)));
         let (least, apart) = (text::count(spread.least_instructions), text::count(spread.instructions()));
         let also = |words: String| (words, None);
-        Some(Cell {
+        Some(ComparisonCell {
             figure: text::count(spread.most_instructions),
             change: first.filter(|_| place > 0).map(|first| change::of(first, spread.most_instructions, 0.0)),
             also: vec![
@@ -154,19 +162,20 @@ fn response_cells(all: &[Option<Responses>]) -> Vec<Option<Cell>> {
     all.iter().enumerate().map(cell).collect()
 }
 
-fn virtual_maxima(labs: &[LabRun]) -> Option<Comparison> {
+fn virtual_maxima(labs: &[LabRun]) -> Option<ModeTable> {
     let labs: Vec<LabRun> = labs.iter().copied().filter(|(run, _)| run.virtual_time).collect();
     let keys = keys(labs.iter().flat_map(|(run, _)| run.rows().map(|row| row.row.entry.key.clone())))?;
     let line = |wanted: &evidence::manifest::RowKey| {
-        let of =
-            |run: &Run| run.rows().find(|row| row.row.entry.key == *wanted).map(|row| row.summary.clone());
+        let of = |run: &ShownRun| {
+            run.rows().find(|row| row.row.entry.key == *wanted).map(|row| row.summary.clone())
+        };
         let rows: Vec<_> = labs.iter().map(|(run, _)| of(run)).collect();
         let first = rows[0].clone();
         let cell = |(place, row): (usize, &Option<evidence::Summary>)| {
             let row = row.as_ref()?;
             let against = first.as_ref().filter(|_| place > 0);
             let also = |words: String| (words, None);
-            Some(Cell {
+            Some(ComparisonCell {
                 figure: text::count(row.max_ns),
                 change: against.map(|first| change::of(first.max_ns, row.max_ns, 0.0)),
                 also: [
@@ -181,13 +190,13 @@ fn virtual_maxima(labs: &[LabRun]) -> Option<Comparison> {
         let kind = labs.iter().find_map(|(run, _)| {
             run.rows().find(|row| row.row.entry.key == *wanted).map(|row: RowView| row.kind().to_string())
         });
-        Line {
+        ComparisonLine {
             scenario: text::clean(&wanted.load),
             place: format!("{} · cpu {}", kind.unwrap_or_default(), wanted.cpu),
             cells: rows.iter().enumerate().map(cell).collect(),
         }
     };
-    (labs.len() > 1).then(|| Comparison {
+    (labs.len() > 1).then(|| ModeTable {
         title: "Largest latencies in virtual time",
         lead: "Virtual nanoseconds: each is one instruction of the guest. In per cent: the change against the first run.",
         columns: columns(&labs),
@@ -201,7 +210,7 @@ pub(super) fn bars(labs: &[LabRun]) -> Option<Bars> {
     let keys = keys(labs.iter().flat_map(|(_, lab)| lab.rows.iter().map(key)))?;
     let rows = labs.iter().flat_map(|(_, lab)| &lab.rows);
     let axis = counts::axis(rows.map(|row| row.excursions).max()?);
-    let (mut bars, mut top, mut words): (Vec<Bar>, u32, Vec<String>) = (Vec::new(), 0, Vec::new());
+    let (mut bars, mut top, mut words): (Vec<MaximumBar>, u32, Vec<String>) = (Vec::new(), 0, Vec::new());
     for (scenario, cpu) in &keys {
         let cpus = keys.iter().filter(|(other, _)| other == scenario).count();
         let place = if cpus > 1 { format!(" · cpu {cpu}") } else { String::new() };
@@ -209,7 +218,7 @@ pub(super) fn bars(labs: &[LabRun]) -> Option<Bars> {
             let Some(row) = lab.rows.iter().find(|row| key(row) == (scenario, *cpu)) else { continue };
             let load = format!("{}{place}", text::short(scenario, 22));
             words.push(format!("{load} in run {}: {}", run.letter, text::count(row.excursions)));
-            bars.push(Bar {
+            bars.push(MaximumBar {
                 top,
                 height: BAR,
                 style: LoadStyle::of(0),
@@ -254,8 +263,8 @@ fn keys<K: PartialEq>(all: impl Iterator<Item = K>) -> Option<Vec<K>> {
     (!keys.is_empty()).then_some(keys)
 }
 
-fn columns(labs: &[LabRun]) -> Vec<Column> {
-    let column = |(run, lab): &LabRun| Column {
+fn columns(labs: &[LabRun]) -> Vec<RunColumn> {
+    let column = |(run, lab): &LabRun| RunColumn {
         run: run.letter.clone(),
         name: text::clean(&run.name),
         kernel: text::clean(&lab.kernel),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer to a scraper's HTTP request: `GET /metrics`, in the format that it accepts.
 
-use super::Format;
+use super::MetricsFormat;
 
 /// The answer to a request whose head is `head`; `page` makes the figures in a format.
-pub fn answer(head: &str, page: &impl Fn(Format) -> Vec<u8>) -> Vec<u8> {
+pub fn answer(head: &str, page: &impl Fn(MetricsFormat) -> Vec<u8>) -> Vec<u8> {
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let path = |path: &str| path.split('?').next().unwrap_or_default().to_string();
-    let said = |status, text: &str| (status, Format::Text, text.as_bytes().to_vec());
+    let said = |status, text: &str| (status, MetricsFormat::Text, text.as_bytes().to_vec());
     let (status, format, body) = match (words.next(), words.next().map(path).as_deref()) {
         (Some("GET" | "HEAD"), Some("/metrics" | "/")) => {
-            let format = Format::accepted(&accept(head));
+            let format = MetricsFormat::accepted(&accept(head));
             ("200 OK", format, page(format))
         }
         (Some("GET" | "HEAD"), Some(_)) => said("404 Not Found", "the figures are at /metrics\n"),

@@ -4,11 +4,11 @@
 use evidence::histogram::Histogram;
 use evidence::manifest::RowKey;
 
-use super::{Exponential, Family, Labels, Samples, label};
+use super::{Exponential, Family, Labels, MetricSamples, label};
 
 /// How a row stands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct MonitoredRow {
     /// Which.
     pub key: RowKey,
     /// Its times.
@@ -22,8 +22,8 @@ pub struct Row {
 }
 
 /// The rows of the loop `name` as metrics.
-pub fn monitor(name: &str, rows: &[Row]) -> Vec<Family> {
-    let labels = |row: &Row| -> Labels {
+pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
+    let labels = |row: &MonitoredRow| -> Labels {
         let key = &row.key;
         vec![
             label("loop", name),
@@ -32,7 +32,7 @@ pub fn monitor(name: &str, rows: &[Row]) -> Vec<Family> {
             label("cpu", &key.cpu.to_string()),
         ]
     };
-    let each = |value: &dyn Fn(&Row) -> Option<f64>| -> Vec<(Labels, f64)> {
+    let each = |value: &dyn Fn(&MonitoredRow) -> Option<f64>| -> Vec<(Labels, f64)> {
         rows.iter().filter_map(|row| Some((labels(row), value(row)?))).collect()
     };
     let times = rows.iter().map(|row| (labels(row), Exponential::of(&row.latency))).collect();
@@ -40,27 +40,27 @@ pub fn monitor(name: &str, rows: &[Row]) -> Vec<Family> {
         Family {
             name: "isolator_latency_seconds",
             help: "Wakeup latencies (loop), times from a cycle's begin to its end (execution) and to a mark (mark-N).",
-            samples: Samples::Histograms(times),
+            samples: MetricSamples::Histograms(times),
         },
         Family {
             name: "isolator_late_cycles_total",
             help: "Cycles above the row's limit.",
-            samples: Samples::Counters(each(&|row| Some(row.latency.above(row.limit_ns?) as f64))),
+            samples: MetricSamples::Counters(each(&|row| Some(row.latency.above(row.limit_ns?) as f64))),
         },
         Family {
             name: "isolator_missed_periods_total",
             help: "Periods that went by without a cycle.",
-            samples: Samples::Counters(each(&|row| Some(row.missed? as f64))),
+            samples: MetricSamples::Counters(each(&|row| Some(row.missed? as f64))),
         },
         Family {
             name: "isolator_lost_cycles_total",
             help: "Cycles that never ended, or that nobody could read in time.",
-            samples: Samples::Counters(each(&|row| Some(row.lost? as f64))),
+            samples: MetricSamples::Counters(each(&|row| Some(row.lost? as f64))),
         },
         Family {
             name: "isolator_limit_seconds",
             help: "The limit that judges the row.",
-            samples: Samples::Gauges(each(&|row| Some(row.limit_ns? as f64 / 1e9))),
+            samples: MetricSamples::Gauges(each(&|row| Some(row.limit_ns? as f64 / 1e9))),
         },
     ]
 }

@@ -5,19 +5,19 @@ use super::{Family, protobuf, text};
 
 /// How figures go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum MetricsFormat {
     /// Text, version 0.0.4: what everybody reads, files too.
     Text,
     /// Families in protobuf: native histograms.
     Protobuf,
 }
 
-impl Format {
+impl MetricsFormat {
     /// What a scraper is told that it gets.
     pub fn content_type(self) -> &'static str {
         match self {
-            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
-            Format::Protobuf => {
+            MetricsFormat::Text => "text/plain; version=0.0.4; charset=utf-8",
+            MetricsFormat::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
         }
@@ -26,13 +26,13 @@ impl Format {
     /// The figures in this format.
     pub fn of(self, families: &[Family]) -> Vec<u8> {
         match self {
-            Format::Text => text::text(families).into_bytes(),
-            Format::Protobuf => protobuf::protobuf(families),
+            MetricsFormat::Text => text::text(families).into_bytes(),
+            MetricsFormat::Protobuf => protobuf::protobuf(families),
         }
     }
 
     /// Protobuf where `accept` takes it by name and prefers nothing of the text's; else text, whatever is accepted.
-    pub fn accepted(accept: &str) -> Format {
+    pub fn accepted(accept: &str) -> MetricsFormat {
         let (mut text, mut protobuf) = (0.0, 0.0);
         for range in accept.to_ascii_lowercase().split(',') {
             let mut parts = range.split(';').map(str::trim);
@@ -53,7 +53,7 @@ impl Format {
                 _ => {}
             }
         }
-        if protobuf > 0.0 && protobuf >= text { Format::Protobuf } else { Format::Text }
+        if protobuf > 0.0 && protobuf >= text { MetricsFormat::Protobuf } else { MetricsFormat::Text }
     }
 }
 
@@ -65,30 +65,30 @@ mod tests {
     fn a_scraper_gets_what_it_prefers_and_text_where_it_says_nothing() {
         let family = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily";
         for (accept, format) in [
-            ("", Format::Text),
-            ("*/*", Format::Text),
-            ("text/html,application/xhtml+xml,*/*;q=0.8", Format::Text),
+            ("", MetricsFormat::Text),
+            ("*/*", MetricsFormat::Text),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", MetricsFormat::Text),
             // Prometheus 2.42 without and with native histograms, and 3.
             (
                 "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                Format::Text,
+                MetricsFormat::Text,
             ),
             (
                 "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                Format::Protobuf,
+                MetricsFormat::Protobuf,
             ),
             (
                 "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-                Format::Protobuf,
+                MetricsFormat::Protobuf,
             ),
-            (&format!("{family}; encoding=\"delimited\" ; q=0.5"), Format::Protobuf),
-            (&format!("{family};encoding=delimited;q=0.2, text/plain;q=0.9"), Format::Text),
-            (&format!("{family};encoding=delimited;q=0"), Format::Text),
-            (&format!("{family};encoding=text"), Format::Text),
-            ("application/vnd.google.protobuf", Format::Text),
-            (&format!("{family};encoding=delimited;q=x"), Format::Text),
+            (&format!("{family}; encoding=\"delimited\" ; q=0.5"), MetricsFormat::Protobuf),
+            (&format!("{family};encoding=delimited;q=0.2, text/plain;q=0.9"), MetricsFormat::Text),
+            (&format!("{family};encoding=delimited;q=0"), MetricsFormat::Text),
+            (&format!("{family};encoding=text"), MetricsFormat::Text),
+            ("application/vnd.google.protobuf", MetricsFormat::Text),
+            (&format!("{family};encoding=delimited;q=x"), MetricsFormat::Text),
         ] {
-            assert_eq!(Format::accepted(accept), format, "{accept}");
+            assert_eq!(MetricsFormat::accepted(accept), format, "{accept}");
         }
     }
 }

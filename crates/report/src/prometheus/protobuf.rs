@@ -6,7 +6,7 @@
 //! Three kinds of field are all it takes: whole numbers, doubles, and bytes (texts, messages, lists of whole numbers).
 
 use super::exponential::{SCHEMA, ZERO_OCTAVE};
-use super::{CLASSIC, Exponential, Family, Samples};
+use super::{CLASSIC, Exponential, Family, MetricSamples};
 
 pub(super) fn protobuf(families: &[Family]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -24,20 +24,20 @@ fn family(Family { name, help, samples }: &Family) -> Vec<u8> {
     bytes(&mut out, 2, help.as_bytes());
     // Fields of a metric: gauge 2, counter 3, histogram 7.
     let (kind, field) = match samples {
-        Samples::Counters(_) => (0, 3),
-        Samples::Gauges(_) => (1, 2),
-        Samples::Histograms(_) => (4, 7),
+        MetricSamples::Counters(_) => (0, 3),
+        MetricSamples::Gauges(_) => (1, 2),
+        MetricSamples::Histograms(_) => (4, 7),
     };
     number(&mut out, 3, kind);
     match samples {
-        Samples::Counters(samples) | Samples::Gauges(samples) => {
+        MetricSamples::Counters(samples) | MetricSamples::Gauges(samples) => {
             for (labels, value) in samples {
                 let mut one = Vec::new();
                 double(&mut one, 1, *value);
                 bytes(&mut out, 4, &metric(labels, field, &one));
             }
         }
-        Samples::Histograms(samples) => {
+        MetricSamples::Histograms(samples) => {
             for (labels, value) in samples {
                 bytes(&mut out, 4, &metric(labels, field, &histogram(value)));
             }
@@ -137,7 +137,8 @@ mod tests {
         let buckets = BTreeMap::from([(-3, 5), (-2, 1), (7, 9)]);
         let times = Exponential { zero: 2, buckets, count: 17, sum_s: 0.5 };
         let labels = vec![("a", "b".to_string())];
-        let family = Family { name: "t", help: "h", samples: Samples::Histograms(vec![(labels, times)]) };
+        let family =
+            Family { name: "t", help: "h", samples: MetricSamples::Histograms(vec![(labels, times)]) };
         let histogram = hex(&[family]);
         assert_eq!(histogram.len(), 2 * 338);
         let begin = "d0020a0174120168180422c5020a060a01611201623aba02081111000000000000e03f";
@@ -146,7 +147,8 @@ mod tests {
         let end = "280a31000000000000103e38026204080510026204081010016a030a0710";
         assert!(histogram.starts_with(&format!("{begin}{first}")), "{histogram}");
         assert!(histogram.ends_with(&format!("{last}{end}")), "{histogram}");
-        let family = Family { name: "c", help: "h", samples: Samples::Counters(vec![(Vec::new(), 3.0)]) };
+        let family =
+            Family { name: "c", help: "h", samples: MetricSamples::Counters(vec![(Vec::new(), 3.0)]) };
         assert_eq!(hex(&[family]), "150a01631201681800220b1a09090000000000000840");
     }
 }

@@ -5,22 +5,22 @@ use std::fmt::Write;
 
 use untrusted::text::label;
 
-use super::{CLASSIC, Exponential, Family, Labels, Samples};
+use super::{CLASSIC, Exponential, Family, Labels, MetricSamples};
 
 pub(super) fn text(families: &[Family]) -> String {
     let mut out = String::new();
     for Family { name, help, samples } in families {
         let kind = match samples {
-            Samples::Counters(_) => "counter",
-            Samples::Gauges(_) => "gauge",
-            Samples::Histograms(_) => "histogram",
+            MetricSamples::Counters(_) => "counter",
+            MetricSamples::Gauges(_) => "gauge",
+            MetricSamples::Histograms(_) => "histogram",
         };
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         match samples {
-            Samples::Counters(samples) | Samples::Gauges(samples) => {
+            MetricSamples::Counters(samples) | MetricSamples::Gauges(samples) => {
                 samples.iter().for_each(|(labels, value)| line(&mut out, name, labels, None, *value));
             }
-            Samples::Histograms(samples) => {
+            MetricSamples::Histograms(samples) => {
                 samples.iter().for_each(|(labels, value)| histogram(&mut out, name, labels, value));
             }
         }
@@ -68,7 +68,7 @@ mod tests {
         let mut seen = Histogram::new();
         [0, 900, 2_500_000_000, 100_000].iter().for_each(|value| seen.record(*value));
         let samples = vec![(vec![("load", "idle".to_string())], Exponential::of(&seen))];
-        let text = text(&[Family { name: "t", help: "Times.", samples: Samples::Histograms(samples) }]);
+        let text = text(&[Family { name: "t", help: "Times.", samples: MetricSamples::Histograms(samples) }]);
         for line in [
             "# TYPE t histogram",
             r#"t_bucket{load="idle",le="9.5367431640625e-07"} 2"#,

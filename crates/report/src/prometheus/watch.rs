@@ -4,7 +4,7 @@
 use cause::rates::{Interrupter, SentRate, WatchDocument};
 use evidence::cause::Kind;
 
-use super::{Family, Labels, Samples, label};
+use super::{Family, Labels, MetricSamples, label};
 
 /// An interval's document as metrics.
 pub fn watch(document: &WatchDocument) -> Vec<Family> {
@@ -15,31 +15,31 @@ pub fn watch(document: &WatchDocument) -> Vec<Family> {
         Family {
             name: "isolator_interruptions_total",
             help: "What interrupted a watched CPU since the watch began.",
-            samples: Samples::Counters(each(|one| one.total as f64)),
+            samples: MetricSamples::Counters(each(|one| one.total as f64)),
         },
         Family {
             name: "isolator_interruptions_per_second",
             help: "The same in the last interval, for each second of it.",
-            samples: Samples::Gauges(each(|one| one.per_second)),
+            samples: MetricSamples::Gauges(each(|one| one.per_second)),
         },
     ];
     if let Some(senders) = &document.senders {
         families.push(Family {
             name: "isolator_ipis_sent_per_second",
             help: "IPIs to a watched CPU in the last interval by sender, for each second of it.",
-            samples: Samples::Gauges(senders.iter().map(sent).collect()),
+            samples: MetricSamples::Gauges(senders.iter().map(sent).collect()),
         });
     }
     let isolated = |cpu| (vec![of_cpu(cpu)], f64::from(u8::from(document.isolated.contains(cpu))));
     families.push(Family {
         name: "isolator_watched_cpu_isolated",
         help: "Whether a watched CPU is isolated.",
-        samples: Samples::Gauges(document.cpus.iter().map(isolated).collect()),
+        samples: MetricSamples::Gauges(document.cpus.iter().map(isolated).collect()),
     });
     families.push(Family {
         name: "isolator_watch_interval_seconds",
         help: "Length of the last interval.",
-        samples: Samples::Gauges(vec![(Vec::new(), document.interval_ns as f64 / 1e9)]),
+        samples: MetricSamples::Gauges(vec![(Vec::new(), document.interval_ns as f64 / 1e9)]),
     });
     families
 }
@@ -70,7 +70,7 @@ fn source(cpu: u32, kind: Kind, name: &str) -> Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prometheus::Format;
+    use crate::prometheus::MetricsFormat;
     use evidence::cause::Sender;
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             }]),
             could_not_see: Vec::new(),
         };
-        let text = String::from_utf8(Format::Text.of(&watch(&document))).unwrap();
+        let text = String::from_utf8(MetricsFormat::Text.of(&watch(&document))).unwrap();
         for line in [
             "isolator_interruptions_total{cpu=\"3\",kind=\"irq\",name=\"45 a\\\"b\\\\c\\nd\u{fffd}\"} 7",
             "isolator_interruptions_per_second{cpu=\"3\",kind=\"irq\",name=\"45 a\\\"b\\\\c\\nd\u{fffd}\"} 4",

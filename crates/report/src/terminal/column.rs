@@ -2,7 +2,7 @@
 //! Columns of a table, and which of them a narrow terminal can do without.
 
 /// A column of a table.
-pub(super) struct Column {
+pub(super) struct TextColumn {
     pub head: &'static str,
     pub cells: Vec<String>,
     /// Text is set left, figures right.
@@ -11,15 +11,20 @@ pub(super) struct Column {
     dispensable: u8,
 }
 
-impl Column {
+impl TextColumn {
     /// A column of figures.
-    pub fn of<R>(head: &'static str, dispensable: u8, rows: &[R], cell: impl Fn(&R) -> String) -> Column {
-        Column { head, cells: rows.iter().map(cell).collect(), text: false, dispensable }
+    pub fn of<R>(head: &'static str, dispensable: u8, rows: &[R], cell: impl Fn(&R) -> String) -> TextColumn {
+        TextColumn { head, cells: rows.iter().map(cell).collect(), text: false, dispensable }
     }
 
     /// A column of text.
-    pub fn text<R>(head: &'static str, dispensable: u8, rows: &[R], cell: impl Fn(&R) -> String) -> Column {
-        Column { text: true, ..Column::of(head, dispensable, rows, cell) }
+    pub fn text<R>(
+        head: &'static str,
+        dispensable: u8,
+        rows: &[R],
+        cell: impl Fn(&R) -> String,
+    ) -> TextColumn {
+        TextColumn { text: true, ..TextColumn::of(head, dispensable, rows, cell) }
     }
 
     /// `cell` as wide as the column.
@@ -35,8 +40,8 @@ impl Column {
 }
 
 /// Drops what can be done without until a line takes at most `width`.
-pub(super) fn fit(columns: &mut Vec<Column>, width: usize) {
-    let taken = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
+pub(super) fn fit(columns: &mut Vec<TextColumn>, width: usize) {
+    let taken = |columns: &[TextColumn]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
     while taken(columns) > width + 2 {
         let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
         if most == 0 {

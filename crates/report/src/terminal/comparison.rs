@@ -5,8 +5,8 @@ use evidence::compare::{Change, Comparison, Difference, Side};
 use evidence::manifest::RowKey;
 
 use crate::figures::said;
-use crate::terminal::column::{self, Column};
-use crate::terminal::{Paint, Style, banner, tainted, wrapped};
+use crate::terminal::column::{self, TextColumn};
+use crate::terminal::{ResultPaint, Style, banner, tainted, wrapped};
 use crate::text;
 
 /// What changed from one run to the other, what is to be read with it, and both verdicts as the last line.
@@ -18,21 +18,21 @@ pub fn comparison(comparison: &Comparison, style: Style) -> String {
             wrapped(out, lead, &text::clean(&difference.to_string()), paint, style);
         }
     };
-    different(&mut out, "unlike: ", Paint::Unsure, &comparison.differences);
-    different(&mut out, "machine: ", Paint::Quiet, &comparison.machine_differences);
+    different(&mut out, "unlike: ", ResultPaint::Unsure, &comparison.differences);
+    different(&mut out, "machine: ", ResultPaint::Quiet, &comparison.machine_differences);
     for (which, keys) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
         for key in keys {
-            wrapped(&mut out, &format!("only {which}: "), &named(key), Paint::Unsure, style);
+            wrapped(&mut out, &format!("only {which}: "), &named(key), ResultPaint::Unsure, style);
         }
     }
     for (which, side) in [("before", &comparison.before), ("after", &comparison.after)] {
         tainted(&mut out, &format!("taint {which}: "), &side.taints, style);
         for part in &side.missing {
-            wrapped(&mut out, &format!("missing {which}: "), &text::clean(part), Paint::Unsure, style);
+            wrapped(&mut out, &format!("missing {which}: "), &text::clean(part), ResultPaint::Unsure, style);
         }
     }
     for caveat in &comparison.caveats {
-        wrapped(&mut out, "note: ", &text::clean(caveat), Paint::Quiet, style);
+        wrapped(&mut out, "note: ", &text::clean(caveat), ResultPaint::Quiet, style);
     }
     out.push('\n');
     out.push_str(&last_line(comparison, style));
@@ -45,15 +45,15 @@ fn changes(out: &mut String, rows: &[Change], style: Style) {
         return;
     }
     let mut columns = vec![
-        Column::text("figure", 0, rows, figure),
-        Column::of("before", 0, rows, |row| row.before.map_or("-".to_string(), text::us)),
-        Column::of("after", 0, rows, |row| row.after.map_or("-".to_string(), text::us)),
-        Column::of("change", 0, rows, |row| row.change_percent.map_or("-".to_string(), percent)),
-        Column::text("95 % interval", 1, rows, |row| match row.interval_percent {
+        TextColumn::text("figure", 0, rows, figure),
+        TextColumn::of("before", 0, rows, |row| row.before.map_or("-".to_string(), text::us)),
+        TextColumn::of("after", 0, rows, |row| row.after.map_or("-".to_string(), text::us)),
+        TextColumn::of("change", 0, rows, |row| row.change_percent.map_or("-".to_string(), percent)),
+        TextColumn::text("95 % interval", 1, rows, |row| match row.interval_percent {
             Some([low, high]) => format!("{} to {}", percent(low), percent(high)),
             None => "-".to_string(),
         }),
-        Column::text("", 0, rows, |row| judged(row).1.to_string()),
+        TextColumn::text("", 0, rows, |row| judged(row).1.to_string()),
     ];
     column::fit(&mut columns, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
@@ -61,19 +61,19 @@ fn changes(out: &mut String, rows: &[Change], style: Style) {
     for (place, row) in rows.iter().enumerate() {
         if before != Some(&row.key) {
             out.push_str(if before.is_some() { "\n" } else { "" });
-            wrapped(out, "", &named(&row.key), Paint::Plain, style);
-            out.push_str(&style.paint(Paint::Quiet, &head));
+            wrapped(out, "", &named(&row.key), ResultPaint::Plain, style);
+            out.push_str(&style.paint(ResultPaint::Quiet, &head));
             out.push('\n');
             before = Some(&row.key);
         }
-        let cell = |column: &Column| {
+        let cell = |column: &TextColumn| {
             let text = column.set(&column.cells[place]);
             if column.head.is_empty() { style.paint(judged(row).0, &text) } else { text }
         };
         out.push_str(&column::line(columns.iter().map(cell)));
         out.push('\n');
     }
-    out.push_str(&style.paint(Paint::Quiet, "latencies in us; below zero is better"));
+    out.push_str(&style.paint(ResultPaint::Quiet, "latencies in us; below zero is better"));
     out.push_str("\n\n");
 }
 
@@ -89,12 +89,12 @@ fn percent(percent: f64) -> String {
 }
 
 /// Whether chance alone within the two runs could explain the change.
-fn judged(row: &Change) -> (Paint, &'static str) {
+fn judged(row: &Change) -> (ResultPaint, &'static str) {
     match row.interval_percent {
-        Some([_, high]) if high < 0.0 => (Paint::Good, "better"),
-        Some([low, _]) if low > 0.0 => (Paint::Bad, "worse"),
-        Some(_) => (Paint::Quiet, "no clear change"),
-        None => (Paint::Quiet, ""),
+        Some([_, high]) if high < 0.0 => (ResultPaint::Good, "better"),
+        Some([low, _]) if low > 0.0 => (ResultPaint::Bad, "worse"),
+        Some(_) => (ResultPaint::Quiet, "no clear change"),
+        None => (ResultPaint::Quiet, ""),
     }
 }
 

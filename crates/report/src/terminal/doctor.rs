@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use doctor::{Check, Finding, FindingOutcome, Profile, Report};
 use machine::advice::CarriedOutBy;
 
-use super::{Paint, Style, hanging, wrapped};
+use super::{ResultPaint, Style, hanging, wrapped};
 use crate::text;
 
 /// Everything that was found.
@@ -16,7 +16,7 @@ pub fn doctor(report: &Report, style: Style) -> String {
         &mut out,
         "",
         &text::clean(&format!("{} · {}", report.profile, report.machine)),
-        Paint::Plain,
+        ResultPaint::Plain,
         style,
     );
     let bad: Vec<&Finding> = of(report, &[FindingOutcome::Fail, FindingOutcome::Warn]);
@@ -35,7 +35,7 @@ pub fn doctor(report: &Report, style: Style) -> String {
             let lead = format!("  {:<5} {}: ", finding.result, finding.id);
             hanging(&mut out, &lead, &finding.says, 8, paint(finding.result), style);
             if let Some(fix) = &finding.fix {
-                hanging(&mut out, "        fix: ", fix, 13, Paint::Quiet, style);
+                hanging(&mut out, "        fix: ", fix, 13, ResultPaint::Quiet, style);
             }
         }
     }
@@ -52,7 +52,7 @@ pub fn doctor(report: &Report, style: Style) -> String {
         }
         let counts: Vec<String> = counts.iter().map(|(group, count)| format!("{group} {count}")).collect();
         out.push('\n');
-        hanging(&mut out, "passed: ", &counts.join(", "), 8, Paint::Good, style);
+        hanging(&mut out, "passed: ", &counts.join(", "), 8, ResultPaint::Good, style);
     }
     let sum = &report.summary;
     let line = format!(
@@ -60,16 +60,16 @@ pub fn doctor(report: &Report, style: Style) -> String {
         sum.fail, sum.warn, sum.unknown, sum.pass, sum.not_applicable
     );
     let worst = if sum.fail > 0 {
-        Paint::Bad
+        ResultPaint::Bad
     } else if sum.warn > 0 {
-        Paint::Unsure
+        ResultPaint::Unsure
     } else {
-        Paint::Good
+        ResultPaint::Good
     };
     out.push('\n');
     wrapped(&mut out, "", &line, worst, style);
     for sentence in &sum.advice {
-        hanging(&mut out, "→ ", &text::clean(sentence), 2, Paint::Plain, style);
+        hanging(&mut out, "→ ", &text::clean(sentence), 2, ResultPaint::Plain, style);
     }
     out
 }
@@ -82,15 +82,15 @@ fn sampled(out: &mut String, report: &Report, style: Style) {
     let Some(sample) = &report.sample else { return };
     out.push('\n');
     let seconds = text::time(sample.duration_ms as f64 * 1e6);
-    wrapped(out, "", &format!("in {seconds}, who came to which CPU"), Paint::Plain, style);
+    wrapped(out, "", &format!("in {seconds}, who came to which CPU"), ResultPaint::Plain, style);
     let ours: Vec<_> = sample.cpus.iter().filter(|cpu| report.measured.contains(cpu.cpu)).collect();
     for cpu in ours.iter().take(CPUS) {
         let words = cpu.words();
         let words = if words.is_empty() { "nobody".to_string() } else { words.join(", ") };
-        hanging(out, &format!("  cpu {}: ", cpu.cpu), &words, 4, Paint::Plain, style);
+        hanging(out, &format!("  cpu {}: ", cpu.cpu), &words, 4, ResultPaint::Plain, style);
     }
     if ours.len() > CPUS {
-        wrapped(out, "", &format!("  and {} more CPUs", ours.len() - CPUS), Paint::Quiet, style);
+        wrapped(out, "", &format!("  and {} more CPUs", ours.len() - CPUS), ResultPaint::Quiet, style);
     }
 }
 
@@ -105,10 +105,10 @@ fn unknown(out: &mut String, report: &Report, style: Style) {
     for ((fix, says), ids) in by_reason {
         if fix != last || last.is_empty() {
             out.push('\n');
-            hanging(out, "not known; ", &text::clean(&fix), 2, Paint::Unsure, style);
+            hanging(out, "not known; ", &text::clean(&fix), 2, ResultPaint::Unsure, style);
             last = fix;
         }
-        hanging(out, "  ", &format!("{}: {says}", ids.join(", ")), 4, Paint::Quiet, style);
+        hanging(out, "  ", &format!("{}: {says}", ids.join(", ")), 4, ResultPaint::Quiet, style);
     }
 }
 
@@ -116,24 +116,24 @@ fn of<'a>(report: &'a Report, results: &[FindingOutcome]) -> Vec<&'a Finding> {
     report.checks.iter().filter(|finding| results.contains(&finding.result)).collect()
 }
 
-fn paint(result: FindingOutcome) -> Paint {
+fn paint(result: FindingOutcome) -> ResultPaint {
     match result {
-        FindingOutcome::Fail => Paint::Bad,
-        FindingOutcome::Warn | FindingOutcome::Unknown => Paint::Unsure,
-        FindingOutcome::Pass => Paint::Good,
-        FindingOutcome::NotApplicable => Paint::Quiet,
+        FindingOutcome::Fail => ResultPaint::Bad,
+        FindingOutcome::Warn | FindingOutcome::Unknown => ResultPaint::Unsure,
+        FindingOutcome::Pass => ResultPaint::Good,
+        FindingOutcome::NotApplicable => ResultPaint::Quiet,
     }
 }
 
 /// All about one check, and how it came out.
 pub fn explained(check: &Check, report: &Report, style: Style) -> String {
     let mut out = String::new();
-    let mut say = |lead: &str, text: &str, paint: Paint| {
+    let mut say = |lead: &str, text: &str, paint: ResultPaint| {
         if !text.is_empty() {
             hanging(&mut out, &format!("{lead:<11}"), text, 11, paint, style);
         }
     };
-    say("", &format!("{}: {}", check.id, check.question), Paint::Plain);
+    say("", &format!("{}: {}", check.id, check.question), ResultPaint::Plain);
     for finding in &report.checks {
         let severity = if finding.result == FindingOutcome::NotApplicable {
             String::new()
@@ -141,26 +141,26 @@ pub fn explained(check: &Check, report: &Report, style: Style) -> String {
             format!(" ({} for {})", finding.severity, report.profile)
         };
         say(&finding.result.to_string(), &format!("{}{severity}", finding.says), paint(finding.result));
-        say("read in", &finding.evidence.source, Paint::Plain);
-        say("value", &finding.evidence.value, Paint::Plain);
+        say("read in", &finding.evidence.source, ResultPaint::Plain);
+        say("value", &finding.evidence.value, ResultPaint::Plain);
         if let Some(state) = &finding.state {
-            say("configured", state.configured.as_deref().unwrap_or("not known"), Paint::Plain);
-            say("running", state.running.as_deref().unwrap_or("not known"), Paint::Plain);
-            say("effective", state.effective.as_deref().unwrap_or("not known"), Paint::Plain);
+            say("configured", state.configured.as_deref().unwrap_or("not known"), ResultPaint::Plain);
+            say("running", state.running.as_deref().unwrap_or("not known"), ResultPaint::Plain);
+            say("effective", state.effective.as_deref().unwrap_or("not known"), ResultPaint::Plain);
         }
-        say("fix", finding.fix.as_deref().unwrap_or_default(), Paint::Plain);
+        say("fix", finding.fix.as_deref().unwrap_or_default(), ResultPaint::Plain);
         if let Some(CarriedOutBy::Hand(hand)) = finding.advice.as_ref().map(|advice| advice.by()) {
-            say("by hand", hand.reason(), Paint::Plain);
+            say("by hand", hand.reason(), ResultPaint::Plain);
         }
     }
-    say("why", check.why, Paint::Plain);
+    say("why", check.why, ResultPaint::Plain);
     let weights = Profile::ALL.map(|profile| {
         format!(
             "{profile} {}",
             check.weight(profile).map_or("not asked".to_string(), |weight| weight.to_string())
         )
     });
-    say("weight", &weights.join(", "), Paint::Plain);
-    say("source", check.source, Paint::Quiet);
+    say("weight", &weights.join(", "), ResultPaint::Plain);
+    say("source", check.source, ResultPaint::Quiet);
     out
 }

@@ -4,8 +4,8 @@
 use fleet::document::{FleetDocument, FleetMachine};
 
 use crate::fleet::{amount, heading, latency, parts, times};
-use crate::terminal::column::{self, Column};
-use crate::terminal::{Paint, Style, wrapped};
+use crate::terminal::column::{self, TextColumn};
+use crate::terminal::{ResultPaint, Style, wrapped};
 use crate::text;
 
 /// Lines of each part.
@@ -21,9 +21,9 @@ pub fn fleet(document: &FleetDocument, style: Style) -> String {
         if part.lines.is_empty() {
             continue;
         }
-        let paint = if part.is_bad() { Paint::Bad } else { Paint::Unsure };
+        let paint = if part.is_bad() { ResultPaint::Bad } else { ResultPaint::Unsure };
         let title = format!("{} ({})\n", part.title, text::count(part.count as u64));
-        out.push_str(&style.paint(Paint::Plain, &title));
+        out.push_str(&style.paint(ResultPaint::Plain, &title));
         for line in &part.lines {
             wrapped(&mut out, "- ", line, paint, style);
         }
@@ -45,36 +45,38 @@ fn ranked(out: &mut String, machines: &[FleetMachine], style: Style) {
         return;
     }
     let mut columns = vec![
-        Column::of("rank", 0, &shown, |one| text::count(one.rank)),
-        Column::text("machine", 0, &shown, |one| text::short(&one.hostname, 24)),
-        Column::text("verdict", 0, &shown, |one| one.outcome.clone()),
-        Column::of("late", 1, &shown, |one| amount(one.late, one.samples)),
-        Column::of("p99.9", 1, &shown, |one| latency(one.p99_9_ns)),
-        Column::of("max", 0, &shown, |one| latency(one.max_ns)),
-        Column::of("of class", 2, &shown, |one| one.against_class.map_or("-".to_string(), times)),
-        Column::text("class", 3, &shown, |one| text::short(&one.class, 60)),
+        TextColumn::of("rank", 0, &shown, |one| text::count(one.rank)),
+        TextColumn::text("machine", 0, &shown, |one| text::short(&one.hostname, 24)),
+        TextColumn::text("verdict", 0, &shown, |one| one.outcome.clone()),
+        TextColumn::of("late", 1, &shown, |one| amount(one.late, one.samples)),
+        TextColumn::of("p99.9", 1, &shown, |one| latency(one.p99_9_ns)),
+        TextColumn::of("max", 0, &shown, |one| latency(one.max_ns)),
+        TextColumn::of("of class", 2, &shown, |one| one.against_class.map_or("-".to_string(), times)),
+        TextColumn::text("class", 3, &shown, |one| text::short(&one.class, 60)),
     ];
     column::fit(&mut columns, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
-    out.push_str(&style.paint(Paint::Quiet, &head));
+    out.push_str(&style.paint(ResultPaint::Quiet, &head));
     out.push('\n');
     for (place, one) in shown.iter().enumerate() {
         if place == ENDS && machines.len() > 2 * ENDS {
             let between = text::count((machines.len() - 2 * ENDS) as u64);
-            out.push_str(&style.paint(Paint::Quiet, &format!("… {between} more\n")));
+            out.push_str(&style.paint(ResultPaint::Quiet, &format!("… {between} more\n")));
         }
         let paint = match one.outcome.as_str() {
-            "held" => Paint::Good,
-            "exceeded" => Paint::Bad,
-            _ => Paint::Unsure,
+            "held" => ResultPaint::Good,
+            "exceeded" => ResultPaint::Bad,
+            _ => ResultPaint::Unsure,
         };
-        let cell = |column: &Column| {
+        let cell = |column: &TextColumn| {
             let text = column.set(&column.cells[place]);
             if column.head == "verdict" { style.paint(paint, &text) } else { text }
         };
         out.push_str(&column::line(columns.iter().map(cell)));
         out.push('\n');
     }
-    out.push_str(&style.paint(Paint::Quiet, "latencies in us; of class: p99.9 against the class's median"));
+    out.push_str(
+        &style.paint(ResultPaint::Quiet, "latencies in us; of class: p99.9 against the class's median"),
+    );
     out.push_str("\n\n");
 }

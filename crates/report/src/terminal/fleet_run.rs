@@ -3,7 +3,7 @@
 
 use fleet::ansible::document::{FleetRunDocument, MachineOutcome};
 
-use crate::terminal::{Paint, Style, wrapped};
+use crate::terminal::{ResultPaint, Style, wrapped};
 use crate::text;
 
 /// Machines of one outcome that are listed; the JSON has all.
@@ -15,12 +15,12 @@ pub fn fleet_run(document: &FleetRunDocument, style: Style) -> String {
     let counts = document.counts();
     for (&outcome, &count) in &counts {
         let title = format!("{} ({})\n", words(outcome), text::count(count as u64));
-        out.push_str(&style.paint(Paint::Plain, &title));
+        out.push_str(&style.paint(ResultPaint::Plain, &title));
         let hosts = document.hosts.iter().filter(|host| host.outcome == outcome).take(LISTED);
-        if paint(outcome) == Paint::Good {
+        if paint(outcome) == ResultPaint::Good {
             // There is nothing to be said of each.
             let names = hosts.map(|host| text::clean(&host.host)).collect::<Vec<_>>().join(", ");
-            wrapped(&mut out, "- ", &names, Paint::Good, style);
+            wrapped(&mut out, "- ", &names, ResultPaint::Good, style);
         } else {
             for host in hosts {
                 let reason =
@@ -59,12 +59,12 @@ fn words(outcome: MachineOutcome) -> &'static str {
     }
 }
 
-fn paint(outcome: MachineOutcome) -> Paint {
+fn paint(outcome: MachineOutcome) -> ResultPaint {
     if outcome.could_not() || outcome.does_not_hold() {
-        return Paint::Bad;
+        return ResultPaint::Bad;
     }
     match outcome {
-        MachineOutcome::NotReached | MachineOutcome::WouldChange => Paint::Unsure,
-        _ => Paint::Good,
+        MachineOutcome::NotReached | MachineOutcome::WouldChange => ResultPaint::Unsure,
+        _ => ResultPaint::Good,
     }
 }

@@ -3,7 +3,7 @@
 
 use evidence::gate::Gated;
 
-use crate::terminal::{Paint, Style, banner, wrapped};
+use crate::terminal::{ResultPaint, Style, banner, wrapped};
 use crate::text;
 
 /// Rows that could not be judged, listed; the JSON lists them all.
@@ -13,20 +13,20 @@ const LISTED: usize = 8;
 pub fn gated(gate: &Gated, style: Style) -> String {
     let mut out = String::new();
     for error in &gate.errors {
-        wrapped(&mut out, "damaged: ", &text::clean(error), Paint::Unsure, style);
+        wrapped(&mut out, "damaged: ", &text::clean(error), ResultPaint::Unsure, style);
     }
     for reason in &gate.reasons {
-        wrapped(&mut out, "- ", &text::clean(reason), Paint::Bad, style);
+        wrapped(&mut out, "- ", &text::clean(reason), ResultPaint::Bad, style);
     }
     for difference in &gate.differences {
-        wrapped(&mut out, "unlike: ", &text::clean(&difference.to_string()), Paint::Unsure, style);
+        wrapped(&mut out, "unlike: ", &text::clean(&difference.to_string()), ResultPaint::Unsure, style);
     }
     for difference in &gate.machine_differences {
-        wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), Paint::Quiet, style);
+        wrapped(&mut out, "machine: ", &text::clean(&difference.to_string()), ResultPaint::Quiet, style);
     }
     for row in gate.not_judged.iter().take(LISTED) {
         let line = text::clean(&row.to_string());
-        wrapped(&mut out, "not judged: ", &line, Paint::Unsure, style);
+        wrapped(&mut out, "not judged: ", &line, ResultPaint::Unsure, style);
     }
     if gate.not_judged.len() > LISTED {
         out.push_str(&format!("not judged: and {} more\n", gate.not_judged.len() - LISTED));
@@ -39,10 +39,10 @@ pub fn gated(gate: &Gated, style: Style) -> String {
         100.0 * gate.tolerance,
         gate.seed
     );
-    wrapped(&mut out, "note: ", &line, Paint::Quiet, style);
+    wrapped(&mut out, "note: ", &line, ResultPaint::Quiet, style);
     if gate.baselines.len() == 1 {
         let line = "one baseline shows nothing of what differs from run to run: give several";
-        wrapped(&mut out, "note: ", line, Paint::Quiet, style);
+        wrapped(&mut out, "note: ", line, ResultPaint::Quiet, style);
     }
     let line = match gate.reasons.len() {
         0 if gate.not_judged.is_empty() => banner("==> NOTHING GOT WORSE", "ok", style),

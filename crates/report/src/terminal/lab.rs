@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use evidence::lab::{GateDocument, LabDocument, LabRow, MatrixDocument, Mode, NO_VERDICT, StormDid, Witness};
 
-use super::column::{self, Column};
-use super::{JOINT, Paint, Style, banner, wrapped};
+use super::column::{self, TextColumn};
+use super::{JOINT, ResultPaint, Style, banner, wrapped};
 use crate::lab::counts::{isolation, responses};
 use crate::lab::{boot_line, card, log};
 use crate::text;
@@ -23,27 +23,27 @@ pub fn lab(document: &LabDocument, style: Style) -> String {
     rows(&mut out, &document.rows, style);
     for storm in &document.storms {
         let (paint, did) =
-            if storm.took_effect { (Paint::Plain, "") } else { (Paint::Bad, "TOOK NO EFFECT: ") };
+            if storm.took_effect { (ResultPaint::Plain, "") } else { (ResultPaint::Bad, "TOOK NO EFFECT: ") };
         let line = format!("{}: {did}{}", named(storm), storm.did);
         wrapped(&mut out, "storm ", &text::clean(&line), paint, style);
     }
     for load in &document.loads {
         let (paint, did) =
-            if load.took_effect { (Paint::Plain, "") } else { (Paint::Bad, "TOOK NO EFFECT: ") };
+            if load.took_effect { (ResultPaint::Plain, "") } else { (ResultPaint::Bad, "TOOK NO EFFECT: ") };
         let line = format!("{}: {did}{}", load.scenario, load.did);
         wrapped(&mut out, "load in ", &text::clean(&line), paint, style);
     }
     for witness in &document.witness {
-        wrapped(&mut out, "witness: ", &text::clean(&agreed(witness)), Paint::Plain, style);
+        wrapped(&mut out, "witness: ", &text::clean(&agreed(witness)), ResultPaint::Plain, style);
     }
     for warning in &document.guest_log.warnings {
-        wrapped(&mut out, "kernel log: ", &text::clean(warning), Paint::Bad, style);
+        wrapped(&mut out, "kernel log: ", &text::clean(warning), ResultPaint::Bad, style);
     }
     let kernel = format!("{}, {}, log {}", document.kernel, document.architecture, log(document));
-    wrapped(&mut out, "kernel: ", &text::clean(&kernel), Paint::Plain, style);
-    wrapped(&mut out, "boot: ", &boot_line(document), Paint::Plain, style);
+    wrapped(&mut out, "kernel: ", &text::clean(&kernel), ResultPaint::Plain, style);
+    wrapped(&mut out, "boot: ", &boot_line(document), ResultPaint::Plain, style);
     let how = format!("{}, {}; QEMU {}", document.mode.name(), document.mode_reason, document.emulator);
-    wrapped(&mut out, "mode: ", &text::clean(&how), Paint::Quiet, style);
+    wrapped(&mut out, "mode: ", &text::clean(&how), ResultPaint::Quiet, style);
     let no_result = card::no_result(document);
     if !no_result.is_empty() {
         out.push_str(&format!("\n{}\n", banner(&format!("==> NO RESULT: {no_result}"), "late", style)));
@@ -67,39 +67,41 @@ pub fn matrix(document: &MatrixDocument, style: Style) -> String {
     let cells = &cells;
     let number = |figure: Option<u64>| figure.map_or("-".to_string(), |figure| figure.to_string());
     let mut columns = vec![
-        Column::text("scenario", 0, cells, |cell| text::short(&cell.scenario, 16)),
-        Column::text("load", 0, cells, |cell| text::short(&cell.load, 10)),
-        Column::text("kernel", 0, cells, |cell| text::short(&cell.kernel, 16)),
-        Column::text("boot", 0, cells, |cell| text::short(&cell.boot, 10)),
-        Column::of("excursions", 0, cells, |cell| number(cell.excursions)),
-        Column::of("kernel instructions", 3, cells, |cell| number(cell.kernel_instructions)),
-        Column::of("longest", 2, cells, |cell| number(cell.max_kernel_instructions)),
-        Column::of("virtual us", 1, cells, |cell| {
+        TextColumn::text("scenario", 0, cells, |cell| text::short(&cell.scenario, 16)),
+        TextColumn::text("load", 0, cells, |cell| text::short(&cell.load, 10)),
+        TextColumn::text("kernel", 0, cells, |cell| text::short(&cell.kernel, 16)),
+        TextColumn::text("boot", 0, cells, |cell| text::short(&cell.boot, 10)),
+        TextColumn::of("excursions", 0, cells, |cell| number(cell.excursions)),
+        TextColumn::of("kernel instructions", 3, cells, |cell| number(cell.kernel_instructions)),
+        TextColumn::of("longest", 2, cells, |cell| number(cell.max_kernel_instructions)),
+        TextColumn::of("virtual us", 1, cells, |cell| {
             cell.max_ns.map_or("-".to_string(), |ns| format!("{:.2}", ns as f64 / 1e3))
         }),
-        Column::of("change", 0, cells, |cell| {
+        TextColumn::of("change", 0, cells, |cell| {
             cell.change_percent.map_or("-".to_string(), |change| format!("{change:+.1} %"))
         }),
     ];
     if isolates {
-        columns
-            .push(Column::text("isolated", 0, cells, |cell| cell.isolate.clone().unwrap_or("-".to_string())));
-        columns.push(Column::of("breaches", 0, cells, |cell| number(cell.breaches)));
-        columns.push(Column::of("deferred", 0, cells, |cell| number(cell.deferred)));
+        columns.push(TextColumn::text("isolated", 0, cells, |cell| {
+            cell.isolate.clone().unwrap_or("-".to_string())
+        }));
+        columns.push(TextColumn::of("breaches", 0, cells, |cell| number(cell.breaches)));
+        columns.push(TextColumn::of("deferred", 0, cells, |cell| number(cell.deferred)));
     }
     if cells.iter().any(|cell| cell.published.is_some()) {
-        columns.push(Column::text("published", 1, cells, |cell| cell.published.clone().unwrap_or_default()));
+        columns
+            .push(TextColumn::text("published", 1, cells, |cell| cell.published.clone().unwrap_or_default()));
     }
     column::fit(&mut columns, style.width());
     let _ = writeln!(out, "{}", column::line(columns.iter().map(|column| column.set(column.head))));
     for n in 0..cells.len() {
         let _ = writeln!(out, "{}", column::line(columns.iter().map(|column| column.set(&column.cells[n]))));
     }
-    wrapped(&mut out, "", &format!("{}: {}", document.matrix, document.about), Paint::Plain, style);
+    wrapped(&mut out, "", &format!("{}: {}", document.matrix, document.about), ResultPaint::Plain, style);
     if cells.iter().any(|cell| cell.published.is_some()) {
         let note = "published figures are latencies of the article's machine; the lab's are counts, and virtual time \
             made of instructions: only the direction of a change can be compared";
-        wrapped(&mut out, "", note, Paint::Quiet, style);
+        wrapped(&mut out, "", note, ResultPaint::Quiet, style);
     }
     out.truncate(out.trim_end().len());
     out
@@ -112,19 +114,19 @@ pub fn gate(document: &GateDocument, style: Style) -> String {
         let (scenario, what) = (text::clean(&one.scenario), text::clean(&one.what));
         let figures = format!("{} before, {} now, {} allowed", one.before, one.after, one.allowed);
         let line = format!("{scenario} on cpu {}: {what}: {figures}", one.cpu);
-        wrapped(&mut out, "- ", &line, Paint::Bad, style);
+        wrapped(&mut out, "- ", &line, ResultPaint::Bad, style);
     }
     for one in &document.not_counted {
-        wrapped(&mut out, "- ", &text::clean(one), Paint::Bad, style);
+        wrapped(&mut out, "- ", &text::clean(one), ResultPaint::Bad, style);
     }
     let (before, after) = (text::clean(&document.kernel_before), text::clean(&document.kernel_after));
-    wrapped(&mut out, "kernel: ", &format!("{before} before, {after} now"), Paint::Plain, style);
+    wrapped(&mut out, "kernel: ", &format!("{before} before, {after} now"), ResultPaint::Plain, style);
     let (paint, verdict) = if document.held {
-        (Paint::Good, "==> NOTHING GREW")
+        (ResultPaint::Good, "==> NOTHING GREW")
     } else if document.growth.is_empty() {
-        (Paint::Bad, "==> LESS COUNTED THAN BY THE BASELINE")
+        (ResultPaint::Bad, "==> LESS COUNTED THAN BY THE BASELINE")
     } else {
-        (Paint::Bad, "==> MORE THAN THE BASELINE")
+        (ResultPaint::Bad, "==> MORE THAN THE BASELINE")
     };
     let _ = write!(out, "\n{}", style.paint(paint, verdict));
     out
@@ -135,27 +137,27 @@ fn rows(out: &mut String, rows: &[LabRow], style: Style) {
         return;
     }
     let mut columns = vec![
-        Column::text("scenario", 0, rows, |row| text::short(&row.scenario, 24)),
-        Column::of("cpu", 2, rows, |row| row.cpu.to_string()),
-        Column::of("seconds", 2, rows, |row| format!("{:.1}", row.seconds_guest)),
-        Column::of("excursions", 0, rows, |row| text::count(row.excursions)),
-        Column::of("kernel instructions", 1, rows, |row| text::count(row.kernel_instructions)),
-        Column::of("longest", 3, rows, |row| text::count(row.max_kernel_instructions)),
+        TextColumn::text("scenario", 0, rows, |row| text::short(&row.scenario, 24)),
+        TextColumn::of("cpu", 2, rows, |row| row.cpu.to_string()),
+        TextColumn::of("seconds", 2, rows, |row| format!("{:.1}", row.seconds_guest)),
+        TextColumn::of("excursions", 0, rows, |row| text::count(row.excursions)),
+        TextColumn::of("kernel instructions", 1, rows, |row| text::count(row.kernel_instructions)),
+        TextColumn::of("longest", 3, rows, |row| text::count(row.max_kernel_instructions)),
     ];
     column::fit(&mut columns, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
-    let _ = writeln!(out, "{}", style.paint(Paint::Quiet, &head));
+    let _ = writeln!(out, "{}", style.paint(ResultPaint::Quiet, &head));
     for (n, row) in rows.iter().enumerate() {
         let cells = columns.iter().map(|column| column.set(&column.cells[n]));
         let _ = writeln!(out, "{}", column::line(cells));
         entries(out, row, style);
         counters(out, row, style);
         if let Some(line) = responses(row) {
-            set_in(out, &line, Paint::Plain, style);
+            set_in(out, &line, ResultPaint::Plain, style);
         }
     }
     let caption = "counts of the isolated CPU's ways into the kernel and back";
-    wrapped(out, "", &format!("{caption}; {NO_VERDICT}"), Paint::Quiet, style);
+    wrapped(out, "", &format!("{caption}; {NO_VERDICT}"), ResultPaint::Quiet, style);
     out.push('\n');
 }
 
@@ -173,18 +175,18 @@ fn entries(out: &mut String, row: &LabRow, style: Style) {
         0 => named,
         more => format!("{named}, and {more} more"),
     };
-    set_in(out, &line, Paint::Quiet, style);
+    set_in(out, &line, ResultPaint::Quiet, style);
 }
 
 /// What the guest's own kernel counted of a CPU that it isolated, set in.
 fn counters(out: &mut String, row: &LabRow, style: Style) {
-    let paint = if row.breaches() == Some(0) { Paint::Quiet } else { Paint::Plain };
+    let paint = if row.breaches() == Some(0) { ResultPaint::Quiet } else { ResultPaint::Plain };
     if let Some(line) = isolation(row) {
         set_in(out, &line, paint, style);
     }
 }
 
-fn set_in(out: &mut String, line: &str, paint: Paint, style: Style) {
+fn set_in(out: &mut String, line: &str, paint: ResultPaint, style: Style) {
     let mut lines = String::new();
     let narrower = Style { width: style.width() - SET_IN.len(), ..style };
     wrapped(&mut lines, "", line, paint, narrower);

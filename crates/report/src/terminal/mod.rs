@@ -23,7 +23,7 @@ use evidence::document::ProveDocument;
 use evidence::taint;
 
 use crate::figures::judged;
-use crate::terminal::column::Column;
+use crate::terminal::column::TextColumn;
 use crate::{taints, text};
 
 pub use comparison::comparison;
@@ -54,7 +54,7 @@ const JOINT: char = '\u{a0}';
 const REASONS: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Paint {
+enum ResultPaint {
     Good,
     Bad,
     Unsure,
@@ -63,13 +63,13 @@ enum Paint {
 }
 
 impl Style {
-    fn paint(self, paint: Paint, text: &str) -> String {
+    fn paint(self, paint: ResultPaint, text: &str) -> String {
         let code = match paint {
-            Paint::Good => "32",
-            Paint::Bad => "1;31",
-            Paint::Unsure => "33",
-            Paint::Quiet => "2",
-            Paint::Plain => return text.to_string(),
+            ResultPaint::Good => "32",
+            ResultPaint::Bad => "1;31",
+            ResultPaint::Unsure => "33",
+            ResultPaint::Quiet => "2",
+            ResultPaint::Plain => return text.to_string(),
         };
         if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
     }
@@ -88,14 +88,14 @@ pub fn table(document: &ProveDocument, style: Style) -> String {
     for row in &document.not_run {
         let (probe, load) = (text::clean(&row.probe), text::short(&row.load, 24));
         let line = format!("{probe} under {load} not run: {}", text::clean(&row.reason));
-        wrapped(&mut out, "", &line, Paint::Unsure, style);
+        wrapped(&mut out, "", &line, ResultPaint::Unsure, style);
     }
     tainted(&mut out, "taint: ", &document.taints, style);
     for note in &document.notes {
-        wrapped(&mut out, "note: ", &text::clean(note), Paint::Quiet, style);
+        wrapped(&mut out, "note: ", &text::clean(note), ResultPaint::Quiet, style);
     }
     for part in &document.missing {
-        wrapped(&mut out, "missing: ", &text::clean(part), Paint::Unsure, style);
+        wrapped(&mut out, "missing: ", &text::clean(part), ResultPaint::Unsure, style);
     }
     reasons(&mut out, document, style);
     out.push('\n');
@@ -108,16 +108,16 @@ fn rows(out: &mut String, document: &ProveDocument, style: Style) {
     let rows = &document.rows;
     let columns = columns(rows, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
-    out.push_str(&style.paint(Paint::Quiet, &head));
+    out.push_str(&style.paint(ResultPaint::Quiet, &head));
     out.push('\n');
     for (place, row) in rows.iter().enumerate() {
         let late = late(row);
-        let cell = |column: &Column| {
+        let cell = |column: &TextColumn| {
             let text = column.set(&column.cells[place]);
             match column.head {
-                "" if late => style.paint(Paint::Bad, &text),
-                "" => style.paint(Paint::Good, &text),
-                "max" if late => style.paint(Paint::Bad, &text),
+                "" if late => style.paint(ResultPaint::Bad, &text),
+                "" => style.paint(ResultPaint::Good, &text),
+                "max" if late => style.paint(ResultPaint::Bad, &text),
                 _ => text,
             }
         };
@@ -126,37 +126,39 @@ fn rows(out: &mut String, document: &ProveDocument, style: Style) {
     }
     let emulated = document.taints.iter().any(|taint| taint.code == taint::EMULATED);
     let unit = if emulated { "thousands of virtual nanoseconds" } else { "us" };
-    out.push_str(&style.paint(Paint::Quiet, &format!("latencies in {unit}")));
+    out.push_str(&style.paint(ResultPaint::Quiet, &format!("latencies in {unit}")));
     out.push_str("\n\n");
 }
 
-fn columns(rows: &[Summary], width: usize) -> Vec<Column> {
+fn columns(rows: &[Summary], width: usize) -> Vec<TextColumn> {
     let us = |ns: u64| text::us(ns as f64);
     let load_width = if width < 100 { 12 } else { 24 };
     let periods: BTreeSet<_> = rows.iter().map(|row| row.key.period_ns).collect();
     let several_probes = rows.iter().any(|row| row.key.probe != rows[0].key.probe);
     let several_periods = periods.iter().flatten().count() > 1;
     let mut columns = vec![
-        Column::text("probe", if several_probes { 1 } else { 3 }, rows, |row| text::clean(&row.key.probe)),
-        Column::text("load", 0, rows, |row| text::short(&row.key.load, load_width)),
-        Column::of("cpu", 0, rows, |row| row.key.cpu.to_string()),
-        Column::of("period", if several_periods { 1 } else { 9 }, rows, |row| {
+        TextColumn::text("probe", if several_probes { 1 } else { 3 }, rows, |row| {
+            text::clean(&row.key.probe)
+        }),
+        TextColumn::text("load", 0, rows, |row| text::short(&row.key.load, load_width)),
+        TextColumn::of("cpu", 0, rows, |row| row.key.cpu.to_string()),
+        TextColumn::of("period", if several_periods { 1 } else { 9 }, rows, |row| {
             row.key.period_ns.map_or("-".to_string(), |ns| text::time(ns as f64))
         }),
-        Column::of("samples", 5, rows, |row| row.count.to_string()),
-        Column::of("missed", 4, rows, |row| {
+        TextColumn::of("samples", 5, rows, |row| row.count.to_string()),
+        TextColumn::of("missed", 4, rows, |row| {
             if row.key.period_ns.is_some() || row.missed > 0 {
                 row.missed.to_string()
             } else {
                 "-".to_string()
             }
         }),
-        Column::of("min", 7, rows, |row| row.min_ns.map_or("-".to_string(), us)),
-        Column::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::us)),
-        Column::of("p99.9", 4, rows, |row| row.p99_9_ns.map_or("-".to_string(), us)),
-        Column::of("max", 0, rows, |row| us(row.max_ns)),
-        Column::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
-        Column::text("", 0, rows, mark),
+        TextColumn::of("min", 7, rows, |row| row.min_ns.map_or("-".to_string(), us)),
+        TextColumn::of("mean", 6, rows, |row| row.mean_ns.map_or("-".to_string(), text::us)),
+        TextColumn::of("p99.9", 4, rows, |row| row.p99_9_ns.map_or("-".to_string(), us)),
+        TextColumn::of("max", 0, rows, |row| us(row.max_ns)),
+        TextColumn::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
+        TextColumn::text("", 0, rows, mark),
     ];
     column::fit(&mut columns, width);
     columns
@@ -183,7 +185,7 @@ fn tainted(out: &mut String, lead: &str, taints: &[Taint], style: Style) {
         let accepted = if group.accepted() { " (accepted)" } else { "" };
         let cure = group.cure().map(|cure| format!("; {cure}")).unwrap_or_default();
         let line = format!("{}{}{accepted}: {}{cure}", group.code(), group.place(), group.reason());
-        wrapped(out, lead, &text::clean(&line), Paint::Unsure, style);
+        wrapped(out, lead, &text::clean(&line), ResultPaint::Unsure, style);
     }
 }
 
@@ -196,7 +198,7 @@ fn reasons(out: &mut String, document: &ProveDocument, style: Style) {
     };
     let new: Vec<_> = document.verdict.reasons.iter().filter(|reason| !given(reason)).collect();
     for reason in new.iter().take(REASONS) {
-        wrapped(out, "- ", &text::clean(reason), Paint::Plain, style);
+        wrapped(out, "- ", &text::clean(reason), ResultPaint::Plain, style);
     }
     if new.len() > REASONS {
         out.push_str(&format!("- and {} more, in the report\n", new.len() - REASONS));
@@ -225,7 +227,7 @@ fn banner(line: &str, state: &str, style: Style) -> String {
 
 /// Writes `lead` and `line`, broken between words to the width, with what follows set in by two. Words joined
 /// by [`JOINT`] stay together.
-fn wrapped(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style) {
+fn wrapped(out: &mut String, lead: &str, line: &str, paint: ResultPaint, style: Style) {
     let width = style.width();
     let (mut lines, mut current) = (Vec::new(), lead.trim_end().to_string());
     for word in line.split(' ').filter(|word| !word.is_empty()) {
@@ -245,7 +247,7 @@ fn wrapped(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style)
 }
 
 /// `lead` and `line` broken between words, with what follows set in by `indent`.
-fn hanging(out: &mut String, lead: &str, line: &str, indent: usize, paint: Paint, style: Style) {
+fn hanging(out: &mut String, lead: &str, line: &str, indent: usize, paint: ResultPaint, style: Style) {
     let width = style.width();
     let (mut lines, mut current) = (Vec::new(), text::clean(lead));
     let mut begun = false;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cause::rates::{Interrupter, WatchDocument};
 use evidence::cause::Kind;
 
-use crate::terminal::{Paint, Style, wrapped};
+use crate::terminal::{ResultPaint, Style, wrapped};
 use crate::{text, why};
 
 /// Width of a column of figures.
@@ -23,7 +23,7 @@ const SENDERS: usize = 12;
 
 /// A source on all CPUs.
 #[derive(Default)]
-struct Line {
+struct SourceLine {
     per_second: f64,
     total: u64,
     by_cpu: BTreeMap<u32, f64>,
@@ -32,8 +32,8 @@ struct Line {
 /// The interval as a picture of at most `lines` lines.
 pub fn watch(document: &WatchDocument, style: Style, lines: usize) -> String {
     let mut out = String::new();
-    wrapped(&mut out, "", &head(document), Paint::Quiet, style);
-    let mut sources = BTreeMap::<(Kind, &str), Line>::new();
+    wrapped(&mut out, "", &head(document), ResultPaint::Quiet, style);
+    let mut sources = BTreeMap::<(Kind, &str), SourceLine>::new();
     let mut busy = BTreeMap::<u32, f64>::new();
     for one in &document.sources {
         let line = sources.entry((one.kind, &one.name)).or_default();
@@ -53,7 +53,7 @@ pub fn watch(document: &WatchDocument, style: Style, lines: usize) -> String {
         out.push('\n');
     }
     for what in &document.could_not_see {
-        wrapped(&mut out, "not seen: ", &text::clean(what), Paint::Quiet, style);
+        wrapped(&mut out, "not seen: ", &text::clean(what), ResultPaint::Quiet, style);
     }
     out
 }
@@ -80,7 +80,7 @@ fn head(document: &WatchDocument) -> String {
 fn table(
     out: &mut String,
     document: &WatchDocument,
-    sources: &[((Kind, &str), Line)],
+    sources: &[((Kind, &str), SourceLine)],
     busy: &BTreeMap<u32, f64>,
     room: usize,
     style: Style,
@@ -100,14 +100,14 @@ fn table(
     let cells = |cells: Vec<String>| cells.iter().map(|cell| format!("{cell:>COLUMN$}")).collect::<String>();
     let mut head = vec!["in all".to_string(), "per s".to_string()];
     head.extend(shown.iter().map(|cpu| format!("cpu {cpu}")));
-    out.push_str(&style.paint(Paint::Quiet, format!("{:<names$}{}", "", cells(head)).trim_end()));
+    out.push_str(&style.paint(ResultPaint::Quiet, format!("{:<names$}{}", "", cells(head)).trim_end()));
     out.push('\n');
     let fits = if sources.len() > room { room - 1 } else { sources.len() };
     for ((kind, name), line) in &sources[..fits] {
         let name = text::short(&why::named(*kind, name), names);
         let mut figures = vec![count(line.total), rate(line.per_second)];
         figures.extend(shown.iter().map(|cpu| rate(line.by_cpu.get(cpu).copied().unwrap_or(0.0))));
-        let paint = if line.per_second > 0.0 { Paint::Plain } else { Paint::Quiet };
+        let paint = if line.per_second > 0.0 { ResultPaint::Plain } else { ResultPaint::Quiet };
         out.push_str(&style.paint(paint, &format!("{name:<names$}{}", cells(figures))));
         out.push('\n');
     }
@@ -122,7 +122,7 @@ fn table(
     }
     if !left.is_empty() {
         let line = text::short(&format!("and {}", left.join(", ")), style.width());
-        out.push_str(&style.paint(Paint::Quiet, &line));
+        out.push_str(&style.paint(ResultPaint::Quiet, &line));
         out.push('\n');
     }
 }
@@ -130,7 +130,7 @@ fn table(
 fn senders(document: &WatchDocument, style: Style) -> Vec<String> {
     let Some(senders) = &document.senders else { return Vec::new() };
     if senders.is_empty() {
-        return vec![style.paint(Paint::Quiet, "no IPI was sent to them")];
+        return vec![style.paint(ResultPaint::Quiet, "no IPI was sent to them")];
     }
     let line = |one: &cause::rates::SentRate| {
         let sent = why::sent(&one.sender, &one.name);

@@ -4,8 +4,8 @@
 use evidence::cause::Cause;
 use evidence::why::{ByCause, Explained, WhyDocument};
 
-use crate::terminal::column::{self, Column};
-use crate::terminal::{Paint, Style, wrapped};
+use crate::terminal::column::{self, TextColumn};
+use crate::terminal::{ResultPaint, Style, wrapped};
 use crate::{text, why};
 
 /// Causes in the table; the JSON has all.
@@ -20,15 +20,15 @@ const NAMES: usize = 17;
 /// The answer, the worst last but one: the advice ends each group.
 pub fn why(document: &WhyDocument, style: Style) -> String {
     let mut out = String::new();
-    wrapped(&mut out, "", &why::collected(document), Paint::Plain, style);
+    wrapped(&mut out, "", &why::collected(document), ResultPaint::Plain, style);
     for note in &document.notes {
-        wrapped(&mut out, "note: ", &text::clean(note), Paint::Unsure, style);
+        wrapped(&mut out, "note: ", &text::clean(note), ResultPaint::Unsure, style);
     }
     for what in &document.could_not_see {
-        wrapped(&mut out, "not seen: ", &text::clean(what), Paint::Quiet, style);
+        wrapped(&mut out, "not seen: ", &text::clean(what), ResultPaint::Quiet, style);
     }
     for part in &document.missing {
-        wrapped(&mut out, "missing: ", &text::clean(part), Paint::Unsure, style);
+        wrapped(&mut out, "missing: ", &text::clean(part), ResultPaint::Unsure, style);
     }
     if !document.by_cause.is_empty() {
         out.push('\n');
@@ -36,7 +36,7 @@ pub fn why(document: &WhyDocument, style: Style) -> String {
     }
     for group in why::groups(document) {
         out.push('\n');
-        wrapped(&mut out, "", &format!("{}:", why::title(&group, document)), Paint::Bad, style);
+        wrapped(&mut out, "", &format!("{}:", why::title(&group, document)), ResultPaint::Bad, style);
         for (place, explained) in group.spikes.iter().enumerate() {
             if place > 0 && !explained.causes.iter().all(Cause::is_suspect) {
                 out.push('\n');
@@ -49,7 +49,7 @@ pub fn why(document: &WhyDocument, style: Style) -> String {
             Some(format!("if it was {}: {}", why::named(sum.kind, &sum.name), sum.advice.as_ref()?))
         });
         for line in advice.chain(suspected) {
-            wrapped(&mut out, "advice: ", &text::clean(&line), Paint::Good, style);
+            wrapped(&mut out, "advice: ", &text::clean(&line), ResultPaint::Good, style);
         }
     }
     out.trim_end().to_string()
@@ -60,42 +60,44 @@ fn table(out: &mut String, sums: &[ByCause], style: Style) {
     let timed = |sum: &ByCause, ns| if sum.suspect { "-".to_string() } else { why::tenth(ns) };
     let most = style.width().saturating_sub(44).max(16);
     let mut columns = vec![
-        Column::text("cause", 0, shown, |sum| text::short(&why::summed(sum), most)),
-        Column::of("total us", 0, shown, |sum| timed(sum, sum.total_ns)),
-        Column::of("longest us", 2, shown, |sum| timed(sum, sum.max_ns)),
-        Column::of("spikes", 0, shown, |sum| text::count(sum.spikes)),
-        Column::of("times", 3, shown, |sum| text::count(sum.count)),
+        TextColumn::text("cause", 0, shown, |sum| text::short(&why::summed(sum), most)),
+        TextColumn::of("total us", 0, shown, |sum| timed(sum, sum.total_ns)),
+        TextColumn::of("longest us", 2, shown, |sum| timed(sum, sum.max_ns)),
+        TextColumn::of("spikes", 0, shown, |sum| text::count(sum.spikes)),
+        TextColumn::of("times", 3, shown, |sum| text::count(sum.count)),
     ];
     column::fit(&mut columns, style.width());
     let head = column::line(columns.iter().map(|column| column.set(column.head)));
-    out.push_str(&style.paint(Paint::Quiet, &head));
+    out.push_str(&style.paint(ResultPaint::Quiet, &head));
     out.push('\n');
     for place in 0..shown.len() {
         out.push_str(&column::line(columns.iter().map(|column| column.set(&column.cells[place]))));
         out.push('\n');
     }
     if sums.len() > CAUSES {
-        out.push_str(&style.paint(Paint::Quiet, &format!("and {} more, in the JSON\n", sums.len() - CAUSES)));
+        out.push_str(
+            &style.paint(ResultPaint::Quiet, &format!("and {} more, in the JSON\n", sums.len() - CAUSES)),
+        );
     }
     if shown.iter().any(|sum| sum.suspect) {
         let words = "suspect: its counter grew in the same second as a spike, and when is not known";
-        wrapped(out, "", words, Paint::Quiet, style);
+        wrapped(out, "", words, ResultPaint::Quiet, style);
     }
 }
 
 fn spike(out: &mut String, spike: &Explained, style: Style) {
     let head = format!("spike {} · {}", text::us_unit(spike.length_ns), why::place(spike));
-    wrapped(out, "", &head, Paint::Plain, style);
+    wrapped(out, "", &head, ResultPaint::Plain, style);
     let (causes, more, more_ns) = why::shown(spike);
     if causes.is_empty() {
         let suspects = why::suspects(spike);
         if !suspects.is_empty() {
-            within(out, "suspects: ", &suspects, Paint::Plain, style);
+            within(out, "suspects: ", &suspects, ResultPaint::Plain, style);
         }
         return;
     }
     let bar = why::bar(spike, style.width() - 4);
-    out.push_str(&format!("  {}\n", style.paint(Paint::Quiet, &bar)));
+    out.push_str(&format!("  {}\n", style.paint(ResultPaint::Quiet, &bar)));
     // Names end where the longest does, as long as half a line is left for what they took.
     let name = |cause: &&Cause| why::named(cause.kind, &cause.name);
     let longest = causes.iter().map(|cause| name(cause).chars().count()).max().unwrap_or(0);
@@ -123,7 +125,7 @@ fn spike(out: &mut String, spike: &Explained, style: Style) {
         out.push_str(&format!("{:>14}  {name:<names$} {:>9} us\n", "", why::tenth(more_ns)));
     }
     let unexplained = why::unexplained(spike).unwrap_or_default();
-    let paint = if spike.much_unexplained { Paint::Unsure } else { Paint::Plain };
+    let paint = if spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Plain };
     let (runs, rest) =
         (format!("{} us    program runs", at(spike.length_ns)), format!("unexplained {unexplained}"));
     let fits = runs.chars().count() + 3 + rest.chars().count() <= style.width();
@@ -133,18 +135,18 @@ fn spike(out: &mut String, spike: &Explained, style: Style) {
         within(out, "", "more than a tenth of this spike is unexplained", paint, style);
     }
     for line in why::siblings(spike) {
-        within(out, "", &line, Paint::Quiet, style);
+        within(out, "", &line, ResultPaint::Quiet, style);
     }
     let suspects = why::suspects(spike);
     if !suspects.is_empty() {
-        within(out, "suspects: ", &suspects, Paint::Quiet, style);
+        within(out, "suspects: ", &suspects, ResultPaint::Quiet, style);
     }
 }
 
 /// As [`wrapped`], set in by two.
-fn within(out: &mut String, lead: &str, line: &str, paint: Paint, style: Style) {
+fn within(out: &mut String, lead: &str, line: &str, paint: ResultPaint, style: Style) {
     let mut text = String::new();
-    wrapped(&mut text, lead, line, Paint::Plain, Style { width: style.width() - 2, ..style });
+    wrapped(&mut text, lead, line, ResultPaint::Plain, Style { width: style.width() - 2, ..style });
     text.lines().for_each(|line| out.push_str(&format!("  {}\n", style.paint(paint, line))));
 }
 

@@ -13,12 +13,12 @@ pub use plan::plan;
 pub use tasks::{tasks, tasks_set};
 pub use verified::verified;
 
-use super::{Paint, Style, hanging};
+use super::{ResultPaint, Style, hanging};
 
 /// Adds `text` in lines that begin below each other after `lead`.
 fn entry(out: &mut String, lead: &str, text: &str, style: Style) {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    hanging(out, lead, &words, lead.chars().count(), Paint::Plain, style);
+    hanging(out, lead, &words, lead.chars().count(), ResultPaint::Plain, style);
 }
 
 #[cfg(test)]

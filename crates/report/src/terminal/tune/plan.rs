@@ -10,7 +10,7 @@ use crate::terminal::Style;
 
 /// The plan in lines of the style's width; a longer word stays whole.
 pub fn plan(plan: &Plan, style: Style) -> String {
-    let mut page = Page { out: String::new(), style };
+    let mut page = PlanText { out: String::new(), style };
     head(&mut page, plan);
     let (boot, running): (Vec<&Action>, Vec<&Action>) =
         plan.actions.iter().partition(|action| action.disruption == Disruption::Reboot);
@@ -35,7 +35,7 @@ pub fn plan(plan: &Plan, style: Style) -> String {
     page.out
 }
 
-fn head(page: &mut Page, plan: &Plan) {
+fn head(page: &mut PlanText, plan: &Plan) {
     let of = plan.made_for.hostname.as_deref().unwrap_or("this machine");
     let kernel =
         plan.made_for.kernel.as_deref().map(|kernel| format!(", Linux {kernel}")).unwrap_or_default();
@@ -60,7 +60,7 @@ fn head(page: &mut Page, plan: &Plan) {
 }
 
 /// Actions with the same reason and value are one entry.
-fn section(page: &mut Page, title: &str, actions: &[&Action]) {
+fn section(page: &mut PlanText, title: &str, actions: &[&Action]) {
     if actions.is_empty() {
         return;
     }
@@ -97,12 +97,12 @@ fn what(action: &Action) -> String {
     }
 }
 
-struct Page {
+struct PlanText {
     out: String,
     style: Style,
 }
 
-impl Page {
+impl PlanText {
     fn title(&mut self, title: &str) {
         let _ = writeln!(self.out, "\n{title}");
     }
