@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
 const OPTION: &str = "--every";
 
@@ -23,7 +23,7 @@ const OPTION: &str = "--every";
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs this program without `--every`, from one beginning to the next `every`, until a signal or a run that cannot measure; how the last one ended.
-pub fn and_again(every: Duration) -> Outcome {
+pub fn and_again(every: Duration) -> VerbResult {
     let program =
         std::env::current_exe().map_err(|error| format!("cannot find this program: {error}; mount /proc"))?;
     let args = once(std::env::args_os().skip(1));

@@ -12,7 +12,7 @@ use run::{Observer, RunSpec};
 
 use crate::args::Output;
 use crate::output::{color_allowed, draw, tell, terminal_moves};
-use picture::{Figures, Overall, Row, Screen, State, footer, table, thread_lines};
+use picture::{Overall, PictureRow, RowFigures, RowState, Screen, footer, table, thread_lines};
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub enum View {
 }
 
 /// The display of one run, on standard error.
-pub struct Live {
+pub struct LiveDisplay {
     view: View,
     /// Lines of the moving text on the terminal; absent where nothing moves.
     drawn: Option<usize>,
     out: Output,
-    rows: Vec<Row>,
+    rows: Vec<PictureRow>,
     row: usize,
     /// Warm-up and length of a row, where known.
     row_time: Option<Duration>,
@@ -42,9 +42,9 @@ pub struct Live {
     last_row: Option<Progress>,
 }
 
-impl Live {
+impl LiveDisplay {
     /// A display of the rows that `spec` will make; `out` takes what is announced.
-    pub fn new(view: View, spec: &RunSpec, out: Output) -> Live {
+    pub fn new(view: View, spec: &RunSpec, out: Output) -> LiveDisplay {
         let moving = view != View::Nothing && terminal_moves() && std::io::stderr().is_terminal();
         let name = |load: &str, probe: &str| match spec.probes.len() {
             1 => load.to_string(),
@@ -54,11 +54,11 @@ impl Live {
             .loads
             .iter()
             .flat_map(|load| spec.probes.iter().map(|probe| name(&load.to_string(), probe.name())));
-        Live {
+        LiveDisplay {
             view,
             drawn: moving.then_some(0),
             out,
-            rows: names.map(|name| Row { name, state: State::Waits }).collect(),
+            rows: names.map(|name| PictureRow { name, state: RowState::Waits }).collect(),
             row: 0,
             row_time: row_time(spec),
             began: Instant::now(),
@@ -69,13 +69,13 @@ impl Live {
     }
 }
 
-impl Observer for Live {
+impl Observer for LiveDisplay {
     fn announce(&mut self, text: &str) {
         self.out.say(&format!("isolator: {text}"));
     }
 
     fn prepares(&mut self, text: &str) {
-        self.set(State::Says(text.to_string()));
+        self.set(RowState::Says(text.to_string()));
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -85,7 +85,7 @@ impl Observer for Live {
         }
         let part =
             progress.length.map(|length| progress.elapsed.as_secs_f64() / length.as_secs_f64().max(1e-9));
-        self.set(State::Measures(figures(progress), part));
+        self.set(RowState::Measures(figures(progress), part));
     }
 
     fn row_ended(&mut self, words: &str) -> Option<String> {
@@ -93,8 +93,8 @@ impl Observer for Live {
             tell(&format!("{}: {words}", row.name));
         }
         let state = match &self.last {
-            Some(progress) => State::Ended(figures(progress)),
-            None => State::Says(words.to_string()),
+            Some(progress) => RowState::Ended(figures(progress)),
+            None => RowState::Says(words.to_string()),
         };
         self.set(state);
         self.last_row = self.last.take().or(self.last_row.take());
@@ -113,8 +113,8 @@ impl Observer for Live {
     }
 }
 
-impl Live {
-    fn set(&mut self, state: State) {
+impl LiveDisplay {
+    fn set(&mut self, state: RowState) {
         if let Some(row) = self.rows.get_mut(self.row) {
             row.state = state;
         }
@@ -160,9 +160,9 @@ impl Live {
     }
 }
 
-fn figures(progress: &Progress) -> Figures {
+fn figures(progress: &Progress) -> RowFigures {
     let series = || progress.series.iter();
-    Figures {
+    RowFigures {
         samples: series().map(|one| one.so_far.count).sum(),
         missed: series().map(|one| one.so_far.missed).sum(),
         max_ns: series().map(|one| one.so_far.max_ns).max().unwrap_or(0),

@@ -22,7 +22,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use args::{Cli, Verb};
-use output::{Exit, Outcome, tell};
+use output::{Exit, VerbResult, tell};
 
 /// Freed memory stays: giving it back would interrupt the measuring threads.
 #[global_allocator]
@@ -47,7 +47,7 @@ fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(verb: Verb) -> Outcome {
+fn run(verb: Verb) -> VerbResult {
     match verb {
         Verb::Prove(args) => verbs::prove::run(args),
         Verb::Measure(args) => verbs::measure::run(args),

@@ -15,7 +15,7 @@ use untrusted::text::{line, screen};
 use crate::args::Output;
 
 /// A verb's result: how it ends, or why it could not.
-pub type Outcome = Result<Exit, Box<dyn Error>>;
+pub type VerbResult = Result<Exit, Box<dyn Error>>;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

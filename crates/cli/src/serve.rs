@@ -63,7 +63,7 @@ impl Served {
 /// Serves for ever; no exchange takes longer than `patience`.
 fn serve(listener: &TcpListener, patience: Duration, page: impl Fn(MetricsFormat) -> Vec<u8>) {
     // The oldest first.
-    let mut peers: VecDeque<Exchange> = VecDeque::with_capacity(PEERS);
+    let mut peers: VecDeque<HttpExchange> = VecDeque::with_capacity(PEERS);
     loop {
         wait(listener, patience, &peers);
         peers.retain_mut(|peer| peer.began.elapsed() < patience && peer.goes_on(&page));
@@ -74,7 +74,7 @@ fn serve(listener: &TcpListener, patience: Duration, page: impl Fn(MetricsFormat
                     if peers.len() == PEERS {
                         peers.pop_front();
                     }
-                    peers.extend(Exchange::with(stream));
+                    peers.extend(HttpExchange::with(stream));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // Out of descriptors, or a peer that has gone: not at once again.
@@ -89,8 +89,8 @@ fn serve(listener: &TcpListener, patience: Duration, page: impl Fn(MetricsFormat
 }
 
 /// Waits until a peer comes or goes on, at the longest until the oldest has had its time.
-fn wait(listener: &TcpListener, patience: Duration, peers: &VecDeque<Exchange>) {
-    let flags = |peer: &Exchange| if peer.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
+fn wait(listener: &TcpListener, patience: Duration, peers: &VecDeque<HttpExchange>) {
+    let flags = |peer: &HttpExchange| if peer.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
     let mut all = vec![PollFd::new(listener, PollFlags::IN)];
     all.extend(peers.iter().map(|peer| PollFd::new(&peer.stream, flags(peer))));
     let left = peers.front().map(|oldest| patience.saturating_sub(oldest.began.elapsed()));
@@ -100,7 +100,7 @@ fn wait(listener: &TcpListener, patience: Duration, peers: &VecDeque<Exchange>) 
 }
 
 /// One peer: it asks, and then it is answered.
-struct Exchange {
+struct HttpExchange {
     stream: TcpStream,
     began: Instant,
     request: Vec<u8>,
@@ -108,10 +108,10 @@ struct Exchange {
     answer: Option<(Vec<u8>, usize)>,
 }
 
-impl Exchange {
-    fn with(stream: TcpStream) -> Option<Exchange> {
+impl HttpExchange {
+    fn with(stream: TcpStream) -> Option<HttpExchange> {
         stream.set_nonblocking(true).ok()?;
-        Some(Exchange { stream, began: Instant::now(), request: Vec::new(), answer: None })
+        Some(HttpExchange { stream, began: Instant::now(), request: Vec::new(), answer: None })
     }
 
     /// Does what can be done without waiting; false where the exchange has ended.

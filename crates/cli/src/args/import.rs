@@ -46,7 +46,7 @@ pub struct ImportArgs {
     pub limit: Option<Duration>,
     /// Unit of figures whose text does not state it, as with cyclictest -N [default: us]
     #[arg(long, value_name = "UNIT")]
-    pub unit: Option<Unit>,
+    pub unit: Option<UnitArg>,
     /// Folder of the bundle, which must not hold one yet [default: evidence/FILE without its ending]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
@@ -57,18 +57,18 @@ pub struct ImportArgs {
 
 /// A unit of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Unit {
+pub enum UnitArg {
     /// Nanoseconds
     Ns,
     /// Microseconds
     Us,
 }
 
-impl From<Unit> for import::Unit {
-    fn from(unit: Unit) -> import::Unit {
+impl From<UnitArg> for import::Unit {
+    fn from(unit: UnitArg) -> import::Unit {
         match unit {
-            Unit::Ns => import::Unit::Nanoseconds,
-            Unit::Us => import::Unit::Microseconds,
+            UnitArg::Ns => import::Unit::Nanoseconds,
+            UnitArg::Us => import::Unit::Microseconds,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What a row has come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct RowFigures {
     pub samples: u64,
     pub missed: u64,
     pub max_ns: u64,
@@ -16,22 +16,22 @@ pub struct Figures {
 
 /// Where a row stands.
 #[derive(Debug, Clone, PartialEq)]
-pub enum State {
+pub enum RowState {
     /// Its turn has not come.
     Waits,
     /// Something is done for it, or it was not run: in words.
     Says(String),
     /// It is being measured; the part that is over where its end is known.
-    Measures(Figures, Option<f64>),
+    Measures(RowFigures, Option<f64>),
     /// It is over.
-    Ended(Figures),
+    Ended(RowFigures),
 }
 
 /// A row with its name.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct PictureRow {
     pub name: String,
-    pub state: State,
+    pub state: RowState,
 }
 
 /// How far the whole run is.
@@ -51,7 +51,7 @@ pub struct Screen {
 }
 
 #[derive(Clone, Copy)]
-enum Paint {
+enum RowPaint {
     Quiet,
     Busy,
     Good,
@@ -65,7 +65,7 @@ const FIGURES: [(&str, usize); 3] = [("samples", 12), ("missed", 8), ("max us", 
 const TAIL: usize = 10;
 
 /// Where rows are so many that not all are shown, those around the present one are.
-pub fn table(rows: &[Row], present: usize, overall: Overall, screen: Screen) -> String {
+pub fn table(rows: &[PictureRow], present: usize, overall: Overall, screen: Screen) -> String {
     let width = screen.columns.saturating_sub(1).max(20);
     let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
     let name = longest.min(width / 3);
@@ -77,7 +77,7 @@ pub fn table(rows: &[Row], present: usize, overall: Overall, screen: Screen) -> 
     let shown = screen.lines.saturating_sub(5).max(1);
     let first = (present + 2).min(rows.len()).saturating_sub(shown);
     let heads = columns.iter().map(|(head, width)| format!("{head:>width$}")).collect::<String>();
-    let mut lines = vec![screen.paint(Paint::Quiet, &format!("  {:name$}{heads}", ""))];
+    let mut lines = vec![screen.paint(RowPaint::Quiet, &format!("  {:name$}{heads}", ""))];
     for row in rows.iter().skip(first).take(shown) {
         lines.push(line(row, name, columns, width, screen));
     }
@@ -86,8 +86,8 @@ pub fn table(rows: &[Row], present: usize, overall: Overall, screen: Screen) -> 
     lines.join("\n")
 }
 
-fn line(row: &Row, name: usize, columns: &[(&str, usize)], width: usize, screen: Screen) -> String {
-    let cells = |figures: &Figures| {
+fn line(row: &PictureRow, name: usize, columns: &[(&str, usize)], width: usize, screen: Screen) -> String {
+    let cells = |figures: &RowFigures| {
         let cell = |head: &str| match head {
             "samples" => figures.samples.to_string(),
             "missed" => figures.missed.to_string(),
@@ -98,18 +98,18 @@ fn line(row: &Row, name: usize, columns: &[(&str, usize)], width: usize, screen:
     let named = format!("{:name$}", cut(&row.name, name));
     let room = |before: &str| width.saturating_sub(before.chars().count() + 2);
     match &row.state {
-        State::Waits => screen.paint(Paint::Quiet, format!("  {named}").trim_end()),
-        State::Says(what) => {
+        RowState::Waits => screen.paint(RowPaint::Quiet, format!("  {named}").trim_end()),
+        RowState::Says(what) => {
             let head = format!("  {named}");
-            format!("{head}  {}", screen.paint(Paint::Quiet, &cut(what, room(&head))))
+            format!("{head}  {}", screen.paint(RowPaint::Quiet, &cut(what, room(&head))))
         }
-        State::Measures(figures, part) => {
+        RowState::Measures(figures, part) => {
             let head = format!("▸ {named}{}", cells(figures));
             let bar = part.map(|part| bar(part, room(&head).min(30), screen));
             format!("{head}  {}", bar.unwrap_or_default())
         }
-        State::Ended(figures) => {
-            let (paint, mark) = if figures.late { (Paint::Bad, "LATE") } else { (Paint::Good, "ok") };
+        RowState::Ended(figures) => {
+            let (paint, mark) = if figures.late { (RowPaint::Bad, "LATE") } else { (RowPaint::Good, "ok") };
             format!("  {named}{}  {}", cells(figures), screen.paint(paint, mark))
         }
     }
@@ -129,7 +129,7 @@ pub fn footer(overall: Overall, width: usize, screen: Screen) -> String {
     let end = if width >= fixed + end.len() + 12 || part.is_none() { end } else { "" };
     let room = width.saturating_sub(fixed + end.len());
     let bar = part.map(|part| format!("  {}", bar(part, room, screen))).unwrap_or_default();
-    format!("{bar}{words}{}", screen.paint(Paint::Quiet, &cut(end, width.saturating_sub(words.len()))))
+    format!("{bar}{words}{}", screen.paint(RowPaint::Quiet, &cut(end, width.saturating_sub(words.len()))))
 }
 
 /// Lines of fields that say what they are worth: in a narrow terminal all lines leave out those worth least.
@@ -146,7 +146,7 @@ pub fn thread_lines(threads: &[Vec<(u8, String)>], width: usize) -> Vec<String> 
 fn bar(part: f64, width: usize, screen: Screen) -> String {
     let full = ((part.clamp(0.0, 1.0) * width as f64) as usize).min(width);
     let (done, open) = ("━".repeat(full), "─".repeat(width - full));
-    format!("{}{}", screen.paint(Paint::Busy, &done), screen.paint(Paint::Quiet, &open))
+    format!("{}{}", screen.paint(RowPaint::Busy, &done), screen.paint(RowPaint::Quiet, &open))
 }
 
 /// A time for people who wait.
@@ -167,12 +167,12 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 impl Screen {
-    fn paint(self, paint: Paint, text: &str) -> String {
+    fn paint(self, paint: RowPaint, text: &str) -> String {
         let code = match paint {
-            Paint::Quiet => "2",
-            Paint::Busy => "36",
-            Paint::Good => "32",
-            Paint::Bad => "1;31",
+            RowPaint::Quiet => "2",
+            RowPaint::Busy => "36",
+            RowPaint::Good => "32",
+            RowPaint::Bad => "1;31",
         };
         if self.color && !text.is_empty() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
@@ -186,16 +186,18 @@ impl Screen {
 mod tests {
     use super::*;
 
-    fn rows(count: usize) -> Vec<Row> {
-        let figures = Figures { samples: 123_456_789, missed: 12_345, max_ns: 98_765_400, late: true };
+    fn rows(count: usize) -> Vec<PictureRow> {
+        let figures = RowFigures { samples: 123_456_789, missed: 12_345, max_ns: 98_765_400, late: true };
         let states = [
-            State::Ended(figures.clone()),
-            State::Measures(figures, Some(0.4)),
-            State::Says("not run: package stress-ng missing; apt-get install stress-ng".to_string()),
-            State::Waits,
+            RowState::Ended(figures.clone()),
+            RowState::Measures(figures, Some(0.4)),
+            RowState::Says("not run: package stress-ng missing; apt-get install stress-ng".to_string()),
+            RowState::Waits,
         ];
-        let row =
-            |n: usize| Row { name: format!("custom=sleep 1000 · wakeup {n}"), state: states[n % 4].clone() };
+        let row = |n: usize| PictureRow {
+            name: format!("custom=sleep 1000 · wakeup {n}"),
+            state: states[n % 4].clone(),
+        };
         (0..count).map(row).collect()
     }
 
@@ -218,14 +220,14 @@ mod tests {
 
     #[test]
     fn the_table_shows_what_is_over_what_goes_on_and_what_waits() {
-        let figures = Figures { samples: 5000, missed: 0, max_ns: 99_900, late: false };
-        let late = Figures { max_ns: 472_700, late: true, ..figures.clone() };
-        let row = |name: &str, state| Row { name: name.to_string(), state };
+        let figures = RowFigures { samples: 5000, missed: 0, max_ns: 99_900, late: false };
+        let late = RowFigures { max_ns: 472_700, late: true, ..figures.clone() };
+        let row = |name: &str, state| PictureRow { name: name.to_string(), state };
         let rows = [
-            row("idle", State::Ended(figures.clone())),
-            row("cpu", State::Ended(late)),
-            row("net", State::Measures(figures, Some(0.5))),
-            row("ipi", State::Waits),
+            row("idle", RowState::Ended(figures.clone())),
+            row("cpu", RowState::Ended(late)),
+            row("net", RowState::Measures(figures, Some(0.5))),
+            row("ipi", RowState::Waits),
         ];
         let overall = Overall { elapsed: Duration::from_secs(15), left: Some(Duration::from_secs(15)) };
         let text = table(&rows, 2, overall, Screen { columns: 60, lines: 30, color: false });

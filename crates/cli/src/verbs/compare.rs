@@ -5,9 +5,9 @@ use evidence::Bundle;
 use evidence::compare::compare;
 
 use crate::args::CompareArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &CompareArgs) -> Outcome {
+pub fn run(args: &CompareArgs) -> VerbResult {
     let (before, after) = (Bundle::open(&args.before)?, Bundle::open(&args.after)?);
     if before.counts_only() || after.counts_only() {
         let (before, after) = (args.before.display(), args.after.display());

@@ -9,7 +9,7 @@ use evidence::Error;
 use machine::Snapshot;
 
 use crate::args::DoctorArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
 /// Shortest sample: less is no rate.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Longest snapshot that is read.
 const SNAPSHOT_LIMIT: u64 = 64 << 20;
 
-pub fn run(args: &DoctorArgs) -> Outcome {
+pub fn run(args: &DoctorArgs) -> VerbResult {
     args.out.ready()?;
     let explained = args.explain.as_deref().map(check).transpose()?;
     let machine = look(args)?;

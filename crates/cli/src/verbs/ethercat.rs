@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{EthercatVerb, SimulateArgs};
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 use crate::signals::stop_on_signals;
 
 /// `isolator ethercat simulate --json`.
@@ -28,13 +28,13 @@ pub struct Simulated {
     did: SimulationOutcome,
 }
 
-pub fn run(verb: &EthercatVerb) -> Outcome {
+pub fn run(verb: &EthercatVerb) -> VerbResult {
     match verb {
         EthercatVerb::Simulate(args) => simulate(args),
     }
 }
 
-fn simulate(args: &SimulateArgs) -> Outcome {
+fn simulate(args: &SimulateArgs) -> VerbResult {
     args.out.ready()?;
     interface::look(&args.interface)?.check(args.force)?;
     let link = Link::open(&args.interface)?;

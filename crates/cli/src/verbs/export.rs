@@ -7,9 +7,9 @@ use evidence::Bundle;
 use evidence::export::{Choice, Format, export};
 
 use crate::args::ExportArgs;
-use crate::output::{Exit, Outcome, print};
+use crate::output::{Exit, VerbResult, print};
 
-pub fn run(args: &ExportArgs) -> Outcome {
+pub fn run(args: &ExportArgs) -> VerbResult {
     if args.format == "archive" {
         return archive(args);
     }
@@ -24,7 +24,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
 }
 
 /// The whole bundle in one file, which every verb reads like the folder.
-fn archive(args: &ExportArgs) -> Outcome {
+fn archive(args: &ExportArgs) -> VerbResult {
     Bundle::open(&args.bundle)?;
     let file =
         args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.tar.zst", args.bundle.display())));

@@ -6,12 +6,12 @@ mod ansible;
 use ::fleet::{QUERIES, Query};
 
 use crate::args::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
-use crate::output::{Exit, Outcome, print, tell};
+use crate::output::{Exit, VerbResult, print, tell};
 
 /// Bundles that could not be read, listed; the store keeps them all.
 const LISTED: usize = 10;
 
-pub fn run(verb: FleetVerb) -> Outcome {
+pub fn run(verb: FleetVerb) -> VerbResult {
     match verb {
         FleetVerb::Prove(args) => ansible::prove(args),
         FleetVerb::Plan(args) => ansible::plan(args),
@@ -24,7 +24,7 @@ pub fn run(verb: FleetVerb) -> Outcome {
     }
 }
 
-fn store(args: &FleetStoreArgs) -> Outcome {
+fn store(args: &FleetStoreArgs) -> VerbResult {
     let stored = ::fleet::store(&args.output, &args.bundles)?;
     for (path, why) in stored.unread.iter().take(LISTED) {
         tell(&format!("isolator: not read: {}: {why}", path.display()));
@@ -42,7 +42,7 @@ fn store(args: &FleetStoreArgs) -> Outcome {
     Ok(Exit::Held)
 }
 
-fn report(args: &FleetReportArgs) -> Outcome {
+fn report(args: &FleetReportArgs) -> VerbResult {
     args.out.ready()?;
     let document = ::fleet::report(&args.store)?;
     args.out.json(&document)?;
@@ -54,7 +54,7 @@ fn report(args: &FleetReportArgs) -> Outcome {
     Ok(Exit::Held)
 }
 
-fn query(args: &FleetQueryArgs) -> Outcome {
+fn query(args: &FleetQueryArgs) -> VerbResult {
     let text = match &args.name {
         Some(name) => Query::named(name)?.text(),
         None => QUERIES.iter().map(|query| format!("{:<12} {}\n", query.name, query.about())).collect(),

@@ -7,9 +7,9 @@ use evidence::Bundle;
 use evidence::gate::{Choice, Gated, judge};
 
 use crate::args::GateArgs;
-use crate::output::{Exit, Outcome, print};
+use crate::output::{Exit, VerbResult, print};
 
-pub fn run(args: &GateArgs) -> Outcome {
+pub fn run(args: &GateArgs) -> VerbResult {
     args.out.ready()?;
     let junit_on_stdout = args.junit.as_deref() == Some(Path::new("-"));
     if junit_on_stdout && args.out.json_on_stdout() {

@@ -29,12 +29,12 @@ use tune::task::{Set, TaskList};
 use tune::verify::Verified;
 
 use crate::args::{Cli, GenerateArgs};
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 use crate::verbs::ethercat::Simulated;
 use crate::verbs::lab::LabList;
 use crate::verbs::load::{Catalog, Loaded};
 
-pub fn run(args: &GenerateArgs) -> Outcome {
+pub fn run(args: &GenerateArgs) -> VerbResult {
     schemas(&folder(&args.folder, "schema")?)?;
     let man = folder(&args.folder, "man")?;
     clap_mangen::generate_to(Cli::command(), &man).map_err(|e| Error::io("write", &man, &e))?;

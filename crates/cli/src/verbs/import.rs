@@ -7,9 +7,9 @@ use evidence::document::ProveDocument;
 use evidence::{Bundle, import};
 
 use crate::args::ImportArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &ImportArgs) -> Outcome {
+pub fn run(args: &ImportArgs) -> VerbResult {
     let mut bundle = import::import_with(&args.file, args.unit.map(Into::into))?;
     if let Some(load) = &args.load {
         import::set_load(&mut bundle, load);

@@ -14,17 +14,17 @@ use lab::build::{self, BuildObserver, BuildSpec, Built, Configuration};
 use lab::patience::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
-use crate::output::{Exit, Outcome, draw, tell};
+use crate::output::{Exit, VerbResult, draw, tell};
 use crate::signals::stop_on_signals;
 
-pub fn run(verb: &KernelVerb) -> Outcome {
+pub fn run(verb: &KernelVerb) -> VerbResult {
     match verb {
         KernelVerb::Build(args) => build(args),
         KernelVerb::Export(args) => export(args),
     }
 }
 
-fn build(args: &KernelBuildArgs) -> Outcome {
+fn build(args: &KernelBuildArgs) -> VerbResult {
     args.out.ready()?;
     let architecture = args.arch.as_deref().map(Architecture::named).transpose()?;
     let asked = BuildSpec {
@@ -39,7 +39,7 @@ fn build(args: &KernelBuildArgs) -> Outcome {
         fresh: args.fresh,
     };
     let patience = Patience { limit: None, stop: stop_on_signals()? };
-    let line = Line::new(&args.out);
+    let line = ProgressLine::new(&args.out);
     let built = build::build(
         &asked,
         &BuildObserver {
@@ -83,7 +83,7 @@ fn copy(built: &Built, folder: &Path) -> evidence::Result<()> {
     ))
 }
 
-fn export(args: &KernelExportArgs) -> Outcome {
+fn export(args: &KernelExportArgs) -> VerbResult {
     let series = args.series.as_deref().map_or_else(|| Ok(PatchSeries::own()), PatchSeries::read)?;
     let patches = series.export(&args.linux, &args.output)?;
     let folder = args.output.display();
@@ -96,7 +96,7 @@ fn export(args: &KernelExportArgs) -> Outcome {
 }
 
 /// How far the build is, for people who wait: one line on a terminal that changes, else a line each tenth.
-struct Line {
+struct ProgressLine {
     quiet: bool,
     terminal: bool,
     /// The tenth, or on a terminal the second, that was last told.
@@ -104,10 +104,10 @@ struct Line {
     open: Cell<bool>,
 }
 
-impl Line {
-    fn new(out: &Output) -> Line {
+impl ProgressLine {
+    fn new(out: &Output) -> ProgressLine {
         let terminal = std::io::stderr().is_terminal() && crate::output::terminal_moves();
-        Line { quiet: out.quiet, terminal, told: Cell::new(0), open: Cell::new(false) }
+        ProgressLine { quiet: out.quiet, terminal, told: Cell::new(0), open: Cell::new(false) }
     }
 
     fn say(&self, text: &str) {

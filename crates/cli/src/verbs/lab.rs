@@ -22,7 +22,7 @@ use crate::args::{
     GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabProgramArgs, LabRunArgs, LabShellArgs,
     LabShowArgs, LabVerb, Output,
 };
-use crate::output::{Exit, Outcome, print, tell, tell_lines};
+use crate::output::{Exit, VerbResult, print, tell, tell_lines};
 use crate::signals::stop_on_signals;
 use crate::verbs::tune::guest;
 
@@ -32,23 +32,24 @@ pub struct LabList {
     /// Version of this document.
     schema_version: u32,
     /// The scenarios.
-    scenarios: Vec<Named>,
+    scenarios: Vec<NamedItem>,
     /// The boot lines, each with the ones before it.
-    boot_lines: Vec<Named>,
+    boot_lines: Vec<NamedItem>,
     /// The matrices.
-    matrices: Vec<Named>,
+    matrices: Vec<NamedItem>,
 }
 
 /// Something with a name and a line about it.
 #[derive(Serialize, JsonSchema)]
-struct Named {
+#[schemars(rename = "Named")]
+struct NamedItem {
     /// Its name.
     name: String,
     /// What it is.
     about: String,
 }
 
-pub fn run(verb: LabVerb) -> Outcome {
+pub fn run(verb: LabVerb) -> VerbResult {
     match verb {
         LabVerb::List(args) => list(&args),
         LabVerb::Show(args) => show(&args),
@@ -60,11 +61,12 @@ pub fn run(verb: LabVerb) -> Outcome {
     }
 }
 
-fn list(args: &LabListArgs) -> Outcome {
-    let scenarios = scenario::all()?.into_iter().map(|one| Named { name: one.name, about: one.about });
+fn list(args: &LabListArgs) -> VerbResult {
+    let scenarios = scenario::all()?.into_iter().map(|one| NamedItem { name: one.name, about: one.about });
     let lines =
-        boot::LINES.iter().map(|(name, line)| Named { name: name.to_string(), about: line.to_string() });
-    let matrices = matrix::all()?.into_iter().map(|one| Named { name: one.name, about: one.about }).collect();
+        boot::LINES.iter().map(|(name, line)| NamedItem { name: name.to_string(), about: line.to_string() });
+    let matrices =
+        matrix::all()?.into_iter().map(|one| NamedItem { name: one.name, about: one.about }).collect();
     let list = LabList {
         schema_version: SCHEMA_VERSION,
         scenarios: scenarios.collect(),
@@ -83,7 +85,7 @@ fn list(args: &LabListArgs) -> Outcome {
     Ok(Exit::Held)
 }
 
-fn show(args: &LabShowArgs) -> Outcome {
+fn show(args: &LabShowArgs) -> VerbResult {
     let scenarios = scenario::named(std::slice::from_ref(&args.scenario))?;
     let mut text = scenarios.iter().map(scenario::text).collect::<Vec<_>>().join("\n");
     for name in scenarios.iter().flat_map(|scenario| &scenario.storms) {
@@ -138,7 +140,7 @@ fn check_boot(options: &GuestOptions) -> evidence::Result<()> {
     Ok(())
 }
 
-fn experiment(args: &LabRunArgs) -> Outcome {
+fn experiment(args: &LabRunArgs) -> VerbResult {
     args.how.out.ready()?;
     let scenarios = scenario::named(&args.scenarios)?;
     args.isolate.as_deref().map(Mask::named).transpose()?;
@@ -180,7 +182,7 @@ fn experiment(args: &LabRunArgs) -> Outcome {
     }
 }
 
-fn table(args: &LabMatrixArgs) -> Outcome {
+fn table(args: &LabMatrixArgs) -> VerbResult {
     let matrix = matrix::named(&args.matrix)?;
     let choice = matrix::MatrixChoice {
         architecture: architecture(args.arch.as_deref())?,
@@ -209,7 +211,7 @@ fn table(args: &LabMatrixArgs) -> Outcome {
     }
 }
 
-fn gate(args: &LabGateArgs) -> Outcome {
+fn gate(args: &LabGateArgs) -> VerbResult {
     let baseline = gate::read(&args.baseline)?;
     let (scenarios, loads) = gate::asked(&baseline);
     let scenarios = scenario::named(&scenarios)?;
@@ -251,7 +253,7 @@ fn gate(args: &LabGateArgs) -> Outcome {
     Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
 }
 
-fn program(args: &LabProgramArgs) -> Outcome {
+fn program(args: &LabProgramArgs) -> VerbResult {
     check_boot(&args.guest)?;
     let patience = patience(args.time_limit)?;
     let kernel = find_kernel(&args.guest, &patience)?;
@@ -288,7 +290,7 @@ fn program(args: &LabProgramArgs) -> Outcome {
     }
 }
 
-fn shell(args: &LabShellArgs) -> Outcome {
+fn shell(args: &LabShellArgs) -> VerbResult {
     check_boot(&args.guest)?;
     let patience = patience(None)?;
     let kernel = find_kernel(&args.guest, &patience)?;

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::LoadArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 use crate::signals::stop_on_signals;
 
 /// `isolator load --list --json`.
@@ -29,23 +29,24 @@ pub struct Loaded {
     /// Version of this document.
     schema_version: u32,
     /// The loads that ran, together.
-    loads: Vec<LoadDid>,
+    loads: Vec<LoadRun>,
 }
 
 /// One load that ran.
 #[derive(Serialize, JsonSchema)]
-struct LoadDid {
+#[schemars(rename = "LoadDid")]
+struct LoadRun {
     /// Its name, and its command where it has one.
     load: String,
     /// What it did.
     did: LoadOutcome,
 }
 
-pub fn run(args: &LoadArgs) -> Outcome {
+pub fn run(args: &LoadArgs) -> VerbResult {
     if args.list { list(args) } else { together(args) }
 }
 
-fn list(args: &LoadArgs) -> Outcome {
+fn list(args: &LoadArgs) -> VerbResult {
     let loads = ::load::catalog();
     for entry in &loads {
         let state = entry
@@ -60,7 +61,7 @@ fn list(args: &LoadArgs) -> Outcome {
 }
 
 /// Runs the loads until the time is over or a signal comes, and says what they did.
-fn together(args: &LoadArgs) -> Outcome {
+fn together(args: &LoadArgs) -> VerbResult {
     let machine = machine::read(Path::new("/"));
     let isolated = &machine.isolation.isolated;
     let cpus = args.cpus.clone().unwrap_or_else(|| machine.online().without(isolated));
@@ -99,9 +100,9 @@ fn together(args: &LoadArgs) -> Outcome {
     {
         std::thread::sleep(Duration::from_millis(100));
     }
-    let did = running.into_iter().map(|(load, running)| LoadDid { load, did: running.stop() });
+    let did = running.into_iter().map(|(load, running)| LoadRun { load, did: running.stop() });
     let loads = did.collect::<Vec<_>>();
-    for LoadDid { load, did } in &loads {
+    for LoadRun { load, did } in &loads {
         args.out.say(&format!("{load}: {}", did.words));
     }
     let idle =

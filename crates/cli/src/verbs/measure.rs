@@ -5,10 +5,10 @@ use evidence::manifest::Asked;
 
 use crate::args::MeasureArgs;
 use crate::live::View;
-use crate::output::Outcome;
+use crate::output::VerbResult;
 use crate::verbs::prove;
 
-pub fn run(args: MeasureArgs) -> Outcome {
+pub fn run(args: MeasureArgs) -> VerbResult {
     let asked = Asked { probes: vec![args.probe], loads: vec!["idle".to_string()], ..Asked::default() };
     prove::measure(asked, &args.options, &args.out, View::Threads)
 }

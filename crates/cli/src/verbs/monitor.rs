@@ -15,9 +15,9 @@ use run::{Observer, RunSpec, Setting, control};
 use rustix::io::Errno;
 
 use crate::args::{MonitorArgs, RunOptions};
-use crate::live::{Live, View};
+use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 use crate::signals::stop_on_signals;
 use crate::verbs::prove;
 
@@ -25,7 +25,7 @@ use crate::verbs::prove;
 const BEGINS: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-pub fn run(args: &MonitorArgs) -> Outcome {
+pub fn run(args: &MonitorArgs) -> VerbResult {
     args.out.ready()?;
     let loads = args.loads.as_deref().unwrap_or("idle");
     let loads = load::parse(loads)?.iter().map(ToString::to_string).collect();
@@ -49,7 +49,7 @@ pub fn run(args: &MonitorArgs) -> Outcome {
         }
     };
     let view = if args.out.quiet { View::Nothing } else { View::Threads };
-    let mut observer = Shown { live: Live::new(view, &spec, args.out.clone()), exposed };
+    let mut observer = LoopDisplay { live: LiveDisplay::new(view, &spec, args.out.clone()), exposed };
     let setting = Setting {
         machine,
         program: Some(&mut attached),
@@ -87,12 +87,12 @@ fn asked(args: &MonitorArgs, attached: &Attached, loads: Vec<String>) -> Asked {
 }
 
 /// The display, and where the loop's figures go beside it.
-struct Shown {
-    live: Live,
+struct LoopDisplay {
+    live: LiveDisplay,
     exposed: Option<Exposed>,
 }
 
-impl Observer for Shown {
+impl Observer for LoopDisplay {
     fn announce(&mut self, text: &str) {
         self.live.announce(text);
     }

@@ -8,15 +8,15 @@ use evidence::manifest::{Asked, WrittenBy};
 use run::{RunSpec, Setting};
 
 use crate::args::{Output, ProveArgs, RunOptions};
-use crate::live::{Live, View};
-use crate::output::{Exit, Outcome};
+use crate::live::{LiveDisplay, View};
+use crate::output::{Exit, VerbResult};
 use crate::signals::stop_on_signals;
 use crate::{again, named};
 
 /// Length of a row where none is given.
 const DURATION_NS: u64 = 20_000_000_000;
 
-pub fn run(args: ProveArgs) -> Outcome {
+pub fn run(args: ProveArgs) -> VerbResult {
     if let Some(every) = args.every {
         return again::and_again(every);
     }
@@ -54,11 +54,11 @@ fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
 }
 
 /// Measures what is asked, with the options over it; prints the table, and says whether the limit holds.
-pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> Outcome {
+pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> VerbResult {
     out.ready()?;
     let machine = machine::read(Path::new("/"));
     let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
-    let mut live = Live::new(if out.quiet { View::Nothing } else { view }, &spec, out.clone());
+    let mut live = LiveDisplay::new(if out.quiet { View::Nothing } else { view }, &spec, out.clone());
     let stop = stop_on_signals()?;
     let setting = Setting { machine, program: None, stop, observer: &mut live, written_by: this_program() };
     result(setting, &spec, options.output.as_deref(), out)
@@ -75,7 +75,7 @@ pub fn this_program() -> WrittenBy {
 }
 
 /// As [`measure()`], once everything is known.
-pub fn result(setting: Setting<'_>, spec: &RunSpec, folder: Option<&Path>, out: &Output) -> Outcome {
+pub fn result(setting: Setting<'_>, spec: &RunSpec, folder: Option<&Path>, out: &Output) -> VerbResult {
     let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
     let bundle = run::prove_in(setting, spec, &folder)?;
     let document = ProveDocument::of(&bundle);

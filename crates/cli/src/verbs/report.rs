@@ -7,9 +7,9 @@ use evidence::Bundle;
 use evidence::document::ProveDocument;
 
 use crate::args::ReportArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &ReportArgs) -> Outcome {
+pub fn run(args: &ReportArgs) -> VerbResult {
     let bundles = args.bundles.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
     let documents = bundles.iter().map(ProveDocument::of).collect::<Vec<_>>();
     for (bundle, document) in bundles.iter().zip(&documents) {

@@ -18,9 +18,9 @@ use rt::power::DmaLatency;
 use rt::{Policy, isolation, thread};
 
 use crate::args::RunArgs;
-use crate::output::{Outcome, tell};
+use crate::output::{VerbResult, tell};
 
-pub fn run(args: &RunArgs) -> Outcome {
+pub fn run(args: &RunArgs) -> VerbResult {
     if args.best_effort && !Path::new(isolation::DEVICE).exists() {
         let cpus = args.cpus.as_ref().ok_or("cannot isolate by settings: no CPUs are named; give --cpus")?;
         std::process::exit(best_effort::run(cpus)?.into());

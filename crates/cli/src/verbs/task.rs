@@ -10,9 +10,9 @@ use report::terminal::tune;
 use rt::policy::Policy;
 
 use crate::args::{TaskListArgs, TaskSetArgs, TaskShowArgs, TaskVerb};
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(verb: TaskVerb) -> Outcome {
+pub fn run(verb: TaskVerb) -> VerbResult {
     match verb {
         TaskVerb::List(args) => list(&args),
         TaskVerb::Show(args) => show(&args),
@@ -20,7 +20,7 @@ pub fn run(verb: TaskVerb) -> Outcome {
     }
 }
 
-fn list(args: &TaskListArgs) -> Outcome {
+fn list(args: &TaskListArgs) -> VerbResult {
     args.out.ready()?;
     let mut tasks = task::all(&open(&args.root)?, args.threads);
     tasks.retain(|task| {
@@ -36,7 +36,7 @@ fn list(args: &TaskListArgs) -> Outcome {
     Ok(Exit::Held)
 }
 
-fn show(args: &TaskShowArgs) -> Outcome {
+fn show(args: &TaskShowArgs) -> VerbResult {
     args.out.ready()?;
     let which = &args.which;
     let tasks = task::find(&open(&args.root)?, &which.task, which.threads, which.children)?;
@@ -45,7 +45,7 @@ fn show(args: &TaskShowArgs) -> Outcome {
     Ok(Exit::Held)
 }
 
-fn set(args: &TaskSetArgs) -> Outcome {
+fn set(args: &TaskSetArgs) -> VerbResult {
     args.out.ready()?;
     let mut system = open(Path::new("/"))?;
     let policy = args.policy.as_deref().map(|name| policy(name, args)).transpose()?;

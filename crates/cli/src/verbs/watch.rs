@@ -19,7 +19,7 @@ use untrusted::text::screen;
 
 use crate::args::WatchArgs;
 use crate::metrics::Metrics;
-use crate::output::{Exit, Outcome, color_allowed, draw, tell, terminal_moves};
+use crate::output::{Exit, VerbResult, color_allowed, draw, tell, terminal_moves};
 use crate::signals::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -33,7 +33,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// How wide text is that goes to no terminal.
 const WIDTH: usize = 100;
 
-pub fn run(args: &WatchArgs) -> Outcome {
+pub fn run(args: &WatchArgs) -> VerbResult {
     sensible(args)?;
     let machine = machine::read(Path::new("/"));
     let isolated = machine.isolation.set_apart();
@@ -43,7 +43,7 @@ pub fn run(args: &WatchArgs) -> Outcome {
         // Where this fails it only watches from a CPU that it watches too.
         let _ = control::stay_on(&elsewhere);
     }
-    let mut sinks = Sinks::open(args)?;
+    let mut sinks = IntervalSinks::open(args)?;
     let stop = stop_on_signals()?;
     let mut senders = args.senders.then(|| Senders::over(&cpus, &machine)).transpose()?;
     let read = || Counters::read(Path::new("/"), &cpus);
@@ -160,13 +160,13 @@ fn slept_until(due: Instant, stop: &AtomicBool) -> bool {
 }
 
 /// Where each interval goes.
-struct Sinks {
+struct IntervalSinks {
     json: Option<Box<dyn Write>>,
     metrics: Option<Metrics>,
-    screen: Screen,
+    screen: WatchScreen,
 }
 
-enum Screen {
+enum WatchScreen {
     Nothing,
     /// One below the other.
     Plain,
@@ -174,8 +174,8 @@ enum Screen {
     Drawn(usize),
 }
 
-impl Sinks {
-    fn open(args: &WatchArgs) -> Result<Sinks> {
+impl IntervalSinks {
+    fn open(args: &WatchArgs) -> Result<IntervalSinks> {
         let on_stdout = args.json.as_deref() == Some(Path::new("-"));
         let json: Option<Box<dyn Write>> = match &args.json {
             None => None,
@@ -187,11 +187,11 @@ impl Sinks {
         };
         let metrics = args.prometheus.as_deref().map(Metrics::open).transpose()?;
         let screen = match std::io::stdout().is_terminal() && terminal_moves() {
-            _ if args.quiet || on_stdout => Screen::Nothing,
-            true => Screen::Drawn(0),
-            false => Screen::Plain,
+            _ if args.quiet || on_stdout => WatchScreen::Nothing,
+            true => WatchScreen::Drawn(0),
+            false => WatchScreen::Plain,
         };
-        Ok(Sinks { json, metrics, screen })
+        Ok(IntervalSinks { json, metrics, screen })
     }
 
     /// Hands an interval on; false where nobody reads on.
@@ -209,17 +209,17 @@ impl Sinks {
     }
 }
 
-impl Screen {
+impl WatchScreen {
     fn show(&mut self, document: &WatchDocument) -> Result<bool> {
         let (columns, lines) = rt::thread::terminal_size(std::io::stdout())
             .map_or((WIDTH, usize::MAX), |(columns, lines)| (columns.into(), lines.into()));
         let text = match self {
-            Screen::Nothing => return Ok(true),
-            Screen::Plain => {
+            WatchScreen::Nothing => return Ok(true),
+            WatchScreen::Plain => {
                 let style = Style { color: false, width: WIDTH };
                 screen(&(report::terminal::watch(document, style, usize::MAX) + "\n"), false).into_owned()
             }
-            Screen::Drawn(drawn) => {
+            WatchScreen::Drawn(drawn) => {
                 // A line that ends in the last column would take two.
                 let style = Style { color: color_allowed(), width: columns.saturating_sub(1) };
                 let text = report::terminal::watch(document, style, lines.saturating_sub(1));

@@ -6,9 +6,9 @@ use evidence::why::{Question, WhyDocument};
 use machine::CpuSet;
 
 use crate::args::WhyArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &WhyArgs) -> Outcome {
+pub fn run(args: &WhyArgs) -> VerbResult {
     let bundle = Bundle::open(&args.bundle)?;
     let question = Question { top: args.top, cpus: args.cpu.clone(), load: args.load.clone() };
     sensible(&bundle, &question)?;

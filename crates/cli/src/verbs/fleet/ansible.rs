@@ -10,27 +10,27 @@ use evidence::Error;
 use crate::args::{
     Cli, FleetApplyArgs, FleetHosts, FleetPlanArgs, FleetProveArgs, FleetRollbackArgs, FleetVerifyArgs,
 };
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 use crate::usage;
 
 /// Architectures of which a program may lie beside this one.
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 
-pub fn prove(args: FleetProveArgs) -> Outcome {
+pub fn prove(args: FleetProveArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Prove, &args.on)?;
     job.check = args.check;
     job.prove = words(&["prove"], args.words)?;
     run(&job, &args.on)
 }
 
-pub fn plan(args: FleetPlanArgs) -> Outcome {
+pub fn plan(args: FleetPlanArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Plan, &args.on)?;
     job.reboot = args.reboot;
     job.plan = words(&["tune", "plan"], args.words)?;
     run(&job, &args.on)
 }
 
-pub fn apply(args: FleetApplyArgs) -> Outcome {
+pub fn apply(args: FleetApplyArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Apply, &args.on)?;
     job.check = args.check;
     job.reboot = args.reboot;
@@ -40,11 +40,11 @@ pub fn apply(args: FleetApplyArgs) -> Outcome {
     run(&job, &args.on)
 }
 
-pub fn verify(args: FleetVerifyArgs) -> Outcome {
+pub fn verify(args: FleetVerifyArgs) -> VerbResult {
     run(&job(AnsibleVerb::Verify, &args.on)?, &args.on)
 }
 
-pub fn rollback(args: FleetRollbackArgs) -> Outcome {
+pub fn rollback(args: FleetRollbackArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Rollback, &args.on)?;
     job.reboot = args.reboot;
     run(&job, &args.on)
@@ -76,7 +76,7 @@ fn job(verb: AnsibleVerb, on: &FleetHosts) -> Result<AnsibleJob, Error> {
     })
 }
 
-fn run(job: &AnsibleJob, on: &FleetHosts) -> Outcome {
+fn run(job: &AnsibleJob, on: &FleetHosts) -> VerbResult {
     let document = ansible::run(job)?;
     on.out.json(&document)?;
     on.out.say(&report::terminal::fleet_run(&document, on.out.style()));

@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::tell;
-use crate::verbs::tune::here::Machine;
+use crate::verbs::tune::here::LocalMachine;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// exit status, as a shell says it.
 pub fn run(cpus: &CpuSet) -> Result<u8> {
     let root = Path::new("/");
-    let mut machine = Machine::open(root, WHAT, true)?;
+    let mut machine = LocalMachine::open(root, WHAT, true)?;
     let here = machine.here(root);
     let apart = here.machine.isolation.set_apart();
     let intent = Intent {

@@ -3,16 +3,16 @@
 
 use ::tune::change::{self, Options};
 
-use super::here::Machine;
+use super::here::LocalMachine;
 use super::verify;
 use crate::args::TuneApplyArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &TuneApplyArgs) -> Outcome {
+pub fn run(args: &TuneApplyArgs) -> VerbResult {
     args.here.out.ready()?;
     let plan = verify::read_to(&args.plan, "read", "apply")?;
     let options = Options { runtime_only: args.runtime_only, dry_run: args.dry_run, at_boot: args.at_boot };
-    let mut machine = Machine::open(&args.here.root, "apply the plan", !args.dry_run)?;
+    let mut machine = LocalMachine::open(&args.here.root, "apply the plan", !args.dry_run)?;
     let applied = change::apply(&mut machine.here(&args.here.root), &plan, options)?;
     args.here.out.json(&applied)?;
     args.here.out.say(report::terminal::tune::applied(&applied).trim_end());

@@ -3,13 +3,13 @@
 
 use ::tune::change;
 
-use super::here::Machine;
+use super::here::LocalMachine;
 use crate::args::TuneHereArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &TuneHereArgs) -> Outcome {
+pub fn run(args: &TuneHereArgs) -> VerbResult {
     args.out.ready()?;
-    let mut machine = Machine::open_whole(&args.root, "confirm")?;
+    let mut machine = LocalMachine::open_whole(&args.root, "confirm")?;
     let program = std::env::current_exe()?;
     let done = change::confirm(&mut machine.here(&args.root), &program.display().to_string())?;
     args.out.json(&done)?;

@@ -12,22 +12,22 @@ use error::Error;
 use machine::Snapshot;
 
 /// A machine, read, and the way to change it.
-pub struct Machine {
+pub struct LocalMachine {
     /// Held as long as this process changes something: two at once would undo each other.
     _lock: Option<File>,
     system: Real,
     snapshot: Snapshot,
 }
 
-impl Machine {
+impl LocalMachine {
     /// The machine below `root`; to change the one that runs takes root, which `what` needs.
-    pub fn open(root: &Path, what: &str, changes: bool) -> Result<Machine, Error> {
-        Machine::of(root, what, changes, machine::read)
+    pub fn open(root: &Path, what: &str, changes: bool) -> Result<LocalMachine, Error> {
+        LocalMachine::of(root, what, changes, machine::read)
     }
 
-    /// As [`Machine::open`], read with all that `tune verify` looks at.
-    pub fn open_whole(root: &Path, what: &str) -> Result<Machine, Error> {
-        Machine::of(root, what, true, machine::read_whole)
+    /// As [`LocalMachine::open`], read with all that `tune verify` looks at.
+    pub fn open_whole(root: &Path, what: &str) -> Result<LocalMachine, Error> {
+        LocalMachine::of(root, what, true, machine::read_whole)
     }
 
     fn of(
@@ -35,13 +35,13 @@ impl Machine {
         what: &str,
         changes: bool,
         read: impl FnOnce(&Path) -> Snapshot,
-    ) -> Result<Machine, Error> {
+    ) -> Result<LocalMachine, Error> {
         let system = Real::new(root).map_err(|error| failed("open", &root.display().to_string(), &error))?;
         if changes && !system.may_change() {
             return Err(Error::new(what, "only root may change the machine", "run it by sudo"));
         }
         let lock = if changes { Some(lock(root, system.live(), what)?) } else { None };
-        Ok(Machine { _lock: lock, system, snapshot: read(root) })
+        Ok(LocalMachine { _lock: lock, system, snapshot: read(root) })
     }
 
     /// What the verbs of `tune` take.

@@ -10,23 +10,23 @@ use evidence::Error;
 use run::held::nothing_else;
 use run::turns::Turns;
 
-use super::here::Machine;
+use super::here::LocalMachine;
 use super::plan::intent;
 use super::verify;
 use crate::args::TuneMeasureArgs;
-use crate::output::{Exit, Outcome, tell};
+use crate::output::{Exit, VerbResult, tell};
 use crate::signals::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-pub fn run(args: &TuneMeasureArgs) -> Outcome {
+pub fn run(args: &TuneMeasureArgs) -> VerbResult {
     args.out.ready()?;
     if (args.rounds as usize) < FEWEST_ROUNDS {
         let why = format!("{} rounds give no interval at 95 %", args.rounds);
         return Err(Error::on("measure", "the knobs", why, format!("ask for {FEWEST_ROUNDS} or more")).into());
     }
     let root = Path::new("/");
-    let mut machine = Machine::open(root, "measure knobs", true)?;
+    let mut machine = LocalMachine::open(root, "measure knobs", true)?;
     let plan = the_plan(args)?;
     let here = machine.here(root);
     let record = format!("{}-measure", here.stamp);

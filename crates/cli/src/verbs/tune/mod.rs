@@ -12,9 +12,9 @@ pub mod status;
 mod verify;
 
 use crate::args::TuneVerb;
-use crate::output::Outcome;
+use crate::output::VerbResult;
 
-pub fn run(verb: TuneVerb) -> Outcome {
+pub fn run(verb: TuneVerb) -> VerbResult {
     match verb {
         TuneVerb::Plan(args) => plan::run(&args),
         TuneVerb::Verify(args) => verify::run(&args),

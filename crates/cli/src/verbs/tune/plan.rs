@@ -8,9 +8,9 @@ use evidence::Error;
 use machine::Snapshot;
 
 use crate::args::{TunePlanArgs, TuneWanted};
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &TunePlanArgs) -> Outcome {
+pub fn run(args: &TunePlanArgs) -> VerbResult {
     args.out.ready()?;
     let answer = answer(args)?;
     args.out.json(&answer)?;

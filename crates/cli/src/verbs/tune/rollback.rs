@@ -4,13 +4,13 @@
 use ::tune::change;
 use error::Error;
 
-use super::here::Machine;
+use super::here::LocalMachine;
 use crate::args::TuneRollbackArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &TuneRollbackArgs) -> Outcome {
+pub fn run(args: &TuneRollbackArgs) -> VerbResult {
     args.here.out.ready()?;
-    let mut machine = Machine::open(&args.here.root, "roll back", true)?;
+    let mut machine = LocalMachine::open(&args.here.root, "roll back", true)?;
     let undone = change::roll_back(&mut machine.here(&args.here.root), args.id.as_deref())?;
     args.here.out.json(&undone)?;
     args.here.out.say(report::terminal::tune::rolled_back(&undone).trim_end());

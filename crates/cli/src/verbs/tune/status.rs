@@ -3,13 +3,13 @@
 
 use ::tune::change;
 
-use super::here::Machine;
+use super::here::LocalMachine;
 use crate::args::TuneHereArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
-pub fn run(args: &TuneHereArgs) -> Outcome {
+pub fn run(args: &TuneHereArgs) -> VerbResult {
     args.out.ready()?;
-    let mut machine = Machine::open(&args.root, "say what is in force", false)?;
+    let mut machine = LocalMachine::open(&args.root, "say what is in force", false)?;
     let status = change::status(&mut machine.here(&args.root))?;
     args.out.json(&status)?;
     args.out.say(report::terminal::tune::status(&status).trim_end());

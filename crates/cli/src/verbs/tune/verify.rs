@@ -12,14 +12,14 @@ use ::tune::verify;
 use evidence::Error;
 
 use crate::args::TuneVerifyArgs;
-use crate::output::{Exit, Outcome};
+use crate::output::{Exit, VerbResult};
 
 /// No plan is longer.
 const LONGEST: u64 = 16 << 20;
 /// Where applied plans are kept, below the root folder.
 const STORE: &str = "var/lib/isolator/tune";
 
-pub fn run(args: &TuneVerifyArgs) -> Outcome {
+pub fn run(args: &TuneVerifyArgs) -> VerbResult {
     args.out.ready()?;
     let path = if args.plan == "last" { last(&args.root)? } else { PathBuf::from(&args.plan) };
     let plan = read(&path)?;
