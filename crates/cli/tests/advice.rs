@@ -17,7 +17,7 @@ use machine::advice::{CarriedOutBy, Hand, Knob};
 use machine::registry::{self, SettingKind as Where};
 use machine::{CpuSet, Profile, Snapshot};
 use run::RunSpec;
-use run::preflight::{Request, preflight};
+use run::preflight::{PreflightRequest, preflight};
 use run::privilege::Privilege;
 use tune::plan::{Action, ActionKind, Intent, MadeFor, Plan, WantedCpus};
 
@@ -347,7 +347,7 @@ fn advised(Case { machine, profile, plans, .. }: &Case) -> Vec<String> {
         address_space_bytes: 1,
     };
     let spec = RunSpec::of(asked.clone()).unwrap();
-    let request = Request { spec: &spec, clock_resolution_ns: 1, privilege };
+    let request = PreflightRequest { spec: &spec, clock_resolution_ns: 1, privilege };
     let mut advised: Vec<String> =
         preflight(machine, &request).into_iter().map(|finding| finding.cure).collect();
     let why = WhyDocument::of(&spikes(machine, asked), &Question::default());

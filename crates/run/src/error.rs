@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors of this crate: those of the crates below it, and refusals of its own.
 
-use crate::finding::Finding;
+use crate::finding::PreflightFinding;
 
 /// Shorthand for this crate's results.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, RunError>;
 
 /// Why a run could not be measured; one line each.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RunError {
     /// It cannot be measured as asked.
     #[error("{0}")]
-    Refused(Finding),
+    Refused(PreflightFinding),
     /// What was asked makes no sense, the kernel did not grant it, or evidence could not be written or read.
     #[error(transparent)]
     Failed(#[from] ::error::Error),
@@ -23,8 +23,8 @@ pub enum Error {
     Measure(#[from] measure::Error),
 }
 
-impl From<Finding> for Error {
-    fn from(finding: Finding) -> Self {
-        Error::Refused(finding)
+impl From<PreflightFinding> for RunError {
+    fn from(finding: PreflightFinding) -> Self {
+        RunError::Refused(finding)
     }
 }

@@ -7,7 +7,7 @@ use evidence::Taint;
 
 /// What a finding does to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum FindingEffect {
     /// It is written down.
     Note,
     /// It is held against the verdict, unless accepted.
@@ -18,11 +18,11 @@ pub enum Effect {
 
 /// One thing that was found, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct PreflightFinding {
     /// A fixed word for it; what may taint has it from [`evidence::taint`].
     pub code: &'static str,
     /// What it does to the run.
-    pub effect: Effect,
+    pub effect: FindingEffect,
     /// What was found, on what.
     pub reason: String,
     /// What to do about it.
@@ -31,29 +31,29 @@ pub struct Finding {
     pub cpu: Option<u32>,
 }
 
-impl Finding {
+impl PreflightFinding {
     pub(crate) fn new(
-        effect: Effect,
+        effect: FindingEffect,
         code: &'static str,
         reason: impl fmt::Display,
         cure: impl fmt::Display,
     ) -> Self {
-        Finding { code, effect, reason: reason.to_string(), cure: cure.to_string(), cpu: None }
+        PreflightFinding { code, effect, reason: reason.to_string(), cure: cure.to_string(), cpu: None }
     }
 
     pub(crate) fn on(self, cpu: Option<u32>) -> Self {
-        Finding { cpu, ..self }
+        PreflightFinding { cpu, ..self }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for PreflightFinding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}; {}", self.reason, self.cure)
     }
 }
 
-impl From<Finding> for Taint {
-    fn from(finding: Finding) -> Self {
+impl From<PreflightFinding> for Taint {
+    fn from(finding: PreflightFinding) -> Self {
         Taint { cpu: finding.cpu, ..Taint::new(finding.code, finding.reason, finding.cure) }
     }
 }

@@ -23,6 +23,8 @@ pub mod session;
 pub mod spec;
 pub mod turns;
 
-pub use error::{Error, Result};
-pub use session::{NoObserver, Observer, Setting, command_line, default_folder, prove, prove_in, settle};
+pub use error::{Result, RunError};
+pub use session::{
+    NoObserver, Observer, SessionContext, command_line, default_folder, prove, prove_in, settle,
+};
 pub use spec::{RunSpec, complete, read_plan};

@@ -4,11 +4,11 @@
 //! A pure function: the snapshot and the request go in, [`Finding`]s come out. What a finding does follows
 //! one rule:
 //!
-//! - [`Effect::Refuse`]: it cannot be measured as asked. Nothing is started; the cure says what to change.
-//! - [`Effect::Taint`]: a run could look good although the claim made from it does not stand, because what
+//! - [`FindingEffect::Refuse`]: it cannot be measured as asked. Nothing is started; the cure says what to change.
+//! - [`FindingEffect::Taint`]: a run could look good although the claim made from it does not stand, because what
 //!   decides it is not under control (a sibling's neighbour, an idle state that the run may never enter), is
 //!   not what was asked (policy), or has no worst case by design (a kernel that is not real-time).
-//! - [`Effect::Note`]: it belongs to the configuration that is measured and recorded. It can make latencies
+//! - [`FindingEffect::Note`]: it belongs to the configuration that is measured and recorded. It can make latencies
 //!   longer, never let them look shorter than they are: a deadline that holds with it holds.
 //!
 //! Limits: files tell what is configured, not what will happen. Time that a hypervisor steals, page faults
@@ -23,7 +23,7 @@ use machine::snapshot::Cpu;
 use machine::{CpuSet, Profile, Snapshot};
 use measure::kind::ProbeKind;
 
-use crate::finding::{Effect, Finding};
+use crate::finding::{FindingEffect, PreflightFinding};
 use crate::privilege::Privilege;
 use crate::spec::RunSpec;
 
@@ -35,7 +35,7 @@ mod tests;
 
 /// What is asked of the machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct PreflightRequest<'a> {
     /// What is to be measured.
     pub spec: &'a RunSpec,
     /// Resolution of CLOCK_MONOTONIC (`clock_getres`); 1 with high-resolution timers.
@@ -45,7 +45,7 @@ pub struct Request<'a> {
 }
 
 /// Everything worth saying about `request` on `machine`, the gravest first.
-pub fn preflight(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+pub fn preflight(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = possible::check(machine, request);
     if request.measures_with_threads() {
         findings.extend(kernel::check(machine, request));
@@ -59,7 +59,7 @@ pub fn preflight(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     findings
 }
 
-impl Request<'_> {
+impl PreflightRequest<'_> {
     /// What the table of advice goes by: the measured CPUs are to be isolated.
     fn aim<'m>(&self, machine: &'m Snapshot) -> Aim<'m> {
         let sleeps = self.spec.probes.iter().any(|kind| !kind.never_sleeps());
@@ -91,13 +91,13 @@ impl Request<'_> {
     }
 
     /// For what takes the CPU from a thread that never sleeps, and hardly from one that wakes up every period.
-    fn taint_where_spinning(&self) -> Effect {
-        if self.never_sleeps() { Effect::Taint } else { Effect::Note }
+    fn taint_where_spinning(&self) -> FindingEffect {
+        if self.never_sleeps() { FindingEffect::Taint } else { FindingEffect::Note }
     }
 }
 
 /// Measured CPUs of which the same was found.
-struct Found<T> {
+struct FoundOn<T> {
     what: T,
     /// `cpu 3`, `cpus 2-3`.
     on: String,
@@ -111,9 +111,9 @@ struct Found<T> {
 /// taint without a CPU disturbs every row.
 fn on_measured<T: Ord + Clone>(
     machine: &Snapshot,
-    request: &Request,
+    request: &PreflightRequest,
     look: impl Fn(&Cpu) -> Option<T>,
-) -> Vec<Found<T>> {
+) -> Vec<FoundOn<T>> {
     let measured = &request.spec.cpus;
     let mut same: BTreeMap<T, CpuSet> = BTreeMap::new();
     for cpu in measured.iter().filter_map(|id| machine.cpu(id)) {
@@ -124,9 +124,9 @@ fn on_measured<T: Ord + Clone>(
     let mut found = Vec::new();
     for (what, cpus) in same {
         if cpus == *measured {
-            found.push(Found { what, on: name(&cpus), cpu: None, cpus });
+            found.push(FoundOn { what, on: name(&cpus), cpu: None, cpus });
         } else {
-            let each = cpus.iter().map(|cpu| Found {
+            let each = cpus.iter().map(|cpu| FoundOn {
                 what: what.clone(),
                 on: format!("cpu {cpu}"),
                 cpu: Some(cpu),

@@ -26,7 +26,7 @@ use crate::spec::RunSpec;
 const CALIBRATION: Duration = Duration::from_millis(50);
 
 /// A thread of a row before its probe is made.
-struct Place {
+struct ThreadPlan {
     series: SeriesSpec,
     schedule: Schedule,
     policy: Policy,
@@ -73,7 +73,11 @@ pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> 
 
 /// The probe of a thread; `None` where that kind has no thread of ours. One that lacks what it needs is an error: its row would
 /// be missing in silence.
-fn probe(kind: &ProbeKind, place: &Place, clock: Option<Calibration>) -> rt::Result<Option<Box<dyn Probe>>> {
+fn probe(
+    kind: &ProbeKind,
+    place: &ThreadPlan,
+    clock: Option<Calibration>,
+) -> rt::Result<Option<Box<dyn Probe>>> {
     let lacks = |why: &str, cure: &str| Err(rt::Error::new(format!("measure {}", kind.name()), why, cure));
     Ok(Some(match (kind, place.schedule, clock) {
         (ProbeKind::Hardware | ProbeKind::Loop, ..) => return Ok(None),
@@ -122,7 +126,7 @@ fn of(spec: &RunSpec, kind: &ProbeKind, load: &str, cpu: u32, schedule: Schedule
 }
 
 /// The threads of a row: on each CPU one for each schedule, the fastest with the highest priority.
-fn places(spec: &RunSpec, kind: &ProbeKind, load: &str) -> rt::Result<Vec<Place>> {
+fn places(spec: &RunSpec, kind: &ProbeKind, load: &str) -> rt::Result<Vec<ThreadPlan>> {
     let mut places = Vec::new();
     for (cpu, partner) in pairs(spec, kind) {
         for (rank, schedule) in schedules(spec, kind).into_iter().enumerate() {
@@ -130,7 +134,12 @@ fn places(spec: &RunSpec, kind: &ProbeKind, load: &str) -> rt::Result<Vec<Place>
             // On a CPU for housekeeping the partner must not keep others from theirs.
             let partner =
                 partner.map(|cpu| (cpu, if spec.cpus.contains(cpu) { policy } else { Policy::Other }));
-            places.push(Place { series: of(spec, kind, load, cpu, schedule), schedule, policy, partner });
+            places.push(ThreadPlan {
+                series: of(spec, kind, load, cpu, schedule),
+                schedule,
+                policy,
+                partner,
+            });
         }
     }
     Ok(places)

@@ -22,8 +22,8 @@ use rt::power::DmaLatency;
 use crate::control;
 use crate::error::Result;
 use crate::explainer::Explainer;
-use crate::finding::{Effect, Finding};
-use crate::preflight::{Request, preflight};
+use crate::finding::{FindingEffect, PreflightFinding};
+use crate::preflight::{PreflightRequest, preflight};
 use crate::privilege::Privilege;
 use crate::rows;
 use crate::spec::RunSpec;
@@ -68,7 +68,7 @@ pub struct NoObserver;
 impl Observer for NoObserver {}
 
 /// The surroundings of a run.
-pub struct Setting<'a> {
+pub struct SessionContext<'a> {
     /// The machine.
     pub machine: Snapshot,
     /// The program whose loop is measured, where the probe is [`ProbeKind::Loop`].
@@ -82,9 +82,9 @@ pub struct Setting<'a> {
 }
 
 /// A run under way.
-struct Session<'a, 's> {
+struct RunSession<'a, 's> {
     spec: &'a RunSpec,
-    setting: Setting<'s>,
+    setting: SessionContext<'s>,
     manifest: Manifest,
     bundle: BundleWriter,
     last: Option<Progress>,
@@ -98,7 +98,7 @@ struct Session<'a, 's> {
 pub fn prove(spec: &RunSpec, folder: &Path) -> Result<Bundle> {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(Path::file_name);
-    let setting = Setting {
+    let setting = SessionContext {
         machine: machine::read(Path::new("/")),
         program: None,
         stop: Arc::default(),
@@ -114,7 +114,7 @@ pub fn prove(spec: &RunSpec, folder: &Path) -> Result<Bundle> {
 }
 
 /// As [`prove`], in `setting`. An error before the first row leaves nothing behind.
-pub fn prove_in(setting: Setting<'_>, spec: &RunSpec, folder: &Path) -> Result<Bundle> {
+pub fn prove_in(setting: SessionContext<'_>, spec: &RunSpec, folder: &Path) -> Result<Bundle> {
     if setting.program.is_none() && spec.probes.contains(&ProbeKind::Loop) {
         let why = "no program was named that has one";
         return Err(::error::Error::on("measure", "a loop", why, "use isolator monitor").into());
@@ -145,7 +145,7 @@ pub fn prove_in(setting: Setting<'_>, spec: &RunSpec, folder: &Path) -> Result<B
     manifest.causes = explainer.summary();
     manifest.notes.extend(setting.program.iter().flat_map(|program| program.notes()));
     let bundle = BundleWriter::create(folder, &manifest)?;
-    let mut session = Session { spec, setting, manifest, bundle, last: None, explainer };
+    let mut session = RunSession { spec, setting, manifest, bundle, last: None, explainer };
     let outcome = spec.loads.iter().try_for_each(|load| session.under(load));
     drop(dma_latency);
     session.setting.observer.ended();
@@ -160,11 +160,11 @@ pub fn prove_in(setting: Setting<'_>, spec: &RunSpec, folder: &Path) -> Result<B
 }
 
 /// What would spoil the run; an error where it had better not begin.
-fn look(spec: &RunSpec, machine: &Snapshot) -> Result<Vec<Finding>> {
+fn look(spec: &RunSpec, machine: &Snapshot) -> Result<Vec<PreflightFinding>> {
     let clock_resolution_ns = rt::clock::resolution_ns();
-    let request = Request { spec, clock_resolution_ns, privilege: Privilege::of_this_process() };
+    let request = PreflightRequest { spec, clock_resolution_ns, privilege: Privilege::of_this_process() };
     let findings = preflight(machine, &request);
-    match findings.iter().find(|finding| finding.effect == Effect::Refuse) {
+    match findings.iter().find(|finding| finding.effect == FindingEffect::Refuse) {
         Some(refused) => Err(refused.clone().into()),
         None => Ok(findings),
     }
@@ -184,7 +184,7 @@ pub fn default_folder() -> PathBuf {
     folder
 }
 
-impl Session<'_, '_> {
+impl RunSession<'_, '_> {
     /// All probes under one load.
     fn under(&mut self, load: &Load) -> Result<()> {
         let name = load.to_string();
@@ -274,7 +274,7 @@ impl Session<'_, '_> {
     }
 
     fn measure(&mut self, probe: &ProbeKind, load: &str) -> measure::Result<()> {
-        let Session { spec, setting, manifest, bundle, last, explainer } = self;
+        let RunSession { spec, setting, manifest, bundle, last, explainer } = self;
         let observer = &mut *setting.observer;
         let mut observe = |progress: &Progress| {
             observer.progress(progress);
@@ -368,9 +368,9 @@ fn figures(manifest: &Manifest, first: usize, last: Option<&Progress>) -> String
     format!("{count} samples · max {:.1} us · {missed} missed · {spikes} spikes", max_ns as f64 / 1e3)
 }
 
-fn manifest(spec: &RunSpec, setting: &Setting<'_>, findings: &[Finding]) -> Manifest {
-    let taints = findings.iter().filter(|finding| finding.effect == Effect::Taint);
-    let notes = findings.iter().filter(|finding| finding.effect == Effect::Note);
+fn manifest(spec: &RunSpec, setting: &SessionContext<'_>, findings: &[PreflightFinding]) -> Manifest {
+    let taints = findings.iter().filter(|finding| finding.effect == FindingEffect::Taint);
+    let notes = findings.iter().filter(|finding| finding.effect == FindingEffect::Note);
     Manifest {
         schema_version: SCHEMA_VERSION,
         written_by: setting.written_by.clone(),

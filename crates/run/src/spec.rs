@@ -22,7 +22,7 @@ use serde::Deserialize;
 use crate::control;
 use crate::error::Result;
 use crate::finding::us;
-use crate::finding::{Effect, Finding};
+use crate::finding::{FindingEffect, PreflightFinding};
 
 /// Longest plan that is read; a manifest has the machine's snapshot.
 const LONGEST: u64 = 16 << 20;
@@ -76,7 +76,7 @@ pub struct RunSpec {
 /// Reads a plan: a manifest, or its `asked` part alone.
 pub fn read_plan(path: &Path) -> evidence::Result<Asked> {
     #[derive(serde::Deserialize)]
-    struct Manifest {
+    struct ManifestFile {
         asked: Asked,
     }
     let cure = "give a bundle's manifest.json, or a file with its 'asked' part";
@@ -84,7 +84,7 @@ pub fn read_plan(path: &Path) -> evidence::Result<Asked> {
     let text = untrusted::read(path, LONGEST).map_err(|e| ::error::Error::io("read the plan", path, &e))?;
     let document: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
     match document.get("asked") {
-        Some(_) => Manifest::deserialize(document).map(|manifest| manifest.asked).map_err(wrong),
+        Some(_) => ManifestFile::deserialize(document).map(|manifest| manifest.asked).map_err(wrong),
         None => Asked::deserialize(document).map_err(wrong),
     }
 }
@@ -214,11 +214,15 @@ fn fits(asked: &Asked, length: Length, loads: usize) -> evidence::Result<()> {
     evidence::reader::fits(rows, length_ns / 1_000_000_000)
 }
 
-fn refuse(code: &'static str, reason: impl std::fmt::Display, cure: impl std::fmt::Display) -> Finding {
-    Finding::new(Effect::Refuse, code, reason, cure)
+fn refuse(
+    code: &'static str,
+    reason: impl std::fmt::Display,
+    cure: impl std::fmt::Display,
+) -> PreflightFinding {
+    PreflightFinding::new(FindingEffect::Refuse, code, reason, cure)
 }
 
-fn unknown(what: &str, name: &str, known: &[&str]) -> Finding {
+fn unknown(what: &str, name: &str, known: &[&str]) -> PreflightFinding {
     refuse(
         "unknown-name",
         format!("there is no {what} '{name}'"),
@@ -232,7 +236,7 @@ fn named<T: Default>(
     known: &[&str],
     name: Option<&str>,
     find: fn(&str) -> Option<T>,
-) -> std::result::Result<T, Finding> {
+) -> std::result::Result<T, PreflightFinding> {
     name.map_or_else(|| Ok(T::default()), |name| find(name).ok_or_else(|| unknown(what, name, known)))
 }
 
@@ -245,7 +249,7 @@ fn probes(asked: &Asked, timer: TimerKind) -> Result<Vec<ProbeKind>> {
 }
 
 /// Refuses to accept a taint that there is not.
-fn accepted(asked: &Asked) -> std::result::Result<(), Finding> {
+fn accepted(asked: &Asked) -> std::result::Result<(), PreflightFinding> {
     let Some(code) = asked.accept.iter().find(|code| !taint::CODES.contains(&code.as_str())) else {
         return Ok(());
     };
@@ -264,7 +268,7 @@ fn likely(mistyped: &str) -> Option<&'static str> {
 }
 
 /// Refuses numbers with which nothing would be measured, or nothing shown.
-fn lengths(asked: &Asked, probes: &[ProbeKind]) -> std::result::Result<(), Finding> {
+fn lengths(asked: &Asked, probes: &[ProbeKind]) -> std::result::Result<(), PreflightFinding> {
     if asked.duration_ns == Some(0) {
         return Err(refuse("duration", "a duration of 0 measures nothing", "give --duration such as 20s"));
     }
@@ -304,7 +308,7 @@ fn periods(asked: &Asked, limit: Limit, is_periodic: bool) -> Result<Vec<Period>
     asked.periods_ns.iter().map(period).collect()
 }
 
-fn priority(asked: &Asked, policy: PolicyKind) -> std::result::Result<u32, Finding> {
+fn priority(asked: &Asked, policy: PolicyKind) -> std::result::Result<u32, PreflightFinding> {
     let priority = asked.priority;
     if !policy.has_priority() || priority.is_some_and(|priority| (1..=99).contains(&priority)) {
         return Ok(priority.unwrap_or(0));

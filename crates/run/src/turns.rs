@@ -22,7 +22,7 @@ use crate::held::Held;
 const GAP_NS: u64 = 1000;
 
 /// Figures of one measurement: wakeup p99 and mean in us, lost time in us a second.
-type Figures = [f64; 3];
+type TurnFigures = [f64; 3];
 const FIGURES: [(&str, &str); 3] = [("wakeup-p99", "us"), ("wakeup-mean", "us"), ("spin-lost", "us/s")];
 
 /// How the measurements are made.
@@ -100,7 +100,7 @@ impl<'a> Turns<'a> {
             }
         }
         let effects = FIGURES.iter().enumerate().filter_map(|(at, (name, unit))| {
-            let of = |all: &[Figures]| all.iter().map(|figures| figures[at]).collect::<Vec<_>>();
+            let of = |all: &[TurnFigures]| all.iter().map(|figures| figures[at]).collect::<Vec<_>>();
             KnobEffect::of(name, unit, &of(&without), &of(&with))
         });
         Ok(Ok(MeasuredKnob::new(knob, effects.collect())))
@@ -113,7 +113,7 @@ impl<'a> Turns<'a> {
         Ok(folder.display().to_string())
     }
 
-    fn figures(&self) -> Result<Figures> {
+    fn figures(&self) -> Result<TurnFigures> {
         let wakeup = self.probe("wakeup")?;
         let spin = self.probe("spin")?;
         let histogram =

@@ -11,7 +11,7 @@ use measure::monitor::Attached;
 use measure::series::Progress;
 use rt::monitor::{Reader, choose, name_of};
 use rt::policy::PolicyKind;
-use run::{Observer, RunSpec, Setting, control};
+use run::{Observer, RunSpec, SessionContext, control};
 use rustix::io::Errno;
 
 use crate::args::{MonitorArgs, RunOptions};
@@ -50,7 +50,7 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
     };
     let view = if args.out.quiet { View::Nothing } else { View::Threads };
     let mut observer = LoopDisplay { live: LiveDisplay::new(view, &spec, args.out.clone()), exposed };
-    let setting = Setting {
+    let setting = SessionContext {
         machine,
         program: Some(&mut attached),
         stop,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use evidence::document::ProveDocument;
 use evidence::manifest::{Asked, WrittenBy};
-use run::{RunSpec, Setting};
+use run::{RunSpec, SessionContext};
 
 use crate::args::{Output, ProveArgs, RunOptions};
 use crate::live::{LiveDisplay, View};
@@ -60,7 +60,8 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
     let mut live = LiveDisplay::new(if out.quiet { View::Nothing } else { view }, &spec, out.clone());
     let stop = stop_on_signals()?;
-    let setting = Setting { machine, program: None, stop, observer: &mut live, written_by: this_program() };
+    let setting =
+        SessionContext { machine, program: None, stop, observer: &mut live, written_by: this_program() };
     result(setting, &spec, options.output.as_deref(), out)
 }
 
@@ -75,7 +76,12 @@ pub fn this_program() -> WrittenBy {
 }
 
 /// As [`measure()`], once everything is known.
-pub fn result(setting: Setting<'_>, spec: &RunSpec, folder: Option<&Path>, out: &Output) -> VerbResult {
+pub fn result(
+    setting: SessionContext<'_>,
+    spec: &RunSpec,
+    folder: Option<&Path>,
+    out: &Output,
+) -> VerbResult {
     let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
     let bundle = run::prove_in(setting, spec, &folder)?;
     let document = ProveDocument::of(&bundle);

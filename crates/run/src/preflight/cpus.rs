@@ -7,14 +7,14 @@ use machine::snapshot::{Cpu, IdleState};
 use machine::{CpuSet, Snapshot};
 use measure::kind::ProbeKind;
 
-use super::Effect::{Note, Taint};
-use super::{Finding, Request, name, on_measured};
+use super::FindingEffect::{Note, Taint};
+use super::{PreflightFinding, PreflightRequest, name, on_measured};
 use crate::finding::us;
 
 /// An idle state that takes longer to leave is worth saying; shallow ones (C1, WFI) take a few microseconds.
 const DEEP_IDLE_US: u64 = 10;
 
-pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     findings.extend(siblings(machine, request));
     if request.any(ProbeKind::sleeps) {
@@ -27,7 +27,7 @@ pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 }
 
 /// A sibling is quiet by arrangement where it is set apart and has no housekeeping to do.
-fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn siblings(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let (measured, house_keeping) = (&request.spec.cpus, &request.spec.house_keeping);
     let online = machine.online();
     let quiet = machine.isolation.set_apart().without(house_keeping);
@@ -35,7 +35,7 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
     let some = |cpus: CpuSet| Some(cpus).filter(|cpus| !cpus.is_empty());
 
     let busy = on_measured(machine, request, |cpu| some(siblings(cpu).without(measured).without(&quiet)));
-    let mut findings: Vec<Finding> = busy
+    let mut findings: Vec<PreflightFinding> = busy
         .into_iter()
         .map(|found| {
             let neighbour = name(&found.what);
@@ -46,7 +46,7 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
                 Knob::CpuOnline.name()
             );
             let cure = Knob::CpuOnline.advice_in(&request.aim(machine), cure);
-            Finding::new(Taint, taint::SMT_SIBLING, reason, cure).on(found.cpu)
+            PreflightFinding::new(Taint, taint::SMT_SIBLING, reason, cure).on(found.cpu)
         })
         .collect();
 
@@ -57,7 +57,7 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
             let core = together.or(&CpuSet::from_iter([cpu.id]));
             let reason = format!("{} are threads of one core and are measured together", name(&core));
             let cure = "each slows the other: measure one of them with the other offline";
-            findings.push(Finding::new(Note, taint::SMT_SIBLING, reason, cure));
+            findings.push(PreflightFinding::new(Note, taint::SMT_SIBLING, reason, cure));
             seen = seen.or(&core);
         }
     }
@@ -66,7 +66,7 @@ fn siblings(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 
 /// Longer to leave than the limit taints: the run may by chance never enter the state, the program later will.
 /// Within the limit it is a note, since every wakeup that paid for it is in the result.
-fn idle(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn idle(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let limit_ns = request.spec.periods.iter().map(|period| period.limit_ns).min();
     let deepest = on_measured(machine, request, |cpu| {
         let bound = [request.spec.dma_latency_us.map(u64::from), cpu.idle_latency_limit_us];
@@ -90,24 +90,24 @@ fn idle(machine: &Snapshot, request: &Request) -> Vec<Finding> {
             .advice_on(&request.aim(machine), &found.cpus)
             .then(", or measure with that as --dma-latency and let the program hold /dev/cpu_dma_latency open at it");
         let effect = if beyond.is_some() { Taint } else { Note };
-        findings.push(Finding::new(effect, taint::DEEP_IDLE, reason, cure).on(found.cpu));
+        findings.push(PreflightFinding::new(effect, taint::DEEP_IDLE, reason, cure).on(found.cpu));
     }
     findings
 }
 
 /// A note: a low frequency makes every latency longer, and is in the result as it is in production.
-fn governor(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn governor(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     on_measured(machine, request, |cpu| cpu.governor.clone().filter(|governor| governor != "performance"))
         .into_iter()
         .map(|found| {
             let reason = format!("{} has the frequency governor {}", found.on, found.what);
             let cure = Knob::Governor.advice_on(&request.aim(machine), &found.cpus);
-            Finding::new(Note, "governor", reason, cure).on(found.cpu)
+            PreflightFinding::new(Note, "governor", reason, cure).on(found.cpu)
         })
         .collect()
 }
 
-fn isolation(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn isolation(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let set_apart = machine.isolation.set_apart();
     on_measured(machine, request, |cpu| (!set_apart.contains(cpu.id)).then_some(()))
         .into_iter()
@@ -116,19 +116,19 @@ fn isolation(machine: &Snapshot, request: &Request) -> Vec<Finding> {
             let cure = Knob::Isolcpus
                 .advice(&request.aim(machine))
                 .then(", or make it an isolated cgroup partition");
-            Finding::new(Note, "not-isolated", reason, cure).on(found.cpu)
+            PreflightFinding::new(Note, "not-isolated", reason, cure).on(found.cpu)
         })
         .collect()
 }
 
-fn interrupts(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn interrupts(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let allowed = &machine.isolation.irq_default;
     on_measured(machine, request, |cpu| allowed.contains(cpu.id).then_some(()))
         .into_iter()
         .map(|found| {
             let reason = format!("device interrupts may be delivered to {} by default", found.on);
             let cure = Knob::Irqaffinity.advice(&request.aim(machine));
-            Finding::new(Note, "irq-affinity", reason, cure).on(found.cpu)
+            PreflightFinding::new(Note, "irq-affinity", reason, cure).on(found.cpu)
         })
         .collect()
 }

@@ -6,8 +6,8 @@ use machine::Snapshot;
 use machine::advice::{self, Hand, Knob};
 use machine::snapshot::Preemption;
 
-use super::Effect::{Note, Refuse, Taint};
-use super::{Finding, Request, on_measured};
+use super::FindingEffect::{Note, Refuse, Taint};
+use super::{PreflightFinding, PreflightRequest, on_measured};
 
 /// Clocks that user space reads by itself in some tens of ns.
 const GOOD_CLOCKS: &[&str] = &["tsc", "arch_sys_counter", "riscv_clocksource", "timebase"];
@@ -15,12 +15,12 @@ const GOOD_CLOCKS: &[&str] = &["tsc", "arch_sys_counter", "riscv_clocksource", "
 const GUEST_CLOCKS: &[&str] = &["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
 
 /// What this process' cgroup does to threads that it starts.
-pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     group(machine, request).into_iter().chain(quota(machine, request)).collect()
 }
 
 /// What concerns a measured thread that another program started as well: that has a cgroup of its own.
-pub(super) fn of_threads(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+pub(super) fn of_threads(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     findings.extend(real_time(machine));
     findings.extend(throttling(machine, request));
@@ -30,7 +30,7 @@ pub(super) fn of_threads(machine: &Snapshot, request: &Request) -> Vec<Finding> 
     findings
 }
 
-fn real_time(machine: &Snapshot) -> Option<Finding> {
+fn real_time(machine: &Snapshot) -> Option<PreflightFinding> {
     let model = match machine.kernel.preemption {
         Preemption::RealTime => return None,
         Preemption::Full => "PREEMPT",
@@ -43,11 +43,11 @@ fn real_time(machine: &Snapshot) -> Option<Finding> {
     let release = machine.kernel.release.as_deref().unwrap_or("of unknown release");
     let reason = format!("the kernel {release} is {model}: how long it may delay a thread has no bound");
     let cure = "boot a PREEMPT_RT kernel (Debian: linux-image-rt, Ubuntu Pro: realtime, RHEL: kernel-rt)";
-    Some(Finding::new(Taint, taint::NOT_REAL_TIME_KERNEL, reason, cure))
+    Some(PreflightFinding::new(Taint, taint::NOT_REAL_TIME_KERNEL, reason, cure))
 }
 
 /// Since Linux 6.12 only kernels with RT group scheduling throttle; the fair server took its place.
-fn throttling(machine: &Snapshot, request: &Request) -> Option<Finding> {
+fn throttling(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     let limits = &machine.scheduler;
     let throttles = machine.kernel.at_least(6, 12) != Some(true) || limits.rt_group_scheduling == Some(true);
     if !throttles || !request.spec.policy.has_priority() {
@@ -64,10 +64,10 @@ fn throttling(machine: &Snapshot, request: &Request) -> Option<Finding> {
     let cure = Knob::RtRuntime
         .advice_to(&request.aim(machine), "-1")
         .then("; a real-time thread that never sleeps then starves its CPU");
-    Some(Finding::new(request.taint_where_spinning(), taint::RT_THROTTLING, reason, cure))
+    Some(PreflightFinding::new(request.taint_where_spinning(), taint::RT_THROTTLING, reason, cure))
 }
 
-fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn fair_server(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     if machine.kernel.at_least(6, 12) != Some(true) || !request.spec.policy.has_priority() {
         return Vec::new();
     }
@@ -89,13 +89,13 @@ fn fair_server(machine: &Snapshot, request: &Request) -> Vec<Finding> {
                 finding(found.what)
             );
             let cure = Knob::FairServer.advice_on(&request.aim(machine), &found.cpus);
-            Finding::new(request.taint_where_spinning(), taint::FAIR_SERVER, reason, cure).on(found.cpu)
+            PreflightFinding::new(request.taint_where_spinning(), taint::FAIR_SERVER, reason, cure).on(found.cpu)
         })
         .collect()
 }
 
 /// With RT group scheduling a cgroup without real-time runtime refuses real-time policies even to root.
-fn group(machine: &Snapshot, request: &Request) -> Option<Finding> {
+fn group(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     if machine.scheduler.rt_group_scheduling != Some(true) || !request.spec.policy.has_priority() {
         return None;
     }
@@ -106,32 +106,32 @@ fn group(machine: &Snapshot, request: &Request) -> Option<Finding> {
                 format!("the cgroup {path} has no real-time runtime (cpu.rt_runtime_us=0, RT_GROUP_SCHED)");
             let cure = "write 950000 to cpu.rt_runtime_us of its parents, then of itself (docker: --cpu-rt-runtime; \
                         Kubernetes sets none), or boot a kernel without RT_GROUP_SCHED";
-            Some(Finding::new(Refuse, "rt-group-runtime", reason, cure))
+            Some(PreflightFinding::new(Refuse, "rt-group-runtime", reason, cure))
         }
         None if path != "/" => {
             let reason =
                 format!("with RT_GROUP_SCHED the kernel may refuse real-time policies in the cgroup {path}");
             let cure = "if it does, start from the root cgroup, or boot a kernel without RT_GROUP_SCHED";
-            Some(Finding::new(Note, "rt-group-runtime", reason, cure))
+            Some(PreflightFinding::new(Note, "rt-group-runtime", reason, cure))
         }
         _ => None,
     }
 }
 
 /// The quota is for ordinary tasks: loads and the control thread, and the probes only without a real-time policy.
-fn quota(machine: &Snapshot, request: &Request) -> Option<Finding> {
+fn quota(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     let (quota, period) = (machine.cgroup.quota_us?, machine.cgroup.quota_period_us?);
     let effect = if request.spec.policy.is_ordinary() { Taint } else { Note };
     let reason = format!(
         "the cgroup stops ordinary tasks, loads among them, after {quota} us of CPU time in {period} us"
     );
     let cure = "write max to its cpu.max (docker: no --cpus, Kubernetes: no resources.limits.cpu, systemd: CPUQuota=)";
-    Some(Finding::new(effect, taint::CPU_QUOTA, reason, cure))
+    Some(PreflightFinding::new(effect, taint::CPU_QUOTA, reason, cure))
 }
 
 /// A note and no taint: which priority a program has beside the interrupt threads is part of its design (one
 /// that waits for a device must be below that device's), was asked, and is recorded with the result.
-fn irq_threads(machine: &Snapshot, request: &Request) -> Option<Finding> {
+fn irq_threads(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     let highest = machine.scheduler.highest_irq_thread_priority?;
     let priority = request.spec.priority;
     if !request.spec.policy.has_priority() || priority > highest {
@@ -142,35 +142,40 @@ fn irq_threads(machine: &Snapshot, request: &Request) -> Option<Finding> {
         "if the program needs no interrupt in time, measure with --priority {}",
         (highest + 1).min(99)
     );
-    Some(Finding::new(Note, "irq-thread-priority", reason, cure))
+    Some(PreflightFinding::new(Note, "irq-thread-priority", reason, cure))
 }
 
-fn clock(machine: &Snapshot) -> Option<Finding> {
+fn clock(machine: &Snapshot) -> Option<PreflightFinding> {
     let clock = machine.clocksource.as_deref().filter(|clock| !GOOD_CLOCKS.contains(clock))?;
     if GUEST_CLOCKS.contains(&clock) {
         let reason = format!("the kernel keeps time with {clock}, which the hypervisor may correct");
-        return Some(Finding::new(Note, taint::CLOCKSOURCE, reason, advice::STABLE_CLOCK));
+        return Some(PreflightFinding::new(Note, taint::CLOCKSOURCE, reason, advice::STABLE_CLOCK));
     }
     let reason = format!(
         "the kernel keeps time with {clock}, which is slow to read: readings delay what they measure"
     );
     let cure =
         Hand::Search.advice("find out why the CPU's own counter is not used (dmesg: clocksource, tsc)");
-    Some(Finding::new(Taint, taint::CLOCKSOURCE, reason, cure))
+    Some(PreflightFinding::new(Taint, taint::CLOCKSOURCE, reason, cure))
 }
 
 /// What the machine itself runs in.
-pub(super) fn surroundings(machine: &Snapshot) -> Vec<Finding> {
+pub(super) fn surroundings(machine: &Snapshot) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     if let Some(kind) = &machine.hypervisor {
         let reason = format!("this is a virtual machine ({kind}): its host decides when its CPUs run");
         let cure = advice::PIN_GUEST.after("watch for stolen time in the result; ");
-        findings.push(Finding::new(Note, "virtual-machine", reason, cure));
+        findings.push(PreflightFinding::new(Note, "virtual-machine", reason, cure));
     }
     if let Some(kind) = &machine.container {
         let reason =
             format!("this is a container ({kind}): what else runs on the measured CPUs may not be visible");
-        findings.push(Finding::new(Note, "container", reason, "measure on the host to see all of it"));
+        findings.push(PreflightFinding::new(
+            Note,
+            "container",
+            reason,
+            "measure on the host to see all of it",
+        ));
     }
     findings
 }

@@ -8,11 +8,11 @@ use machine::{CpuSet, Snapshot};
 use measure::kind::ProbeKind;
 use rt::policy::PolicyKind;
 
-use super::Effect::{Note, Refuse, Taint};
-use super::{Finding, Request, name, on_measured};
+use super::FindingEffect::{Note, Refuse, Taint};
+use super::{PreflightFinding, PreflightRequest, name, on_measured};
 use crate::finding::us;
 
-pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+pub(super) fn check(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = periods(request);
     findings.extend(cpus(machine, request));
     if request.measures_with_threads() {
@@ -20,12 +20,17 @@ pub(super) fn check(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         findings.extend(memory(machine, request));
     } else if request.measures_a_loop() && request.spec.policy.is_ordinary() {
         let reason = "the loop has no real-time policy: every ordinary task may delay it";
-        findings.push(Finding::new(Taint, taint::NOT_REAL_TIME_POLICY, reason, "give its thread SCHED_FIFO"));
+        findings.push(PreflightFinding::new(
+            Taint,
+            taint::NOT_REAL_TIME_POLICY,
+            reason,
+            "give its thread SCHED_FIFO",
+        ));
     }
     findings
 }
 
-fn periods(request: &Request) -> Vec<Finding> {
+fn periods(request: &PreflightRequest) -> Vec<PreflightFinding> {
     if !request.any(ProbeKind::is_periodic) {
         return Vec::new();
     }
@@ -35,35 +40,35 @@ fn periods(request: &Request) -> Vec<Finding> {
         let reason =
             format!("the period {} is below the clock's resolution of {}", us(period), us(resolution));
         let cure = "give a longer period, or boot a kernel with high-resolution timers (no highres=off)";
-        Finding::new(Refuse, "period", reason, cure)
+        PreflightFinding::new(Refuse, "period", reason, cure)
     });
     too_short.collect()
 }
 
-fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn cpus(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let (measured, house_keeping) = (&request.spec.cpus, &request.spec.house_keeping);
     if machine.cpus.is_empty() {
         let named = !measured.is_empty() && !house_keeping.is_empty();
         let reason = "which CPUs are online could not be read";
         let cure = "mount /sys where the program runs, or name CPUs with --cpus and --house-keeping";
-        return vec![Finding::new(if named { Note } else { Refuse }, "cpus-unknown", reason, cure)];
+        return vec![PreflightFinding::new(if named { Note } else { Refuse }, "cpus-unknown", reason, cure)];
     }
     let online = machine.online();
     if measured.is_empty() {
         let cure = format!("choose from the online cpus {online}");
-        return vec![Finding::new(Refuse, "no-cpu", "no CPU to measure was given", cure)];
+        return vec![PreflightFinding::new(Refuse, "no-cpu", "no CPU to measure was given", cure)];
     }
     let mut findings = Vec::new();
     for id in measured.or(house_keeping).without(&online).iter() {
         let finding = match machine.cpu(id) {
             None => {
                 let cure = format!("choose from the online cpus {online}");
-                Finding::new(Refuse, "unknown-cpu", format!("this machine has no cpu {id}"), cure)
+                PreflightFinding::new(Refuse, "unknown-cpu", format!("this machine has no cpu {id}"), cure)
             }
             Some(_) => {
                 let switch = format!("echo 1 > {}", Knob::CpuOnline.file_of(id));
                 let cure = format!("choose from the online cpus {online}, or bring it online: {switch}");
-                Finding::new(Refuse, "offline-cpu", format!("cpu {id} is offline"), cure)
+                PreflightFinding::new(Refuse, "offline-cpu", format!("cpu {id} is offline"), cure)
             }
         };
         findings.push(finding.on(measured.contains(id).then_some(id)));
@@ -77,24 +82,28 @@ fn cpus(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         let reason = format!("the cgroup {group} may use cpus {allowed} only, not {}", name(&outside));
         let cure =
             "start it in a cgroup whose cpuset.cpus has them (docker: --cpuset-cpus), or measure others";
-        findings.push(Finding::new(Refuse, "outside-cpuset", reason, cure));
+        findings.push(PreflightFinding::new(Refuse, "outside-cpuset", reason, cure));
     }
     findings.extend(house_keeping_left(&online.and(allowed), measured, house_keeping));
     findings
 }
 
 /// Loads and our own control thread need a CPU that is not measured.
-fn house_keeping_left(usable: &CpuSet, measured: &CpuSet, house_keeping: &CpuSet) -> Option<Finding> {
+fn house_keeping_left(
+    usable: &CpuSet,
+    measured: &CpuSet,
+    house_keeping: &CpuSet,
+) -> Option<PreflightFinding> {
     let both = measured.and(house_keeping);
     if !both.is_empty() {
         let reason = format!("{} would be measured and do the housekeeping", name(&both));
         let cure = "loads would run on the measured CPU: take it out of --cpus or out of --house-keeping";
-        return Some(Finding::new(Refuse, "housekeeping-measured", reason, cure));
+        return Some(PreflightFinding::new(Refuse, "housekeeping-measured", reason, cure));
     }
     if usable.without(measured).is_empty() {
         let reason =
             format!("cpus {measured} are all there are: none is left for loads and the control thread");
-        return Some(Finding::new(
+        return Some(PreflightFinding::new(
             Refuse,
             "no-housekeeping-cpu",
             reason,
@@ -104,10 +113,15 @@ fn house_keeping_left(usable: &CpuSet, measured: &CpuSet, house_keeping: &CpuSet
     None
 }
 
-fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn policy(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     if request.spec.policy.is_ordinary() {
         let reason = "the measuring threads have no real-time policy: every ordinary task may delay them";
-        return vec![Finding::new(Taint, taint::NOT_REAL_TIME_POLICY, reason, "measure with --policy fifo")];
+        return vec![PreflightFinding::new(
+            Taint,
+            taint::NOT_REAL_TIME_POLICY,
+            reason,
+            "measure with --policy fifo",
+        )];
     }
     let mut findings = Vec::new();
     if request.spec.policy == PolicyKind::Deadline {
@@ -118,11 +132,16 @@ fn policy(machine: &Snapshot, request: &Request) -> Vec<Finding> {
 }
 
 /// What the deadline policy does to a probe: its thread has a budget, and often more CPUs than the measured one.
-fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
+fn deadline(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = Vec::new();
     if request.never_sleeps() {
         let reason = "SCHED_DEADLINE stops a thread that never sleeps as soon as its runtime is used up";
-        findings.push(Finding::new(Taint, taint::DEADLINE_RUNTIME, reason, "measure with --policy fifo"));
+        findings.push(PreflightFinding::new(
+            Taint,
+            taint::DEADLINE_RUNTIME,
+            reason,
+            "measure with --policy fifo",
+        ));
     }
     let roaming = on_measured(machine, request, |cpu| {
         Some(machine.deadline_cpus(cpu.id)).filter(|allowed| *allowed != CpuSet::from_iter([cpu.id]))
@@ -133,12 +152,12 @@ fn deadline(machine: &Snapshot, request: &Request) -> Vec<Finding> {
         let cure = Knob::RtRuntime
             .advice_to(&request.aim(machine), "-1")
             .then(", with which the kernel lets it be pinned, or isolate that CPU alone");
-        Finding::new(Taint, taint::DEADLINE_NOT_PINNED, reason, cure).on(found.cpu)
+        PreflightFinding::new(Taint, taint::DEADLINE_NOT_PINNED, reason, cure).on(found.cpu)
     }));
     findings
 }
 
-fn permission(machine: &Snapshot, request: &Request) -> Option<Finding> {
+fn permission(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     let (may, priority) = (request.privilege, request.spec.priority);
     let has_priority = request.spec.policy.has_priority();
     let by_limit = has_priority && may.rtprio_limit >= u64::from(priority);
@@ -164,10 +183,10 @@ fn permission(machine: &Snapshot, request: &Request) -> Option<Finding> {
             "grant CAP_SYS_NICE (setcap cap_sys_nice,cap_ipc_lock+ep on the program)".to_string()
         }
     };
-    Some(Finding::new(Refuse, "no-permission", reason, cure))
+    Some(PreflightFinding::new(Refuse, "no-permission", reason, cure))
 }
 
-fn memory(machine: &Snapshot, request: &Request) -> Option<Finding> {
+fn memory(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     const MIB: u64 = 1 << 20;
     let may = request.privilege;
     let limit =
@@ -187,5 +206,5 @@ fn memory(machine: &Snapshot, request: &Request) -> Option<Finding> {
         }
         None => Knob::LockedMemory.advice(&request.aim(machine)).then(", or grant CAP_IPC_LOCK"),
     };
-    Some(Finding::new(Taint, taint::MEMORY_NOT_LOCKED, reason, cure))
+    Some(PreflightFinding::new(Taint, taint::MEMORY_NOT_LOCKED, reason, cure))
 }

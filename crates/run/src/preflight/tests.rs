@@ -7,7 +7,7 @@ use evidence::taint;
 use machine::Snapshot;
 use machine::snapshot::{Cpu, IdleState, Preemption};
 
-use super::Effect::{Note, Refuse, Taint};
+use super::FindingEffect::{Note, Refuse, Taint};
 use super::*;
 
 mod numbers;
@@ -65,10 +65,10 @@ impl Case {
         Case { machine, asked, clock_resolution_ns: 1, privilege }
     }
 
-    fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<PreflightFinding> {
         let spec = &RunSpec::of(self.asked.clone()).unwrap();
         let (clock_resolution_ns, privilege) = (self.clock_resolution_ns, self.privilege);
-        preflight(&self.machine, &Request { spec, clock_resolution_ns, privilege })
+        preflight(&self.machine, &PreflightRequest { spec, clock_resolution_ns, privilege })
     }
 
     fn cpu(&mut self, id: usize) -> &mut Cpu {
@@ -89,7 +89,7 @@ fn probes(case: &mut Case, probe: &str) {
 }
 
 /// What the change is, the change, and the effect, code and CPU of every finding that it must bring.
-type Row = (&'static str, fn(&mut Case), &'static [(Effect, &'static str, Option<u32>)]);
+type Row = (&'static str, fn(&mut Case), &'static [(FindingEffect, &'static str, Option<u32>)]);
 
 /// Changes one thing at a time and compares everything that is found with what must be.
 fn check(rows: &[Row]) {

@@ -4,7 +4,7 @@
 use machine::snapshot::Cpu;
 
 use super::*;
-use crate::error::Error;
+use crate::error::RunError;
 
 /// A machine with so many CPUs, some of them isolated.
 pub(crate) fn machine(cpus: u32, isolated: &str) -> Snapshot {
@@ -141,9 +141,9 @@ fn refuses_two_commands_whose_rows_have_one_name() {
 
 #[test]
 fn a_refusal_keeps_its_code() {
-    let Err(Error::Refused(finding)) = RunSpec::of(Asked { periods_ns: vec![0], ..sensible("ethercat") })
+    let Err(RunError::Refused(finding)) = RunSpec::of(Asked { periods_ns: vec![0], ..sensible("ethercat") })
     else {
         panic!("it was not refused");
     };
-    assert_eq!((finding.code, finding.effect), ("period", Effect::Refuse));
+    assert_eq!((finding.code, finding.effect), ("period", FindingEffect::Refuse));
 }
