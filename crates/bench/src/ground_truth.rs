@@ -19,11 +19,11 @@ use evidence::writer::BundleWriter;
 use measure::explain::NoCauses;
 use measure::probe::Probe;
 use measure::recording::Recording;
-use measure::row::{MeasuringThread, Row, RowSpec};
+use measure::row::{MeasuringThread, RowPlan, RowSpec};
 use measure::schedule::Length;
 use measure::series::SeriesSpec;
-use measure::spin::Spin;
-use measure::wakeup::{TimerKind, Wakeup};
+use measure::spin::SpinProbe;
+use measure::wakeup::{TimerKind, WakeupProbe};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rt::Policy;
@@ -145,8 +145,8 @@ fn measure(
     let mut manifest = manifest(probe, cpu);
     let mut bundle = BundleWriter::create(folder.path(), &manifest)?;
     let thread: Box<dyn Probe> = match probe {
-        "spin" => Box::new(Spin { clock: Calibration::measure(Duration::from_millis(50))? }),
-        _ => Box::new(Wakeup { timer: TimerKind::Nanosleep, period: PERIOD }),
+        "spin" => Box::new(SpinProbe { clock: Calibration::measure(Duration::from_millis(50))? }),
+        _ => Box::new(WakeupProbe { timer: TimerKind::Nanosleep, period: PERIOD }),
     };
     let period_ns = thread.schedule().period_ns();
     let thread = MeasuringThread {
@@ -161,7 +161,7 @@ fn measure(
     };
     let length = Length { duration_ns: Some(seconds * 1_000_000_000), loops: None };
     let spec = RowSpec { warm_up_ns: 200_000_000, length, lock_memory: true, isolate: None };
-    let row = Row { threads: vec![thread], spec };
+    let row = RowPlan { threads: vec![thread], spec };
     let over = AtomicBool::new(false);
     let stalls = std::thread::scope(|scope| {
         scope.spawn(|| keep_awake(cpu, &over));

@@ -7,7 +7,7 @@ mod picture;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use measure::series::{Progress, SeriesProgress};
+use measure::series::{RowProgress, SeriesProgress};
 use run::{Observer, RunSpec};
 
 use crate::args::Output;
@@ -37,9 +37,9 @@ pub struct LiveDisplay {
     row_time: Option<Duration>,
     began: Instant,
     row_began: Instant,
-    last: Option<Progress>,
+    last: Option<RowProgress>,
     /// How the last row that ended stood.
-    last_row: Option<Progress>,
+    last_row: Option<RowProgress>,
 }
 
 impl LiveDisplay {
@@ -78,7 +78,7 @@ impl Observer for LiveDisplay {
         self.set(RowState::Says(text.to_string()));
     }
 
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &RowProgress) {
         self.last = Some(progress.clone());
         if progress.elapsed.is_zero() {
             return self.prepares("warms up");
@@ -160,7 +160,7 @@ impl LiveDisplay {
     }
 }
 
-fn figures(progress: &Progress) -> RowFigures {
+fn figures(progress: &RowProgress) -> RowFigures {
     let series = || progress.series.iter();
     RowFigures {
         samples: series().map(|one| one.so_far.count).sum(),
@@ -178,7 +178,7 @@ fn row_time(spec: &RunSpec) -> Option<Duration> {
 }
 
 /// The fields of cyclictest's live line for each thread, in its microseconds, and what each is worth.
-fn threads(progress: &Progress) -> Vec<Vec<(u8, String)>> {
+fn threads(progress: &RowProgress) -> Vec<Vec<(u8, String)>> {
     let fields = |(number, series): (usize, &SeriesProgress)| {
         let seen = &series.so_far;
         let us = |ns: u64| ns as f64 / 1e3;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use evidence::manifest::LOOP;
 use evidence::{Error, Result};
-use measure::series::Progress;
+use measure::series::RowProgress;
 use report::prometheus::{Family, MetricsFormat, MonitoredRow, monitor};
 
 use crate::output::tell;
@@ -66,7 +66,7 @@ pub struct Exposed {
     rows: Vec<MonitoredRow>,
     made: Option<Instant>,
     /// How the row under way stood last.
-    last: Option<Progress>,
+    last: Option<RowProgress>,
     failed: Option<Error>,
 }
 
@@ -77,7 +77,7 @@ impl Exposed {
     }
 
     /// The row under way stands so.
-    pub fn progress(&mut self, progress: &Progress) {
+    pub fn progress(&mut self, progress: &RowProgress) {
         if self.made.is_none_or(|made| made.elapsed() >= EVERY) {
             self.made = Some(Instant::now());
             self.show(progress);
@@ -94,7 +94,7 @@ impl Exposed {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    fn show(&mut self, progress: &Progress) {
+    fn show(&mut self, progress: &RowProgress) {
         for series in &progress.series {
             let own = series.key.probe == LOOP;
             let row = MonitoredRow {

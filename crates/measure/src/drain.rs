@@ -12,7 +12,7 @@ use rt::clock::Calibration;
 
 use crate::error::Result;
 use crate::explain::Explain;
-use crate::recorder::{Live, RawSpike, Recorder, recorder};
+use crate::recorder::{LiveSeries, RawSpike, Recorder, recorder};
 use crate::samples::{Arrivals, Sample, Samples, way};
 use crate::schedule::{Schedule, Window, missed};
 use crate::series::SeriesSpec;
@@ -31,8 +31,8 @@ pub struct Start {
 #[derive(Debug)]
 pub struct Drain {
     key: RowKey,
-    live: Live,
-    source: Source,
+    live: LiveSeries,
+    source: DrainSource,
     start: Option<Start>,
     writer: SeriesWriter,
     so_far: Second,
@@ -41,7 +41,7 @@ pub struct Drain {
 
 /// What the measuring thread sends.
 #[derive(Debug)]
-enum Source {
+enum DrainSource {
     /// Cycles that come each period, recorded here.
     Cycles { arrivals: Arrivals, recorder: Recorder, period_ns: u64, ran_ns: Option<u64> },
     /// The spin loop records long gaps itself; short ones are counted by ticks.
@@ -50,10 +50,10 @@ enum Source {
     Recorded,
 }
 
-impl Source {
+impl DrainSource {
     /// Records what has arrived of a row that began at `start`.
     fn record(&mut self, start: &Start) {
-        let Source::Cycles { arrivals, recorder, period_ns, ran_ns } = self else { return };
+        let DrainSource::Cycles { arrivals, recorder, period_ns, ran_ns } = self else { return };
         let period_ns = *period_ns;
         while let Some(Sample { due_ns, woke_ns }) = arrivals.take() {
             let interval_ns = woke_ns.saturating_sub(ran_ns.unwrap_or(due_ns.saturating_sub(period_ns)));
@@ -75,7 +75,7 @@ impl Drain {
     ) -> Result<(Samples, Drain)> {
         let (recorder, live) = recorder(series.threshold_ns, Schedule::Periodic(period));
         let (samples, arrivals) = way(period.get());
-        let source = Source::Cycles { arrivals, recorder, period_ns: period.get(), ran_ns: None };
+        let source = DrainSource::Cycles { arrivals, recorder, period_ns: period.get(), ran_ns: None };
         Ok((samples, Drain::new(series, live, source, bundle, half_life_s)?))
     }
 
@@ -88,7 +88,7 @@ impl Drain {
     ) -> Result<(Recorder, ShortGaps, Drain)> {
         let (recorder, live) = recorder(series.threshold_ns, Schedule::Continuous);
         let short = ShortGaps::default();
-        let source = Source::Gaps { short: short.clone(), clock };
+        let source = DrainSource::Gaps { short: short.clone(), clock };
         Ok((recorder, short, Drain::new(series, live, source, bundle, half_life_s)?))
     }
 
@@ -100,13 +100,13 @@ impl Drain {
         half_life_s: f64,
     ) -> Result<(Recorder, Drain)> {
         let (recorder, live) = recorder(series.threshold_ns, Schedule::Periodic(period));
-        Ok((recorder, Drain::new(series, live, Source::Recorded, bundle, half_life_s)?))
+        Ok((recorder, Drain::new(series, live, DrainSource::Recorded, bundle, half_life_s)?))
     }
 
     fn new(
         series: &SeriesSpec,
-        live: Live,
-        source: Source,
+        live: LiveSeries,
+        source: DrainSource,
         bundle: &BundleWriter,
         half_life_s: f64,
     ) -> Result<Drain> {
@@ -125,7 +125,7 @@ impl Drain {
     /// Says when the row begins; nothing is carried over before.
     pub fn start(&mut self, start: Start) {
         self.start = Some(start);
-        if let Source::Cycles { recorder, .. } = &mut self.source {
+        if let DrainSource::Cycles { recorder, .. } = &mut self.source {
             recorder.start(start.window.start_ns);
         }
     }
@@ -146,10 +146,10 @@ impl Drain {
         let counts = Arc::clone(&self.live.counts);
         let (jitter, cells) = (counts.jitter(), counts.cells.totals());
         match &self.source {
-            Source::Cycles { .. } | Source::Recorded => {
+            DrainSource::Cycles { .. } | DrainSource::Recorded => {
                 self.writer.advance(&seconds, Totals { latency: counts.latency.totals(), jitter, cells })?;
             }
-            Source::Gaps { short, clock } => {
+            DrainSource::Gaps { short, clock } => {
                 let latency = short.with(counts.latency.totals(), clock).into_iter();
                 self.writer.advance(&seconds, Totals { latency, jitter, cells })?;
             }
@@ -162,7 +162,7 @@ impl Drain {
         if let Some(start) = &self.start {
             self.source.record(start);
         }
-        if let Source::Cycles { recorder, .. } = &mut self.source {
+        if let DrainSource::Cycles { recorder, .. } = &mut self.source {
             recorder.finish();
         }
         self.carry(bundle, explain)
@@ -171,8 +171,8 @@ impl Drain {
     /// Wakeups that were lost because the control thread was kept away for too long.
     pub fn lost(&self) -> u64 {
         match &self.source {
-            Source::Cycles { arrivals, .. } => arrivals.lost(),
-            Source::Gaps { .. } | Source::Recorded => 0,
+            DrainSource::Cycles { arrivals, .. } => arrivals.lost(),
+            DrainSource::Gaps { .. } | DrainSource::Recorded => 0,
         }
     }
 

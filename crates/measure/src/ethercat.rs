@@ -28,7 +28,7 @@ use rt::setup::Setup;
 use rt::{Error, Policy};
 
 use crate::error::Result;
-use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
+use crate::probe::{HotLoop, LoopOutcome, Opened, Opening, Probe};
 use crate::samples::{Sample, Samples};
 use crate::schedule::{Cycles, Schedule, Window, missed};
 use crate::series::SeriesSpec;
@@ -42,27 +42,32 @@ const ASK_EVERY: NonZeroU64 = NonZeroU64::new(16).unwrap();
 
 /// The probe on one CPU.
 #[derive(Debug, Clone)]
-pub struct Ethercat {
+pub struct EthercatProbe {
     /// What it drives.
     pub wire: Wire,
     /// Its period, in nanoseconds.
     pub period: NonZeroU64,
 }
 
-impl Probe for Ethercat {
+impl Probe for EthercatProbe {
     fn schedule(&self) -> Schedule {
         Schedule::Periodic(self.period)
     }
 
     fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
-        let Ethercat { wire, period } = *self;
+        let EthercatProbe { wire, period } = *self;
         let [sync0, apart] = beside(opening.series, period);
         let (cycles, of_cycles) = opening.cycles_of(opening.series, period)?;
         let (passes, of_sync0) = opening.cycles_of(&sync0, period)?;
         let (drift, of_drift) = opening.cycles_of(&apart, period.saturating_mul(ASK_EVERY))?;
-        let sinks = Sinks { cycles, sync0: passes, drift };
+        let sinks = EthercatSinks { cycles, sync0: passes, drift };
         let arm = move || -> rt::Result<Box<dyn HotLoop>> {
-            Ok(Box::new(Exchanger { ready: Ready::new(&wire, period.get())?, period, sinks, failed: None }))
+            Ok(Box::new(Exchanger {
+                ready: ReadySegment::new(&wire, period.get())?,
+                period,
+                sinks,
+                failed: None,
+            }))
         };
         let drained = vec![(opening.series.clone(), of_cycles), (sync0, of_sync0), (apart, of_drift)];
         Ok(Opened { arm: Box::new(arm), drained })
@@ -78,7 +83,7 @@ fn beside(cycles: &SeriesSpec, period: NonZeroU64) -> [SeriesSpec; 2] {
 
 /// Where samples go.
 #[derive(Debug)]
-pub struct Sinks {
+pub struct EthercatSinks {
     /// The cycle latencies.
     pub cycles: Samples,
     /// Row `sync0`.
@@ -89,9 +94,9 @@ pub struct Sinks {
 
 /// The armed probe.
 struct Exchanger {
-    ready: Ready,
+    ready: ReadySegment,
     period: NonZeroU64,
-    sinks: Sinks,
+    sinks: EthercatSinks,
     failed: Option<Error>,
 }
 
@@ -104,13 +109,13 @@ impl HotLoop for Exchanger {
         self.failed = self.ready.run(&window.cycles(self.period), &mut self.sinks, stop);
     }
 
-    fn ended(self: Box<Self>) -> Outcome {
+    fn ended(self: Box<Self>) -> LoopOutcome {
         let exchanged = self.ready.exchanged;
-        Outcome {
+        LoopOutcome {
             failed: self.failed,
             note: Some(describe(&exchanged)),
             exchanged: Some(exchanged),
-            ..Outcome::default()
+            ..LoopOutcome::default()
         }
     }
 }
@@ -189,16 +194,16 @@ impl Drop for Simulator {
 }
 
 /// A segment in OP.
-pub struct Ready {
+pub struct ReadySegment {
     main: MainDevice,
     // Dropped after the MainDevice, which has nothing to say at its end.
     _simulator: Option<Simulator>,
     exchanged: Exchanged,
 }
 
-impl Ready {
+impl ReadySegment {
     /// Brings the segment to OP, before the calling thread has a policy that what it starts would have too.
-    pub fn new(wire: &Wire, period_ns: u64) -> rt::Result<Ready> {
+    pub fn new(wire: &Wire, period_ns: u64) -> rt::Result<ReadySegment> {
         let (link, simulator) = match &wire.device {
             Some(name) => (interface::take(name, wire.is_forced)?, None),
             None => {
@@ -212,7 +217,7 @@ impl Ready {
             sub_devices: main.sub_devices() as u64,
             ..Exchanged::default()
         };
-        Ok(Ready { main, _simulator: simulator, exchanged })
+        Ok(ReadySegment { main, _simulator: simulator, exchanged })
     }
 
     /// One cycle that is not recorded, while others get ready: without outputs SubDevices leave OP.
@@ -225,7 +230,7 @@ impl Ready {
 
     /// Exchanges process data once a period until `cycles` are over or `stop` is set.
     /// Returns why it ended before.
-    pub fn run(&mut self, cycles: &Cycles, sinks: &mut Sinks, stop: &AtomicBool) -> Option<Error> {
+    pub fn run(&mut self, cycles: &Cycles, sinks: &mut EthercatSinks, stop: &AtomicBool) -> Option<Error> {
         self.exchange(cycles, sinks, stop).err()
     }
 
@@ -234,7 +239,7 @@ impl Ready {
         &self.exchanged
     }
 
-    fn exchange(&mut self, cycles: &Cycles, sinks: &mut Sinks, stop: &AtomicBool) -> rt::Result<()> {
+    fn exchange(&mut self, cycles: &Cycles, sinks: &mut EthercatSinks, stop: &AtomicBool) -> rt::Result<()> {
         let Cycles { period_ns, start_ns, end_ns, loops } = *cycles;
         let (mut due_ns, mut left) = (self.main.due_ns(), loops);
         let mut last_sync0 = None;

@@ -20,11 +20,11 @@ use evidence::writer::{SPIKES_LISTED, SeriesWriter, Totals};
 use machine::counters::smi_count;
 use rt::clock::monotonic_ns;
 
-use crate::error::{Error, Result};
+use crate::error::{MeasureError, Result};
 use crate::recording::{DRAIN_EVERY, Recording};
 use crate::schedule::{Length, Window};
-use crate::series::{Progress, SeriesProgress, SeriesSpec};
-use crate::watch::Watch;
+use crate::series::{RowProgress, SeriesProgress, SeriesSpec};
+use crate::watch::RowWatch;
 use hwlat::{Gap, Hwlat};
 
 mod hwlat;
@@ -64,8 +64,8 @@ pub fn measure(series: &[SeriesSpec], length: Length, recording: &mut Recording<
     measured
 }
 
-fn not_available(why: String) -> Error {
-    Error::NotAvailable("the hardware probe", why)
+fn not_available(why: String) -> MeasureError {
+    MeasureError::NotAvailable("the hardware probe", why)
 }
 
 /// Carries what the tracer tells into the bundle.
@@ -76,11 +76,11 @@ fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut 
     let mut records = Vec::new();
     for series in series {
         recording.manifest.rows.push(series.entry(&Granted::default()));
-        records.push(Record::of(series, duration_ns, recording.bundle.series(&series.key, 0.0)?));
+        records.push(HardwareSeries::of(series, duration_ns, recording.bundle.series(&series.key, 0.0)?));
     }
     recording.write_manifest()?;
     let load = series.first().map_or("", |series| &series.key.load);
-    let mut watch = Watch::begin(load, series.iter().map(|series| series.key.cpu).collect());
+    let mut watch = RowWatch::begin(load, series.iter().map(|series| series.key.cpu).collect());
     let mut taken = None;
     let mut elapsed_ns = 0;
     while elapsed_ns < duration_ns && !recording.is_stopped() {
@@ -103,10 +103,10 @@ fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut 
         for record in &mut records {
             record.hand_on(elapsed_ns / NS_PER_S)?;
         }
-        (recording.observe)(&Progress {
+        (recording.observe)(&RowProgress {
             elapsed: Duration::from_nanos(elapsed_ns),
             length: length.duration(),
-            series: records.iter().map(Record::progress).collect(),
+            series: records.iter().map(HardwareSeries::progress).collect(),
         });
     }
     let state = recording.state();
@@ -146,7 +146,7 @@ fn too_short(load: &str, had_ns: u64, needed_ns: u64) -> Taint {
 }
 
 /// The series of one CPU while it grows.
-struct Record {
+struct HardwareSeries {
     spec: SeriesSpec,
     length_ns: u64,
     writer: SeriesWriter,
@@ -159,9 +159,9 @@ struct Record {
     last_ns: u64,
 }
 
-impl Record {
-    fn of(spec: &SeriesSpec, length_ns: u64, writer: SeriesWriter) -> Record {
-        Record {
+impl HardwareSeries {
+    fn of(spec: &SeriesSpec, length_ns: u64, writer: SeriesWriter) -> HardwareSeries {
+        HardwareSeries {
             spec: spec.clone(),
             length_ns,
             writer,
@@ -271,7 +271,7 @@ mod tests {
     fn a_gap_told_late_counts_in_the_next_second_and_none_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let (bundle, series) = (BundleWriter::create(folder.path(), &manifest()).unwrap(), series());
-        let mut record = Record::of(&series, 3 * NS_PER_S, bundle.series(&series.key, 0.0).unwrap());
+        let mut record = HardwareSeries::of(&series, 3 * NS_PER_S, bundle.series(&series.key, 0.0).unwrap());
         let at = |second: u64| Spike { at_ns: second * NS_PER_S, ..spike(&series.key, &aged(0), 0) };
         record.take(&at(0));
         record.hand_on(1).unwrap();

@@ -38,4 +38,4 @@ pub mod toggle;
 pub mod wakeup;
 pub mod watch;
 
-pub use error::{Error, Result};
+pub use error::{MeasureError, Result};

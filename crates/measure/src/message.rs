@@ -26,7 +26,7 @@ use rustix::thread::futex;
 
 use crate::error::Result;
 use crate::pace::Pace;
-use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
+use crate::probe::{HotLoop, LoopOutcome, Opened, Opening, Probe};
 use crate::samples::{Sample, Samples};
 use crate::schedule::{Cycles, Schedule, Window};
 use crate::watch::Seat;
@@ -82,7 +82,7 @@ impl Means {
 
 /// The probe on one CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Message {
+pub struct MessageProbe {
     /// How a signal and its answer travel.
     pub means: Means,
     /// The CPU that answers, and the policy of its thread.
@@ -93,13 +93,13 @@ pub struct Message {
     pub period: NonZeroU64,
 }
 
-impl Probe for Message {
+impl Probe for MessageProbe {
     fn schedule(&self) -> Schedule {
         Schedule::Periodic(self.period)
     }
 
     fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
-        let Message { means, partner: (answers_on, policy), clock, period } = *self;
+        let MessageProbe { means, partner: (answers_on, policy), clock, period } = *self;
         let measured = opening.series.key.cpu;
         opening.of_cycles(period, move |samples| {
             let partner = Partner::start(means, answers_on, policy)?;
@@ -137,22 +137,22 @@ impl HotLoop for Asker {
         self.failed = run(&cycles, &self.clock, &self.partner, &mut self.samples, stop).err();
     }
 
-    fn ended(self: Box<Self>) -> Outcome {
-        Outcome { failed: self.failed, ..Outcome::default() }
+    fn ended(self: Box<Self>) -> LoopOutcome {
+        LoopOutcome { failed: self.failed, ..LoopOutcome::default() }
     }
 }
 
 /// A line of memory of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Word(AtomicU32);
+struct MessageWord(AtomicU32);
 
 /// What the two threads share.
 #[derive(Debug)]
-struct Link {
+struct MessageLink {
     means: Means,
-    there: Word,
-    back: Word,
+    there: MessageWord,
+    back: MessageWord,
     over: AtomicBool,
     events: [OwnedFd; 2],
     /// Who asks.
@@ -162,7 +162,7 @@ struct Link {
 /// The thread that answers.
 #[derive(Debug)]
 pub struct Partner {
-    link: Arc<Link>,
+    link: Arc<MessageLink>,
     thread: Option<JoinHandle<io::Result<()>>>,
     number: u32,
 }
@@ -174,10 +174,10 @@ impl Partner {
             rt::Error::os("start the thread that answers", error, "raise the limits on processes and files")
         };
         let event = || eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refuse(&error.into()));
-        let link = Arc::new(Link {
+        let link = Arc::new(MessageLink {
             means,
-            there: Word::default(),
-            back: Word::default(),
+            there: MessageWord::default(),
+            back: MessageWord::default(),
             over: AtomicBool::new(false),
             events: [event()?, event()?],
             asks: thread::id(),
@@ -223,7 +223,7 @@ impl Partner {
     /// Signals, and comes back with the answer; false where `stop` was set first.
     #[inline(always)]
     fn ask(&self, round: u32, stop: &AtomicBool) -> io::Result<bool> {
-        let Link { means, there, back, events, .. } = &*self.link;
+        let MessageLink { means, there, back, events, .. } = &*self.link;
         match means {
             Means::Shared => {
                 there.0.store(round, Ordering::Release);
@@ -281,7 +281,7 @@ impl Drop for Partner {
     }
 }
 
-impl Link {
+impl MessageLink {
     /// Answers until it is over.
     fn answer(&self) -> io::Result<()> {
         let mut round = 0u32;
@@ -333,14 +333,14 @@ impl Link {
     }
 }
 
-fn post(word: &Word, round: u32) -> io::Result<()> {
+fn post(word: &MessageWord, round: u32) -> io::Result<()> {
     word.0.store(round, Ordering::Release);
     futex::wake(&word.0, futex::Flags::PRIVATE, 1)?;
     Ok(())
 }
 
 /// Waits until the word has that number.
-fn wait(word: &Word, round: u32) -> io::Result<()> {
+fn wait(word: &MessageWord, round: u32) -> io::Result<()> {
     loop {
         let now = word.0.load(Ordering::Acquire);
         if now == round {
@@ -456,10 +456,10 @@ mod tests {
     #[test]
     fn one_that_asks_is_told_where_the_other_is_refused_a_system_call() {
         let (_read, unreadable) = std::io::pipe().unwrap();
-        let link = Arc::new(Link {
+        let link = Arc::new(MessageLink {
             means: Means::Eventfd,
-            there: Word::default(),
-            back: Word::default(),
+            there: MessageWord::default(),
+            back: MessageWord::default(),
             over: AtomicBool::new(false),
             events: [unreadable.into(), eventfd(0, EventfdFlags::CLOEXEC).unwrap()],
             asks: thread::id(),

@@ -26,9 +26,9 @@ use crate::error::Result;
 use crate::recorder::Recorder;
 use crate::recording::{DRAIN_EVERY, Recording};
 use crate::schedule::{Length, Window};
-use crate::series::{Progress, SeriesProgress, SeriesSpec};
+use crate::series::{RowProgress, SeriesProgress, SeriesSpec};
 use crate::steal::Steal;
-use crate::watch::{Seat, Watch};
+use crate::watch::{RowWatch, Seat};
 
 /// How long to wait for a loop's first cycle at a time.
 const FIRST_CYCLE: Duration = Duration::from_millis(10);
@@ -120,7 +120,7 @@ impl Attached {
         let period = self.period();
         let window = length.from(monotonic_ns());
         let Window { start_ns, end_ns, loops } = window;
-        let mut row = Row {
+        let mut row = LoopRow {
             spec,
             period,
             granted: self.granted(),
@@ -134,7 +134,7 @@ impl Attached {
         let cpu = spec.key.cpu;
         recording.explain.begin(&[(cpu, self.thread.id)]);
         let Thread { process, id, .. } = self.thread;
-        let mut watch = Watch::begin(&spec.key.load, [cpu].into_iter().collect());
+        let mut watch = RowWatch::begin(&spec.key.load, [cpu].into_iter().collect());
         if let Some(seat) = Seat::of("the loop's thread".into(), process, id, cpu, Some(cpu)) {
             watch.add(seat);
         }
@@ -182,7 +182,7 @@ impl Attached {
 }
 
 /// A row under way: what is said of the loop, and a series for each way to measure a cycle.
-struct Row<'a> {
+struct LoopRow<'a> {
     spec: &'a SeriesSpec,
     period: NonZeroU64,
     granted: Granted,
@@ -190,17 +190,17 @@ struct Row<'a> {
     length: Length,
     wakeups: Wakeups,
     /// The loop's own, which begins with the row, and the others.
-    series: Vec<Series>,
+    series: Vec<LoopSeries>,
 }
 
-struct Series {
+struct LoopSeries {
     spec: SeriesSpec,
     entry: usize,
     recorder: Recorder,
     drain: Drain,
 }
 
-impl Row<'_> {
+impl LoopRow<'_> {
     /// The recorder of a series, which begins if it has not yet.
     fn series(&mut self, probe: &str, recording: &mut Recording<'_>) -> Result<&mut Recorder> {
         let known = self.series.iter().position(|series| series.spec.key.probe == probe);
@@ -219,7 +219,7 @@ impl Row<'_> {
                 drain.start(self.start);
                 let entry = recording.manifest.rows.len();
                 recording.manifest.rows.push(spec.entry(&self.granted));
-                self.series.push(Series { spec, entry, recorder, drain });
+                self.series.push(LoopSeries { spec, entry, recorder, drain });
                 self.series.len() - 1
             }
         };
@@ -245,7 +245,7 @@ impl Row<'_> {
     }
 
     fn carry(&mut self, over: bool, recording: &mut Recording<'_>) -> Result<()> {
-        for Series { recorder, drain, .. } in &mut self.series {
+        for LoopSeries { recorder, drain, .. } in &mut self.series {
             if over {
                 recorder.finish();
                 drain.carry_last(recording.bundle, recording.explain)?;
@@ -256,8 +256,8 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn progress(&self, lost: u64) -> Progress {
-        let one = |series: &Series| {
+    fn progress(&self, lost: u64) -> RowProgress {
+        let one = |series: &LoopSeries| {
             let so_far = series.recorder.second().joined(&series.drain.so_far());
             SeriesProgress {
                 key: series.spec.key.clone(),
@@ -271,7 +271,7 @@ impl Row<'_> {
                 latency: Some(series.drain.latency(&so_far)),
             }
         };
-        Progress {
+        RowProgress {
             elapsed: Duration::from_nanos(monotonic_ns().saturating_sub(self.start.window.start_ns)),
             length: self.length.duration(),
             series: self.series.iter().map(one).collect(),

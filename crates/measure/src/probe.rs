@@ -96,14 +96,14 @@ pub trait HotLoop {
     fn run(&mut self, window: &Window, stop: &AtomicBool);
 
     /// Ends its helpers; what it has to say beside its samples.
-    fn ended(self: Box<Self>) -> Outcome {
-        Outcome::default()
+    fn ended(self: Box<Self>) -> LoopOutcome {
+        LoopOutcome::default()
     }
 }
 
 /// What a loop has to say beside its samples.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct LoopOutcome {
     /// Why it ended before its time, or has no samples.
     pub failed: Option<rt::Error>,
     /// What its samples do not tell, in words.

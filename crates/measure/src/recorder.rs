@@ -2,7 +2,7 @@
 //! What one measuring thread records, and how the control thread reads it without stopping it.
 //!
 //! The measuring side ([`Recorder`]) adds to flat arrays of counts and pushes finished seconds and spikes into
-//! two rings; it never allocates, locks, waits or calls the kernel. The control side ([`Live`]) reads the same
+//! two rings; it never allocates, locks, waits or calls the kernel. The control side ([`LiveSeries`]) reads the same
 //! arrays whenever it likes. Each counter has one writer, so a relaxed load and store suffice; a reader may see
 //! a sample in one array before it sees it in another, which the next reading mends.
 
@@ -38,7 +38,7 @@ pub struct RawSpike {
 
 /// The counts that both sides share.
 #[derive(Debug)]
-pub struct Counts {
+pub struct SharedCounts {
     /// Latencies by bucket.
     pub latency: Tally,
     /// Intervals shorter than the period, by bucket of the difference.
@@ -55,9 +55,9 @@ pub struct Counts {
     spikes_lost: AtomicU64,
 }
 
-impl Counts {
+impl SharedCounts {
     fn new(period_ns: u64) -> Self {
-        Counts {
+        SharedCounts {
             latency: Tally::new(BUCKETS),
             // No interval is shorter by more than the period, and most of the layout, in locked memory, lies above.
             early: Tally::new(index(period_ns) + 1),
@@ -88,14 +88,14 @@ impl Counts {
 
 /// The control thread's side of one series.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveSeries {
     /// The shared counts.
-    pub counts: Arc<Counts>,
+    pub counts: Arc<SharedCounts>,
     seconds: Consumer<Second>,
     spikes: Consumer<RawSpike>,
 }
 
-impl Live {
+impl LiveSeries {
     /// Seconds that were finished since the last call.
     pub fn take_seconds(&mut self) -> Vec<Second> {
         std::iter::from_fn(|| self.seconds.pop().ok()).collect()
@@ -110,7 +110,7 @@ impl Live {
 /// The measuring thread's side of one series.
 #[derive(Debug)]
 pub struct Recorder {
-    counts: Arc<Counts>,
+    counts: Arc<SharedCounts>,
     seconds: Producer<Second>,
     spikes: Producer<RawSpike>,
     threshold_ns: u64,
@@ -126,12 +126,12 @@ pub struct Recorder {
 
 /// Makes both sides of a series; `threshold_ns` is the latency above which a sample is a spike. Only one with a period
 /// counts wakeups.
-pub fn recorder(threshold_ns: u64, schedule: Schedule) -> (Recorder, Live) {
+pub fn recorder(threshold_ns: u64, schedule: Schedule) -> (Recorder, LiveSeries) {
     let period_ns = match schedule {
         Schedule::Periodic(period) => period.get(),
         Schedule::Continuous => 0,
     };
-    let counts = Arc::new(Counts::new(period_ns));
+    let counts = Arc::new(SharedCounts::new(period_ns));
     let (seconds, seconds_out) = RingBuffer::new(SECONDS_RING);
     let (spikes, spikes_out) = RingBuffer::new(SPIKES_RING);
     let recorder = Recorder {
@@ -147,7 +147,7 @@ pub fn recorder(threshold_ns: u64, schedule: Schedule) -> (Recorder, Live) {
         missed: 0,
         column: 0,
     };
-    (recorder, Live { counts, seconds: seconds_out, spikes: spikes_out })
+    (recorder, LiveSeries { counts, seconds: seconds_out, spikes: spikes_out })
 }
 
 const EMPTY: Second = Second { second: 0, count: 0, min_ns: u64::MAX, sum_ns: 0, max_ns: 0, missed: 0 };

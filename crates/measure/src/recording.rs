@@ -8,7 +8,7 @@ use evidence::manifest::{Manifest, State};
 use evidence::writer::BundleWriter;
 
 use crate::explain::Explain;
-use crate::series::Progress;
+use crate::series::RowProgress;
 
 /// How often the control thread looks after the rows.
 pub(crate) const DRAIN_EVERY: Duration = Duration::from_millis(250);
@@ -24,7 +24,7 @@ pub struct Recording<'a> {
     /// Says what it knows of each spike.
     pub explain: &'a mut dyn Explain,
     /// Is told how the row stands, some times a second.
-    pub observe: &'a mut dyn FnMut(&Progress),
+    pub observe: &'a mut dyn FnMut(&RowProgress),
 }
 
 impl Recording<'_> {

@@ -21,12 +21,12 @@ use rt::isolation::{Mask, PageCounters};
 use crate::disturbed::taints;
 use crate::drain::{Drain, Start};
 use crate::error::Result;
-use crate::probe::{Opened, Opening, Outcome, Probe};
+use crate::probe::{LoopOutcome, Opened, Opening, Probe};
 use crate::recording::{DRAIN_EVERY, Recording};
 use crate::schedule::Length;
-use crate::series::{Progress, SeriesProgress, SeriesSpec};
+use crate::series::{RowProgress, SeriesProgress, SeriesSpec};
 use crate::steal::Steal;
-use crate::watch::{Seat, Watch};
+use crate::watch::{RowWatch, Seat};
 
 mod body;
 
@@ -64,7 +64,7 @@ pub struct RowSpec {
 
 /// One row, as configured: its threads have one probe and one load.
 #[derive(Debug)]
-pub struct Row {
+pub struct RowPlan {
     /// Its threads.
     pub threads: Vec<MeasuringThread>,
     /// What they have in common.
@@ -74,7 +74,7 @@ pub struct Row {
 /// An armed thread: it waits for the start.
 struct Armed {
     /// Its own, and those beside it.
-    series: Vec<Series>,
+    series: Vec<ThreadSeries>,
     cpu: u32,
     granted: Granted,
     /// Itself and those that have a part in it.
@@ -83,7 +83,7 @@ struct Armed {
 }
 
 /// A series that a measuring thread fills.
-struct Series {
+struct ThreadSeries {
     spec: SeriesSpec,
     drain: Drain,
     entry: usize,
@@ -94,18 +94,18 @@ struct Series {
 struct Ended {
     page_faults: u64,
     isolation: Option<PageCounters>,
-    outcome: Outcome,
+    outcome: LoopOutcome,
 }
 
 /// What the threads of a row share.
 #[derive(Default)]
-struct Shared {
+struct RowShared {
     /// When recording begins; 0 until that is known.
     start_ns: AtomicU64,
     stop: AtomicBool,
 }
 
-impl Shared {
+impl RowShared {
     /// Waits for the start, and does `meanwhile` again and again; `None` where there is none.
     fn wait(&self, mut meanwhile: impl FnMut()) -> Option<u64> {
         loop {
@@ -118,16 +118,16 @@ impl Shared {
     }
 }
 
-impl Row {
+impl RowPlan {
     /// Measures the row; its entries and what disturbed it go into the manifest. Ends early, in order, when it is
     /// stopped. Nothing of it runs on afterwards, whatever the outcome.
     pub fn measure(self, recording: &mut Recording<'_>) -> Result<()> {
-        let Row { threads, spec } = self;
-        let shared = Arc::new(Shared::default());
+        let RowPlan { threads, spec } = self;
+        let shared = Arc::new(RowShared::default());
         let (load, probe) = threads.first().map_or((String::new(), String::new()), |first| {
             (first.series.key.load.clone(), first.series.key.probe.clone())
         });
-        let mut watch = Watch::begin(&load, threads.iter().map(|thread| thread.series.key.cpu).collect());
+        let mut watch = RowWatch::begin(&load, threads.iter().map(|thread| thread.series.key.cpu).collect());
         let mut armed = arm(threads, spec, &shared, recording).inspect_err(|_| {
             // Threads that are armed already end by themselves.
             shared.stop.store(true, Ordering::SeqCst);
@@ -156,7 +156,7 @@ impl Row {
 fn arm(
     threads: Vec<MeasuringThread>,
     spec: RowSpec,
-    shared: &Arc<Shared>,
+    shared: &Arc<RowShared>,
     recording: &mut Recording<'_>,
 ) -> Result<Vec<Armed>> {
     let half_life_s = spec.length.half_life_s();
@@ -180,7 +180,7 @@ fn arm(
         });
         let series = drained.into_iter().map(|(spec, drain)| {
             recording.manifest.rows.push(spec.entry(&granted));
-            Series { spec, drain, entry: recording.manifest.rows.len() - 1 }
+            ThreadSeries { spec, drain, entry: recording.manifest.rows.len() - 1 }
         });
         armed.push(Armed { series: series.collect(), cpu, granted, seats, thread });
     }
@@ -207,8 +207,8 @@ fn arm(
 fn drain(
     armed: &mut [Armed],
     length: Length,
-    shared: &Shared,
-    watch: &mut Watch,
+    shared: &RowShared,
+    watch: &mut RowWatch,
     recording: &mut Recording<'_>,
 ) -> Result<()> {
     let start_ns = shared.start_ns.load(Ordering::SeqCst);
@@ -216,7 +216,7 @@ fn drain(
         let over = armed.iter().all(|armed| armed.thread.is_finished());
         recording.explain.look();
         watch.look();
-        for Series { drain, .. } in armed.iter_mut().flat_map(|armed| &mut armed.series) {
+        for ThreadSeries { drain, .. } in armed.iter_mut().flat_map(|armed| &mut armed.series) {
             if over {
                 drain.carry_last(recording.bundle, recording.explain)?;
             } else {
@@ -225,7 +225,7 @@ fn drain(
         }
         let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
         let series = armed.iter().flat_map(Armed::progress).collect();
-        (recording.observe)(&Progress { elapsed, length: length.duration(), series });
+        (recording.observe)(&RowProgress { elapsed, length: length.duration(), series });
         if over {
             return Ok(());
         }
@@ -243,7 +243,7 @@ fn finish(armed: Vec<Armed>, state: State, steal: &Steal, recording: &mut Record
     let mut result = Ok(());
     for Armed { series, thread, .. } in armed {
         let Ended { page_faults, mut isolation, mut outcome } = thread.join().unwrap_or_default();
-        for (n, Series { spec, drain, entry }) in series.into_iter().enumerate() {
+        for (n, ThreadSeries { spec, drain, entry }) in series.into_iter().enumerate() {
             let entry = &mut manifest.rows[entry];
             entry.state = state;
             (entry.spikes, entry.spikes_not_listed) = drain.spikes();
@@ -270,7 +270,7 @@ fn finish(armed: Vec<Armed>, state: State, steal: &Steal, recording: &mut Record
 
 impl Armed {
     fn progress(&self) -> impl Iterator<Item = SeriesProgress> + '_ {
-        self.series.iter().map(|Series { spec, drain, .. }| SeriesProgress {
+        self.series.iter().map(|ThreadSeries { spec, drain, .. }| SeriesProgress {
             key: spec.key.clone(),
             thread: self.granted.thread.unwrap_or(0),
             priority: self.granted.priority.unwrap_or(0),

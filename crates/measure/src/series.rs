@@ -67,7 +67,7 @@ pub struct SeriesProgress {
 
 /// How a row stands.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct RowProgress {
     /// Time since recording began; zero during the warm-up.
     pub elapsed: Duration,
     /// The row's length where it is known.

@@ -15,7 +15,7 @@ use rt::clock::{Calibration, counter, monotonic_ns, paired};
 
 use crate::drain::Drain;
 use crate::error::Result;
-use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
+use crate::probe::{HotLoop, LoopOutcome, Opened, Opening, Probe};
 use crate::recorder::Recorder;
 use crate::schedule::{Schedule, Window};
 use crate::short_gaps::SHORT;
@@ -32,18 +32,18 @@ const COLUMN_NS: u64 = 1_000_000;
 
 /// The probe on one CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Spin {
+pub struct SpinProbe {
     /// The counter's rate.
     pub clock: Calibration,
 }
 
-impl Probe for Spin {
+impl Probe for SpinProbe {
     fn schedule(&self) -> Schedule {
         Schedule::Continuous
     }
 
     fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
-        let Spin { clock } = *self;
+        let SpinProbe { clock } = *self;
         let (recorder, short, drain) =
             Drain::gaps(opening.series, clock, opening.bundle, opening.half_life_s)?;
         let threshold_ns = opening.series.threshold_ns;
@@ -74,9 +74,9 @@ impl HotLoop for Spinner {
         self.drift = Some(run(&spell, &self.clock, &self.short, &mut self.recorder, stop));
     }
 
-    fn ended(mut self: Box<Self>) -> Outcome {
+    fn ended(mut self: Box<Self>) -> LoopOutcome {
         self.recorder.finish();
-        Outcome { drift: self.drift, ..Outcome::default() }
+        LoopOutcome { drift: self.drift, ..LoopOutcome::default() }
     }
 }
 
@@ -113,7 +113,7 @@ pub fn run(
     let look_ticks = clock.hz / LOOKS;
     let end = base + clock.ticks(spell.end_ns.saturating_sub(start_ns));
     let (mut second, mut looks) = (0u32, 0u64);
-    let mut tally = Tally::new(base);
+    let mut tally = SpinSecond::new(base);
     let mut next_look = base + look_ticks;
     rt::scope::begin();
     let mut last = counter();
@@ -145,7 +145,7 @@ pub fn run(
         let over = now >= end || stop.load(Relaxed);
         if looks.is_multiple_of(LOOKS) || over {
             recorder.push_counted(tally.second(second, now, clock));
-            tally = Tally::new(now);
+            tally = SpinSecond::new(now);
             second = (clock.ns(now - base) / 1_000_000_000) as u32;
         }
         if over {
@@ -158,16 +158,16 @@ pub fn run(
 }
 
 /// One second of the loop, in ticks.
-struct Tally {
+struct SpinSecond {
     since: u64,
     iterations: u64,
     shortest: u64,
     longest: u64,
 }
 
-impl Tally {
+impl SpinSecond {
     fn new(since: u64) -> Self {
-        Tally { since, iterations: 0, shortest: u64::MAX, longest: 0 }
+        SpinSecond { since, iterations: 0, shortest: u64::MAX, longest: 0 }
     }
 
     fn second(&self, second: u32, now: u64, clock: &Calibration) -> Second {

@@ -25,20 +25,20 @@ use crate::schedule::{Cycles, Schedule, Window};
 
 /// The probe on one CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Toggle {
+pub struct ToggleProbe {
     /// The counter's rate.
     pub clock: Calibration,
     /// Its period, in nanoseconds.
     pub period: NonZeroU64,
 }
 
-impl Probe for Toggle {
+impl Probe for ToggleProbe {
     fn schedule(&self) -> Schedule {
         Schedule::Periodic(self.period)
     }
 
     fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
-        let Toggle { clock, period } = *self;
+        let ToggleProbe { clock, period } = *self;
         opening.of_cycles(period, move |samples| {
             Ok(Toggler { clock, period, channel: Channel::default(), samples })
         })
@@ -82,16 +82,16 @@ const LOOK_NS: u64 = 1_000_000_000;
 
 /// CLOCK_MONOTONIC by the counter. A rate that is off by a millionth would be 86 ms off after a day, and a jump would be an edge too early
 /// or too late: so the line bends a little, once a second, towards where it should be a second later.
-struct Line {
+struct MonotonicFit {
     first: (u64, u64),
     from: (u64, u64),
     ticks_per_ns: f64,
 }
 
-impl Line {
-    fn new(clock: &Calibration) -> Line {
+impl MonotonicFit {
+    fn new(clock: &Calibration) -> MonotonicFit {
         let now = paired();
-        Line { first: now, from: now, ticks_per_ns: clock.hz as f64 / 1e9 }
+        MonotonicFit { first: now, from: now, ticks_per_ns: clock.hz as f64 / 1e9 }
     }
 
     #[inline(always)]
@@ -124,7 +124,7 @@ pub fn run(
     samples: &mut Samples,
     stop: &AtomicBool,
 ) {
-    let mut line = Line::new(clock);
+    let mut line = MonotonicFit::new(clock);
     let mut look_ns = line.from.0 + LOOK_NS;
     let mut pace = Pace::new(cycles, line.from.0);
     while let Some(due_ns) = pace.due_ns() {
@@ -191,8 +191,8 @@ mod tests {
     fn the_line_bends_to_the_clock_and_never_jumps() {
         // A counter of 3 GHz that was taken to run at 2.99.
         let true_ticks = |ns: u64| 1_000_000 + ns * 3;
-        let mut line = Line { first: (0, 1_000_000), from: (0, 1_000_000), ticks_per_ns: 2.99 };
-        let off = |line: &Line, ns: u64| line.ns(true_ticks(ns)).abs_diff(ns);
+        let mut line = MonotonicFit { first: (0, 1_000_000), from: (0, 1_000_000), ticks_per_ns: 2.99 };
+        let off = |line: &MonotonicFit, ns: u64| line.ns(true_ticks(ns)).abs_diff(ns);
         assert!(off(&line, LOOK_NS) > 1_000_000);
         for second in 1..=5 {
             let (now_ns, now) = (second * LOOK_NS, true_ticks(second * LOOK_NS));

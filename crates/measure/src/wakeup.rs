@@ -23,20 +23,20 @@ use crate::schedule::{Cycles, Schedule, Window};
 
 /// The probe on one CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Wakeup {
+pub struct WakeupProbe {
     /// What it sleeps with.
     pub timer: TimerKind,
     /// Its period, in nanoseconds.
     pub period: NonZeroU64,
 }
 
-impl Probe for Wakeup {
+impl Probe for WakeupProbe {
     fn schedule(&self) -> Schedule {
         Schedule::Periodic(self.period)
     }
 
     fn open(self: Box<Self>, opening: &Opening<'_>) -> Result<Opened> {
-        let Wakeup { timer, period } = *self;
+        let WakeupProbe { timer, period } = *self;
         opening.of_cycles(period, move |samples| Ok(Sleeper { timer: timer.open()?, period, samples }))
     }
 }

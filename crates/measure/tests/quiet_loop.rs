@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use measure::ethercat::{Ready, Sinks, Wire};
+use measure::ethercat::{EthercatSinks, ReadySegment, Wire};
 use measure::recorder::recorder;
 use measure::samples::{Arrivals, way};
 use measure::schedule::{Cycles, Schedule, missed};
@@ -94,8 +94,8 @@ fn the_ethercat_loop_faults_and_allocates_nothing() {
     const PERIOD_NS: u64 = 4_000_000;
     let ((cycles, mut arrivals), (sync0, mut passes), (drift, mut apart)) =
         (way(PERIOD_NS), way(PERIOD_NS), way(PERIOD_NS));
-    let mut sinks = Sinks { cycles, sync0, drift };
-    let mut ready = Ready::new(&Wire::default(), PERIOD_NS).unwrap();
+    let mut sinks = EthercatSinks { cycles, sync0, drift };
+    let mut ready = ReadySegment::new(&Wire::default(), PERIOD_NS).unwrap();
     if !set_up() {
         println!("skipped: memory cannot be locked here; run as root or raise RLIMIT_MEMLOCK");
         return;

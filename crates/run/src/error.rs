@@ -20,7 +20,7 @@ pub enum RunError {
     Load(#[from] load::LoadError),
     /// A row could not be measured.
     #[error(transparent)]
-    Measure(#[from] measure::Error),
+    Measure(#[from] measure::MeasureError),
 }
 
 impl From<PreflightFinding> for RunError {

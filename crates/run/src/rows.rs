@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use evidence::manifest::RowKey;
 use machine::Snapshot;
-use measure::ethercat::Ethercat;
+use measure::ethercat::EthercatProbe;
 use measure::kind::ProbeKind;
-use measure::message::Message;
+use measure::message::MessageProbe;
 use measure::probe::Probe;
-use measure::response::Response;
-use measure::row::{MeasuringThread, Row, RowSpec};
+use measure::response::ResponseProbe;
+use measure::row::{MeasuringThread, RowPlan, RowSpec};
 use measure::schedule::Schedule;
 use measure::series::SeriesSpec;
-use measure::spin::Spin;
-use measure::toggle::Toggle;
-use measure::wakeup::Wakeup;
+use measure::spin::SpinProbe;
+use measure::toggle::ToggleProbe;
+use measure::wakeup::WakeupProbe;
 use rt::Policy;
 use rt::clock::Calibration;
 
@@ -44,7 +44,7 @@ pub fn series(spec: &RunSpec, kind: &ProbeKind, load: &str) -> Vec<SeriesSpec> {
 }
 
 /// The row of `kind`, a probe whose threads are ours, under `load`.
-pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> rt::Result<Row> {
+pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> rt::Result<RowPlan> {
     let clock = match kind {
         // They read the kernel's clock.
         ProbeKind::Wakeup(_) | ProbeKind::Ethercat(_) | ProbeKind::Hardware | ProbeKind::Loop => None,
@@ -68,7 +68,7 @@ pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> 
         lock_memory: true,
         isolate: spec.isolate,
     };
-    Ok(Row { threads, spec })
+    Ok(RowPlan { threads, spec })
 }
 
 /// The probe of a thread; `None` where that kind has no thread of ours. One that lacks what it needs is an error: its row would
@@ -81,23 +81,25 @@ fn probe(
     let lacks = |why: &str, cure: &str| Err(rt::Error::new(format!("measure {}", kind.name()), why, cure));
     Ok(Some(match (kind, place.schedule, clock) {
         (ProbeKind::Hardware | ProbeKind::Loop, ..) => return Ok(None),
-        (ProbeKind::Spin, _, Some(clock)) => Box::new(Spin { clock }),
+        (ProbeKind::Spin, _, Some(clock)) => Box::new(SpinProbe { clock }),
         (ProbeKind::Wakeup(timer), Schedule::Periodic(period), _) => {
-            Box::new(Wakeup { timer: *timer, period })
+            Box::new(WakeupProbe { timer: *timer, period })
         }
         (ProbeKind::Ethercat(wire), Schedule::Periodic(period), _) => {
-            Box::new(Ethercat { wire: wire.clone(), period })
+            Box::new(EthercatProbe { wire: wire.clone(), period })
         }
-        (ProbeKind::Toggle, Schedule::Periodic(period), Some(clock)) => Box::new(Toggle { clock, period }),
+        (ProbeKind::Toggle, Schedule::Periodic(period), Some(clock)) => {
+            Box::new(ToggleProbe { clock, period })
+        }
         (ProbeKind::Message(means), Schedule::Periodic(period), Some(clock)) => match place.partner {
-            Some(partner) => Box::new(Message { means: *means, partner, clock, period }),
+            Some(partner) => Box::new(MessageProbe { means: *means, partner, clock, period }),
             None => {
                 return lacks("no other CPU is there to answer", "give two CPUs, or one for housekeeping");
             }
         },
         (ProbeKind::Response(wiring), Schedule::Periodic(period), Some(clock)) => {
             let (wiring, generator) = (wiring.clone(), place.partner);
-            Box::new(Response { wiring, generator, clock, period })
+            Box::new(ResponseProbe { wiring, generator, clock, period })
         }
         _ => return lacks("it has no period, or no clock", "report this as a defect"),
     }))

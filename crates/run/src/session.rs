@@ -15,7 +15,7 @@ use measure::hardware;
 use measure::kind::ProbeKind;
 use measure::monitor::Attached;
 use measure::recording::Recording;
-use measure::series::Progress;
+use measure::series::RowProgress;
 use rt::isolation::Isolator;
 use rt::power::DmaLatency;
 
@@ -47,7 +47,7 @@ pub trait Observer {
     }
 
     /// How the present row stands.
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &RowProgress) {
         let _ = progress;
     }
 
@@ -87,7 +87,7 @@ struct RunSession<'a, 's> {
     setting: SessionContext<'s>,
     manifest: Manifest,
     bundle: BundleWriter,
-    last: Option<Progress>,
+    last: Option<RowProgress>,
     explainer: Explainer,
 }
 
@@ -259,7 +259,7 @@ impl RunSession<'_, '_> {
         }
         let first = self.manifest.rows.len();
         match self.measure(probe, load) {
-            Err(measure::Error::NotAvailable(what, why)) => {
+            Err(measure::MeasureError::NotAvailable(what, why)) => {
                 let reason = format!("{what} is not available, because {why}");
                 self.not_run(probe, load, &reason);
                 self.row_ended(&format!("not run: {reason}"));
@@ -276,7 +276,7 @@ impl RunSession<'_, '_> {
     fn measure(&mut self, probe: &ProbeKind, load: &str) -> measure::Result<()> {
         let RunSession { spec, setting, manifest, bundle, last, explainer } = self;
         let observer = &mut *setting.observer;
-        let mut observe = |progress: &Progress| {
+        let mut observe = |progress: &RowProgress| {
             observer.progress(progress);
             *last = Some(progress.clone());
         };
@@ -359,7 +359,7 @@ pub fn settle(running: &mut Running, stop: &AtomicBool) -> std::result::Result<(
     Ok(())
 }
 
-fn figures(manifest: &Manifest, first: usize, last: Option<&Progress>) -> String {
+fn figures(manifest: &Manifest, first: usize, last: Option<&RowProgress>) -> String {
     let spikes: u64 = manifest.rows[first..].iter().map(|row| row.spikes).sum();
     let Some(progress) = last else { return format!("{spikes} events") };
     let max_ns = progress.series.iter().map(|series| series.so_far.max_ns).max().unwrap_or(0);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use evidence::manifest::Asked;
 use evidence::manifest::LOOP;
 use measure::monitor::Attached;
-use measure::series::Progress;
+use measure::series::RowProgress;
 use rt::monitor::{Reader, choose, name_of};
 use rt::policy::PolicyKind;
 use run::{Observer, RunSpec, SessionContext, control};
@@ -101,7 +101,7 @@ impl Observer for LoopDisplay {
         self.live.prepares(text);
     }
 
-    fn progress(&mut self, progress: &Progress) {
+    fn progress(&mut self, progress: &RowProgress) {
         self.live.progress(progress);
         self.exposed.iter_mut().for_each(|exposed| exposed.progress(progress));
     }

@@ -30,14 +30,14 @@ pub struct Hwlat {
     /// Its output; absent while the tracer is set up or taken down, since the kernel changes no tracer whose output
     /// somebody has open.
     pipe: Option<File>,
-    watch: Watch,
+    watch: TimeShare,
     /// Its settings, as they were once it was on.
     settings: Vec<(PathBuf, String)>,
 }
 
 /// How it shares out its time.
 #[derive(Debug, PartialEq)]
-struct Watch {
+struct TimeShare {
     words: String,
     round_ns: u64,
 }
@@ -146,7 +146,7 @@ impl Drop for Hwlat {
 }
 
 /// How each of `cpus` CPUs is watched: for `width` of each `window`, in microseconds; in turn, or all at once.
-fn watch(mode: &str, width: &str, window: &str, cpus: usize) -> Result<Watch> {
+fn watch(mode: &str, width: &str, window: &str, cpus: usize) -> Result<TimeShare> {
     let mode =
         mode.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("unknown", |(mode, _)| mode);
     let turns = match mode {
@@ -168,7 +168,7 @@ fn watch(mode: &str, width: &str, window: &str, cpus: usize) -> Result<Watch> {
         "the hwlat tracer watches each CPU for {percent} % of the time, in stretches of {width} us ({mode}); a sample \
          is the longest gap of a stretch"
     );
-    Ok(Watch { words, round_ns: ((turns - 1) * window + width) * 1000 })
+    Ok(TimeShare { words, round_ns: ((turns - 1) * window + width) * 1000 })
 }
 
 /// The first file that does not hold any more what it held.

@@ -149,7 +149,7 @@ pub(super) enum Drive {
 }
 
 /// What a line's field is set to before it is used.
-pub(super) type Setting = (Bits, u32);
+pub(super) type FieldSetting = (Bits, u32);
 
 impl Board {
     /// The board that `NAME`, `FILE`, or either with `@ADDRESS` or `@DEVICE`, names.
@@ -299,7 +299,7 @@ impl Board {
     }
 
     /// What `line` must be set to before it is used.
-    pub(super) fn settings(&self, registers: &Registers, line: u32) -> Result<Vec<Setting>> {
+    pub(super) fn settings(&self, registers: &Registers, line: u32) -> Result<Vec<FieldSetting>> {
         let setting = |field: &Field| Ok((bits(registers, field, line)?, field.value.unwrap_or(0)));
         self.prepare.iter().map(setting).collect()
     }

@@ -10,16 +10,16 @@ use rt::clock::{Calibration, monotonic_ns};
 use rt::setup::Setup;
 use rt::{Error, Policy, Result};
 
-use super::poll::{self, Heard, MemoryEnd};
+use super::poll::{self, GeneratorCounts, MemoryEnd};
 use super::{Open, Role, nothing_came};
 use crate::pace::Pace;
-use crate::probe::Outcome;
+use crate::probe::LoopOutcome;
 use crate::samples::Samples;
 use crate::schedule::Cycles;
 use crate::watch::Seat;
 
 /// What a generator is told once the row begins.
-pub(super) struct Work {
+pub(super) struct GeneratorWork {
     pub cycles: Cycles,
     pub clock: Calibration,
     pub mind_ns: u64,
@@ -27,7 +27,7 @@ pub(super) struct Work {
 }
 
 /// How edges are given.
-type Gives = Box<dyn FnOnce(Pace<'_>, &mut Work, &AtomicBool) -> Heard + Send>;
+type Gives = Box<dyn FnOnce(Pace<'_>, &mut GeneratorWork, &AtomicBool) -> GeneratorCounts + Send>;
 
 /// The thread that gives edges to a responder of this machine.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(super) struct Generator {
     cpu: u32,
     /// Its thread, as it is watched.
     pub seat: Option<Arc<Seat>>,
-    begin: mpsc::Sender<Work>,
-    thread: JoinHandle<Heard>,
+    begin: mpsc::Sender<GeneratorWork>,
+    thread: JoinHandle<GeneratorCounts>,
     pub done: Arc<AtomicBool>,
     end: Arc<AtomicBool>,
 }
@@ -70,9 +70,9 @@ impl Generator {
                     poll::generate(&ends, pace, &work.clock, work.mind_ns, &mut work.samples, end)
                 })
             }
-            Open::Pins(_) | Open::Lines(_) => Box::new(|_, _, _| Heard::default()),
+            Open::Pins(_) | Open::Lines(_) => Box::new(|_, _, _| GeneratorCounts::default()),
         };
-        let (begin, begins) = mpsc::channel::<Work>();
+        let (begin, begins) = mpsc::channel::<GeneratorWork>();
         let (say, said) = mpsc::channel();
         let (done, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (says_done, ends) = (SaysDone(Arc::clone(&done)), Arc::clone(&end));
@@ -83,7 +83,7 @@ impl Generator {
             // Who started it waits for this.
             let _ = say.send(set_up.map(|_| seat.clone()));
             // Where the row never begins, nobody sends.
-            let Ok(mut work) = begins.recv() else { return Heard::default() };
+            let Ok(mut work) = begins.recv() else { return GeneratorCounts::default() };
             let cycles = work.cycles;
             let pace = Pace::new(&cycles, monotonic_ns()).unmarked();
             let heard = gives(pace, &mut work, &ends);
@@ -103,7 +103,7 @@ impl Generator {
     }
 
     /// Has it begin, and answers its edges until it is done.
-    pub fn answered(self, work: Work, open: &Open, stop: &AtomicBool) -> Outcome {
+    pub fn answered(self, work: GeneratorWork, open: &Open, stop: &AtomicBool) -> LoopOutcome {
         let Generator { cpu, begin, thread, done, end, .. } = self;
         let mind_ns = work.mind_ns;
         // It waits for this; where it is gone, it has said that it is done.
@@ -120,22 +120,22 @@ impl Generator {
             Open::Pins(_) | Open::Lines(_) => {}
         }
         match thread.join() {
-            Ok(Heard { answers: 0, .. }) if !stop.load(Ordering::SeqCst) => {
-                Outcome { failed: Some(nothing_came(Role::Both)), ..Outcome::default() }
+            Ok(GeneratorCounts { answers: 0, .. }) if !stop.load(Ordering::SeqCst) => {
+                LoopOutcome { failed: Some(nothing_came(Role::Both)), ..LoopOutcome::default() }
             }
-            Ok(heard) => Outcome { note: stood_still(cpu, &heard, mind_ns), ..Outcome::default() },
+            Ok(heard) => LoopOutcome { note: stood_still(cpu, &heard, mind_ns), ..LoopOutcome::default() },
             Err(_) => {
                 let why = "its thread ended in a panic";
                 let failed = Some(Error::new("generate edges", why, "report this as a defect"));
-                Outcome { failed, ..Outcome::default() }
+                LoopOutcome { failed, ..LoopOutcome::default() }
             }
         }
     }
 }
 
 /// What a generator's samples do not tell of itself.
-pub(super) fn stood_still(cpu: u32, heard: &Heard, mind_ns: u64) -> Option<String> {
-    let Heard { stood_still, longest_ns, .. } = *heard;
+pub(super) fn stood_still(cpu: u32, heard: &GeneratorCounts, mind_ns: u64) -> Option<String> {
+    let GeneratorCounts { stood_still, longest_ns, .. } = *heard;
     (stood_still > 0).then(|| {
         format!(
             "in {stood_still} samples the generator on cpu {cpu} itself stood still for longer than {} us, {} us at the most: \

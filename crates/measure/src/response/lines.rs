@@ -15,7 +15,7 @@ use rt::clock::monotonic_ns;
 use rt::{Error, Result};
 
 use super::board::Board;
-use super::poll::{Heard, PATIENCE_NS};
+use super::poll::{GeneratorCounts, PATIENCE_NS};
 use crate::pace::Pace;
 use crate::samples::{Sample, Samples};
 use crate::schedule::{Cycles, missed};
@@ -28,14 +28,14 @@ const CONSUMER: &str = "isolator";
 
 /// Two lines, requested of the kernel; they go back when they are dropped.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct GpioLines {
     read: Request,
     driven: Request,
 }
 
-impl Lines {
+impl GpioLines {
     /// Requests lines of the chip called `chip`: `gpiochip0`, or its device.
-    pub fn request(chip: &str, input: u32, output: u32) -> Result<Lines> {
+    pub fn request(chip: &str, input: u32, output: u32) -> Result<GpioLines> {
         let path = match chip.starts_with('/') {
             true => PathBuf::from(chip),
             false => PathBuf::from("/dev").join(chip),
@@ -68,7 +68,7 @@ impl Lines {
         let read =
             builder().with_line(input).as_input().with_edge_detection(EdgeDetection::BothEdges).request();
         let driven = builder().with_line(output).as_output(Value::Inactive).request();
-        Ok(Lines {
+        Ok(GpioLines {
             read: read.map_err(|error| failed(&what(input), &error))?,
             driven: driven.map_err(|error| failed(&what(output), &error))?,
         })
@@ -118,8 +118,13 @@ impl Lines {
 
     /// Gives an edge each period and waits for the input to follow. A sample is the time from before the call that gives it to after
     /// the one that told of the answer.
-    pub fn generate(&self, mut pace: Pace<'_>, samples: &mut Samples, stop: &AtomicBool) -> Result<Heard> {
-        let mut heard = Heard::default();
+    pub fn generate(
+        &self,
+        mut pace: Pace<'_>,
+        samples: &mut Samples,
+        stop: &AtomicBool,
+    ) -> Result<GeneratorCounts> {
+        let mut heard = GeneratorCounts::default();
         let (cycles, mut level) = (*pace.cycles(), self.level()?);
         self.drive(level)?;
         while pace.wait(stop).is_some() {
@@ -188,10 +193,10 @@ mod tests {
 
     #[test]
     fn a_chip_that_is_not_there_or_none_is_refused_with_the_cure() {
-        let gone = Lines::request("gpiochip999", 0, 1).unwrap_err().to_string();
+        let gone = GpioLines::request("gpiochip999", 0, 1).unwrap_err().to_string();
         assert!(gone.starts_with("cannot use the GPIO chip /dev/gpiochip999: "), "{gone}");
         assert!(gone.ends_with("; choose from those in /dev/gpiochip*"), "{gone}");
-        let none = Lines::request("/dev/null", 0, 1).unwrap_err().to_string();
+        let none = GpioLines::request("/dev/null", 0, 1).unwrap_err().to_string();
         assert!(none.ends_with("; give the device of a GPIO chip"), "{none}");
     }
 

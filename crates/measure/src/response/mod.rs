@@ -30,15 +30,15 @@ use rt::registers::{Registers, SIGNAL_APART};
 use rt::{Error, Policy, Result};
 
 use crate::pace::Pace;
-use crate::probe::{HotLoop, Opened, Opening, Outcome, Probe};
+use crate::probe::{HotLoop, LoopOutcome, Opened, Opening, Probe};
 use crate::samples::Samples;
 use crate::schedule::{Cycles, Schedule, Window};
 use crate::watch::Seat;
 use board::Board;
-use generator::{Generator, Work};
-use lines::Lines;
+use generator::{Generator, GeneratorWork};
+use lines::GpioLines;
 use pins::Pins;
-use poll::{Heard, Memory, SignalEnd};
+use poll::{GeneratorCounts, SignalEnd, SignalMemory};
 
 pub mod board;
 mod generator;
@@ -101,7 +101,7 @@ pub enum Role {
 
 /// Where edges come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum By {
+enum EdgeMedium {
     /// Memory of this program.
     Own,
     /// Two words of a file.
@@ -115,13 +115,13 @@ enum By {
 /// What a row polls and drives, and what the measured CPU is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wiring {
-    by: By,
+    by: EdgeMedium,
     role: Role,
 }
 
 /// The probe on one CPU.
 #[derive(Debug, Clone)]
-pub struct Response {
+pub struct ResponseProbe {
     /// What is polled and driven.
     pub wiring: Wiring,
     /// The CPU that gives the edges, where it is one of this machine, and the policy of its thread.
@@ -132,20 +132,20 @@ pub struct Response {
     pub period: NonZeroU64,
 }
 
-impl Probe for Response {
+impl Probe for ResponseProbe {
     fn schedule(&self) -> Schedule {
         Schedule::Periodic(self.period)
     }
 
     fn open(self: Box<Self>, opening: &Opening<'_>) -> crate::Result<Opened> {
-        let Response { wiring, generator, clock, period } = *self;
+        let ResponseProbe { wiring, generator, clock, period } = *self;
         let (measured, mind_ns) = (opening.series.key.cpu, opening.series.threshold_ns);
         opening.of_cycles(period, move |samples| {
-            let ready = Ready::new(&wiring, generator, measured)?;
+            let ready = ReadyResponse::new(&wiring, generator, measured)?;
             let edges_from = generator.map(|(cpu, _)| cpu);
             let seat = ready.seat();
             let ready = Some((ready, samples));
-            Ok(Responder { ready, seat, edges_from, clock, period, mind_ns, outcome: Outcome::default() })
+            Ok(Responder { ready, seat, edges_from, clock, period, mind_ns, outcome: LoopOutcome::default() })
         })
     }
 }
@@ -153,7 +153,7 @@ impl Probe for Response {
 /// The armed probe.
 struct Responder {
     /// Until it has run.
-    ready: Option<(Ready, Samples)>,
+    ready: Option<(ReadyResponse, Samples)>,
     /// The generator's thread, where that is one of this program.
     seat: Option<Arc<Seat>>,
     edges_from: Option<u32>,
@@ -161,7 +161,7 @@ struct Responder {
     period: NonZeroU64,
     /// What keeps the generator from its CPU for longer is noted.
     mind_ns: u64,
-    outcome: Outcome,
+    outcome: LoopOutcome,
 }
 
 impl HotLoop for Responder {
@@ -180,7 +180,7 @@ impl HotLoop for Responder {
         }
     }
 
-    fn ended(self: Box<Self>) -> Outcome {
+    fn ended(self: Box<Self>) -> LoopOutcome {
         self.outcome
     }
 }
@@ -222,7 +222,7 @@ impl Wiring {
                 );
             }
             let by = named.signal.as_deref().map(signal).transpose()?;
-            return Ok(Wiring { by: by.unwrap_or(By::Own), role });
+            return Ok(Wiring { by: by.unwrap_or(EdgeMedium::Own), role });
         }
         if named.signal.is_some() {
             return refuse("--signal is shared memory", "measure response-shared, or do without it");
@@ -245,9 +245,9 @@ impl Wiring {
                 let board = Board::named(&board)?;
                 board.check_line("--in", input)?;
                 board.check_line("--out", output)?;
-                By::Registers(Box::new(board), input, output)
+                EdgeMedium::Registers(Box::new(board), input, output)
             }
-            (Medium::Lines, _, Some(chip)) => By::Lines(chip, input, output),
+            (Medium::Lines, _, Some(chip)) => EdgeMedium::Lines(chip, input, output),
             (Medium::Registers, ..) => return refuse("no board is named", "give --board"),
             _ => return refuse("no chip is named", "give --chip, such as gpiochip0"),
         };
@@ -272,9 +272,9 @@ impl Wiring {
     /// How edges travel.
     pub fn medium(&self) -> Medium {
         match self.by {
-            By::Own | By::Signal(..) => Medium::Shared,
-            By::Registers(..) => Medium::Registers,
-            By::Lines(..) => Medium::Lines,
+            EdgeMedium::Own | EdgeMedium::Signal(..) => Medium::Shared,
+            EdgeMedium::Registers(..) => Medium::Registers,
+            EdgeMedium::Lines(..) => Medium::Lines,
         }
     }
 
@@ -292,7 +292,7 @@ impl Wiring {
             (_, Role::Generator) => {
                 "a sample is the time from writing an edge to seeing the answer: the loop back where a wire answers"
             }
-            (By::Lines(..), Role::Responder) => {
+            (EdgeMedium::Lines(..), Role::Responder) => {
                 "a sample is the time from the kernel's stamp of an edge to the answer written, not from the wire"
             }
             (_, Role::Responder) => {
@@ -304,22 +304,24 @@ impl Wiring {
     /// Gets what it polls and drives.
     fn open(&self) -> Result<Open> {
         match &self.by {
-            By::Own => Ok(Open::Own(Arc::default())),
-            By::Signal(path, offset) => {
+            EdgeMedium::Own => Ok(Open::Own(Arc::default())),
+            EdgeMedium::Signal(path, offset) => {
                 let words = Registers::file(path, *offset, SIGNAL_APART + size_of::<u32>())?;
                 Ok(Open::Signal(words))
             }
-            By::Registers(board, input, output) => {
+            EdgeMedium::Registers(board, input, output) => {
                 lines::unused(board, [*input, *output])?;
                 Ok(Open::Pins(Pins::set_up(board, &board.map()?, *input, *output)?))
             }
-            By::Lines(chip, input, output) => Ok(Open::Lines(Lines::request(chip, *input, *output)?)),
+            EdgeMedium::Lines(chip, input, output) => {
+                Ok(Open::Lines(GpioLines::request(chip, *input, *output)?))
+            }
         }
     }
 }
 
 /// `FILE` or `FILE:OFFSET`.
-fn signal(text: &str) -> Result<By> {
+fn signal(text: &str) -> Result<EdgeMedium> {
     let (path, offset) = match text.rsplit_once(':') {
         Some((path, offset)) if !Path::new(text).exists() => (path, offset),
         _ => (text, "0"),
@@ -333,16 +335,16 @@ fn signal(text: &str) -> Result<By> {
             "give FILE:OFFSET, in bytes",
         )
     })?;
-    Ok(By::Signal(path.into(), offset))
+    Ok(EdgeMedium::Signal(path.into(), offset))
 }
 
 /// What is polled and driven, opened.
 #[derive(Debug)]
 enum Open {
-    Own(Arc<Memory>),
+    Own(Arc<SignalMemory>),
     Signal(Registers),
     Pins(Pins),
-    Lines(Lines),
+    Lines(GpioLines),
 }
 
 impl Open {
@@ -358,16 +360,16 @@ impl Open {
 
 /// A measuring thread's, ready to begin.
 #[derive(Debug)]
-pub struct Ready {
+pub struct ReadyResponse {
     role: Role,
     open: Open,
     generator: Option<Generator>,
 }
 
-impl Ready {
+impl ReadyResponse {
     /// Opens what `wiring` names and, where it has one, starts the generator on `partner`, which gives edges to the CPU
     /// `measured`. Before the calling thread has a policy that what it starts would have too.
-    pub fn new(wiring: &Wiring, partner: Option<(u32, Policy)>, measured: u32) -> Result<Ready> {
+    pub fn new(wiring: &Wiring, partner: Option<(u32, Policy)>, measured: u32) -> Result<ReadyResponse> {
         let open = wiring.open()?;
         let generator = match (wiring.role, partner) {
             (Role::Both, Some((cpu, policy))) => Some(Generator::start(cpu, policy, measured, &open)?),
@@ -377,7 +379,7 @@ impl Ready {
             }
             _ => None,
         };
-        Ok(Ready { role: wiring.role, open, generator })
+        Ok(ReadyResponse { role: wiring.role, open, generator })
     }
 
     /// The generator's thread, where that is one of this program.
@@ -393,10 +395,10 @@ impl Ready {
         mind_ns: u64,
         mut samples: Samples,
         stop: &AtomicBool,
-    ) -> Outcome {
-        let Ready { role, open, generator } = self;
+    ) -> LoopOutcome {
+        let ReadyResponse { role, open, generator } = self;
         if let Some(generator) = generator {
-            let work = Work { cycles: *cycles, clock: *clock, mind_ns, samples };
+            let work = GeneratorWork { cycles: *cycles, clock: *clock, mind_ns, samples };
             return generator.answered(work, &open, stop);
         }
         let outcome = match role {
@@ -407,7 +409,7 @@ impl Ready {
                     Open::Signal(words) => Open::end(words, true)
                         .map(|end| poll::generate(&end, pace, clock, mind_ns, &mut samples, stop)),
                     Open::Lines(lines) => lines.generate(pace, &mut samples, stop),
-                    Open::Own(_) => Ok(Heard::default()),
+                    Open::Own(_) => Ok(GeneratorCounts::default()),
                 };
                 heard.map(|heard| heard.answers > 0)
             }
@@ -426,7 +428,7 @@ impl Ready {
             Ok(false) => Some(nothing_came(role)),
             Err(error) => Some(error),
         };
-        Outcome { failed, ..Outcome::default() }
+        LoopOutcome { failed, ..LoopOutcome::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use rt::registers::Registers;
 use rt::{Error, Result};
 
 use super::board::{Bits, Board, Drive};
-use super::poll::Ends;
+use super::poll::SignalIo;
 
 /// The lines, ready.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Drop for Pins {
     }
 }
 
-impl Ends for Pins {
+impl SignalIo for Pins {
     #[inline(always)]
     fn input(&self) -> u32 {
         self.level.get()

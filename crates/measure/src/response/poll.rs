@@ -18,7 +18,7 @@ pub(super) const PATIENCE_NS: u64 = 5_000_000_000;
 const SET_NS: u64 = 1_000_000_000;
 
 /// What one end reads and drives. A level is any number; an edge is a change of it.
-pub(super) trait Ends {
+pub(super) trait SignalIo {
     /// The level that is read.
     fn input(&self) -> u32;
 
@@ -32,19 +32,19 @@ pub(super) trait Ends {
 /// A line of memory of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct Word(AtomicU32);
+pub(super) struct SignalWord(AtomicU32);
 
 /// Two words of this program: the generator's and the responder's.
-pub(super) type Memory = [Word; 2];
+pub(super) type SignalMemory = [SignalWord; 2];
 
-/// An end of [`Memory`].
+/// An end of [`SignalMemory`].
 #[derive(Debug)]
 pub(super) struct MemoryEnd<'a> {
-    pub input: &'a Word,
-    pub output: &'a Word,
+    pub input: &'a SignalWord,
+    pub output: &'a SignalWord,
 }
 
-impl Ends for MemoryEnd<'_> {
+impl SignalIo for MemoryEnd<'_> {
     #[inline(always)]
     fn input(&self) -> u32 {
         self.input.0.load(Ordering::Acquire)
@@ -68,7 +68,7 @@ pub(super) struct SignalEnd {
     pub output: Register,
 }
 
-impl Ends for SignalEnd {
+impl SignalIo for SignalEnd {
     #[inline(always)]
     fn input(&self) -> u32 {
         self.input.read()
@@ -86,7 +86,7 @@ impl Ends for SignalEnd {
 }
 
 /// Makes each edge of the input one of the output, until the generator is `done`. Has it end where `stop` is set.
-pub(super) fn answer(ends: &impl Ends, done: &AtomicBool, stop: &AtomicBool, end: &AtomicBool) {
+pub(super) fn answer(ends: &impl SignalIo, done: &AtomicBool, stop: &AtomicBool, end: &AtomicBool) {
     let mut seen = ends.input();
     ends.output(seen);
     rt::scope::begin();
@@ -106,7 +106,7 @@ pub(super) fn answer(ends: &impl Ends, done: &AtomicBool, stop: &AtomicBool, end
 /// As [`answer`], where who gives the edges is not here, and so not asked: a sample is the time from the last look that saw no edge
 /// to the answer that has left, which is the most that this side took. Whether any edge came.
 pub(super) fn answer_and_record(
-    ends: &impl Ends,
+    ends: &impl SignalIo,
     cycles: &Cycles,
     clock: &Calibration,
     samples: &mut Samples,
@@ -158,7 +158,7 @@ pub(super) fn answer_and_record(
 
 /// What a generator saw.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct GeneratorCounts {
     /// Edges that were answered.
     pub answers: u64,
     /// Of the row's, those during which the generator itself stood still for longer than it was told to mind.
@@ -171,14 +171,14 @@ pub(super) struct Heard {
 /// that saw the answer. Ends early where no answer comes at all. Between two looks it notices where it stood still itself for
 /// longer than `mind_ns`, which its samples cannot tell from a late answer.
 pub(super) fn generate(
-    ends: &impl Ends,
+    ends: &impl SignalIo,
     mut pace: Pace<'_>,
     clock: &Calibration,
     mind_ns: u64,
     samples: &mut Samples,
     stop: &AtomicBool,
-) -> Heard {
-    let mut heard = Heard::default();
+) -> GeneratorCounts {
+    let mut heard = GeneratorCounts::default();
     let mut level = ends.input();
     ends.output(level);
     let cycles = *pace.cycles();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     /// What a generator saw that does not mind how long it stands still.
-    fn give(ends: &MemoryEnd<'_>, row: &Cycles, samples: &mut Samples, stop: &AtomicBool) -> Heard {
+    fn give(ends: &MemoryEnd<'_>, row: &Cycles, samples: &mut Samples, stop: &AtomicBool) -> GeneratorCounts {
         generate(ends, Pace::new(row, monotonic_ns()), &clock(), u64::MAX, samples, stop)
     }
 
@@ -251,7 +251,7 @@ mod tests {
 
     /// Two ends of the same memory, each on a CPU of its own where there are two.
     fn both<R: Send>(
-        memory: &Memory,
+        memory: &SignalMemory,
         respond: impl FnOnce(&MemoryEnd<'_>) -> R + Send,
         generate: impl FnOnce(&MemoryEnd<'_>) + Send,
     ) -> R {
@@ -274,9 +274,9 @@ mod tests {
     #[test]
     fn every_edge_is_answered_before_the_next_one_is_given() {
         let (memory, done, end, never) =
-            (Memory::default(), AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+            (SignalMemory::default(), AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let (mut samples, arrivals) = way(PERIOD);
-        let mut heard = Heard::default();
+        let mut heard = GeneratorCounts::default();
         both(
             &memory,
             |ends| answer(ends, &done, &never, &end),
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_responder_records_the_edges_that_it_answers_and_no_more() {
-        let (memory, never) = (Memory::default(), AtomicBool::new(false));
+        let (memory, never) = (SignalMemory::default(), AtomicBool::new(false));
         let (mut samples, arrivals) = way(PERIOD);
         let (mut given, _unread) = way(PERIOD);
         let stop = AtomicBool::new(false);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn edges_that_nobody_answers_end_it_and_edges_that_never_come_are_told() {
-        let memory = Memory::default();
+        let memory = SignalMemory::default();
         let [there, back] = &memory;
         let (mut samples, arrivals) = way(PERIOD);
         let never = AtomicBool::new(false);
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_stays_out_until_the_row_ends_is_as_late_as_that() {
-        let memory = Memory::default();
+        let memory = SignalMemory::default();
         let [there, back] = &memory;
         let (never, row) = (AtomicBool::new(false), cycles(5000));
         let (mut samples, arrivals) = way(PERIOD);
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn one_that_is_stopped_ends_the_other() {
-        let (memory, done, end) = (Memory::default(), AtomicBool::new(false), AtomicBool::new(false));
+        let (memory, done, end) = (SignalMemory::default(), AtomicBool::new(false), AtomicBool::new(false));
         let stop = AtomicBool::new(true);
         let (mut samples, arrivals) = way(PERIOD);
         both(

@@ -82,14 +82,14 @@ fn what_makes_no_sense_is_refused_with_the_option_that_would_help() {
 #[test]
 fn a_signal_is_a_file_and_an_offset() {
     let by = |text| signal(text).unwrap();
-    assert_eq!(by("/dev/shm/ivshmem"), By::Signal("/dev/shm/ivshmem".into(), 0));
-    assert_eq!(by("/dev/shm/ivshmem:4096"), By::Signal("/dev/shm/ivshmem".into(), 4096));
-    assert_eq!(by("/dev/shm/ivshmem:0x40"), By::Signal("/dev/shm/ivshmem".into(), 64));
+    assert_eq!(by("/dev/shm/ivshmem"), EdgeMedium::Signal("/dev/shm/ivshmem".into(), 0));
+    assert_eq!(by("/dev/shm/ivshmem:4096"), EdgeMedium::Signal("/dev/shm/ivshmem".into(), 4096));
+    assert_eq!(by("/dev/shm/ivshmem:0x40"), EdgeMedium::Signal("/dev/shm/ivshmem".into(), 64));
     let mut colons = tempfile::Builder::new().prefix("0000:00:04.0").tempfile().unwrap();
     colons.write_all(&[0; 8]).unwrap();
     let name = colons.path().to_str().unwrap();
-    assert_eq!(by(name), By::Signal(name.into(), 0));
-    assert_eq!(by(&format!("{name}:4")), By::Signal(name.into(), 4));
+    assert_eq!(by(name), EdgeMedium::Signal(name.into(), 0));
+    assert_eq!(by(&format!("{name}:4")), EdgeMedium::Signal(name.into(), 4));
 }
 
 /// A row that ends when it is stopped, and one that ends by itself, however seldom its threads have a CPU.
@@ -97,7 +97,7 @@ const ENDLESS: (u64, u64) = (1 << 40, u64::MAX);
 const FIFTY: (u64, u64) = (1 << 40, 50);
 
 /// A row by `wiring` on the last CPU, with the generator on another where there is one.
-fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (Vec<Sample>, Outcome) {
+fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (Vec<Sample>, LoopOutcome) {
     let clock = Calibration::measure(Duration::from_millis(5)).unwrap();
     let (samples, mut arrivals) = way(PERIOD);
     let cpus = thread::affinity();
@@ -105,7 +105,7 @@ fn measured(wiring: Wiring, (length, loops): (u64, u64), stop: &AtomicBool) -> (
     // A thread of its own: it goes to a CPU.
     let told = std::thread::scope(|scope| {
         let body = || {
-            let ready = Ready::new(&wiring, Some((there, Policy::Other)), here).unwrap();
+            let ready = ReadyResponse::new(&wiring, Some((there, Policy::Other)), here).unwrap();
             thread::set_affinity(&[here]).unwrap();
             let start_ns = monotonic_ns() + 10 * PERIOD;
             let end_ns = start_ns + length * PERIOD;
@@ -189,10 +189,10 @@ fn one_that_is_stopped_before_it_begins_leaves_nobody_behind() {
 #[test]
 fn a_generator_that_no_cpu_has_and_a_row_that_never_begins_are_told() {
     let own = Wiring::of(SHARED, &Asked::default()).unwrap();
-    let said = Ready::new(&own, Some((1023, Policy::Other)), 0).unwrap_err().to_string();
+    let said = ReadyResponse::new(&own, Some((1023, Policy::Other)), 0).unwrap_err().to_string();
     assert!(said.starts_with("cannot run on cpus [1023]"), "{said}");
-    assert!(Ready::new(&own, None, 0).is_err());
-    let never_begun = Ready::new(&own, Some((thread::affinity()[0], Policy::Other)), 0).unwrap();
+    assert!(ReadyResponse::new(&own, None, 0).is_err());
+    let never_begun = ReadyResponse::new(&own, Some((thread::affinity()[0], Policy::Other)), 0).unwrap();
     let done = Arc::clone(&never_begun.generator.as_ref().unwrap().done);
     drop(never_begun);
     while !done.load(Ordering::SeqCst) {
@@ -202,10 +202,10 @@ fn a_generator_that_no_cpu_has_and_a_row_that_never_begins_are_told() {
 
 #[test]
 fn where_the_generator_stood_still_itself_is_said() {
-    let heard = Heard { answers: 9, stood_still: 2, longest_ns: 4_000_000 };
+    let heard = GeneratorCounts { answers: 9, stood_still: 2, longest_ns: 4_000_000 };
     let note = stood_still(3, &heard, 100_000).unwrap();
     assert!(note.starts_with(
         "in 2 samples the generator on cpu 3 itself stood still for longer than 100 us, 4000 us"
     ));
-    assert_eq!(stood_still(3, &Heard { stood_still: 0, ..heard }, 100_000), None);
+    assert_eq!(stood_still(3, &GeneratorCounts { stood_still: 0, ..heard }, 100_000), None);
 }

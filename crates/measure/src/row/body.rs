@@ -8,12 +8,12 @@ use rt::isolation::{self, Page, Session, Tick, since};
 use rt::setup::Setup;
 use rt::{Policy, thread};
 
-use super::{Ended, RowSpec, Shared};
+use super::{Ended, RowShared, RowSpec};
 use crate::probe::{Arm, HotLoop};
 use crate::watch::{Seat, measuring};
 
 /// What a measuring thread has once it is set up.
-struct Ready {
+struct ReadyThread {
     hot_loop: Box<dyn HotLoop>,
     session: Option<Session>,
     seats: Vec<Arc<Seat>>,
@@ -28,7 +28,7 @@ pub(super) struct Body {
     pub policy: Policy,
     pub affinity: Vec<u32>,
     pub spec: RowSpec,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<RowShared>,
 }
 
 impl Body {
@@ -39,7 +39,7 @@ impl Body {
         };
         // The control thread waits for this message; it cannot have gone.
         let _ = send.send(granted);
-        let Some(Ready { mut hot_loop, session, seats }) = ready else { return Ended::default() };
+        let Some(ReadyThread { mut hot_loop, session, seats }) = ready else { return Ended::default() };
         let Some(start_ns) = self.shared.wait(|| hot_loop.keep_alive()) else { return Ended::default() };
         if let Some(session) = &session {
             // Lets those run that came to this CPU meanwhile. Where that is refused, isolation has ended, which the
@@ -59,7 +59,7 @@ impl Body {
         Ended { page_faults, isolation, outcome: hot_loop.ended() }
     }
 
-    fn set_up(&self, arm: Arm) -> rt::Result<(Granted, Ready)> {
+    fn set_up(&self, arm: Arm) -> rt::Result<(Granted, ReadyThread)> {
         let (policy, lock_memory) = (self.policy, self.spec.lock_memory);
         // Before this thread has a policy that what it starts would have too.
         let hot_loop = arm()?;
@@ -77,6 +77,6 @@ impl Body {
             ..Granted::default()
         };
         hot_loop.add_to(&mut granted);
-        Ok((granted, Ready { hot_loop, session, seats }))
+        Ok((granted, ReadyThread { hot_loop, session, seats }))
     }
 }

@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A difference between what a row was granted and what it had: the code of its taint, what was found, what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub(crate) struct GrantDifference {
     pub code: &'static str,
     pub found: String,
     pub cure: &'static str,
@@ -36,17 +36,17 @@ pub(crate) struct Difference {
 
 /// What is watched during a row.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct RowWatch {
     load: String,
     seats: Vec<Arc<Seat>>,
     surroundings: Surroundings,
     look_at: Instant,
 }
 
-impl Watch {
+impl RowWatch {
     /// Begins to watch the CPUs of a row, and the machine, under `load`.
-    pub fn begin(load: &str, cpus: CpuSet) -> Watch {
-        Watch {
+    pub fn begin(load: &str, cpus: CpuSet) -> RowWatch {
+        RowWatch {
             load: load.to_string(),
             seats: Vec::new(),
             surroundings: Surroundings::now(cpus),

@@ -9,7 +9,7 @@ use evidence::taint;
 use machine::CpuSet;
 use rt::{Policy, thread};
 
-use super::Difference;
+use super::GrantDifference;
 
 /// A thread that is watched; the control thread looks at it, and at its end the thread itself.
 #[derive(Debug)]
@@ -20,15 +20,15 @@ pub struct Seat {
     /// The CPU that it measures, and the one that it must run on; `None` where it may run on several.
     cpu: u32,
     stays: Option<u32>,
-    first: Standing,
+    first: ThreadStanding,
     /// The first difference of each kind, and the control groups that it has been in.
-    found: Mutex<BTreeMap<Kind, String>>,
+    found: Mutex<BTreeMap<SeatField, String>>,
     groups: Mutex<String>,
 }
 
 /// What of a thread's standing can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum SeatField {
     Affinity,
     Cpu,
     Policy,
@@ -37,7 +37,7 @@ enum Kind {
 
 /// How a thread stands.
 #[derive(Debug, Clone, PartialEq)]
-struct Standing {
+struct ThreadStanding {
     policy: Policy,
     nice: i64,
     cpus: CpuSet,
@@ -56,7 +56,7 @@ impl Seat {
     /// A thread that has to do with measuring `cpu`. It must stay on `stays`, where that is given; else on the only CPU that it is
     /// allowed now.
     pub fn of(who: String, process: u32, id: u32, cpu: u32, stays: Option<u32>) -> Option<Arc<Seat>> {
-        let first = Standing::of(process, id)?;
+        let first = ThreadStanding::of(process, id)?;
         let only = first.cpus.iter().next().filter(|_| first.cpus.len() == 1);
         let groups = Mutex::new(first.groups.clone());
         let seat =
@@ -66,7 +66,7 @@ impl Seat {
 
     /// Looks at it; a thread that has ended has looked at itself before.
     pub fn look(&self) {
-        let Some(now) = Standing::of(self.process, self.id) else { return };
+        let Some(now) = ThreadStanding::of(self.process, self.id) else { return };
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         for (kind, words) in now.differs(&self.first, self.stays) {
             found.entry(kind).or_insert(words);
@@ -80,20 +80,22 @@ impl Seat {
     }
 
     /// What differed.
-    pub(crate) fn found(&self) -> Vec<Difference> {
+    pub(crate) fn found(&self) -> Vec<GrantDifference> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let difference = |(kind, words): (&Kind, &String)| Difference {
+        let difference = |(kind, words): (&SeatField, &String)| GrantDifference {
             code: match kind {
-                Kind::Affinity | Kind::Cpu => taint::MOVED,
-                Kind::Policy | Kind::Group => taint::GRANT_LOST,
+                SeatField::Affinity | SeatField::Cpu => taint::MOVED,
+                SeatField::Policy | SeatField::Group => taint::GRANT_LOST,
             },
             found: format!("{} {words}", self.who),
             cure: match kind {
-                Kind::Affinity | Kind::Cpu => {
+                SeatField::Affinity | SeatField::Cpu => {
                     "find what moves threads (taskset, cpusets, irqbalance, hot-plug) and keep it off"
                 }
-                Kind::Policy => "find what changes policies (chrt, a priority daemon, rtkit) and keep it off",
-                Kind::Group => {
+                SeatField::Policy => {
+                    "find what changes policies (chrt, a priority daemon, rtkit) and keep it off"
+                }
+                SeatField::Group => {
                     "find what moves threads between control groups (a service manager, a container runtime) and keep it off"
                 }
             },
@@ -103,13 +105,13 @@ impl Seat {
     }
 }
 
-impl Standing {
-    fn of(process: u32, id: u32) -> Option<Standing> {
+impl ThreadStanding {
+    fn of(process: u32, id: u32) -> Option<ThreadStanding> {
         let folder = format!("/proc/{process}/task/{id}");
         // A name need not be UTF-8.
         let text = |name: &str| Some(lossy(&fs::read(format!("{folder}/{name}")).ok()?));
         let (nice, last_cpu) = in_stat(&text("stat")?)?;
-        Some(Standing {
+        Some(ThreadStanding {
             policy: Policy::of(id).ok()?,
             nice,
             cpus: field(&text("status")?, "Cpus_allowed_list")?.parse().ok()?,
@@ -120,11 +122,11 @@ impl Standing {
     }
 
     /// What differs from how it stood at first.
-    fn differs(&self, first: &Standing, stays: Option<u32>) -> Vec<(Kind, String)> {
+    fn differs(&self, first: &ThreadStanding, stays: Option<u32>) -> Vec<(SeatField, String)> {
         let mut found = Vec::new();
         if self.cpus != first.cpus {
             found.push((
-                Kind::Affinity,
+                SeatField::Affinity,
                 format!("was allowed cpus {} instead of {} while it measured", self.cpus, first.cpus),
             ));
         }
@@ -132,16 +134,16 @@ impl Standing {
         let moves = self.moves.zip(first.moves).map_or(0, |(now, then)| now.saturating_sub(then));
         if is_elsewhere {
             let instead = stays.map_or_else(|| first.cpus.to_string(), |cpu| cpu.to_string());
-            found.push((Kind::Cpu, format!("ran on cpu {} instead of {instead}", self.last_cpu)));
+            found.push((SeatField::Cpu, format!("ran on cpu {} instead of {instead}", self.last_cpu)));
         } else if moves > 0 && stays.is_some() {
-            found.push((Kind::Cpu, format!("was moved to another CPU {moves} times while it measured")));
+            found.push((SeatField::Cpu, format!("was moved to another CPU {moves} times while it measured")));
         }
         if self.policy != first.policy {
-            found.push((Kind::Policy, format!("had {} instead of {}", self.policy, first.policy)));
+            found.push((SeatField::Policy, format!("had {} instead of {}", self.policy, first.policy)));
         } else if self.nice != first.nice {
-            found.push((Kind::Policy, format!("had nice {} instead of {}", self.nice, first.nice)));
+            found.push((SeatField::Policy, format!("had nice {} instead of {}", self.nice, first.nice)));
         }
-        found.extend(moved_group(&first.groups, &self.groups).map(|words| (Kind::Group, words)));
+        found.extend(moved_group(&first.groups, &self.groups).map(|words| (SeatField::Group, words)));
         found
     }
 }
@@ -185,8 +187,8 @@ mod tests {
 
     use super::*;
 
-    fn standing() -> Standing {
-        Standing {
+    fn standing() -> ThreadStanding {
+        ThreadStanding {
             policy: Policy::Fifo(80),
             nice: 0,
             cpus: "1".parse().unwrap(),
@@ -200,28 +202,34 @@ mod tests {
     fn a_thread_that_stands_as_it_stood_differs_in_nothing() {
         assert_eq!(standing().differs(&standing(), Some(1)), []);
         // A hierarchy that was mounted meanwhile is no move.
-        let more = Standing { groups: format!("3:freezer:/b\n{}", standing().groups), ..standing() };
+        let more = ThreadStanding { groups: format!("3:freezer:/b\n{}", standing().groups), ..standing() };
         assert_eq!(more.differs(&standing(), Some(1)), []);
     }
 
     #[test]
     fn every_change_of_a_thread_is_found() {
         let cases = [
-            (Standing { cpus: "0-1".parse().unwrap(), ..standing() }, "was allowed cpus 0-1 instead of 1"),
-            (Standing { last_cpu: 0, ..standing() }, "ran on cpu 0 instead of 1"),
-            (Standing { moves: Some(5), ..standing() }, "was moved to another CPU 2 times"),
-            (Standing { policy: Policy::Other, ..standing() }, "had SCHED_OTHER instead of SCHED_FIFO 80"),
             (
-                Standing { policy: Policy::Fifo(79), ..standing() },
+                ThreadStanding { cpus: "0-1".parse().unwrap(), ..standing() },
+                "was allowed cpus 0-1 instead of 1",
+            ),
+            (ThreadStanding { last_cpu: 0, ..standing() }, "ran on cpu 0 instead of 1"),
+            (ThreadStanding { moves: Some(5), ..standing() }, "was moved to another CPU 2 times"),
+            (
+                ThreadStanding { policy: Policy::Other, ..standing() },
+                "had SCHED_OTHER instead of SCHED_FIFO 80",
+            ),
+            (
+                ThreadStanding { policy: Policy::Fifo(79), ..standing() },
                 "had SCHED_FIFO 79 instead of SCHED_FIFO 80",
             ),
-            (Standing { nice: 5, ..standing() }, "had nice 5 instead of 0"),
+            (ThreadStanding { nice: 5, ..standing() }, "had nice 5 instead of 0"),
             (
-                Standing { groups: "2:cpuset:/b\n1:cpu:/\n0::/user.slice\n".into(), ..standing() },
+                ThreadStanding { groups: "2:cpuset:/b\n1:cpu:/\n0::/user.slice\n".into(), ..standing() },
                 "was put into the control group of cpuset /b instead of /a",
             ),
             (
-                Standing { groups: "2:cpuset:/a\n1:cpu:/\n0::/x.slice\n".into(), ..standing() },
+                ThreadStanding { groups: "2:cpuset:/a\n1:cpu:/\n0::/x.slice\n".into(), ..standing() },
                 "was put into the control group /x.slice instead of /user.slice",
             ),
         ];
@@ -229,17 +237,17 @@ mod tests {
             let found = now.differs(&standing(), Some(1));
             assert!(found.len() == 1 && found[0].1.starts_with(words), "{found:?}");
         }
-        let deadline = |runtime_ns| Standing {
+        let deadline = |runtime_ns| ThreadStanding {
             policy: Policy::Deadline { runtime_ns, deadline_ns: 9, period_ns: 9 },
             ..standing()
         };
-        assert_eq!(deadline(2).differs(&deadline(3), Some(1))[0].0, Kind::Policy);
+        assert_eq!(deadline(2).differs(&deadline(3), Some(1))[0].0, SeatField::Policy);
     }
 
     #[test]
     fn a_thread_that_may_run_on_several_cpus_may_change_among_them() {
-        let first = Standing { cpus: "0-1".parse().unwrap(), ..standing() };
-        let now = |last_cpu| Standing { last_cpu, moves: Some(9), ..first.clone() };
+        let first = ThreadStanding { cpus: "0-1".parse().unwrap(), ..standing() };
+        let now = |last_cpu| ThreadStanding { last_cpu, moves: Some(9), ..first.clone() };
         assert_eq!(now(0).differs(&first, None), []);
         assert_eq!(now(2).differs(&first, None)[0].1, "ran on cpu 2 instead of 0-1");
         assert_eq!(now(0).differs(&first, Some(1))[0].1, "ran on cpu 0 instead of 1");
@@ -253,7 +261,7 @@ mod tests {
     }
 
     /// A watched thread that waits until it is let go, and then looks at itself.
-    fn watched(meanwhile: impl FnOnce(u32)) -> Vec<Difference> {
+    fn watched(meanwhile: impl FnOnce(u32)) -> Vec<GrantDifference> {
         let (say, said) = mpsc::channel();
         let (go, gone) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {

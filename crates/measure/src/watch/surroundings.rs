@@ -9,7 +9,7 @@ use machine::CpuSet;
 use machine::cgroup::{Stops, stops};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Difference;
+use super::GrantDifference;
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -25,10 +25,10 @@ const READINGS: usize = 5;
 #[derive(Debug)]
 pub(super) struct Surroundings {
     cpus: CpuSet,
-    first: Seen,
+    first: SurroundingState,
     /// The stops of each control group at the first look that saw it, and at the last.
     stops: BTreeMap<String, (Stops, Stops)>,
-    found: BTreeMap<(&'static str, Option<u32>), Difference>,
+    found: BTreeMap<(&'static str, Option<u32>), GrantDifference>,
     clocks: Clocks,
     /// For how long the machine slept, and by how much its wall clock was set.
     slept_ns: i128,
@@ -37,7 +37,7 @@ pub(super) struct Surroundings {
 
 /// What files tell; `None` where there is none.
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
+struct SurroundingState {
     online: Option<CpuSet>,
     clock: Option<String>,
     rt_runtime: Option<String>,
@@ -57,7 +57,7 @@ impl Surroundings {
     pub fn now(cpus: CpuSet) -> Surroundings {
         Surroundings {
             cpus,
-            first: Seen::now(),
+            first: SurroundingState::now(),
             stops: BTreeMap::new(),
             found: BTreeMap::new(),
             clocks: Clocks::now(),
@@ -67,11 +67,11 @@ impl Surroundings {
     }
 
     pub fn look(&mut self) {
-        self.files(&Seen::now());
+        self.files(&SurroundingState::now());
         self.time(Clocks::now());
     }
 
-    fn files(&mut self, now: &Seen) {
+    fn files(&mut self, now: &SurroundingState) {
         let offline = now.online.as_ref().map(|online| self.cpus.without(online)).unwrap_or_default();
         for cpu in offline.iter() {
             self.add(
@@ -118,13 +118,13 @@ impl Surroundings {
     }
 
     fn add(&mut self, code: &'static str, found: String, cure: &'static str, cpu: Option<u32>) {
-        self.found.entry((code, cpu)).or_insert(Difference { code, found, cure, cpu });
+        self.found.entry((code, cpu)).or_insert(GrantDifference { code, found, cure, cpu });
     }
 
     /// What differed.
-    pub fn found(&self) -> Vec<Difference> {
+    pub fn found(&self) -> Vec<GrantDifference> {
         let stopped = self.stops.iter().filter(|(_, (first, last))| last.times > first.times);
-        let quota = stopped.map(|(folder, (first, last))| Difference {
+        let quota = stopped.map(|(folder, (first, last))| GrantDifference {
             code: taint::CPU_QUOTA,
             found: format!(
                 "the quota of the control group {folder} stopped its ordinary tasks in {} periods, for {}",
@@ -154,10 +154,10 @@ fn seconds(ns: i128) -> String {
     format!("{:.3} s", ns.unsigned_abs() as f64 / 1e9)
 }
 
-impl Seen {
-    fn now() -> Seen {
+impl SurroundingState {
+    fn now() -> SurroundingState {
         let word = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_string());
-        Seen {
+        SurroundingState {
             online: word(ONLINE).and_then(|text| text.parse().ok()),
             clock: word(CLOCK),
             rt_runtime: word(RT_RUNTIME),
@@ -188,8 +188,12 @@ impl Clocks {
 mod tests {
     use super::*;
 
-    fn seen() -> Seen {
-        Seen { online: "0-3".parse().ok(), clock: Some("tsc".into()), rt_runtime: Some("-1".into()) }
+    fn seen() -> SurroundingState {
+        SurroundingState {
+            online: "0-3".parse().ok(),
+            clock: Some("tsc".into()),
+            rt_runtime: Some("-1".into()),
+        }
     }
 
     fn watched() -> Surroundings {
@@ -207,8 +211,8 @@ mod tests {
         // CPUs that are not measured may come and go, and what no file tells is no difference.
         for now in [
             seen(),
-            Seen { online: "2-3".parse().ok(), ..seen() },
-            Seen { online: None, clock: None, rt_runtime: None },
+            SurroundingState { online: "2-3".parse().ok(), ..seen() },
+            SurroundingState { online: None, clock: None, rt_runtime: None },
         ] {
             same.files(&now);
         }
@@ -226,7 +230,7 @@ mod tests {
     #[test]
     fn a_measured_cpu_that_was_offline_is_found_later() {
         let mut watch = watched();
-        watch.files(&Seen { online: "0-2".parse().ok(), ..seen() });
+        watch.files(&SurroundingState { online: "0-2".parse().ok(), ..seen() });
         watch.files(&seen());
         let difference = &watch.found()[0];
         assert_eq!((difference.code, difference.cpu), ("cpu-offline", Some(3)));
@@ -248,7 +252,9 @@ mod tests {
         ];
         for (looks, offline) in cases {
             let mut watch = watched();
-            looks.iter().for_each(|online| watch.files(&Seen { online: online.parse().ok(), ..seen() }));
+            looks
+                .iter()
+                .for_each(|online| watch.files(&SurroundingState { online: online.parse().ok(), ..seen() }));
             let found = watch.found();
             assert!(found.iter().all(|found| found.code == "cpu-offline"), "{looks:?}");
             assert_eq!(found.iter().filter_map(|found| found.cpu).collect::<Vec<_>>(), offline, "{looks:?}");
@@ -258,7 +264,11 @@ mod tests {
     #[test]
     fn a_changed_clock_and_real_time_limit_are_found() {
         let mut watch = watched();
-        watch.files(&Seen { clock: Some("hpet".into()), rt_runtime: Some("950000".into()), ..seen() });
+        watch.files(&SurroundingState {
+            clock: Some("hpet".into()),
+            rt_runtime: Some("950000".into()),
+            ..seen()
+        });
         let found = found(&watch);
         assert_eq!(
             found[0],
