@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use evidence::Bundle;
-use evidence::manifest::{Granted, RowKey, State};
+use evidence::manifest::{Granted, RowKey, RunState};
 use evidence::writer::{BundleWriter, stem};
 use measure::drain::{Drain, Start};
 use measure::explain::NoCauses;
@@ -137,7 +137,7 @@ fn entry(key: &RowKey) -> evidence::manifest::RowEntry {
     evidence::manifest::RowEntry {
         key: key.clone(),
         files: stem(key),
-        state: State::Finished,
+        state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: Some(THRESHOLD_NS),
         spikes: 0,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evidence::Bundle;
-use evidence::manifest::{Asked, Manifest, RowKey, SCHEMA_VERSION, Spike, State, WrittenBy};
+use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
 use evidence::writer::BundleWriter;
 use measure::explain::NoCauses;
 use measure::probe::Probe;
@@ -241,7 +241,7 @@ pub(crate) fn manifest(probe: &str, cpu: u32) -> Manifest {
         },
         started_at: None,
         ended_at: None,
-        state: State::Finished,
+        state: RunState::Finished,
         machine: machine::Snapshot::default(),
         asked: Asked { probes: vec![probe.into()], cpus: [cpu].into_iter().collect(), ..Asked::default() },
         rows: Vec::new(),

@@ -68,7 +68,7 @@ pub fn refuse(path: &Path, named: &[String]) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use evidence::manifest::{Ethercat, Response};
+    use evidence::manifest::{EthercatSetup, ResponseSetup};
 
     use super::*;
     use crate::args::{EthercatOptions, ResponseOptions};
@@ -79,7 +79,7 @@ mod tests {
             loads: ["cpu,custom=id > /tmp/x\u{1b}[2J\nrm -r /", "gpu=render", "idle"]
                 .map(String::from)
                 .to_vec(),
-            response: Some(Response {
+            response: Some(ResponseSetup {
                 signal: Some("/etc/shadow:8".into()),
                 board: Some("/tmp/board.json".into()),
                 chip: Some("/dev/sda".into()),
@@ -87,7 +87,7 @@ mod tests {
                 output: Some(4),
                 role: Some("generator".into()),
             }),
-            ethercat: Some(Ethercat { device: Some("eth0".into()), forced: true }),
+            ethercat: Some(EthercatSetup { device: Some("eth0".into()), forced: true }),
             dma_latency_us: Some(0),
             ..Asked::default()
         }

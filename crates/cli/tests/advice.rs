@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use doctor::Finding;
 use evidence::Bundle;
 use evidence::cause::Kind as Cause;
-use evidence::manifest::{Asked, Manifest, RowKey, SCHEMA_VERSION, Spike, State, WrittenBy};
+use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
 use evidence::why::{Question, WhyDocument};
 use machine::advice::{CarriedOutBy, Hand, Knob};
 use machine::registry::{self, SettingKind as Where};
@@ -399,7 +399,7 @@ fn spikes(machine: &Snapshot, asked: Asked) -> Bundle {
         written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
         started_at: None,
         ended_at: None,
-        state: State::Finished,
+        state: RunState::Finished,
         machine: machine.clone(),
         asked,
         rows: Vec::new(),

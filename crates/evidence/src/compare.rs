@@ -17,11 +17,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::manifest::{RowKey, SCHEMA_VERSION, State};
+use crate::manifest::{RowKey, RunState, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::row::{Row, SPIKES};
 use crate::taint::Taint;
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::{Verdict, VerdictOutcome};
 
 pub use likeness::Difference;
 pub(crate) use resample::Ranks;
@@ -37,9 +37,9 @@ pub struct Comparison {
     /// differences and the damage in mind.
     pub forced: bool,
     /// The first run.
-    pub before: Side,
+    pub before: ComparedRun,
     /// The second run.
-    pub after: Side,
+    pub after: ComparedRun,
     /// Where what was asked differs; empty where comparable.
     pub differences: Vec<Difference>,
     /// Where the machines, or the versions of the program that measured, differ.
@@ -56,17 +56,18 @@ pub struct Comparison {
 
 /// One of the two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Side {
+#[schemars(rename = "Side")]
+pub struct ComparedRun {
     /// The bundle's path.
     pub bundle: String,
     /// When the run began, RFC 3339 in UTC.
     pub started_at: Option<String>,
     /// How far it got.
-    pub state: State,
+    pub state: RunState,
     /// Whether its limit held.
     pub held: bool,
     /// Why held or not.
-    pub outcome: Outcome,
+    pub outcome: VerdictOutcome,
     /// Its limit.
     pub limit_ns: Option<u64>,
     /// What disturbed it.
@@ -82,7 +83,7 @@ pub struct Change {
     #[serde(flatten)]
     pub key: RowKey,
     /// Which of its figures.
-    pub figure: Figure,
+    pub figure: ComparedFigure,
     /// The figure in the first run, in nanoseconds; absent where the bundle does not tell it.
     pub before: Option<f64>,
     /// The figure in the second run, in nanoseconds; absent where the bundle does not tell it.
@@ -95,7 +96,8 @@ pub struct Change {
 
 /// The figures that are compared, named as in `prove --json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum Figure {
+#[schemars(rename = "Figure")]
+pub enum ComparedFigure {
     /// Median.
     #[serde(rename = "p50_ns")]
     P50,
@@ -116,19 +118,25 @@ pub enum Figure {
     Mean,
 }
 
-impl Figure {
+impl ComparedFigure {
     /// All of them, in the order of the rows.
-    pub const ALL: [Figure; 6] =
-        [Figure::P50, Figure::P99, Figure::P99_9, Figure::P99_999, Figure::Max, Figure::Mean];
+    pub const ALL: [ComparedFigure; 6] = [
+        ComparedFigure::P50,
+        ComparedFigure::P99,
+        ComparedFigure::P99_9,
+        ComparedFigure::P99_999,
+        ComparedFigure::Max,
+        ComparedFigure::Mean,
+    ];
 
     /// The fraction of samples that a percentile is not exceeded by; `None` for maximum and mean.
     fn fraction(self) -> Option<f64> {
         match self {
-            Figure::P50 => Some(0.5),
-            Figure::P99 => Some(0.99),
-            Figure::P99_9 => Some(0.999),
-            Figure::P99_999 => Some(0.999_99),
-            Figure::Max | Figure::Mean => None,
+            ComparedFigure::P50 => Some(0.5),
+            ComparedFigure::P99 => Some(0.99),
+            ComparedFigure::P99_9 => Some(0.999),
+            ComparedFigure::P99_999 => Some(0.999_99),
+            ComparedFigure::Max | ComparedFigure::Mean => None,
         }
     }
 
@@ -136,7 +144,7 @@ impl Figure {
     fn of(self, row: &Row) -> Option<f64> {
         match (self.fraction(), self) {
             (Some(fraction), _) => row.quantile_ns(fraction).map(|ns| ns as f64),
-            (None, Figure::Max) => Some(row.series.latency.max_ns() as f64),
+            (None, ComparedFigure::Max) => Some(row.series.latency.max_ns() as f64),
             (None, _) => row.mean_ns(),
         }
     }
@@ -193,7 +201,7 @@ impl Comparison {
         }
         let on = format!("{} with {}", self.before.bundle, self.after.bundle);
         refusal("compare", &on, &self.differences).or_else(|| {
-            let damage = |side: &Side| Some((side.bundle.clone(), lost_latencies(side)?.to_string()));
+            let damage = |side: &ComparedRun| Some((side.bundle.clone(), lost_latencies(side)?.to_string()));
             let (bundle, why) = damage(&self.before).or_else(|| damage(&self.after))?;
             let why = format!("{bundle} is damaged: {why}");
             Some(Error::on(
@@ -207,7 +215,7 @@ impl Comparison {
 }
 
 /// The first thing missing that is not of the list of spikes.
-fn lost_latencies(side: &Side) -> Option<&str> {
+fn lost_latencies(side: &ComparedRun) -> Option<&str> {
     side.missing.iter().map(String::as_str).find(|part| !part.starts_with(SPIKES))
 }
 
@@ -228,9 +236,9 @@ pub(crate) fn find<'a>(bundle: &'a Bundle, key: &RowKey) -> Option<&'a Row> {
     measured(bundle).find(|row| row.entry.key == *key)
 }
 
-pub(crate) fn side(bundle: &Bundle) -> Side {
+pub(crate) fn side(bundle: &Bundle) -> ComparedRun {
     let (manifest, verdict) = (&bundle.manifest, Verdict::of(bundle));
-    Side {
+    ComparedRun {
         bundle: bundle.path.display().to_string(),
         started_at: manifest.started_at.clone(),
         state: manifest.state,
@@ -244,7 +252,7 @@ pub(crate) fn side(bundle: &Bundle) -> Side {
 
 fn changes(before: &Row, after: &Row) -> Vec<Change> {
     let mut intervals = resample::Intervals::of(before, after);
-    let change = |figure: Figure| {
+    let change = |figure: ComparedFigure| {
         let (was, is) = (figure.of(before), figure.of(after));
         Change {
             key: before.entry.key.clone(),
@@ -255,7 +263,7 @@ fn changes(before: &Row, after: &Row) -> Vec<Change> {
             interval_percent: intervals.of_figure(figure),
         }
     };
-    Figure::ALL.map(change).into()
+    ComparedFigure::ALL.map(change).into()
 }
 
 /// The change in percent; `None` where something came out of nothing.

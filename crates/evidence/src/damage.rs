@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::histogram::Histogram;
 use crate::limit::Limit;
 use crate::manifest::{
-    DC_DRIFT, EXECUTION, LOOP, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, SYNC0, Second, Spike,
-    State,
+    DC_DRIFT, EXECUTION, LOOP, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, RunState, SYNC0, Second,
+    Spike,
 };
 use crate::row::{Row, SPIKES};
 use crate::series::Series;
@@ -37,11 +37,11 @@ pub(crate) fn of_row(
 ) -> Vec<String> {
     let name = format!("series/{}", entry.files);
     let mut found = Vec::new();
-    if entry.state != State::Running && has_journal {
+    if entry.state != RunState::Running && has_journal {
         found.push(format!("{name}.journal is still there, but the row is said to have ended"));
     }
     // The buckets of a journal run ahead of its seconds, by what was measured of the one that goes on.
-    if entry.state != State::Running || !has_journal {
+    if entry.state != RunState::Running || !has_journal {
         found.extend(of_buckets(&series.latency, is_ours).map(|why| format!("{name}.histograms.csv: {why}")));
     }
     let samples = series.latency.count();
@@ -59,7 +59,7 @@ pub(crate) fn of_row(
     let seconds = &series.seconds;
     if let Some(why) = of_seconds(seconds) {
         found.push(format!("{name}.seconds.csv: {why}"));
-    } else if entry.state != State::Running && (is_ours || !seconds.is_empty()) {
+    } else if entry.state != RunState::Running && (is_ours || !seconds.is_empty()) {
         found.extend(between(&name, series, through));
     }
     found
@@ -163,7 +163,7 @@ pub(crate) fn of_bundle(manifest: &Manifest, rows: &[Row], spikes: &[Spike], is_
     found.extend(loosened(manifest));
     found.extend(of_spikes(rows, spikes, is_of_lab));
     let is_ours = manifest.written_by.program == "isolator";
-    if is_ours && !is_of_lab && manifest.state != State::Running {
+    if is_ours && !is_of_lab && manifest.state != RunState::Running {
         found.extend(unmeasured(manifest));
         found.extend(rows.iter().filter_map(|row| wrong_length(manifest, row)));
     }
@@ -187,8 +187,8 @@ fn repeated(rows: &[RowEntry]) -> Vec<String> {
 
 /// Rows that never ended in a run that did.
 fn unended(manifest: &Manifest) -> Vec<String> {
-    let over = manifest.state != State::Running;
-    let rows = manifest.rows.iter().filter(|entry| over && entry.state == State::Running);
+    let over = manifest.state != RunState::Running;
+    let rows = manifest.rows.iter().filter(|entry| over && entry.state == RunState::Running);
     rows.map(|entry| format!("{}: its measurement did not end in order", entry.key)).collect()
 }
 
@@ -221,7 +221,7 @@ fn of_spikes(rows: &[Row], spikes: &[Spike], is_of_lab: bool) -> Vec<String> {
     }
     let mut found = Vec::new();
     let (mut lost, mut all) = (0u64, 0u64);
-    for Row { entry, series, .. } in rows.iter().filter(|row| row.entry.state != State::Running) {
+    for Row { entry, series, .. } in rows.iter().filter(|row| row.entry.state != RunState::Running) {
         let (count, missed, max_ns) = listed.remove(&entry.key).unwrap_or_default();
         let expected = entry.spikes.saturating_sub(entry.spikes_not_listed);
         (lost, all) = (lost.saturating_add(expected.saturating_sub(count)), all.saturating_add(expected));
@@ -293,7 +293,7 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
 fn wrong_length(manifest: &Manifest, row: &Row) -> Option<String> {
     let Row { entry, series, .. } = row;
     let key = &entry.key;
-    if !matches!(key.probe.as_str(), "wakeup" | "toggle") || entry.state != State::Finished {
+    if !matches!(key.probe.as_str(), "wakeup" | "toggle") || entry.state != RunState::Finished {
         return None;
     }
     let period_ns = key.period_ns.filter(|ns| *ns > 0)? as f64;
@@ -306,7 +306,7 @@ fn wrong_length(manifest: &Manifest, row: &Row) -> Option<String> {
     let is_of_row = |cpu: Option<u32>| cpu.is_none_or(|cpu| cpu == key.cpu);
     let lost = manifest.taints.iter().any(|taint| taint.code == SAMPLES_LOST && is_of_row(taint.cpu));
     let asked = match (manifest.asked.loops, manifest.asked.duration_ns) {
-        (None, Some(duration_ns)) if manifest.state == State::Finished && !lost => {
+        (None, Some(duration_ns)) if manifest.state == RunState::Finished && !lost => {
             duration_ns as f64 / period_ns
         }
         _ => return None,

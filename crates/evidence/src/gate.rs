@@ -23,12 +23,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{self, Difference, Side, likeness};
+use crate::compare::{self, ComparedRun, Difference, likeness};
 use crate::manifest::{RowKey, SCHEMA_VERSION};
 use crate::reader::Bundle;
 use crate::row::Row;
 use crate::units::us;
-use crate::verdict::Outcome;
+use crate::verdict::VerdictOutcome;
 use crate::{Error, Result};
 
 pub use resample::FEWEST_SECONDS;
@@ -44,7 +44,7 @@ pub const SEED: u64 = 1;
 
 /// How to judge.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Choice {
+pub struct GateOptions {
     /// By which part of its baseline a figure may grow.
     pub tolerance: f64,
     /// Seed of the draws: the same bundles and seed give the same document.
@@ -53,9 +53,9 @@ pub struct Choice {
     pub force: bool,
 }
 
-impl Default for Choice {
+impl Default for GateOptions {
     fn default() -> Self {
-        Choice { tolerance: TOLERANCE, seed: SEED, force: false }
+        GateOptions { tolerance: TOLERANCE, seed: SEED, force: false }
     }
 }
 
@@ -71,9 +71,9 @@ pub struct Gated {
     /// Why nothing can pass, a line each: damaged bundles, or nothing that can be judged. Empty where it was judged.
     pub errors: Vec<String>,
     /// The runs that the candidate is held against.
-    pub baselines: Vec<Side>,
+    pub baselines: Vec<ComparedRun>,
     /// The run that is judged.
-    pub candidate: Side,
+    pub candidate: ComparedRun,
     /// Where what was asked differs; empty unless it was forced.
     pub differences: Vec<Difference>,
     /// Where the machines differ, of the first baseline.
@@ -118,7 +118,7 @@ pub struct Judged {
     #[serde(flatten)]
     pub key: RowKey,
     /// Which of its figures.
-    pub figure: Figure,
+    pub figure: GateFigure,
     /// The baseline's bundle.
     pub baseline: String,
     /// In the baseline.
@@ -135,7 +135,8 @@ pub struct Judged {
 
 /// The figures that are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum Figure {
+#[schemars(rename = "Figure")]
+pub enum GateFigure {
     /// Median.
     #[serde(rename = "p50_ns")]
     P50,
@@ -156,27 +157,33 @@ pub enum Figure {
     MissedRate,
 }
 
-impl Figure {
+impl GateFigure {
     /// All of them, in the order of the document.
-    pub const ALL: [Figure; 6] =
-        [Figure::P50, Figure::P99, Figure::P99_9, Figure::SecondMax, Figure::LateSeconds, Figure::MissedRate];
+    pub const ALL: [GateFigure; 6] = [
+        GateFigure::P50,
+        GateFigure::P99,
+        GateFigure::P99_9,
+        GateFigure::SecondMax,
+        GateFigure::LateSeconds,
+        GateFigure::MissedRate,
+    ];
 
     /// As people read it.
     pub fn label(self) -> &'static str {
         match self {
-            Figure::P50 => "p50",
-            Figure::P99 => "p99",
-            Figure::P99_9 => "p99.9",
-            Figure::SecondMax => "mean of each second's maximum",
-            Figure::LateSeconds => "seconds with a late cycle",
-            Figure::MissedRate => "missed periods",
+            GateFigure::P50 => "p50",
+            GateFigure::P99 => "p99",
+            GateFigure::P99_9 => "p99.9",
+            GateFigure::SecondMax => "mean of each second's maximum",
+            GateFigure::LateSeconds => "seconds with a late cycle",
+            GateFigure::MissedRate => "missed periods",
         }
     }
 
     /// A value of it with its unit.
     pub fn format(self, value: f64) -> String {
         match self {
-            Figure::LateSeconds | Figure::MissedRate => format!("{:.2} %", 100.0 * value),
+            GateFigure::LateSeconds | GateFigure::MissedRate => format!("{:.2} %", 100.0 * value),
             _ => us(value.round() as u64),
         }
     }
@@ -190,7 +197,7 @@ pub struct NotJudged {
     pub key: RowKey,
     /// Which of its figures; absent: none of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figure: Option<Figure>,
+    pub figure: Option<GateFigure>,
     /// Why.
     pub why: String,
 }
@@ -236,7 +243,7 @@ const CAVEATS: [&str; 3] = [
 
 /// Judges `candidate` against every baseline. Fails where the same was not asked of all, unless forced. What is damaged, or
 /// has nothing that can be judged, does not pass: [`Gated::errors`] says why, and [`Gated::refusal`] is the line to print.
-pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Result<Gated> {
+pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Result<Gated> {
     let Some(first) = baselines.first() else {
         let why = "no baseline was given";
         return Err(Error::on("judge", candidate.path.display(), why, "give one with --baseline"));
@@ -263,7 +270,7 @@ pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Resul
     worse.sort_by(|a, b| b.excess().total_cmp(&a.excess()));
     let mut reasons = Vec::new();
     // That a damaged bundle is unproven is no news of the machine.
-    let is_news = errors.is_empty() || (can_be_judged && after.outcome == Outcome::Exceeded);
+    let is_news = errors.is_empty() || (can_be_judged && after.outcome == VerdictOutcome::Exceeded);
     if is_news && sides.iter().all(|side| rank(side.outcome) < rank(after.outcome)) {
         reasons.push(verdict_changed(&sides, &after, candidate));
     }
@@ -329,7 +336,7 @@ struct Rows {
     not_judged: Vec<NotJudged>,
 }
 
-fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &Choice) -> Rows {
+fn rows(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Rows {
     let (mut pairs, mut not_judged) = (Vec::new(), Vec::new());
     let mut not_measured: Vec<RowKey> = Vec::new();
     for baseline in baselines {
@@ -393,7 +400,7 @@ fn latencies(bundle: &Bundle) -> Result<()> {
 fn comparisons(pairs: &[(&Bundle, &Row, &Row)]) -> usize {
     let mut rows =
         pairs.iter().map(|(_, before, after)| (&before.entry.key, resample::figures(before, after)));
-    let mut seen: Vec<(&RowKey, Figure)> = Vec::new();
+    let mut seen: Vec<(&RowKey, GateFigure)> = Vec::new();
     for (key, figures) in rows.by_ref() {
         seen.extend(figures.into_iter().map(|figure| (key, figure)));
     }
@@ -402,16 +409,20 @@ fn comparisons(pairs: &[(&Bundle, &Row, &Row)]) -> usize {
     seen.len()
 }
 
-fn rank(outcome: Outcome) -> u8 {
+fn rank(outcome: VerdictOutcome) -> u8 {
     match outcome {
-        Outcome::Held => 0,
-        Outcome::Unproven => 1,
-        Outcome::Exceeded => 2,
+        VerdictOutcome::Held => 0,
+        VerdictOutcome::Unproven => 1,
+        VerdictOutcome::Exceeded => 2,
     }
 }
 
-fn verdict_changed(baselines: &[Side], after: &Side, candidate: &Bundle) -> String {
+fn verdict_changed(baselines: &[ComparedRun], after: &ComparedRun, candidate: &Bundle) -> String {
     let before = baselines.iter().map(|side| side.outcome).max_by_key(|outcome| rank(*outcome));
     let why = crate::verdict::Verdict::of(candidate).reasons.into_iter().next().unwrap_or_default();
-    format!("{VERDICT}{} before, {} now: {why}", before.unwrap_or(Outcome::Held).name(), after.outcome.name())
+    format!(
+        "{VERDICT}{} before, {} now: {why}",
+        before.unwrap_or(VerdictOutcome::Held).name(),
+        after.outcome.name()
+    )
 }

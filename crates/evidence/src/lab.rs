@@ -114,7 +114,7 @@ pub struct LabRow {
     /// Instructions in user space.
     pub user_instructions: u64,
     /// The excursions by what they entered through.
-    pub by_entry: BTreeMap<String, Entry>,
+    pub by_entry: BTreeMap<String, EntryExcursions>,
     /// The functions entered most, of all excursions whose path was kept: name to count.
     pub functions: BTreeMap<String, u64>,
     /// Excursions whose single record was not kept, since there were too many; counted all the same.
@@ -243,7 +243,8 @@ impl LabRow {
 
 /// Excursions through one entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Entry {
+#[schemars(rename = "Entry")]
+pub struct EntryExcursions {
     /// How many.
     pub count: u64,
     /// Kernel instructions of all of them.

@@ -28,7 +28,7 @@ pub struct Manifest {
     /// When it ended; absent while it runs and after a kill.
     pub ended_at: Option<String>,
     /// How far the run got.
-    pub state: State,
+    pub state: RunState,
     /// The machine at the start.
     pub machine: Snapshot,
     /// What was asked.
@@ -61,7 +61,8 @@ pub struct WrittenBy {
 /// How far a run got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+#[schemars(rename = "State")]
+pub enum RunState {
     /// It is still being written, or the writer was killed.
     Running,
     /// It ended as asked.
@@ -70,7 +71,7 @@ pub enum State {
     Interrupted,
 }
 
-/// The note of a run whose state is [`State::Interrupted`].
+/// The note of a run whose state is [`RunState::Interrupted`].
 pub const ENDED_EARLY: &str = "the run was ended before its time";
 
 /// What was asked of a run. Two bundles are alike where these agree.
@@ -115,16 +116,17 @@ pub struct Asked {
     pub accept: Vec<String>,
     /// What the response probe polls and drives; absent: memory of this program, both ends of it here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<Response>,
+    pub response: Option<ResponseSetup>,
     /// What EtherCAT, as a probe or else as a load, drives; absent: a simulated segment.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ethercat: Option<Ethercat>,
+    pub ethercat: Option<EthercatSetup>,
 }
 
 /// What EtherCAT drives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Ethercat {
+#[schemars(rename = "Ethercat")]
+pub struct EthercatSetup {
     /// The interface; absent: a simulated segment.
     pub device: Option<String>,
     /// Whether it is used although it carries an address or the default route, or another MainDevice is on it.
@@ -134,7 +136,8 @@ pub struct Ethercat {
 /// What the response probe polls and drives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Response {
+#[schemars(rename = "Response")]
+pub struct ResponseSetup {
     /// What the measured CPU is: `responder`, `generator`, or with shared memory `both`, where another CPU generates the edges.
     pub role: Option<String>,
     /// Shared memory: `FILE` or `FILE:OFFSET`.
@@ -205,7 +208,7 @@ pub struct RowEntry {
     /// Stem of its files below `series/`.
     pub files: String,
     /// How far it got.
-    pub state: State,
+    pub state: RunState,
     /// What the measuring thread was granted.
     pub granted: Granted,
     /// The limit that judges this row.

@@ -10,7 +10,7 @@ use untrusted::{Budget, Lines};
 
 use crate::archive::Files;
 use crate::lab::LabDocument;
-use crate::manifest::{Manifest, RowEntry, SCHEMA_VERSION, Second, Spike, State};
+use crate::manifest::{Manifest, RowEntry, RunState, SCHEMA_VERSION, Second, Spike};
 use crate::row::{Row, SPIKES};
 use crate::series::{JournalLine, MOST_LINES, MOST_SECONDS, Series, read_seconds};
 use crate::{Error, Result};
@@ -103,7 +103,7 @@ impl Bundle {
             taint.accepted &= manifest.asked.accept.contains(&taint.code);
         }
         let mut missing = Vec::new();
-        if manifest.state == State::Running {
+        if manifest.state == RunState::Running {
             missing.push(
                 "the run did not end in order (killed, or still running): its last second may be missing"
                     .into(),
@@ -135,14 +135,14 @@ fn read_lab(text: Option<Vec<u8>>, missing: &mut Vec<String>) -> Option<LabDocum
 
 fn read_manifest(path: &Path, text: &[u8]) -> Result<Manifest> {
     #[derive(serde::Deserialize)]
-    struct Version {
+    struct SchemaVersion {
         schema_version: u32,
     }
     let on = path.join("manifest.json");
     let broken = |e: serde_json::Error| {
         Error::on("read", on.display(), e, "the bundle is damaged: take it again from where it was written")
     };
-    let version: Version = serde_json::from_slice(text).map_err(broken)?;
+    let version: SchemaVersion = serde_json::from_slice(text).map_err(broken)?;
     if version.schema_version != SCHEMA_VERSION {
         let why =
             format!("its schema version is {}, this program reads {SCHEMA_VERSION}", version.schema_version);

@@ -256,7 +256,7 @@ impl Series {
     /// Reads `STEM.histograms.csv` into this series; says through which second it speaks. Of a damaged file what can be
     /// read is kept.
     pub(crate) fn read_histograms(&mut self, lines: Lines<impl Read>) -> Result<Option<u32>, String> {
-        let mut head = Head::default();
+        let mut head = HistogramHead::default();
         let read = self.read_blocks(lines, &mut head);
         if let Some(sum_ns) = head.sum_ns {
             self.latency.set_sum(sum_ns);
@@ -285,7 +285,7 @@ impl Series {
         }
     }
 
-    fn read_blocks(&mut self, mut lines: Lines<impl Read>, head: &mut Head) -> Result<(), String> {
+    fn read_blocks(&mut self, mut lines: Lines<impl Read>, head: &mut HistogramHead) -> Result<(), String> {
         let (mut block, mut ended) = ("", false);
         let mut before = None;
         for n in 1_u64.. {
@@ -379,7 +379,7 @@ impl Series {
 
 /// What stands before the blocks of `STEM.histograms.csv`.
 #[derive(Debug, Default)]
-struct Head {
+struct HistogramHead {
     /// `Some(None)`: it says that it speaks of no second.
     through: Option<Option<u32>>,
     sum_ns: Option<u128>,
@@ -387,7 +387,7 @@ struct Head {
     max_ns: Option<u64>,
 }
 
-impl Head {
+impl HistogramHead {
     fn take(&mut self, word: &str, value: &str) {
         match word {
             "through_second" if value == "none" => self.through = Some(None),

@@ -30,7 +30,7 @@ pub struct Verdict {
     /// Whether the limit is proven to hold, as far as `bounds` says.
     pub held: bool,
     /// Why held or not.
-    pub outcome: Outcome,
+    pub outcome: VerdictOutcome,
     /// The limit; the strictest where rows differ; absent where none applies.
     pub limit_ns: Option<u64>,
     /// Everything that speaks against it, worst first; where it held, what the data support.
@@ -42,7 +42,8 @@ pub struct Verdict {
 /// How a verdict came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+#[schemars(rename = "Outcome")]
+pub enum VerdictOutcome {
     /// Every row held, nothing tainted it, the samples suffice.
     Held,
     /// A sample exceeded the limit or a period was missed.
@@ -51,13 +52,13 @@ pub enum Outcome {
     Unproven,
 }
 
-impl Outcome {
+impl VerdictOutcome {
     /// As documents have it.
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Held => "held",
-            Outcome::Exceeded => "exceeded",
-            Outcome::Unproven => "unproven",
+            VerdictOutcome::Held => "held",
+            VerdictOutcome::Exceeded => "exceeded",
+            VerdictOutcome::Unproven => "unproven",
         }
     }
 }
@@ -108,17 +109,20 @@ impl Verdict {
         let excess = |row: &Row| max_ns(row) as f64 / row.entry.limit_ns.unwrap_or(1).max(1) as f64;
         exceeded.sort_by(|(a, _), (b, _)| excess(b).total_cmp(&excess(a)));
         let mut reasons = exceeded.into_iter().map(|(row, judged)| over(row, judged)).collect::<Vec<_>>();
-        let outcome = if reasons.is_empty() { Outcome::Held } else { Outcome::Exceeded };
+        let outcome = if reasons.is_empty() { VerdictOutcome::Held } else { VerdictOutcome::Exceeded };
         reasons.extend(unsupported(bundle, &rows, claim));
-        let outcome =
-            if outcome == Outcome::Held && !reasons.is_empty() { Outcome::Unproven } else { outcome };
-        if outcome == Outcome::Held {
+        let outcome = if outcome == VerdictOutcome::Held && !reasons.is_empty() {
+            VerdictOutcome::Unproven
+        } else {
+            outcome
+        };
+        if outcome == VerdictOutcome::Held {
             reasons.push(supported(&rows));
         }
         let limit_ns = bundle.rows.iter().filter_map(|row| row.entry.limit_ns).min();
         Verdict {
             schema_version: SCHEMA_VERSION,
-            held: outcome == Outcome::Held,
+            held: outcome == VerdictOutcome::Held,
             outcome,
             limit_ns,
             reasons,

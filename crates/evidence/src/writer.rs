@@ -164,7 +164,7 @@ pub struct SeriesWriter {
 }
 
 /// The recorder's running totals at one moment: every non-empty bucket with its count since the row began.
-pub struct Totals<L, J, C> {
+pub struct RunningTotals<L, J, C> {
     /// Latency bucket and total.
     pub latency: L,
     /// Jitter bucket (`-1 - index` where the interval was short) and total.
@@ -175,7 +175,7 @@ pub struct Totals<L, J, C> {
 
 impl SeriesWriter {
     /// Writes what came since the last call: completed seconds, and the difference of the totals.
-    pub fn advance<L, J, C>(&mut self, seconds: &[Second], totals: Totals<L, J, C>) -> Result<()>
+    pub fn advance<L, J, C>(&mut self, seconds: &[Second], totals: RunningTotals<L, J, C>) -> Result<()>
     where
         L: Iterator<Item = (usize, u64)>,
         J: Iterator<Item = (isize, u64)>,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use evidence::manifest::{
-    Asked, Granted, Manifest, RowEntry, RowKey, SCHEMA_VERSION, Second, Spike, State, WrittenBy,
+    Asked, Granted, Manifest, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, Spike, WrittenBy,
 };
-use evidence::verdict::Outcome;
+use evidence::verdict::VerdictOutcome;
 use evidence::writer::{series_files, stem};
 use evidence::{Bundle, Series, Taint, Verdict};
 
@@ -45,7 +45,7 @@ fn entry(load: &str) -> RowEntry {
     RowEntry {
         files: stem(&key(load)),
         key: key(load),
-        state: State::Finished,
+        state: RunState::Finished,
         granted: Granted { memory_locked: Some(true), policy: Some("fifo".into()), ..Granted::default() },
         limit_ns: Some(100_000),
         spikes: 1,
@@ -62,7 +62,7 @@ fn manifest() -> Manifest {
         written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
         started_at: Some("2026-03-01T10:00:00Z".into()),
         ended_at: Some("2026-03-01T10:00:25Z".into()),
-        state: State::Finished,
+        state: RunState::Finished,
         machine: machine::Snapshot::default(),
         asked: Asked {
             probes: vec!["wakeup".into()],
@@ -235,7 +235,7 @@ fn a_histogram_that_contradicts_itself_is_damage() {
 fn the_worst_that_any_part_states_decides() {
     let exceeded = |files: Files| {
         let verdict = Verdict::of(&read(files));
-        assert_eq!(verdict.outcome, Outcome::Exceeded, "{:?}", verdict.reasons);
+        assert_eq!(verdict.outcome, VerdictOutcome::Exceeded, "{:?}", verdict.reasons);
     };
     let (seconds, histogram) = (&format!("{IDLE}.seconds.csv"), &format!("{IDLE}.histograms.csv"));
     exceeded(edited_line(seconds, "7,", "7,1000,5000,9541.000,160000,0"));
@@ -269,8 +269,8 @@ fn rows_that_the_manifest_repeats_or_loses_are_damage() {
         edit(|manifest| manifest.asked.probes.push("spin".into())),
         "spin under idle: its rows are missing",
     );
-    is_damaged(edit(|manifest| manifest.rows[0].state = State::Running), "did not end in order");
-    is_damaged(edit(|manifest| manifest.state = State::Running), "did not end in order");
+    is_damaged(edit(|manifest| manifest.rows[0].state = RunState::Running), "did not end in order");
+    is_damaged(edit(|manifest| manifest.state = RunState::Running), "did not end in order");
     is_damaged(
         edit(|manifest| manifest.rows[0].limit_ns = Some(200_000)),
         "limit is 200 us, but 100 us was asked",

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use evidence::export::{Choice, Format, export};
+use evidence::export::{ExportFormat, RowFilter, export};
 use evidence::import::{import, parse, set_load};
 use evidence::{Bundle, Summary};
 
@@ -11,8 +11,8 @@ fn imported(name: &str) -> Bundle {
     import(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import").join(name)).unwrap()
 }
 
-fn exported(bundle: &Bundle, format: Format) -> String {
-    export(bundle, format, &Choice::default()).unwrap()
+fn exported(bundle: &Bundle, format: ExportFormat) -> String {
+    export(bundle, format, &RowFilter::default()).unwrap()
 }
 
 type Figures = (u64, u64, u64, Vec<(u64, u64)>);
@@ -36,7 +36,7 @@ fn cyclictests_own_file_is_written_byte_for_byte() {
         let line = |line: &str| line.split(" # ").next().unwrap().to_string();
         text.lines().filter(zero).filter(|line| !line.starts_with("# Thread")).map(line).collect::<Vec<_>>()
     };
-    let text = exported(&imported("cyclictest-2.4-histfile.txt"), Format::Cyclictest);
+    let text = exported(&imported("cyclictest-2.4-histfile.txt"), ExportFormat::Cyclictest);
     assert_eq!(table(&text), table(original));
     assert!(text.ends_with("# Thread 0:\n# Thread 1: # 00001 others\n\n"), "{text}");
 }
@@ -44,7 +44,7 @@ fn cyclictests_own_file_is_written_byte_for_byte() {
 #[test]
 fn rtlas_own_file_is_written_byte_for_byte() {
     let original = include_str!("fixtures/import/timerlat-6.1.txt");
-    let text = exported(&imported("timerlat-6.1.txt"), Format::Rtla);
+    let text = exported(&imported("timerlat-6.1.txt"), ExportFormat::Rtla);
     let without_duration = |text: &str| {
         text.lines().filter(|line| !line.starts_with("# Duration")).map(str::to_string).collect::<Vec<_>>()
     };
@@ -54,16 +54,16 @@ fn rtlas_own_file_is_written_byte_for_byte() {
 #[test]
 fn what_is_exported_comes_back() {
     for (name, format) in [
-        ("cyclictest-2.4-h.txt", Format::Cyclictest),
-        ("cyclictest-2.4.json", Format::Cyclictest),
-        ("cyclictest-2.4.json", Format::Rtla),
-        ("cyclictest-2.4-v.txt", Format::Cyclictest),
-        ("jitterdebugger-0.3.1.json", Format::Cyclictest),
-        ("oslat-2.6.json", Format::Cyclictest),
-        ("oslat-2.4.txt", Format::Rtla),
-        ("timerlat-6.12.txt", Format::Rtla),
-        ("timerlat-6.12-stopped.txt", Format::Rtla),
-        ("osnoise-6.1.txt", Format::Rtla),
+        ("cyclictest-2.4-h.txt", ExportFormat::Cyclictest),
+        ("cyclictest-2.4.json", ExportFormat::Cyclictest),
+        ("cyclictest-2.4.json", ExportFormat::Rtla),
+        ("cyclictest-2.4-v.txt", ExportFormat::Cyclictest),
+        ("jitterdebugger-0.3.1.json", ExportFormat::Cyclictest),
+        ("oslat-2.6.json", ExportFormat::Cyclictest),
+        ("oslat-2.4.txt", ExportFormat::Rtla),
+        ("timerlat-6.12.txt", ExportFormat::Rtla),
+        ("timerlat-6.12-stopped.txt", ExportFormat::Rtla),
+        ("osnoise-6.1.txt", ExportFormat::Rtla),
     ] {
         let bundle = imported(name);
         let text = exported(&bundle, format);
@@ -78,7 +78,8 @@ fn what_is_exported_comes_back() {
 
 #[test]
 fn every_bucket_comes_back_where_both_sides_tell_microseconds_apart() {
-    for (name, format) in [("cyclictest-2.4-h.txt", Format::Cyclictest), ("timerlat-6.12.txt", Format::Rtla)]
+    for (name, format) in
+        [("cyclictest-2.4-h.txt", ExportFormat::Cyclictest), ("timerlat-6.12.txt", ExportFormat::Rtla)]
     {
         let bundle = imported(name);
         let back = parse(&exported(&bundle, format), None).unwrap();
@@ -93,7 +94,7 @@ fn samples_beyond_the_last_bucket_are_overflow_also_where_ours_had_none() {
         row.entry.coarse = None;
         row.series.latency.record(3_000_000_000);
     }
-    let text = exported(&bundle, Format::Cyclictest);
+    let text = exported(&bundle, ExportFormat::Cyclictest);
     assert!(text.contains("# Histogram Overflows: 00001 00001\n"), "{text}");
     assert!(text.contains("# Max Latencies: 3000000 3000000\n"), "{text}");
 }
@@ -104,18 +105,21 @@ fn a_table_of_several_loads_or_probes_asks_for_a_choice() {
     let mut under_load = bundle.clone();
     set_load(&mut under_load, "cpu");
     bundle.rows.extend(under_load.rows);
-    let error = export(&bundle, Format::Cyclictest, &Choice::default()).unwrap_err().to_string();
+    let error = export(&bundle, ExportFormat::Cyclictest, &RowFilter::default()).unwrap_err().to_string();
     assert!(error.contains("--load unknown --probe wakeup, --load cpu --probe wakeup"), "{error}");
-    let choice = Choice { load: Some("cpu".into()), probe: None };
-    assert_eq!(parse(&export(&bundle, Format::Cyclictest, &choice).unwrap(), None).unwrap().rows.len(), 2);
+    let choice = RowFilter { load: Some("cpu".into()), probe: None };
+    assert_eq!(
+        parse(&export(&bundle, ExportFormat::Cyclictest, &choice).unwrap(), None).unwrap().rows.len(),
+        2
+    );
 
     let timerlat = imported("timerlat-6.12.txt");
-    let error = export(&timerlat, Format::Cyclictest, &Choice::default()).unwrap_err().to_string();
+    let error = export(&timerlat, ExportFormat::Cyclictest, &RowFilter::default()).unwrap_err().to_string();
     assert!(error.contains("a table holds one probe") && error.contains("--probe timerlat-user"), "{error}");
-    let choice = Choice { load: None, probe: Some("timerlat-user".into()) };
-    let back = parse(&export(&timerlat, Format::Cyclictest, &choice).unwrap(), None).unwrap();
+    let choice = RowFilter { load: None, probe: Some("timerlat-user".into()) };
+    let back = parse(&export(&timerlat, ExportFormat::Cyclictest, &choice).unwrap(), None).unwrap();
     assert_eq!(back.rows[0].series.latency.max_ns(), 48_234_000);
-    let error = export(&timerlat, Format::Csv, &Choice { load: Some("net".into()), probe: None })
+    let error = export(&timerlat, ExportFormat::Csv, &RowFilter { load: Some("net".into()), probe: None })
         .unwrap_err()
         .to_string();
     assert!(error.contains("no row is left by the choice"), "{error}");
@@ -126,12 +130,12 @@ fn csv_and_json_hold_every_bucket_of_every_row() {
     let mut bundle = imported("timerlat-6.12.txt");
     set_load(&mut bundle, "custom=a, \"b\"");
     let total = bundle.rows.iter().map(|row| row.series.latency.count()).sum::<u64>();
-    let csv = exported(&bundle, Format::Csv);
+    let csv = exported(&bundle, ExportFormat::Csv);
     let counts = csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap());
     assert_eq!(counts.sum::<u64>(), total);
     assert!(csv.contains("timerlat-irq,\"custom=a, \"\"b\"\"\",0,,"), "{csv}");
 
-    let json: serde_json::Value = serde_json::from_str(&exported(&bundle, Format::Json)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&exported(&bundle, ExportFormat::Json)).unwrap();
     assert_eq!(json["rows"].as_array().unwrap().len(), json["histograms"].as_array().unwrap().len());
     let counts = json["histograms"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
     assert_eq!(counts.map(|bucket| bucket[2].as_u64().unwrap()).sum::<u64>(), total);
@@ -139,17 +143,17 @@ fn csv_and_json_hold_every_bucket_of_every_row() {
 
 #[test]
 fn a_format_is_chosen_by_its_name() {
-    for format in Format::ALL {
-        assert_eq!(format.name().parse::<Format>(), Ok(format));
+    for format in ExportFormat::ALL {
+        assert_eq!(format.name().parse::<ExportFormat>(), Ok(format));
     }
-    let error = "xml".parse::<Format>().unwrap_err().to_string();
+    let error = "xml".parse::<ExportFormat>().unwrap_err().to_string();
     assert!(error.contains("choose one of cyclictest, rtla, csv, json"), "{error}");
 }
 
 #[test]
 fn a_minimum_that_is_not_known_is_left_out_and_read_again() {
     let bundle = imported("others/linuxcnc-histogram.txt");
-    let again = parse(&exported(&bundle, Format::Cyclictest), None).unwrap();
+    let again = parse(&exported(&bundle, ExportFormat::Cyclictest), None).unwrap();
     assert_eq!(again.missing, [""; 0]);
     let of = |bundle: &Bundle| {
         let rows = bundle.rows.iter().map(Summary::of);

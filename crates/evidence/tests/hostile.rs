@@ -152,7 +152,7 @@ fn numbers_at_their_end_are_summed_without_harm() {
         let mut bundle = open(bundle(1, &seconds, &histograms)).unwrap();
         evidence::import::set_limit(&mut bundle, Some(1_000_000));
         let verdict = evidence::Verdict::of(&bundle);
-        assert_ne!(verdict.outcome, evidence::verdict::Outcome::Held, "{seconds} {histograms}");
+        assert_ne!(verdict.outcome, evidence::verdict::VerdictOutcome::Held, "{seconds} {histograms}");
         for row in &bundle.rows {
             let _ = (evidence::Summary::of(row), row.tail());
         }

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use evidence::import::{self, Format, import, parse, set_limit, set_load};
-use evidence::manifest::State;
+use evidence::import::{self, ImportFormat, import, parse, set_limit, set_load};
+use evidence::manifest::RunState;
 use evidence::{Bundle, Summary, Verdict};
 use machine::snapshot::Preemption;
 
@@ -198,7 +198,7 @@ fn counts_and_extremes_are_the_tools_own() {
             assert_eq!(found.key.load, import::UNKNOWN_LOAD);
             assert!(row.series.seconds.is_empty());
         }
-        assert_eq!(bundle.manifest.state, State::Finished);
+        assert_eq!(bundle.manifest.state, RunState::Finished);
     }
 }
 
@@ -467,5 +467,5 @@ fn windows_line_ends_and_a_named_format_make_no_difference() {
     let text = text("oslat-2.4.txt");
     let figures = |bundle: Bundle| bundle.rows.iter().map(Summary::of).collect::<Vec<_>>();
     let expected = figures(parse(&text, None).unwrap());
-    assert_eq!(figures(parse(&text.replace('\n', "\r\n"), Some(Format::OslatText)).unwrap()), expected);
+    assert_eq!(figures(parse(&text.replace('\n', "\r\n"), Some(ImportFormat::OslatText)).unwrap()), expected);
 }

@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::Path;
 
-use evidence::compare::Figure;
+use evidence::compare::ComparedFigure;
 use evidence::import::{parse, set_limit};
-use evidence::verdict::Outcome;
+use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Summary, Verdict, compare};
 
 fn fixture(name: &str) -> String {
@@ -75,7 +75,7 @@ fn a_limit_within_a_wide_bucket_is_exceeded_by_the_maximum() {
         let (bundle, verdict) = judged(&text, limit_ns);
         let row = &verdict.rows[0];
         assert_eq!(bundle.rows[0].series.latency.max_ns(), max_ns, "{text}");
-        assert_eq!((row.held, verdict.outcome), (false, Outcome::Exceeded), "{text}");
+        assert_eq!((row.held, verdict.outcome), (false, VerdictOutcome::Exceeded), "{text}");
         assert!((1..=late_at_most).contains(&row.late) && row.late_at_most == late_at_most, "{row:?} {text}");
         assert_eq!(judged(&text, max_ns).1.rows[0].late_at_most, 0, "{text}");
     }
@@ -119,7 +119,7 @@ fn figures_stay_where_the_table_was_cut_out() {
         }
         assert!(rows.iter().all(|row| row.count > 0 && row.p50_ns.is_none()), "{name}: {rows:#?}");
         let (_, verdict) = judged(&text, max_ns - 1);
-        assert_eq!(verdict.outcome, Outcome::Exceeded, "{name}: {verdict:#?}");
+        assert_eq!(verdict.outcome, VerdictOutcome::Exceeded, "{name}: {verdict:#?}");
     }
 }
 
@@ -154,7 +154,7 @@ fn figures_that_a_tool_does_not_state_are_unknown() {
             seen += 1;
         }
         for change in compare::compare(&bundle, &bundle, true).rows {
-            let stated = matches!(change.figure, Figure::Max | Figure::Mean);
+            let stated = matches!(change.figure, ComparedFigure::Max | ComparedFigure::Mean);
             assert!(stated || change.before.is_none(), "{name}: {change:?}");
         }
     }
@@ -195,7 +195,7 @@ fn an_empty_result_is_called_empty_and_holds_nothing() {
         format!("{head}T: 0 ( 1450) P:80 I:200 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n"),
     ] {
         let (bundle, verdict) = judged(&text, 1_000_000_000);
-        assert_eq!((bundle.rows.len(), verdict.outcome), (0, Outcome::Unproven), "{text}");
+        assert_eq!((bundle.rows.len(), verdict.outcome), (0, VerdictOutcome::Unproven), "{text}");
         assert!(bundle.manifest.not_run[0].reason.contains("no sample of"), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use evidence::import::{import, parse, set_limit};
-use evidence::verdict::Outcome;
+use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Summary, Verdict};
 
 const HEAD: &str = "# /dev/cpu_dma_latency set to 0us\npolicy: fifo: loadavg: 0.02 0.03 0.05 1/100 1450\n\n";
@@ -16,7 +16,7 @@ fn two_threads() -> String {
     format!("{HEAD}{FIRST}{SECOND}")
 }
 
-fn outcome(text: &str, limit_us: u64) -> Outcome {
+fn outcome(text: &str, limit_us: u64) -> VerdictOutcome {
     judged(text, limit_us).1.outcome
 }
 
@@ -42,7 +42,7 @@ fn figures(text: &str) -> Vec<Summary> {
 fn a_thread_that_never_woke_up_is_not_run() {
     let starved = "T: 1 ( 1450) P:80 I:200 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n";
     let (bundle, verdict) = judged(&format!("{HEAD}{FIRST}{starved}"), 200);
-    assert_eq!((bundle.rows.len(), verdict.outcome), (1, Outcome::Unproven));
+    assert_eq!((bundle.rows.len(), verdict.outcome), (1, VerdictOutcome::Unproven));
     assert!(bundle.manifest.not_run[0].reason.contains("no sample of thread 1"));
     let json = fixture("cyclictest-2.6.json");
     let none = json.replacen("\"cycles\": 2000", "\"cycles\": 0", 1);
@@ -57,7 +57,7 @@ fn a_thread_that_never_woke_up_is_not_run() {
 fn a_thread_that_lacks_its_line_is_not_run() {
     let third = SECOND.replace("T: 1", "T: 2");
     let (bundle, verdict) = judged(&format!("{HEAD}{FIRST}{third}"), 200);
-    assert_eq!(verdict.outcome, Outcome::Unproven);
+    assert_eq!(verdict.outcome, VerdictOutcome::Unproven);
     assert_eq!(bundle.manifest.not_run[0].reason, "the file has no sample of threads 1");
 }
 
@@ -163,10 +163,10 @@ fn the_value_at_which_the_tool_stopped_counts() {
     let head = "# /dev/cpu_dma_latency set to 0us\nThread 0 using cpu 1.\nThread 0 Interval: 1500\n";
     let text = format!("{head}{samples}{end}");
     let (bundle, verdict) = judged(&text, 3_000);
-    assert_eq!((verdict.outcome, verdict.rows[0].late), (Outcome::Exceeded, 1));
+    assert_eq!((verdict.outcome, verdict.rows[0].late), (VerdictOutcome::Exceeded, 1));
     assert_eq!(Summary::of(&bundle.rows[0]).max_ns, 8_443_000);
     // Without a line end the value may be half of one.
-    assert_eq!(judged(text.trim_end(), 3_000).1.outcome, Outcome::Exceeded);
+    assert_eq!(judged(text.trim_end(), 3_000).1.outcome, VerdictOutcome::Exceeded);
     assert_eq!(parse(text.trim_end(), None).unwrap().missing.len(), 1);
     // The second of two threads.
     let two = samples.clone() + &samples.replace("       0:      ", "       1:      ");
@@ -205,7 +205,7 @@ fn gaps_that_are_stated_and_not_listed_count() {
     assert_eq!((row.count, row.max_ns, row.p99_9_ns), (5, 19_827_000, None));
     assert_eq!(
         (verdict.outcome, verdict.rows[0].late, verdict.rows[0].late_at_most),
-        (Outcome::Exceeded, 1, 5)
+        (VerdictOutcome::Exceeded, 1, 5)
     );
 }
 
@@ -215,18 +215,18 @@ fn a_histogram_without_its_rows_keeps_its_figures() {
                 # Min Latencies: 00005 00005\n# Avg Latencies: 00023 00026\n# Max Latencies: 00081 00085\n\
                 # Histogram Overflows: 00000 00000\n# Histogram Overflow at cycle number:\n# Thread 0:\n# Thread 1:\n";
     let (bundle, verdict) = judged(text, 50);
-    assert_eq!(verdict.outcome, Outcome::Exceeded);
+    assert_eq!(verdict.outcome, VerdictOutcome::Exceeded);
     let row = Summary::of(&bundle.rows[1]);
     assert_eq!(
         (row.count, row.min_ns, row.max_ns, row.mean_ns),
         (297_199, Some(5_000), 85_000, Some(26_000.0))
     );
     assert_eq!((row.p50_ns, row.over_limit, row.over_limit_at_most), (None, 1, 297_199));
-    assert_eq!(outcome(text, 85), Outcome::Held);
+    assert_eq!(outcome(text, 85), VerdictOutcome::Held);
     // Some of the rows: the others' samples may lie anywhere.
     let some = text.replace("# Total", "000006 000100 000100\n# Total");
     let (bundle, verdict) = judged(&some, 82);
-    assert_eq!((verdict.outcome, bundle.missing.len()), (Outcome::Exceeded, 2));
+    assert_eq!((verdict.outcome, bundle.missing.len()), (VerdictOutcome::Exceeded, 2));
     assert_eq!((verdict.rows[1].count, verdict.rows[1].late_at_most), (297_199, 297_099));
 }
 
@@ -295,7 +295,7 @@ fn a_missing_final_line_end_changes_no_figure() {
         let text = fixture(name);
         assert_eq!(figures(text.trim_end()), figures(&text), "{name}");
     }
-    assert_eq!(outcome(two_threads().trim_end(), 60), Outcome::Exceeded);
+    assert_eq!(outcome(two_threads().trim_end(), 60), VerdictOutcome::Exceeded);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an imported file does not tell is unknown, and its worst stated figure wins.
 
-use evidence::compare::Figure;
-use evidence::export::{self, Choice};
+use evidence::compare::ComparedFigure;
+use evidence::export::{self, RowFilter};
 use evidence::import::{parse, set_limit};
 use evidence::tail::Tail;
-use evidence::verdict::Outcome;
+use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Summary, Verdict, compare};
 
 /// `rtla timerlat hist -b 10`: the maxima lie within their buckets.
@@ -47,7 +47,7 @@ fn a_maximum_within_a_wide_bucket_is_late() {
     assert!(thread.miss_rate_below > 0.02, "{}", thread.miss_rate_below);
     // The stated maximum tells better than the bucket's end.
     assert_eq!((verdict.rows[0].held, verdict.rows[0].late_at_most), (true, 0));
-    assert_eq!(judged(WIDE, 18).1.outcome, Outcome::Held);
+    assert_eq!(judged(WIDE, 18).1.outcome, VerdictOutcome::Held);
     // A limit within the first bucket: all of it may be late.
     let (_, verdict) = judged(WIDE, 5);
     assert_eq!((verdict.rows[0].late, verdict.rows[0].late_at_most), (1, 600_000));
@@ -77,7 +77,7 @@ fn a_bucket_without_a_stated_maximum_reaches_its_end() {
     let (text, _) = WIDE.split_once("over:").unwrap();
     let (bundle, verdict) = judged(text, 15);
     assert_eq!(bundle.rows[1].series.latency.max_ns(), 19_000);
-    assert_eq!((verdict.outcome, verdict.rows[1].held), (Outcome::Exceeded, false));
+    assert_eq!((verdict.outcome, verdict.rows[1].held), (VerdictOutcome::Exceeded, false));
     assert_eq!(Summary::of(&bundle.rows[1]).mean_ns, None);
 }
 
@@ -102,7 +102,7 @@ fn unknown_figures_are_compared_with_nothing() {
     let before = parse(SUMMARY, None).unwrap();
     let after = parse(&SUMMARY.replace("Avg:   38", "Avg:   76"), None).unwrap();
     for change in compare::compare(&before, &after, false).rows {
-        let known = matches!(change.figure, Figure::Max | Figure::Mean);
+        let known = matches!(change.figure, ComparedFigure::Max | ComparedFigure::Mean);
         assert_eq!((change.before.is_some(), change.change_percent.is_some()), (known, known), "{change:?}");
         assert_eq!(change.interval_percent, None);
     }
@@ -115,9 +115,9 @@ fn percentiles_among_samples_that_were_only_counted_are_unknown() {
     let bundle = parse(text, None).unwrap();
     let row = Summary::of(&bundle.rows[0]);
     assert_eq!((row.p50_ns, row.p99_ns, row.stddev_ns), (Some(10_007), None, None));
-    let csv = export::export(&bundle, export::Format::Csv, &Choice::default()).unwrap();
+    let csv = export::export(&bundle, export::ExportFormat::Csv, &RowFilter::default()).unwrap();
     assert!(csv.contains(",12000,,4\n"), "{csv}");
-    let json = export::export(&bundle, export::Format::Json, &Choice::default()).unwrap();
+    let json = export::export(&bundle, export::ExportFormat::Json, &RowFilter::default()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["histograms"][0][2], serde_json::json!([12_000, null, 4]));
     let one = text.replace("Overflows: 00005", "Overflows: 00001");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evidence::histogram::{highest, index, lowest};
-use evidence::manifest::State;
+use evidence::manifest::RunState;
 use evidence::verdict::Verdict;
 use evidence::{Bundle, Manifest};
 use sha2::{Digest, Sha256};
@@ -77,7 +77,7 @@ pub(crate) struct EntryRow {
 /// Reads a bundle; why it cannot be stored, where it cannot.
 pub(crate) fn read(path: &Path, now: SystemTime) -> Result<BundleEntry, String> {
     let bundle = Bundle::open(path).map_err(|e| e.why)?;
-    if bundle.manifest.state == State::Running {
+    if bundle.manifest.state == RunState::Running {
         return Err("its run did not end in order, or still goes on".to_string());
     }
     if bundle.rows.is_empty() {

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use evidence::manifest::{
-    Asked, Granted, Manifest, RowEntry, RowKey, SCHEMA_VERSION, Second, State, WrittenBy,
+    Asked, Granted, Manifest, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, WrittenBy,
 };
 use evidence::taint::{self, Taint};
 use evidence::{Result, Series};
@@ -133,7 +133,7 @@ fn entry(key: RowKey) -> RowEntry {
     RowEntry {
         files: evidence::writer::stem(&key),
         key,
-        state: State::Finished,
+        state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: Some(LIMIT_NS),
         spikes: 0,
@@ -188,7 +188,7 @@ fn manifest(number: u64, run: u64, size: FleetSize, rows: Vec<RowEntry>, powersa
         },
         started_at: time(start),
         ended_at: time(start + length),
-        state: State::Finished,
+        state: RunState::Finished,
         machine,
         asked: Asked {
             probes: vec!["wakeup".into()],

@@ -5,7 +5,7 @@ use std::slice::from_ref;
 
 use evidence::compare::compare;
 use evidence::document::ProveDocument;
-use evidence::export::{self, Choice, export};
+use evidence::export::{self, RowFilter, export};
 use evidence::gate;
 use evidence::why::{Question, WhyDocument};
 use evidence::{Bundle, Verdict};
@@ -33,18 +33,18 @@ pub fn render(bundle: &Bundle) {
         let compared = compare(bundle, bundle, force);
         let _ = terminal::comparison(&compared, STYLE);
         let _ = compared.refusal();
-        let choice = gate::Choice { force, ..gate::Choice::default() };
+        let choice = gate::GateOptions { force, ..gate::GateOptions::default() };
         if let Ok(gated) = gate::judge(from_ref(bundle), bundle, &choice) {
             let _ = (terminal::gated(&gated, STYLE), report::junit(&gated), gated.refusal());
             assert!(gated.held == (gated.errors.is_empty() && gated.reasons.is_empty()));
             assert!(!gated.held || bundle.missing.is_empty());
         }
     }
-    for format in export::Format::ALL {
+    for format in export::ExportFormat::ALL {
         let first = bundle.rows.first().map(|row| row.entry.key.clone());
         let probe = first.as_ref().map(|key| key.probe.clone());
         let load = first.map(|key| key.load);
-        let _ = export(bundle, format, &Choice { load, probe });
+        let _ = export(bundle, format, &RowFilter { load, probe });
     }
     let rows = bundle.rows.iter().map(|row| MonitoredRow {
         key: row.entry.key.clone(),

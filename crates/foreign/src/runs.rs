@@ -37,9 +37,9 @@ pub(crate) fn archive(data: &[u8]) {
 /// Another tool's result.
 pub(crate) fn import(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    for format in importers::Format::ALL {
+    for format in importers::ImportFormat::ALL {
         let _ = importers::parse(&text, Some(format));
-        let _ = importers::parse_with(&text, Some(format), Some(importers::Unit::Nanoseconds));
+        let _ = importers::parse_with(&text, Some(format), Some(importers::FigureUnit::Nanoseconds));
     }
     if let Ok(mut bundle) = importers::parse(&text, None) {
         importers::set_load(&mut bundle, "cpu");
@@ -62,8 +62,9 @@ fn in_order(row: &Row) {
 /// Tables that are exported can be read.
 fn read_again(bundle: &Bundle) {
     let probe = bundle.manifest.asked.probes.first().cloned();
-    for format in [export::Format::Cyclictest, export::Format::Rtla] {
-        if let Ok(text) = export::export(bundle, format, &export::Choice { load: None, probe: probe.clone() })
+    for format in [export::ExportFormat::Cyclictest, export::ExportFormat::Rtla] {
+        if let Ok(text) =
+            export::export(bundle, format, &export::RowFilter { load: None, probe: probe.clone() })
         {
             assert!(importers::parse(&text, None).is_ok(), "{text}");
         }

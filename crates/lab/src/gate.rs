@@ -125,12 +125,12 @@ fn grown(before: &LabRow, after: &LabRow) -> Vec<Growth> {
 
 #[cfg(test)]
 mod tests {
-    use evidence::lab::{Entry, GuestLog};
+    use evidence::lab::{EntryExcursions, GuestLog};
 
     use super::*;
 
     fn row(excursions: u64, instructions: u64) -> LabRow {
-        let entry = Entry { count: excursions, instructions, max: instructions };
+        let entry = EntryExcursions { count: excursions, instructions, max: instructions };
         LabRow {
             scenario: "static-keys under l2".into(),
             cpu: 1,
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn an_entry_that_was_not_there_is_growth() {
         let mut after = row(360, 720_000);
-        after.by_entry.insert("asm_exc_nmi".into(), Entry { count: 9, instructions: 90, max: 10 });
+        after.by_entry.insert("asm_exc_nmi".into(), EntryExcursions { count: 9, instructions: 90, max: 10 });
         let grown = grown(&row(360, 720_000), &after);
         assert_eq!(grown[0].what, "excursions through asm_exc_nmi");
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evidence::lab::{GuestLog, LabRow, LoadDid, LogVerdict, Mode, StormDid, Witness};
-use evidence::manifest::{ENDED_EARLY, Manifest, State};
+use evidence::manifest::{ENDED_EARLY, Manifest, RunState};
 use evidence::taint::{self, Taint};
 use evidence::{Bundle, Row};
 
@@ -96,7 +96,7 @@ pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: 
     }
     // Where storms blow, their end is the window's: its time was only a fuse.
     if !storms.is_empty() {
-        bundle.manifest.state = State::Finished;
+        bundle.manifest.state = RunState::Finished;
         bundle.manifest.notes.retain(|note| note != ENDED_EARLY);
         bundle.manifest.asked.duration_ns = Some(window.as_nanos() as u64);
     }

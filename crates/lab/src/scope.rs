@@ -229,7 +229,7 @@ pub fn console(architecture: Architecture) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use evidence::lab::Entry;
+    use evidence::lab::EntryExcursions;
 
     use super::*;
 
@@ -251,7 +251,10 @@ mod tests {
             (1, 2, 2500, 2000)
         );
         assert_eq!(row.seconds_guest, 5.5);
-        assert_eq!(row.by_entry["irq_vector_0x22"], Entry { count: 1, instructions: 500, max: 500 });
+        assert_eq!(
+            row.by_entry["irq_vector_0x22"],
+            EntryExcursions { count: 1, instructions: 500, max: 500 }
+        );
         assert_eq!(row.functions["irq_enter_rcu"], 2);
         assert_eq!(excursions(RECORD).count(), 2);
     }

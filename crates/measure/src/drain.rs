@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use evidence::histogram::Histogram;
 use evidence::manifest::{RowKey, Second, Spike};
-use evidence::writer::{BundleWriter, SPIKES_LISTED, SeriesWriter, Totals};
+use evidence::writer::{BundleWriter, RunningTotals, SPIKES_LISTED, SeriesWriter};
 use rt::clock::Calibration;
 
 use crate::error::Result;
@@ -147,11 +147,12 @@ impl Drain {
         let (jitter, cells) = (counts.jitter(), counts.cells.totals());
         match &self.source {
             DrainSource::Cycles { .. } | DrainSource::Recorded => {
-                self.writer.advance(&seconds, Totals { latency: counts.latency.totals(), jitter, cells })?;
+                self.writer
+                    .advance(&seconds, RunningTotals { latency: counts.latency.totals(), jitter, cells })?;
             }
             DrainSource::Gaps { short, clock } => {
                 let latency = short.with(counts.latency.totals(), clock).into_iter();
-                self.writer.advance(&seconds, Totals { latency, jitter, cells })?;
+                self.writer.advance(&seconds, RunningTotals { latency, jitter, cells })?;
             }
         }
         Ok(())

@@ -356,7 +356,7 @@ mod tests {
             probes: vec![probe.into()],
             loads: vec![load.into()],
             cpus: cpus.parse().unwrap(),
-            ethercat: Some(evidence::manifest::Ethercat { device: Some("lo".into()), forced: false }),
+            ethercat: Some(evidence::manifest::EthercatSetup { device: Some("lo".into()), forced: false }),
             ..Asked::default()
         };
         let refusal = |asked: &Asked| Wire::check(asked).unwrap_err().to_string();

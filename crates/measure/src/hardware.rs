@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use evidence::Histogram;
 use evidence::manifest::{Granted, RowKey, Second, Spike};
 use evidence::taint::{self, Taint};
-use evidence::writer::{SPIKES_LISTED, SeriesWriter, Totals};
+use evidence::writer::{RunningTotals, SPIKES_LISTED, SeriesWriter};
 use machine::counters::smi_count;
 use rt::clock::monotonic_ns;
 
@@ -191,7 +191,7 @@ impl HardwareSeries {
             let totals = self.histogram.buckets().map(|bucket| (bucket.index, bucket.count));
             self.writer.advance(
                 &[Second { second: second as u32, ..row }],
-                Totals { latency: totals, jitter: std::iter::empty(), cells: std::iter::empty() },
+                RunningTotals { latency: totals, jitter: std::iter::empty(), cells: std::iter::empty() },
             )?;
         }
         self.written = self.written.max(end);
@@ -236,7 +236,7 @@ fn spike(key: &RowKey, gap: &Gap, start_ns: u64) -> Spike {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::manifest::{Asked, Manifest, SCHEMA_VERSION, State, WrittenBy};
+    use evidence::manifest::{Asked, Manifest, RunState, SCHEMA_VERSION, WrittenBy};
     use evidence::writer::{BundleWriter, stem};
 
     fn series() -> SeriesSpec {
@@ -251,7 +251,7 @@ mod tests {
             written_by: WrittenBy { program, version: None, commit: None, command_line: None },
             started_at: None,
             ended_at: None,
-            state: State::Running,
+            state: RunState::Running,
             machine: machine::Snapshot::default(),
             asked: Asked::default(),
             rows: Vec::new(),

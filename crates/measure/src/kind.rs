@@ -133,7 +133,7 @@ impl ProbeKind {
 
 #[cfg(test)]
 mod tests {
-    use evidence::manifest::{Response, RowKey};
+    use evidence::manifest::{ResponseSetup, RowKey};
 
     use super::*;
 
@@ -141,12 +141,12 @@ mod tests {
     fn all() -> Vec<ProbeKind> {
         let memory = Asked::default();
         let lines = Asked {
-            response: Some(Response {
+            response: Some(ResponseSetup {
                 board: Some("raspberry-pi-4".into()),
                 chip: Some("gpiochip0".into()),
                 input: Some(17),
                 output: Some(27),
-                ..Response::default()
+                ..ResponseSetup::default()
             }),
             ..Asked::default()
         };

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use evidence::manifest::{Manifest, State};
+use evidence::manifest::{Manifest, RunState};
 use evidence::writer::BundleWriter;
 
 use crate::explain::Explain;
@@ -34,8 +34,8 @@ impl Recording<'_> {
     }
 
     /// How a row that is over ended.
-    pub(crate) fn state(&self) -> State {
-        if self.is_stopped() { State::Interrupted } else { State::Finished }
+    pub(crate) fn state(&self) -> RunState {
+        if self.is_stopped() { RunState::Interrupted } else { RunState::Finished }
     }
 
     /// Writes the manifest as it is now.

@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use evidence::manifest::{Granted, State};
+use evidence::manifest::{Granted, RunState};
 use rt::Policy;
 use rt::clock::monotonic_ns;
 use rt::isolation::{Mask, PageCounters};
@@ -237,7 +237,7 @@ fn drain(
 }
 
 /// Joins the threads, closes the series and notes what disturbed them.
-fn finish(armed: Vec<Armed>, state: State, steal: &Steal, recording: &mut Recording<'_>) -> Result<()> {
+fn finish(armed: Vec<Armed>, state: RunState, steal: &Steal, recording: &mut Recording<'_>) -> Result<()> {
     let manifest = &mut *recording.manifest;
     let steal_now = Steal::now();
     let mut result = Ok(());

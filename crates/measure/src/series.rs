@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use evidence::histogram::Histogram;
-use evidence::manifest::{Granted, RowEntry, RowKey, Second, State};
+use evidence::manifest::{Granted, RowEntry, RowKey, RunState, Second};
 use evidence::writer::stem;
 
 /// One series to be measured.
@@ -33,7 +33,7 @@ impl SeriesSpec {
         RowEntry {
             key: self.key.clone(),
             files: stem(&self.key),
-            state: State::Running,
+            state: RunState::Running,
             granted: granted.clone(),
             limit_ns: Some(self.limit_ns),
             spikes: 0,

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use evidence::Bundle;
-use evidence::manifest::{Response, RowEntry, State};
+use evidence::manifest::{ResponseSetup, RowEntry, RunState};
 use machine::snapshot::Preemption;
 use machine::{CpuSet, Snapshot};
 use serde::Serialize;
@@ -170,9 +170,9 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
     let length = asked.duration_ns.map(text::duration);
     let loops = asked.loops.map(|loops| format!("{} cycles", text::count(loops)));
     let state = match manifest.state {
-        State::Running => "did not end in order",
-        State::Finished => "ended as asked",
-        State::Interrupted => "interrupted, with what it had",
+        RunState::Running => "did not end in order",
+        RunState::Finished => "ended as asked",
+        RunState::Interrupted => "interrupted, with what it had",
     };
     let lines = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
     vec![
@@ -205,7 +205,7 @@ fn asked_of(bundle: &Bundle) -> Vec<(&'static str, String)> {
 }
 
 /// What the response probe polled and drove.
-fn wired(response: &Response) -> String {
+fn wired(response: &ResponseSetup) -> String {
     let line = |what: &str, line: Option<u32>| line.map(|line| format!("{what} line {line}"));
     let named = |what: &str, value: &Option<String>| value.as_ref().map(|value| format!("{what} {value}"));
     let parts = [
@@ -256,7 +256,7 @@ fn granted_of(entry: &RowEntry) -> String {
         }),
         granted.counter_hz.map(|hz| format!("counter at {:.3} MHz", hz as f64 / 1e6)),
         coarse,
-        (entry.state != State::Finished).then(|| "did not run to its end".to_string()),
+        (entry.state != RunState::Finished).then(|| "did not run to its end".to_string()),
     ];
     let words = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     if words.is_empty() { UNKNOWN.to_string() } else { words }

@@ -6,7 +6,7 @@ use evidence::Verdict;
 use evidence::cause::Cause;
 use evidence::manifest::Spike;
 use evidence::tail::{Estimate, Level, Tail};
-use evidence::verdict::{Outcome, RowVerdict};
+use evidence::verdict::{RowVerdict, VerdictOutcome};
 use serde::Serialize;
 
 use crate::chart::LoadStyle;
@@ -100,14 +100,14 @@ pub(crate) struct OutcomeText {
     pub rest: String,
 }
 
-pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> OutcomeText {
+pub(crate) fn said(outcome: VerdictOutcome, limit_ns: Option<u64>) -> OutcomeText {
     let (state, mark, word) = match outcome {
-        Outcome::Held => ("ok", "✓", "Holds"),
-        Outcome::Exceeded => ("late", "✗", "Does not hold"),
-        Outcome::Unproven => ("unproven", "?", "Unproven"),
+        VerdictOutcome::Held => ("ok", "✓", "Holds"),
+        VerdictOutcome::Exceeded => ("late", "✗", "Does not hold"),
+        VerdictOutcome::Unproven => ("unproven", "?", "Unproven"),
     };
     let rest = match (outcome, limit_ns.map(|ns| text::time(ns as f64))) {
-        (Outcome::Unproven, Some(limit)) => format!(": {limit} was kept, but that is not proven"),
+        (VerdictOutcome::Unproven, Some(limit)) => format!(": {limit} was kept, but that is not proven"),
         (_, Some(limit)) => format!(" {limit}"),
         (_, None) => ": no limit was given".to_string(),
     };
@@ -117,7 +117,7 @@ pub(crate) fn said(outcome: Outcome, limit_ns: Option<u64>) -> OutcomeText {
 /// How a verdict is said; where nothing was measured no limit was kept either.
 pub(crate) fn judged(verdict: &Verdict) -> OutcomeText {
     let mut said = said(verdict.outcome, verdict.limit_ns);
-    if verdict.outcome == Outcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
+    if verdict.outcome == VerdictOutcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
         said.rest = ": nothing was measured".to_string();
     }
     said

@@ -176,7 +176,10 @@ fn foreign_text_of_a_guest_never_becomes_markup() {
         };
         for row in &mut lab.rows {
             row.scenario = format!("{}{evil}", row.scenario);
-            row.by_entry.insert(evil.into(), evidence::lab::Entry { count: 9_999, instructions: 1, max: 1 });
+            row.by_entry.insert(
+                evil.into(),
+                evidence::lab::EntryExcursions { count: 9_999, instructions: 1, max: 1 },
+            );
             row.functions.insert(evil.into(), 9_999);
         }
     }
@@ -191,7 +194,8 @@ fn foreign_text_of_a_guest_never_becomes_markup() {
 fn a_lab_page_grows_by_what_is_listed_only() {
     let mut bundle = lab::isolated();
     let row = &mut lab::of(&mut bundle).rows[1];
-    row.by_entry = (0..5_000).map(|n| (format!("entry_{n}"), evidence::lab::Entry::default())).collect();
+    row.by_entry =
+        (0..5_000).map(|n| (format!("entry_{n}"), evidence::lab::EntryExcursions::default())).collect();
     let page = html(&[bundle]);
     assert!(page.len() < 80_000, "{} bytes", page.len());
     assert!(page.contains("and 4988 more, in lab.json"));

@@ -169,7 +169,7 @@ fn pairs(spec: &RunSpec, kind: &ProbeKind) -> Vec<(u32, Option<u32>)> {
 
 #[cfg(test)]
 mod tests {
-    use evidence::manifest::{Asked, Response};
+    use evidence::manifest::{Asked, ResponseSetup};
     use machine::CpuSet;
 
     use super::*;
@@ -211,10 +211,10 @@ mod tests {
         let memory = spec(on("3-5", "response"), 8, "");
         assert_eq!(memory.asked.probes, ["response-shared"]);
         assert_eq!(partners(&memory), [(3, Some((4, Policy::Fifo(80)))), (5, Some((7, Policy::Other)))]);
-        let response = Response {
+        let response = ResponseSetup {
             signal: Some("/dev/shm/words".into()),
             role: Some("generator".into()),
-            ..Response::default()
+            ..ResponseSetup::default()
         };
         let file = spec(Asked { response: Some(response), ..on("3-5", "response") }, 8, "");
         assert!(partners(&file).iter().all(|(_, other)| other.is_none()));

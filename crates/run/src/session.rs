@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, SCHEMA_VERSION, State, WrittenBy};
+use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, RunState, SCHEMA_VERSION, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, taint};
 use load::{Load, Placement, Running};
@@ -326,7 +326,7 @@ impl RunSession<'_, '_> {
     /// The manifest's last word.
     fn close(&mut self, outcome: &Result<()>) -> Result<()> {
         let whole = outcome.is_ok() && !self.stopped();
-        self.manifest.state = if whole { State::Finished } else { State::Interrupted };
+        self.manifest.state = if whole { RunState::Finished } else { RunState::Interrupted };
         self.manifest.ended_at = Some(now());
         self.manifest.causes = self.explainer.summary().or(self.manifest.causes.take());
         self.manifest.notes.extend(self.explainer.notes());
@@ -376,7 +376,7 @@ fn manifest(spec: &RunSpec, setting: &SessionContext<'_>, findings: &[PreflightF
         written_by: setting.written_by.clone(),
         started_at: Some(now()),
         ended_at: None,
-        state: State::Running,
+        state: RunState::Running,
         machine: setting.machine.clone(),
         asked: spec.asked.clone(),
         rows: Vec::new(),

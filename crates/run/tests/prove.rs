@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use evidence::cause::Choice;
-use evidence::manifest::{Asked, State};
+use evidence::manifest::{Asked, RunState};
 use run::RunSpec;
 
 #[test]
@@ -29,7 +29,7 @@ fn a_spec_becomes_a_bundle() {
     let probes: Vec<_> = bundle.rows.iter().map(|row| row.entry.key.probe.as_str()).collect();
     assert_eq!(probes, ["wakeup", "spin"]);
     assert!(bundle.rows.iter().all(|row| row.series.latency.count() > 0));
-    assert_eq!((bundle.manifest.state, bundle.missing.len()), (State::Finished, 0));
+    assert_eq!((bundle.manifest.state, bundle.missing.len()), (RunState::Finished, 0));
     assert_eq!(bundle.manifest.asked, spec.asked);
     // An ordinary policy proves nothing.
     assert!(!evidence::Verdict::of(&bundle).held);

@@ -64,11 +64,11 @@ pub enum UnitArg {
     Us,
 }
 
-impl From<UnitArg> for import::Unit {
-    fn from(unit: UnitArg) -> import::Unit {
+impl From<UnitArg> for import::FigureUnit {
+    fn from(unit: UnitArg) -> import::FigureUnit {
         match unit {
-            UnitArg::Ns => import::Unit::Nanoseconds,
-            UnitArg::Us => import::Unit::Microseconds,
+            UnitArg::Ns => import::FigureUnit::Nanoseconds,
+            UnitArg::Us => import::FigureUnit::Microseconds,
         }
     }
 }

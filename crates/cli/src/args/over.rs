@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evidence::manifest::{Asked, Ethercat, Response};
+use evidence::manifest::{Asked, EthercatSetup, ResponseSetup};
 
 use super::{EthercatOptions, ResponseOptions, RunOptions};
 
@@ -45,7 +45,7 @@ fn ns(time: Duration) -> u64 {
 }
 
 /// What the response probe polls and drives; none where neither plan nor options say anything.
-fn wired(plan: Option<Response>, options: &ResponseOptions) -> Option<Response> {
+fn wired(plan: Option<ResponseSetup>, options: &ResponseOptions) -> Option<ResponseSetup> {
     let mut wired = plan.unwrap_or_default();
     over(&mut wired.role, &options.role);
     over(&mut wired.signal, &options.signal);
@@ -53,15 +53,15 @@ fn wired(plan: Option<Response>, options: &ResponseOptions) -> Option<Response> 
     over(&mut wired.chip, &options.chip);
     over(&mut wired.input, &options.line_in);
     over(&mut wired.output, &options.line_out);
-    Some(wired).filter(|wired| *wired != Response::default())
+    Some(wired).filter(|wired| *wired != ResponseSetup::default())
 }
 
 /// What EtherCAT drives, likewise.
-fn driven(plan: Option<Ethercat>, options: &EthercatOptions) -> Option<Ethercat> {
+fn driven(plan: Option<EthercatSetup>, options: &EthercatOptions) -> Option<EthercatSetup> {
     let mut driven = plan.unwrap_or_default();
     over(&mut driven.device, &options.device);
     driven.forced |= options.force;
-    Some(driven).filter(|driven| *driven != Ethercat::default())
+    Some(driven).filter(|driven| *driven != EthercatSetup::default())
 }
 
 fn over<T: Clone>(asked: &mut Option<T>, option: &Option<T>) {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use evidence::Bundle;
-use evidence::export::{Choice, Format, export};
+use evidence::export::{ExportFormat, RowFilter, export};
 
 use crate::args::ExportArgs;
 use crate::output::{Exit, VerbResult, print};
@@ -13,8 +13,8 @@ pub fn run(args: &ExportArgs) -> VerbResult {
     if args.format == "archive" {
         return archive(args);
     }
-    let format: Format = args.format.parse()?;
-    let choice = Choice { load: args.load.clone(), probe: args.probe.clone() };
+    let format: ExportFormat = args.format.parse()?;
+    let choice = RowFilter { load: args.load.clone(), probe: args.probe.clone() };
     let text = export(&Bundle::open(&args.bundle)?, format, &choice)?;
     match &args.output {
         Some(path) => evidence::writer::replace(path, text.as_bytes())?,

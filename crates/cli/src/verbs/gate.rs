@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use evidence::Bundle;
-use evidence::gate::{Choice, Gated, judge};
+use evidence::gate::{GateOptions, Gated, judge};
 
 use crate::args::GateArgs;
 use crate::output::{Exit, VerbResult, print};
@@ -42,6 +42,6 @@ pub fn run(args: &GateArgs) -> VerbResult {
 fn judged(args: &GateArgs) -> evidence::Result<Gated> {
     let baselines = args.baseline.iter().map(|path| Bundle::open(path)).collect::<Result<Vec<_>, _>>()?;
     let candidate = Bundle::open(&args.candidate)?;
-    let choice = Choice { tolerance: args.tolerance, seed: args.seed, force: args.force };
+    let choice = GateOptions { tolerance: args.tolerance, seed: args.seed, force: args.force };
     judge(&baselines, &candidate, &choice)
 }

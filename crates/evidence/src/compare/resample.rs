@@ -12,7 +12,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Beta, Distribution};
 
-use super::Figure;
+use super::ComparedFigure;
 use crate::histogram::Histogram;
 use crate::row::Row;
 use crate::series::Series;
@@ -52,10 +52,10 @@ impl<'a> Intervals<'a> {
     }
 
     /// The 95 % interval of the change of `figure` in percent; `None` where the data define none.
-    pub fn of_figure(&mut self, figure: Figure) -> Option<[f64; 2]> {
+    pub fn of_figure(&mut self, figure: ComparedFigure) -> Option<[f64; 2]> {
         let [before, after] = match (figure.fraction(), &self.by_blocks) {
             (Some(fraction), _) => [self.quantiles(0, fraction)?, self.quantiles(1, fraction)?],
-            (None, Some([before, after])) if figure == Figure::Max => {
+            (None, Some([before, after])) if figure == ComparedFigure::Max => {
                 [before.max_ns.clone(), after.max_ns.clone()]
             }
             (None, Some([before, after])) => [before.mean_ns.clone(), after.mean_ns.clone()],

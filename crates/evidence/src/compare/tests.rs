@@ -28,7 +28,7 @@ pub(crate) fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
     let entry = RowEntry {
         files: crate::writer::stem(&key),
         key,
-        state: State::Finished,
+        state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: Some(100_000),
         spikes: 0,
@@ -41,7 +41,7 @@ pub(crate) fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
         written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
         started_at: None,
         ended_at: None,
-        state: State::Finished,
+        state: RunState::Finished,
         machine: Default::default(),
         asked: asked(),
         rows: vec![entry.clone()],
@@ -90,7 +90,7 @@ pub(crate) fn quiet(uniform: f64) -> f64 {
     5_000.0 - 2_000.0 * (1.0 - uniform).ln()
 }
 
-fn of(comparison: &Comparison, figure: Figure) -> &Change {
+fn of(comparison: &Comparison, figure: ComparedFigure) -> &Change {
     comparison.rows.iter().find(|change| change.figure == figure).unwrap()
 }
 
@@ -99,7 +99,7 @@ fn a_run_equals_itself() {
     let run = bundle(1, quiet);
     let comparison = compare(&run, &run, false);
     assert!(comparison.comparable && !comparison.forced && comparison.refusal().is_none());
-    assert_eq!(comparison.rows.iter().map(|change| change.figure).collect::<Vec<_>>(), Figure::ALL);
+    assert_eq!(comparison.rows.iter().map(|change| change.figure).collect::<Vec<_>>(), ComparedFigure::ALL);
     for change in &comparison.rows {
         assert_eq!(change.change_percent, Some(0.0));
         if let Some([low, high]) = change.interval_percent {
@@ -115,13 +115,13 @@ fn a_percentile_that_hardly_a_sample_exceeds_has_no_interval() {
     let run = bundle(1, quiet);
     let comparison = compare(&run, &run, false);
     let without = comparison.rows.iter().filter(|change| change.interval_percent.is_none());
-    assert_eq!(without.map(|change| change.figure).collect::<Vec<_>>(), [Figure::P99_999]);
+    assert_eq!(without.map(|change| change.figure).collect::<Vec<_>>(), [ComparedFigure::P99_999]);
 }
 
 #[test]
 fn a_run_half_as_slow_again_is_told_from_chance() {
     let comparison = compare(&bundle(1, quiet), &bundle(2, |u| 1.5 * quiet(u)), false);
-    for figure in [Figure::P50, Figure::P99, Figure::P99_9, Figure::Mean] {
+    for figure in [ComparedFigure::P50, ComparedFigure::P99, ComparedFigure::P99_9, ComparedFigure::Mean] {
         let change = of(&comparison, figure);
         let [low, high] = change.interval_percent.unwrap();
         assert!(0.0 < low && low < 50.0 && 50.0 < high, "{change:?}");
@@ -135,8 +135,12 @@ fn intervals_cover_no_change_about_as_often_as_they_claim() {
     for seed in 0..60 {
         let (before, after) = (bundle(10_000 + seed, quiet), bundle(20_000 + seed, quiet));
         let mut intervals = resample::Intervals::of(&before.rows[0], &after.rows[0]);
-        for (count, figure) in outside.iter_mut().zip([Figure::P50, Figure::P99, Figure::P99_9, Figure::Mean])
-        {
+        for (count, figure) in outside.iter_mut().zip([
+            ComparedFigure::P50,
+            ComparedFigure::P99,
+            ComparedFigure::P99_9,
+            ComparedFigure::Mean,
+        ]) {
             let [low, high] = intervals.of_figure(figure).unwrap();
             *count += usize::from(low > 0.0 || high < 0.0);
         }
@@ -153,7 +157,7 @@ fn bursts_widen_the_interval_of_the_mean() {
         second.sum_ns += 10_000_000;
     }
     let width = |after: &Bundle| {
-        let [low, high] = of(&compare(&run, after, false), Figure::Mean).interval_percent.unwrap();
+        let [low, high] = of(&compare(&run, after, false), ComparedFigure::Mean).interval_percent.unwrap();
         high - low
     };
     assert!(width(&bursts) > 2.0 * width(&run));
@@ -169,7 +173,7 @@ fn a_billion_samples_narrow_the_interval_of_a_rare_percentile() {
         series.latency.record_many(bucket.from_ns, bucket.count * 49_999);
     }
     assert_eq!(series.latency.count(), 1_000_000_000);
-    let [low, high] = of(&compare(&long, &long, false), Figure::P99_9).interval_percent.unwrap();
+    let [low, high] = of(&compare(&long, &long, false), ComparedFigure::P99_9).interval_percent.unwrap();
     assert!(low <= 0.0 && 0.0 <= high && high - low < 1.0, "{low} {high}");
 }
 
@@ -291,7 +295,7 @@ fn imported_evidence_says_what_it_leaves_open() {
     assert!(says("neither run states policy, loops, dma_latency_us"), "{:?}", comparison.caveats);
     assert!(says("known to 1000 ns only") && says("7 samples from 10000 ns on"));
     let with = comparison.rows.iter().filter(|change| change.interval_percent.is_some());
-    assert_eq!(with.map(|change| change.figure).collect::<Vec<_>>(), [Figure::P50]);
+    assert_eq!(with.map(|change| change.figure).collect::<Vec<_>>(), [ComparedFigure::P50]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub const BUCKETS_US: u64 = 1_000_000;
 
 /// A format that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// cyclictest's histogram.
     Cyclictest,
     /// rtla's histogram.
@@ -42,27 +42,28 @@ pub enum Format {
     Json,
 }
 
-impl Format {
+impl ExportFormat {
     /// All of them.
-    pub const ALL: [Format; 4] = [Format::Cyclictest, Format::Rtla, Format::Csv, Format::Json];
+    pub const ALL: [ExportFormat; 4] =
+        [ExportFormat::Cyclictest, ExportFormat::Rtla, ExportFormat::Csv, ExportFormat::Json];
 
     /// The name that chooses it.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Cyclictest => "cyclictest",
-            Format::Rtla => "rtla",
-            Format::Csv => "csv",
-            Format::Json => "json",
+            ExportFormat::Cyclictest => "cyclictest",
+            ExportFormat::Rtla => "rtla",
+            ExportFormat::Csv => "csv",
+            ExportFormat::Json => "json",
         }
     }
 }
 
-impl FromStr for Format {
+impl FromStr for ExportFormat {
     type Err = Error;
 
-    fn from_str(name: &str) -> Result<Format> {
-        let names = Format::ALL.map(Format::name).join(", ");
-        Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
+    fn from_str(name: &str) -> Result<ExportFormat> {
+        let names = ExportFormat::ALL.map(ExportFormat::name).join(", ");
+        ExportFormat::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
             Error::on(
                 "export as",
                 name,
@@ -75,14 +76,14 @@ impl FromStr for Format {
 
 /// Which rows of a bundle are meant; what is left open is not chosen by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct RowFilter {
     /// Only rows under this load.
     pub load: Option<String>,
     /// Only rows of this probe; `timerlat` means its three.
     pub probe: Option<String>,
 }
 
-impl Choice {
+impl RowFilter {
     fn takes(&self, key: &RowKey) -> bool {
         let wanted = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         wanted(&self.load, &key.load)
@@ -97,7 +98,7 @@ fn family(probe: &str) -> &str {
 
 /// The text of a bundle in another format. The tables of cyclictest and rtla hold one load and one probe: where
 /// the choice leaves several, the error lists them.
-pub fn export(bundle: &Bundle, format: Format, choice: &Choice) -> Result<String> {
+pub fn export(bundle: &Bundle, format: ExportFormat, choice: &RowFilter) -> Result<String> {
     let rows = bundle.rows.iter().filter(|row| choice.takes(&row.entry.key)).collect::<Vec<_>>();
     let fail = |why: String| {
         let text = |key: &RowKey| format!("--load {} --probe {}", key.load, key.probe);
@@ -111,12 +112,12 @@ pub fn export(bundle: &Bundle, format: Format, choice: &Choice) -> Result<String
     };
     let Some(first) = rows.first() else { return Err(fail("no row is left by the choice".into())) };
     let name = |row: &Row| match format {
-        Format::Rtla => family(&row.entry.key.probe).to_string(),
+        ExportFormat::Rtla => family(&row.entry.key.probe).to_string(),
         _ => row.entry.key.probe.clone(),
     };
     let several =
         |what: fn(&RowKey) -> &str| rows.iter().any(|row| what(&row.entry.key) != what(&first.entry.key));
-    if matches!(format, Format::Cyclictest | Format::Rtla) {
+    if matches!(format, ExportFormat::Cyclictest | ExportFormat::Rtla) {
         if several(|key| &key.load) {
             return Err(fail("a table holds one load".into()));
         }
@@ -125,10 +126,10 @@ pub fn export(bundle: &Bundle, format: Format, choice: &Choice) -> Result<String
         }
     }
     match format {
-        Format::Cyclictest => Ok(tables::cyclictest(&rows)),
-        Format::Rtla => Ok(tables::rtla(bundle, &rows)),
-        Format::Csv => Ok(csv(&rows)),
-        Format::Json => json(bundle, choice, &rows).map_err(|e| fail(e.to_string())),
+        ExportFormat::Cyclictest => Ok(tables::cyclictest(&rows)),
+        ExportFormat::Rtla => Ok(tables::rtla(bundle, &rows)),
+        ExportFormat::Csv => Ok(csv(&rows)),
+        ExportFormat::Json => json(bundle, choice, &rows).map_err(|e| fail(e.to_string())),
     }
 }
 
@@ -156,7 +157,7 @@ pub struct WithBuckets {
     pub histograms: Vec<Vec<(u64, Option<u64>, u64)>>,
 }
 
-fn json(bundle: &Bundle, choice: &Choice, rows: &[&Row]) -> serde_json::Result<String> {
+fn json(bundle: &Bundle, choice: &RowFilter, rows: &[&Row]) -> serde_json::Result<String> {
     let mut document = ProveDocument::of(bundle);
     document.rows.retain(|row| choice.takes(&row.key));
     let buckets = |row: &&Row| row.known_buckets().map(|b| (b.from_ns, b.to_ns, b.count)).collect();

@@ -12,7 +12,7 @@ use crate::reader::Bundle;
 use crate::row::Row;
 
 /// One column in microseconds.
-struct Column {
+struct MicrosecondColumn {
     buckets: BTreeMap<u64, u64>,
     overflow: u64,
     count: u64,
@@ -22,14 +22,14 @@ struct Column {
     max: u64,
 }
 
-impl Column {
+impl MicrosecondColumn {
     fn listed(&self) -> u64 {
         self.count.saturating_sub(self.overflow)
     }
 }
 
 /// The columns, and the buckets that any of them has.
-fn columns(rows: &[&Row]) -> (Vec<Column>, BTreeSet<u64>) {
+fn columns(rows: &[&Row]) -> (Vec<MicrosecondColumn>, BTreeSet<u64>) {
     let ends = rows.iter().filter_map(|row| row.entry.coarse.as_ref()?.overflow_from_ns).min();
     let end = ends.map_or(BUCKETS_US, |ns| (ns / 1_000).min(BUCKETS_US));
     let column = |row: &&Row| {
@@ -41,7 +41,7 @@ fn columns(rows: &[&Row]) -> (Vec<Column>, BTreeSet<u64>) {
             *count = count.saturating_add(b.count);
         }
         let (min, max) = (row.min_ns().map(|ns| ns / 1_000), latency.max_ns() / 1_000);
-        Column {
+        MicrosecondColumn {
             buckets,
             overflow,
             count: latency.count(),
@@ -63,11 +63,11 @@ pub(super) fn cyclictest(rows: &[&Row]) -> String {
         let counts = columns.iter().map(|c| format!("{:06}", c.buckets.get(&us).copied().unwrap_or(0)));
         let _ = writeln!(out, "{us:06} {}", counts.collect::<Vec<_>>().join("\t"));
     }
-    let mut figures = |name: &str, width: usize, figure: fn(&Column) -> u64| {
+    let mut figures = |name: &str, width: usize, figure: fn(&MicrosecondColumn) -> u64| {
         let text = columns.iter().map(|column| format!(" {:0width$}", figure(column)));
         let _ = writeln!(out, "# {name}:{}", text.collect::<String>());
     };
-    figures("Total", 9, Column::listed);
+    figures("Total", 9, MicrosecondColumn::listed);
     if columns.iter().all(|column| column.min.is_some()) {
         figures("Min Latencies", 5, |c| c.min.unwrap_or_default());
     }
@@ -104,14 +104,14 @@ pub(super) fn rtla(bundle: &Bundle, rows: &[&Row]) -> String {
     let _ = writeln!(out, "# Duration: {days:3} {hours:02}:{minutes:02}:{:02}", seconds % 60);
     let names = rows.iter().map(|row| format!("   {}-{:03}", head(row), row.entry.key.cpu));
     let _ = writeln!(out, "Index{}", names.collect::<String>());
-    let mut line = |name: &str, figure: &dyn Fn(&Column) -> String| {
+    let mut line = |name: &str, figure: &dyn Fn(&MicrosecondColumn) -> String| {
         let text = columns.iter().map(|column| format!("{:>9} ", figure(column)));
         let _ = writeln!(out, "{name:<6}{}", text.collect::<String>());
     };
     for us in labels {
         line(&us.to_string(), &|c| c.buckets.get(&us).copied().unwrap_or(0).to_string());
     }
-    let of_some = |c: &Column, figure: Option<u64>| match figure.filter(|_| c.count > 0) {
+    let of_some = |c: &MicrosecondColumn, figure: Option<u64>| match figure.filter(|_| c.count > 0) {
         Some(figure) => figure.to_string(),
         None => "-".to_string(),
     };

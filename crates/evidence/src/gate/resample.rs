@@ -20,7 +20,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Beta, Distribution};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::{Choice, Figure, Judged};
+use super::{GateFigure, GateOptions, Judged};
 use crate::compare::Ranks;
 use crate::manifest::Second;
 use crate::row::Row;
@@ -46,30 +46,30 @@ pub(super) fn too_short(before: &Row, after: &Row) -> Option<String> {
 }
 
 /// The figures that both rows define.
-pub(super) fn figures(before: &Row, after: &Row) -> Vec<Figure> {
+pub(super) fn figures(before: &Row, after: &Row) -> Vec<GateFigure> {
     let missed = before.missed() > 0 || after.missed() > 0;
     // The new limit judges both: what is asked may differ in it.
     let limit_ns = after.entry.limit_ns;
     let late = |row: &Row| row.series.seconds.iter().any(|second| is_late(second, limit_ns));
     let late = limit_ns.is_some() && (late(before) || late(after));
-    let defined = |figure: &Figure| match figure {
-        Figure::MissedRate => missed,
-        Figure::LateSeconds => late,
-        Figure::SecondMax => true,
+    let defined = |figure: &GateFigure| match figure {
+        GateFigure::MissedRate => missed,
+        GateFigure::LateSeconds => late,
+        GateFigure::SecondMax => true,
         _ => why_undefined(before, after, *figure).is_none(),
     };
-    Figure::ALL.into_iter().filter(defined).collect()
+    GateFigure::ALL.into_iter().filter(defined).collect()
 }
 
 /// The percentiles that one of the rows does not define, and why. That neither has missed periods or late seconds
 /// leaves nothing open.
-pub(super) fn undefined(before: &Row, after: &Row) -> Vec<(Figure, String)> {
-    let percentiles = [Figure::P50, Figure::P99, Figure::P99_9].into_iter();
+pub(super) fn undefined(before: &Row, after: &Row) -> Vec<(GateFigure, String)> {
+    let percentiles = [GateFigure::P50, GateFigure::P99, GateFigure::P99_9].into_iter();
     percentiles.filter_map(|figure| Some((figure, why_undefined(before, after, figure)?))).collect()
 }
 
 /// Why a percentile is not judged; `None` where it is.
-fn why_undefined(before: &Row, after: &Row, figure: Figure) -> Option<String> {
+fn why_undefined(before: &Row, after: &Row, figure: GateFigure) -> Option<String> {
     if [before, after].into_iter().any(|row| row.quantile_ns(fraction(figure)).is_none()) {
         return Some("the source does not tell it".to_string());
     }
@@ -83,7 +83,7 @@ fn why_undefined(before: &Row, after: &Row, figure: Figure) -> Option<String> {
 }
 
 /// Judges every figure that both rows define, each at the one-sided `level`.
-pub(super) fn judge(before: &Row, after: &Row, choice: &Choice, level: f64) -> Vec<Judged> {
+pub(super) fn judge(before: &Row, after: &Row, choice: &GateOptions, level: f64) -> Vec<Judged> {
     // One generator for both sides: they must not be drawn alike.
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(choice.seed);
     let sides = [before, after].map(Units::of);
@@ -94,15 +94,19 @@ pub(super) fn judge(before: &Row, after: &Row, choice: &Choice, level: f64) -> V
     let judged = figures(before, after).into_iter().map(|figure| {
         let [(was, from), (is, to)] = [(before, &sides[0]), (after, &sides[1])].map(|(row, units)| {
             let draws: Vec<f64> = match figure {
-                Figure::SecondMax => units.draw(&mut rng, |unit| (unit.max_sum_ns, unit.seconds)),
-                Figure::LateSeconds => units.late(limit_ns).draw(&mut rng, |unit| (unit.late, unit.seconds)),
-                Figure::MissedRate => units.draw(&mut rng, |unit| (unit.missed, unit.missed + unit.count)),
+                GateFigure::SecondMax => units.draw(&mut rng, |unit| (unit.max_sum_ns, unit.seconds)),
+                GateFigure::LateSeconds => {
+                    units.late(limit_ns).draw(&mut rng, |unit| (unit.late, unit.seconds))
+                }
+                GateFigure::MissedRate => {
+                    units.draw(&mut rng, |unit| (unit.missed, unit.missed + unit.count))
+                }
                 _ => percentiles(row, figure, &mut rng),
             };
             (value(row, units, figure, limit_ns), draws)
         });
         let interval = match figure {
-            Figure::LateSeconds | Figure::MissedRate => {
+            GateFigure::LateSeconds | GateFigure::MissedRate => {
                 let spread = critical * spread(&from).hypot(spread(&to));
                 [(is - spread).max(0.0), (is + spread).min(1.0)]
             }
@@ -128,25 +132,25 @@ pub(super) fn judge(before: &Row, after: &Row, choice: &Choice, level: f64) -> V
     judged.collect()
 }
 
-fn value(row: &Row, units: &Units, figure: Figure, limit_ns: Option<u64>) -> f64 {
+fn value(row: &Row, units: &Units, figure: GateFigure, limit_ns: Option<u64>) -> f64 {
     let of = |(top, bottom): (f64, f64)| if bottom > 0.0 { top / bottom } else { 0.0 };
     match figure {
-        Figure::SecondMax => of(units.sum(|unit| (unit.max_sum_ns, unit.seconds))),
-        Figure::LateSeconds => of(units.late(limit_ns).sum(|unit| (unit.late, unit.seconds))),
-        Figure::MissedRate => of(units.sum(|unit| (unit.missed, unit.missed + unit.count))),
+        GateFigure::SecondMax => of(units.sum(|unit| (unit.max_sum_ns, unit.seconds))),
+        GateFigure::LateSeconds => of(units.late(limit_ns).sum(|unit| (unit.late, unit.seconds))),
+        GateFigure::MissedRate => of(units.sum(|unit| (unit.missed, unit.missed + unit.count))),
         _ => row.quantile_ns(fraction(figure)).map_or(0.0, |ns| ns as f64),
     }
 }
 
-fn fraction(figure: Figure) -> f64 {
+fn fraction(figure: GateFigure) -> f64 {
     match figure {
-        Figure::P50 => 0.5,
-        Figure::P99 => 0.99,
+        GateFigure::P50 => 0.5,
+        GateFigure::P99 => 0.99,
         _ => 0.999,
     }
 }
 
-fn percentiles(row: &Row, figure: Figure, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+fn percentiles(row: &Row, figure: GateFigure, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let ranks = Ranks::of(&row.series.latency);
     let count = row.series.latency.count() as f64 / burstiness(row, figure);
     let rank = (fraction(figure) * count).min(count - 1.0).max(1.0);
@@ -155,7 +159,7 @@ fn percentiles(row: &Row, figure: Figure, rng: &mut Xoshiro256PlusPlus) -> Vec<f
 }
 
 /// How many samples of the row, at that percentile, are worth one independent sample.
-fn burstiness(row: &Row, figure: Figure) -> f64 {
+fn burstiness(row: &Row, figure: GateFigure) -> f64 {
     by_means(row).max(by_exceedances(row, figure))
 }
 
@@ -181,7 +185,7 @@ fn by_means(row: &Row) -> f64 {
 
 /// How many samples beyond the percentile come together, from the share of seconds that have any. Where all seconds
 /// have some, nothing is known of it.
-fn by_exceedances(row: &Row, figure: Figure) -> f64 {
+fn by_exceedances(row: &Row, figure: GateFigure) -> f64 {
     let value_ns = row.series.latency.quantile_ns(fraction(figure));
     let seconds = row.series.seconds.iter().filter(|second| second.count > 0);
     let (all, with) = seconds
@@ -211,11 +215,11 @@ fn spread(draws: &[f64]) -> f64 {
 struct Units {
     seconds: Vec<Second>,
     joined: usize,
-    all: Vec<Unit>,
+    all: Vec<ResampledSecond>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Unit {
+struct ResampledSecond {
     seconds: f64,
     count: f64,
     sum_ns: f64,
@@ -237,9 +241,9 @@ impl Units {
         Units { seconds: Vec::new(), joined: self.joined, all }
     }
 
-    fn join(seconds: &[Second], joined: usize, limit_ns: Option<u64>) -> Vec<Unit> {
+    fn join(seconds: &[Second], joined: usize, limit_ns: Option<u64>) -> Vec<ResampledSecond> {
         let unit = |part: &[Second]| {
-            part.iter().fold(Unit::default(), |unit, second| Unit {
+            part.iter().fold(ResampledSecond::default(), |unit, second| ResampledSecond {
                 seconds: unit.seconds + 1.0,
                 count: unit.count + second.count as f64,
                 sum_ns: unit.sum_ns + second.sum_ns as f64,
@@ -260,12 +264,12 @@ impl Units {
         self.all.len() / self.block().max(1)
     }
 
-    fn sum(&self, of: impl Fn(&Unit) -> (f64, f64)) -> (f64, f64) {
+    fn sum(&self, of: impl Fn(&ResampledSecond) -> (f64, f64)) -> (f64, f64) {
         self.all.iter().map(of).fold((0.0, 0.0), |(a, b), (top, bottom)| (a + top, b + bottom))
     }
 
     /// The quotient of two sums, in resamples of circular blocks.
-    fn draw(&self, rng: &mut Xoshiro256PlusPlus, of: impl Fn(&Unit) -> (f64, f64)) -> Vec<f64> {
+    fn draw(&self, rng: &mut Xoshiro256PlusPlus, of: impl Fn(&ResampledSecond) -> (f64, f64)) -> Vec<f64> {
         let (n, length) = (self.all.len(), self.block());
         let parts = self.all.iter().map(of).collect::<Vec<_>>();
         let one = |_| {

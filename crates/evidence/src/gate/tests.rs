@@ -5,7 +5,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::*;
 use crate::compare::tests::{bundle, quiet};
-use crate::manifest::{Asked, Second, State};
+use crate::manifest::{Asked, RunState, Second};
 use crate::series::Series;
 
 /// A run of one row, of `seconds` seconds at 200 Hz: 5 us and an exponential tail of 2 us, all of a second scaled by
@@ -39,10 +39,10 @@ fn with(mut run: Bundle, seed: u64, series: Series) -> Bundle {
 }
 
 fn gate(before: &Bundle, after: &Bundle, tolerance: f64) -> Gated {
-    judge(std::slice::from_ref(before), after, &Choice { tolerance, ..Choice::default() }).unwrap()
+    judge(std::slice::from_ref(before), after, &GateOptions { tolerance, ..GateOptions::default() }).unwrap()
 }
 
-fn worse(gated: &Gated) -> Vec<Figure> {
+fn worse(gated: &Gated) -> Vec<GateFigure> {
     gated.figures.iter().filter(|one| one.worse).map(|one| one.figure).collect()
 }
 
@@ -51,7 +51,7 @@ fn alarms(times: u64, seconds: u32, like: f64, drift: f64, scale: f64, tolerance
     let alarm = |seed: &u64| {
         let before = run(2 * seed, seconds, like, drift, 1.0);
         let after = run(2 * seed + 1, seconds, like, drift, scale);
-        rows(&[before], &after, &Choice { tolerance, ..Choice::default() })
+        rows(&[before], &after, &GateOptions { tolerance, ..GateOptions::default() })
             .figures
             .iter()
             .any(|one| one.worse)
@@ -108,8 +108,8 @@ fn a_longer_tail_alone_is_named_by_what_is_longer() {
     let tail = |uniform: f64| if uniform > 0.995 { 3.0 * quiet(uniform) } else { quiet(uniform) };
     let gated = gate(&bundle(1, quiet), &bundle(2, tail), TOLERANCE);
     let found = worse(&gated);
-    assert!(found.contains(&Figure::P99_9) && found.contains(&Figure::SecondMax), "{found:?}");
-    assert!(!found.contains(&Figure::P50) && !gated.held);
+    assert!(found.contains(&GateFigure::P99_9) && found.contains(&GateFigure::SecondMax), "{found:?}");
+    assert!(!found.contains(&GateFigure::P50) && !gated.held);
     let line = gated.reasons.iter().find(|line| line.contains("p99.9")).unwrap();
     assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
     assert!(line.contains(" us before, ") && line.contains(" us now (between "), "{line}");
@@ -121,13 +121,13 @@ fn late_seconds_and_missed_periods_are_judged_where_there_are_any() {
     let (mut before, mut after) = (bundle(1, quiet), bundle(2, quiet));
     assert_eq!(
         judged(&gate(&before, &after, 0.1)),
-        [Figure::P50, Figure::P99, Figure::P99_9, Figure::SecondMax]
+        [GateFigure::P50, GateFigure::P99, GateFigure::P99_9, GateFigure::SecondMax]
     );
     before.rows[0].series.seconds[3].missed = 1;
     after.rows[0].series.seconds.iter_mut().for_each(|second| second.missed = 40);
     let gated = gate(&before, &after, 0.1);
-    assert_eq!(judged(&gated)[4..], [Figure::LateSeconds, Figure::MissedRate]);
-    assert_eq!(worse(&gated), [Figure::LateSeconds, Figure::MissedRate]);
+    assert_eq!(judged(&gated)[4..], [GateFigure::LateSeconds, GateFigure::MissedRate]);
+    assert_eq!(worse(&gated), [GateFigure::LateSeconds, GateFigure::MissedRate]);
     let back = gate(&after, &before, 0.1);
     assert_eq!((worse(&back), back.held), (vec![], true));
 }
@@ -154,7 +154,7 @@ fn what_was_measured_before_and_is_not_now_fails() {
     let gated = gate(&both, &after, 0.1);
     assert_eq!(gated.reasons, ["wakeup under cpu on cpu 1 every 1000 us: measured before, not now"]);
     after.rows.clear();
-    after.manifest.state = State::Interrupted;
+    after.manifest.state = RunState::Interrupted;
     assert!(!gate(&before, &after, 0.1).held);
 }
 
@@ -162,7 +162,7 @@ fn what_was_measured_before_and_is_not_now_fails() {
 fn of_several_baselines_the_candidate_must_be_worse_than_each() {
     let (good, bad, after) = (bundle(1, quiet), bundle(2, |u| 2.0 * quiet(u)), bundle(3, |u| 2.0 * quiet(u)));
     assert!(!gate(&good, &after, 0.1).held);
-    let choice = Choice::default();
+    let choice = GateOptions::default();
     for baselines in [[good.clone(), bad.clone()], [bad.clone(), good.clone()]] {
         let gated = judge(&baselines, &after, &choice).unwrap();
         assert!(gated.held, "{:?}", gated.reasons);
@@ -176,7 +176,7 @@ fn the_same_bundles_and_seed_give_the_same_document_and_json_keeps_it() {
     let (before, after) = (bundle(1, quiet), bundle(2, |u| 1.5 * quiet(u)));
     let gated = gate(&before, &after, 0.1);
     assert_eq!(gated, gate(&before, &after, 0.1));
-    let other = judge(&[before], &after, &Choice { seed: 2, ..Choice::default() }).unwrap();
+    let other = judge(&[before], &after, &GateOptions { seed: 2, ..GateOptions::default() }).unwrap();
     assert_ne!(gated.figures, other.figures);
     let json = serde_json::to_value(&gated).unwrap();
     assert_eq!((&json["seed"], &json["figures"][0]["figure"]), (&1.into(), &"p50_ns".into()));
@@ -186,7 +186,7 @@ fn the_same_bundles_and_seed_give_the_same_document_and_json_keeps_it() {
 #[test]
 fn what_cannot_be_judged_is_said() {
     let short = |seed| run(seed, 7, 0.0, 0.0, 1.0);
-    let gated = judge(&[short(1)], &short(2), &Choice::default()).unwrap();
+    let gated = judge(&[short(1)], &short(2), &GateOptions::default()).unwrap();
     assert!(!gated.held && gated.not_judged.len() == 1, "{gated:?}");
     let error = gated.refusal().unwrap();
     assert_eq!(
@@ -196,15 +196,16 @@ fn what_cannot_be_judged_is_said() {
     );
     let mut unlike = bundle(2, quiet);
     unlike.manifest.asked = Asked { priority: Some(70), ..unlike.manifest.asked };
-    let error = judge(&[bundle(1, quiet)], &unlike, &Choice::default()).unwrap_err();
+    let error = judge(&[bundle(1, quiet)], &unlike, &GateOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot judge run-2 by run-1: not the same was asked: priority 80 before but 70 after; measure both \
          alike, or judge unlike runs with --force"
     );
-    let forced = judge(&[bundle(1, quiet)], &unlike, &Choice { force: true, ..Choice::default() }).unwrap();
+    let forced =
+        judge(&[bundle(1, quiet)], &unlike, &GateOptions { force: true, ..GateOptions::default() }).unwrap();
     assert_eq!(forced.differences.len(), 1);
-    assert!(judge(&[], &unlike, &Choice::default()).is_err());
+    assert!(judge(&[], &unlike, &GateOptions::default()).is_err());
 }
 
 #[test]
@@ -230,7 +231,8 @@ fn a_damaged_bundle_is_neither_candidate_nor_baseline() {
         (vec![whole.clone()], &cut, "the candidate run-2"),
         (vec![whole.clone(), cut.clone()], &whole, "the baseline run-2"),
     ] {
-        let gated = judge(&baselines, candidate, &Choice { force: true, ..Choice::default() }).unwrap();
+        let gated =
+            judge(&baselines, candidate, &GateOptions { force: true, ..GateOptions::default() }).unwrap();
         assert_eq!(gated.errors, [format!("{which} is damaged: the rest was cut off")]);
         assert!(!gated.held && gated.figures.is_empty() && gated.reasons.is_empty(), "{gated:?}");
         let line = gated.refusal().unwrap().to_string();
@@ -251,7 +253,7 @@ fn a_percentile_with_too_few_samples_beyond_is_listed_as_not_judged() {
     let (before, after) = (run(1, 10, 0.0, 0.0, 1.0), run(2, 10, 0.0, 0.0, 1.0));
     let gated = gate(&before, &after, TOLERANCE);
     let open = gated.not_judged.iter().map(|one| one.figure).collect::<Vec<_>>();
-    assert_eq!((gated.held, open), (true, vec![Some(Figure::P99_9)]));
+    assert_eq!((gated.held, open), (true, vec![Some(GateFigure::P99_9)]));
     let line = gated.not_judged[0].to_string();
     assert!(line.starts_with("wakeup under idle on cpu 1 every 1000 us: p99.9: "), "{line}");
     assert!(line.ends_with("independent samples lie beyond it, 3 would tell; measure longer"), "{line}");

@@ -13,7 +13,7 @@ use machine::{CpuSet, Snapshot};
 use super::UNKNOWN_LOAD;
 use crate::histogram::Histogram;
 use crate::manifest::{
-    Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, State, WrittenBy,
+    Asked, Coarse, Granted, Manifest, NotRun, RowEntry, RowKey, RunState, SCHEMA_VERSION, WrittenBy,
 };
 use crate::reader::Bundle;
 use crate::row::Row;
@@ -23,7 +23,7 @@ use crate::writer::stem;
 
 /// One measured series as the source states it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Column {
+pub(super) struct ImportedSeries {
     pub probe: &'static str,
     pub cpu: u32,
     pub period_ns: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Column {
     pub missed: u64,
 }
 
-impl Column {
+impl ImportedSeries {
     /// Samples in the buckets.
     pub fn listed(&self) -> u64 {
         self.buckets.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count))
@@ -149,9 +149,9 @@ impl Column {
 
 /// Everything found in a file.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct ImportedFile {
     pub manifest: Manifest,
-    pub columns: Vec<Column>,
+    pub columns: Vec<ImportedSeries>,
     pub missing: Vec<String>,
     /// Whether the file says which CPU a column is; otherwise its number is the thread's.
     pub cpus_known: bool,
@@ -159,9 +159,9 @@ pub(super) struct Found {
     pub skips_missed: bool,
 }
 
-impl Found {
+impl ImportedFile {
     /// Nothing yet but who measured.
-    pub fn by(program: &str, version: Option<String>) -> Found {
+    pub fn by(program: &str, version: Option<String>) -> ImportedFile {
         let written_by =
             WrittenBy { program: program.to_string(), version, commit: None, command_line: None };
         let manifest = Manifest {
@@ -169,7 +169,7 @@ impl Found {
             written_by,
             started_at: None,
             ended_at: None,
-            state: State::Finished,
+            state: RunState::Finished,
             machine: Snapshot::default(),
             asked: Asked { loads: vec![UNKNOWN_LOAD.to_string()], ..Asked::default() },
             rows: Vec::new(),
@@ -178,7 +178,13 @@ impl Found {
             taints: Vec::new(),
             causes: None,
         };
-        Found { manifest, columns: Vec::new(), missing: Vec::new(), cpus_known: true, skips_missed: false }
+        ImportedFile {
+            manifest,
+            columns: Vec::new(),
+            missing: Vec::new(),
+            cpus_known: true,
+            skips_missed: false,
+        }
     }
 
     /// Adds a note.
@@ -274,8 +280,8 @@ impl Found {
     }
 
     /// Says what the source hides about a column: overflow, and periods that were missed and not counted.
-    fn hidden_by(&mut self, column: &Column) {
-        let Column { probe, cpu, .. } = column;
+    fn hidden_by(&mut self, column: &ImportedSeries) {
+        let ImportedSeries { probe, cpu, .. } = column;
         let program = self.manifest.written_by.program.clone();
         if column.overflow > 0 {
             self.note(format!(
@@ -319,7 +325,7 @@ fn entry(key: RowKey, coarse: Coarse) -> RowEntry {
     RowEntry {
         files: stem(&key),
         key,
-        state: State::Finished,
+        state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: None,
         spikes: 0,

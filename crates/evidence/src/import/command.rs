@@ -14,11 +14,11 @@ pub(super) struct Syntax {
 
 /// Options of a command line, by letter.
 #[derive(Debug, Default)]
-pub(super) struct Command<'a>(Vec<(char, Option<&'a str>)>);
+pub(super) struct ToolCommand<'a>(Vec<(char, Option<&'a str>)>);
 
 impl Syntax {
     /// Reads a command line; `None` where it is in doubt.
-    pub fn read<'a>(&self, line: &'a str) -> Option<Command<'a>> {
+    pub fn read<'a>(&self, line: &'a str) -> Option<ToolCommand<'a>> {
         let mut words = line.split_whitespace().skip(1).peekable();
         let mut found = Vec::new();
         while let Some(word) = words.next() {
@@ -31,7 +31,7 @@ impl Syntax {
                 else {
                     continue;
                 };
-                if value.is_none() && self.takes(letter)? == Takes::Always {
+                if value.is_none() && self.takes(letter)? == TakesValue::Always {
                     value = Some(words.next()?);
                 }
                 found.push((letter, value));
@@ -41,13 +41,13 @@ impl Syntax {
             for (at, letter) in cluster.char_indices() {
                 let rest = &cluster[at + letter.len_utf8()..];
                 let takes = self.takes(letter)?;
-                if takes == Takes::Never {
+                if takes == TakesValue::Never {
                     found.push((letter, None));
                     continue;
                 }
                 let value = if !rest.is_empty() {
                     Some(rest)
-                } else if takes == Takes::Always {
+                } else if takes == TakesValue::Always {
                     Some(words.next()?)
                 } else {
                     // The tools take a number that follows for the argument.
@@ -57,28 +57,28 @@ impl Syntax {
                 break;
             }
         }
-        Some(Command(found))
+        Some(ToolCommand(found))
     }
 
-    fn takes(&self, letter: char) -> Option<Takes> {
+    fn takes(&self, letter: char) -> Option<TakesValue> {
         let at = self.letters.find(letter).filter(|_| letter != ':')?;
         let after = &self.letters[at + letter.len_utf8()..];
         Some(match (after.starts_with("::"), after.starts_with(':')) {
-            (true, _) => Takes::Maybe,
-            (_, true) => Takes::Always,
-            _ => Takes::Never,
+            (true, _) => TakesValue::Maybe,
+            (_, true) => TakesValue::Always,
+            _ => TakesValue::Never,
         })
     }
 }
 
 #[derive(PartialEq)]
-enum Takes {
+enum TakesValue {
     Never,
     Maybe,
     Always,
 }
 
-impl<'a> Command<'a> {
+impl<'a> ToolCommand<'a> {
     /// Whether an option was given.
     pub fn has(&self, letter: char) -> bool {
         self.0.iter().any(|option| option.0 == letter)

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use machine::CpuSet;
 
-use super::column::{Column, Found};
-use super::command::{Command, Syntax};
+use super::column::{ImportedFile, ImportedSeries};
+use super::command::{Syntax, ToolCommand};
 use super::text::{is_row, split_cut, whole_lines};
 
 /// cyclictest's options: `y` stands for `--policy`, which has no letter.
@@ -32,7 +32,7 @@ pub(super) const SYNTAX: Syntax = Syntax {
 };
 
 /// The period of thread `number`: each thread's is longer by the distance, which a histogram sets to zero.
-pub(super) fn period_ns(command: &Command, number: u32) -> Option<u64> {
+pub(super) fn period_ns(command: &ToolCommand, number: u32) -> Option<u64> {
     let given = |letter, default| if command.has(letter) { command.number(letter) } else { Some(default) };
     let distance = if command.has('h') || command.has('H') { 0 } else { given('d', 500)? };
     let us = distance.checked_mul(u64::from(number))?.checked_add(given('i', 1_000)?)?;
@@ -40,7 +40,7 @@ pub(super) fn period_ns(command: &Command, number: u32) -> Option<u64> {
 }
 
 /// What a command line asks.
-pub(super) fn asked(found: &mut Found, command: &Command) {
+pub(super) fn asked(found: &mut ImportedFile, command: &ToolCommand) {
     let asked = &mut found.manifest.asked;
     asked.loops = command.number('l').filter(|loops| *loops > 0);
     asked.dma_latency_us = command.number('e').and_then(|us| us.try_into().ok());
@@ -75,7 +75,7 @@ pub(super) fn sample(line: &str) -> Option<(u32, u64, u64)> {
 
 /// Figures of one `T:` line.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Summary {
+pub(super) struct ThreadLine {
     thread: u32,
     /// The thread's id, which tells one run from the next.
     tid: u64,
@@ -87,9 +87,9 @@ pub(super) struct Summary {
     max: u64,
 }
 
-impl Summary {
+impl ThreadLine {
     /// Whether `next` may be the same thread later in the same run: cyclictest draws its lines again and again.
-    fn leads_to(&self, next: &Summary) -> bool {
+    fn leads_to(&self, next: &ThreadLine) -> bool {
         let never = self.cycles == 0;
         self.tid == next.tid
             && self.cycles <= next.cycles
@@ -98,7 +98,7 @@ impl Summary {
 }
 
 /// A line `T: 0 ( 3407) P:99 I:1000 C: 100000 Min: 7 Act: 10 Avg: 10 Max: 18`, every field of which is whole.
-pub(super) fn summary(line: &str) -> Option<Summary> {
+pub(super) fn summary(line: &str) -> Option<ThreadLine> {
     let (thread, rest) = line.trim_start().strip_prefix("T:")?.split_once('(')?;
     let (tid, rest) = rest.split_once(')')?;
     let mut fields = BTreeMap::new();
@@ -113,7 +113,7 @@ pub(super) fn summary(line: &str) -> Option<Summary> {
         }
     }
     let field = |name: &str| fields.get(name).copied();
-    Some(Summary {
+    Some(ThreadLine {
         thread: thread.trim().parse().ok()?,
         tid: number(tid.trim())?,
         priority: field("P")?,
@@ -154,7 +154,7 @@ fn resembles_sample(line: &str) -> bool {
 #[derive(Default)]
 struct Around<'a> {
     /// The last `T:` line of each thread.
-    threads: BTreeMap<u32, Summary>,
+    threads: BTreeMap<u32, ThreadLine>,
     /// Thread to CPU.
     cpus: BTreeMap<u32, u32>,
     /// Ids of the threads in their order, the one that ended the run (`-b`), and at which latency it did.
@@ -207,7 +207,7 @@ impl<'a> Around<'a> {
     }
 
     /// Lets what the text states beside its table or samples count where it is worse.
-    fn settle(&self, found: &mut Found) {
+    fn settle(&self, found: &mut ImportedFile) {
         for (thread, summary) in self.threads.iter().filter(|thread| thread.1.cycles > 0) {
             if let Some(column) = found.columns.iter_mut().find(|column| column.thread == Some(*thread)) {
                 column.state_max(summary.max);
@@ -229,24 +229,24 @@ impl<'a> Around<'a> {
         }
     }
 
-    fn column(&self, thread: u32) -> Column {
+    fn column(&self, thread: u32) -> ImportedSeries {
         let summary = self.threads.get(&thread);
         let period_ns = summary.and_then(|s| s.interval_us.checked_mul(1_000)).filter(|ns| *ns > 0);
         let cpu = self.cpus.get(&thread).copied().unwrap_or(thread);
         let unit_ns = self.unit_ns.unwrap_or(1_000);
-        Column {
+        ImportedSeries {
             probe: "wakeup",
             cpu,
             period_ns,
             unit_ns,
             width: 1,
             thread: Some(thread),
-            ..Column::default()
+            ..ImportedSeries::default()
         }
     }
 
     /// Ends the reading.
-    fn into(self, mut found: Found) -> Found {
+    fn into(self, mut found: ImportedFile) -> ImportedFile {
         self.settle(&mut found);
         found.skips_missed = true;
         let threads = found.columns.iter().filter_map(|column| column.thread).collect::<BTreeSet<_>>();
@@ -259,7 +259,8 @@ impl<'a> Around<'a> {
             found.note(
                 "cyclictest's text does not say whether -N made its figures nanoseconds: taken as microseconds",
             );
-            let lowest = |column: &Column| column.min.or(column.buckets.first().map(|bucket| bucket.0));
+            let lowest =
+                |column: &ImportedSeries| column.min.or(column.buckets.first().map(|bucket| bucket.0));
             // No thread always wakes up a millisecond late.
             if found.columns.iter().filter_map(lowest).min().is_some_and(|lowest| lowest >= 1_000) {
                 found.note("every latency is above 1000, as nanoseconds are: import it with --unit ns if so");
@@ -277,8 +278,8 @@ impl<'a> Around<'a> {
 }
 
 /// Reads `-h`, `-H` or `--histfile`.
-pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
-    let mut found = Found::by("cyclictest", None);
+pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("cyclictest", None);
     let (mut around, mut stated) = (Around::in_unit(unit_ns), BTreeMap::new());
     let mut rows: Vec<(u64, Vec<u64>)> = Vec::new();
     for (n, line) in lines(text, &mut found.missing).lines().enumerate() {
@@ -364,7 +365,7 @@ pub(super) fn read_histogram(text: &str, unit_ns: Option<u64>) -> Result<Found, 
 
 /// Samples of one thread.
 #[derive(Default)]
-struct Samples {
+struct ThreadSamples {
     buckets: BTreeMap<u64, u64>,
     count: u64,
     first: u64,
@@ -372,10 +373,10 @@ struct Samples {
 }
 
 /// Reads `-v`.
-pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
-    let mut found = Found::by("cyclictest", None);
+pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("cyclictest", None);
     let mut around = Around::in_unit(unit_ns);
-    let mut threads: BTreeMap<u32, Samples> = BTreeMap::new();
+    let mut threads: BTreeMap<u32, ThreadSamples> = BTreeMap::new();
     for (n, line) in lines(text, &mut found.missing).lines().enumerate() {
         let Some((thread, cycle, latency)) = sample(line) else {
             if resembles_sample(line) {
@@ -384,7 +385,9 @@ pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<Found, St
             around.take(line, n)?;
             continue;
         };
-        let samples = threads.entry(thread).or_insert_with(|| Samples { first: cycle, ..Samples::default() });
+        let samples = threads
+            .entry(thread)
+            .or_insert_with(|| ThreadSamples { first: cycle, ..ThreadSamples::default() });
         if samples.last.is_some_and(|last| last >= cycle) {
             return Err("it holds more than one run".into());
         }
@@ -410,8 +413,8 @@ pub(super) fn read_samples(text: &str, unit_ns: Option<u64>) -> Result<Found, St
 }
 
 /// Reads `T:` lines without a histogram.
-pub(super) fn read_summary(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
-    let mut found = Found::by("cyclictest", None);
+pub(super) fn read_summary(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("cyclictest", None);
     let mut around = Around::in_unit(unit_ns);
     let lines = lines(text, &mut found.missing).lines();
     lines.enumerate().try_for_each(|(n, line)| around.take(line, n))?;

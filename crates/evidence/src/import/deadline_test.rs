@@ -5,7 +5,7 @@
 //! `execution` of a cycle. Deadlines that it missed and periods that it began late are periods missed. Its rows
 //! are numbered in the order of the text: neither CPU nor histogram is in it.
 
-use super::column::{Column, Found};
+use super::column::{ImportedFile, ImportedSeries};
 use super::text::whole_lines;
 
 /// Whether a line is one of a block.
@@ -15,7 +15,7 @@ pub(super) fn is_figure(line: &str) -> bool {
 
 /// A block.
 #[derive(Debug, Default)]
-struct Block {
+struct DeadlineBlock {
     id: String,
     deadlines: Option<u64>,
     periods: Option<u64>,
@@ -25,9 +25,9 @@ struct Block {
 }
 
 /// Reads the text.
-pub(super) fn read(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("deadline_test", None);
-    let mut blocks: Vec<Block> = Vec::new();
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("deadline_test", None);
+    let mut blocks: Vec<DeadlineBlock> = Vec::new();
     let mut announced = Vec::new();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         let bad = || format!("line {}: '{line}' is no line of deadline_test", n + 1);
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             if blocks.iter().any(|block| block.id == id) {
                 return Err("it holds more than one run".into());
             }
-            blocks.push(Block { id: id.to_string(), ..Block::default() });
+            blocks.push(DeadlineBlock { id: id.to_string(), ..DeadlineBlock::default() });
         } else if line == "Setup:" && !blocks.is_empty() {
             return Err("it holds more than one run".into());
         } else if let Some(id) = line.strip_prefix("deadline thread ") {
@@ -67,10 +67,10 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(found)
 }
 
-fn column(number: u32, block: &Block) -> Column {
+fn column(number: u32, block: &DeadlineBlock) -> ImportedSeries {
     let (max, min, avg) =
         block.times.map_or((None, None, None), |(max, min, avg)| (Some(max), Some(min), Some(avg)));
-    Column {
+    ImportedSeries {
         probe: crate::manifest::EXECUTION,
         cpu: number,
         period_ns: block.period_us.and_then(|us| us.checked_mul(1_000)).filter(|ns| *ns > 0),
@@ -81,12 +81,12 @@ fn column(number: u32, block: &Block) -> Column {
         avg: avg.map(|avg| avg as f64),
         max,
         missed: block.deadlines.unwrap_or(0).saturating_add(block.periods.unwrap_or(0)),
-        ..Column::default()
+        ..ImportedSeries::default()
     }
 }
 
 /// Takes a line into its block; `None` where it should be one of its figures and is not.
-fn take(block: &mut Block, line: &str) -> Option<()> {
+fn take(block: &mut DeadlineBlock, line: &str) -> Option<()> {
     let Some((name, value)) = line.split_once(['=', ':']) else { return Some(()) };
     let number = |text: &str| text.trim().trim_end_matches("us").trim_end().parse::<u64>().ok();
     match name.trim() {

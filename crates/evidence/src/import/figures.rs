@@ -24,7 +24,7 @@ pub(super) fn after<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 
 /// What a tool states of one thread on the screen that it draws again and again.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Screen {
+pub(super) struct ToolScreen {
     /// What tells one run's thread from another's: thread id, period.
     pub identity: String,
     pub cycles: u64,
@@ -33,15 +33,15 @@ pub(super) struct Screen {
     pub max: Option<u64>,
 }
 
-impl Screen {
+impl ToolScreen {
     /// Takes the thread's next screen. The last one counts, and the worst maximum of all; an error where it
     /// belongs to another run.
-    pub fn redraw(&mut self, next: Screen) -> Result<(), String> {
+    pub fn redraw(&mut self, next: ToolScreen) -> Result<(), String> {
         if next.identity != self.identity || next.cycles < self.cycles {
             return Err("it holds more than one run".into());
         }
         let worst = self.max.max(next.max);
-        *self = Screen { max: worst, ..next };
+        *self = ToolScreen { max: worst, ..next };
         Ok(())
     }
 }
@@ -73,11 +73,11 @@ mod tests {
 
     #[test]
     fn keeps_the_worst_maximum_of_all_screens() {
-        let screen = |cycles, max| Screen { cycles, max: Some(max), ..Screen::default() };
+        let screen = |cycles, max| ToolScreen { cycles, max: Some(max), ..ToolScreen::default() };
         let mut seen = screen(1, 9);
         assert!(seen.redraw(screen(2, 7)).is_ok());
         assert_eq!((seen.cycles, seen.max), (2, Some(9)));
         assert!(seen.redraw(screen(1, 7)).is_err(), "fewer cycles are another run's");
-        assert!(seen.redraw(Screen { identity: "2".into(), ..screen(3, 7) }).is_err());
+        assert!(seen.redraw(ToolScreen { identity: "2".into(), ..screen(3, 7) }).is_err());
     }
 }

@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found, cpus};
+use super::column::{ImportedFile, ImportedSeries, cpus};
 use super::text::split_cut;
 
 /// What is stated once a run.
 const NAMES: [&str; 4] = ["Latency threshold", "Sample window", "Max Latency", "Samples recorded"];
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("hwlatdetect", None);
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("hwlatdetect", None);
     let mut figures = BTreeMap::new();
     let mut gaps: BTreeMap<Option<u32>, BTreeMap<u64, u64>> = BTreeMap::new();
     let mut listed = 0;
@@ -101,7 +101,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     for (cpu, gaps) in by_cpu {
         let (min, max) = (gaps.keys().next().copied(), gaps.keys().next_back().copied());
         let buckets = gaps.into_iter().collect();
-        let column = Column {
+        let column = ImportedSeries {
             probe: "hardware",
             cpu,
             unit_ns: 1_000,
@@ -109,7 +109,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             buckets,
             min,
             max,
-            ..Column::default()
+            ..ImportedSeries::default()
         };
         found.columns.push(column);
     }

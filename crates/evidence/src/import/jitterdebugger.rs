@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::column::{Column, Found};
+use super::column::{ImportedFile, ImportedSeries};
 use super::json;
 use super::rt_tests::Sysinfo;
 
@@ -18,15 +18,15 @@ use super::rt_tests::Sysinfo;
 const BUCKETS_END_NS: u64 = 1_000_000;
 
 #[derive(Debug, Deserialize)]
-struct Document {
+struct JitterdebuggerDocument {
     #[serde(default)]
     sysinfo: Sysinfo,
     #[serde(deserialize_with = "json::once")]
-    cpu: BTreeMap<u32, Thread>,
+    cpu: BTreeMap<u32, JitterdebuggerThread>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Thread {
+struct JitterdebuggerThread {
     #[serde(deserialize_with = "json::once")]
     histogram: BTreeMap<u64, u64>,
     count: u64,
@@ -36,7 +36,11 @@ struct Thread {
 }
 
 /// The unit of a file that does not state it.
-fn unstated(threads: &BTreeMap<u32, Thread>, told: Option<u64>, found: &mut Found) -> u64 {
+fn unstated(
+    threads: &BTreeMap<u32, JitterdebuggerThread>,
+    told: Option<u64>,
+    found: &mut ImportedFile,
+) -> u64 {
     if let Some(unit_ns) = told {
         return unit_ns;
     }
@@ -48,9 +52,10 @@ fn unstated(threads: &BTreeMap<u32, Thread>, told: Option<u64>, found: &mut Foun
     if is_ns { 1 } else { 1_000 }
 }
 
-pub(super) fn read(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
-    let document: Document = serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
-    let mut found = Found::by("jitterdebugger", None);
+pub(super) fn read(text: &str, unit_ns: Option<u64>) -> Result<ImportedFile, String> {
+    let document: JitterdebuggerDocument =
+        serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
+    let mut found = ImportedFile::by("jitterdebugger", None);
     let sysinfo = document.sysinfo;
     let unit_ns = match sysinfo.resolution_in_ns {
         Some(stated) if unit_ns.is_some_and(|told| told != stated) => {
@@ -62,14 +67,14 @@ pub(super) fn read(text: &str, unit_ns: Option<u64>) -> Result<Found, String> {
     };
     found.cpus_known = sysinfo.cpus_online == Some(document.cpu.len() as u64);
     for (cpu, thread) in document.cpu {
-        let mut column = Column {
+        let mut column = ImportedSeries {
             probe: "wakeup",
             cpu,
             unit_ns,
             width: 1,
             buckets: thread.histogram.into_iter().collect(),
             overflow_from: Some(BUCKETS_END_NS / unit_ns),
-            ..Column::default()
+            ..ImportedSeries::default()
         };
         column.set_total(thread.count, &mut found.missing);
         if thread.count > 0 {

@@ -14,7 +14,7 @@
 //! A bucket is 1 us. A `+` behind the last one says that it holds everything above, too. The table that latmus
 //! prints may stand in the same text: its worst latency and overruns count where they are worse.
 
-use super::column::{Column, Found, kernel};
+use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::figures::thousandths;
 use super::text::whole_lines;
 use super::xenomai;
@@ -28,7 +28,7 @@ pub(super) fn is_head(line: &str) -> bool {
 
 /// What the head states; figures in thousandths of a microsecond.
 #[derive(Debug, Default)]
-struct Head<'a> {
+struct LatmusHead<'a> {
     context: Option<&'a str>,
     cpu: Option<u32>,
     period_us: Option<u64>,
@@ -41,9 +41,9 @@ struct Head<'a> {
 }
 
 /// Reads the text.
-pub(super) fn read(text: &str) -> Result<Found, String> {
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let mut missing = Vec::new();
-    let (mut head, mut found) = (Head::default(), Found::by("latmus", None));
+    let (mut head, mut found) = (LatmusHead::default(), ImportedFile::by("latmus", None));
     let (mut buckets, mut last_is_open) = (Vec::<(u64, u64)>::new(), false);
     for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
         let bad = || format!("line {}: '{line}' is no line of latmus", n + 1);
@@ -77,13 +77,13 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
 }
 
 fn column(
-    head: &Head,
+    head: &LatmusHead,
     mut buckets: Vec<(u64, u64)>,
     is_open: bool,
-    found: &mut Found,
-) -> Result<Column, String> {
+    found: &mut ImportedFile,
+) -> Result<ImportedSeries, String> {
     let from_zero = |ns: Option<i64>| ns.map(|ns| u64::try_from(ns).unwrap_or(0));
-    let mut column = Column {
+    let mut column = ImportedSeries {
         probe: xenomai::probe(head.context)?,
         cpu: head.cpu.unwrap_or(0),
         period_ns: head.period_us.and_then(|us| us.checked_mul(1_000)).filter(|ns| *ns > 0),
@@ -93,7 +93,7 @@ fn column(
         avg: from_zero(head.avg_ns).map(|ns| ns as f64),
         max: from_zero(head.max_ns),
         missed: head.overruns,
-        ..Column::default()
+        ..ImportedSeries::default()
     };
     let listed = buckets.iter().fold(0u64, |sum, bucket| sum.saturating_add(bucket.1));
     if is_open && let Some((from, count)) = buckets.pop() {
@@ -118,7 +118,7 @@ fn column(
 }
 
 /// Takes a line of the head; `None` where it cannot be read.
-fn take<'a>(head: &mut Head<'a>, found: &mut Found, name: &str, value: &'a str) -> Option<()> {
+fn take<'a>(head: &mut LatmusHead<'a>, found: &mut ImportedFile, name: &str, value: &'a str) -> Option<()> {
     match name {
         "context" => head.context = Some(value),
         "sampling period" => head.period_us = Some(value.strip_suffix("microseconds")?.trim().parse().ok()?),

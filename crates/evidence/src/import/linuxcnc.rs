@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found};
+use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
 use super::text::whole_lines;
 
@@ -47,16 +47,16 @@ pub(super) fn is_histogram(line: &str) -> bool {
 
 /// A thread's worst figures, in nanoseconds.
 #[derive(Debug, Default)]
-struct Thread {
+struct LinuxcncThread {
     period_ns: Option<u64>,
     worst_ns: u64,
     elapsed_s: u64,
 }
 
 /// Reads latency-test.
-pub(super) fn read_test(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("latency-test", None);
-    let mut threads: BTreeMap<&str, Thread> = BTreeMap::new();
+pub(super) fn read_test(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("latency-test", None);
+    let mut threads: BTreeMap<&str, LinuxcncThread> = BTreeMap::new();
     let mut is_headed = false;
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         let at = |why: String| format!("line {}: {why}", n + 1);
@@ -80,9 +80,9 @@ pub(super) fn read_test(text: &str) -> Result<Found, String> {
 }
 
 /// Reads latency-histogram without its window.
-pub(super) fn read_histogram(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("latency-histogram", None);
-    let mut threads: BTreeMap<&str, Thread> = BTreeMap::new();
+pub(super) fn read_histogram(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("latency-histogram", None);
+    let mut threads: BTreeMap<&str, LinuxcncThread> = BTreeMap::new();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         if !is_histogram(line) {
             continue;
@@ -102,7 +102,7 @@ pub(super) fn read_histogram(text: &str) -> Result<Found, String> {
     Ok(found)
 }
 
-fn into_rows(threads: BTreeMap<&str, Thread>, found: &mut Found) {
+fn into_rows(threads: BTreeMap<&str, LinuxcncThread>, found: &mut ImportedFile) {
     let program = found.manifest.written_by.program.clone();
     found.cpus_known = false;
     found.note("nothing marks the end of the text: whether it is whole cannot be told");
@@ -114,7 +114,7 @@ fn into_rows(threads: BTreeMap<&str, Thread>, found: &mut Found) {
         // The servo thread is LinuxCNC's main one.
         let number = u32::from(name == "Base");
         found.note(format!("cpu {number} stands for the {} thread", name.to_lowercase()));
-        found.columns.push(Column {
+        found.columns.push(ImportedSeries {
             probe: "wakeup",
             cpu: number,
             period_ns: thread.period_ns,
@@ -123,7 +123,7 @@ fn into_rows(threads: BTreeMap<&str, Thread>, found: &mut Found) {
             // Jitter is between two runs: there were at least so many.
             overflow: 2,
             max: Some(thread.worst_ns),
-            ..Column::default()
+            ..ImportedSeries::default()
         });
     }
 }
@@ -141,7 +141,7 @@ fn thread_of(line: &str) -> Option<(&'static str, &str)> {
 }
 
 /// The figures of latency-test behind the thread's name: in the order of its heading, or each with its name.
-fn test_thread(rest: &str, is_headed: bool) -> Result<Thread, String> {
+fn test_thread(rest: &str, is_headed: bool) -> Result<LinuxcncThread, String> {
     let (period_ns, figures) = match rest.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'))
     {
         Some((period, figures)) => {
@@ -168,7 +168,11 @@ fn test_thread(rest: &str, is_headed: bool) -> Result<Thread, String> {
         return Err("the text does not say which figure is the jitter, and in which unit".into());
     };
     let over = interval_ns.zip(period_ns).map_or(0, |(interval, period)| interval.saturating_sub(period));
-    Ok(Thread { period_ns: period_ns.filter(|ns| *ns > 0), worst_ns: jitter_ns.max(over), elapsed_s: 0 })
+    Ok(LinuxcncThread {
+        period_ns: period_ns.filter(|ns| *ns > 0),
+        worst_ns: jitter_ns.max(over),
+        elapsed_s: 0,
+    })
 }
 
 /// The first number of `: 9075 ns, …`, where the unit is stated.
@@ -203,7 +207,7 @@ fn time_ns(text: &str) -> Option<u64> {
 }
 
 /// `10 s  servo min: -12.345 us max:  45.678 us sdev:   1.234 us`.
-fn histogram_thread(line: &str) -> Option<(&'static str, Thread)> {
+fn histogram_thread(line: &str) -> Option<(&'static str, LinuxcncThread)> {
     // A long figure leaves no blank before it.
     let line = line.replace("min:", "min: ").replace("max:", "max: ");
     let words = line.split_whitespace().collect::<Vec<_>>();
@@ -212,7 +216,7 @@ fn histogram_thread(line: &str) -> Option<(&'static str, Thread)> {
     };
     let name = if *name == "servo" { "Servo" } else { "Base" };
     let worst_ns = thousandths(min)?.checked_neg()?.max(thousandths(max)?);
-    let thread = Thread {
+    let thread = LinuxcncThread {
         period_ns: None,
         worst_ns: u64::try_from(worst_ns).unwrap_or(0),
         elapsed_s: elapsed.parse().ok()?,

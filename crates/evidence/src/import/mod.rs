@@ -83,25 +83,25 @@ const LARGEST: u64 = 256 << 20;
 
 /// The unit of a text's figures, where the text does not state it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum FigureUnit {
     /// Microseconds, as most tools have it.
     Microseconds,
     /// Nanoseconds, as with `cyclictest -N`.
     Nanoseconds,
 }
 
-impl Unit {
+impl FigureUnit {
     fn ns(self) -> u64 {
         match self {
-            Unit::Microseconds => 1_000,
-            Unit::Nanoseconds => 1,
+            FigureUnit::Microseconds => 1_000,
+            FigureUnit::Nanoseconds => 1,
         }
     }
 }
 
 /// A format that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ImportFormat {
     /// `cyclictest --json`.
     CyclictestJson,
     /// `cyclictest -h`, `-H` or `--histfile`.
@@ -150,71 +150,71 @@ pub enum Format {
     Rteval,
 }
 
-impl Format {
+impl ImportFormat {
     /// All of them.
-    pub const ALL: [Format; 23] = [
-        Format::CyclictestJson,
-        Format::CyclictestHistogram,
-        Format::CyclictestVerbose,
-        Format::CyclictestSummary,
-        Format::OslatJson,
-        Format::OslatText,
-        Format::Timerlat,
-        Format::Osnoise,
-        Format::Jitterdebugger,
-        Format::Hwlatdetect,
-        Format::Xenomai,
-        Format::Latmus,
-        Format::RtTestsJson,
-        Format::PairsText,
-        Format::Signaltest,
-        Format::Cyclicdeadline,
-        Format::DeadlineTest,
-        Format::TimerlatTop,
-        Format::OsnoiseTop,
-        Format::StressNg,
-        Format::LinuxcncTest,
-        Format::LinuxcncHistogram,
-        Format::Rteval,
+    pub const ALL: [ImportFormat; 23] = [
+        ImportFormat::CyclictestJson,
+        ImportFormat::CyclictestHistogram,
+        ImportFormat::CyclictestVerbose,
+        ImportFormat::CyclictestSummary,
+        ImportFormat::OslatJson,
+        ImportFormat::OslatText,
+        ImportFormat::Timerlat,
+        ImportFormat::Osnoise,
+        ImportFormat::Jitterdebugger,
+        ImportFormat::Hwlatdetect,
+        ImportFormat::Xenomai,
+        ImportFormat::Latmus,
+        ImportFormat::RtTestsJson,
+        ImportFormat::PairsText,
+        ImportFormat::Signaltest,
+        ImportFormat::Cyclicdeadline,
+        ImportFormat::DeadlineTest,
+        ImportFormat::TimerlatTop,
+        ImportFormat::OsnoiseTop,
+        ImportFormat::StressNg,
+        ImportFormat::LinuxcncTest,
+        ImportFormat::LinuxcncHistogram,
+        ImportFormat::Rteval,
     ];
 
     /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
-            Format::CyclictestJson => "cyclictest JSON",
-            Format::CyclictestHistogram => "cyclictest histogram",
-            Format::CyclictestVerbose => "cyclictest -v",
-            Format::CyclictestSummary => "cyclictest summary",
-            Format::OslatJson => "oslat JSON",
-            Format::OslatText => "oslat text",
-            Format::Timerlat => "rtla timerlat hist",
-            Format::Osnoise => "rtla osnoise hist",
-            Format::Jitterdebugger => "jitterdebugger JSON",
-            Format::Hwlatdetect => "hwlatdetect text",
-            Format::Xenomai => "Xenomai latency",
-            Format::Latmus => "latmus histogram",
-            Format::RtTestsJson => "rt-tests JSON",
-            Format::PairsText => "pmqtest and ptsematest text",
-            Format::Signaltest => "signaltest text",
-            Format::Cyclicdeadline => "cyclicdeadline text",
-            Format::DeadlineTest => "deadline_test text",
-            Format::TimerlatTop => "rtla timerlat top",
-            Format::OsnoiseTop => "rtla osnoise top",
-            Format::StressNg => "stress-ng --cyclic",
-            Format::LinuxcncTest => "LinuxCNC latency-test",
-            Format::LinuxcncHistogram => "LinuxCNC latency-histogram",
-            Format::Rteval => "rteval XML",
+            ImportFormat::CyclictestJson => "cyclictest JSON",
+            ImportFormat::CyclictestHistogram => "cyclictest histogram",
+            ImportFormat::CyclictestVerbose => "cyclictest -v",
+            ImportFormat::CyclictestSummary => "cyclictest summary",
+            ImportFormat::OslatJson => "oslat JSON",
+            ImportFormat::OslatText => "oslat text",
+            ImportFormat::Timerlat => "rtla timerlat hist",
+            ImportFormat::Osnoise => "rtla osnoise hist",
+            ImportFormat::Jitterdebugger => "jitterdebugger JSON",
+            ImportFormat::Hwlatdetect => "hwlatdetect text",
+            ImportFormat::Xenomai => "Xenomai latency",
+            ImportFormat::Latmus => "latmus histogram",
+            ImportFormat::RtTestsJson => "rt-tests JSON",
+            ImportFormat::PairsText => "pmqtest and ptsematest text",
+            ImportFormat::Signaltest => "signaltest text",
+            ImportFormat::Cyclicdeadline => "cyclicdeadline text",
+            ImportFormat::DeadlineTest => "deadline_test text",
+            ImportFormat::TimerlatTop => "rtla timerlat top",
+            ImportFormat::OsnoiseTop => "rtla osnoise top",
+            ImportFormat::StressNg => "stress-ng --cyclic",
+            ImportFormat::LinuxcncTest => "LinuxCNC latency-test",
+            ImportFormat::LinuxcncHistogram => "LinuxCNC latency-histogram",
+            ImportFormat::Rteval => "rteval XML",
         }
     }
 
     /// Whether a text of it may leave its unit out.
     fn has_untold_unit(self) -> bool {
-        use Format::*;
+        use ImportFormat::*;
         matches!(self, CyclictestHistogram | CyclictestVerbose | CyclictestSummary | Jitterdebugger)
     }
 
     /// The format of a text, from its content.
-    pub fn of(text: &str) -> Option<Format> {
+    pub fn of(text: &str) -> Option<ImportFormat> {
         match json::document(text) {
             Ok(Some(document)) => of_json(&serde_json::from_str(document).ok()?),
             Ok(None) => tell::all(text).first().copied(),
@@ -223,18 +223,18 @@ impl Format {
     }
 }
 
-fn of_json(document: &Value) -> Option<Format> {
+fn of_json(document: &Value) -> Option<ImportFormat> {
     if document.get("cpu").is_some() {
-        return Some(Format::Jitterdebugger);
+        return Some(ImportFormat::Jitterdebugger);
     }
     let threads = document.get("thread")?.as_object()?;
     if rt_tests::is_of_another_tool(document) {
-        return Some(Format::RtTestsJson);
+        return Some(ImportFormat::RtTestsJson);
     }
     let has = |key: &str| threads.values().any(|thread| thread.get(key).is_some());
     match (has("cycles"), has("freq")) {
-        (true, _) => Some(Format::CyclictestJson),
-        (_, true) => Some(Format::OslatJson),
+        (true, _) => Some(ImportFormat::CyclictestJson),
+        (_, true) => Some(ImportFormat::OslatJson),
         _ => None,
     }
 }
@@ -246,7 +246,7 @@ pub fn import(path: &Path) -> Result<Bundle> {
 }
 
 /// The same; `unit` says in which unit the figures of a text are that does not state it (`cyclictest -N`).
-pub fn import_with(path: &Path, unit: Option<Unit>) -> Result<Bundle> {
+pub fn import_with(path: &Path, unit: Option<FigureUnit>) -> Result<Bundle> {
     let fail = |why: &dyn std::fmt::Display| {
         let cure = "give the whole output of one run of a tool that `isolator import --help` lists";
         Error::on("import", path.display(), why, cure)
@@ -264,23 +264,23 @@ pub fn import_with(path: &Path, unit: Option<Unit>) -> Result<Bundle> {
 }
 
 /// Reads a text in `format`, or in the one that its content shows; an error says why it cannot be read.
-pub fn parse(text: &str, format: Option<Format>) -> std::result::Result<Bundle, String> {
+pub fn parse(text: &str, format: Option<ImportFormat>) -> std::result::Result<Bundle, String> {
     parse_with(text, format, None)
 }
 
 /// The same; see [`import_with`].
 pub fn parse_with(
     text: &str,
-    format: Option<Format>,
-    unit: Option<Unit>,
+    format: Option<ImportFormat>,
+    unit: Option<FigureUnit>,
 ) -> std::result::Result<Bundle, String> {
     parse_plain(&text::plain(text), format, unit)
 }
 
 fn parse_plain(
     text: &str,
-    format: Option<Format>,
-    unit: Option<Unit>,
+    format: Option<ImportFormat>,
+    unit: Option<FigureUnit>,
 ) -> std::result::Result<Bundle, String> {
     if text.trim().is_empty() {
         return Err("it is empty".into());
@@ -303,28 +303,30 @@ fn parse_plain(
     if unit.is_some() && !format.has_untold_unit() {
         return Err(format!("the unit of a {} is stated in it, and was told besides", format.name()));
     }
-    let unit_ns = unit.map(Unit::ns);
+    let unit_ns = unit.map(FigureUnit::ns);
     let found = match format {
-        Format::CyclictestJson | Format::OslatJson | Format::RtTestsJson => rt_tests::read(text),
-        Format::CyclictestHistogram => cyclictest::read_histogram(text, unit_ns),
-        Format::CyclictestVerbose => cyclictest::read_samples(text, unit_ns),
-        Format::CyclictestSummary => cyclictest::read_summary(text, unit_ns),
-        Format::OslatText => oslat::read(text),
-        Format::Timerlat | Format::Osnoise => rtla::read(text),
-        Format::Jitterdebugger => jitterdebugger::read(text, unit_ns),
-        Format::Hwlatdetect => hwlatdetect::read(text),
-        Format::Xenomai => xenomai::read(text),
-        Format::Latmus => latmus::read(text),
-        Format::PairsText => pairs::read(text),
-        Format::Signaltest => threads::read(text, threads::Tool::Signaltest),
-        Format::Cyclicdeadline => threads::read(text, threads::Tool::Cyclicdeadline),
-        Format::DeadlineTest => deadline_test::read(text),
-        Format::TimerlatTop => rtla_top::read_timerlat(text),
-        Format::OsnoiseTop => rtla_top::read_osnoise(text),
-        Format::StressNg => stress_ng::read(text),
-        Format::LinuxcncTest => linuxcnc::read_test(text),
-        Format::LinuxcncHistogram => linuxcnc::read_histogram(text),
-        Format::Rteval => rteval::read(text),
+        ImportFormat::CyclictestJson | ImportFormat::OslatJson | ImportFormat::RtTestsJson => {
+            rt_tests::read(text)
+        }
+        ImportFormat::CyclictestHistogram => cyclictest::read_histogram(text, unit_ns),
+        ImportFormat::CyclictestVerbose => cyclictest::read_samples(text, unit_ns),
+        ImportFormat::CyclictestSummary => cyclictest::read_summary(text, unit_ns),
+        ImportFormat::OslatText => oslat::read(text),
+        ImportFormat::Timerlat | ImportFormat::Osnoise => rtla::read(text),
+        ImportFormat::Jitterdebugger => jitterdebugger::read(text, unit_ns),
+        ImportFormat::Hwlatdetect => hwlatdetect::read(text),
+        ImportFormat::Xenomai => xenomai::read(text),
+        ImportFormat::Latmus => latmus::read(text),
+        ImportFormat::PairsText => pairs::read(text),
+        ImportFormat::Signaltest => threads::read(text, threads::PairTool::Signaltest),
+        ImportFormat::Cyclicdeadline => threads::read(text, threads::PairTool::Cyclicdeadline),
+        ImportFormat::DeadlineTest => deadline_test::read(text),
+        ImportFormat::TimerlatTop => rtla_top::read_timerlat(text),
+        ImportFormat::OsnoiseTop => rtla_top::read_osnoise(text),
+        ImportFormat::StressNg => stress_ng::read(text),
+        ImportFormat::LinuxcncTest => linuxcnc::read_test(text),
+        ImportFormat::LinuxcncHistogram => linuxcnc::read_histogram(text),
+        ImportFormat::Rteval => rteval::read(text),
     }?;
     found.into_bundle()
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found, cpus};
+use super::column::{ImportedFile, ImportedSeries, cpus};
 use super::command::Syntax;
 use super::text::{is_row, whole_lines};
 
@@ -19,7 +19,7 @@ pub(super) const SYNTAX: Syntax = Syntax {
 };
 
 /// Puts labels right and sets the last bucket's overflow apart.
-pub(super) fn settle(column: &mut Column, found: &mut Found) {
+pub(super) fn settle(column: &mut ImportedSeries, found: &mut ImportedFile) {
     column.buckets.retain(|bucket| bucket.1 > 0);
     // The table alone counts; without it the minimum and the maximum are two samples, and more are not known.
     if column.buckets.is_empty() && column.max.is_some_and(|max| max > 0) {
@@ -77,8 +77,8 @@ fn number<T: std::str::FromStr>(name: &str, text: Option<&str>) -> Result<Option
 }
 
 /// Reads the text.
-pub(super) fn read(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("oslat", None);
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("oslat", None);
     let mut figures: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut rows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let mut hits = Vec::new();
@@ -142,7 +142,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let width = labels.windows(2).map(|pair| pair[1] - pair[0]).min().filter(|_| lists_all).unwrap_or(1);
     for (place, core) in cores.iter().enumerate() {
         let figure = |name: &str| figures.get(name).map(|values| values[place]);
-        let mut column = Column {
+        let mut column = ImportedSeries {
             probe: "spin",
             cpu: core.parse().map_err(|_| format!("'{core}' is no CPU"))?,
             unit_ns: 1_000,
@@ -151,7 +151,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             min: number("Minimum", figure("Minimum"))?,
             avg: number("Average", figure("Average"))?,
             max: number("Maximum", figure("Maximum"))?,
-            ..Column::default()
+            ..ImportedSeries::default()
         };
         settle(&mut column, &mut found);
         found.columns.push(column);

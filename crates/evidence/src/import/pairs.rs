@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::column::{Column, Found};
-use super::figures::{Screen, after};
+use super::column::{ImportedFile, ImportedSeries};
+use super::figures::{ToolScreen, after};
 use super::text::whole_lines;
 
 /// The tools and what carries their messages.
@@ -49,7 +49,7 @@ pub(super) fn is_figures(line: &str) -> bool {
 /// A pair as its two lines state it.
 #[derive(Debug, Default)]
 struct Pair {
-    screen: Screen,
+    screen: ToolScreen,
     cpu: u32,
     period_us: u64,
     priority: u64,
@@ -59,7 +59,7 @@ struct Pair {
 }
 
 /// Reads the text.
-pub(super) fn read(text: &str) -> Result<Found, String> {
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let mut missing = Vec::new();
     let mut pairs: BTreeMap<u32, Pair> = BTreeMap::new();
     let mut has_timeouts = false;
@@ -85,7 +85,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     }
     let named = tool_of(text);
     let tool = named.or(has_timeouts.then_some("pmqtest"));
-    let mut found = Found::by(tool.unwrap_or("rt-tests"), None);
+    let mut found = ImportedFile::by(tool.unwrap_or("rt-tests"), None);
     found.missing = missing;
     if tool.is_none() {
         found.note("the text does not say which of ptsematest, svsematest and sigwaittest wrote it");
@@ -105,7 +105,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
 
 /// JSON of a pair.
 #[derive(Debug, Deserialize)]
-pub(super) struct Sender {
+pub(super) struct PairSender {
     cpu: Option<i64>,
     priority: Option<u64>,
     samples: u64,
@@ -114,7 +114,7 @@ pub(super) struct Sender {
 
 /// JSON of a pair.
 #[derive(Debug, Deserialize)]
-pub(super) struct Receiver {
+pub(super) struct PairReceiver {
     cpu: Option<i64>,
     #[serde(default)]
     timeoutcount: u64,
@@ -124,41 +124,47 @@ pub(super) struct Receiver {
 }
 
 /// Takes the pairs of a JSON document.
-pub(super) fn take(tool: &str, pairs: Vec<(u32, Sender, Receiver)>, found: &mut Found) {
+pub(super) fn take(tool: &str, pairs: Vec<(u32, PairSender, PairReceiver)>, found: &mut ImportedFile) {
     one_way(found);
     let probe = probe(tool).unwrap_or("message-unknown");
     shared_priority(pairs.iter().filter_map(|(_, sender, _)| sender.priority), found);
     for (number, sender, receiver) in pairs {
         let cpu = receiver.cpu.or(sender.cpu).and_then(|cpu| u32::try_from(cpu).ok());
         found.cpus_known &= cpu.is_some();
-        let screen = Screen {
+        let screen = ToolScreen {
             cycles: sender.samples,
             min: receiver.min,
             avg: receiver.avg,
             max: receiver.max,
-            ..Screen::default()
+            ..ToolScreen::default()
         };
         let period_us = sender.interval.unwrap_or(0);
         found.columns.push(column(probe, &screen, cpu.unwrap_or(number), period_us, receiver.timeoutcount));
     }
 }
 
-fn one_way(found: &mut Found) {
+fn one_way(found: &mut ImportedFile) {
     found.note("a latency is one way, from the sender to the receiver, without an answer");
     found.note("the file holds no histogram: only minimum, mean and maximum are known");
 }
 
 /// Every pair after the first has a lower priority: only one that all share is what was asked.
-fn shared_priority(mut priorities: impl Iterator<Item = u64>, found: &mut Found) {
+fn shared_priority(mut priorities: impl Iterator<Item = u64>, found: &mut ImportedFile) {
     let Some(first) = priorities.next() else { return };
     if priorities.all(|priority| priority == first) {
         found.scheduled(Some(if first > 0 { "fifo" } else { "other" }), Some(first));
     }
 }
 
-fn column(probe: &'static str, screen: &Screen, cpu: u32, period_us: u64, timeouts: u64) -> Column {
+fn column(
+    probe: &'static str,
+    screen: &ToolScreen,
+    cpu: u32,
+    period_us: u64,
+    timeouts: u64,
+) -> ImportedSeries {
     let has_samples = screen.cycles > 0 && screen.max.is_some();
-    Column {
+    ImportedSeries {
         probe,
         cpu,
         period_ns: period_us.checked_mul(1_000).filter(|ns| *ns > 0),
@@ -169,7 +175,7 @@ fn column(probe: &'static str, screen: &Screen, cpu: u32, period_us: u64, timeou
         avg: screen.avg,
         max: screen.max,
         missed: timeouts,
-        ..Column::default()
+        ..ImportedSeries::default()
     }
 }
 
@@ -184,10 +190,10 @@ fn head(line: &str) -> Option<(u32, Pair)> {
         parts.filter_map(|part| part.strip_prefix(name)).find_map(|number| number.trim().parse().ok())
     };
     let pair = Pair {
-        screen: Screen {
+        screen: ToolScreen {
             identity: format!("{} {}", field(first, "ID")?, field(first, "I")?),
             cycles: field(second, "Cycles")?,
-            ..Screen::default()
+            ..ToolScreen::default()
         },
         // The line of figures goes from the second thread to the first: the second one receives.
         cpu: field(second, "CPU")?.try_into().ok()?,
@@ -201,7 +207,7 @@ fn head(line: &str) -> Option<(u32, Pair)> {
 
 fn advance(known: &mut Pair, next: Pair) -> Result<(), String> {
     let screen = known.screen.clone();
-    known.screen.redraw(Screen { min: screen.min, avg: screen.avg, max: screen.max, ..next.screen })?;
+    known.screen.redraw(ToolScreen { min: screen.min, avg: screen.avg, max: screen.max, ..next.screen })?;
     if next.timeouts < known.timeouts {
         return Err("it holds more than one run".into());
     }
@@ -210,7 +216,7 @@ fn advance(known: &mut Pair, next: Pair) -> Result<(), String> {
 }
 
 /// `#1 -> #0, Min    3, Cur    4, Avg    4, Max   39`.
-fn figures(line: &str, screen: &mut Screen) -> Option<()> {
+fn figures(line: &str, screen: &mut ToolScreen) -> Option<()> {
     let figure = |name: &str| after(line, name)?.trim_end_matches(',').parse::<u64>().ok();
     let (min, cur, avg, max) = (figure("Min")?, figure("Cur")?, figure("Avg")?, figure("Max")?);
     (screen.min, screen.avg) = (Some(min), Some(avg as f64));

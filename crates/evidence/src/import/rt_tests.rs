@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
-use super::column::{Column, Found, kernel};
-use super::command::{Command, Syntax};
-use super::figures::Screen;
+use super::column::{ImportedFile, ImportedSeries, kernel};
+use super::command::{Syntax, ToolCommand};
+use super::figures::ToolScreen;
 use super::{cyclictest, json, oslat, pairs, threads};
 use crate::taint;
 
@@ -20,7 +20,7 @@ use crate::taint;
 const YEAR_10000: u64 = 253_402_300_800;
 
 #[derive(Debug, Deserialize)]
-struct Document {
+struct RtTestsDocument {
     #[serde(alias = "cmdline:")]
     cmdline: Option<String>,
     #[serde(alias = "rt_test_version:")]
@@ -33,7 +33,7 @@ struct Document {
     #[serde(default)]
     resolution_in_ns: u64,
     #[serde(deserialize_with = "json::once")]
-    thread: BTreeMap<u32, Thread>,
+    thread: BTreeMap<u32, RtTestsThread>,
 }
 
 /// `uname` of the machine.
@@ -51,7 +51,7 @@ pub(super) struct Sysinfo {
 
 impl Sysinfo {
     /// Fills the machine in.
-    pub fn put_into(self, found: &mut Found) {
+    pub fn put_into(self, found: &mut ImportedFile) {
         let machine = &mut found.manifest.machine;
         machine.hostname = self.nodename;
         machine.architecture = self.machine;
@@ -60,7 +60,7 @@ impl Sysinfo {
 }
 
 #[derive(Debug, Deserialize)]
-struct Thread {
+struct RtTestsThread {
     #[serde(default, deserialize_with = "json::once")]
     histogram: BTreeMap<u64, u64>,
     cycles: Option<u64>,
@@ -68,32 +68,32 @@ struct Thread {
     avg: Option<f64>,
     max: Option<u64>,
     cpu: Option<i64>,
-    sender: Option<pairs::Sender>,
-    receiver: Option<pairs::Receiver>,
+    sender: Option<pairs::PairSender>,
+    receiver: Option<pairs::PairReceiver>,
 }
 
 /// Which tool of rt-tests wrote a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tool {
+enum RtTestsTool {
     Cyclictest,
     Oslat,
     /// pmqtest and its family; absent: the file does not say which.
     Pair(Option<&'static str>),
-    Thread(threads::Tool),
+    Thread(threads::PairTool),
 }
 
-impl Tool {
-    fn of(program: &str, document: &Document) -> Result<Tool, String> {
-        let has = |what: fn(&Thread) -> bool| document.thread.values().any(what);
+impl RtTestsTool {
+    fn of(program: &str, document: &RtTestsDocument) -> Result<RtTestsTool, String> {
+        let has = |what: fn(&RtTestsThread) -> bool| document.thread.values().any(what);
         Ok(match program {
-            "" if has(|thread| thread.receiver.is_some()) => Tool::Pair(None),
-            "" if has(|thread| thread.cycles.is_some()) => Tool::Cyclictest,
-            "" => Tool::Oslat,
-            program if program.contains("cyclictest") => Tool::Cyclictest,
-            program if program.contains("oslat") => Tool::Oslat,
+            "" if has(|thread| thread.receiver.is_some()) => RtTestsTool::Pair(None),
+            "" if has(|thread| thread.cycles.is_some()) => RtTestsTool::Cyclictest,
+            "" => RtTestsTool::Oslat,
+            program if program.contains("cyclictest") => RtTestsTool::Cyclictest,
+            program if program.contains("oslat") => RtTestsTool::Oslat,
             program => {
-                let pair = pairs::tool(program).map(|tool| Tool::Pair(Some(tool)));
-                pair.or_else(|| threads::Tool::named(program).map(Tool::Thread))
+                let pair = pairs::tool(program).map(|tool| RtTestsTool::Pair(Some(tool)));
+                pair.or_else(|| threads::PairTool::named(program).map(RtTestsTool::Thread))
                     .ok_or_else(|| format!("it is a result of {program}, which is not read"))?
             }
         })
@@ -101,10 +101,10 @@ impl Tool {
 
     fn name(self) -> &'static str {
         match self {
-            Tool::Cyclictest => "cyclictest",
-            Tool::Oslat => "oslat",
-            Tool::Pair(tool) => tool.unwrap_or("rt-tests"),
-            Tool::Thread(tool) => tool.name(),
+            RtTestsTool::Cyclictest => "cyclictest",
+            RtTestsTool::Oslat => "oslat",
+            RtTestsTool::Pair(tool) => tool.unwrap_or("rt-tests"),
+            RtTestsTool::Thread(tool) => tool.name(),
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) fn is_of_another_tool(document: &serde_json::Value) -> bool {
     let threads = document.get("thread").and_then(|threads| threads.as_object());
     let is_pair =
         threads.is_some_and(|threads| threads.values().any(|thread| thread.get("receiver").is_some()));
-    is_pair || pairs::tool(program).is_some() || threads::Tool::named(program).is_some()
+    is_pair || pairs::tool(program).is_some() || threads::PairTool::named(program).is_some()
 }
 
 /// The program of a command line, without its folder.
@@ -124,8 +124,12 @@ fn program(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or_default().rsplit('/').next().unwrap_or_default()
 }
 
-fn take_pairs(tool: &str, threads: BTreeMap<u32, Thread>, found: &mut Found) -> Result<(), String> {
-    let pair = |(number, thread): (u32, Thread)| Some((number, thread.sender?, thread.receiver?));
+fn take_pairs(
+    tool: &str,
+    threads: BTreeMap<u32, RtTestsThread>,
+    found: &mut ImportedFile,
+) -> Result<(), String> {
+    let pair = |(number, thread): (u32, RtTestsThread)| Some((number, thread.sender?, thread.receiver?));
     let count = threads.len();
     let whole = threads.into_iter().filter_map(pair).collect::<Vec<_>>();
     if whole.len() != count {
@@ -136,10 +140,10 @@ fn take_pairs(tool: &str, threads: BTreeMap<u32, Thread>, found: &mut Found) -> 
 }
 
 fn take_threads(
-    tool: threads::Tool,
+    tool: threads::PairTool,
     line: &str,
-    all: BTreeMap<u32, Thread>,
-    found: &mut Found,
+    all: BTreeMap<u32, RtTestsThread>,
+    found: &mut ImportedFile,
 ) -> Result<(), String> {
     let command = tool.syntax().read(line).unwrap_or_default();
     found.manifest.asked.duration_ns = command.time_ns('D');
@@ -150,12 +154,12 @@ fn take_threads(
     for (number, thread) in all {
         let cpu = thread.cpu.and_then(|cpu| u32::try_from(cpu).ok());
         found.cpus_known &= cpu.is_some();
-        let screen = Screen {
+        let screen = ToolScreen {
             cycles: thread.cycles.ok_or("a thread has no 'cycles'")?,
             min: thread.min,
             avg: thread.avg,
             max: thread.max,
-            ..Screen::default()
+            ..ToolScreen::default()
         };
         let cpu = cpu.filter(|_| command.has('a')).unwrap_or(number);
         found.columns.push(threads::column(tool, &screen, cpu, tool.period_us(&command, number)));
@@ -163,13 +167,13 @@ fn take_threads(
     Ok(())
 }
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
-    let document: Document = serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
+    let document: RtTestsDocument = serde_json::from_str(text).map_err(|e| format!("it is damaged ({e})"))?;
     let line = document.cmdline.clone().unwrap_or_default();
-    let tool = Tool::of(program(&line), &document)?;
+    let tool = RtTestsTool::of(program(&line), &document)?;
     let name = tool.name();
-    let is_cyclictest = tool == Tool::Cyclictest;
-    let mut found = Found::by(name, document.rt_test_version);
+    let is_cyclictest = tool == RtTestsTool::Cyclictest;
+    let mut found = ImportedFile::by(name, document.rt_test_version);
     found.manifest.written_by.command_line = document.cmdline;
     for (what, time) in [("start", &document.start_time), ("end", &document.end_time)] {
         if let Some(time) = time.as_deref().filter(|time| utc(time).is_none()) {
@@ -183,12 +187,12 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     }
     document.sysinfo.put_into(&mut found);
     match tool {
-        Tool::Cyclictest | Tool::Oslat => {}
-        Tool::Pair(_) => {
+        RtTestsTool::Cyclictest | RtTestsTool::Oslat => {}
+        RtTestsTool::Pair(_) => {
             take_pairs(name, document.thread, &mut found)?;
             return Ok(found);
         }
-        Tool::Thread(tool) => {
+        RtTestsTool::Thread(tool) => {
             take_threads(tool, &line, document.thread, &mut found)?;
             return Ok(found);
         }
@@ -199,7 +203,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     for (number, thread) in document.thread {
         let cpu = thread.cpu.and_then(|cpu| u32::try_from(cpu).ok());
         found.cpus_known &= cpu.is_some();
-        let mut column = Column {
+        let mut column = ImportedSeries {
             probe: if is_cyclictest { "wakeup" } else { "spin" },
             cpu: cpu.unwrap_or(number),
             unit_ns,
@@ -208,7 +212,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
             min: thread.min,
             avg: thread.avg,
             max: thread.max,
-            ..Column::default()
+            ..ImportedSeries::default()
         };
         if let Some(width_ns) =
             command.as_ref().and_then(|command| command.number('W')).filter(|_| !is_cyclictest)
@@ -234,7 +238,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(found)
 }
 
-fn asked(found: &mut Found, command: &Command, is_cyclictest: bool) {
+fn asked(found: &mut ImportedFile, command: &ToolCommand, is_cyclictest: bool) {
     found.manifest.asked.duration_ns = command.time_ns('D');
     if is_cyclictest {
         cyclictest::asked(found, command);

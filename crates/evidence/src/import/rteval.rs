@@ -8,7 +8,7 @@
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::column::{Column, Found, kernel};
+use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::cyclictest;
 use super::figures::thousandths;
 
@@ -30,7 +30,7 @@ pub(super) fn is_report(text: &str) -> bool {
 }
 
 /// Reads the report.
-pub(super) fn read(text: &str) -> Result<Found, String> {
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     if depth(text) > DEEPEST {
         return Err(format!("its elements are nested more than {DEEPEST} deep"));
     }
@@ -41,7 +41,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     if root.tag_name().name() != "rteval" {
         return Err(format!("it is XML of '{}', not of rteval", root.tag_name().name()));
     }
-    let mut found = Found::by("rteval", root.attribute("version").map(str::to_string));
+    let mut found = ImportedFile::by("rteval", root.attribute("version").map(str::to_string));
     machine(root, &mut found);
     run(root, &mut found);
     let measurements =
@@ -73,7 +73,7 @@ fn is_measurement(node: Node) -> bool {
         && !OTHERS.contains(&node.tag_name().name())
 }
 
-fn measurement(tool: Node, found: &mut Found) -> Result<(), String> {
+fn measurement(tool: Node, found: &mut ImportedFile) -> Result<(), String> {
     let name = tool.tag_name().name();
     let Some((_, probe)) = MEASURED.iter().find(|known| known.0 == name) else {
         found.not_run(name, format!("the report's {name} is not read, only cyclictest and timerlat are"));
@@ -105,14 +105,14 @@ fn measurement(tool: Node, found: &mut Found) -> Result<(), String> {
     Ok(())
 }
 
-fn core_column(core: Node, probe: &'static str) -> Result<Column, String> {
+fn core_column(core: Node, probe: &'static str) -> Result<ImportedSeries, String> {
     let cpu = core.attribute("id").and_then(|id| id.parse().ok()).ok_or("a core has no number")?;
     let bad = |what: &str| format!("core {cpu} has no {what} that can be read");
     let statistics = child(core, "statistics").ok_or_else(|| bad("statistics"))?;
     let samples = value(statistics, "samples")
         .and_then(|text| text.parse::<u64>().ok())
         .ok_or_else(|| bad("number of samples"))?;
-    let mut column = Column { probe, cpu, unit_ns: 1_000, width: 1, ..Column::default() };
+    let mut column = ImportedSeries { probe, cpu, unit_ns: 1_000, width: 1, ..ImportedSeries::default() };
     if samples == 0 {
         return Ok(column);
     }
@@ -154,7 +154,7 @@ fn core_column(core: Node, probe: &'static str) -> Result<Column, String> {
 }
 
 /// A latency at which rteval ended the measurement counts as the worst, although no core is named.
-fn aborted(tool: Node, first: usize, found: &mut Found) {
+fn aborted(tool: Node, first: usize, found: &mut ImportedFile) {
     if child(tool, "stoptrace_invoked").is_some() || child(tool, "stoptrace_report").is_some() {
         found.note("rteval's timerlat stopped at the threshold it was given");
     }
@@ -178,7 +178,7 @@ fn aborted(tool: Node, first: usize, found: &mut Found) {
 }
 
 /// The machine, in the places of rteval 2 and 3.
-fn machine(root: Node, found: &mut Found) {
+fn machine(root: Node, found: &mut ImportedFile) {
     let uname = root.descendants().find(|node| node.has_tag_name("uname"));
     let field = |name: &str| uname.and_then(|node| value(node, name)).map(str::to_string);
     let is_rt =
@@ -189,7 +189,7 @@ fn machine(root: Node, found: &mut Found) {
 }
 
 /// How long it ran, and under which loads.
-fn run(root: Node, found: &mut Found) {
+fn run(root: Node, found: &mut ImportedFile) {
     if let Some(info) = child(root, "run_info") {
         let number = |name: &str| info.attribute(name).and_then(|text| text.trim().parse::<u64>().ok());
         let seconds = [("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1)]

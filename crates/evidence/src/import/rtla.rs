@@ -7,16 +7,16 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found};
+use super::column::{ImportedFile, ImportedSeries};
 use super::text::{is_row, whole_lines};
 
 /// Lines below the table.
 const FIGURES: [&str; 5] = ["over:", "count:", "min:", "avg:", "max:"];
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let mut missing = Vec::new();
     let mut lines = whole_lines(text, &mut missing).lines().enumerate();
-    let mut found = Found::by("rtla", None);
+    let mut found = ImportedFile::by("rtla", None);
     found.missing = missing;
     let mut unit_ns = None;
     let names = loop {
@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut labels = 0;
     // The figures of all CPUs below the table: heads, then maxima.
     let (mut all, mut worst) = (None::<Vec<&str>>, Vec::new());
-    let mut stopped = Stopped::default();
+    let mut stopped = StoppedAt::default();
     for (n, line) in lines {
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
@@ -151,12 +151,12 @@ fn figure(word: &str) -> Option<Option<f64>> {
 
 /// What rtla says of the sample at which it stopped (`-T`, `--auto`): `## CPU 12 hit stop tracing, analyzing it ##`.
 #[derive(Default)]
-struct Stopped {
+struct StoppedAt {
     cpu: Option<u32>,
     latencies: Vec<(&'static str, u32, u64)>,
 }
 
-impl Stopped {
+impl StoppedAt {
     fn take(&mut self, line: &str) {
         if let Some((cpu, _)) =
             line.strip_prefix("## CPU ").and_then(|rest| rest.split_once(" hit stop tracing"))
@@ -173,9 +173,9 @@ impl Stopped {
     }
 
     /// Lets that sample count where the histogram does not hold it.
-    fn settle(&self, found: &mut Found) {
+    fn settle(&self, found: &mut ImportedFile) {
         for (probe, cpu, ns) in &self.latencies {
-            let is_it = |column: &&mut Column| column.probe == *probe && column.cpu == *cpu;
+            let is_it = |column: &&mut ImportedSeries| column.probe == *probe && column.cpu == *cpu;
             match found.columns.iter_mut().find(is_it) {
                 Some(column) => column.state_max(ns / column.unit_ns.max(1)),
                 None => found.missing.push(format!("{probe} on cpu {cpu} was late, and the table lacks it")),
@@ -196,12 +196,12 @@ fn probe(head: &str) -> Option<&'static str> {
 }
 
 /// The column that `IRQ-000`, `Thr-000`, `Usr-000` or `CPU-000` heads.
-fn column(name: &str, unit_ns: u64) -> Result<Column, String> {
+fn column(name: &str, unit_ns: u64) -> Result<ImportedSeries, String> {
     let unknown = || format!("'{name}' is no column of rtla");
     let (kind, cpu) = name.split_once('-').ok_or_else(unknown)?;
     let probe = probe(kind).ok_or_else(unknown)?;
     let cpu = cpu.parse().map_err(|_| unknown())?;
-    Ok(Column { probe, cpu, unit_ns, width: 1, ..Column::default() })
+    Ok(ImportedSeries { probe, cpu, unit_ns, width: 1, ..ImportedSeries::default() })
 }
 
 /// Figures without a fraction; the cast saturates.

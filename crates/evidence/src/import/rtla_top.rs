@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found};
+use super::column::{ImportedFile, ImportedSeries};
 use super::text::whole_lines;
 
 /// Columns of timerlat, in the order of the table.
@@ -27,16 +27,16 @@ pub(super) fn heads_osnoise(line: &str) -> bool {
 
 /// A row of either table.
 #[derive(Debug, Clone, PartialEq)]
-struct Row {
+struct TopRow {
     count: u64,
     /// For each probe: minimum, mean and maximum; none where it has no sample.
-    figures: Vec<Option<Figures>>,
+    figures: Vec<Option<TopFigures>>,
     /// The most noise of one period.
     worst_period: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Figures {
+struct TopFigures {
     min: Option<u64>,
     avg: f64,
     max: u64,
@@ -45,7 +45,7 @@ struct Figures {
 /// All screens, joined.
 #[derive(Debug, Default)]
 struct Screens {
-    rows: BTreeMap<u32, Row>,
+    rows: BTreeMap<u32, TopRow>,
     drawn: u64,
     /// Whether other text followed the last screen, so that the next one is another run's.
     ended: bool,
@@ -60,7 +60,7 @@ impl Screens {
         Ok(())
     }
 
-    fn row(&mut self, cpu: u32, mut row: Row) -> Result<(), String> {
+    fn row(&mut self, cpu: u32, mut row: TopRow) -> Result<(), String> {
         if let Some(before) = self.rows.get(&cpu) {
             let unlike = before.figures.len() != row.figures.len() || before.count > row.count;
             if unlike || self.drawn < 2 {
@@ -76,7 +76,7 @@ impl Screens {
     }
 }
 
-fn keep_worst(now: &mut Option<Figures>, before: Option<Figures>) {
+fn keep_worst(now: &mut Option<TopFigures>, before: Option<TopFigures>) {
     match (now.as_mut(), before) {
         (Some(now), Some(before)) => now.max = now.max.max(before.max),
         (None, Some(before)) => *now = Some(before),
@@ -85,8 +85,8 @@ fn keep_worst(now: &mut Option<Figures>, before: Option<Figures>) {
 }
 
 /// Reads `rtla timerlat top`.
-pub(super) fn read_timerlat(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("rtla", None);
+pub(super) fn read_timerlat(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("rtla", None);
     found.skips_missed = true;
     let (mut screens, mut unit_ns) = (Screens::default(), None);
     let mut stopped_on = None;
@@ -110,8 +110,8 @@ pub(super) fn read_timerlat(text: &str) -> Result<Found, String> {
     found.note("rtla timerlat top counts interrupts alone: its threads are taken to have as many samples");
     for (cpu, row) in screens.rows {
         for (probe, figures) in PROBES.iter().zip(row.figures) {
-            let mut column = Column { probe, cpu, unit_ns, width: 1, ..Column::default() };
-            if let Some(Figures { min, avg, max }) = figures {
+            let mut column = ImportedSeries { probe, cpu, unit_ns, width: 1, ..ImportedSeries::default() };
+            if let Some(TopFigures { min, avg, max }) = figures {
                 column.overflow = row.count.max(1);
                 (column.min, column.avg, column.max) = (min, Some(avg), Some(max));
             }
@@ -122,8 +122,8 @@ pub(super) fn read_timerlat(text: &str) -> Result<Found, String> {
 }
 
 /// Reads `rtla osnoise top` or `rtla hwnoise`.
-pub(super) fn read_osnoise(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("rtla", None);
+pub(super) fn read_osnoise(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("rtla", None);
     let (mut screens, mut is_us) = (Screens::default(), false);
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         if heads_osnoise(line) {
@@ -141,8 +141,9 @@ pub(super) fn read_osnoise(text: &str) -> Result<Found, String> {
     }
     unmarked(&screens, &mut found);
     for (cpu, row) in screens.rows {
-        let mut column = Column { probe: "noise", cpu, unit_ns: 1_000, width: 1, ..Column::default() };
-        if let Some(Some(Figures { avg, max, .. })) = row.figures.first() {
+        let mut column =
+            ImportedSeries { probe: "noise", cpu, unit_ns: 1_000, width: 1, ..ImportedSeries::default() };
+        if let Some(Some(TopFigures { avg, max, .. })) = row.figures.first() {
             column.overflow = row.count.max(1);
             (column.avg, column.max) = (Some(*avg), Some(*max));
         }
@@ -154,7 +155,7 @@ pub(super) fn read_osnoise(text: &str) -> Result<Found, String> {
     Ok(found)
 }
 
-fn unmarked(screens: &Screens, found: &mut Found) {
+fn unmarked(screens: &Screens, found: &mut ImportedFile) {
     if screens.drawn > 1 {
         found.note(format!("the last of {} screens counts, and the worst maximum of all", screens.drawn));
     }
@@ -185,7 +186,7 @@ fn cpu_and_count(text: &str) -> Option<Result<(u32, u64), String>> {
 }
 
 /// `0 #3222      |    10739         8       319     18665 |    18736        24       381     23982`.
-fn timerlat_row(line: &str) -> Result<Option<(u32, Row)>, String> {
+fn timerlat_row(line: &str) -> Result<Option<(u32, TopRow)>, String> {
     let mut groups = line.split('|');
     let Some(head) = groups.next().and_then(cpu_and_count) else { return Ok(None) };
     let (cpu, count) = head?;
@@ -193,11 +194,11 @@ fn timerlat_row(line: &str) -> Result<Option<(u32, Row)>, String> {
     if !(2..=PROBES.len()).contains(&figures.len()) {
         return Err(format!("cpu {cpu} has {} groups of figures", figures.len()));
     }
-    Ok(Some((cpu, Row { count, figures, worst_period: None })))
+    Ok(Some((cpu, TopRow { count, figures, worst_period: None })))
 }
 
 /// `cur min avg max` of one probe, or a dash for each.
-fn group(text: &str) -> Result<Option<Figures>, String> {
+fn group(text: &str) -> Result<Option<TopFigures>, String> {
     let words = text.split_whitespace().collect::<Vec<_>>();
     if words.len() != 4 {
         return Err(format!("'{}' are not the four figures cur, min, avg and max", text.trim()));
@@ -207,11 +208,11 @@ fn group(text: &str) -> Result<Option<Figures>, String> {
     }
     let number = |word: &str| word.parse::<u64>().map_err(|_| format!("'{word}' is no figure of it"));
     let (cur, min, avg, max) = (number(words[0])?, number(words[1])?, number(words[2])?, number(words[3])?);
-    Ok(Some(Figures { min: Some(min), avg: avg as f64, max: max.max(cur) }))
+    Ok(Some(TopFigures { min: Some(min), avg: avg as f64, max: max.max(cur) }))
 }
 
 /// `0 #4           4015681      3133376    21.97149      787570        50300         154 …`.
-fn osnoise_row(line: &str) -> Result<Option<(u32, Row)>, String> {
+fn osnoise_row(line: &str) -> Result<Option<(u32, TopRow)>, String> {
     let Some(head) = cpu_and_count(line) else { return Ok(None) };
     let (cpu, _) = head?;
     let words = line.split_once('#').map(|(_, rest)| rest.split_whitespace().skip(1)).into_iter().flatten();
@@ -228,13 +229,13 @@ fn osnoise_row(line: &str) -> Result<Option<(u32, Row)>, String> {
     let is_quiet = count == 0 && single_us == 0;
     let avg = noise_us as f64 / count.max(1) as f64;
     let figures =
-        (!is_quiet).then_some(Figures { min: None, avg: avg.min(single_us as f64), max: single_us });
-    Ok(Some((cpu, Row { count, figures: vec![figures], worst_period: Some(worst_period_us) })))
+        (!is_quiet).then_some(TopFigures { min: None, avg: avg.min(single_us as f64), max: single_us });
+    Ok(Some((cpu, TopRow { count, figures: vec![figures], worst_period: Some(worst_period_us) })))
 }
 
 /// Takes a figure of the analysis that rtla prints when it stopped: it may be worse than the table, which lacks
 /// the sample that stopped it.
-fn analysis(line: &str, on: Option<u32>, rows: &mut BTreeMap<u32, Row>, unit_ns: u64) -> Option<u32> {
+fn analysis(line: &str, on: Option<u32>, rows: &mut BTreeMap<u32, TopRow>, unit_ns: u64) -> Option<u32> {
     if let Some(rest) = line.strip_prefix("## CPU ") {
         return rest.split_whitespace().next().and_then(|cpu| cpu.parse().ok());
     }

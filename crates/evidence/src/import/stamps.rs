@@ -147,13 +147,13 @@ fn tabbed(line: &str) -> Option<&str> {
 
 fn lava(line: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Line {
+    struct LogLine {
         #[serde(rename = "dt")]
         _dt: String,
         msg: String,
     }
     let entry = line.strip_prefix("- ").filter(|entry| entry.starts_with("{\"dt\""))?;
-    serde_json::from_str::<Line>(entry).ok().map(|line| line.msg)
+    serde_json::from_str::<LogLine>(entry).ok().map(|line| line.msg)
 }
 
 #[cfg(test)]

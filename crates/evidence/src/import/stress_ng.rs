@@ -6,7 +6,7 @@
 //! lies between two of them is counted at the upper one. Only the first instance prints, without its CPU; samples
 //! beyond its buffer are not in its figures.
 
-use super::column::{Column, Found};
+use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
 use super::text::whole_lines;
 
@@ -28,7 +28,7 @@ pub(super) fn is_extremes(line: &str) -> bool {
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct StressNgLog {
     policy: Option<String>,
     samples: Option<u64>,
     mean: Option<f64>,
@@ -43,9 +43,9 @@ struct Log {
 }
 
 /// Reads the log.
-pub(super) fn read(text: &str) -> Result<Found, String> {
-    let mut found = Found::by("stress-ng", None);
-    let mut log = Log::default();
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
+    let mut found = ImportedFile::by("stress-ng", None);
+    let mut log = StressNgLog::default();
     for (n, line) in whole_lines(text, &mut found.missing).lines().enumerate() {
         let Some(message) = message(line) else { continue };
         let bad = || format!("line {}: '{message}' is no line of stress-ng --cyclic", n + 1);
@@ -71,16 +71,16 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(found)
 }
 
-fn column(log: Log, found: &mut Found) -> Column {
+fn column(log: StressNgLog, found: &mut ImportedFile) -> ImportedSeries {
     let samples = log.samples.unwrap_or(0);
-    let mut column = Column {
+    let mut column = ImportedSeries {
         probe: "wakeup",
         unit_ns: 1,
         width: 1,
         min: log.min,
         avg: log.mean,
         max: log.max,
-        ..Column::default()
+        ..ImportedSeries::default()
     };
     match log.width {
         Some(width) if width > 0 => {
@@ -107,7 +107,7 @@ fn column(log: Log, found: &mut Found) -> Column {
 
 /// Buckets made of percentiles. Their sample is the one at that part of all samples in ascending order, so that
 /// as many lie at or below it.
-fn between(log: &Log, samples: u64) -> Vec<(u64, u64)> {
+fn between(log: &StressNgLog, samples: u64) -> Vec<(u64, u64)> {
     let mut buckets = Vec::new();
     let mut counted = 0u64;
     if let Some(min) = log.min.filter(|_| samples > 0) {
@@ -127,7 +127,7 @@ fn between(log: &Log, samples: u64) -> Vec<(u64, u64)> {
 }
 
 /// Takes what the stressor says; `None` where a figure cannot be read.
-fn take(log: &mut Log, found: &mut Found, message: &str) -> Option<()> {
+fn take(log: &mut StressNgLog, found: &mut ImportedFile, message: &str) -> Option<()> {
     if let Some(rest) = message.strip_prefix("sched ") {
         let (policy, rest) = rest.split_once(':')?;
         log.policy = Some(policy.to_string());

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Found};
+use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
 use super::text::whole_lines;
 
@@ -80,7 +80,7 @@ pub(super) fn probe(context: Option<&str>) -> Result<&'static str, String> {
 
 /// Figures of all lines so far, in nanoseconds.
 #[derive(Debug, Default)]
-struct Table {
+struct XenomaiFigures {
     /// Cells of a line, as `RTH|` heads them.
     columns: Option<usize>,
     seconds: u64,
@@ -91,17 +91,17 @@ struct Table {
     stated_worst_ns: Option<i64>,
     overruns: u64,
     switches: u64,
-    summary: Option<Summary>,
+    summary: Option<RtsLine>,
 }
 
 /// `RTS|`.
 #[derive(Debug)]
-struct Summary {
+struct RtsLine {
     avg_ns: i64,
     seconds: Option<u64>,
 }
 
-impl Table {
+impl XenomaiFigures {
     fn see(&mut self, lowest_ns: i64, highest_ns: i64) {
         self.best_ns = Some(self.best_ns.map_or(lowest_ns, |best| best.min(lowest_ns)));
         self.worst_ns = Some(self.worst_ns.map_or(highest_ns, |worst| worst.max(highest_ns)));
@@ -140,7 +140,7 @@ impl Table {
         let last = cells.len() - 1;
         if cells[0] == "RTS" {
             let ran = cells[last].split('/').next().and_then(clock_s);
-            self.summary = Some(Summary { avg_ns, seconds: ran });
+            self.summary = Some(RtsLine { avg_ns, seconds: ran });
             return Ok(());
         }
         let (best_ns, worst_ns) = (figure(last - 1)?, figure(last)?);
@@ -163,15 +163,15 @@ impl Table {
 
 /// The worst latency in nanoseconds, and the overruns, of one row.
 pub(super) fn worst(line: &str) -> Result<(i64, u64), String> {
-    let mut table = Table::default();
+    let mut table = XenomaiFigures::default();
     table.row(line)?;
     Ok((table.worst_ns.unwrap_or(0), table.overruns))
 }
 
 /// Reads the text.
-pub(super) fn read(text: &str) -> Result<Found, String> {
+pub(super) fn read(text: &str) -> Result<ImportedFile, String> {
     let mut missing = Vec::new();
-    let (mut heading, mut table) = (None::<Heading>, Table::default());
+    let (mut heading, mut table) = (None::<Heading>, XenomaiFigures::default());
     let mut listed: BTreeMap<u64, u64> = BTreeMap::new();
     let mut stated = Heading::default();
     for (n, line) in whole_lines(text, &mut missing).lines().enumerate() {
@@ -200,14 +200,14 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     // With -q only the lines before the table say what ran.
     let heading = heading.unwrap_or(stated.clone());
     let (probe, program) = heading.probe()?;
-    let mut found = Found::by(program, None);
+    let mut found = ImportedFile::by(program, None);
     found.missing = missing;
     found.cpus_known = heading.cpu.is_some();
     found.scheduled(None, heading.priority);
     let period_ns = heading.period_us.or(stated.period_us).and_then(|us| us.checked_mul(1_000));
     let period_ns = period_ns.filter(|ns| *ns > 0);
     remarks(text, &table, &mut found);
-    let mut column = Column {
+    let mut column = ImportedSeries {
         probe,
         cpu: heading.cpu.unwrap_or(0),
         period_ns,
@@ -217,7 +217,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
         min: table.best_ns.map(at_least_zero),
         avg: table.avg_ns().map(|ns| ns.max(0) as f64),
         max: table.worst_ns.map(at_least_zero),
-        ..Column::default()
+        ..ImportedSeries::default()
     };
     if listed.is_empty() {
         column.overflow = samples(&table, period_ns, &mut found);
@@ -230,7 +230,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
 
 /// Puts the buckets of `-h` in. Their width is not stated: it is the default of 1 us unless the worst latency
 /// contradicts that.
-fn buckets(column: &mut Column, listed: BTreeMap<u64, u64>) -> Result<(), String> {
+fn buckets(column: &mut ImportedSeries, listed: BTreeMap<u64, u64>) -> Result<(), String> {
     let last = listed.last_key_value().map_or(0, |(from, _)| *from);
     if column.max.is_some_and(|max_ns| max_ns / 1_000 < last) && column.min != Some(0) {
         return Err("its histogram has buckets of another width than 1 us, which it does not state".into());
@@ -247,7 +247,7 @@ fn buckets(column: &mut Column, listed: BTreeMap<u64, u64>) -> Result<(), String
 }
 
 /// How many samples there were, where no histogram lists them.
-fn samples(table: &Table, period_ns: Option<u64>, found: &mut Found) -> u64 {
+fn samples(table: &XenomaiFigures, period_ns: Option<u64>, found: &mut ImportedFile) -> u64 {
     found.note("the file holds no histogram of all samples: only minimum, mean and maximum are known");
     let ran = table.summary.as_ref().and_then(|summary| summary.seconds);
     let seconds = table.seconds.max(ran.unwrap_or(0));
@@ -268,7 +268,7 @@ fn samples(table: &Table, period_ns: Option<u64>, found: &mut Found) -> u64 {
 }
 
 /// What the text says beside its figures.
-fn remarks(text: &str, table: &Table, found: &mut Found) {
+fn remarks(text: &str, table: &XenomaiFigures, found: &mut ImportedFile) {
     let program = found.manifest.written_by.program.clone();
     if table.best_ns.is_some_and(|ns| ns < 0) {
         found.note(format!(

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cause::{Causes, Sender};
-use crate::manifest::{Asked, RowEntry, RowKey, State, WrittenBy};
+use crate::manifest::{Asked, RowEntry, RowKey, RunState, WrittenBy};
 use machine::Snapshot;
 use machine::snapshot::Cpu;
 
@@ -52,7 +52,7 @@ fn bundle(spikes: Vec<Spike>) -> Bundle {
     let entry = |cpu, load: &str| RowEntry {
         key: key(cpu, load),
         files: String::new(),
-        state: State::Finished,
+        state: RunState::Finished,
         granted: crate::manifest::Granted::default(),
         limit_ns: Some(100_000),
         spikes: spikes.iter().filter(|spike| spike.key == key(cpu, load)).count() as u64,
@@ -65,7 +65,7 @@ fn bundle(spikes: Vec<Spike>) -> Bundle {
         written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },
         started_at: None,
         ended_at: None,
-        state: State::Finished,
+        state: RunState::Finished,
         machine,
         asked: Asked {
             cpus: "2-3".parse().unwrap(),

@@ -6,7 +6,7 @@ mod expected;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use evidence::import::{Unit, import, import_with, parse, parse_with, set_limit};
+use evidence::import::{FigureUnit, import, import_with, parse, parse_with, set_limit};
 use evidence::{Bundle, Summary, Verdict};
 use expected::{EXPECTED, NONE};
 
@@ -339,7 +339,7 @@ fn percentiles_of_stress_ng_are_its_own() {
 fn nanoseconds_of_a_text_are_taken_where_they_are_told() {
     let line = "T: 0 ( 3407) P:99 I:1000 C: 100000 Min:   7012 Act: 10100 Avg:  10920 Max:   18730\n";
     let maximum = |bundle: Bundle| bundle.rows[0].series.latency.max_ns();
-    let told = parse_with(line, None, Some(Unit::Nanoseconds)).unwrap();
+    let told = parse_with(line, None, Some(FigureUnit::Nanoseconds)).unwrap();
     assert!(told.manifest.notes.iter().all(|note| !note.contains("taken as microseconds")));
     assert_eq!((told.manifest.asked.periods_ns.clone(), maximum(told)), (vec![1_000_000], 18_730));
     let untold = parse(line, None).unwrap();
@@ -350,7 +350,7 @@ fn nanoseconds_of_a_text_are_taken_where_they_are_told() {
     );
     assert_eq!(maximum(untold), 18_730_000);
     let path = fixtures().join("xenomai-3-latency.txt");
-    let error = import_with(&path, Some(Unit::Nanoseconds)).unwrap_err().to_string();
+    let error = import_with(&path, Some(FigureUnit::Nanoseconds)).unwrap_err().to_string();
     assert!(error.contains("the unit of a Xenomai latency is stated in it"), "{error}");
 }
 
@@ -364,7 +364,7 @@ fn a_file_that_lost_its_unit_tells_it_by_its_buckets() {
     let maximum = |text: &str, unit| parse_with(text, None, unit).unwrap().rows[0].series.latency.max_ns();
     assert_eq!(maximum(&file(70), None), 70_000);
     assert_eq!(maximum(&file(7_000), None), 7_000);
-    assert_eq!(maximum(&file(70), Some(Unit::Nanoseconds)), 70);
+    assert_eq!(maximum(&file(70), Some(FigureUnit::Nanoseconds)), 70);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evidence::verdict::Outcome;
+use evidence::verdict::VerdictOutcome;
 use evidence::{Bundle, Error, Result, Verdict};
 use serde::Deserialize;
 
@@ -163,9 +163,9 @@ fn measured(bundle: Option<&Path>, known: &MachineProgress) -> (MachineOutcome, 
         Ok(bundle) => {
             let verdict = Verdict::of(&bundle);
             let became = match verdict.outcome {
-                Outcome::Held => MachineOutcome::Held,
-                Outcome::Exceeded => MachineOutcome::Exceeded,
-                Outcome::Unproven => MachineOutcome::Unproven,
+                VerdictOutcome::Held => MachineOutcome::Held,
+                VerdictOutcome::Exceeded => MachineOutcome::Exceeded,
+                VerdictOutcome::Unproven => MachineOutcome::Unproven,
             };
             (became, verdict.reasons.into_iter().next().unwrap_or_default())
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use evidence::manifest::{Asked, Manifest, SCHEMA_VERSION, State, WrittenBy};
+use evidence::manifest::{Asked, Manifest, RunState, SCHEMA_VERSION, WrittenBy};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
@@ -145,7 +145,7 @@ fn manifest(task: &Measure) -> Manifest {
         },
         started_at: None,
         ended_at: None,
-        state: State::Finished,
+        state: RunState::Finished,
         machine: machine::read(Path::new("/")),
         asked: Asked {
             probes: vec!["spin".into()],

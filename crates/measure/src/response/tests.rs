@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use evidence::manifest::{RESPONSE, Response};
+use evidence::manifest::{RESPONSE, ResponseSetup};
 use machine::CpuSet;
 use rt::thread;
 
@@ -15,17 +15,17 @@ use crate::samples::{Sample, way};
 
 const PERIOD: u64 = 200_000;
 
-fn asked(response: Response) -> Asked {
+fn asked(response: ResponseSetup) -> Asked {
     Asked { cpus: CpuSet::from_iter([1]), response: Some(response), ..Asked::default() }
 }
 
-fn lines(board: Option<&str>, chip: Option<&str>) -> Response {
-    Response {
+fn lines(board: Option<&str>, chip: Option<&str>) -> ResponseSetup {
+    ResponseSetup {
         board: board.map(str::to_string),
         chip: chip.map(str::to_string),
         input: Some(17),
         output: Some(27),
-        ..Response::default()
+        ..ResponseSetup::default()
     }
 }
 
@@ -40,30 +40,34 @@ fn the_options_choose_the_means() {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_option_that_would_help() {
-    let role = |role: &str, response| Response { role: Some(role.into()), ..response };
+    let role = |role: &str, response| ResponseSetup { role: Some(role.into()), ..response };
     let pi = || lines(Some("raspberry-pi-4"), None);
     let cases = [
         (SHARED, pi(), "shared memory has no lines; give --in and --out with --board or --chip"),
         (
             SHARED,
-            role("partner", Response::default()),
+            role("partner", ResponseSetup::default()),
             "there is no role 'partner'; choose from both, responder, generator",
         ),
         (
             SHARED,
-            role("responder", Response::default()),
+            role("responder", ResponseSetup::default()),
             "nobody else has this program's memory; give --signal",
         ),
         (
             SHARED,
-            Response { signal: Some("f:x".into()), ..Response::default() },
+            ResponseSetup { signal: Some("f:x".into()), ..ResponseSetup::default() },
             "'x' is no offset; give FILE:OFFSET",
         ),
-        (REGISTERS, Response { signal: Some("f".into()), ..pi() }, "--signal is shared memory"),
+        (REGISTERS, ResponseSetup { signal: Some("f".into()), ..pi() }, "--signal is shared memory"),
         (REGISTERS, role("both", pi()), "choose the role responder, or generator with a wire"),
-        (REGISTERS, Response { input: None, ..pi() }, "which lines is not said; give --in and --out"),
-        (REGISTERS, Response { input: Some(27), ..pi() }, "line 27 would be read and driven; give two lines"),
-        (REGISTERS, Response { output: Some(58), ..pi() }, "it has lines 0 to 57; give another --out"),
+        (REGISTERS, ResponseSetup { input: None, ..pi() }, "which lines is not said; give --in and --out"),
+        (
+            REGISTERS,
+            ResponseSetup { input: Some(27), ..pi() },
+            "line 27 would be read and driven; give two lines",
+        ),
+        (REGISTERS, ResponseSetup { output: Some(58), ..pi() }, "it has lines 0 to 57; give another --out"),
         (REGISTERS, lines(None, Some("gpiochip0")), "no board is named; give --board"),
         (REGISTERS, lines(Some("pi"), None), "there is none of that name; choose from raspberry-pi-4"),
         (LINES, pi(), "no chip is named; give --chip, such as gpiochip0"),
@@ -125,7 +129,8 @@ fn file() -> tempfile::NamedTempFile {
 
 fn by_file(file: &tempfile::NamedTempFile, role: &str) -> Wiring {
     let signal = format!("{}:4096", file.path().display());
-    let response = Response { role: Some(role.into()), signal: Some(signal), ..Response::default() };
+    let response =
+        ResponseSetup { role: Some(role.into()), signal: Some(signal), ..ResponseSetup::default() };
     Wiring::of(SHARED, &asked(response)).unwrap()
 }
 

@@ -5,7 +5,7 @@
 //! evidence, which is named, but does not make the headline: it is not of any machine.
 
 use evidence::lab::{LabDocument, LogVerdict, Mode};
-use evidence::verdict::Outcome;
+use evidence::verdict::VerdictOutcome;
 
 use crate::figures::{self, VerdictCard};
 use crate::runs::ShownRun;
@@ -86,9 +86,9 @@ fn against(run: &ShownRun) -> Vec<(&'static str, String)> {
     let verdict = &run.document.verdict;
     let Some(limit_ns) = verdict.limit_ns else { return Vec::new() };
     let outcome = match verdict.outcome {
-        Outcome::Held => "held",
-        Outcome::Exceeded => "exceeded",
-        Outcome::Unproven => "kept, which proves nothing",
+        VerdictOutcome::Held => "held",
+        VerdictOutcome::Exceeded => "exceeded",
+        VerdictOutcome::Unproven => "kept, which proves nothing",
     };
     let late = untrusted::total(run.rows().map(|row| row.verdict.late));
     vec![

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The excursions of each run: a line a scenario, with what entered the kernel folded away below it.
 
-use evidence::lab::{Entry, LabDocument, LabRow, Spread};
+use evidence::lab::{EntryExcursions, LabDocument, LabRow, Spread};
 use serde::Serialize;
 
 use crate::runs::ShownRun;
@@ -170,7 +170,7 @@ fn listed<T, L>(all: Vec<T>, line: impl Fn(T) -> L) -> List<L> {
     List { items: all.into_iter().take(shown).map(line).collect(), more }
 }
 
-fn through(name: &str, entry: &Entry) -> Through {
+fn through(name: &str, entry: &EntryExcursions) -> Through {
     let mean = entry.instructions as f64 / entry.count.max(1) as f64;
     Through {
         entry: text::clean(name),
@@ -181,7 +181,7 @@ fn through(name: &str, entry: &Entry) -> Through {
     }
 }
 
-fn summary(entries: &[(&String, &Entry)]) -> String {
+fn summary(entries: &[(&String, &EntryExcursions)]) -> String {
     let shown = if entries.len() > NAMED + 1 { NAMED } else { entries.len() };
     let named = entries[..shown].iter();
     let named = named.map(|(name, entry)| format!("{} {}", text::count(entry.count), text::clean(name)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two runs side by side: a block for each series, a line for each of its figures.
 
-use evidence::compare::{Change, Comparison, Difference, Side};
+use evidence::compare::{Change, ComparedRun, Comparison, Difference};
 use evidence::manifest::RowKey;
 
 use crate::figures::said;
@@ -111,7 +111,7 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
         };
         return banner(&format!("==> NOT COMPARED: {why}"), "unproven", style);
     }
-    let words = |side: &Side| {
+    let words = |side: &ComparedRun| {
         let said = said(side.outcome, side.limit_ns);
         format!("{}{}", said.word.to_uppercase(), said.rest)
     };

@@ -2,7 +2,9 @@
 //! What a lab might have seen, made without one.
 
 use evidence::Bundle;
-use evidence::lab::{Entry, GuestLog, LabDocument, LabRow, LoadDid, LogVerdict, Mode, StormDid, Witness};
+use evidence::lab::{
+    EntryExcursions, GuestLog, LabDocument, LabRow, LoadDid, LogVerdict, Mode, StormDid, Witness,
+};
 use evidence::taint::{self, Taint};
 
 use super::Plan;
@@ -109,7 +111,7 @@ fn document(boot_line: &str) -> LabDocument {
 /// A row of entries with their count and mean length.
 fn row(scenario: &str, seconds_guest: f64, entries: &[(&str, u64, u64)]) -> LabRow {
     let entry = |(name, count, mean): &(&str, u64, u64)| {
-        (name.to_string(), Entry { count: *count, instructions: count * mean, max: mean * 3 })
+        (name.to_string(), EntryExcursions { count: *count, instructions: count * mean, max: mean * 3 })
     };
     let functions = (0..40).map(|n| (format!("some_function_of_the_kernel_{n}"), 1_000 - n));
     LabRow {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use evidence::cause::{Cause, Causes, Collector, Kind, OnSibling, Sender};
 use evidence::histogram::index;
 use evidence::manifest::{
-    Asked, Granted, Manifest, NotRun, RowEntry, RowKey, SCHEMA_VERSION, Second, Spike, State, WrittenBy,
+    Asked, Granted, Manifest, NotRun, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, Spike, WrittenBy,
 };
 use evidence::series::{LEVEL_SHIFT, SWEEP_COLUMNS};
 use evidence::taint::{self, Taint};
@@ -118,7 +118,7 @@ impl Plan {
         let entry = RowEntry {
             files: writer::stem(&key),
             key,
-            state: State::Finished,
+            state: RunState::Finished,
             granted: Granted {
                 policy: Some("fifo".into()),
                 priority: Some(80),
@@ -168,7 +168,7 @@ impl Plan {
             },
             started_at: Some("2026-03-01T10:00:00Z".into()),
             ended_at: Some("2026-03-01T10:04:10Z".into()),
-            state: State::Finished,
+            state: RunState::Finished,
             machine: machine(self.noise),
             asked: self.asked(),
             rows,
