@@ -11,7 +11,7 @@ use measure::series::{RowProgress, SeriesProgress};
 use run::{Observer, RunSpec};
 
 use crate::args::Output;
-use crate::output::{color_allowed, draw, tell, terminal_moves};
+use crate::output::{color_allowed, draw, note, terminal_moves};
 use picture::{Overall, PictureRow, RowFigures, RowState, Screen, footer, table, thread_lines};
 
 /// How a run is shown.
@@ -71,7 +71,7 @@ impl LiveDisplay {
 
 impl Observer for LiveDisplay {
     fn announce(&mut self, text: &str) {
-        self.out.say(&format!("isolator: {text}"));
+        self.out.print_text(&format!("isolator: {text}"));
     }
 
     fn prepares(&mut self, text: &str) {
@@ -90,7 +90,7 @@ impl Observer for LiveDisplay {
 
     fn row_ended(&mut self, words: &str) -> Option<String> {
         if let (View::Table, None, Some(row)) = (self.view, self.drawn, self.rows.get(self.row)) {
-            tell(&format!("{}: {words}", row.name));
+            note(&format!("{}: {words}", row.name));
         }
         let state = match &self.last {
             Some(progress) => RowState::Ended(figures(progress)),
@@ -108,7 +108,7 @@ impl Observer for LiveDisplay {
         self.draw("");
         let last = self.last.take().or(self.last_row.take());
         if let (View::Threads, Some(progress)) = (self.view, last) {
-            thread_lines(&threads(&progress), usize::MAX).iter().for_each(|line| tell(line));
+            thread_lines(&threads(&progress), usize::MAX).iter().for_each(|line| note(line));
         }
     }
 }

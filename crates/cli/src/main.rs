@@ -22,7 +22,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use args::{Cli, Verb};
-use output::{Exit, VerbResult, tell};
+use output::{Exit, VerbResult, note};
 
 /// Freed memory stays: giving it back would interrupt the measuring threads.
 #[global_allocator]
@@ -41,7 +41,7 @@ fn by_verb(args: impl Iterator<Item = OsString>) -> ExitCode {
     match run(cli.verb) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            tell(&format!("isolator: {error}"));
+            note(&format!("isolator: {error}"));
             Exit::CouldNot.into()
         }
     }
@@ -80,6 +80,6 @@ fn wrong(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let verb = std::env::args_os().nth(1);
-    tell(&format!("isolator: {}", usage::line(error, verb.as_deref().and_then(OsStr::to_str))));
+    note(&format!("isolator: {}", usage::line(error, verb.as_deref().and_then(OsStr::to_str))));
     Exit::CouldNot.into()
 }

@@ -10,7 +10,7 @@ use evidence::{Error, Result};
 use measure::series::RowProgress;
 use report::prometheus::{Family, MetricsFormat, MonitoredRow, monitor};
 
-use crate::output::tell;
+use crate::output::note;
 use crate::serve::Served;
 
 /// A loop's figures are made anew this often.
@@ -31,7 +31,7 @@ impl Metrics {
             return Ok(Metrics::File(folder_of(Path::new(wanted))?));
         };
         let served = Served::on(address)?;
-        tell(&format!("serving http://{}/metrics", served.at()));
+        note(&format!("serving http://{}/metrics", served.at()));
         Ok(Metrics::Served(served))
     }
 

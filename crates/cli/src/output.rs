@@ -45,7 +45,7 @@ impl Output {
     }
 
     /// Prints text for people: on standard output, or on standard error where the JSON goes there.
-    pub fn say(&self, text: &str) {
+    pub fn print_text(&self, text: &str) {
         if self.quiet {
             return;
         }
@@ -95,12 +95,12 @@ impl Output {
 }
 
 /// A line on standard error: one line, whatever is in it. Where that was closed nobody wants it, and the work goes on.
-pub fn tell(text: &str) {
+pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", line(text));
 }
 
 /// Several lines on standard error, as another program wrote them.
-pub fn tell_lines(text: &str) {
+pub fn note_lines(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", screen(text, false));
 }
 

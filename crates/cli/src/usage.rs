@@ -32,7 +32,7 @@ pub fn join_json(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// What is wrong with a command line of which `verb` is the first word, in one line with the cure.
 pub fn line(error: &Error, verb: Option<&str>) -> String {
-    let said = |kind| error.get(kind).map(words).unwrap_or_default();
+    let said = |kind| error.get(kind).map(value_text).unwrap_or_default();
     let name = |text: String| text.split([' ', '=', '[']).next().unwrap_or_default().to_string();
     let command = Cli::command();
     let verb = verb.filter(|verb| command.find_subcommand(verb).is_some());
@@ -78,7 +78,7 @@ pub fn line(error: &Error, verb: Option<&str>) -> String {
     }
 }
 
-fn words(value: &ContextValue) -> String {
+fn value_text(value: &ContextValue) -> String {
     match value {
         ContextValue::Strings(several) => several.join(" "),
         other => other.to_string(),

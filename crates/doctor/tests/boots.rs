@@ -8,7 +8,7 @@ use doctor::Report;
 use crate::machines;
 
 /// What the check `id` says of the machine `name`: the outcome, the sentence, and the cure.
-fn said(report: &Report, id: &str) -> (FindingOutcome, String, String) {
+fn outcome_of(report: &Report, id: &str) -> (FindingOutcome, String, String) {
     let finding = report.checks.iter().find(|finding| finding.id == id).unwrap();
     (finding.result, finding.says.clone(), finding.fix.clone().unwrap_or_default())
 }
@@ -79,7 +79,7 @@ fn drift_says_where_each_word_stands_or_why_it_cannot() {
         ("ubuntu-pi-ab-new", Warn, "configured, but not running: isolcpus=3"),
         ("lxc-with-grub", Unknown, "a container (lxc) does not see the host's"),
     ] {
-        let (result, says, fix) = said(&report(name), "boot-cmdline-drift");
+        let (result, says, fix) = outcome_of(&report(name), "boot-cmdline-drift");
         assert!(result == outcome && says.contains(words), "{name}: {result} {says}");
         assert!(!(name == "jetson-emmc-first" && fix.contains("reboot")), "{name}: {fix}");
     }
@@ -87,7 +87,7 @@ fn drift_says_where_each_word_stands_or_why_it_cannot() {
 
 #[test]
 fn the_cure_names_the_command_of_this_machine() {
-    let fix = |name: &str| said(&report(name), "boot-cmdline-drift").2;
+    let fix = |name: &str| outcome_of(&report(name), "boot-cmdline-drift").2;
     assert!(fix("rhel9-default-grub").contains("--update-bls-cmdline"));
     assert!(fix("grub-not-generated").starts_with("update-grub"));
     assert_eq!(
@@ -113,7 +113,7 @@ fn names_the_loader_by_what_booted_and_the_program_that_keeps_it() {
         ("suse-rt", "GRUB, whose files transactional-update writes"),
         ("tuned-params-bls", "GRUB with Boot Loader Specification entries"),
     ] {
-        let (result, says, _) = said(&report(name), "boot-loader-known");
+        let (result, says, _) = outcome_of(&report(name), "boot-loader-known");
         assert!(result == Pass && says.contains(words), "{name}: {result} {says}");
     }
 }
@@ -121,7 +121,7 @@ fn names_the_loader_by_what_booted_and_the_program_that_keeps_it() {
 #[test]
 fn the_default_entry_must_boot_the_kernel_that_runs() {
     for (name, outcome) in [("rt-not-default", Warn), ("grub-lasting", Pass), ("tuned-params-bls", Pass)] {
-        let (result, says, _) = said(&report(name), "boot-default-entry");
+        let (result, says, _) = outcome_of(&report(name), "boot-default-entry");
         assert_eq!(result, outcome, "{name}: {says}");
     }
 }
@@ -131,7 +131,7 @@ fn an_option_newer_than_the_kernel_is_no_failure() {
     for name in ["k49-jetson", "rhel7-310"] {
         let report = report(name);
         for id in ["kernel-config-cpu-isolation", "boot-param-noop", "boot-param-effective"] {
-            let (result, says, _) = said(&report, id);
+            let (result, says, _) = outcome_of(&report, id);
             assert!(!matches!(result, Fail | Warn), "{name} {id}: {says}");
         }
     }

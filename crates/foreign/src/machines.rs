@@ -101,7 +101,7 @@ pub(crate) fn figures(data: &[u8]) {
         let mut heard = HeardFigures::default();
         String::from_utf8_lossy(data).lines().for_each(|line| heard.line(source, line));
         heard.collect(source);
-        let _ = (heard.lacks(source), heard.words(source));
+        let _ = (heard.lacks(source), heard.describe(source));
     }
     let _ = machine::registry::list::read(ValueKind::Cpus, &String::from_utf8_lossy(data), 127);
 }

@@ -7,7 +7,7 @@ use machine::CpuSet;
 use machine::boot::bls::EntryFile;
 use machine::boot::extlinux::Extlinux;
 use machine::boot::grub::{GrubEnvironment, default_entry, default_of, menu, settings};
-use machine::boot::line::{kernel_words, value, with_words, without_words, words};
+use machine::boot::line::{all_words, kernel_words, value, with_words, without_words};
 use machine::boot::{Variables, pi, shell};
 use machine::counters::Counters;
 use machine::registry::{ValueKind, known, list};
@@ -81,14 +81,14 @@ fn variables(text: &str) {
 /// A boot line: words have no space outside quotes, and what was added can be taken away to the byte.
 pub(crate) fn boot_line(data: &[u8]) {
     text(data, |text| {
-        assert!(kernel_words(text).count() <= words(text).count());
-        for word in words(text) {
+        assert!(kernel_words(text).count() <= all_words(text).count());
+        for word in all_words(text) {
             assert!(text.contains(word.raw) && !word.raw.is_empty());
             let _ = value(text, word.name);
         }
         // A word of ours never stands in a line already, and quotes that stay open take all that follows.
         let ours = ["isolcpus=managed_irq,domain,3", "skew_tick=1"];
-        if text.matches('"').count() % 2 == 0 && !words(text).any(|word| ours.contains(&word.raw)) {
+        if text.matches('"').count() % 2 == 0 && !all_words(text).any(|word| ours.contains(&word.raw)) {
             let longer = with_words(text, &ours);
             assert_eq!(kernel_words(&longer).count(), kernel_words(text).count() + 2, "{longer:?}");
             assert_eq!(without_words(&longer, &ours), text, "{longer:?}");

@@ -101,11 +101,11 @@ impl EdgeGenerator {
     /// Drives edges, each `pause` after the answer to the one before, until the emulator is gone.
     pub fn run(mut self, pause: Duration) -> io::Result<GeneratorReport> {
         let device = self.controller()?;
-        self.say(&format!("irq_intercept_out {device}"))?;
+        self.send(&format!("irq_intercept_out {device}"))?;
         let (mut edges, mut unanswered) = (GeneratorReport::default(), 0);
         for level in [1, 0].into_iter().cycle() {
             let line = format!("set_irq_in {device} unnamed-gpio-in {INPUT} {level}");
-            match self.say(&line).and_then(|()| self.answer(level == 1)) {
+            match self.send(&line).and_then(|()| self.answer(level == 1)) {
                 Ok(answered) => edges.next(answered, &mut unanswered),
                 // It ended, in the middle of a word perhaps; why is said elsewhere.
                 Err(_) => break,
@@ -150,7 +150,7 @@ impl EdgeGenerator {
         Ok(format!("{DEVICES}/{}", found.name))
     }
 
-    fn say(&mut self, line: &str) -> io::Result<()> {
+    fn send(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.lines.get_mut(), "{line}")
     }
 

@@ -173,7 +173,7 @@ pub struct LostGuest {
 
 impl LostGuest {
     /// What it and its program said from when the program ran; empty where it did not come so far.
-    pub fn said(&self) -> &str {
+    pub fn program_output(&self) -> &str {
         self.console.split_once(BEGIN).map_or("", |(_, said)| said.trim())
     }
 }

@@ -67,12 +67,12 @@ pub struct SignalEdges {
 /// The memory, made ready for a guest.
 pub fn memory() -> Result<SharedFile> {
     let memory = SharedFile::sized("signal", BYTES)?;
-    words(&memory)?.0.write(FIRST);
+    signal_registers(&memory)?.0.write(FIRST);
     Ok(memory)
 }
 
 /// The words of edges and of answers, as this program sees them.
-fn words(memory: &SharedFile) -> Result<(Register, Register)> {
+fn signal_registers(memory: &SharedFile) -> Result<(Register, Register)> {
     let path = memory.path();
     let word = || {
         let words = Registers::file(Path::new(&path), 0, SIGNAL_APART + size_of::<u32>())?;
@@ -112,7 +112,7 @@ pub fn keep_apart(emulator: &Child) -> Result<()> {
 /// Waits for the guest's responder, measures its answers, and gives the bundle, packed; an error where the guest is `gone`
 /// before that.
 pub fn measure(memory: &SharedFile, edges: SignalEdges, mode: Mode, gone: &AtomicBool) -> Result<Vec<u8>> {
-    let answers = words(memory)?.1;
+    let answers = signal_registers(memory)?.1;
     while answers.read() != FIRST {
         if gone.load(Ordering::SeqCst) {
             let cure = "see the guest's kernel log, or try it with isolator lab shell";

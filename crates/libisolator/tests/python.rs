@@ -35,7 +35,7 @@ impl Drop for Looping {
     }
 }
 
-fn said(output: &Output) -> String {
+fn output_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -56,7 +56,7 @@ fn the_supervisor_sees_the_cycles_of_a_loop_and_its_end() {
     let args =
         [looping.0.id().to_string(), "--limit-us".into(), "1e9".into(), "--seconds".into(), "1.5".into()];
     let output = python.arg(here("examples/supervisor.py")).args(&args).output().unwrap();
-    let text = said(&output);
+    let text = output_of(&output);
     // A machine that is late may take longer than a period for a cycle: said, and status 2.
     assert!(matches!(output.status.code(), Some(0 | 2)), "{text}");
     assert!(
@@ -65,8 +65,8 @@ fn the_supervisor_sees_the_cycles_of_a_loop_and_its_end() {
     );
     drop(looping);
     let output = python.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("give a process that runs"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", output_of(&output));
+    assert!(output_of(&output).contains("give a process that runs"), "{}", output_of(&output));
 }
 
 #[test]
@@ -90,7 +90,7 @@ for call, number, text in [
         assert error.errno == number and text in error.strerror, error
 "#;
     let output = python.args(["-c", script]).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_of(&output));
 }
 
 #[test]
@@ -145,5 +145,5 @@ with isolator.Ring(slots=4, size=16) as there, isolator.Ring(slots=4, size=16) a
         assert "the receiver is closed" in str(error), error
 "#;
     let output = python.args(["-c", script]).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_of(&output));
 }

@@ -143,7 +143,7 @@ impl HeardFigures {
     }
 
     /// What matters of it in words: `1,706 cpu operations`, `1.2 GB read`.
-    pub fn words(&self, source: &FigureSource) -> String {
+    pub fn describe(&self, source: &FigureSource) -> String {
         let shown = |name: &str| {
             if name.ends_with("_cpu_ms") {
                 return false;
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(heard.lacks(&source(&["cpu", "fork"])), Some("no fork operations".to_string()));
         assert_eq!(heard.lacks(&source(&["hdd"])), Some("no hdd operations".to_string()));
         assert_eq!(
-            heard.words(&source(&["cpu"])),
+            heard.describe(&source(&["cpu"])),
             "1,706 cpu operations, 0 fork operations, 0 vm operations"
         );
     }
@@ -307,7 +307,7 @@ mod tests {
         let source = FigureSource::Fio { file: PathBuf::new() };
         for text in [json.to_string(), format!("fio: terminating on signal 15\n\n{json}")] {
             let heard = HeardFigures { counts: transferred(&text), ..HeardFigures::default() };
-            assert_eq!(heard.words(&source), "4,096 B read, 2.5 GB written");
+            assert_eq!(heard.describe(&source), "4,096 B read, 2.5 GB written");
             assert_eq!(heard.lacks(&source), None);
         }
         let heard = HeardFigures { counts: transferred("fio: terminating"), ..HeardFigures::default() };
@@ -318,7 +318,7 @@ mod tests {
     fn an_engines_last_figures_count_and_what_is_none_is_kept_as_its_last_words() {
         let lines = ["{\"timers_fired\":1}", "{\"timers_fired\":1234567}", "out of threads", ""];
         let heard = heard(&FigureSource::Engine, &lines);
-        assert_eq!(heard.words(&FigureSource::Engine), "1,234,567 timers fired");
+        assert_eq!(heard.describe(&FigureSource::Engine), "1,234,567 timers fired");
         assert_eq!(heard.last_line, "out of threads");
         assert_eq!(heard.lacks(&FigureSource::Engine), None);
         assert!(HeardFigures::default().lacks(&FigureSource::Engine).is_some());
@@ -336,7 +336,7 @@ mod tests {
     fn software_rendering_is_called_so() {
         let lines =
             ["GL_RENDERER   = llvmpipe (LLVM 15.0.6, 256 bits)", "1200 frames in 5.0 seconds = 240.0 FPS"];
-        let words = heard(&FigureSource::Frames, &lines).words(&FigureSource::Frames);
+        let words = heard(&FigureSource::Frames, &lines).describe(&FigureSource::Frames);
         assert_eq!(words, "1,200 frames, by llvmpipe (LLVM 15.0.6, 256 bits) (software rendering)");
         for (line, name) in [
             ("    Device Name:    NVIDIA Orin", "NVIDIA Orin"),
@@ -348,7 +348,7 @@ mod tests {
             ),
         ] {
             let words =
-                heard(&FigureSource::Frames, &[line, "Device Type: a GPU"]).words(&FigureSource::Frames);
+                heard(&FigureSource::Frames, &[line, "Device Type: a GPU"]).describe(&FigureSource::Frames);
             assert_eq!(words, format!("by {name}"));
         }
     }
@@ -360,6 +360,6 @@ mod tests {
         let told = crate::utilisation::of(&heard.busy).unwrap();
         assert_eq!((told.of.as_str(), told.busy_percent), ("NVIDIA H200 (0), whole device", 88.0));
         assert_eq!(heard.busy.len(), 1);
-        assert_eq!(heard.words(&FigureSource::Utilisation), "");
+        assert_eq!(heard.describe(&FigureSource::Utilisation), "");
     }
 }

@@ -89,8 +89,8 @@ impl StartedProgram {
     }
 
     /// What it did: `fio: 1.2 GB read`.
-    pub fn words(&self) -> Option<String> {
-        let words = self.heard.words(&self.part.source);
+    pub fn describe(&self) -> Option<String> {
+        let words = self.heard.describe(&self.part.source);
         (!words.is_empty()).then(|| format!("{}: {words}", self.part.name))
     }
 }

@@ -72,7 +72,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
         serde_json::from_str(&line).map_err(|e| format!("an order that cannot be read: {}", why(e)))?;
     let mut supervisor = Supervisor::new(order);
     let started = supervisor.start();
-    tell(
+    send(
         &started
             .as_ref()
             .map_or_else(|why| SupervisorEvent::Failed(why.clone()), |()| SupervisorEvent::Started),
@@ -82,7 +82,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
     }
     let grace = if test_kill_process(parent).is_ok() { GRACE } else { GRACE_ALONE };
     let did = supervisor.end(grace);
-    tell(&SupervisorEvent::Did(did));
+    send(&SupervisorEvent::Did(did));
     Ok(())
 }
 
@@ -101,7 +101,7 @@ fn inherit_orphans() -> Result<(), String> {
     rustix::process::set_child_subreaper(own).map_err(|e| format!("cannot become a subreaper: {}", why(e)))
 }
 
-fn tell(event: &SupervisorEvent) {
+fn send(event: &SupervisorEvent) {
     if let Ok(line) = serde_json::to_string(event) {
         // Nobody listens any more when the control thread died.
         let _ = writeln!(std::io::stdout(), "{line}");
@@ -214,7 +214,7 @@ impl Supervisor {
             }
             if ready[0] {
                 self.look();
-                tell(&SupervisorEvent::Worked(self.work.worked()));
+                send(&SupervisorEvent::Worked(self.work.worked()));
             }
         }
     }
@@ -230,7 +230,7 @@ impl Supervisor {
             });
             // What was before is not the load's.
             self.programs.iter_mut().for_each(|program| program.heard.busy.clear());
-            tell(&SupervisorEvent::Loading);
+            send(&SupervisorEvent::Loading);
         }
         if self.baseline.is_some() {
             self.work.look(Instant::now(), self.seen(&family));
@@ -296,7 +296,7 @@ impl Supervisor {
             if self.ended.is_none() && program.part.source != FigureSource::Utilisation {
                 program.hear();
                 let how = obituary(program, status, self.started.elapsed());
-                tell(&SupervisorEvent::Ended(how.clone()));
+                send(&SupervisorEvent::Ended(how.clone()));
                 self.ended = Some(how);
             }
         }
@@ -390,7 +390,7 @@ impl Supervisor {
     fn report(self, measured: &MeasuredLoad) -> LoadOutcome {
         let seconds = measured.seconds.unwrap_or(0.0);
         let cpus_busy = if seconds > 0.0 { measured.used_s / seconds } else { 0.0 };
-        let mut did: Vec<String> = self.programs.iter().filter_map(StartedProgram::words).collect();
+        let mut did: Vec<String> = self.programs.iter().filter_map(StartedProgram::describe).collect();
         let gpu = self.order.loads_gpu.then(|| self.utilisation());
         did.extend(gpu.as_ref().map(|gpu| match gpu {
             Ok(told) => format!("GPU {:.0} % busy ({})", told.busy_percent, told.of),

@@ -279,7 +279,7 @@ impl Boot {
                 && missing(&entry.options, running).is_empty()
                 && self.boots_what_runs(entry, release, running) != Some(false)
         };
-        let words = |entry: &&BootEntry| line::words(&entry.options).count();
+        let words = |entry: &&BootEntry| line::all_words(&entry.options).count();
         let most = self.entries.iter().filter(runs).map(|entry| words(&entry)).max()?;
         let best = |entry: &&BootEntry| runs(entry) && words(entry) == most;
         self.default_entry().filter(best).or_else(|| self.entries.iter().find(best))
@@ -291,13 +291,13 @@ const GENERATED: [&str; 8] = ["root", "ro", "rw", "rootflags", "rootfstype", "in
 
 /// Whether `line` has the word `raw`.
 fn has(line: &str, raw: &str) -> bool {
-    line::words(line).any(|word| word.raw == raw)
+    line::all_words(line).any(|word| word.raw == raw)
 }
 
 /// Words of one line that another lacks, without those that loaders put in themselves.
 fn missing(of: &str, from: &str) -> Vec<String> {
-    let there: BTreeSet<&str> = line::words(from).map(|word| word.raw).collect();
-    let of = line::words(of).filter(|word| !there.contains(word.raw) && !by_loader(word));
+    let there: BTreeSet<&str> = line::all_words(from).map(|word| word.raw).collect();
+    let of = line::all_words(of).filter(|word| !there.contains(word.raw) && !by_loader(word));
     of.map(|word| word.raw.to_string()).collect()
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct OutcomeText {
     pub rest: String,
 }
 
-pub(crate) fn said(outcome: VerdictOutcome, limit_ns: Option<u64>) -> OutcomeText {
+pub(crate) fn outcome_text(outcome: VerdictOutcome, limit_ns: Option<u64>) -> OutcomeText {
     let (state, mark, word) = match outcome {
         VerdictOutcome::Held => ("ok", "✓", "Holds"),
         VerdictOutcome::Exceeded => ("late", "✗", "Does not hold"),
@@ -116,7 +116,7 @@ pub(crate) fn said(outcome: VerdictOutcome, limit_ns: Option<u64>) -> OutcomeTex
 
 /// How a verdict is said; where nothing was measured no limit was kept either.
 pub(crate) fn judged(verdict: &Verdict) -> OutcomeText {
-    let mut said = said(verdict.outcome, verdict.limit_ns);
+    let mut said = outcome_text(verdict.outcome, verdict.limit_ns);
     if verdict.outcome == VerdictOutcome::Unproven && !verdict.rows.iter().any(RowVerdict::measured) {
         said.rest = ": nothing was measured".to_string();
     }
@@ -285,13 +285,13 @@ fn spike(spike: &Spike, virtual_time: bool) -> SpikeRow {
         at: format!("{:.3} s", spike.at_ns as f64 / 1e9),
         wall_time: spike.wall_time.clone().unwrap_or_default(),
         missed: spike.missed,
-        causes: spike.causes.iter().map(words).collect(),
+        causes: spike.causes.iter().map(describe).collect(),
         unexplained_us: spike.unexplained_ns.map(|ns| text::us(ns as f64)).unwrap_or_default(),
     }
 }
 
 /// A cause in a line: `irq 45 nvme0q3 3.90 us`; a suspect as `softirq NET_RX?`.
-fn words(cause: &Cause) -> String {
+fn describe(cause: &Cause) -> String {
     let name = text::clean(&format!("{} {}", cause.kind.label(), cause.name));
     match cause.duration_ns {
         Some(ns) => format!("{name} {} us", text::us(ns as f64)),
@@ -346,8 +346,8 @@ mod tests {
     #[test]
     fn a_cause_is_put_in_words_and_a_suspect_is_in_doubt() {
         let cause = Cause::timed(Kind::Irq, "45 nvme0q3", 1_100, 8_612);
-        assert_eq!(words(&cause), "irq 45 nvme0q3 8.61 us");
-        assert_eq!(words(&Cause::suspect(Kind::Softirq, "NET_RX", 3)), "softirq NET_RX?");
+        assert_eq!(describe(&cause), "irq 45 nvme0q3 8.61 us");
+        assert_eq!(describe(&Cause::suspect(Kind::Softirq, "NET_RX", 3)), "softirq NET_RX?");
     }
 
     #[test]

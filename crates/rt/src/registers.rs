@@ -361,7 +361,7 @@ mod tests {
         (file, path)
     }
 
-    fn said<T: std::fmt::Debug>(result: Result<T>) -> String {
+    fn error_of<T: std::fmt::Debug>(result: Result<T>) -> String {
         result.unwrap_err().to_string()
     }
 
@@ -396,7 +396,7 @@ mod tests {
         first.at(4).unwrap().write(5);
         assert_eq!(Registers::file(&path, 0, 2 * page()).unwrap().at(offset + 4).unwrap().read(), 5);
         for beyond in [8, 2, usize::MAX - 1, usize::MAX - 3] {
-            assert!(said(first.at(beyond)).contains("there are 8 bytes in words of 4"), "{beyond}");
+            assert!(error_of(first.at(beyond)).contains("there are 8 bytes in words of 4"), "{beyond}");
         }
     }
 
@@ -404,25 +404,27 @@ mod tests {
     fn a_file_that_ends_before_the_block_does_is_refused() {
         let (_file, path) = block();
         for (offset, length) in [(0, 2 * page() + 4), (2 * page() as u64, 4), (u64::MAX, 4)] {
-            let said = said(Registers::file(&path, offset, length));
+            let said = error_of(Registers::file(&path, offset, length));
             assert!(said.contains(&format!("it has {} bytes", 2 * page())), "{said}");
         }
         assert!(
-            said(Registers::file(&path, 2, 4)).ends_with("2 is no multiple of 4; give an offset that is one")
+            error_of(Registers::file(&path, 2, 4))
+                .ends_with("2 is no multiple of 4; give an offset that is one")
         );
-        let gone = said(Registers::file(Path::new("/dev/shm/no-such-file"), 0, 4));
+        let gone = error_of(Registers::file(Path::new("/dev/shm/no-such-file"), 0, 4));
         assert!(gone.contains("no such file or directory; give a file that is there"), "{gone}");
-        let null = said(Registers::file(Path::new("/dev/null"), 0, 4));
+        let null = error_of(Registers::file(Path::new("/dev/null"), 0, 4));
         assert!(null.contains("it is no file"), "{null}");
     }
 
     #[test]
     fn a_device_is_a_character_device_but_not_all_memory() {
         let (_file, path) = block();
-        assert!(said(Registers::device(&path, page())).contains("it is no character device"));
-        assert!(said(Registers::device(Path::new("/dev/null"), 12)).contains("are no whole pages"));
+        assert!(error_of(Registers::device(&path, page())).contains("it is no character device"));
+        assert!(error_of(Registers::device(Path::new("/dev/null"), 12)).contains("are no whole pages"));
         assert!(
-            said(Registers::device(Path::new("/dev/mem"), page())).starts_with("cannot map the registers of")
+            error_of(Registers::device(Path::new("/dev/mem"), page()))
+                .starts_with("cannot map the registers of")
         );
     }
 
@@ -437,11 +439,11 @@ mod tests {
         for (address, length) in
             [(0x4008_0000, 0x1000), (0x3fff_f000, 0x2000), (0x7fff_f000, 0x1000), (0, 0x2000)]
         {
-            assert!(said(look(address, length)).contains("that is the machine's memory"), "{address:#x}");
+            assert!(error_of(look(address, length)).contains("that is the machine's memory"), "{address:#x}");
         }
-        assert!(said(look(u64::MAX - 0xfff, 0x2000)).contains("no address is that high"));
+        assert!(error_of(look(u64::MAX - 0xfff, 0x2000)).contains("no address is that high"));
         let hidden = "00000000-00000000 : System RAM\n";
-        let unknown = said(no_memory("map it", hidden, 0xfe20_0000, 0x1000));
+        let unknown = error_of(no_memory("map it", hidden, 0xfe20_0000, 0x1000));
         assert_eq!(
             unknown,
             "cannot map it: /proc/iomem does not say where the machine's memory is; run as root"
@@ -452,7 +454,7 @@ mod tests {
     fn a_physical_block_is_whole_pages() {
         for (address, length) in [(0xfe20_0004, page()), (0xfe20_0000, 0xf4), (0xfe20_0000, 0)] {
             assert!(
-                said(Registers::physical(address, length)).contains("are no whole pages"),
+                error_of(Registers::physical(address, length)).contains("are no whole pages"),
                 "{address:#x}"
             );
         }

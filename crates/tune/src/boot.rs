@@ -96,7 +96,7 @@ pub const TRIAL: &str = "isolator-trial";
 
 /// What `apply` does.
 pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    guard::words(asked)?;
+    guard::check_words(asked)?;
     guard::duplicates(asked)?;
     if let Some(keeper) = &asked.boot.keeper {
         return Ok(by_keeper(asked, keeper));
@@ -119,7 +119,7 @@ pub fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod
 
 /// What `confirm` does after a trial that held.
 pub fn lasting(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<BootMethod> {
-    guard::words(asked)?;
+    guard::check_words(asked)?;
     guard::duplicates(asked)?;
     if let Some(keeper) = &asked.boot.keeper {
         return Ok(by_keeper(asked, keeper));

@@ -216,7 +216,7 @@ pub fn apply(here: &mut Here<'_>, plan: &Plan, options: Options) -> Result<Appli
     if runtime_there {
         applied.already.push("the settings of this plan".into());
     }
-    let mut words: Vec<String> = line::words(&plan.boot_line).map(|word| word.raw.to_string()).collect();
+    let mut words: Vec<String> = line::all_words(&plan.boot_line).map(|word| word.raw.to_string()).collect();
     let mut way = None;
     if options.runtime_only || options.at_boot || words.is_empty() {
     } else if let Some(record) = of_boot {

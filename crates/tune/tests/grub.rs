@@ -17,7 +17,7 @@ use tune::transaction::{self, Record, RecordKind};
 
 const KERNEL: &str = "6.12.9-rt-amd64";
 
-fn words() -> Vec<String> {
+fn boot_words() -> Vec<String> {
     ["isolcpus=managed_irq,domain,2-3", "irqaffinity=0-1", "skew_tick=1"].map(String::from).to_vec()
 }
 
@@ -91,7 +91,7 @@ fn inside_the_line_lasts() {
     let before = menu();
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
-    let words = words();
+    let words = boot_words();
     let asked =
         BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
     let BootMethod::Lasting { steps, .. } = lasting(&mut system, &asked).unwrap() else { panic!() };
@@ -127,7 +127,7 @@ fn inside_an_entry_is_tried() {
     let environment = fs::read("/boot/grub/grubenv").unwrap();
     let boot = machine::boot::read(Path::new("/"));
     let mut system = Real::new(Path::new("/")).unwrap();
-    let words = words();
+    let words = boot_words();
     let asked =
         BootSpec { boot: &boot, words: &words, release: Some(KERNEL), running: None, real_time: true };
     let steps = match first(&mut system, &asked).unwrap() {

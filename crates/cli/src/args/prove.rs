@@ -62,7 +62,7 @@ mod tests {
     use crate::args::{Cli, Verb};
 
     /// The words of `text` between `from` and `to`.
-    fn words<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+    fn words_between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
         let (_, rest) = text.split_once(from).unwrap();
         rest.split_once(to)
             .unwrap()
@@ -80,9 +80,11 @@ mod tests {
                 Verb::Prove(args) => args,
                 other => panic!("{other:?}"),
             };
-        let job = parsed(words(include_str!("../../../../fleet/cluster/job.yaml"), "args: ", "\n"));
-        let set = parsed(words(include_str!("../../../../fleet/cluster/daemonset.yaml"), "args: ", "\n"));
-        let script = words(include_str!("../../../../fleet/cluster/isolator.sbatch"), "set -- ", "\n");
+        let job = parsed(words_between(include_str!("../../../../fleet/cluster/job.yaml"), "args: ", "\n"));
+        let set =
+            parsed(words_between(include_str!("../../../../fleet/cluster/daemonset.yaml"), "args: ", "\n"));
+        let script =
+            words_between(include_str!("../../../../fleet/cluster/isolator.sbatch"), "set -- ", "\n");
         let script = parsed([vec!["prove"], script].concat());
         for args in [&job, &set, &script] {
             assert_eq!(

@@ -20,10 +20,10 @@ pub fn run(args: &CompareArgs) -> VerbResult {
     if let Some(refusal) = comparison.refusal() {
         return Err(refusal.into());
     }
-    args.out.say(&report::terminal::comparison(&comparison, args.out.style()));
+    args.out.print_text(&report::terminal::comparison(&comparison, args.out.style()));
     if let Some(output) = &args.output {
         evidence::writer::replace(output, report::html(&[before, after])?.as_bytes())?;
-        args.out.say(&format!("Report: {}", output.display()));
+        args.out.print_text(&format!("Report: {}", output.display()));
     }
     Ok(Exit::Held)
 }

@@ -36,9 +36,9 @@ pub fn run(args: &DoctorArgs) -> VerbResult {
     match explained {
         Some(check) => {
             report.checks.retain(|finding| finding.id == check.id);
-            args.out.say(report::terminal::explained(check, &report, style).trim_end());
+            args.out.print_text(report::terminal::explained(check, &report, style).trim_end());
         }
-        None => args.out.say(report::terminal::doctor(&report, style).trim_end()),
+        None => args.out.print_text(report::terminal::doctor(&report, style).trim_end()),
     }
     args.out.json(&report)?;
     Ok(Exit::Held)

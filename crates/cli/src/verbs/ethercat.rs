@@ -46,10 +46,10 @@ fn simulate(args: &SimulateArgs) -> VerbResult {
     }
     let mut simulation = Simulation::new(segment, link, capture);
     let many = if args.devices == 1 { "SubDevice" } else { "SubDevices" };
-    args.out.say(&format!("{} simulated {many} at {}; Ctrl-C ends it", args.devices, args.interface));
+    args.out.print_text(&format!("{} simulated {many} at {}; Ctrl-C ends it", args.devices, args.interface));
     let ran = simulation.run(&stop);
     let did = simulation.did();
-    words(&did).iter().for_each(|line| args.out.say(line));
+    summary(&did).iter().for_each(|line| args.out.print_text(line));
     args.out.json(&Simulated { schema_version: SCHEMA_VERSION, did })?;
     ran?;
     Ok(Exit::Held)
@@ -64,7 +64,7 @@ fn stop_after(duration: Duration, stop: &Arc<AtomicBool>) {
     });
 }
 
-fn words(did: &SimulationOutcome) -> Vec<String> {
+fn summary(did: &SimulationOutcome) -> Vec<String> {
     let SimulationOutcome { frames, process_data, ignored, faults, not_sent, .. } = did;
     let mut lines = vec![format!(
         "{frames} frames, {process_data} of them with process data; {faults} with faults, {ignored} ignored, \

@@ -6,7 +6,7 @@ mod ansible;
 use ::fleet::{QUERIES, Query};
 
 use crate::args::{FleetQueryArgs, FleetReportArgs, FleetStoreArgs, FleetVerb};
-use crate::output::{Exit, VerbResult, print, tell};
+use crate::output::{Exit, VerbResult, note, print};
 
 /// Bundles that could not be read, listed; the store keeps them all.
 const LISTED: usize = 10;
@@ -27,10 +27,10 @@ pub fn run(verb: FleetVerb) -> VerbResult {
 fn store(args: &FleetStoreArgs) -> VerbResult {
     let stored = ::fleet::store(&args.output, &args.bundles)?;
     for (path, why) in stored.unread.iter().take(LISTED) {
-        tell(&format!("isolator: not read: {}: {why}", path.display()));
+        note(&format!("isolator: not read: {}: {why}", path.display()));
     }
     if stored.unread.len() > LISTED {
-        tell(&format!("isolator: not read: and {} more", stored.unread.len() - LISTED));
+        note(&format!("isolator: not read: and {} more", stored.unread.len() - LISTED));
     }
     if !args.quiet {
         let (added, known, unread) = (stored.added, stored.known, stored.unread.len());
@@ -46,10 +46,10 @@ fn report(args: &FleetReportArgs) -> VerbResult {
     args.out.ready()?;
     let document = ::fleet::report(&args.store)?;
     args.out.json(&document)?;
-    args.out.say(&report::terminal::fleet(&document, args.out.style()));
+    args.out.print_text(&report::terminal::fleet(&document, args.out.style()));
     if let Some(output) = &args.output {
         evidence::writer::replace(output, report::fleet(&document)?.as_bytes())?;
-        args.out.say(&format!("Report: {}", output.display()));
+        args.out.print_text(&format!("Report: {}", output.display()));
     }
     Ok(Exit::Held)
 }

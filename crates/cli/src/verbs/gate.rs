@@ -34,7 +34,7 @@ pub fn run(args: &GateArgs) -> VerbResult {
         return Err(refusal.into());
     }
     if !junit_on_stdout {
-        args.out.say(&report::terminal::gated(&judged, args.out.style()));
+        args.out.print_text(&report::terminal::gated(&judged, args.out.style()));
     }
     Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
 }

@@ -22,9 +22,9 @@ pub fn run(args: &ImportArgs) -> VerbResult {
     let bundle = Bundle::open(&folder)?;
     let document = ProveDocument::of(&bundle);
     let report = report::write_into(&bundle, &document);
-    args.out.say(&report::terminal::table(&document, args.out.style()));
+    args.out.print_text(&report::terminal::table(&document, args.out.style()));
     args.out.json(&document)?;
-    args.out.say(&format!("Report: {}", report?.display()));
+    args.out.print_text(&format!("Report: {}", report?.display()));
     // Without a limit there is nothing to judge: the import itself was the work.
     Ok(if args.limit.is_none() || document.verdict.held { Exit::Held } else { Exit::Exceeded })
 }

@@ -14,7 +14,7 @@ use lab::build::{self, BuildObserver, BuildSpec, Built, Configuration};
 use lab::patience::Patience;
 
 use crate::args::{KernelBuildArgs, KernelExportArgs, KernelVerb, Output};
-use crate::output::{Exit, VerbResult, draw, tell};
+use crate::output::{Exit, VerbResult, draw, note};
 use crate::signals::stop_on_signals;
 
 pub fn run(verb: &KernelVerb) -> VerbResult {
@@ -43,7 +43,7 @@ fn build(args: &KernelBuildArgs) -> VerbResult {
     let built = build::build(
         &asked,
         &BuildObserver {
-            say: &|text| line.say(text),
+            say: &|text| line.print(text),
             step: &|progress| line.step(&progress),
             patience: &patience,
         },
@@ -55,12 +55,12 @@ fn build(args: &KernelBuildArgs) -> VerbResult {
         built.folder = folder.display().to_string();
     }
     args.out.json(&built)?;
-    args.out.say(&told(&built));
+    args.out.print_text(&built_paths(&built));
     Ok(Exit::Held)
 }
 
 /// The path that was asked for: the image's, or those of the packages.
-fn told(built: &Built) -> String {
+fn built_paths(built: &Built) -> String {
     let path = |name: &String| Path::new(&built.folder).join(name).display().to_string();
     match &built.packages[..] {
         [] => path(&built.image),
@@ -87,7 +87,7 @@ fn export(args: &KernelExportArgs) -> VerbResult {
     let series = args.series.as_deref().map_or_else(|| Ok(PatchSeries::own()), PatchSeries::read)?;
     let patches = series.export(&args.linux, &args.output)?;
     let folder = args.output.display();
-    tell(&format!(
+    note(&format!(
         "isolator: {} patches for Linux {} in {folder}; apply them with git am {folder}/*.patch",
         patches.len(),
         args.linux
@@ -110,10 +110,10 @@ impl ProgressLine {
         ProgressLine { quiet: out.quiet, terminal, told: Cell::new(0), open: Cell::new(false) }
     }
 
-    fn say(&self, text: &str) {
+    fn print(&self, text: &str) {
         self.end();
         if !self.quiet {
-            tell(&format!("isolator: {text}"));
+            note(&format!("isolator: {text}"));
         }
     }
 
@@ -128,7 +128,7 @@ impl ProgressLine {
             return;
         }
         let left = match progress.left() {
-            Some(left) => format!(", about {} left", build::words(left)),
+            Some(left) => format!(", about {} left", build::duration_text(left)),
             None => String::new(),
         };
         let of = if of == 0 { String::new() } else { format!(" of {of}") };
@@ -138,14 +138,14 @@ impl ProgressLine {
             // What is left of a longer line is wiped.
             let _ = std::io::stderr().write_all(draw(0, &text, false).as_bytes());
         } else {
-            tell(&text);
+            note(&text);
         }
     }
 
     /// Leaves the changing line.
     fn end(&self) {
         if self.open.replace(false) {
-            tell("");
+            note("");
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::args::{
     GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabProgramArgs, LabRunArgs, LabShellArgs,
     LabShowArgs, LabVerb, Output,
 };
-use crate::output::{Exit, VerbResult, print, tell, tell_lines};
+use crate::output::{Exit, VerbResult, note, note_lines, print};
 use crate::signals::stop_on_signals;
 use crate::verbs::tune::guest;
 
@@ -78,8 +78,8 @@ fn list(args: &LabListArgs) -> VerbResult {
         ("boot lines, each with those above it", &list.boot_lines),
         ("matrices", &list.matrices),
     ] {
-        args.out.say(title);
-        entries.iter().for_each(|one| args.out.say(&format!("  {:16} {}", one.name, one.about)));
+        args.out.print_text(title);
+        entries.iter().for_each(|one| args.out.print_text(&format!("  {:16} {}", one.name, one.about)));
     }
     args.out.json(&list)?;
     Ok(Exit::Held)
@@ -106,7 +106,7 @@ fn find_kernel(options: &GuestOptions, patience: &Patience) -> evidence::Result<
     let architecture = architecture(options.arch.as_deref())?;
     // Before a kernel is fetched for nothing.
     qemu::version(architecture)?;
-    kernel::find(&options.kernel, architecture, patience, &|text| tell(&format!("isolator: {text}")))
+    kernel::find(&options.kernel, architecture, patience, &|text| note(&format!("isolator: {text}")))
 }
 
 /// The first Ctrl-C ends the guests and the run, the second one this program at once; no guest outlives it.
@@ -119,7 +119,7 @@ fn progress(out: &Output) -> impl Fn(&str) + Sync {
     let wanted = !out.quiet && std::io::stderr().is_terminal();
     move |text| {
         if wanted {
-            tell(&format!("isolator: {text}"));
+            note(&format!("isolator: {text}"));
         }
     }
 }
@@ -171,11 +171,11 @@ fn experiment(args: &LabRunArgs) -> VerbResult {
     let judged = ProveDocument::of(&bundle);
     let report = report::write_into(&bundle, &judged)?;
     if !bundle.rows.is_empty() {
-        args.how.out.say(&report::terminal::table(&judged, args.how.out.style()));
+        args.how.out.print_text(&report::terminal::table(&judged, args.how.out.style()));
     }
-    args.how.out.say(&report::terminal::lab(&document, args.how.out.style()));
+    args.how.out.print_text(&report::terminal::lab(&document, args.how.out.style()));
     args.how.out.json(&document)?;
-    args.how.out.say(&format!("Report: {}", report.display()));
+    args.how.out.print_text(&format!("Report: {}", report.display()));
     match run::complaint(&document) {
         Some(why) => Err(why.into()),
         None => Ok(Exit::Held),
@@ -202,9 +202,9 @@ fn table(args: &LabMatrixArgs) -> VerbResult {
     }
     let report = folder.join("report.html");
     evidence::writer::replace(&report, report::html_of(&bundles, &judged)?.as_bytes())?;
-    args.how.out.say(&report::terminal::matrix(&document, args.how.out.style()));
+    args.how.out.print_text(&report::terminal::matrix(&document, args.how.out.style()));
     args.how.out.json(&document)?;
-    args.how.out.say(&format!("Report: {}", report.display()));
+    args.how.out.print_text(&format!("Report: {}", report.display()));
     match document.complaint {
         Some(why) => Err(why.into()),
         None => Ok(Exit::Held),
@@ -248,7 +248,7 @@ fn gate(args: &LabGateArgs) -> VerbResult {
         return Err(why.into());
     }
     let judged = gate::judge(&baseline, &now);
-    args.how.out.say(&report::terminal::gate(&judged, args.how.out.style()));
+    args.how.out.print_text(&report::terminal::gate(&judged, args.how.out.style()));
     args.how.out.json(&judged)?;
     Ok(if judged.held { Exit::Held } else { Exit::Exceeded })
 }
@@ -270,8 +270,8 @@ fn program(args: &LabProgramArgs) -> VerbResult {
     });
     let ran = ran.map_err(|lost| {
         // How far it came, and all complaints: the error has the last words and the first complaint alone.
-        if !lost.said().is_empty() {
-            tell_lines(lost.said());
+        if !lost.program_output().is_empty() {
+            note_lines(lost.program_output());
         }
         lost.error
     })?;
@@ -280,7 +280,7 @@ fn program(args: &LabProgramArgs) -> VerbResult {
         evidence::writer::replace(file, ran.scope.as_bytes())?;
     }
     if let Some(first) = ran.log.warnings.first() {
-        tell_lines(ran.complaint.trim_end());
+        note_lines(ran.complaint.trim_end());
         return Err(format!("cannot trust the guest: its kernel complained: {first}").into());
     }
     match ran.status {

@@ -54,7 +54,7 @@ fn list(args: &LoadArgs) -> VerbResult {
             .as_deref()
             .map(|why| format!("\n{:10}   not here: {why}", ""))
             .unwrap_or_default();
-        args.out.say(&format!("{:10} {}{state}", entry.name, entry.about));
+        args.out.print_text(&format!("{:10} {}{state}", entry.name, entry.about));
     }
     args.out.json(&Catalog { schema_version: SCHEMA_VERSION, loads })?;
     Ok(Exit::Held)
@@ -92,7 +92,7 @@ fn together(args: &LoadArgs) -> VerbResult {
     for (name, load) in &mut running {
         run::settle(load, &stop).map_err(|why| format!("load {name}: {why}"))?;
     }
-    args.out.say(&format!("loading cpus {}; Ctrl-C ends it", placement.house_keeping));
+    args.out.print_text(&format!("loading cpus {}; Ctrl-C ends it", placement.house_keeping));
     let began = Instant::now();
     while !stop.load(Ordering::SeqCst)
         && running.iter_mut().all(|(_, load)| load.alive())
@@ -103,7 +103,7 @@ fn together(args: &LoadArgs) -> VerbResult {
     let did = running.into_iter().map(|(load, running)| LoadRun { load, did: running.stop() });
     let loads = did.collect::<Vec<_>>();
     for LoadRun { load, did } in &loads {
-        args.out.say(&format!("{load}: {}", did.words));
+        args.out.print_text(&format!("{load}: {}", did.words));
     }
     let idle =
         loads.iter().find_map(|one| Some(format!("load {}: {}", one.load, one.did.loaded.as_ref().err()?)));

@@ -32,7 +32,7 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
     let stop = stop_on_signals()?;
     let Some((reader, process, name)) = open(args, &stop)? else { return Ok(Exit::CouldNot) };
     if reader.thread().is_none() {
-        args.out.say("isolator: waiting for the loop's first cycle");
+        args.out.print_text("isolator: waiting for the loop's first cycle");
     }
     let Some(mut attached) = Attached::wait(reader, process, &stop)? else { return Ok(Exit::CouldNot) };
     let machine = machine::read(Path::new("/"));

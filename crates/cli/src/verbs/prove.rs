@@ -49,7 +49,7 @@ fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
     if !named.is_empty() && !args.allow_commands {
         return Err(named::refuse(path, &named));
     }
-    named.iter().for_each(|what| args.out.say(&format!("isolator: the plan {what}")));
+    named.iter().for_each(|what| args.out.print_text(&format!("isolator: the plan {what}")));
     Ok(plan)
 }
 
@@ -87,9 +87,9 @@ pub fn result(
     let document = ProveDocument::of(&bundle);
     let report = report::write_into(&bundle, &document);
     // What was measured is shown even where no more can be written.
-    out.say(&report::terminal::table(&document, out.style()));
+    out.print_text(&report::terminal::table(&document, out.style()));
     out.json(&document)?;
-    out.say(&format!("Report: {}", report?.display()));
+    out.print_text(&format!("Report: {}", report?.display()));
     match (document.rows.is_empty(), document.not_run.first()) {
         (true, Some(row)) => {
             Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())

@@ -14,10 +14,10 @@ pub fn run(args: &ReportArgs) -> VerbResult {
     let documents = bundles.iter().map(ProveDocument::of).collect::<Vec<_>>();
     for (bundle, document) in bundles.iter().zip(&documents) {
         if !bundle.counts_only() {
-            args.out.say(&report::terminal::table(document, args.out.style()));
+            args.out.print_text(&report::terminal::table(document, args.out.style()));
         }
         if let Some(lab) = &bundle.lab {
-            args.out.say(&report::terminal::lab(lab, args.out.style()));
+            args.out.print_text(&report::terminal::lab(lab, args.out.style()));
         }
     }
     match documents.as_slice() {
@@ -26,7 +26,7 @@ pub fn run(args: &ReportArgs) -> VerbResult {
     }
     let output = output_file(args);
     evidence::writer::replace(&output, report::html_of(&bundles, &documents)?.as_bytes())?;
-    args.out.say(&format!("Report: {}", output.display()));
+    args.out.print_text(&format!("Report: {}", output.display()));
     let good = |(bundle, document): (&Bundle, &ProveDocument)| {
         let lab = bundle.lab.as_ref().is_none_or(|lab| lab.failures().is_empty());
         lab && (bundle.counts_only() || document.verdict.held)

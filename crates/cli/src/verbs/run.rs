@@ -18,7 +18,7 @@ use rt::power::DmaLatency;
 use rt::{Policy, isolation, thread};
 
 use crate::args::RunArgs;
-use crate::output::{VerbResult, tell};
+use crate::output::{VerbResult, note};
 
 pub fn run(args: &RunArgs) -> VerbResult {
     if args.best_effort && !Path::new(isolation::DEVICE).exists() {
@@ -27,7 +27,7 @@ pub fn run(args: &RunArgs) -> VerbResult {
     }
     let say = |text: &str| {
         if args.verbose {
-            tell(&format!("isolator: {text}"));
+            note(&format!("isolator: {text}"));
         }
     };
     let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -48,7 +48,7 @@ pub fn run(args: &RunArgs) -> VerbResult {
     }
     if let Some(latency_us) = args.dma_latency {
         DmaLatency::request(latency_us)?.keep_across_exec()?;
-        tell(&format!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends"));
+        note(&format!("isolator: {latency_us} us requested in /dev/cpu_dma_latency until the command ends"));
     }
     if let Some(cpus) = &args.cpus {
         // The kernel takes a list of which it knows but one CPU, and runs the command there.

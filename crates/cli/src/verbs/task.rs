@@ -31,7 +31,7 @@ fn list(args: &TaskListArgs) -> VerbResult {
             .is_none_or(|wanted| task.cpus.as_ref().is_some_and(|cpus| !cpus.and(wanted).is_empty()));
         (real_time || !args.real_time) && (task.kernel || !args.kernel) && here
     });
-    args.out.say(tune::tasks(&tasks).trim_end());
+    args.out.print_text(tune::tasks(&tasks).trim_end());
     args.out.json(&TaskList { schema_version: SCHEMA_VERSION, tasks })?;
     Ok(Exit::Held)
 }
@@ -40,7 +40,7 @@ fn show(args: &TaskShowArgs) -> VerbResult {
     args.out.ready()?;
     let which = &args.which;
     let tasks = task::find(&open(&args.root)?, &which.task, which.threads, which.children)?;
-    args.out.say(tune::tasks(&tasks).trim_end());
+    args.out.print_text(tune::tasks(&tasks).trim_end());
     args.out.json(&TaskList { schema_version: SCHEMA_VERSION, tasks })?;
     Ok(Exit::Held)
 }
@@ -53,7 +53,7 @@ fn set(args: &TaskSetArgs) -> VerbResult {
     let tasks = task::find(&system, &which.task, which.threads, which.children)?;
     let wanted = TaskChange { policy, cpus: args.cpus.clone(), force: args.force };
     let set = task::set(&mut system, tasks, &wanted)?;
-    args.out.say(tune::tasks_set(&set).trim_end());
+    args.out.print_text(tune::tasks_set(&set).trim_end());
     args.out.json(&set)?;
     Ok(Exit::Held)
 }

@@ -19,7 +19,7 @@ use untrusted::text::screen;
 
 use crate::args::WatchArgs;
 use crate::metrics::Metrics;
-use crate::output::{Exit, VerbResult, color_allowed, draw, tell, terminal_moves};
+use crate::output::{Exit, VerbResult, color_allowed, draw, note, terminal_moves};
 use crate::signals::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -53,7 +53,7 @@ pub fn run(args: &WatchArgs) -> VerbResult {
         return Err(format!("cannot watch {cpus}: {why}; mount /proc").into());
     }
     if args.cpus.is_none() && isolated.and(&cpus).is_empty() && !args.quiet {
-        tell("no CPU is isolated here: watching all; see isolator tune plan");
+        note("no CPU is isolated here: watching all; see isolator tune plan");
     }
     let mut watching = Watching::from(first, &isolated);
     let (began, mut last) = (Instant::now(), Instant::now());
@@ -68,7 +68,7 @@ pub fn run(args: &WatchArgs) -> VerbResult {
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let mut document = watching.next(counters, time, interval_ns);
         if let Some(senders) = &mut senders {
-            senders.tell(&mut document)?;
+            senders.add_senders(&mut document)?;
         }
         if !sinks.take(&document)? {
             break;
@@ -111,7 +111,7 @@ impl Senders {
     }
 
     /// Adds who sent in the document's interval.
-    fn tell(&mut self, document: &mut WatchDocument) -> Result<()> {
+    fn add_senders(&mut self, document: &mut WatchDocument) -> Result<()> {
         let (mut sent, mut lost) = (Vec::new(), 0);
         for cpu in document.cpus.iter() {
             let (rates, overwritten) = self.0.senders(cpu, document.interval_ns)?;

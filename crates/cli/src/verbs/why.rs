@@ -14,7 +14,7 @@ pub fn run(args: &WhyArgs) -> VerbResult {
     sensible(&bundle, &question)?;
     let document = WhyDocument::of(&bundle, &question);
     args.out.json(&document)?;
-    args.out.say(&report::terminal::why(&document, args.out.style()));
+    args.out.print_text(&report::terminal::why(&document, args.out.style()));
     Ok(Exit::Held)
 }
 

@@ -83,7 +83,7 @@ fn settings<'a>(line: &'a str) -> impl Iterator<Item = (line::BootWord<'a>, &'st
 fn called_unknown<'a>(facts: &CheckFacts<'a>) -> Option<Vec<&'a str>> {
     let line = facts.inventory.log.matching("Unknown kernel command line parameters \"*\"").next()?;
     let names = line.split_once('"')?.1.rsplit_once('"')?.0;
-    Some(line::words(names).map(|word| word.raw).collect())
+    Some(line::all_words(names).map(|word| word.raw).collect())
 }
 
 fn unknown(facts: &CheckFacts) -> CheckResult {

@@ -216,7 +216,7 @@ fn cannot_compare(
 fn places(boot: &machine::Boot, words: &[String]) -> String {
     let has = |source: &&machine::boot::EntrySource| {
         let line = source.line.as_deref().unwrap_or_default();
-        machine::boot::line::words(line).any(|word| words.first().is_some_and(|first| first == word.raw))
+        machine::boot::line::all_words(line).any(|word| words.first().is_some_and(|first| first == word.raw))
     };
     boot.sources.iter().find(has).map_or(String::new(), |source| format!(" ({})", source.place()))
 }

@@ -202,7 +202,7 @@ fn sample(facts: &CheckFacts) -> CheckResult {
     let sample = facts.sampled("/proc/interrupts")?;
     let ours = || sample.cpus.iter().filter(|cpu| isolated.contains(cpu.cpu));
     let lines: Vec<String> =
-        ours().map(|cpu| format!("cpu {}: {}", cpu.cpu, some(&cpu.words(), 6))).collect();
+        ours().map(|cpu| format!("cpu {}: {}", cpu.cpu, some(&cpu.describe(), 6))).collect();
     let read = read_in(format!("/proc/interrupts over {} ms", sample.duration_ms), lines.join("; "));
     let named = |pick: fn(&CpuSample) -> &BTreeMap<String, u64>| -> Vec<String> {
         ours()

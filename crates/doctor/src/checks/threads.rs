@@ -76,7 +76,7 @@ pub(super) const ALL: &[Check] = &[
     },
 ];
 
-fn words(thread: &Thread) -> String {
+fn describe(thread: &Thread) -> String {
     let policy = match thread.policy {
         ThreadPolicy::Fifo => "fifo",
         ThreadPolicy::RoundRobin => "rr",
@@ -90,7 +90,7 @@ fn words(thread: &Thread) -> String {
 }
 
 fn all_words(threads: &[&Thread]) -> Vec<String> {
-    threads.iter().map(|thread| words(thread)).collect()
+    threads.iter().map(|thread| describe(thread)).collect()
 }
 
 fn inventory(facts: &CheckFacts) -> CheckResult {

@@ -196,7 +196,7 @@ fn plain(message: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(verb: AnsibleVerb, check: bool, lines: &str) -> (MachineOutcome, String) {
+    fn outcome_of(verb: AnsibleVerb, check: bool, lines: &str) -> (MachineOutcome, String) {
         let known = read(lines).remove("a").unwrap_or_default();
         became(verb, check, &known, None)
     }
@@ -207,19 +207,19 @@ mod tests {
 {"host":"a","task":"Roll back","kind":"changed"}
 {"host":"a","task":"Rolled back","kind":"failed","message":"something could not be done"}"#;
         assert_eq!(
-            told(AnsibleVerb::Apply, false, rescued),
+            outcome_of(AnsibleVerb::Apply, false, rescued),
             (MachineOutcome::RolledBack, "exceeded: late".into())
         );
         let stuck = r#"{"host":"a","task":"Prove","kind":"failed","message":"exceeded: late"}
 {"host":"a","task":"Roll back","kind":"failed","message":"isolator: cannot roll back"}"#;
-        let (outcome, reason) = told(AnsibleVerb::Apply, false, stuck);
+        let (outcome, reason) = outcome_of(AnsibleVerb::Apply, false, stuck);
         assert_eq!(
             (outcome, reason.as_str()),
             (MachineOutcome::Failed, "Roll back: isolator: cannot roll back")
         );
         let gone = r#"{"host":"a","task":"Apply","kind":"unreachable","message":"Task failed: Data could not be sent.\nmore"}"#;
         assert_eq!(
-            told(AnsibleVerb::Apply, false, gone),
+            outcome_of(AnsibleVerb::Apply, false, gone),
             (MachineOutcome::Unreachable, "Apply: Data could not be sent.".into())
         );
     }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_machine_without_python_is_told_as_that() {
         let line = r#"{"host":"a","task":"Look","kind":"failed","message":"/bin/sh: 1: /usr/bin/python3: not found"}"#;
-        let (outcome, reason) = told(AnsibleVerb::Prove, false, line);
+        let (outcome, reason) = outcome_of(AnsibleVerb::Prove, false, line);
         assert_eq!(outcome, MachineOutcome::Failed);
         assert!(reason.ends_with("install python3 on it"), "{reason}");
     }
@@ -241,19 +241,19 @@ mod tests {
             AnsibleVerb::Verify,
             AnsibleVerb::Rollback,
         ] {
-            assert_eq!(told(verb, false, "").0, MachineOutcome::NotReached, "{verb:?}");
+            assert_eq!(outcome_of(verb, false, "").0, MachineOutcome::NotReached, "{verb:?}");
             assert_eq!(
-                told(verb, false, r#"{"host":"a","task":"cut o"#).0,
+                outcome_of(verb, false, r#"{"host":"a","task":"cut o"#).0,
                 MachineOutcome::NotReached,
                 "{verb:?}"
             );
         }
         let undone = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_undone":true}}"#;
-        assert_eq!(told(AnsibleVerb::Rollback, false, undone), (MachineOutcome::Undone, String::new()));
+        assert_eq!(outcome_of(AnsibleVerb::Rollback, false, undone), (MachineOutcome::Undone, String::new()));
         // Begun, but neither measured nor failed: its run was broken off.
         let begun = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":false}}
 {"host":"a","task":"Apply the plan","kind":"changed"}"#;
-        let (outcome, reason) = told(AnsibleVerb::Apply, false, begun);
+        let (outcome, reason) = outcome_of(AnsibleVerb::Apply, false, begun);
         assert_eq!(
             (outcome, reason.as_str()),
             (MachineOutcome::Failed, "the run was broken off after: Apply the plan; do it again")
@@ -266,11 +266,11 @@ mod tests {
             "isolator_not_in_force":["1","2","3","4","5","6","7","8"]}}"#
             .replace('\n', "");
         assert_eq!(
-            told(AnsibleVerb::Verify, false, &line),
+            outcome_of(AnsibleVerb::Verify, false, &line),
             (MachineOutcome::NotInForce, "1, 2, 3, 4, 5, 6 and 2 more".into())
         );
-        assert_eq!(told(AnsibleVerb::Apply, true, &line).0, MachineOutcome::WouldChange);
+        assert_eq!(outcome_of(AnsibleVerb::Apply, true, &line).0, MachineOutcome::WouldChange);
         let all = r#"{"host":"a","task":"Tell","kind":"told","data":{"isolator_in_force":true}}"#;
-        assert_eq!(told(AnsibleVerb::Apply, false, all), (MachineOutcome::InForce, String::new()));
+        assert_eq!(outcome_of(AnsibleVerb::Apply, false, all), (MachineOutcome::InForce, String::new()));
     }
 }

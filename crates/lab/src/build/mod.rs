@@ -503,7 +503,7 @@ impl BuildFolder {
 }
 
 /// A time in words: `7 min`, `40 s`.
-pub fn words(time: Duration) -> String {
+pub fn duration_text(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..90 => format!("{} s", seconds.max(1)),
         seconds => format!("{} min", (seconds + 30) / 60),

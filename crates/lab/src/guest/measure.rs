@@ -53,10 +53,10 @@ pub fn run(task: &Measure, port: &mut File) -> Result<()> {
         storm.begin.write_all(b"\n")?;
     }
     // A window that ended by the clock would cut a slow host's storms short; it ends after them.
-    let mut did = inside.map_or_else(|| Ok(Vec::new()), |out| said(out, own.len()))?;
+    let mut did = inside.map_or_else(|| Ok(Vec::new()), |out| storm_outcomes(out, own.len()))?;
     let mut blown = Vec::new();
     for StormProcess { process, begin, out, storms } in storms {
-        did.extend(said(out, storms)?);
+        did.extend(storm_outcomes(out, storms)?);
         // They leave after the window: with the last descriptor of their standard input.
         blown.push((process, begin));
     }
@@ -250,7 +250,7 @@ fn ready_storms(task: &Measure, storms: &[String]) -> Result<Vec<StormProcess>> 
 }
 
 /// What so many storms say that they did, a line each, when their rounds are over.
-fn said(out: BufReader<ChildStdout>, storms: usize) -> Result<Vec<storm::StormOutcome>> {
+fn storm_outcomes(out: BufReader<ChildStdout>, storms: usize) -> Result<Vec<storm::StormOutcome>> {
     out.take(1 << 20).lines().take(storms).map(|line| Ok(serde_json::from_str(&line?)?)).collect()
 }
 

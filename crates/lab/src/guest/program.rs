@@ -22,7 +22,7 @@ pub fn run(task: &ForeignProgram, port: &mut File) -> Result<()> {
         .spawn()
         .map_err(|why| format!("cannot run it: {why}"))?;
     let out = child.stdout.take().map(BufReader::new);
-    let said = std::thread::spawn(move || tell(out.into_iter().flat_map(|out| out.split(b'\n'))));
+    let said = std::thread::spawn(move || echo(out.into_iter().flat_map(|out| out.split(b'\n'))));
     let status = child.wait()?;
     // What it left running would keep its output open.
     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
@@ -34,7 +34,7 @@ pub fn run(task: &ForeignProgram, port: &mut File) -> Result<()> {
 }
 
 /// Says lines again on the console; all of them.
-fn tell(lines: impl Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<String> {
+fn echo(lines: impl Iterator<Item = io::Result<Vec<u8>>>) -> io::Result<String> {
     let mut output = String::new();
     for line in lines {
         let line = String::from_utf8_lossy(&line?).into_owned();

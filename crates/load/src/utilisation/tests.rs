@@ -18,7 +18,7 @@ fn between(before: &str, after: &str) -> Meter {
     meter
 }
 
-fn told(meter: &Meter) -> Option<Utilisation> {
+fn utilisation_of(meter: &Meter) -> Option<Utilisation> {
     of_load(&[], meter, None).ok()
 }
 
@@ -30,14 +30,14 @@ fn utilisation(of: &str, busy_percent: f64) -> Option<Utilisation> {
 fn what_the_load_itself_used_is_told_before_what_its_device_did() {
     // Both descriptors of client 7, and client 8, which came later; the device was at 40 % and 60 %.
     let own = utilisation("gfx of amdgpu 0000:03:00.0, by this load", 75.0);
-    assert_eq!(told(&between("amdgpu", "amdgpu-later")), own);
-    assert_eq!(told(&between("amdgpu", "amdgpu-idle")), utilisation("card0, whole device", 50.0));
+    assert_eq!(utilisation_of(&between("amdgpu", "amdgpu-later")), own);
+    assert_eq!(utilisation_of(&between("amdgpu", "amdgpu-idle")), utilisation("card0, whole device", 50.0));
 }
 
 #[test]
 fn several_engines_of_a_class_share_their_time() {
     assert_eq!(
-        told(&between("i915", "i915-later")),
+        utilisation_of(&between("i915", "i915-later")),
         utilisation("video of i915 0000:00:02.0, by this load", 60.0)
     );
 }
@@ -47,13 +47,16 @@ fn an_engine_that_the_load_left_idled_for_the_rest() {
     let mut meter = between("amdgpu", "amdgpu-later");
     meter.root = tree("none");
     meter.look(&[100], Instant::now() + Duration::from_secs(100));
-    let busy_percent = told(&meter).unwrap().busy_percent;
+    let busy_percent = utilisation_of(&meter).unwrap().busy_percent;
     assert!((0.7..0.8).contains(&busy_percent), "{busy_percent}");
 }
 
 #[test]
 fn cycles_are_told_in_cycles_that_went_by() {
-    assert_eq!(told(&between("xe", "xe-later")), utilisation("rcs of xe 0000:03:00.0, by this load", 25.0));
+    assert_eq!(
+        utilisation_of(&between("xe", "xe-later")),
+        utilisation("rcs of xe 0000:03:00.0, by this load", 25.0)
+    );
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn watched(normal: fn(u64) -> LoadLook, change: impl Fn(u64, &mut LoadLook)) -> 
     work.worked()
 }
 
-fn told(worked: &Worked) -> Option<String> {
+fn stood_still(worked: &Worked) -> Option<String> {
     worked.stood_still_since(&Worked::default(), 10.0)
 }
 
@@ -53,7 +53,7 @@ fn told(worked: &Worked) -> Option<String> {
 fn a_load_that_works_all_the_time_never_stands_still() {
     for normal in [stress, command] {
         let worked = watched(normal, |_, _| ());
-        assert_eq!((worked.seconds, worked.still_s, told(&worked)), (10.0, 0.0, None));
+        assert_eq!((worked.seconds, worked.still_s, stood_still(&worked)), (10.0, 0.0, None));
     }
 }
 
@@ -85,7 +85,7 @@ fn every_way_to_stand_still_is_found() {
     ];
     for (why, normal, change) in cases {
         let worked = watched(normal, change);
-        let said = told(&worked).unwrap_or_else(|| panic!("{why}: {worked:?}"));
+        let said = stood_still(&worked).unwrap_or_else(|| panic!("{why}: {worked:?}"));
         assert!(said.ends_with(why), "{said}");
         assert!((6.0..=8.0).contains(&worked.still_s), "{worked:?}");
     }
@@ -102,12 +102,12 @@ fn an_engine_whose_counts_stay_stands_still() {
             ..LoadLook::default()
         }
     };
-    assert_eq!(told(&watched(engine, |_, _| ())), None);
+    assert_eq!(stood_still(&watched(engine, |_, _| ())), None);
     let worked = watched(engine, |_, look| {
         look.parts[0].counts.as_mut().unwrap().insert("tcp_bytes".into(), 2);
     });
     assert_eq!(
-        told(&worked).unwrap(),
+        stood_still(&worked).unwrap(),
         "it stood still for 7.0 of 10.0 s: its count of tcp bytes did not grow"
     );
 }
@@ -119,9 +119,9 @@ fn workers_that_wait_for_a_cpu_or_write_to_a_disk_do_not_stand_still() {
             look.family[1] = seen(11, 10, name, state, 1800);
         })
     };
-    assert_eq!(told(&waits("stress-ng-cpu", 'R')), None);
-    assert_eq!(told(&waits("stress-ng-hdd", 'D')), None);
-    assert!(told(&waits("stress-ng-cpu", 'D')).is_some());
+    assert_eq!(stood_still(&waits("stress-ng-cpu", 'R')), None);
+    assert_eq!(stood_still(&waits("stress-ng-hdd", 'D')), None);
+    assert!(stood_still(&waits("stress-ng-cpu", 'D')).is_some());
 }
 
 #[test]

@@ -45,13 +45,13 @@ pub fn same_name(one: &str, other: &str) -> bool {
 }
 
 /// Every word of `line`, those for init among them.
-pub fn words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
+pub fn all_words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
     spans(line).map(|span| BootWord::new(&line[span]))
 }
 
 /// The words for the kernel: those before a bare `--`.
 pub fn kernel_words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
-    words(line).take_while(|word| word.raw != "--")
+    all_words(line).take_while(|word| word.raw != "--")
 }
 
 /// The value of the parameter `name`, the last one where there are several; empty for a parameter without `=`.
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn cut(line: &str) -> Vec<(&str, Option<&str>)> {
-        words(line).map(|word| (word.name, word.value)).collect()
+        all_words(line).map(|word| (word.name, word.value)).collect()
     }
 
     #[test]

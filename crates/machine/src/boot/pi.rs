@@ -29,7 +29,7 @@ impl PiConfig {
     }
 
     /// Its lines without comments and space around them.
-    fn said(&self) -> impl Iterator<Item = &str> {
+    fn statements(&self) -> impl Iterator<Item = &str> {
         let said = self.lines.iter().map(|line| line.body().split('#').next().unwrap_or_default().trim());
         said.filter(|body| !body.is_empty())
     }
@@ -51,7 +51,7 @@ impl PiConfig {
     /// The files that it includes, each once.
     pub fn includes(&self) -> impl Iterator<Item = &str> {
         let files: std::collections::BTreeSet<&str> =
-            self.said().filter_map(|body| body.strip_prefix("include ")).map(str::trim).collect();
+            self.statements().filter_map(|body| body.strip_prefix("include ")).map(str::trim).collect();
         files.into_iter().take(16)
     }
 

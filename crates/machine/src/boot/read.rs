@@ -86,7 +86,7 @@ fn variables_of<'a>(
     let named = |raw: &str| raw.strip_prefix('$').map(|name| name.trim_matches(['{', '}']).to_string());
     let mut entries: Vec<&mut BootEntry> = entries.collect();
     let used =
-        entries.iter().flat_map(|entry| line::words(&entry.options).filter_map(|word| named(word.raw)));
+        entries.iter().flat_map(|entry| line::all_words(&entry.options).filter_map(|word| named(word.raw)));
     let used: BTreeSet<String> = used.take(VARIABLES).collect();
     let settings = grub::settings(menu);
     let mut values: BTreeMap<&str, String> = BTreeMap::new();
@@ -117,7 +117,8 @@ fn variables_of<'a>(
             continue;
         }
         let value = |raw: &str| named(raw).and_then(|name| values.get(name.as_str()).cloned());
-        let words = line::words(&entry.options).map(|word| value(word.raw).unwrap_or(word.raw.to_string()));
+        let words =
+            line::all_words(&entry.options).map(|word| value(word.raw).unwrap_or(word.raw.to_string()));
         entry.options = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     }
     sources

@@ -98,7 +98,7 @@ impl Variables {
         let mut parts: BTreeMap<usize, String> = BTreeMap::new();
         let Ok(Some(value)) = self.value(name) else { return parts };
         let mut from = value.from.iter().peekable();
-        for word in super::line::words(&value.text) {
+        for word in super::line::all_words(&value.text) {
             // A word made of parts of several files stands where it begins.
             let at = word.raw.as_ptr() as usize - value.text.as_ptr() as usize;
             while from.next_if(|(end, _)| *end <= at).is_some() {}

@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    fn told(files: &[(&str, &str)]) -> Irqbalance {
+    fn irqbalance_of(files: &[(&str, &str)]) -> Irqbalance {
         let (_folder, mut tree) = made_of(&[&[("proc/sys/kernel/ostype", "Linux")], files].concat());
         let process = Thread { name: "irqbalance".into(), id: 700, process: 700, ..Thread::default() };
         let mut services = Services::default();
@@ -318,15 +318,15 @@ mod tests {
     fn the_environment_of_the_process_goes_before_files() {
         let file = ("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=9\n");
         let environ = "LANG=C\0IRQBALANCE_BANNED_CPULIST=2\0IRQBALANCE_BANNED_CPULIST=3\0";
-        let seen = told(&[file, ("proc/700/environ", environ)]);
+        let seen = irqbalance_of(&[file, ("proc/700/environ", environ)]);
         assert_eq!((seen.list.as_deref(), seen.source.as_str()), (Some("2"), "/proc/700/environ"));
-        assert_eq!(told(&[file, ("proc/700/environ", "LANG=C\0")]).list, None);
+        assert_eq!(irqbalance_of(&[file, ("proc/700/environ", "LANG=C\0")]).list, None);
         // A copy of /proc has empty files.
-        assert_eq!(told(&[file, ("proc/700/environ", "")]).list.as_deref(), Some("9"));
+        assert_eq!(irqbalance_of(&[file, ("proc/700/environ", "")]).list.as_deref(), Some("9"));
         // Somebody's program of that name.
         let others =
             [file, ("proc/700/environ", environ), ("proc/700/status", "Uid:\t1000\t1000\t1000\t1000\n")];
-        assert_eq!(told(&others).list.as_deref(), Some("9"));
+        assert_eq!(irqbalance_of(&others).list.as_deref(), Some("9"));
     }
 
     #[test]
@@ -334,16 +334,16 @@ mod tests {
         let file = |text| ("etc/default/irqbalance", text);
         let systemd = ("sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs", "700");
         let export = file("export IRQBALANCE_BANNED_CPULIST=2 # cores\n");
-        assert_eq!(told(&[export]).list.as_deref(), Some("2"));
-        assert_eq!(told(&[export, systemd]).list, None);
+        assert_eq!(irqbalance_of(&[export]).list.as_deref(), Some("2"));
+        assert_eq!(irqbalance_of(&[export, systemd]).list, None);
         let unit = ("lib/systemd/system/irqbalance.service", "[Service]\nEnvironmentFile=-/etc/irq.env\n");
-        assert_eq!(told(&[export, unit]).list, None);
-        let named = told(&[export, unit, ("etc/irq.env", "IRQBALANCE_BANNED_CPUS=3\n")]);
+        assert_eq!(irqbalance_of(&[export, unit]).list, None);
+        let named = irqbalance_of(&[export, unit, ("etc/irq.env", "IRQBALANCE_BANNED_CPUS=3\n")]);
         assert_eq!((named.mask.as_deref(), named.list), (Some("3"), None));
-        assert!(told(&[]).unread.is_some());
-        assert!(told(&[file("IRQBALANCE_BANNED_CPULIST=$(cores)\n")]).unread.is_some());
+        assert!(irqbalance_of(&[]).unread.is_some());
+        assert!(irqbalance_of(&[file("IRQBALANCE_BANNED_CPULIST=$(cores)\n")]).unread.is_some());
         let two = [export, ("etc/sysconfig/irqbalance", "IRQBALANCE_BANNED_CPULIST=4\n")];
-        assert!(told(&two).unread.is_some());
+        assert!(irqbalance_of(&two).unread.is_some());
     }
 
     #[test]
@@ -376,11 +376,13 @@ mod tests {
     fn the_program_itself_says_what_it_reads() {
         let list = ("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=2\n");
         let program = |text| ("usr/sbin/irqbalance", text);
-        let old =
-            told(&[list, program("\x7fELF IRQBALANCE_BANNED_CPUS\0/sys/devices/system/cpu/isolated\0")]);
+        let old = irqbalance_of(&[
+            list,
+            program("\x7fELF IRQBALANCE_BANNED_CPUS\0/sys/devices/system/cpu/isolated\0"),
+        ]);
         assert_eq!((old.reads_list, old.detects), (Some(false), Some(true)));
-        let new = told(&[list, program("IRQBALANCE_BANNED_CPUS\0IRQBALANCE_BANNED_CPULIST\0")]);
+        let new = irqbalance_of(&[list, program("IRQBALANCE_BANNED_CPUS\0IRQBALANCE_BANNED_CPULIST\0")]);
         assert_eq!((new.reads_list, new.detects), (Some(true), Some(false)));
-        assert_eq!(told(&[list, program("#!/bin/sh\n")]).reads_list, None);
+        assert_eq!(irqbalance_of(&[list, program("#!/bin/sh\n")]).reads_list, None);
     }
 }

@@ -75,7 +75,7 @@ impl MachineSample {
 
 impl CpuSample {
     /// In a line, what came most often first.
-    pub fn words(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let all = [&self.devices, &self.calls, &self.nmis, &self.softirqs];
         let mut named: Vec<(u64, String)> =
             all.iter().flat_map(|counts| counts.iter()).map(|(name, count)| (*count, name.clone())).collect();

@@ -75,10 +75,10 @@ fn combine(tree: &Tree, parts: &[(String, String)], wanted: &[&str]) -> Result<U
     for (path, text) in parts {
         for (key, value) in service_lines(text) {
             let (list, words): (&mut Vec<String>, Vec<String>) = match key.as_str() {
-                "Environment" => (&mut assigned, words(&value)),
+                "Environment" => (&mut assigned, split_words(&value)),
                 "EnvironmentFile" => (&mut listed, vec![value.clone()]),
-                "PassEnvironment" => (&mut passed, words(&value)),
-                "UnsetEnvironment" => (&mut unset, words(&value)),
+                "PassEnvironment" => (&mut passed, split_words(&value)),
+                "UnsetEnvironment" => (&mut unset, split_words(&value)),
                 key if key.starts_with("Exec") && wanted.iter().any(|name| value.contains(name)) => {
                     return Err(format!("{path} sets it in {key}=, which only systemd can tell"));
                 }
@@ -166,7 +166,7 @@ fn service_lines(text: &str) -> Vec<(String, String)> {
 }
 
 /// Words with space between; quotes of both kinds and `\` keep what they stand around.
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

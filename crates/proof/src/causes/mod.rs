@@ -88,7 +88,7 @@ impl InterruptionResult {
             let mut right = gaps.iter().filter_map(|gap| Some((gap, gap.causes.iter().find(is_right)?)));
             let Some((gap, _)) = right.clone().next() else {
                 if outcome.wrong.len() < 5 {
-                    outcome.wrong.push(told(longest));
+                    outcome.wrong.push(summary(longest));
                 }
                 continue;
             };
@@ -107,7 +107,7 @@ impl InterruptionResult {
     }
 }
 
-fn told(spike: &Spike) -> String {
+fn summary(spike: &Spike) -> String {
     let mut text = format!("{} ns, {} unexplained:", spike.latency_ns, spike.unexplained_ns.unwrap_or(0));
     for cause in &spike.causes {
         let _ = write!(text, " {} {} {};", cause.kind.name(), cause.name, cause.duration_ns.unwrap_or(0));

@@ -166,7 +166,10 @@ pub(super) fn run(lab: &ClaimLab<'_>, test: &Test<'_>) -> Result<SelftestResult>
     if !test.options.contains("--time-limit") {
         command.args(["--time-limit", "3600s"]);
     }
-    command.args(words(test.options)).arg(lab.tests.join(test.program)).args(words(test.arguments));
+    command
+        .args(split_words(test.options))
+        .arg(lab.tests.join(test.program))
+        .args(split_words(test.arguments));
     let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = match output.status.success() {
@@ -181,15 +184,15 @@ pub(super) fn run(lab: &ClaimLab<'_>, test: &Test<'_>) -> Result<SelftestResult>
     let more = [test.boot, test.options].join(" ");
     let more = [test.kernel.unwrap_or_default(), more.trim()].into_iter().filter(|what| !what.is_empty());
     let how = format!("{} CPUs{}", test.cpus, more.map(|what| format!(", `{what}`")).collect::<String>());
-    Ok(told(name.trim(), &how, &said, complaint.as_deref()))
+    Ok(selftest_result(name.trim(), &how, &said, complaint.as_deref()))
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace()
 }
 
 /// What a selftest printed (TAP, with its own table in lines that begin with `# `), as the page shows it.
-fn told(name: &str, how: &str, said: &str, complaint: Option<&str>) -> SelftestResult {
+fn selftest_result(name: &str, how: &str, said: &str, complaint: Option<&str>) -> SelftestResult {
     let is_skip = |line: &&str| line.starts_with("ok ") && line.contains("# SKIP");
     let passed = said.lines().filter(|line| line.starts_with("ok ")).count();
     let skipped =
@@ -234,14 +237,14 @@ mod tests {
     fn what_failed_or_was_skipped_is_told_beside_the_table() {
         let said = "# kind  rounds\n# exit  10\nok 1 - exit\nok 2 - hotplug # SKIP no CPU hotplug\nnot ok 3 - exec\n\
             1..3\n# 1 failed of 3\n";
-        let ran = told("teardown --rounds 10", "2 CPUs", said, Some("cannot trust it"));
+        let ran = selftest_result("teardown --rounds 10", "2 CPUs", said, Some("cannot trust it"));
         assert_eq!(
             ran.text,
             "\n`teardown --rounds 10`, 2 CPUs: 1 passed, 1 failed, 1 skipped. **cannot trust it**\n\
              Skipped: hotplug: no CPU hotplug.\n\n```\nkind  rounds\nexit  10\nnot ok 3 - exec\n```\n"
         );
         assert_eq!(ran.wrong, ["not ok 3 - exec", "teardown --rounds 10: cannot trust it"]);
-        let ran = told("exit", "2 CPUs", "ok 1 - exit\n1..1\n", None);
+        let ran = selftest_result("exit", "2 CPUs", "ok 1 - exit\n1..1\n", None);
         assert!(
             ran.wrong.is_empty()
                 && ran.text.contains("1 passed, 0 failed, 0 skipped; the guest's log is clean.")

@@ -132,9 +132,11 @@ fn modes(labs: &[(&ShownRun, &LabDocument)]) -> Vec<Meaning> {
         let name = lab.mode.name();
         match meanings.iter_mut().find(|meaning| meaning.mode == name) {
             Some(meaning) => meaning.runs.push(run.letter.clone()),
-            None => {
-                meanings.push(Meaning { runs: vec![run.letter.clone()], mode: name, words: words(lab.mode) })
-            }
+            None => meanings.push(Meaning {
+                runs: vec![run.letter.clone()],
+                mode: name,
+                words: mode_text(lab.mode),
+            }),
         }
     }
     if let [only] = &mut meanings[..] {
@@ -143,7 +145,7 @@ fn modes(labs: &[(&ShownRun, &LabDocument)]) -> Vec<Meaning> {
     meanings
 }
 
-fn words(mode: Mode) -> &'static str {
+fn mode_text(mode: Mode) -> &'static str {
     match mode {
         Mode::Count => {
             "An emulated guest, looked at from outside its kernel. Counted is every excursion of the isolated CPU: \

@@ -4,7 +4,7 @@
 use evidence::compare::{Change, ComparedRun, Comparison, Difference};
 use evidence::manifest::RowKey;
 
-use crate::figures::said;
+use crate::figures::outcome_text;
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, banner, tainted, wrapped};
 use crate::text;
@@ -112,7 +112,7 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
         return banner(&format!("==> NOT COMPARED: {why}"), "unproven", style);
     }
     let words = |side: &ComparedRun| {
-        let said = said(side.outcome, side.limit_ns);
+        let said = outcome_text(side.outcome, side.limit_ns);
         format!("{}{}", said.word.to_uppercase(), said.rest)
     };
     let unlike = match (comparison.forced, comparison.differences.is_empty()) {
@@ -122,5 +122,5 @@ fn last_line(comparison: &Comparison, style: Style) -> String {
     };
     let line =
         format!("==> before {}, after {}{unlike}", words(&comparison.before), words(&comparison.after));
-    banner(&line, said(comparison.after.outcome, None).state, style)
+    banner(&line, outcome_text(comparison.after.outcome, None).state, style)
 }

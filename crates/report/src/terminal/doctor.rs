@@ -85,7 +85,7 @@ fn sampled(out: &mut String, report: &Report, style: Style) {
     wrapped(out, "", &format!("in {seconds}, who came to which CPU"), ResultPaint::Plain, style);
     let ours: Vec<_> = sample.cpus.iter().filter(|cpu| report.measured.contains(cpu.cpu)).collect();
     for cpu in ours.iter().take(CPUS) {
-        let words = cpu.words();
+        let words = cpu.describe();
         let words = if words.is_empty() { "nobody".to_string() } else { words.join(", ") };
         hanging(out, &format!("  cpu {}: ", cpu.cpu), &words, 4, ResultPaint::Plain, style);
     }

@@ -14,7 +14,7 @@ pub fn fleet_run(document: &FleetRunDocument, style: Style) -> String {
     let mut out = String::new();
     let counts = document.counts();
     for (&outcome, &count) in &counts {
-        let title = format!("{} ({})\n", words(outcome), text::count(count as u64));
+        let title = format!("{} ({})\n", label(outcome), text::count(count as u64));
         out.push_str(&style.paint(ResultPaint::Plain, &title));
         let hosts = document.hosts.iter().filter(|host| host.outcome == outcome).take(LISTED);
         if paint(outcome) == ResultPaint::Good {
@@ -40,14 +40,14 @@ pub fn fleet_run(document: &FleetRunDocument, style: Style) -> String {
         out.push('\n');
     }
     let said =
-        counts.iter().map(|(&outcome, &count)| format!("{} {}", text::count(count as u64), words(outcome)));
+        counts.iter().map(|(&outcome, &count)| format!("{} {}", text::count(count as u64), label(outcome)));
     out.push_str(&format!("{}\n", said.collect::<Vec<_>>().join(" · ")));
     out.push_str(&format!("in {}", document.folder));
     out
 }
 
 /// An outcome for people.
-fn words(outcome: MachineOutcome) -> &'static str {
+fn label(outcome: MachineOutcome) -> &'static str {
     match outcome {
         MachineOutcome::RolledBack => "rolled back",
         MachineOutcome::NotInForce => "not in force",

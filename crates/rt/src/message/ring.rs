@@ -85,10 +85,10 @@ impl Ring {
     pub(super) fn size_in(head: &[u8; LINE_BYTES]) -> Result<Size, &'static str> {
         let (words, _) = head.as_chunks();
         let word = |at: usize| u64::from_ne_bytes(words[at]);
-        Ring::told(word(VERSION), word(SLOTS), word(BYTES))
+        Ring::checked_size(word(VERSION), word(SLOTS), word(BYTES))
     }
 
-    fn told(version: u64, slots: u64, bytes: u64) -> Result<Size, &'static str> {
+    fn checked_size(version: u64, slots: u64, bytes: u64) -> Result<Size, &'static str> {
         if version != THIS_VERSION {
             return Err("it is no ring of this version");
         }
@@ -107,7 +107,7 @@ impl Ring {
         let version = identity[VERSION].load(Ordering::Acquire);
         // Once, and never again: the other side could change it.
         let [slots, bytes] = [SLOTS, BYTES].map(|word| identity[word].load(Ordering::Relaxed));
-        let size = Ring::told(version, slots, bytes)?;
+        let size = Ring::checked_size(version, slots, bytes)?;
         if Ring::lines(size) != region.len() {
             return Err("its size is not what it says");
         }

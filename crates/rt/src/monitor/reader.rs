@@ -250,7 +250,7 @@ impl Reader {
         for _ in 0..*super::SLOTS.end() {
             match self.receiver.take() {
                 Ok(Some(message)) => {
-                    let words = words(message).ok_or_else(|| broken("a cycle has another length"))?;
+                    let words = decode(message).ok_or_else(|| broken("a cycle has another length"))?;
                     let before = self.last.map_or(words[NUMBER].saturating_sub(1), |last| last.number);
                     let lost = words[NUMBER].checked_sub(before).and_then(|step| step.checked_sub(1));
                     let lost = lost.ok_or_else(|| broken("its cycles go back"))?;
@@ -321,7 +321,7 @@ impl LinearFit {
     }
 }
 
-fn words(message: &[u8]) -> Option<[u64; WORDS]> {
+fn decode(message: &[u8]) -> Option<[u64; WORDS]> {
     let mut words = [0; WORDS];
     (message.len() == 8 * WORDS).then(|| {
         for (word, bytes) in words.iter_mut().zip(message.chunks_exact(8)) {

@@ -8,7 +8,7 @@ use crate::clock::monotonic_ns;
 const PERIOD: Duration = Duration::from_millis(if cfg!(miri) { 100 } else { 1 });
 
 /// A monitor that is told the time, and its reader; the times are of CLOCK_MONOTONIC, and past.
-fn told() -> (Monitor, Reader, u64) {
+fn monitor_with_times() -> (Monitor, Reader, u64) {
     let (sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
     let monitor = Monitor::on(sender, PERIOD, CycleClock::Monotonic);
     let mut reader = Reader::on(receiver).unwrap();
@@ -24,7 +24,7 @@ fn poll(reader: &mut Reader) -> (Vec<Cycle>, Standing) {
 
 #[test]
 fn a_cycle_arrives_with_its_times_and_marks() {
-    let (mut monitor, mut reader, start) = told();
+    let (mut monitor, mut reader, start) = monitor_with_times();
     monitor.begin_at(start, start + 30);
     (1..=5).for_each(|n| monitor.mark_at(start + 30 + n));
     monitor.end_at(start + 90);
@@ -51,7 +51,7 @@ fn a_cycle_arrives_with_its_times_and_marks() {
 
 #[test]
 fn what_a_reader_did_not_fetch_in_time_is_counted() {
-    let (mut monitor, mut reader, start) = told();
+    let (mut monitor, mut reader, start) = monitor_with_times();
     let slots = u64::from(size(PERIOD).unwrap().slots);
     for n in 0..slots + 7 {
         monitor.begin_at(start + n, start + n);
@@ -65,7 +65,7 @@ fn what_a_reader_did_not_fetch_in_time_is_counted() {
 
 #[test]
 fn a_cycle_that_never_ends_is_lost_and_a_new_start_forgets_it() {
-    let (mut monitor, mut reader, start) = told();
+    let (mut monitor, mut reader, start) = monitor_with_times();
     monitor.end_at(start);
     for ends in [2, 0, 0, 1] {
         monitor.begin_at(start, start);
@@ -78,7 +78,7 @@ fn a_cycle_that_never_ends_is_lost_and_a_new_start_forgets_it() {
 
 #[test]
 fn a_cycle_that_does_not_know_is_due_a_period_after_the_one_before_began() {
-    let (mut monitor, mut reader, start) = told();
+    let (mut monitor, mut reader, start) = monitor_with_times();
     let period_ns = PERIOD.as_nanos() as u64;
     for began in [start, start + period_ns + 500] {
         monitor.begin_at(0, began);
@@ -90,7 +90,7 @@ fn a_cycle_that_does_not_know_is_due_a_period_after_the_one_before_began() {
 
 #[test]
 fn a_time_of_another_clock_and_an_impossible_period_name_the_cure() {
-    let (mut monitor, mut reader, start) = told();
+    let (mut monitor, mut reader, start) = monitor_with_times();
     monitor.begin_at(start + 10 * 3_600_000_000_000, start);
     monitor.end_at(start);
     let error = reader.poll(|_| ()).unwrap_err().to_string();
@@ -107,7 +107,7 @@ fn a_time_of_another_clock_and_an_impossible_period_name_the_cure() {
 
 #[test]
 fn a_loop_that_says_no_dues_may_rest_for_hours() {
-    let (mut monitor, mut reader, now) = told();
+    let (mut monitor, mut reader, now) = monitor_with_times();
     // Of a machine that has not run for so long, both are 0.
     for began in [now.saturating_sub(2 * 3_600_000_000_000), now] {
         monitor.begin_at(0, began.max(1));
@@ -119,14 +119,14 @@ fn a_loop_that_says_no_dues_may_rest_for_hours() {
 #[test]
 fn a_cycle_that_begins_before_the_last_ended_or_takes_hours_cannot_be() {
     let hour = 3_600_000_000_000;
-    let (mut monitor, mut reader, now) = told();
+    let (mut monitor, mut reader, now) = monitor_with_times();
     for (began, ended) in [(now - 300_000, now), (now - 200_000, now)] {
         monitor.begin_at(now, began);
         monitor.end_at(ended);
     }
     let error = reader.poll(|_| ()).unwrap_err().to_string();
     assert!(error.contains("its times cannot be"), "{error}");
-    let (mut monitor, mut reader, now) = told();
+    let (mut monitor, mut reader, now) = monitor_with_times();
     monitor.begin_at(0, now.saturating_sub(2 * hour).max(1));
     monitor.end_at(now);
     let error = reader.poll(|_| ());

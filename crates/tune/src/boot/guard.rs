@@ -11,7 +11,7 @@ use crate::system::{self, System, folder};
 use crate::{Error, Result};
 
 /// Words that no loader, generator or shell reads in a way of its own.
-pub(super) fn words(asked: &BootSpec<'_>) -> Result<()> {
+pub(super) fn check_words(asked: &BootSpec<'_>) -> Result<()> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.,=:+/@%".contains(letter);
     match asked.words.iter().find(|word| word.is_empty() || !word.chars().all(plain) || word.starts_with('-'))
     {

@@ -25,7 +25,7 @@ fn tree(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/fixtures/boot").join(name)
 }
 
-fn words() -> Vec<String> {
+fn boot_words() -> Vec<String> {
     WORDS.map(String::from).to_vec()
 }
 
@@ -78,7 +78,7 @@ fn steps(way: BootMethod) -> Vec<Step> {
 
 /// The two changes of a loader: what `apply` does, and what `confirm` does.
 pub(crate) fn records(name: &str) -> Vec<(MemoryMachine, Record)> {
-    let words = words();
+    let words = boot_words();
     let make = |part| {
         let (mut system, boot) = machine(name);
         let asked = asked(&boot, &words);
@@ -414,7 +414,7 @@ fn a_menu_is_judged_before_it_is_put_in_place() {
 
 #[test]
 fn what_cannot_be_tried_needs_a_way_back() {
-    let words = words();
+    let words = boot_words();
     let refused = |system: &mut MemoryMachine, boot: &Boot| {
         first(system, &asked(boot, &words)).unwrap_err().to_string()
     };
@@ -441,7 +441,7 @@ fn what_cannot_be_tried_needs_a_way_back() {
 
 #[test]
 fn refuses_what_would_not_boot_or_has_another_owner() {
-    let words = words();
+    let words = boot_words();
     let refused = |system: &mut MemoryMachine, boot: &Boot, words: &[String]| {
         first(system, &asked(boot, words)).unwrap_err().to_string()
     };
@@ -466,7 +466,7 @@ fn refuses_what_would_not_boot_or_has_another_owner() {
 
 #[test]
 fn an_entry_of_another_kernel_needs_a_ram_disk_that_knows_its_modules_or_a_driver_built_in() {
-    let words = words();
+    let words = boot_words();
     let (mut system, mut boot) = machine("debian");
     boot.default = Some(3);
     boot.entries[3].initrd.clear();
@@ -482,7 +482,7 @@ fn an_entry_of_another_kernel_needs_a_ram_disk_that_knows_its_modules_or_a_drive
 
 #[test]
 fn other_loaders_get_commands_or_instructions_and_no_file_changes() {
-    let words = words();
+    let words = boot_words();
     let text = words.join(" ");
     for (name, expected) in [
         ("arch", format!("add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {text}")),

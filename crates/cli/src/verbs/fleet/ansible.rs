@@ -19,14 +19,14 @@ const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 pub fn prove(args: FleetProveArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Prove, &args.on)?;
     job.check = args.check;
-    job.prove = words(&["prove"], args.words)?;
+    job.prove = command_line(&["prove"], args.words)?;
     run(&job, &args.on)
 }
 
 pub fn plan(args: FleetPlanArgs) -> VerbResult {
     let mut job = job(AnsibleVerb::Plan, &args.on)?;
     job.reboot = args.reboot;
-    job.plan = words(&["tune", "plan"], args.words)?;
+    job.plan = command_line(&["tune", "plan"], args.words)?;
     run(&job, &args.on)
 }
 
@@ -36,7 +36,7 @@ pub fn apply(args: FleetApplyArgs) -> VerbResult {
     job.reboot = args.reboot;
     job.batches = args.batches;
     job.prove = args.prove;
-    job.plan = words(&["tune", "plan"], args.words)?;
+    job.plan = command_line(&["tune", "plan"], args.words)?;
     run(&job, &args.on)
 }
 
@@ -79,7 +79,7 @@ fn job(verb: AnsibleVerb, on: &FleetHosts) -> Result<AnsibleJob, Error> {
 fn run(job: &AnsibleJob, on: &FleetHosts) -> VerbResult {
     let document = ansible::run(job)?;
     on.out.json(&document)?;
-    on.out.say(&report::terminal::fleet_run(&document, on.out.style()));
+    on.out.print_text(&report::terminal::fleet_run(&document, on.out.style()));
     Ok(match (document.could_not(), document.does_not_hold()) {
         (true, _) => Exit::CouldNot,
         (false, true) => Exit::Exceeded,
@@ -99,7 +99,7 @@ fn programs() -> Vec<(String, PathBuf)> {
 
 /// Words for `verb` on each machine, as one text that a shell would take apart again. What this program does not understand is
 /// refused here, before any machine is asked.
-fn words(verb: &[&str], words: Vec<String>) -> Result<Option<String>, String> {
+fn command_line(verb: &[&str], words: Vec<String>) -> Result<Option<String>, String> {
     if words.is_empty() {
         return Ok(None);
     }
@@ -124,14 +124,14 @@ mod tests {
     #[test]
     fn words_are_joined_so_that_a_shell_takes_them_apart_again() {
         let all = ["--loads", "custom=sh -c 'true'", "--limit", "10%"].map(str::to_string);
-        let text = words(&["prove"], all.to_vec()).unwrap().unwrap();
+        let text = command_line(&["prove"], all.to_vec()).unwrap().unwrap();
         assert_eq!(text, r"--loads 'custom=sh -c '\''true'\''' --limit 10%");
-        assert_eq!(words(&["prove"], Vec::new()).unwrap(), None);
+        assert_eq!(command_line(&["prove"], Vec::new()).unwrap(), None);
     }
 
     #[test]
     fn words_that_the_verb_does_not_know_are_refused_before_any_machine_is_asked() {
-        let line = words(&["tune", "plan"], vec!["--coers".into(), "2".into()]).unwrap_err();
+        let line = command_line(&["tune", "plan"], vec!["--coers".into(), "2".into()]).unwrap_err();
         assert_eq!(line, "isolator tune takes no '--coers'; is --cores meant?; see isolator tune --help");
     }
 }

@@ -21,7 +21,7 @@ use machine::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::output::tell;
+use crate::output::note;
 use crate::verbs::tune::here::LocalMachine;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -59,12 +59,12 @@ pub fn run(cpus: &CpuSet) -> Result<u8> {
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
     }
     let held = Held::hold(system, &record, &plan.digest, &actions)?;
-    say(cpus, &held);
+    print_summary(cpus, &held);
     let partition = actions.iter().find(|action| action.kind == ActionKind::Partition);
     let ended = within(partition).and_then(|mut child| wait(&mut child, &asked));
     if let Ok(held) = held {
         for what in held.release(system) {
-            tell(&format!("isolator: left as it is: {what}"));
+            note(&format!("isolator: left as it is: {what}"));
         }
     }
     let status = ended?;
@@ -103,19 +103,19 @@ fn of_these(action: &Action, cpus: &CpuSet, apart: &CpuSet) -> Option<Action> {
 }
 
 /// What is done, what is not, and what no setting can do.
-fn say(cpus: &CpuSet, held: &std::result::Result<Held, String>) {
+fn print_summary(cpus: &CpuSet, held: &std::result::Result<Held, String>) {
     match held {
         Ok(held) => {
-            tell(&format!(
+            note(&format!(
                 "isolator: best effort: while the command runs, interrupts, kernel threads, workqueues and other programs leave cpus {cpus}"
             ));
             for (what, why) in held.refused() {
-                tell(&format!("isolator: but not {what}: {why}"));
+                note(&format!("isolator: but not {what}: {why}"));
             }
         }
-        Err(why) => tell(&format!("isolator: best effort: nothing can be set for cpus {cpus}: {why}")),
+        Err(why) => note(&format!("isolator: best effort: nothing can be set for cpus {cpus}: {why}")),
     }
-    tell(
+    note(
         "isolator: missing: timers, reschedules and function calls interrupt as ever, which only a kernel with the isolator can defer",
     );
 }
@@ -129,7 +129,7 @@ fn within(partition: Option<&Action>) -> Result<Child> {
     let back = Path::new("/sys/fs/cgroup").join(own).join("cgroup.procs");
     let this = std::process::id().to_string();
     if let Err(error) = fs::write(&members, &this) {
-        tell(&format!("isolator: the command does not run in the partition: {}", error::reason(&error)));
+        note(&format!("isolator: the command does not run in the partition: {}", error::reason(&error)));
         return start();
     }
     let child = start();

@@ -15,6 +15,6 @@ pub fn run(args: &TuneApplyArgs) -> VerbResult {
     let mut machine = LocalMachine::open(&args.here.root, "apply the plan", !args.dry_run)?;
     let applied = change::apply(&mut machine.here(&args.here.root), &plan, options)?;
     args.here.out.json(&applied)?;
-    args.here.out.say(report::terminal::tune::applied(&applied).trim_end());
+    args.here.out.print_text(report::terminal::tune::applied(&applied).trim_end());
     Ok(Exit::Held)
 }

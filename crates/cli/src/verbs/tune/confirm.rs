@@ -13,6 +13,6 @@ pub fn run(args: &TuneHereArgs) -> VerbResult {
     let program = std::env::current_exe()?;
     let done = change::confirm(&mut machine.here(&args.root), &program.display().to_string())?;
     args.out.json(&done)?;
-    args.out.say(report::terminal::tune::applied(&done).trim_end());
+    args.out.print_text(report::terminal::tune::applied(&done).trim_end());
     Ok(Exit::Held)
 }

@@ -14,7 +14,7 @@ use super::here::LocalMachine;
 use super::plan::intent;
 use super::verify;
 use crate::args::TuneMeasureArgs;
-use crate::output::{Exit, VerbResult, tell};
+use crate::output::{Exit, VerbResult, note};
 use crate::signals::stop_on_signals;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -42,9 +42,9 @@ pub fn run(args: &TuneMeasureArgs) -> VerbResult {
     let mut measured = Vec::new();
     for (at, knob) in wanted.iter().enumerate() {
         if !args.out.quiet {
-            tell(&format!("isolator: {} ({} of {})", knob.name, at + 1, wanted.len()));
+            note(&format!("isolator: {} ({} of {})", knob.name, at + 1, wanted.len()));
         }
-        let left = &mut |what: &str| tell(&format!("isolator: left as it is: {what}"));
+        let left = &mut |what: &str| note(&format!("isolator: left as it is: {what}"));
         match turns.knob(system, &plan, knob, &record, left)? {
             Ok(one) => measured.push(one),
             Err(reason) => skipped.push(Skipped { what: knob.name.clone(), reason }),
@@ -61,7 +61,7 @@ pub fn run(args: &TuneMeasureArgs) -> VerbResult {
         skipped,
         before: before.map(|folder| turns.prove_into(folder)).transpose()?,
     };
-    args.out.say(report::terminal::tune::knobs(&measured, args.out.style()).trim_end());
+    args.out.print_text(report::terminal::tune::knobs(&measured, args.out.style()).trim_end());
     args.out.json(&measured)?;
     Ok(Exit::Held)
 }
@@ -97,7 +97,7 @@ fn announce(args: &TuneMeasureArgs, knobs: usize) {
     let each = (args.duration + args.warm_up).as_secs_f64() + 0.5;
     let minutes = knobs as f64 * f64::from(args.rounds) * 4.0 * each / 60.0;
     if !args.out.quiet {
-        tell(&format!(
+        note(&format!(
             "isolator: {knobs} knobs, {} rounds: about {minutes:.0} min; Ctrl-C ends it",
             args.rounds
         ));

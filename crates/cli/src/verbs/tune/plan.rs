@@ -16,7 +16,7 @@ pub fn run(args: &TunePlanArgs) -> VerbResult {
     args.out.json(&answer)?;
     match answer {
         PlanAnswer::Plan(plan) => {
-            args.out.say(report::terminal::tune::plan(&plan, args.out.style()).trim_end());
+            args.out.print_text(report::terminal::tune::plan(&plan, args.out.style()).trim_end());
             Ok(Exit::Held)
         }
         PlanAnswer::Refused { refused, .. } => Err(refused.into()),

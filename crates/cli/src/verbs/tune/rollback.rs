@@ -13,7 +13,7 @@ pub fn run(args: &TuneRollbackArgs) -> VerbResult {
     let mut machine = LocalMachine::open(&args.here.root, "roll back", true)?;
     let undone = change::roll_back(&mut machine.here(&args.here.root), args.id.as_deref())?;
     args.here.out.json(&undone)?;
-    args.here.out.say(report::terminal::tune::rolled_back(&undone).trim_end());
+    args.here.out.print_text(report::terminal::tune::rolled_back(&undone).trim_end());
     if !undone.left.is_empty() {
         let cure = "take away what is in the way, then run isolator tune rollback again";
         return Err(Error::new("undo everything", undone.left.join("; "), cure).into());

@@ -12,6 +12,6 @@ pub fn run(args: &TuneHereArgs) -> VerbResult {
     let mut machine = LocalMachine::open(&args.root, "say what is in force", false)?;
     let status = change::status(&mut machine.here(&args.root))?;
     args.out.json(&status)?;
-    args.out.say(report::terminal::tune::status(&status).trim_end());
+    args.out.print_text(report::terminal::tune::status(&status).trim_end());
     Ok(Exit::Held)
 }

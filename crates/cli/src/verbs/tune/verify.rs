@@ -29,7 +29,7 @@ pub fn run(args: &TuneVerifyArgs) -> VerbResult {
         return Err(refused(&path, "use the plan", refusal).into());
     }
     let verified = verify::verify(&plan, &machine, &refused_interrupts(&args.root));
-    args.out.say(report::terminal::tune::verified(&verified, args.out.style()).trim_end());
+    args.out.print_text(report::terminal::tune::verified(&verified, args.out.style()).trim_end());
     args.out.json(&verified)?;
     Ok(if verified.in_force { Exit::Held } else { Exit::Exceeded })
 }

@@ -81,7 +81,7 @@ fn evaluate(
     depth: usize,
 ) {
     let config = PiConfig::read(config.trim_start_matches('\u{feff}'));
-    for body in config.said() {
+    for body in config.statements() {
         if let Some(filter) = body.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             filters.add(filter.trim(), board);
             continue;
