@@ -22,12 +22,12 @@ pub mod cpuset;
 mod devices;
 mod identity;
 pub mod inventory;
-mod kernel;
 mod layout;
 mod power;
 mod profile;
 mod reading;
 pub mod registry;
+mod running_kernel;
 mod scheduler;
 mod settings;
 pub mod snapshot;
@@ -68,7 +68,7 @@ pub fn read_whole(root: &Path) -> Snapshot {
 fn basics(tree: &mut Tree) -> Snapshot {
     let mut machine = Snapshot::default();
     identity::read(tree, &mut machine);
-    let config = kernel::read(tree, &mut machine.kernel);
+    let config = running_kernel::read(tree, &mut machine.kernel);
     topology::read(tree, &mut machine);
     layout::read(tree, &mut machine);
     devices::read(tree, &mut machine);

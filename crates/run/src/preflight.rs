@@ -28,7 +28,7 @@ use crate::privilege::Privilege;
 use crate::spec::RunSpec;
 
 mod cpus;
-mod kernel;
+mod platform;
 mod possible;
 #[cfg(test)]
 mod tests;
@@ -48,13 +48,13 @@ pub struct PreflightRequest<'a> {
 pub fn preflight(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let mut findings = possible::check(machine, request);
     if request.measures_with_threads() {
-        findings.extend(kernel::check(machine, request));
+        findings.extend(platform::check(machine, request));
     }
     if request.measures_with_threads() || request.measures_a_loop() {
-        findings.extend(kernel::of_threads(machine, request));
+        findings.extend(platform::of_threads(machine, request));
         findings.extend(cpus::check(machine, request));
     }
-    findings.extend(kernel::surroundings(machine));
+    findings.extend(platform::surroundings(machine));
     findings.sort_by_key(|finding| Reverse(finding.effect));
     findings
 }

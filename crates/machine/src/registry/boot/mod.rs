@@ -4,8 +4,8 @@
 use super::Setting;
 
 mod isolation;
-mod kernel;
+mod kernel_work;
 mod power;
 
 /// The tables.
-pub(super) const ALL: &[&[Setting]] = &[isolation::ALL, kernel::ALL, power::ALL];
+pub(super) const ALL: &[&[Setting]] = &[isolation::ALL, kernel_work::ALL, power::ALL];
