@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The structure of the workspace: the table of `docs/architecture.md` is that of the manifests, and files of a crate do not
-//! use each other in circles.
+//! The structure of the workspace: the table of `docs/architecture.md` is that of the manifests, files of a crate do not
+//! use each other in circles, and a name stands for one type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -196,4 +196,96 @@ fn finds_a_circle_through_a_list_of_paths() {
     ]);
     let uses = files.iter().map(|(module, text)| (module.clone(), uses(module, text, &files))).collect();
     assert_eq!(circles(&uses), ["a", "b", "c"]);
+}
+
+/// Names of types that several modules define, with the reason.
+const SHARED_NAMES: &[(&str, &str)] = &[
+    ("Result", "each module names its own error type with it"),
+    ("Edges", "the measured edges of `cause`, and the same as a bundle states them"),
+    ("Segment", "an EtherCAT segment, and a stretch of a timeline"),
+    ("Sender", "the sending end of messages, and the sender of an IPI"),
+    ("Task", "a task that `tune` changes, and one that a kernel event names"),
+];
+
+/// The types that a text declares for other modules.
+fn public_types(text: &str) -> Vec<String> {
+    let declared = |line: &str| {
+        let rest = line.trim_start().strip_prefix("pub")?;
+        let rest = match rest.strip_prefix('(') {
+            Some(scope) => scope.split_once(')')?.1,
+            None => rest,
+        };
+        let (kind, rest) = rest.trim_start().split_once(' ')?;
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        (["struct", "enum", "union", "trait", "type"].contains(&kind) && !name.is_empty()).then_some(name)
+    };
+    text.lines().filter_map(declared).collect()
+}
+
+/// Names that more than one module declares, with these modules.
+fn declared_twice(modules: &[(String, String)]) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (module, text) in modules {
+        for name in public_types(text) {
+            found.entry(name).or_default().push(module.clone());
+        }
+    }
+    found.retain(|_, modules| modules.len() > 1);
+    found
+}
+
+/// The modules of all crates, by path.
+fn modules() -> Vec<(String, String)> {
+    let of_crate = |name: &String| {
+        let files = files(&root().join("crates").join(name).join("src"));
+        let path = |module: Module| [vec![name.clone()], module].concat().join("::");
+        files.into_iter().map(|(module, text)| (path(module), text)).collect::<Vec<_>>()
+    };
+    manifests().keys().flat_map(of_crate).collect()
+}
+
+#[test]
+fn each_public_type_has_its_own_name() {
+    let mut found = declared_twice(&modules());
+    found.retain(|name, _| SHARED_NAMES.iter().all(|(shared, _)| shared != name));
+    assert!(
+        found.is_empty(),
+        "types of several modules with one name; say in each name what the type is: {found:#?}"
+    );
+}
+
+#[test]
+fn finds_a_type_name_declared_twice() {
+    let module = |name: &str, text: &str| (name.to_string(), text.to_string());
+    let modules = [
+        module("a", "pub struct Kind;\npub(crate) enum Row<'a> { A(&'a str) }\nstruct Line;"),
+        module("b", "    pub(super) type Kind = u8;\npub fn row() {}\nstruct Line;"),
+        module("c", "pub trait Row {}"),
+    ];
+    let found = declared_twice(&modules);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["Kind", "Row"]);
+    assert_eq!(found["Row"], ["a", "c"]);
+}
+
+#[test]
+fn no_function_is_named_told_or_words() {
+    let mut folders = vec![root().join("crates")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let named = |line: &str| {
+                    let line = line.trim_start();
+                    let rest = line.split_once("fn ").filter(|_| !line.starts_with("//"))?.1;
+                    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+                    ["told", "words"].contains(&name).then(|| format!("{}: {line}", path.display()))
+                };
+                found.extend(text.lines().filter_map(named));
+            }
+        }
+    }
+    assert!(found.is_empty(), "name a function by what it gives:\n{}", found.join("\n"));
 }
