@@ -21,6 +21,7 @@ use evidence::{Error, Result};
 use fleet::FleetDocument;
 use fleet::ansible::FleetRunDocument;
 use lab::build::Built;
+use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{Schema, schema_for};
 use tune::change::{Applied, RolledBack, TuneStatus};
 use tune::measure::MeasuredPlan;
@@ -83,8 +84,17 @@ fn documents() -> Vec<(&'static str, Schema)> {
     ]
 }
 
+/// How wide a comment is in the source has no place in a description: its paragraphs become lines.
+fn join_lines(schema: &mut Schema) {
+    if let Some(text) = schema.get("description").and_then(|text| text.as_str()) {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|text| text.replace('\n', " ")).collect();
+        schema.insert("description".into(), paragraphs.join("\n\n").into());
+    }
+}
+
 fn schemas(folder: &Path) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    for (name, schema) in documents() {
+    for (name, mut schema) in documents() {
+        RecursiveTransform(join_lines).transform(&mut schema);
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         evidence::writer::replace(&folder.join(format!("{name}.schema.json")), text.as_bytes())?;
     }
