@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For build scripts: puts a folder of the repository into a program, so that a binary copied elsewhere has it too. Two
-//! calls of the standard library do it: no crate is needed.
+//! For build scripts: puts a folder of the repository into a program, so that a binary copied elsewhere has
+//! it too. Two calls of the standard library do it: no crate is needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes `table` into the build's folder: `&[(name, include_bytes!(file)), …]` of all files below `folder`, whose path
-/// begins at the crate's own.
+/// Writes `table` into the build's folder: `&[(name, include_bytes!(file)), …]` of all files below `folder`,
+/// whose path begins at the crate's own.
 pub fn embed(folder: &str, table: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     println!("cargo::rerun-if-changed={}", root.display());

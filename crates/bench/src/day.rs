@@ -44,7 +44,8 @@ pub struct Day {
     pub ns_per_sample: f64,
 }
 
-/// Records `seconds` of twelve CPUs into `folder`; for the memory of recording alone, call it in a fresh process.
+/// Records `seconds` of twelve CPUs into `folder`; for the memory of recording alone, call it in a fresh
+/// process.
 pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::error::Error>> {
     let mut written = manifest("wakeup", 0);
     written.asked.cpus = (0..CPUS).collect();

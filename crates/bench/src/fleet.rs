@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A made-up fleet of 10,000 machines x 12 CPUs x 8 loads: stored, and asked for its report, by the program itself.
+//! A made-up fleet of 10,000 machines x 12 CPUs x 8 loads: stored, and asked for its report, by the program
+//! itself.
 //!
-//! Times are of a whole process; its memory is the largest resident set of it and of DuckDB, which it runs, each by itself.
+//! Times are of a whole process; its memory is the largest resident set of it and of DuckDB, which it runs,
+//! each by itself.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

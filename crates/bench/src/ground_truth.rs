@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stalls of known length, injected under a probe: does it see all of them, and how long does it say they are?
+//! Stalls of known length, injected under a probe: does it see all of them, and how long does it say they
+//! are?
 //!
-//! A SCHED_FIFO 99 thread on the measured CPU wakes at random times and keeps the CPU for 50 us to 5 ms, timing
-//! itself. The spin probe must report each stall as a gap; the wakeup probe must report each stall in which its
-//! timer was due as late by what was left of it.
+//! A SCHED_FIFO 99 thread on the measured CPU wakes at random times and keeps the CPU for 50 us to 5 ms,
+//! timing itself. The spin probe must report each stall as a gap; the wakeup probe must report each stall in
+//! which its timer was due as late by what was left of it.
 //!
-//! A SCHED_IDLE thread keeps the measured CPU from halting: what a virtual machine's host takes to wake a halted CPU
-//! (tens of microseconds, many times a second where it is busy) would be spikes that nobody injected.
+//! A SCHED_IDLE thread keeps the measured CPU from halting: what a virtual machine's host takes to wake a
+//! halted CPU (tens of microseconds, many times a second where it is busy) would be spikes that nobody
+//! injected.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -37,7 +39,8 @@ pub struct Stall {
     pub from_ns: u64,
     /// When it let go.
     pub to_ns: u64,
-    /// Whether the injector itself was left alone: it woke on time and kept the CPU no longer than it meant to.
+    /// Whether the injector itself was left alone: it woke on time and kept the CPU no longer than it meant
+    /// to.
     pub clean: bool,
 }
 
@@ -121,8 +124,8 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Whether the probe must see the stall: the spin probe any, the wakeup probe one in which its timer was due for
-/// longer than its threshold. The timer's grid is known from any spike.
+/// Whether the probe must see the stall: the spin probe any, the wakeup probe one in which its timer was due
+/// for longer than its threshold. The timer's grid is known from any spike.
 fn due(probe: &str, stall: &Stall, spikes: &[Spike]) -> bool {
     if probe == "spin" {
         return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures isolator itself. Every figure is a ratio or a count of one run; machines are noisy, and a time alone
-//! says little.
+//! Measures isolator itself. Every figure is a ratio or a count of one run; machines are noisy, and a time
+//! alone says little.
 #![forbid(unsafe_code)]
 
 pub mod calls;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/performance.md`, all or those of some parts, each part in one
-//! run.
+//! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/performance.md`, all or those of some
+//! parts, each part in one run.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

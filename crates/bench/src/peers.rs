@@ -19,8 +19,8 @@ pub struct Instructions {
     pub process: f64,
 }
 
-/// Instructions of `isolator measure wakeup` by callgrind: the difference of two lengths, so that start and end
-/// fall out.
+/// Instructions of `isolator measure wakeup` by callgrind: the difference of two lengths, so that start and
+/// end fall out.
 pub fn isolator_instructions(isolator: &Path, scratch: &Path) -> Result<Instructions> {
     per_sample(scratch, "isolator", |loops, folder| {
         let mut command = callgrind(scratch);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--every`: the same command again and again, each time in a process of its own.
 //!
-//! A process that has measured is not as it was: its memory is locked, and it stays on housekeeping CPUs. So each run is
-//! this program, called as it was called but for `--every`. Each SIGINT and SIGTERM is passed on; the run has a process
-//! group of its own, so that it gets a terminal's Ctrl-C no second time.
+//! A process that has measured is not as it was: its memory is locked, and it stays on housekeeping CPUs. So
+//! each run is this program, called as it was called but for `--every`. Each SIGINT and SIGTERM is passed on;
+//! the run has a process group of its own, so that it gets a terminal's Ctrl-C no second time.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -22,7 +22,8 @@ const OPTION: &str = "--every";
 /// A signal may have to wait for this long.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Runs this program without `--every`, from one beginning to the next `every`, until a signal or a run that cannot measure; how the last one ended.
+/// Runs this program without `--every`, from one beginning to the next `every`, until a signal or a run that
+/// cannot measure; how the last one ended.
 pub fn and_again(every: Duration) -> VerbResult {
     let program =
         std::env::current_exe().map_err(|error| format!("cannot find this program: {error}; mount /proc"))?;

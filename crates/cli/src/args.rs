@@ -94,7 +94,8 @@ pub enum Verb {
     /// Runs one probe with a live line, and writes the same evidence
     #[command(after_help = measure::HELP)]
     Measure(MeasureArgs),
-    /// How late a program's own loop wakes and how long it takes, by what the program records; the same evidence
+    /// How late a program's own loop wakes and how long it takes, by what the program records; the same
+    /// evidence
     #[command(after_help = monitor::HELP)]
     Monitor(MonitorArgs),
     /// Runs loads alone, or lists them
@@ -115,7 +116,8 @@ pub enum Verb {
     /// Is a run worse than its baseline, by more than chance? For CI: status 2 where it is, and JUnit
     #[command(after_help = gate::HELP)]
     Gate(GateArgs),
-    /// Many machines: measured and tuned by Ansible, their bundles in one store, ranked, with what sets them apart
+    /// Many machines: measured and tuned by Ansible, their bundles in one store, ranked, with what sets them
+    /// apart
     #[command(subcommand, after_help = fleet::HELP)]
     Fleet(FleetVerb),
     /// Makes a bundle of another tool's output
@@ -171,16 +173,17 @@ pub struct Output {
 /// What the response probe polls and drives.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ResponseOptions {
-    /// What the measured CPU is: both (it answers edges of another CPU), responder or generator (somebody else is the
-    /// other, or a wire from --out to --in) [default: both with shared memory, responder with lines]
+    /// What the measured CPU is: both (it answers edges of another CPU), responder or generator (somebody
+    /// else is the other, or a wire from --out to --in) [default: both with shared memory, responder
+    /// with lines]
     #[arg(long, value_name = "ROLE", help_heading = RESPONSE)]
     pub role: Option<String>,
-    /// Memory that is shared with another machine or program, as ivshmem's resource2: the generator's word, and the responder's
-    /// 128 bytes on [default: memory of this program]
+    /// Memory that is shared with another machine or program, as ivshmem's resource2: the generator's word,
+    /// and the responder's 128 bytes on [default: memory of this program]
     #[arg(long, value_name = "FILE[:OFFSET]", help_heading = RESPONSE)]
     pub signal: Option<String>,
-    /// Poll the registers of a board's GPIO: raspberry-pi-4, raspberry-pi-5, phytium-pi, pl061@ADDRESS, or a file that
-    /// describes it; after an @ where they are, as @0x9030000 or @/dev/uio0
+    /// Poll the registers of a board's GPIO: raspberry-pi-4, raspberry-pi-5, phytium-pi, pl061@ADDRESS, or a
+    /// file that describes it; after an @ where they are, as @0x9030000 or @/dev/uio0
     #[arg(long, value_name = "NAME|FILE[@PLACE]", help_heading = RESPONSE)]
     pub board: Option<String>,
     /// Wait for edges of the kernel's GPIO lines instead, as gpiochip0; with --board a row for each
@@ -197,7 +200,8 @@ pub struct ResponseOptions {
 /// What EtherCAT drives, as a probe or else as a load.
 #[derive(Debug, Clone, Default, Args)]
 pub struct EthercatOptions {
-    /// The interface with SubDevices that ethercat drives, as a probe or else as a load [default: a simulated segment]
+    /// The interface with SubDevices that ethercat drives, as a probe or else as a load [default: a
+    /// simulated segment]
     #[arg(long, value_name = "NAME", help_heading = ETHERCAT)]
     pub device: Option<String>,
     /// Use it although it carries an address or the default route, or another MainDevice is on it
@@ -238,11 +242,13 @@ pub struct RunOptions {
     /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while measuring
     #[arg(long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
     pub dma_latency: Option<u32>,
-    /// Have the kernel's isolator defer what can wait on the measured CPUs: clock, resched, ipi, ktlb, or with
-    /// exclusive only where nobody else can change this program's memory [default: clock, resched, ipi]
+    /// Have the kernel's isolator defer what can wait on the measured CPUs: clock, resched, ipi, ktlb, or
+    /// with exclusive only where nobody else can change this program's memory [default: clock, resched,
+    /// ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
     pub isolate: Option<String>,
-    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the best that is allowed here]
+    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
+    /// best that is allowed here]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
     /// Largest latency allowed: a time, or a share of the period [default: 10%]

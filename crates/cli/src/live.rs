@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person sees while a run goes on: a table that fills, with progress and time left; for one probe alone
-//! a line per thread in cyclictest's form. Without a terminal a line a row; with `--quiet` nothing.
+//! What a person sees while a run goes on: a table that fills, with progress and time left; for one probe
+//! alone a line per thread in cyclictest's form. Without a terminal a line a row; with `--quiet` nothing.
 
 mod picture;
 
@@ -138,7 +138,8 @@ impl LiveDisplay {
         self.draw(&text);
     }
 
-    /// Draws over what was drawn before, in one write and without clearing it first, so that nothing flickers.
+    /// Draws over what was drawn before, in one write and without clearing it first, so that nothing
+    /// flickers.
     fn draw(&mut self, text: &str) {
         let Some(drawn) = &mut self.drawn else { return };
         let picture = draw(drawn.saturating_sub(1), text, color_allowed());
@@ -147,8 +148,8 @@ impl LiveDisplay {
         let _ = std::io::stderr().write_all(picture.as_bytes());
     }
 
-    /// Time left: what the present row has yet to go, and for each row to come what was asked and what rows took
-    /// beyond that so far, to start and to end their loads.
+    /// Time left: what the present row has yet to go, and for each row to come what was asked and what rows
+    /// took beyond that so far, to start and to end their loads.
     fn left(&self) -> Option<Duration> {
         let row_time = self.row_time?;
         let over = u32::try_from(self.row).ok()?;

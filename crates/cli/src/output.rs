@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the program ends and where its output goes.
 //!
-//! Names and errors in it come from elsewhere. So all text for people goes out through [`Output::say`], [`tell`], [`tell_lines`],
-//! [`print()`] or [`draw`], which let no character through that steers a terminal, but the colours of our own.
+//! Names and errors in it come from elsewhere. So all text for people goes out through [`Output::say`],
+//! [`tell`], [`tell_lines`], [`print()`] or [`draw`], which let no character through that steers a terminal,
+//! but the colours of our own.
 
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -94,7 +95,8 @@ impl Output {
     }
 }
 
-/// A line on standard error: one line, whatever is in it. Where that was closed nobody wants it, and the work goes on.
+/// A line on standard error: one line, whatever is in it. Where that was closed nobody wants it, and the work
+/// goes on.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", line(text));
 }
@@ -112,8 +114,8 @@ pub fn draw(above: usize, lines: &str, colored: bool) -> String {
     format!("{up}{lines}\u{1b}[J")
 }
 
-/// A result on standard output: to a file or a pipe as it is. Where a pipe was closed nobody reads on; any other failure loses
-/// the result.
+/// A result on standard output: to a file or a pipe as it is. Where a pipe was closed nobody reads on; any
+/// other failure loses the result.
 pub fn print(text: &str) -> evidence::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let text = if stdout.is_terminal() { screen(text, false) } else { text.into() };

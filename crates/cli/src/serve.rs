@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures over HTTP, for programs that scrape them: `GET /metrics`, each connection answered and closed.
 //!
-//! No server library: there is one page in two formats, no state, and nothing of a request is used but its first line and what it
-//! accepts. One thread serves several peers at once, so that a peer that says nothing, or reads slowly, keeps none of the others
-//! waiting. Each exchange has a bound as a whole, and where there are too many the oldest makes room.
+//! No server library: there is one page in two formats, no state, and nothing of a request is used but its
+//! first line and what it accepts. One thread serves several peers at once, so that a peer that says nothing,
+//! or reads slowly, keeps none of the others waiting. Each exchange has a bound as a whole, and where there
+//! are too many the oldest makes room.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Before and after the parser: what `--json` takes along, and one line for a command line that cannot be read.
+//! Before and after the parser: what `--json` takes along, and one line for a command line that cannot be
+//! read.
 
 use std::error::Error as _;
 use std::ffi::OsString;

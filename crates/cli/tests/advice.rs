@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice and plans of the same machines and profiles: what is printed never contradicts the plan, says why where the plan
-//! leaves a setting, and has the form that its file takes. What users read is parsed, whatever made it.
+//! Advice and plans of the same machines and profiles: what is printed never contradicts the plan, says why
+//! where the plan leaves a setting, and has the form that its file takes. What users read is parsed, whatever
+//! made it.
 
 #[path = "../../doctor/tests/common/mod.rs"]
 mod machines;
@@ -102,8 +103,8 @@ fn sets(action: &Action) -> Vec<Set> {
     vec![(name, action.value.clone())]
 }
 
-/// The plans for a machine that isolate the CPUs that are isolated there already, else those that the planner chooses: with and
-/// without a reboot.
+/// The plans for a machine that isolate the CPUs that are isolated there already, else those that the planner
+/// chooses: with and without a reboot.
 fn plans(machine: &Snapshot, profile: Profile, isolated: &CpuSet) -> Vec<Plan> {
     let cpus = if isolated.is_empty() { WantedCpus::Default } else { WantedCpus::Cpus(isolated.clone()) };
     let intent = |no_reboot| Intent {
@@ -260,7 +261,8 @@ fn mistuned(tree: &std::path::Path, machine: &Snapshot, isolated: &str) -> Snaps
     machine::read_whole(tree)
 }
 
-/// What a finding says to set. Of words that others wrote on the boot line, only those that are to be written anew.
+/// What a finding says to set. Of words that others wrote on the boot line, only those that are to be written
+/// anew.
 fn fixed(finding: &Finding) -> Vec<Set> {
     let (Some(fix), Some(advice)) = (&finding.fix, &finding.advice) else { return Vec::new() };
     if *advice.by() != CarriedOutBy::Hand(Hand::BootLine) {

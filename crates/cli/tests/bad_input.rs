@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cannot be done is refused in one line (what, on what, why, what to do) with status 1, and leaves nothing.
+//! What cannot be done is refused in one line (what, on what, why, what to do) with status 1, and leaves
+//! nothing.
 
 use crate::common::*;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run that does not reach its end: killed, or ended by Ctrl-C. What was measured stays, what was started goes.
+//! A run that does not reach its end: killed, or ended by Ctrl-C. What was measured stays, what was started
+//! goes.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

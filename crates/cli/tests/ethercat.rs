@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator ethercat simulate` as MainDevices and Wireshark see it, at one end of a pair of virtual interfaces, in a
-//! network namespace without a name. Needs root and iproute2; SOEM and tshark where they are asked for.
+//! `isolator ethercat simulate` as MainDevices and Wireshark see it, at one end of a pair of virtual
+//! interfaces, in a network namespace without a name. Needs root and iproute2; SOEM and tshark where they are
+//! asked for.
 
 use std::fs;
 use std::path::Path;
@@ -124,7 +125,8 @@ fn a_capture_is_a_valid_conversation_for_tshark() {
         assert!(!tshark(&["-Y", "ecat.cmd == 12"]).is_empty(), "process data");
         assert!(!tshark(&["-Y", "ecat_mailbox.coe"]).is_empty(), "mailboxes");
         let mut broken = whole;
-        // A length within the first frame that leads out of it: pcap's head, a packet's head, up to the datagram's.
+        // A length within the first frame that leads out of it: pcap's head, a packet's head, up to the
+        // datagram's.
         broken[24 + 16 + 22] = 0xFF;
         broken[24 + 16 + 23] = 0x07;
         fs::write(folder.path().join("frames.pcap"), broken).unwrap();

@@ -152,8 +152,8 @@ fn every_example_of_the_page_runs() {
     }
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md")).unwrap();
     let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
-    // Those on an inventory's machines run in make proof-fleet, those on clusters in make proof-cluster; a loop is scraped in
-    // tests/prometheus.rs.
+    // Those on an inventory's machines run in make proof-fleet, those on clusters in make proof-cluster; a
+    // loop is scraped in tests/prometheus.rs.
     let elsewhere = ["-i inventory", "fleet/cluster", "isolator monitor"];
     let is_here = |block: &&str| !elsewhere.iter().any(|word| block.contains(word));
     let examples = blocks.filter(is_here).collect::<Vec<_>>();

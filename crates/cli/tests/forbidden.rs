@@ -75,8 +75,8 @@ fn a_disk_that_fills_up_ends_the_run_in_order_and_what_was_written_stays_readabl
         return;
     }
     let folder = folder();
-    // Every sample is a spike, so that the disk is full long before the run is over; without causes, so that it is not full
-    // within the first second.
+    // Every sample is a spike, so that the disk is full long before the run is over; without causes, so that
+    // it is not full within the first second.
     let ran = in_namespace(
         folder.path(),
         "mkdir disk && mount -t tmpfs -o size=512k none disk

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::common::*;
 
-/// A copy of a bundle in which every latency is `ns`, and none a spike: how a shared machine's seconds differ must not decide here.
+/// A copy of a bundle in which every latency is `ns`, and none a spike: how a shared machine's seconds differ
+/// must not decide here.
 fn copy(folder: &Path, from: &str, to: &str, ns: u64) {
     let (from, to) = (folder.join(from), folder.join(to));
     fs::create_dir_all(to.join("series")).unwrap();

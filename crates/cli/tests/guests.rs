@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lab with real kernels: what is asserted are counts and their order, which do not depend on the host's load.
+//! The lab with real kernels: what is asserted are counts and their order, which do not depend on the host's
+//! load.
 //!
-//! Needs QEMU, the guest program and the scope beside the program (`make guest`), and package sources that have the
-//! kernel; what is missing is printed and the test skipped.
+//! Needs QEMU, the guest program and the scope beside the program (`make guest`), and package sources that
+//! have the kernel; what is missing is printed and the test skipped.
 
 use std::fs;
 use std::path::Path;
@@ -146,8 +147,8 @@ fn in_virtual_time_two_runs_agree_to_a_thousandth_and_storms_are_refused() {
     };
     let (Some(one), Some(two)) = (run("one"), run("two")) else { return };
     assert_eq!((&one["count"], &one["missed"]), (&two["count"], &two["missed"]));
-    // On a quiet host the two are the same to the last count; on a busy one the emulator's own threads meet at other
-    // moments, and some wakeups come a few instructions earlier or later.
+    // On a quiet host the two are the same to the last count; on a busy one the emulator's own threads meet
+    // at other moments, and some wakeups come a few instructions earlier or later.
     for figure in ["mean_ns", "p50_ns", "p99_ns"] {
         let (one, two) = (one[figure].as_f64().unwrap(), two[figure].as_f64().unwrap());
         assert!((one / two - 1.0).abs() < 1e-3, "{figure}: {one} and {two}");
@@ -185,7 +186,8 @@ fn in_a_guest_watch_names_who_sends() {
     );
 }
 
-/// Who gives the edges is on the host here: what enters the guest is memory alone, and the scope bounds each answer all the same.
+/// Who gives the edges is on the host here: what enters the guest is memory alone, and the scope bounds each
+/// answer all the same.
 #[test]
 fn edges_that_the_host_gives_through_memory_are_answered() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator kernel` on a kernel of a few lines: a Makefile that knows the targets of the real one, and tools of which
-//! only make, patch and tar are real. What takes minutes is tried by `make kernel`.
+//! `isolator kernel` on a kernel of a few lines: a Makefile that knows the targets of the real one, and tools
+//! of which only make, patch and tar are real. What takes minutes is tried by `make kernel`.
 
 use std::fs;
 use std::os::unix::fs::symlink;

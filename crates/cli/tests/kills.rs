@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs that are killed at random moments: whatever is left of each is read without a panic and in little memory, nothing of it holds,
-//! and of what was on disk nothing is missing. `KILLS=200` for more on a quiet machine (`make proof-kills`), where moreover at most
-//! a second is missing of what was measured. With `BUSY=1` every CPU has ordinary work meanwhile.
+//! Runs that are killed at random moments: whatever is left of each is read without a panic and in little
+//! memory, nothing of it holds, and of what was on disk nothing is missing. `KILLS=200` for more on a quiet
+//! machine (`make proof-kills`), where moreover at most a second is missing of what was measured. With
+//! `BUSY=1` every CPU has ordinary work meanwhile.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,8 @@ use crate::common::{self, *};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Samples of a second and of the quarter of one between two looks of the control thread, and some that fall into the next.
+/// Samples of a second and of the quarter of one between two looks of the control thread, and some that fall
+/// into the next.
 const SECOND: u64 = 1000 + 250 + 50;
 
 /// What the reader's heap may take, in KiB.
@@ -54,8 +56,8 @@ fn moments() -> impl Iterator<Item = Duration> {
     })
 }
 
-/// Starts a run of 5 s that lists every sample as a spike, kills it, and says how many samples were on disk before that: in finished
-/// seconds and in the list. `None` where the run ended before.
+/// Starts a run of 5 s that lists every sample as a spike, kills it, and says how many samples were on disk
+/// before that: in finished seconds and in the list. `None` where the run ended before.
 fn killed(folder: &Path, after: Duration) -> Option<(u64, u64)> {
     let policy = if may_be_real_time() { "fifo" } else { "other" };
     let args = ["measure", "wakeup", "-o", "run", "--duration", "5s", "--warm-up", "0", "--causes", "off"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator lab`: what is broken ends with one line and status 1, and nothing keeps running. The kernels here are
-//! files of a few bytes; what needs a real one takes it from the lab's cache, and fetches nothing.
+//! `isolator lab`: what is broken ends with one line and status 1, and nothing keeps running. The kernels
+//! here are files of a few bytes; what needs a real one takes it from the lab's cache, and fetches nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -323,7 +323,8 @@ fn a_guest_without_a_console_is_told_and_one_whose_console_another_wants_is_not_
     }
     let kernel = kernel.unwrap().display().to_string();
     let release = kernel.split_once("vmlinuz-").unwrap().1;
-    // On one host thread: with more, QEMU before 8 may run text that a stock kernel has patched, and lose the guest.
+    // On one host thread: with more, QEMU before 8 may run text that a stock kernel has patched, and lose the
+    // guest.
     let how = ["--arch", "x86_64", "--mode", "virtual", "--duration", "1s", "--boot"];
     let run = |boot| lab.run(&kernel, &[&how[..], &[boot]].concat());
     run("8250.nr_uarts=0").refused(&format!(

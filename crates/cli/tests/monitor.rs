@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator monitor`: the loop of another program, from outside. The program is this test, whose loop is a thread.
+//! `isolator monitor`: the loop of another program, from outside. The program is this test, whose loop is a
+//! thread.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A loop's figures for Prometheus: in a file, over HTTP in both formats, and in a real Prometheus, whose counts are the bundle's.
+//! A loop's figures for Prometheus: in a file, over HTTP in both formats, and in a real Prometheus, whose
+//! counts are the bundle's.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

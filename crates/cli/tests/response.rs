@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The response probe as people ask for it: what cannot be polled or driven is refused before anything is written, and a row over
-//! memory leaves its evidence and its picture.
+//! The response probe as people ask for it: what cannot be polled or driven is refused before anything is
+//! written, and a row over memory leaves its evidence and its picture.
 
 use std::fs;
 

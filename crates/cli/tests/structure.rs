@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The structure of the workspace: the table of `docs/architecture.md` is that of the manifests, files of a crate do not
-//! use each other in circles, and a name stands for one type.
+//! The structure of the workspace: the table of `docs/architecture.md` is that of the manifests, files of a
+//! crate do not use each other in circles, and a name stands for one type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person sees: help, a table that moves on a terminal only, in colour only where that is wanted, and nothing at
-//! all with --quiet.
+//! What a person sees: help, a table that moves on a terminal only, in colour only where that is wanted, and
+//! nothing at all with --quiet.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator watch`: what it tells of this machine's CPUs, where it tells it, how it ends, and what it refuses.
+//! `isolator watch`: what it tells of this machine's CPUs, where it tells it, how it ends, and what it
+//! refuses.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -57,7 +58,8 @@ fn anybody_may_watch() {
     assert!(ran.stdout.starts_with("cpu 0") && ran.stdout.contains("the last "), "{ran:#?}");
 }
 
-/// Nobody may load a collector: on a machine that runs tests none is. Guests show what it tells (tests/guests.rs).
+/// Nobody may load a collector: on a machine that runs tests none is. Guests show what it tells
+/// (tests/guests.rs).
 #[test]
 fn senders_are_named_to_who_may_watch_them() {
     if skipped_for_lack_of_root() {

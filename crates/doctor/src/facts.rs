@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The snapshot as checks want it: what is set apart, what the boot line asks, what a file says or why it does not.
+//! The snapshot as checks want it: what is set apart, what the boot line asks, what a file says or why it
+//! does not.
 
 use machine::advice::Aim;
 use machine::boot::line;
@@ -80,8 +81,8 @@ impl<'a> CheckFacts<'a> {
         }
     }
 
-    /// Why it is not known which CPUs a file names; `asked`: whether the boot line asks for some, so that a file that is
-    /// not there does not mean that there are none.
+    /// Why it is not known which CPUs a file names; `asked`: whether the boot line asks for some, so that a
+    /// file that is not there does not mean that there are none.
     fn cpus_unknown(&self, path: &str, asked: bool) -> Option<Conclusion> {
         match self.inventory.files.get(path) {
             Some(Reading::Text(text)) if text == "(null)" || text.parse::<CpuSet>().is_ok() => None,
@@ -139,7 +140,8 @@ impl<'a> CheckFacts<'a> {
         }
     }
 
-    /// That this kernel does not show a file which newer ones do: what it would say may be the case all the same.
+    /// That this kernel does not show a file which newer ones do: what it would say may be the case all the
+    /// same.
     pub(crate) fn too_old_for(&self, path: &str) -> Option<Conclusion> {
         let (major, minor) = machine::registry::options::file_since(path)?;
         if self.at_least(major, minor) != Some(false) {
@@ -193,7 +195,8 @@ impl<'a> CheckFacts<'a> {
         Conclusion::unknown(self.config_source(), "no configuration could be read", cure)
     }
 
-    /// What to say where an option would decide: the configuration could not be read, or this kernel need not know it.
+    /// What to say where an option would decide: the configuration could not be read, or this kernel need not
+    /// know it.
     pub(crate) fn option_unknown(&self, name: &str) -> Conclusion {
         if self.machine.kernel.config_source.is_none() {
             return self.config_unknown();
@@ -269,7 +272,8 @@ impl<'a> CheckFacts<'a> {
         if self.isolated.is_empty() { &self.online } else { &self.isolated }
     }
 
-    /// How long waking up may take, in µs: the limit of the use, else 100 µs, a tenth of a millisecond's period.
+    /// How long waking up may take, in µs: the limit of the use, else 100 µs, a tenth of a millisecond's
+    /// period.
     pub(crate) fn limit_us(&self) -> u64 {
         self.purpose.map_or(100, |purpose| purpose.limit_ns / 1_000)
     }

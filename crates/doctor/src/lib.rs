@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What on this machine stands between a program and its deadline.
 //!
-//! Checks are pure functions over a [`machine::Snapshot`] that was read whole: what they say of a snapshot is what they
-//! say of the machine. Each says what it found and where, why it matters, and how to change it. What could not be read
-//! is [`FindingOutcome::Unknown`], never a fault; a captured tree that lacks a file is no machine that lacks it.
+//! Checks are pure functions over a [`machine::Snapshot`] that was read whole: what they say of a snapshot is
+//! what they say of the machine. Each says what it found and where, why it matters, and how to change it.
+//! What could not be read is [`FindingOutcome::Unknown`], never a fault; a captured tree that lacks a file is
+//! no machine that lacks it.
 //!
-//! How much a finding weighs depends on what the machine is for ([`Profile`]): the tick that a program which polls must
-//! be rid of is no matter to one that sleeps each period. There is no score.
+//! How much a finding weighs depends on what the machine is for ([`Profile`]): the tick that a program which
+//! polls must be rid of is no matter to one that sleeps each period. There is no score.
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "both sides are results, and a run makes a hundred of them")]
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is not there, may not be read, or makes no sense passes no check: each file of a machine on which much is wrong is
-//! taken away, kept from the reader and overwritten, one at a time, and no fault may turn into a PASS.
+//! What is not there, may not be read, or makes no sense passes no check: each file of a machine on which
+//! much is wrong is taken away, kept from the reader and overwritten, one at a time, and no fault may turn
+//! into a PASS.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Machines on which one thing is wrong, and that the doctor finds it; and a sound one, on which it finds nothing.
+//! Machines on which one thing is wrong, and that the doctor finds it; and a sound one, on which it finds
+//! nothing.
 
 use crate::common::*;
 use doctor::DoctorQuestion;

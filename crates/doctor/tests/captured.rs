@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Captured machines: what the doctor says of the tree it says of the snapshot, and what was not captured is unknown.
+//! Captured machines: what the doctor says of the tree it says of the snapshot, and what was not captured is
+//! unknown.
 
 use std::sync::LazyLock;
 

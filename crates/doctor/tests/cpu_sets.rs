@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets of CPUs: that differ from each other, that name CPUs which are not there or are offline, and managed interrupts
-//! on them.
+//! Sets of CPUs: that differ from each other, that name CPUs which are not there or are offline, and managed
+//! interrupts on them.
 
 use crate::common::*;
 use doctor::FindingOutcome::{self, Fail, Pass, Unknown, Warn};
@@ -11,7 +11,8 @@ const ISOLATED: &str = "sys/devices/system/cpu/isolated";
 const NOHZ_FULL: &str = "sys/devices/system/cpu/nohz_full";
 const IRQ_DEFAULT: &str = "proc/irq/default_smp_affinity";
 
-/// The sound machine with this line, and what its files say of isolated CPUs, those without a tick and new interrupts.
+/// The sound machine with this line, and what its files say of isolated CPUs, those without a tick and new
+/// interrupts.
 fn with(line: &str, isolated: &str, nohz_full: &str, irq_default: &str) -> Snapshot {
     sound_but(&[
         ("proc/cmdline", line),

@@ -89,7 +89,8 @@ impl Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The reason that the system gives, in lower case and without its number; a reason of this program stays as it is.
+/// The reason that the system gives, in lower case and without its number; a reason of this program stays as
+/// it is.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     if error.get_ref().is_some() {

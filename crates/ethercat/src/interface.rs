@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether an interface may carry EtherCAT: it is there and up, and nobody else's network depends on it.
 //!
-//! EtherCAT floods its wire, and SubDevices forward any frame: an interface with an address, or the one that leads to
-//! everybody else, is refused unless forced. All is read from the network of the calling thread.
+//! EtherCAT floods its wire, and SubDevices forward any frame: an interface with an address, or the one that
+//! leads to everybody else, is refused unless forced. All is read from the network of the calling thread.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -69,7 +69,8 @@ fn names() -> String {
     if names.is_empty() { "none: this network has but a loopback".to_string() } else { names.join(", ") }
 }
 
-/// Whether one of the tables of routes (`/proc/net/route`, `/proc/net/ipv6_route`) has a default route through `name`.
+/// Whether one of the tables of routes (`/proc/net/route`, `/proc/net/ipv6_route`) has a default route
+/// through `name`.
 fn leads_out(v4: &str, v6: &str, name: &str) -> bool {
     let v4 = v4.lines().any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -126,7 +127,8 @@ pub fn take(name: &str, forced: bool) -> Result<Link> {
     Ok(link)
 }
 
-/// Listens on a wire that we have not sent anything on: who sends EtherCAT frames there is another MainDevice.
+/// Listens on a wire that we have not sent anything on: who sends EtherCAT frames there is another
+/// MainDevice.
 pub fn check_alone(link: &Link, listen: Duration) -> Result<()> {
     let mut frame = [0; 2048];
     let end = Instant::now() + listen;

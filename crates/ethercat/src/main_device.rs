@@ -2,17 +2,18 @@
 //! A MainDevice: ethercrab, brought to OP with distributed clocks and SYNC0, then driven inline.
 //!
 //! ```text
-//! due ── send ──► segment ──► answer        one frame: the reference's time (FRMW), process data (LRW), states
+//! due ── send ──► segment ──► answer     one frame: the reference's time (FRMW), process data (LRW), states
 //!  └────────────── a cycle ──────┘          half a period before the next SYNC0, so that either may be late
 //! ```
-//! No thread, no executor: whoever asks for a cycle polls the future and the socket by turns until the answer is there.
-//! ethercrab's own time-outs go by `crate::timers`. After it is in OP, a cycle allocates nothing.
+//! No thread, no executor: whoever asks for a cycle polls the future and the socket by turns until the answer
+//! is there. ethercrab's own time-outs go by `crate::timers`. After it is in OP, a cycle allocates nothing.
 //!
 //! The period is the caller's clock's. The segment's clocks are the reference SubDevice's: after each cycle
-//! `ahead_ns` of [`CycleResult::Back`] tells by how much to move the next one, so that it stays in the middle between two SYNC0.
+//! `ahead_ns` of [`CycleResult::Back`] tells by how much to move the next one, so that it stays in the middle
+//! between two SYNC0.
 //!
-//! Limits: at most 64 SubDevices and 4 KiB of process data; memory for frames (some 100 KiB) is kept until the process
-//! ends, since ethercrab wants it for ever.
+//! Limits: at most 64 SubDevices and 4 KiB of process data; memory for frames (some 100 KiB) is kept until
+//! the process ends, since ethercrab wants it for ever.
 
 use std::future::Future;
 use std::pin::pin;
@@ -31,7 +32,8 @@ use crate::{Error, Result};
 
 /// At the most so many SubDevices.
 pub const MOST_DEVICES: usize = 64;
-/// Frames by which the clocks agree before SYNC0 is set; ethercrab's own choice is 10,000, which takes a second.
+/// Frames by which the clocks agree before SYNC0 is set; ethercrab's own choice is 10,000, which takes a
+/// second.
 pub const SETTLE: u32 = 3_000;
 /// At the most so many bytes of process data.
 const PROCESS_DATA: usize = 4096;
@@ -74,7 +76,8 @@ struct BusTraffic {
 }
 
 impl BusTraffic {
-    /// Polls the future and the socket until there is a result, or it is `until_ns`. With `waits` it sleeps meanwhile.
+    /// Polls the future and the socket until there is a result, or it is `until_ns`. With `waits` it sleeps
+    /// meanwhile.
     fn drive<F: Future>(&mut self, future: F, until_ns: u64, waits: bool) -> Result<Option<F::Output>> {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
@@ -157,7 +160,8 @@ pub struct MainDevice {
 }
 
 impl MainDevice {
-    /// Brings the segment at `link` to OP, with SYNC0 every `period_ns`; `settle` frames let the clocks agree first.
+    /// Brings the segment at `link` to OP, with SYNC0 every `period_ns`; `settle` frames let the clocks agree
+    /// first.
     pub fn start(link: Link, period_ns: u64, settle: u32) -> Result<MainDevice> {
         let name = link.name().to_string();
         let what = format!("bring the segment at {name} to OP");
@@ -238,7 +242,8 @@ impl MainDevice {
         Ok(cycle)
     }
 
-    /// When the cycle is due that follows the one due at `due_ns`; those that went by until `now_ns` are left out.
+    /// When the cycle is due that follows the one due at `due_ns`; those that went by until `now_ns` are left
+    /// out.
     #[inline]
     pub fn after(&self, due_ns: u64, cycle: CycleResult, now_ns: u64) -> u64 {
         let ahead_ns = if let CycleResult::Back { ahead_ns, .. } = cycle { ahead_ns } else { 0 };
@@ -289,8 +294,8 @@ impl MainDevice {
         })
     }
 
-    /// By how much one SubDevice's clock differs from the reference, the next one's each time; `None` where it did not
-    /// say by `until_ns`. Beside the process data: a frame of its own.
+    /// By how much one SubDevice's clock differs from the reference, the next one's each time; `None` where
+    /// it did not say by `until_ns`. Beside the process data: a frame of its own.
     pub fn clock_difference(&mut self, until_ns: u64) -> Result<Option<i64>> {
         self.asked = (self.asked + 1) % self.sub_devices().max(1);
         let Some(device) = self.group.iter(self.main).nth(self.asked) else { return Ok(None) };

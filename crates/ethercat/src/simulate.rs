@@ -24,7 +24,8 @@ const SUB_DEVICES: usize = 3;
 /// From one of their clocks to the next, as crystals differ.
 const DRIFT_PPB: i64 = 20_000;
 
-/// What is driven where there is no device: the MainDevice's end of a wire of its own, and the segment at the other, to be run.
+/// What is driven where there is no device: the MainDevice's end of a wire of its own, and the segment at the
+/// other, to be run.
 pub fn on_own_wire() -> Result<(Link, Simulation)> {
     let (main, segment) = own_wire()?;
     Ok((main, Simulation::new(Segment::new(SUB_DEVICES, DRIFT_PPB, Vec::new()), segment, None)))

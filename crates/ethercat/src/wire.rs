@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One end of an EtherCAT wire; and a wire of one's own, with both ends.
 //!
-//! The latter is a pair of virtual interfaces in a network namespace without a name: no other program sees it, the
-//! machine's own interfaces stay as they are, and the kernel removes it with the last socket in it. So nothing is left
-//! to be found, whichever way its process ends, SIGKILL among them. Reference: veth(4), network_namespaces(7).
+//! The latter is a pair of virtual interfaces in a network namespace without a name: no other program sees
+//! it, the machine's own interfaces stay as they are, and the kernel removes it with the last socket in it.
+//! So nothing is left to be found, whichever way its process ends, SIGKILL among them. Reference: veth(4),
+//! network_namespaces(7).
 
 use std::path::Path;
 use std::process::{Command, Stdio};

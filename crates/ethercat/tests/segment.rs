@@ -85,7 +85,8 @@ fn three_sub_devices_reach_op_and_every_working_counter_is_right() {
         let CycleResult::Back { to_sync0_ns, .. } = cycle else { continue };
         assert!((1..=PERIOD_NS).contains(&to_sync0_ns), "{to_sync0_ns}");
     }
-    // How far a clock runs off in the longest wait between two corrections: 20 ppm more than the one before, of 500 ms.
+    // How far a clock runs off in the longest wait between two corrections: 20 ppm more than the one before,
+    // of 500 ms.
     let most_ns = 20_000 * 2 * PATIENCE_NS as i64 / 1_000_000_000;
     for _ in 0..3 {
         let difference = main.clock_difference(monotonic_ns() + PATIENCE_NS).unwrap().unwrap();
@@ -119,8 +120,9 @@ fn each_fault_is_seen_by_the_main_device() {
     let Some((main, segment)) = wire() else { return };
     let running = Running::start(Segment::new(3, 0, faults), segment);
     let mut main = MainDevice::start(main, PERIOD_NS, SETTLE).unwrap();
-    // The way to OP took some of the 300 frames, never all of them. To wait for the lost one lasts longer than the
-    // watchdogs: from there on the SubDevices are in SAFE-OP, where working counters are as in OP.
+    // The way to OP took some of the 300 frames, never all of them. To wait for the lost one lasts longer
+    // than the watchdogs: from there on the SubDevices are in SAFE-OP, where working counters are as in
+    // OP.
     let done = cycles(&mut main, 340, 200_000_000);
     let places = |wanted: fn(&CycleResult) -> bool| -> Vec<usize> {
         (0..340).filter(|at| wanted(&done[*at])).collect()

@@ -2,11 +2,12 @@
 //! Many machines at once, by Ansible: it connects, copies, schedules and stops; nothing of that is ours.
 //!
 //! ```text
-//! inventory -> ansible-inventory -> hosts -> ansible-playbook isolator.rt.VERB -> events.jsonl, bundles/, plans/ -> outcome of each
+//! inventory -> ansible-inventory -> hosts -> ansible-playbook isolator.rt.VERB
+//!     -> events.jsonl, bundles/, plans/ -> outcome of each
 //! ```
-//! The collection `isolator.rt` (`fleet/ansible`) comes with the program and is laid out in the run's folder, beside a playbook of
-//! one line, where Ansible finds it besides its own, and where it shows what was run. A machine's outcome is what its last event
-//! says, or what is in its bundle.
+//! The collection `isolator.rt` (`fleet/ansible`) comes with the program and is laid out in the run's folder,
+//! beside a playbook of one line, where Ansible finds it besides its own, and where it shows what was run. A
+//! machine's outcome is what its last event says, or what is in its bundle.
 
 pub mod document;
 pub mod inventory;
@@ -189,7 +190,8 @@ fn play(job: &AnsibleJob, playbook: &Path, events: &Path) -> Result<i32> {
     Ok(status.code().unwrap_or(-1))
 }
 
-/// What the playbook is told. They go before those of the inventory, so that only what was given is among them.
+/// What the playbook is told. They go before those of the inventory, so that only what was given is among
+/// them.
 fn variables(job: &AnsibleJob) -> Result<Map<String, Value>> {
     let mut all = Map::new();
     let programs: Map<String, Value> = job

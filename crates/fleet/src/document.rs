@@ -78,7 +78,8 @@ pub struct FleetMachine {
     pub max_ns: Option<u64>,
     /// The strictest limit.
     pub limit_ns: Option<u64>,
-    /// p99.9 against the class's median, the median over probes and loads; absent where the class has fewer than four machines.
+    /// p99.9 against the class's median, the median over probes and loads; absent where the class has fewer
+    /// than four machines.
     pub against_class: Option<f64>,
     /// What speaks against it most.
     pub reason: String,

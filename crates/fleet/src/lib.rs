@@ -2,10 +2,12 @@
 //! Many machines: their bundles as tables in Parquet, and the questions to them as SQL.
 //!
 //! ```text
-//! bundles -> entry -> part-0001/{bundles,rows,buckets,settings,causes,unread}.parquet -> duckdb, sql/*.sql -> document
+//! bundles -> entry -> part-0001/{bundles,rows,buckets,settings,causes,unread}.parquet
+//!     -> duckdb, sql/*.sql -> document
 //! ```
-//! A store grows by parts, each written beside and renamed, so that a kill leaves no half of one. Every figure of a fleet is
-//! computed in one place, the SQL that [`query`] ships: the report runs the same text that people run by hand.
+//! A store grows by parts, each written beside and renamed, so that a kill leaves no half of one. Every
+//! figure of a fleet is computed in one place, the SQL that [`query`] ships: the report runs the same text
+//! that people run by hand.
 //!
 //! Limits: the report needs the program `duckdb`; nobody else may write to a store meanwhile.
 #![forbid(unsafe_code)]

@@ -131,7 +131,8 @@ fn duckdb(folder: &Path, text: &str) -> Result<String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(cannot)?;
-    // It reads all before it answers, and ends early where the text is wrong: its message says more than our pipe.
+    // It reads all before it answers, and ends early where the text is wrong: its message says more than our
+    // pipe.
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
     let output = child.wait_with_output().map_err(cannot)?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bundles into a store: found, read on every CPU, written as one part.
 //!
-//! A part is a folder that is renamed when it is whole. A bundle that is in the store, by the digest of its manifest, is not
-//! added again, be it a folder or an archive. What cannot be read is kept as a row of `unread`, since a report must say it.
+//! A part is a folder that is renamed when it is whole. A bundle that is in the store, by the digest of its
+//! manifest, is not added again, be it a folder or an archive. What cannot be read is kept as a row of
+//! `unread`, since a report must say it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -101,8 +102,8 @@ fn column(part: &Path, table: &str, name: &str) -> Result<Vec<String>> {
     rows.map(|row| row.and_then(|row| row.get_string(0).cloned()).map_err(broken)).collect()
 }
 
-/// Bundles at or below `path`, in the order of their names. A link to a folder is followed only where the user named it, and
-/// each folder is looked into once: links and mounts may go in circles.
+/// Bundles at or below `path`, in the order of their names. A link to a folder is followed only where the
+/// user named it, and each folder is looked into once: links and mounts may go in circles.
 fn find(
     path: &Path,
     store: &Path,

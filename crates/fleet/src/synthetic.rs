@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fleets that are made up, for tests and the bench: bundles as the program writes them, of machines of which it is known what is
-//! wrong with them. Nothing here is measured.
+//! Fleets that are made up, for tests and the bench: bundles as the program writes them, of machines of which
+//! it is known what is wrong with them. Nothing here is measured.
 //!
 //! | what | which machines |
 //! |---|---|
@@ -46,8 +46,8 @@ const LIMIT_NS: u64 = 100_000;
 /// 1 March 2026.
 const START_UNIX_S: u64 = 1_772_323_200;
 
-/// Writes the `run`-th bundle of machine `number` to the file `archive`; each run is a day after the one before and
-/// `drift` times as late.
+/// Writes the `run`-th bundle of machine `number` to the file `archive`; each run is a day after the one
+/// before and `drift` times as late.
 pub fn write(archive: &Path, number: u64, run: u64, drift: f64, size: FleetSize) -> Result<()> {
     evidence::archive::pack_files(&files(number, run, drift, size), archive)
 }
@@ -208,7 +208,8 @@ fn manifest(number: u64, run: u64, size: FleetSize, rows: Vec<RowEntry>, powersa
     }
 }
 
-/// A number that looks drawn, about -2 to 2 and around 0, and is the same for the same machine and run: the sum of twelve bytes.
+/// A number that looks drawn, about -2 to 2 and around 0, and is the same for the same machine and run: the
+/// sum of twelve bytes.
 fn noise(number: u64, run: u64) -> f64 {
     let mut state =
         number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ run.wrapping_mul(0xD1B5_4A32_D192_ED03) ^ 0xA5A5;

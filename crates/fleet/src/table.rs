@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A table of Parquet, column by column: the low-level writer of the crate `parquet`, without Arrow.
 //!
-//! Numbers are delta-packed, texts are a dictionary: neighbours are alike here, so no further compression is needed.
+//! Numbers are delta-packed, texts are a dictionary: neighbours are alike here, so no further compression is
+//! needed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

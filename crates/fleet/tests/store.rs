@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Made-up fleets through the store and the shipped SQL: does it find what is known to be wrong, and nothing else?
+//! Made-up fleets through the store and the shipped SQL: does it find what is known to be wrong, and nothing
+//! else?
 
 use std::fs;
 use std::io::Write;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every reader of foreign bytes, driven from the bytes to the last rendering.
 //!
-//! Reading without a panic is half of it: figures that were read go on into reports, tables, comparisons and gates, and it is
-//! there that absurd ones overflow, or loop for long. So each of [`ALL`] renders what it reads. Fuzz targets (`fuzz/`) call
-//! them, and [`mutation`] damages seeds by a seeded generator: a few hundred inputs as an ordinary test, and tens of
-//! thousands by `make proof-mutations`.
+//! Reading without a panic is half of it: figures that were read go on into reports, tables, comparisons and
+//! gates, and it is there that absurd ones overflow, or loop for long. So each of [`ALL`] renders what it
+//! reads. Fuzz targets (`fuzz/`) call them, and [`mutation`] damages seeds by a seeded generator: a few
+//! hundred inputs as an ordinary test, and tens of thousands by `make proof-mutations`.
 #![forbid(unsafe_code)]
 
 mod fleets;
@@ -60,7 +60,8 @@ pub fn read(name: &str, data: &[u8]) {
     }
 }
 
-/// The parts of an input that lines `=== NAME` part, by their names; what stands before the first has the name `first`.
+/// The parts of an input that lines `=== NAME` part, by their names; what stands before the first has the
+/// name `first`.
 fn parts(data: &[u8], first: &str) -> Vec<(String, Vec<u8>)> {
     let mut parts: Vec<(String, Vec<u8>)> = vec![(first.to_string(), Vec::new())];
     for line in data.split_inclusive(|byte| *byte == b'\n') {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator-foreign TIMES [READER...]`: so many mutations in all, shared by the readers. Status 1 where one makes a reader
-//! panic, or the process takes more than 256 MiB. `isolator-foreign input READER NUMBER` writes one of them.
+//! `isolator-foreign TIMES [READER...]`: so many mutations in all, shared by the readers. Status 1 where one
+//! makes a reader panic, or the process takes more than 256 MiB. `isolator-foreign input READER NUMBER`
+//! writes one of them.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -22,7 +22,8 @@ fn text(data: &[u8], parse: impl FnOnce(&str)) {
     }
 }
 
-/// A file that describes a board: what is accepted has lines, and each line at most one place in the kernel's chips.
+/// A file that describes a board: what is accepted has lines, and each line at most one place in the kernel's
+/// chips.
 pub(crate) fn board(data: &[u8]) {
     text(data, |text| {
         let Ok(board) = Board::parse(text) else { return };
@@ -96,7 +97,8 @@ pub(crate) fn boot_line(data: &[u8]) {
     });
 }
 
-/// A boot line's list of CPUs, or a parameter's name: no CPU beyond the last, and the kernel's own form reads back as itself.
+/// A boot line's list of CPUs, or a parameter's name: no CPU beyond the last, and the kernel's own form reads
+/// back as itself.
 pub(crate) fn boot_list(data: &[u8]) {
     text(data, |text| {
         let last = 127;
@@ -113,7 +115,8 @@ pub(crate) fn boot_list(data: &[u8]) {
     });
 }
 
-/// The kernel's counters, four files apart by U+0001: nothing grows from itself, and nothing is of a CPU that was not asked for.
+/// The kernel's counters, four files apart by U+0001: nothing grows from itself, and nothing is of a CPU that
+/// was not asked for.
 pub(crate) fn counters(data: &[u8]) {
     text(data, |text| {
         let cpus: CpuSet = (0..4).collect();
@@ -139,8 +142,8 @@ pub(crate) fn cpuset(data: &[u8]) {
     });
 }
 
-/// EtherCAT frames, apart by lines `=== frame`: whatever comes, the simulated segment makes no frame another's length, and what it
-/// sends back can be read.
+/// EtherCAT frames, apart by lines `=== frame`: whatever comes, the simulated segment makes no frame
+/// another's length, and what it sends back can be read.
 pub(crate) fn ethercat(data: &[u8]) {
     let mut segment = Segment::new(2, 50_000, Vec::new());
     for (number, (_, mut frame)) in parts(data, "frame").into_iter().enumerate() {

@@ -14,7 +14,8 @@ use report::terminal::{self, Style};
 
 const STYLE: Style = Style { color: true, width: 80 };
 
-/// Renders a bundle as every verb does: documents, tables, page, comparison, gate, JUnit, exports, Prometheus, and why.
+/// Renders a bundle as every verb does: documents, tables, page, comparison, gate, JUnit, exports,
+/// Prometheus, and why.
 pub fn render(bundle: &Bundle) {
     let document = ProveDocument::of(bundle);
     let _ = serde_json::to_string(&document);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readers of what runs and tools leave: bundles, archives, other tools' files, guests, scenarios, the fleet's store.
+//! Readers of what runs and tools leave: bundles, archives, other tools' files, guests, scenarios, the
+//! fleet's store.
 
 use std::collections::BTreeMap;
 use std::fs;

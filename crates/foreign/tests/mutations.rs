@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The short form of `make proof-mutations`: each reader, from bytes to the last rendering, on some damaged inputs.
+//! The short form of `make proof-mutations`: each reader, from bytes to the last rendering, on some damaged
+//! inputs.
 
 use foreign::{ALL, mutation, seeds};
 

@@ -24,8 +24,9 @@ pub fn house_keeping(cpus: u32) -> CpuSet {
     (0..cpus - 1).collect()
 }
 
-/// The boot line called `asked`, or that text, for a guest with so many CPUs. A single word that is no parameter with a
-/// value is taken for a name, so that a mistyped one does not boot as a parameter that no kernel knows.
+/// The boot line called `asked`, or that text, for a guest with so many CPUs. A single word that is no
+/// parameter with a value is taken for a name, so that a mistyped one does not boot as a parameter that no
+/// kernel knows.
 pub fn line(asked: &str, cpus: u32) -> Result<String> {
     let text = match LINES.iter().position(|(name, _)| *name == asked) {
         Some(last) => LINES[..=last].iter().map(|(_, line)| *line).collect::<Vec<_>>().join(" "),
@@ -47,7 +48,8 @@ pub fn line(asked: &str, cpus: u32) -> Result<String> {
     Ok(filled.trim().to_string())
 }
 
-/// What a guest boots with: what is asked, and after it, so that nothing asked takes it away, what the lab needs.
+/// What a guest boots with: what is asked, and after it, so that nothing asked takes it away, what the lab
+/// needs.
 pub fn whole(architecture: Architecture, asked: &str) -> String {
     let console = scope::console(architecture);
     // Where the host is busy an x86 kernel may see too few ticks while it tries its timer, and panic.

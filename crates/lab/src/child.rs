@@ -9,11 +9,12 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, set_parent_process
 
 use crate::{Error, Result};
 
-/// The hidden verb under which this program becomes the emulator, or what else a guest needs, to die with its parent.
+/// The hidden verb under which this program becomes the emulator, or what else a guest needs, to die with its
+/// parent.
 pub const VERB: &str = "lab-emulator";
 
-/// The most that an emulator may write into one file, unless one of them is a disk: a kernel that complains without
-/// end must not fill the memory.
+/// The most that an emulator may write into one file, unless one of them is a disk: a kernel that complains
+/// without end must not fill the memory.
 pub(crate) const MOST_BYTES: u64 = 256 << 20;
 
 /// This program's file.
@@ -28,8 +29,8 @@ pub(crate) fn command(program: &Path, most_bytes: u64) -> Result<Command> {
     Ok(command)
 }
 
-/// Becomes another program, which the kernel ends as soon as the starting thread is gone. Arguments: the process that
-/// started it, the most bytes of a file, the program, its arguments.
+/// Becomes another program, which the kernel ends as soon as the starting thread is gone. Arguments: the
+/// process that started it, the most bytes of a file, the program, its arguments.
 pub fn become_child(mut args: impl Iterator<Item = String>) -> ExitCode {
     let parent = args.next().and_then(|id| Pid::from_raw(id.parse().ok()?));
     let most = args.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(MOST_BYTES);

@@ -70,8 +70,8 @@ pub fn find(
     Ok(Image { release, image, modules, digest })
 }
 
-/// apt with package lists of its own, so that neither root nor another architecture's lists on this machine are
-/// needed; sources and keys are the machine's.
+/// apt with package lists of its own, so that neither root nor another architecture's lists on this machine
+/// are needed; sources and keys are the machine's.
 pub(crate) struct Apt {
     state: PathBuf,
     options: Vec<String>,
@@ -90,8 +90,8 @@ impl Apt {
         Apt::with(machine, machine, &[], patience)
     }
 
-    /// With Debian's unstable suite and nothing else, from the mirror that the machine's own sources have; none where
-    /// they have no mirror of Debian's. What is fetched is unpacked, never installed.
+    /// With Debian's unstable suite and nothing else, from the mirror that the machine's own sources have;
+    /// none where they have no mirror of Debian's. What is fetched is unpacked, never installed.
     pub(crate) fn unstable(machine: &str, patience: &Patience) -> Result<Option<Apt>> {
         let targets = ["indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"];
         let known = Apt::new(machine, patience)?.run("apt-get", &targets)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scratch disk for guests whose load or storm needs one: an ext4 file system on a virtio disk, mounted where loads
-//! look for a disk. On the host it is a file in memory: it costs what is written to it, and nothing of
-//! it is left. It is made the same each time, so that it does not change what a guest does.
+//! A scratch disk for guests whose load or storm needs one: an ext4 file system on a virtio disk, mounted
+//! where loads look for a disk. On the host it is a file in memory: it costs what is written to it, and
+//! nothing of it is left. It is made the same each time, so that it does not change what a guest does.
 
 use std::io;
 use std::path::Path;

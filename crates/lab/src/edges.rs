@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Edges from outside of the guest: a signal generator at one line of its GPIO controller, and an ear at another.
+//! Edges from outside of the guest: a signal generator at one line of its GPIO controller, and an ear at
+//! another.
 //!
-//! QEMU's machine `virt` (arm64) has a PL061 whose lines nothing else drives. Beside the translator it serves qtest: `set_irq_in`
-//! changes the level of a line that the guest reads, `irq_intercept_out` has each change of a line that it drives told, as
-//! `IRQ raise 1`. Which of the machine's devices is the PL061, the control protocol (QMP) says.
-//! QEMU: docs/devel/testing.rst, softmmu/qtest.c; hw/gpio/pl061.c
+//! QEMU's machine `virt` (arm64) has a PL061 whose lines nothing else drives. Beside the translator it serves
+//! qtest: `set_irq_in` changes the level of a line that the guest reads, `irq_intercept_out` has each change
+//! of a line that it drives told, as `IRQ raise 1`. Which of the machine's devices is the PL061, the control
+//! protocol (QMP) says. QEMU: docs/devel/testing.rst, softmmu/qtest.c; hw/gpio/pl061.c
 //!
-//! One edge at a time: the next is driven a while after the answer to the one before. When that was, the host's clock would say of
-//! a translated guest, which is no latency: how long a response takes is the scope's to count, in instructions.
+//! One edge at a time: the next is driven a while after the answer to the one before. When that was, the
+//! host's clock would say of a translated guest, which is no latency: how long a response takes is the
+//! scope's to count, in instructions.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::{AsRawFd, OwnedFd};

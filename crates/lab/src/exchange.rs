@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this program and an emulator exchange: files in memory without a name. Nothing of them is left behind, however
-//! either of the two ends.
+//! What this program and an emulator exchange: files in memory without a name. Nothing of them is left
+//! behind, however either of the two ends.
 
 use std::io::{self, Write};
 use std::path::Path;

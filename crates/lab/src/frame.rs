@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames: how results leave a guest. A line `frame NAME LENGTH`, then that many bytes, again and again, through a
-//! virtio-serial port into a file. A frame that was cut short by the guest's end is not one.
+//! Frames: how results leave a guest. A line `frame NAME LENGTH`, then that many bytes, again and again,
+//! through a virtio-serial port into a file. A frame that was cut short by the guest's end is not one.
 
 use std::io::{self, Write};
 

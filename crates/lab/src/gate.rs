@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gate: runs what a baseline ran and says by what more interruptions, kernel instructions or deferred work came.
+//! The gate: runs what a baseline ran and says by what more interruptions, kernel instructions or deferred
+//! work came.
 //!
-//! A baseline is a `lab.json` that was kept. Storms blow a fixed number of rounds, so counts repeat; what still differs
-//! from run to run is stated here as the slack: a few interruptions of the guest's own housekeeping, and a share of
-//! instructions, since how far a lock was waited for depends on the other CPU.
+//! A baseline is a `lab.json` that was kept. Storms blow a fixed number of rounds, so counts repeat; what
+//! still differs from run to run is stated here as the slack: a few interruptions of the guest's own
+//! housekeeping, and a share of instructions, since how far a lock was waited for depends on the other CPU.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest left, made into what it means: rows, storms, load, the judged log, the witness and the bundle.
+//! What a guest left, made into what it means: rows, storms, load, the judged log, the witness and the
+//! bundle.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +36,8 @@ impl Gave {
     }
 }
 
-/// Makes of what a guest left what it means: the guest called `name`, with or without a load, in a window that was asked for.
+/// Makes of what a guest left what it means: the guest called `name`, with or without a load, in a window
+/// that was asked for.
 pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: Duration) -> Result<Gave> {
     let frame = |wanted: &str| left.frames.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
     let Some(archive) = frame("bundle.tar.zst") else {
@@ -52,7 +54,8 @@ pub(crate) fn read(left: &Left, name: &str, has_load: bool, mode: Mode, window: 
     }
     let mut rows = if mode == Mode::Count { scope::rows(&left.scope, name)? } else { Vec::new() };
     let outside = frame(signal::FRAME).map(|archive| unpack(archive)).transpose()?;
-    // The scope sees no store of an edge that the host gives. Through memory one without an answer is a late sample of the generator's.
+    // The scope sees no store of an edge that the host gives. Through memory one without an answer is a late
+    // sample of the generator's.
     let driven = || serde_json::from_slice::<edges::GeneratorReport>(frame(edges::FRAME)?).ok();
     let missed = driven().map(|driven| driven.missed).or(outside.as_ref().map(|_| 0));
     for row in &mut rows {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest's root: this program as `/init`, its job, the modules that the job needs; for loads also the programs that
-//! make them, with their libraries. Nothing else.
+//! A guest's root: this program as `/init`, its job, the modules that the job needs; for loads also the
+//! programs that make them, with their libraries. Nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,8 +21,8 @@ const FILE: u32 = 0o100_755;
 const FOLDER: u32 = 0o040_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
-/// The program that guests of an architecture run as init: `isolator-ARCHITECTURE`; where there is none this one, if
-/// it is static and of that architecture.
+/// The program that guests of an architecture run as init: `isolator-ARCHITECTURE`; where there is none this
+/// one, if it is static and of that architecture.
 pub fn guest_program(architecture: Architecture) -> Result<PathBuf> {
     let name = format!("isolator-{architecture}");
     if let Some(program) = parts::find(&name) {
@@ -97,7 +97,8 @@ pub fn build(parts: &Parts<'_>, job: &GuestJob) -> Result<Vec<u8>> {
     cpio::write_cpio(entries, Vec::new()).map_err(|e| Error::on("make", "an initramfs", e, "report this"))
 }
 
-/// Those of the programs `names` that this machine has, with the libraries that they need, by their paths here.
+/// Those of the programs `names` that this machine has, with the libraries that they need, by their paths
+/// here.
 pub fn programs(names: &[&str]) -> Vec<PathBuf> {
     let mut files = BTreeSet::new();
     for name in names {
@@ -118,8 +119,9 @@ fn entry(name: &str, mode: u32, bytes: Vec<u8>) -> (NewcBuilder, Cursor<Vec<u8>>
     (NewcBuilder::new(name).mode(mode), Cursor::new(bytes))
 }
 
-/// The files of those modules that a package has as files, in the order given; the others are built into its kernel.
-/// A package carries no list of dependencies (depmod makes that when it is installed): name them too, first.
+/// The files of those modules that a package has as files, in the order given; the others are built into its
+/// kernel. A package carries no list of dependencies (depmod makes that when it is installed): name them too,
+/// first.
 pub fn modules(folder: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
     names.iter().filter_map(|name| find(folder?, name)).collect()
 }

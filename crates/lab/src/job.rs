@@ -86,8 +86,8 @@ pub struct Measure {
     pub seed: u64,
     /// The collector in the guest that shall watch the measured CPUs too.
     pub witness: Option<String>,
-    /// What the isolator is asked to defer where the owner shall have its memory for itself; then a process of a single
-    /// thread spins on the first measured CPU, and the arguments are not used.
+    /// What the isolator is asked to defer where the owner shall have its memory for itself; then a process
+    /// of a single thread spins on the first measured CPU, and the arguments are not used.
     #[serde(default)]
     pub alone: Option<String>,
 }

@@ -25,9 +25,9 @@ pub struct GuestKernel {
     pub digest: String,
 }
 
-/// The kernel called `asked`: `debian-rt`, `debian`, `isolator`, `unpatched` (with a version as in `debian-rt:6.1`, and of
-/// those that are built here, the fragments of their configuration, as in `isolator:6.12+debug`), or a file. Fetching one
-/// ends where the patience does.
+/// The kernel called `asked`: `debian-rt`, `debian`, `isolator`, `unpatched` (with a version as in
+/// `debian-rt:6.1`, and of those that are built here, the fragments of their configuration, as in
+/// `isolator:6.12+debug`), or a file. Fetching one ends where the patience does.
 pub fn find(
     asked: &str,
     architecture: Architecture,

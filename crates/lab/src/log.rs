@@ -3,8 +3,8 @@
 
 use evidence::lab::{GuestLog, LogVerdict};
 
-/// What the kernel prints when something is wrong with it: BUG and WARNING (lib/bug.c, panic.c), Oops (arch), stalls
-/// (rcu, watchdog.c, hung_task.c, smp.c), lockdep.c, kasan, kcsan, kmemleak and ubsan.
+/// What the kernel prints when something is wrong with it: BUG and WARNING (lib/bug.c, panic.c), Oops (arch),
+/// stalls (rcu, watchdog.c, hung_task.c, smp.c), lockdep.c, kasan, kcsan, kmemleak and ubsan.
 const WRONG: &[&str] = &[
     "BUG:",
     "BUG at",
@@ -45,8 +45,8 @@ pub fn is_complaint(line: &str) -> bool {
 /// Lines after a complaint's first that still say what it is about.
 const ABOUT: usize = 4;
 
-/// Judges what a guest wrote to its console. Complaints that have a text of `known` in them are left out: a kernel without the
-/// isolator has them too.
+/// Judges what a guest wrote to its console. Complaints that have a text of `known` in them are left out: a
+/// kernel without the isolator has them too.
 pub fn judge(console: &str, known: &[String]) -> GuestLog {
     let lines = console.lines().collect::<Vec<_>>();
     let is_known = |at: usize| {

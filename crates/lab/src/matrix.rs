@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Matrices: the same scenarios on several kernels and boot lines, side by side, with what changed.
 //!
-//! `matrices.toml` holds those that there are. A step becomes a bundle of its own; the table is made of all of them.
+//! `matrices.toml` holds those that there are. A step becomes a bundle of its own; the table is made of all
+//! of them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -203,7 +204,8 @@ fn step_cells(
     labels.map(cell).collect()
 }
 
-/// What each cell changed against the first one of the same scenario, load and mode: excursions, or the latency.
+/// What each cell changed against the first one of the same scenario, load and mode: excursions, or the
+/// latency.
 fn set_changes(cells: &mut [MatrixCell]) {
     let figure = |cell: &MatrixCell| cell.excursions.or(cell.max_ns).map(|figure| figure as f64);
     for n in 0..cells.len() {

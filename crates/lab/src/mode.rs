@@ -15,8 +15,9 @@ use crate::{Error, Result, symbols};
 /// How long a guest on the processor may take to answer; it takes two seconds.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// The mode asked for, or the one that fits: counts for what never enters the kernel by itself, is stormed upon, or is
-/// compared with a witness; latencies for a machine at rest whose thread sleeps, real ones where guests run on the processor.
+/// The mode asked for, or the one that fits: counts for what never enters the kernel by itself, is stormed
+/// upon, or is compared with a witness; latencies for a machine at rest whose thread sleeps, real ones where
+/// guests run on the processor.
 pub fn choose(
     asked: Option<&str>,
     kernel: &GuestKernel,

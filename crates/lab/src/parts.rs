@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-/// The file of that name: beside the program, where `make lab` leaves it, or in `../lib/isolator`, where `make install`
-/// does.
+/// The file of that name: beside the program, where `make lab` leaves it, or in `../lib/isolator`, where
+/// `make install` does.
 pub fn find(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     let folder = own.parent()?;

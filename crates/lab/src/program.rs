@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator lab program`: a static program alone in a guest; its output, its status, and the kernel's log, judged.
+//! `isolator lab program`: a static program alone in a guest; its output, its status, and the kernel's log,
+//! judged.
 
 use std::path::Path;
 use std::time::Duration;

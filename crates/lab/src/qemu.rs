@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One guest, from its parts to what it left: console, frames, the scope's record.
 //!
-//! The emulator is a child that dies with the thread that waits for it ([`child`]), and has a time limit. All that it
-//! writes goes to files without a name ([`GuestFiles`]).
+//! The emulator is a child that dies with the thread that waits for it ([`child`]), and has a time limit. All
+//! that it writes goes to files without a name ([`GuestFiles`]).
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -54,8 +54,8 @@ pub struct Guest<'a> {
 pub struct How {
     /// How often every CPU is given an NMI; x86-64, with `apic_extnmi=all` on the boot line.
     pub nmi_every: Option<Duration>,
-    /// Whether CPUs take turns on one host thread. QEMU before 8 may run text that another CPU has patched long ago,
-    /// unless they do.
+    /// Whether CPUs take turns on one host thread. QEMU before 8 may run text that another CPU has patched
+    /// long ago, unless they do.
     pub by_turns: bool,
     /// What gives it edges from outside.
     pub outside: Option<Outside>,
@@ -219,8 +219,8 @@ impl OutsideEdges {
     }
 }
 
-/// Tells the emulator's monitor to give every CPU an NMI, again and again, from when the guest's program runs: firmware
-/// and a kernel that begins do not survive one.
+/// Tells the emulator's monitor to give every CPU an NMI, again and again, from when the guest's program
+/// runs: firmware and a kernel that begins do not survive one.
 fn send_nmis(every: Duration, console: &SharedFile, mut monitor: impl Write) {
     while !console.text().is_ok_and(|text| text.contains(BEGIN)) {
         if monitor.write_all(b"\n").and_then(|()| monitor.flush()).is_err() {
@@ -298,8 +298,8 @@ fn broken(kernel: &GuestKernel, words: &Words<'_>, ending: Ending) -> Error {
     }
 }
 
-/// What a kernel said before it panicked or was given up, in short: the first complaint, where it was, and the functions
-/// that led there.
+/// What a kernel said before it panicked or was given up, in short: the first complaint, where it was, and
+/// the functions that led there.
 fn oops(console: &str) -> String {
     const CALLERS: usize = 12;
     let lines = console.lines().map(unstamped).collect::<Vec<_>>();

@@ -56,7 +56,8 @@ pub struct LabSpec {
     pub isolate: Option<String>,
     /// What guests have besides.
     pub how: How,
-    /// What collects the causes of spikes in guests, as `--causes` names it; it costs the measured CPU instructions.
+    /// What collects the causes of spikes in guests, as `--causes` names it; it costs the measured CPU
+    /// instructions.
     pub causes: String,
     /// Whether a guest that ran before with the same content is run again.
     pub fresh: bool,
@@ -261,7 +262,8 @@ fn one(asked: &LabSpec, experiment: &Experiment<'_>, plugin: Option<&str>) -> Re
     let needed = needed.copied().collect::<Vec<_>>();
     let carried = kinds.iter().flat_map(|kind| kind.carried).copied().collect::<Vec<_>>();
     let files = |names: &[&str]| initramfs::modules(asked.kernel.modules.as_deref(), names);
-    // Programs of this machine run in guests of its own architecture only; elsewhere the load says that it is missing.
+    // Programs of this machine run in guests of its own architecture only; elsewhere the load says that it is
+    // missing.
     let native = asked.kernel.architecture == Architecture::of_this_program();
     let programs = if experiment.load == IDLE || !native { &[] } else { LOAD_PROGRAMS };
     let parts = Parts {
@@ -356,7 +358,8 @@ fn task(asked: &LabSpec, experiment: &Experiment<'_>) -> Measure {
     }
 }
 
-/// Where storms blow beside a generator of edges: it spins on the last CPU, and has that for itself where there are more.
+/// Where storms blow beside a generator of edges: it spins on the last CPU, and has that for itself where
+/// there are more.
 fn without_edges(house_keeping: CpuSet) -> CpuSet {
     let others = house_keeping.iter().take(house_keeping.len().saturating_sub(1).max(1));
     others.collect()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios: which storms blow while which probe measures. `scenarios.toml` holds those that there are; a file of
-//! the same form can be given instead of a name.
+//! Scenarios: which storms blow while which probe measures. `scenarios.toml` holds those that there are; a
+//! file of the same form can be given instead of a name.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,9 +20,9 @@ pub struct Scenario {
     pub name: String,
     /// What it is for, in a line.
     pub about: String,
-    /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every period, [`RESPONSE`]
-    /// answers edges of a housekeeping CPU by polling, [`REGISTERS`] and [`LINES`] those of [`crate::edges`], [`SIGNAL`] those
-    /// of [`crate::signal`].
+    /// What runs on the isolated CPU: `spin` never enters the kernel by itself, `wakeup` sleeps every
+    /// period, [`RESPONSE`] answers edges of a housekeeping CPU by polling, [`REGISTERS`] and [`LINES`]
+    /// those of [`crate::edges`], [`SIGNAL`] those of [`crate::signal`].
     #[serde(default = "spin")]
     pub probe: String,
     /// The period of what has one, in microseconds; a millisecond where none is given.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scope's record, read: JSON lines that the plugin wrote while the guest ran (`lab/scope/README.md` states
-//! them). Figures come from its own sums, which never drop anything; single excursions give the functions.
+//! The scope's record, read: JSON lines that the plugin wrote while the guest ran (`lab/scope/README.md`
+//! states them). Figures come from its own sums, which never drop anything; single excursions give the
+//! functions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -205,7 +206,8 @@ pub fn excursions(record: &str) -> impl Iterator<Item = Excursion> + '_ {
 
 /// What an entry is called: the symbol, and where the symbol is a table, which place of it.
 pub fn name(entry: &str, offset: u64) -> String {
-    // x86-64: 16 bytes a vector from 32 on where the kernel has IBT, which distribution kernels do (asm/idtentry.h).
+    // x86-64: 16 bytes a vector from 32 on where the kernel has IBT, which distribution kernels do
+    // (asm/idtentry.h).
     const IRQ_STUB: u64 = 16;
     match (entry, offset) {
         ("irq_entries_start", _) => format!("irq_vector_{:#x}", 0x20 + offset / IRQ_STUB),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Edges from outside of the guest through memory: the generator is this program on the host, whose own clock takes the time
-//! from an edge to the answer that it sees.
+//! Edges from outside of the guest through memory: the generator is this program on the host, whose own clock
+//! takes the time from an edge to the answer that it sees.
 //!
-//! The memory is `ivshmem-plain`, a PCI device without interrupts whose third resource both sides map: edges are its first
-//! word, answers its second ([`rt::registers`]). The responder copies the level that it finds when it begins; so the host lays
-//! one there that no fresh memory holds, and knows by its coming back that it may begin.
-//! QEMU: docs/specs/ivshmem-spec.txt
+//! The memory is `ivshmem-plain`, a PCI device without interrupts whose third resource both sides map: edges
+//! are its first word, answers its second ([`rt::registers`]). The responder copies the level that it finds
+//! when it begins; so the host lays one there that no fresh memory holds, and knows by its coming back that
+//! it may begin. QEMU: docs/specs/ivshmem-spec.txt
 //!
-//! What the host's clock says is of the guest on its hypervisor in the mode `real` alone. Where the guest is translated, the
-//! scope bounds each response in instructions, whoever gave the edge.
+//! What the host's clock says is of the guest on its hypervisor in the mode `real` alone. Where the guest is
+//! translated, the scope bounds each response in instructions, whoever gave the edge.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -109,8 +109,8 @@ pub fn keep_apart(emulator: &Child) -> Result<()> {
     kept.map_err(|e| Error::io("choose CPUs for", Path::new("the emulator"), &e.into()))
 }
 
-/// Waits for the guest's responder, measures its answers, and gives the bundle, packed; an error where the guest is `gone`
-/// before that.
+/// Waits for the guest's responder, measures its answers, and gives the bundle, packed; an error where the
+/// guest is `gone` before that.
 pub fn measure(memory: &SharedFile, edges: SignalEdges, mode: Mode, gone: &AtomicBool) -> Result<Vec<u8>> {
     let answers = signal_registers(memory)?.1;
     while answers.read() != FIRST {
@@ -150,7 +150,8 @@ pub fn measure(memory: &SharedFile, edges: SignalEdges, mode: Mode, gone: &Atomi
     bytes
 }
 
-/// This program as the generator. Real-time where its times count; elsewhere it would only keep the emulator from its CPU.
+/// This program as the generator. Real-time where its times count; elsewhere it would only keep the emulator
+/// from its CPU.
 fn generator(memory: &SharedFile, edges: SignalEdges, mode: Mode, folder: &Path) -> Result<Command> {
     let (own, others) = divide()?;
     let policy = if mode == Mode::Real { "fifo" } else { "other" };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kernel's functions by address, asked of the kernel itself: Debian ships no System.map. A guest is booted for it
-//! once and the answer kept, by the image's content; `nokaslr` keeps it true.
+//! A kernel's functions by address, asked of the kernel itself: Debian ships no System.map. A guest is booted
+//! for it once and the answer kept, by the image's content; `nokaslr` keeps it true.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's own record of its interruptions, set against the scope's: two lists of names in order, aligned so that
-//! as many as possible agree. Nothing else joins them: the guest's clock and the emulator's are not one.
+//! The guest's own record of its interruptions, set against the scope's: two lists of names in order, aligned
+//! so that as many as possible agree. Nothing else joins them: the guest's clock and the emulator's are not
+//! one.
 //!
-//! The guest traces for longer than the window lasts, so what it names before the first and after the last agreement
-//! does not count against it: of all alignments of the same names the one that spans the least of its record is taken.
+//! The guest traces for longer than the window lasts, so what it names before the first and after the last
+//! agreement does not count against it: of all alignments of the same names the one that spans the least of
+//! its record is taken.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +20,9 @@ const LONGEST: usize = 20_000;
 /// How many differences are told.
 const TOLD: usize = 5;
 
-/// What the collector calls an excursion, and the functions that the kernel enters for the same thing: the scope sees
-/// those. One excursion may hold several: an interrupt that comes while another is served does not begin a new one.
+/// What the collector calls an excursion, and the functions that the kernel enters for the same thing: the
+/// scope sees those. One excursion may hold several: an interrupt that comes while another is served does not
+/// begin a new one.
 const NAMES: &[(&str, &str)] = &[
     ("local timer", "sysvec_apic_timer_interrupt"),
     ("reschedule", "sysvec_reschedule_ipi"),
@@ -80,7 +83,8 @@ fn event(line: &str) -> Option<String> {
     NAMES.iter().any(|(event, _)| *event == name).then(|| name.to_string())
 }
 
-/// What was served in one excursion, as the collector calls it; an excursion that holds none that is known stands for itself.
+/// What was served in one excursion, as the collector calls it; an excursion that holds none that is known
+/// stands for itself.
 fn served(excursion: Excursion) -> Vec<String> {
     let mut served = Vec::new();
     for (function, count) in &excursion.path {
@@ -97,8 +101,8 @@ fn served(excursion: Excursion) -> Vec<String> {
     served
 }
 
-/// As many names as two lists have in common in one order, as pairs of places. The guest traces from before the window
-/// until after it, so these names are then looked for where they span the least of its list.
+/// As many names as two lists have in common in one order, as pairs of places. The guest traces from before
+/// the window until after it, so these names are then looked for where they span the least of its list.
 fn tightest(named: &[String], seen: &[String]) -> Vec<(usize, usize)> {
     let mut numbers = BTreeMap::new();
     let mut numbered = |list: &[String]| {

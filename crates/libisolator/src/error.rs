@@ -31,7 +31,8 @@ pub extern "C" fn isolator_version() -> *const c_char {
 /// Get the text for a negative result of this library.
 #[unsafe(no_mangle)]
 pub extern "C" fn isolator_strerror(error: c_int) -> *const c_char {
-    // SAFETY: takes a number; gives a string of the C library, which this thread may read until it asks again.
+    // SAFETY: takes a number; gives a string of the C library, which this thread may read until it asks
+    // again.
     let text = unsafe { libc::strerror(error.saturating_neg()) };
     if text.is_null() { c"unknown error".as_ptr() } else { text }
 }

@@ -17,8 +17,8 @@ pub struct isolator_ring(Shared);
 /// The end of a ring that posts. One thread at a time.
 pub struct isolator_sender(Sender);
 
-/// The end of a ring that takes. One call at a time: while isolator_receiver_poll() runs, also from within its `each`, another call on the
-/// same receiver is refused with -EBUSY, from whichever thread.
+/// The end of a ring that takes. One call at a time: while isolator_receiver_poll() runs, also from within
+/// its `each`, another call on the same receiver is refused with -EBUSY, from whichever thread.
 pub struct isolator_receiver(Single<Receiver>);
 
 impl Handle for isolator_receiver {
@@ -70,7 +70,8 @@ pub unsafe extern "C" fn isolator_ring_attach(fd: c_int, ring: *mut *mut isolato
         if ring.is_null() || fd < 0 {
             return Err(null("use a ring"));
         }
-        // SAFETY: the caller promises that it is open meanwhile; a number that is not is refused by the kernel.
+        // SAFETY: the caller promises that it is open meanwhile; a number that is not is refused by the
+        // kernel.
         let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
         let own = own.map_err(|error| Error::os("use a ring", &error, "give an open descriptor"))?;
         let attached = Shared::from_fd(own)?;
@@ -105,7 +106,8 @@ pub unsafe extern "C" fn isolator_ring_free(ring: *mut isolator_ring) {
 /// Open the end of a ring that posts.
 ///
 /// # Safety
-/// As isolator_ring_fd(); `sender` points to a pointer that can be written, and goes to isolator_sender_close().
+/// As isolator_ring_fd(); `sender` points to a pointer that can be written, and goes to
+/// isolator_sender_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_sender_open(
     ring: *const isolator_ring,

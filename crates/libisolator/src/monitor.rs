@@ -19,7 +19,8 @@ pub struct isolator_monitor(Monitor);
 /// Make a monitor of a loop.
 ///
 /// # Safety
-/// `name` is a string; `monitor` points to a pointer that can be written; after 0 it is to be given to isolator_monitor_close().
+/// `name` is a string; `monitor` points to a pointer that can be written; after 0 it is to be given to
+/// isolator_monitor_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_monitor_create(
     name: *const c_char,
@@ -100,8 +101,8 @@ pub unsafe extern "C" fn isolator_monitor_close(monitor: *mut isolator_monitor) 
 
 const _: () = assert!(MARKS == 3, "the header says three");
 
-/// What reads the loop of another program. One call at a time: while isolator_reader_poll() runs, also from within its `each`, another
-/// poll of the same reader is refused with -EBUSY, from whichever thread.
+/// What reads the loop of another program. One call at a time: while isolator_reader_poll() runs, also from
+/// within its `each`, another poll of the same reader is refused with -EBUSY, from whichever thread.
 pub struct isolator_reader {
     reader: Single<Reader>,
     period_ns: u64,
@@ -135,7 +136,8 @@ pub struct isolator_cycle {
 /// Attach to a loop of a process.
 ///
 /// # Safety
-/// `name` is a string or NULL; `reader` points to a pointer that can be written; after 0 it is to be given to isolator_reader_close().
+/// `name` is a string or NULL; `reader` points to a pointer that can be written; after 0 it is to be given to
+/// isolator_reader_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_reader_attach(
     process: u32,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A session for a program that knows nothing of it: `isolator run --isolate` loads the library with the program (LD_PRELOAD) and names in
-//! a variable what to defer; before main the library starts the session, which ends with the main thread.
+//! A session for a program that knows nothing of it: `isolator run --isolate` loads the library with the
+//! program (LD_PRELOAD) and names in a variable what to defer; before main the library starts the session,
+//! which ends with the main thread.
 //!
-//! Without the variable nothing happens. A session that is refused ends the program with status 1 and the reason: whoever asked
-//! for it must not go on without. This alone of the library prints, since nobody could ask it for its last error.
+//! Without the variable nothing happens. A session that is refused ends the program with status 1 and the
+//! reason: whoever asked for it must not go on without. This alone of the library prints, since nobody could
+//! ask it for its last error.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -42,8 +44,8 @@ fn session(names: &str) -> Result<()> {
             false => std::env::set_var("LD_PRELOAD", others),
         }
     }
-    // Memory that is not locked costs page faults, and exclusive isolation: the kernel says so where it is asked for.
-    // Below a limit a program that did not ask for it would lack memory later.
+    // Memory that is not locked costs page faults, and exclusive isolation: the kernel says so where it is
+    // asked for. Below a limit a program that did not ask for it would lack memory later.
     if thread::memory_lock_limit().is_none() {
         let _ = setup::lock_memory();
     }

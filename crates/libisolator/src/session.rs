@@ -10,7 +10,8 @@ use rt::isolation::{self, Isolator, Mask, Session, Tick};
 
 use crate::error::{call, failure, null};
 
-/// An isolation, from isolator_session_start() to isolator_session_stop(). It belongs to the thread that started it.
+/// An isolation, from isolator_session_start() to isolator_session_stop(). It belongs to the thread that
+/// started it.
 pub struct isolator_session(Session);
 
 /// How a CPU stands.
@@ -25,7 +26,8 @@ pub struct isolator_cpu_status {
     pub isolated: u32,
     /// The longest time that deferred work waits, in milliseconds.
     pub max_defer_ms: u32,
-    /// Why the last call of this thread was refused; 0 where it was not. isolator_reason_text() says it in words.
+    /// Why the last call of this thread was refused; 0 where it was not. isolator_reason_text() says it in
+    /// words.
     pub refused: u32,
     /// Why the last isolation ended.
     pub ended: u32,
@@ -41,7 +43,8 @@ fn no_isolator(error: Error) -> Error {
 /// Isolate the CPU to which the calling thread is pinned.
 ///
 /// # Safety
-/// `session` points to a pointer that can be written; after 0 it is to be given to isolator_session_stop(), by the same thread.
+/// `session` points to a pointer that can be written; after 0 it is to be given to isolator_session_stop(),
+/// by the same thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_session_start(mask: u32, session: *mut *mut isolator_session) -> c_int {
     call(|| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The set-up of a thread with a deadline, in the order that works: memory locked → stack and heap prefaulted → affinity → policy.
+//! The set-up of a thread with a deadline, in the order that works: memory locked → stack and heap prefaulted
+//! → affinity → policy.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
@@ -57,7 +58,8 @@ pub struct isolator_rt_config {
     pub heap_bytes: usize,
     /// ISOLATOR_RT_*.
     pub flags: u32,
-    /// Let CPUs enter no idle state that takes longer to leave, in microseconds, until isolator_rt_undo(); negative: leave it.
+    /// Let CPUs enter no idle state that takes longer to leave, in microseconds, until isolator_rt_undo();
+    /// negative: leave it.
     pub dma_latency_us: i32,
     /// Told each step; may be NULL.
     pub report: isolator_rt_report,
@@ -106,8 +108,8 @@ pub unsafe extern "C" fn isolator_rt_defaults(config: *mut isolator_rt_config) {
 /// Set up the calling thread.
 ///
 /// # Safety
-/// `config` is filled, its pointers are valid during the call; `undo` points to a pointer that can be written, or is NULL: then the set-up
-/// is for good.
+/// `config` is filled, its pointers are valid during the call; `undo` points to a pointer that can be
+/// written, or is NULL: then the set-up is for good.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isolator_rt_setup(
     config: *const isolator_rt_config,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A handle that one call uses at a time.
 //!
-//! A function that the caller gave runs in the middle of a poll. Where it polls the same handle again, or another thread
-//! does, two calls would change one position; that is refused instead. Where it closes the handle, the poll that runs ends
-//! it. One atomic exchange when a call begins and one when it ends; no wait, no system call.
+//! A function that the caller gave runs in the middle of a poll. Where it polls the same handle again, or
+//! another thread does, two calls would change one position; that is refused instead. Where it closes the
+//! handle, the poll that runs ends it. One atomic exchange when a call begins and one when it ends; no wait,
+//! no system call.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -20,8 +21,8 @@ pub(crate) struct Single<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by the one call alone that set the state to USED, so that it moves between threads and is
-// never shared by them.
+// SAFETY: the value is reached by the one call alone that set the state to USED, so that it moves between
+// threads and is never shared by them.
 unsafe impl<T: Send> Sync for Single<T> {}
 
 impl<T> Single<T> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The interface: the header declares what the sources export, describes all of it, and compilers accept it. The shared library shows
-//! what the header declares and nothing else. `UPDATE=1 cargo test -p isolator-c --test header` writes the symbol map.
+//! The interface: the header declares what the sources export, describes all of it, and compilers accept it.
+//! The shared library shows what the header declares and nothing else. `UPDATE=1 cargo test -p isolator-c
+//! --test header` writes the symbol map.
 
 mod common;
 

@@ -11,16 +11,17 @@ use std::path::{Path, PathBuf};
 /// How the names of all loads' cgroups and folders begin.
 pub const NAME: &str = "isolator-load-";
 
-/// The folder of a cgroup named `name` below the one that this process is in; `None` where there is no version 2
-/// hierarchy in sight.
+/// The folder of a cgroup named `name` below the one that this process is in; `None` where there is no
+/// version 2 hierarchy in sight.
 pub fn folder(name: &str) -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     Some(place(&own, &mounts)?.join(name))
 }
 
-/// Makes the cgroup; whether it can be used. Empty ones of our naming beside it go: they are of runs that were
-/// killed with their supervisor. (One that is just being made by another run may go too: it is not required.)
+/// Makes the cgroup; whether it can be used. Empty ones of our naming beside it go: they are of runs that
+/// were killed with their supervisor. (One that is just being made by another run may go too: it is not
+/// required.)
 pub fn make(folder: &Path) -> bool {
     let beside = folder.parent().and_then(|parent| fs::read_dir(parent).ok()).into_iter().flatten().flatten();
     for entry in beside.filter(|entry| entry.file_name().to_string_lossy().starts_with(NAME)) {

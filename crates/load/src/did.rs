@@ -22,7 +22,8 @@ pub struct LoadOutcome {
     pub cpus_busy: f64,
     /// How busy it kept a GPU, where it is for that and somebody tells.
     pub gpu: Option<Utilisation>,
-    /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations included.
+    /// Its own counts by name, `read_bytes` or `vm_cpu_ms` for example; from its start on, preparations
+    /// included.
     pub counts: BTreeMap<String, u64>,
     /// Why it did not load the machine from then to the end, and the row is tainted; absent: it did.
     #[serde(rename = "not_loaded", with = "not_loaded")]

@@ -2,8 +2,8 @@
 //! Loads that need no other program. Each counts what it does and prints its counts, one line of JSON every
 //! 100 ms, until it is terminated. Nothing of what they change outlives their file descriptors.
 //!
-//! None of them keeps time with the measured program: pauses vary pseudo-randomly, so that no phase is spared; `ethercat`
-//! goes by the clock of its segment.
+//! None of them keeps time with the measured program: pauses vary pseudo-randomly, so that no phase is
+//! spared; `ethercat` goes by the clock of its segment.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

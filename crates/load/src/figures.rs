@@ -100,7 +100,8 @@ impl HeardFigures {
         }
     }
 
-    /// The counts that grow as long as the part works; `None` where it has none. Not its failures, and not the least of several.
+    /// The counts that grow as long as the part works; `None` where it has none. Not its failures, and not
+    /// the least of several.
     pub fn growing(&self, source: &FigureSource) -> Option<BTreeMap<String, u64>> {
         let grows = |name: &str| match source {
             FigureSource::Interrupts => name == "rounds",
@@ -224,7 +225,8 @@ fn gears(line: &str) -> Option<u64> {
     rest.ends_with("FPS").then(|| frames.parse().ok())?
 }
 
-/// What glxgears and glmark2 (GL_RENDERER), vkmark (Device Name), clpeak (Device) or vkpeak (device) say that they use.
+/// What glxgears and glmark2 (GL_RENDERER), vkmark (Device Name), clpeak (Device) or vkpeak (device) say that
+/// they use.
 fn renderer(line: &str) -> Option<String> {
     let names = ["GL_RENDERER", "Device Name", "Device", "device"];
     let rest = names.iter().find_map(|name| line.strip_prefix(name))?.trim_start();

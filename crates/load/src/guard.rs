@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process above a supervisor. It has nothing to do but to wait: where the supervisor is killed, alone or with the control thread,
-//! what that started comes to the guard as orphans, and is killed here, with its files.
+//! The process above a supervisor. It has nothing to do but to wait: where the supervisor is killed, alone or
+//! with the control thread, what that started comes to the guard as orphans, and is killed here, with its
+//! files.
 #![forbid(unsafe_code)]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -2,11 +2,11 @@
 //! Background loads on housekeeping CPUs: verified, and gone after the run.
 //!
 //! A load is one or more programs (stress-ng, fio, glmark2, a given command) or an engine of our own (`net`,
-//! `timers`, `ipi`, `ethercat`), run by a *supervisor*: this very program, executed again with the hidden verb
-//! [`WORKER_VERB`].
+//! `timers`, `ipi`, `ethercat`), run by a *supervisor*: this very program, executed again with the hidden
+//! verb [`WORKER_VERB`].
 //!
 //! ```text
-//! control thread ── stdin: order, then held open ──► supervisor ── spawns ──► load-worker exec ─► stress-ng …
+//! control thread ─ stdin: order, then held open ─► supervisor ─ spawns ─► load-worker exec ─► stress-ng …
 //!   Load::start  ◄─ stdout: started, loading, did ──  below its guard, subreapers  death signal, cgroup
 //! ```
 //!
@@ -18,11 +18,11 @@
 //!
 //! That a load really loads is measured, not assumed: see [`LoadOutcome`], and [`Worked`] for each second.
 //!
-//! Above the supervisor stands its *guard*, a process that only waits: where the supervisor is killed, with the control thread or
-//! alone, the guard inherits all orphans, kills them and removes the files.
+//! Above the supervisor stands its *guard*, a process that only waits: where the supervisor is killed, with
+//! the control thread or alone, the guard inherits all orphans, kills them and removes the files.
 //!
-//! Limits: where guard, supervisor and control thread are killed in the same moment, the programs end but the scratch folder stays, and
-//! a given command that detached itself survives.
+//! Limits: where guard, supervisor and control thread are killed in the same moment, the programs end but the
+//! scratch folder stays, and a given command that detached itself survives.
 //!
 //! References: prctl(2) PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER, cgroups(7), stress-ng(1), fio(1).
 

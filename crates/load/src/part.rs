@@ -53,7 +53,8 @@ pub struct LoadProgram {
 }
 
 impl LoadProgram {
-    /// The command that starts this part, by way of [`become_program`]; its death signal refers to the caller.
+    /// The command that starts this part, by way of [`become_program`]; its death signal refers to the
+    /// caller.
     pub fn command(&self, cgroup: Option<&Path>) -> Command {
         let mut command = Command::new(SELF);
         command.arg0("isolator").args([WORKER_VERB, "exec", &std::process::id().to_string()]);
@@ -66,10 +67,11 @@ impl LoadProgram {
     }
 }
 
-/// `load-worker exec PARENT CGROUP|- PROGRAM ARGUMENTS…`: becomes that program, to be terminated when the parent
-/// dies and to be the first that the kernel kills when memory runs out.
+/// `load-worker exec PARENT CGROUP|- PROGRAM ARGUMENTS…`: becomes that program, to be terminated when the
+/// parent dies and to be the first that the kernel kills when memory runs out.
 ///
-/// A process of its own between fork and exec keeps the supervisor free of code that must be async-signal-safe.
+/// A process of its own between fork and exec keeps the supervisor free of code that must be
+/// async-signal-safe.
 pub fn become_program(args: &[String]) -> Result<(), String> {
     let [parent, group, program, arguments @ ..] = args else { return Err("no program given".to_string()) };
     let parent = parent.parse().ok().and_then(Pid::from_raw);

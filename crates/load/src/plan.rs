@@ -135,8 +135,8 @@ impl MemoryShare {
     }
 }
 
-/// Memory for `workers`. Versions of stress-ng differ on whether `--vm-bytes` is for each worker or for all: the
-/// bound holds for the larger reading.
+/// Memory for `workers`. Versions of stress-ng differ on whether `--vm-bytes` is for each worker or for all:
+/// the bound holds for the larger reading.
 fn memory(load: &Load, workers: usize) -> Result<MemoryShare, LoadError> {
     let share = room::available_memory() / MEMORY_SHARE / workers as u64;
     if share < MEMORY_WORKER_LEAST {
@@ -169,7 +169,8 @@ fn storage(load: &Load, place: &Placement, order: &mut LoadOrder) -> Result<(), 
     let direct = room::direct(&place.scratch);
     let file = order.folder.join("fio.data");
     let figures = order.folder.join("fio.json");
-    // psync in threads is in every build of fio on every file system; four of them keep a disk's queue filled.
+    // psync in threads is in every build of fio on every file system; four of them keep a disk's queue
+    // filled.
     let command = format!(
         "--name=storage --rw=randrw --bs=4k --ioengine=psync --numjobs=4 --thread --group_reporting \
          --fallocate=none --time_based --runtime=30d --size={STORAGE_BYTES} --direct={} --output-format=json",

@@ -10,8 +10,8 @@ use rustix::fs::FsWord;
 const TMPFS_MAGIC: FsWord = 0x0102_1994;
 const RAMFS_MAGIC: FsWord = 0x8584_58f6;
 
-/// Where scratch files go: `output` if it is on a disk, else TMPDIR or /var/tmp if those are and can be written,
-/// else `output` all the same (the storage load says that it cannot run there).
+/// Where scratch files go: `output` if it is on a disk, else TMPDIR or /var/tmp if those are and can be
+/// written, else `output` all the same (the storage load says that it cannot run there).
 pub fn scratch_folder(output: &Path) -> PathBuf {
     let others = [std::env::var_os("TMPDIR").map(PathBuf::from), Some(PathBuf::from("/var/tmp"))];
     let writable = |folder: &Path| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
@@ -41,7 +41,8 @@ pub fn direct(folder: &Path) -> bool {
     opened
 }
 
-/// Bytes of memory that can be taken: what the machine has available, less where a cgroup limits this process.
+/// Bytes of memory that can be taken: what the machine has available, less where a cgroup limits this
+/// process.
 pub fn available_memory() -> u64 {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let machine = mem_available(&read("/proc/meminfo"));

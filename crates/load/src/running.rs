@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control thread's side of a load: start, settle, stop; and what is done when the supervisor itself fails.
+//! The control thread's side of a load: start, settle, stop; and what is done when the supervisor itself
+//! fails.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
@@ -58,8 +59,8 @@ impl Running {
         &self.load
     }
 
-    /// Waits until it really loads, at most so long: programs start, files are laid out. Whether it does, or why
-    /// it never will. To be called again, or not: what it did counts from then on.
+    /// Waits until it really loads, at most so long: programs start, files are laid out. Whether it does, or
+    /// why it never will. To be called again, or not: what it did counts from then on.
     pub fn settle(&mut self, at_most: Duration) -> Result<bool, String> {
         let Some(supervised) = &mut self.supervised else { return Ok(true) };
         supervised.listen(at_most, |heard| heard.loading || heard.ended.is_some());
@@ -195,7 +196,8 @@ impl Supervised {
         self.heard.did.take().unwrap_or_else(lost)
     }
 
-    /// Removes what a supervisor left that died or hangs: the processes of its session, the files, the cgroup.
+    /// Removes what a supervisor left that died or hangs: the processes of its session, the files, the
+    /// cgroup.
     fn sweep(&mut self) {
         let _ = self.child.kill();
         let session = self.child.id();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process above a load: starts its programs, watches them, and leaves nothing behind.
 //!
-//! It ends when its standard input ends (the control thread closed it, or is no more), when the process descriptor of the control
-//! thread's process says that this ended, or on SIGTERM, SIGINT and SIGHUP; the first of these comes when its guard dies, too. A byte
-//! on its standard input asks how the load worked so far.
+//! It ends when its standard input ends (the control thread closed it, or is no more), when the process
+//! descriptor of the control thread's process says that this ended, or on SIGTERM, SIGINT and SIGHUP; the
+//! first of these comes when its guard dies, too. A byte on its standard input asks how the load worked so
+//! far.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +34,8 @@ use crate::{cgroup, display, process, sys, why};
 const STARTING: Duration = Duration::from_millis(100);
 const LOADING: Duration = Duration::from_secs(1);
 
-/// How long a program may take to end when asked: to write its figures; one that has none; and where nobody waits
-/// for them any more.
+/// How long a program may take to end when asked: to write its figures; one that has none; and where nobody
+/// waits for them any more.
 const GRACE: Duration = Duration::from_secs(10);
 const GRACE_GIVEN: Duration = Duration::from_secs(2);
 const GRACE_ALONE: Duration = Duration::from_secs(1);
@@ -86,7 +87,8 @@ pub fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Out of the terminal's reach, without the policy of the control thread, and the parent of all orphans below.
+/// Out of the terminal's reach, without the policy of the control thread, and the parent of all orphans
+/// below.
 pub(crate) fn stand_apart() -> Result<(), String> {
     // Refused only to a process that leads a group already: then it is apart.
     let _ = rustix::process::setsid();

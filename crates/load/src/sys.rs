@@ -18,11 +18,11 @@ pub fn ordinary_scheduling() -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD and gives the descriptor that becomes readable when one came. Programs
-/// started from here inherit that: see [`unblock`].
+/// Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD and gives the descriptor that becomes readable when one came.
+/// Programs started from here inherit that: see [`unblock`].
 pub fn signals() -> io::Result<OwnedFd> {
-    // SAFETY: an all-zero sigset_t is a valid object to initialise, and every call gets a pointer to it that is
-    // valid throughout.
+    // SAFETY: an all-zero sigset_t is a valid object to initialise, and every call gets a pointer to it that
+    // is valid throughout.
     let descriptor = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -73,8 +73,8 @@ pub fn encapsulate(socket: &UdpSocket) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A perf event on `cpu` that counts nothing (PERF_COUNT_SW_DUMMY). Each read of it calls a function on that CPU
-/// (kernel/events/core.c, perf_event_read).
+/// A perf event on `cpu` that counts nothing (PERF_COUNT_SW_DUMMY). Each read of it calls a function on that
+/// CPU (kernel/events/core.c, perf_event_read).
 pub fn dummy_event(cpu: u32) -> io::Result<OwnedFd> {
     const SIZE_VER0: u64 = 64;
     const TYPE_SOFTWARE: u64 = 1;
@@ -86,8 +86,8 @@ pub fn dummy_event(cpu: u32) -> io::Result<OwnedFd> {
         TYPE_SOFTWARE << 32 | SIZE_VER0
     };
     let attributes: [u64; 8] = [type_and_size, COUNT_SW_DUMMY, 0, 0, 0, 0, 0, 0];
-    // SAFETY: `attributes` is a perf_event_attr of the size it states (PERF_ATTR_SIZE_VER0) and outlives the call;
-    // pid -1 with a CPU asks for that CPU, group -1 for none.
+    // SAFETY: `attributes` is a perf_event_attr of the size it states (PERF_ATTR_SIZE_VER0) and outlives the
+    // call; pid -1 with a CPU asks for that CPU, group -1 for none.
     let descriptor = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -108,8 +108,8 @@ pub struct ProtectedPage {
     writing: Mutex<()>,
 }
 
-// SAFETY: the mapping belongs to the value, its address means the same in every thread, and its one used byte is
-// only reached as an atomic.
+// SAFETY: the mapping belongs to the value, its address means the same in every thread, and its one used byte
+// is only reached as an atomic.
 unsafe impl Send for ProtectedPage {}
 // SAFETY: as above; `toggle` never makes the page unreadable.
 unsafe impl Sync for ProtectedPage {}

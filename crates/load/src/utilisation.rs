@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How busy a GPU was while a load ran, by whoever tells it. Looked at once a second, from the housekeeping CPUs.
+//! How busy a GPU was while a load ran, by whoever tells it. Looked at once a second, from the housekeeping
+//! CPUs.
 //!
 //! | who tells | what it is |
 //! |---|---|
@@ -7,10 +8,11 @@
 //! | sysfs: amdgpu's `gpu_busy_percent`, `load` of Tegra's and of devfreq's GPUs | the whole device, whoever used it, in the driver's last moment |
 //! | `nvidia-smi`, which runs beside the load | likewise |
 //!
-//! The first tells of the load and is preferred. NVIDIA's library is not called: the program is one static file, which can load none.
-//! tegrastats reads the file that is read here.
+//! The first tells of the load and is preferred. NVIDIA's library is not called: the program is one static
+//! file, which can load none. tegrastats reads the file that is read here.
 //!
-//! Reference: the kernel's documentation, gpu/drm-usage-stats and gpu/amdgpu/thermal; none of it needs a privilege.
+//! Reference: the kernel's documentation, gpu/drm-usage-stats and gpu/amdgpu/thermal; none of it needs a
+//! privilege.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -35,7 +37,8 @@ pub struct Utilisation {
 /// What GPUs are called in devfreq: most by what they are, some of Tegra's by their chip.
 const GPUS: [&str; 4] = ["gpu", "gp10b", "gv11b", "ga10b"];
 
-/// How busy a load that used `renderers` kept a GPU, where they name themselves; `said` is what nvidia-smi says. Else why nobody knows.
+/// How busy a load that used `renderers` kept a GPU, where they name themselves; `said` is what nvidia-smi
+/// says. Else why nobody knows.
 pub fn of_load(
     renderers: &[String],
     meter: &Meter,
@@ -137,7 +140,8 @@ impl Meter {
         }
     }
 
-    /// Looks at the devices, and at what these processes use; at the first look only to know where counters stand.
+    /// Looks at the devices, and at what these processes use; at the first look only to know where counters
+    /// stand.
     pub fn look(&mut self, processes: &[u32], now: Instant) {
         let clients = processes.iter().flat_map(|process| clients(&self.root, *process));
         self.take(clients.collect(), now);
@@ -146,7 +150,8 @@ impl Meter {
         }
     }
 
-    /// The engine that the load itself kept busiest; an engine that it did not use all the time idled for the rest.
+    /// The engine that the load itself kept busiest; an engine that it did not use all the time idled for the
+    /// rest.
     fn own(&self) -> Option<Utilisation> {
         let ((driver, device, class), busy_s) = self.busy_s.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         let of = format!("{class} of {driver} {device}, by this load");

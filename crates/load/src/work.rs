@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a load works all the time. The supervisor looks once a second; a look tells whether the load stood still since the one
-//! before.
+//! Whether a load works all the time. The supervisor looks once a second; a look tells whether the load stood
+//! still since the one before.
 //!
 //! | a load stands still where | since |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | the housekeeping CPUs idled longer than it ran, where it is to keep them busy | a quota may stop it |
 //! | nobody looked | the supervisor was stopped itself |
 //!
-//! Limit: what stands still for a part of a second each time is not seen, unless it leaves the housekeeping CPUs idle.
+//! Limit: what stands still for a part of a second each time is not seen, unless it leaves the housekeeping
+//! CPUs idle.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every load on this machine: it loads, and nothing of it is left, whoever is killed.
 //!
-//! A program of its own, since loads are supervised by the program that starts them, executed again: under the
-//! hidden verb it is the supervisor, under `parent` a control thread to be killed. A test whose program is missing
-//! says `skipped` and why. Arguments select tests by a part of their name.
+//! A program of its own, since loads are supervised by the program that starts them, executed again: under
+//! the hidden verb it is the supervisor, under `parent` a control thread to be killed. A test whose program
+//! is missing says `skipped` and why. Arguments select tests by a part of their name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -270,7 +270,8 @@ fn a_wire_of_ethercats_own_is_gone_after_sigkill(scratch: &Scratch) -> Outcome {
     let mut running = start("ethercat", scratch)?;
     assert_eq!(running.settle(SETTLE), Ok(true));
     let family = below(std::process::id());
-    // A network namespace is there that is not ours, and no name leads to it: this machine's interfaces are as before.
+    // A network namespace is there that is not ours, and no name leads to it: this machine's interfaces are
+    // as before.
     let network = |path: String| fs::read_link(path).ok();
     let own = network("/proc/self/ns/net".to_string());
     let others = |pid: &u32| {
@@ -558,7 +559,8 @@ fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
 
-/// None of these processes runs any more; one that nobody waits for, in a container without an init, is gone too.
+/// None of these processes runs any more; one that nobody waits for, in a container without an init, is gone
+/// too.
 fn are_gone(family: &BTreeMap<u32, String>) {
     assert!(!family.is_empty());
     is_soon("all processes are gone", || {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What boots this machine: the loader, its entries and their lines, and the line that runs.
 //!
-//! This is the one reader of boot loader files. What it reads can be written back to the byte (the types in the
-//! modules below), so that whoever edits such a file changes only what it means to.
+//! This is the one reader of boot loader files. What it reads can be written back to the byte (the types in
+//! the modules below), so that whoever edits such a file changes only what it means to.
 //!
-//! Limits: the files are read as their usual writers write them, a script of GRUB's that somebody wrote by hand may
-//! do more; loaders that keep their settings outside files are named, not read.
+//! Limits: the files are read as their usual writers write them, a script of GRUB's that somebody wrote by
+//! hand may do more; loaders that keep their settings outside files are named, not read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -77,7 +77,8 @@ pub struct Boot {
     pub menu_tenths: Option<u32>,
     /// The lines from which entries are made, and the file or variable of each.
     pub sources: Vec<EntrySource>,
-    /// The program that writes these files anew, where there is one: an edit of them is gone with its next run.
+    /// The program that writes these files anew, where there is one: an edit of them is gone with its next
+    /// run.
     pub keeper: Option<Keeper>,
     /// Files that could not be read or understood, and why.
     pub unread: Vec<String>,
@@ -163,11 +164,14 @@ impl EntrySource {
 pub struct BootDrift {
     /// Words that the sources of the entries have and no default entry has: edited, but never generated.
     pub never_generated: Vec<String>,
-    /// Words that the default entry has and the running line lacks: a reboot is pending, or another entry runs.
+    /// Words that the default entry has and the running line lacks: a reboot is pending, or another entry
+    /// runs.
     pub not_running: Vec<String>,
-    /// Words that run and the default entry lacks: set by hand, or another entry runs. Empty where firmware adds words.
+    /// Words that run and the default entry lacks: set by hand, or another entry runs. Empty where firmware
+    /// adds words.
     pub not_configured: Vec<String>,
-    /// Words that the default entry has and nothing that its menu is generated from: gone with the next generation.
+    /// Words that the default entry has and nothing that its menu is generated from: gone with the next
+    /// generation.
     pub by_hand: Vec<String>,
     /// The entries all of whose words are in the running line.
     pub running: Vec<String>,
@@ -196,7 +200,8 @@ impl Boot {
         self.entries.get(self.default?)
     }
 
-    /// How `running`, the line of `/proc/cmdline`, differs from what is configured; none where nothing is known of that.
+    /// How `running`, the line of `/proc/cmdline`, differs from what is configured; none where nothing is
+    /// known of that.
     pub fn drift(&self, running: &str) -> Option<BootDrift> {
         let written = self.sources.iter().filter(|source| !source.loader);
         let lines = written.filter_map(|source| source.line.as_deref());
@@ -270,8 +275,8 @@ impl Boot {
         (!disks.is_empty() && !own.is_empty()).then(|| own.iter().all(|own| disks.contains(own)))
     }
 
-    /// The entry that runs: of those whose words are all in the running line and whose kernel is the one that runs, one
-    /// with the most words. The default where it is such a one; none where none is.
+    /// The entry that runs: of those whose words are all in the running line and whose kernel is the one that
+    /// runs, one with the most words. The default where it is such a one; none where none is.
     pub fn running_entry(&self, release: Option<&str>, running: &str) -> Option<&BootEntry> {
         let runs = |entry: &&BootEntry| {
             !entry.recovery

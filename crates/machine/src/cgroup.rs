@@ -39,7 +39,8 @@ pub(crate) fn read(tree: &mut Tree) -> Cgroup {
     }
 }
 
-/// How often, and for how long in all, a control group's quota has stopped its ordinary tasks since the group was made.
+/// How often, and for how long in all, a control group's quota has stopped its ordinary tasks since the group
+/// was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stops {
     /// Periods in which it was stopped.
@@ -48,7 +49,8 @@ pub struct Stops {
     pub length_ns: u64,
 }
 
-/// The stops of each control group that a task is in, by the group's folder; `membership` is the task's `cgroup` file.
+/// The stops of each control group that a task is in, by the group's folder; `membership` is the task's
+/// `cgroup` file.
 pub fn stops(membership: &str) -> BTreeMap<String, Stops> {
     stops_in(&Tree::new(Path::new("/")), membership)
 }

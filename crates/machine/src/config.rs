@@ -71,8 +71,8 @@ impl KernelConfig {
         }
     }
 
-    /// What each of the options that decide latency is set to, `n` where it is not; one that this kernel need not know and
-    /// that is not named stays out.
+    /// What each of the options that decide latency is set to, `n` where it is not; one that this kernel need
+    /// not know and that is not named stays out.
     pub(crate) fn kept(&self, kernel: &Kernel) -> BTreeMap<String, String> {
         let set: BTreeMap<&str, &str> =
             self.text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect();

@@ -4,7 +4,8 @@
 //! (Documentation/scheduler/sched-stats.rst) and `/proc/stat`. The difference of two readings names who
 //! interrupted a CPU between them, without times.
 //!
-//! Limits: one file after the other, not an atomic picture. Of a wide machine only the columns asked for are kept.
+//! Limits: one file after the other, not an atomic picture. Of a wide machine only the columns asked for are
+//! kept.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -196,8 +197,8 @@ impl Counters {
     }
 }
 
-/// How much a counter grew. `/proc/interrupts` prints 32 bits, which wrap; what is smaller without having wrapped
-/// began anew: its interrupt was freed and given to another device.
+/// How much a counter grew. `/proc/interrupts` prints 32 bits, which wrap; what is smaller without having
+/// wrapped began anew: its interrupt was freed and given to another device.
 fn grew(before: u64, now: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     match now.checked_sub(before) {
@@ -212,8 +213,9 @@ pub fn steal_ns(count: u64) -> u64 {
     count.saturating_mul(NS_PER_USER_HZ)
 }
 
-/// System management interrupts of a CPU since power-on: MSR_SMI_COUNT (Intel SDM vol. 4, 0x34), which Linux shows in
-/// `/dev/cpu/N/msr` (module `msr`). Where that is not another's CPU the kernel reads it there, by an IPI.
+/// System management interrupts of a CPU since power-on: MSR_SMI_COUNT (Intel SDM vol. 4, 0x34), which Linux
+/// shows in `/dev/cpu/N/msr` (module `msr`). Where that is not another's CPU the kernel reads it there, by an
+/// IPI.
 pub fn smi_count(root: &Path, cpu: u32) -> io::Result<u64> {
     const MSR_SMI_COUNT: u64 = 0x34;
     let mut value = [0; 8];

@@ -52,8 +52,8 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// The hexadecimal mask as a kernel whose last possible CPU is `last` prints it, `0fffffff,0fffffff`; longer where the
-    /// set has a higher CPU. Numbers that no kernel has are left out.
+    /// The hexadecimal mask as a kernel whose last possible CPU is `last` prints it, `0fffffff,0fffffff`;
+    /// longer where the set has a higher CPU. Numbers that no kernel has are left out.
     pub fn to_mask(&self, last: u32) -> String {
         let cpus = self.iter().max().unwrap_or(0).max(last).min(MAX_CPU) + 1;
         let digits = (0..cpus.div_ceil(4)).rev().map(|place| {

@@ -2,8 +2,8 @@
 //! Devices that a real-time program talks to: network interfaces and sound cards, with their memory node and
 //! interrupts.
 //!
-//! A virtio or USB device has neither; those of the controller above it count. Limit: at most three folders up,
-//! and a device without a driver is not there.
+//! A virtio or USB device has neither; those of the controller above it count. Limit: at most three folders
+//! up, and a device without a driver is not there.
 
 use crate::Snapshot;
 use crate::snapshot::Device;

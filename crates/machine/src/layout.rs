@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the CPUs share beyond a core, and how fast they are: caches, clusters, frequency policies, core types.
+//! What the CPUs share beyond a core, and how fast they are: caches, clusters, frequency policies, core
+//! types.
 //!
-//! Sources are sysfs alone: `cache/index*` (the highest level that holds data), `topology/cluster_cpus` (since
-//! Linux 5.16), `cpufreq/related_cpus`, `cpu_capacity` (arm64 and others), the event sources `cpu_core`,
-//! `cpu_atom` and `cpu_lowpower` of Intel's hybrid processors. What a machine lacks stays empty.
+//! Sources are sysfs alone: `cache/index*` (the highest level that holds data), `topology/cluster_cpus`
+//! (since Linux 5.16), `cpufreq/related_cpus`, `cpu_capacity` (arm64 and others), the event sources
+//! `cpu_core`, `cpu_atom` and `cpu_lowpower` of Intel's hybrid processors. What a machine lacks stays empty.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Present values of what can be set while the machine runs, by path: what a plan may change, and what it is then
-//! compared with.
+//! Present values of what can be set while the machine runs, by path: what a plan may change, and what it is
+//! then compared with.
 //!
 //! A file that is not there is not in the map; one that may not be read is among the unread files.
 
@@ -50,7 +50,8 @@ pub(crate) fn read(tree: &mut Tree, machine: &mut Snapshot) {
     }
 }
 
-/// Whether TuneD runs: its folder and the number in it stay where it was killed, and the number may be another's since.
+/// Whether TuneD runs: its folder and the number in it stay where it was killed, and the number may be
+/// another's since.
 fn tuned_runs(tree: &mut Tree) -> bool {
     let groups =
         ["sys/fs/cgroup/system.slice/tuned.service", "sys/fs/cgroup/systemd/system.slice/tuned.service"];

@@ -38,8 +38,9 @@ pub struct Snapshot {
     pub cgroup: Cgroup,
     /// The clock that the kernel keeps time with, `tsc` for example.
     pub clocksource: Option<String>,
-    /// Whether the kernel compares the TSC with another clock twice a second (x86; the TSC is constant and does not
-    /// stop, but the processor lacks `tsc_adjust`, or there are more than four packages); absent elsewhere.
+    /// Whether the kernel compares the TSC with another clock twice a second (x86; the TSC is constant and
+    /// does not stop, but the processor lacks `tsc_adjust`, or there are more than four packages);
+    /// absent elsewhere.
     pub tsc_watched: Option<bool>,
     /// Devices that a real-time program may talk to.
     pub devices: Vec<Device>,
@@ -94,7 +95,8 @@ pub struct Kernel {
     pub config_sha256: Option<String>,
     /// Where that configuration was read.
     pub config_source: Option<String>,
-    /// Its options that decide latency, without `CONFIG_`, `n` where off; empty where no configuration was read.
+    /// Its options that decide latency, without `CONFIG_`, `n` where off; empty where no configuration was
+    /// read.
     pub options: BTreeMap<String, String>,
 }
 
@@ -209,7 +211,8 @@ pub struct Scheduler {
     pub rt_runtime_us: Option<i64>,
     /// `kernel.sched_rt_period_us`.
     pub rt_period_us: Option<i64>,
-    /// Whether real-time runtime is shared out by control group (CONFIG_RT_GROUP_SCHED, and not off at boot).
+    /// Whether real-time runtime is shared out by control group (CONFIG_RT_GROUP_SCHED, and not off at
+    /// boot).
     pub rt_group_scheduling: Option<bool>,
     /// Highest real-time priority among interrupt threads, where any runs.
     pub highest_irq_thread_priority: Option<u32>,
@@ -227,7 +230,8 @@ pub struct Cgroup {
     pub quota_us: Option<u64>,
     /// Period of that quota in microseconds.
     pub quota_period_us: Option<u64>,
-    /// Real-time runtime per `sched_rt_period_us` (`cpu.rt_runtime_us`, version 1 only); 0 forbids real-time policies.
+    /// Real-time runtime per `sched_rt_period_us` (`cpu.rt_runtime_us`, version 1 only); 0 forbids real-time
+    /// policies.
     pub rt_runtime_us: Option<i64>,
 }
 
@@ -236,13 +240,14 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Kernel {
-    /// Whether CONFIG_`name` is set, as `y` or `m`; `None` where the configuration, or the option, is not known.
+    /// Whether CONFIG_`name` is set, as `y` or `m`; `None` where the configuration, or the option, is not
+    /// known.
     pub fn option(&self, name: &str) -> Option<bool> {
         self.options.get(name).map(|value| value != "n")
     }
 
-    /// Whether it keeps its version and takes over much of newer ones, as Red Hat's and their kin do for years: then a version
-    /// says little of what it lacks.
+    /// Whether it keeps its version and takes over much of newer ones, as Red Hat's and their kin do for
+    /// years: then a version says little of what it lacks.
     pub fn takes_over(&self) -> bool {
         let release = self.release.as_deref().unwrap_or_default();
         release.split(".el").skip(1).any(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
@@ -285,10 +290,10 @@ impl Snapshot {
         shared.collect::<CpuSet>().without(cpus)
     }
 
-    /// The CPUs that a deadline thread for `id` must be allowed to run on, `id` among them. While the kernel limits
-    /// deadline bandwidth, it takes no such thread whose affinity is less than its root domain
-    /// (kernel/sched, `__sched_setscheduler`): all CPUs that are set apart make one, all others another. Limit:
-    /// cgroup partitions of type `root` make more, and are not known here.
+    /// The CPUs that a deadline thread for `id` must be allowed to run on, `id` among them. While the kernel
+    /// limits deadline bandwidth, it takes no such thread whose affinity is less than its root domain
+    /// (kernel/sched, `__sched_setscheduler`): all CPUs that are set apart make one, all others another.
+    /// Limit: cgroup partitions of type `root` make more, and are not known here.
     pub fn deadline_cpus(&self, id: u32) -> CpuSet {
         if self.scheduler.rt_runtime_us == Some(-1) {
             return CpuSet::from_iter([id]);

@@ -148,8 +148,8 @@ impl Tree {
         !self.captured
     }
 
-    /// Whether a file that is absent here is absent on the machine: in a captured tree only where all of it was taken,
-    /// which a file shows that every kernel has and that nobody takes for its own sake.
+    /// Whether a file that is absent here is absent on the machine: in a captured tree only where all of it
+    /// was taken, which a file shows that every kernel has and that nobody takes for its own sake.
     pub(crate) fn whole(&self) -> bool {
         self.live() || self.exists("proc/sys/kernel/ostype")
     }
@@ -241,8 +241,8 @@ impl Tree {
         Ok(real)
     }
 
-    /// `real` as a name beneath the captured tree. What is opened by it is opened through no link, since the tree may have
-    /// been changed after its links were looked at.
+    /// `real` as a name beneath the captured tree. What is opened by it is opened through no link, since the
+    /// tree may have been changed after its links were looked at.
     fn beneath<'a>(&self, real: &'a Path) -> &'a Path {
         let name = real.strip_prefix(&self.root).unwrap_or(real);
         if name.as_os_str().is_empty() { Path::new(".") } else { name }

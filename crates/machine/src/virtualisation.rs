@@ -81,9 +81,9 @@ fn by_dmi(tree: &mut Tree) -> Option<&'static str> {
 /// What `container` calls a pod's.
 pub(crate) const KUBERNETES: &str = "kubernetes";
 
-/// Whether this program runs in the namespaces that the kernel made at boot. Every runtime gives a container its own host
-/// name and its own System V IPC unless each is shared on purpose. The numbers are constants of the kernel's ABI
-/// (include/linux/proc_ns.h).
+/// Whether this program runs in the namespaces that the kernel made at boot. Every runtime gives a container
+/// its own host name and its own System V IPC unless each is shared on purpose. The numbers are constants of
+/// the kernel's ABI (include/linux/proc_ns.h).
 fn in_initial_namespaces(tree: &Tree) -> bool {
     [("ipc", "ipc:[4026531839]"), ("uts", "uts:[4026531838]")]
         .iter()

@@ -52,8 +52,8 @@ pub fn lab<T: DeserializeOwned>(isolator: &Path, args: &[&str], folder: &Path) -
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The same of `lab run`, also where its own judgement makes it no result: the document says why. A kernel that is not ours is
-/// tried again where it met stale text.
+/// The same of `lab run`, also where its own judgement makes it no result: the document says why. A kernel
+/// that is not ours is tried again where it met stale text.
 pub fn run(isolator: &Path, args: &[&str], folder: &Path) -> Result<LabDocument, Box<dyn Error>> {
     let mut output = printed(isolator, args, folder)?;
     for _ in 1..TRIES {
@@ -68,8 +68,9 @@ pub fn run(isolator: &Path, args: &[&str], folder: &Path) -> Result<LabDocument,
     serde_json::from_slice(&output.stdout).map_err(|_| ended(args, &output))
 }
 
-/// Whether a guest said that it met a breakpoint which the kernel had put into its text and taken out again: the emulator's
-/// threads run instructions that were patched meanwhile, as early as at boot. Not for ours: with the isolator it would be a finding.
+/// Whether a guest said that it met a breakpoint which the kernel had put into its text and taken out again:
+/// the emulator's threads run instructions that were patched meanwhile, as early as at boot. Not for ours:
+/// with the isolator it would be a finding.
 pub fn met_stale_text(said: &str) -> bool {
     said.contains("Oops: int3")
 }

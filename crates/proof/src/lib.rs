@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shows in guests what the documentation claims, and writes what was seen into the page that claims it.
 //!
-//! [`claims`]: the kernel part; [`causes`]: names of causes; [`repeats`] and [`responses`]: the lab; [`published`]: its matrix
-//! beside other authors' figures. [`page`] puts a table between two comments of a page.
+//! [`claims`]: the kernel part; [`causes`]: names of causes; [`repeats`] and [`responses`]: the lab;
+//! [`published`]: its matrix beside other authors' figures. [`page`] puts a table between two comments of a
+//! page.
 #![forbid(unsafe_code)]
 
 pub mod causes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator-proof PROOF ISOLATOR PAGE`: measures in guests by the program `ISOLATOR` and puts the tables into `PAGE`.
-//! `proof-kernel` takes names of parts after the page, `proof-causes` this program for guests before it and parts after it.
+//! `isolator-proof PROOF ISOLATOR PAGE`: measures in guests by the program `ISOLATOR` and puts the tables
+//! into `PAGE`. `proof-kernel` takes names of parts after the page, `proof-causes` this program for guests
+//! before it and parts after it.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables in a page of the documentation, each between two comments that name it, so that the text around them can be written
-//! by hand.
+//! Tables in a page of the documentation, each between two comments that name it, so that the text around
+//! them can be written by hand.
 
 use std::error::Error;
 use std::fs;

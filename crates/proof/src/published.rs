@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The published matrix: what the lab sees where an article measured, and whether both went the same way.
 //!
-//! The article's figure is a worst latency. What comes nearest to it: at rest, the worst latency in virtual time; under
-//! a load, which virtual time refuses, the longest interruption in kernel instructions.
+//! The article's figure is a worst latency. What comes nearest to it: at rest, the worst latency in virtual
+//! time; under a load, which virtual time refuses, the longest interruption in kernel instructions.
 
 use std::fmt::Write;
 

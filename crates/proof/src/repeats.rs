@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same scenario with the same seed, five times: counts by entry must be equal, or within what `lab gate` allows
-//! between two runs; in virtual time the histogram must be the same.
+//! The same scenario with the same seed, five times: counts by entry must be equal, or within what `lab gate`
+//! allows between two runs; in virtual time the histogram must be the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From an edge to the answer, in instructions of the isolated CPU, while all storms blow whose work can wait: a real-time
-//! kernel with the best boot line, and ours isolating. Beside them, while those storms blow that patch no text, a stock kernel
-//! with nothing set: QEMU 7.2 runs text too late that another CPU has patched, and with the others that kernel ends in an int3.
+//! From an edge to the answer, in instructions of the isolated CPU, while all storms blow whose work can
+//! wait: a real-time kernel with the best boot line, and ours isolating. Beside them, while those storms blow
+//! that patch no text, a stock kernel with nothing set: QEMU 7.2 runs text too late that another CPU has
+//! patched, and with the others that kernel ends in an int3.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -14,8 +15,8 @@ use lab::boot;
 
 use crate::guests::{self, Proof};
 
-/// What is to be reached where the CPU is isolated: edges at the least, instructions of the longest, and between longest
-/// and shortest.
+/// What is to be reached where the CPU is isolated: edges at the least, instructions of the longest, and
+/// between longest and shortest.
 const EDGES: u64 = 1_000_000;
 const LONGEST: u64 = 60;
 const SPREAD: u64 = 30;
@@ -26,7 +27,8 @@ const FIRST_BEYOND: u64 = LONGEST + 1;
 /// How long edges come at the least; a busy host gives fewer of them in a second.
 const DURATION: &str = "120s";
 
-/// One for storms and edges, one that answers. With three, QEMU 7.2 once ran text that another CPU had patched.
+/// One for storms and edges, one that answers. With three, QEMU 7.2 once ran text that another CPU had
+/// patched.
 const CPUS: u32 = 2;
 
 /// With a bound beyond any window, since woken tasks wait for the owner's end.
@@ -177,8 +179,8 @@ fn through_the_kernel(lab: &ResponseLab<'_>, scenario: &str) -> Result<String, B
     ))
 }
 
-/// What of the figures to be reached was not, in words. Who polls registers records its answers itself, which lengthens those
-/// that come meanwhile: what is asked of it is that nothing enters the kernel.
+/// What of the figures to be reached was not, in words. Who polls registers records its answers itself, which
+/// lengthens those that come meanwhile: what is asked of it is that nothing enters the kernel.
 fn falls_short(scenario: &str, row: &LabRow) -> Option<String> {
     if LINES.contains(&scenario) {
         return (row.excursions > 0).then(|| format!("{} ways in", row.excursions));

@@ -13,7 +13,8 @@ use crate::chart::LoadStyle;
 use crate::runs::{self, ProbePeriod, RowView, Runs, ShownRun};
 use crate::{lab, taints, text};
 
-/// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away alone.
+/// Reasons shown without unfolding; where there are more, two fewer are shown, so that none is folded away
+/// alone.
 const REASONS: usize = 8;
 
 /// Spikes shown for each run.

@@ -129,7 +129,8 @@ pub(crate) fn environment() -> std::result::Result<Environment<'static>, minijin
     Ok(env)
 }
 
-/// Writes a value into the page: markup of our own as it is, text escaped and without what would turn its letters round.
+/// Writes a value into the page: markup of our own as it is, text escaped and without what would turn its
+/// letters round.
 fn shown(out: &mut Output, state: &mut State, value: &Value) -> std::result::Result<(), minijinja::Error> {
     match value.as_str().filter(|_| !value.is_safe()).map(|text| screen(text, false)) {
         Some(Cow::Owned(text)) => escape_formatter(out, state, &Value::from(text)),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A gate as JUnit's XML, for CI systems: a test case for each figure of each row, one for the verdict.
 //!
-//! JUnit has no standard; this keeps to what Jenkins, GitLab and GitHub's reporters read: `testsuite` with counts,
-//! `testcase` with `classname` and `name`, `failure`, `error` and `skipped` with a message. Written by hand: it is five elements.
+//! JUnit has no standard; this keeps to what Jenkins, GitLab and GitHub's reporters read: `testsuite` with
+//! counts, `testcase` with `classname` and `name`, `failure`, `error` and `skipped` with a message. Written
+//! by hand: it is five elements.
 
 use std::fmt::Write;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! HTML and terminal views of evidence; nothing is shown that evidence does not say.
 //!
-//! - [`html()`] makes one self-contained page of one or several bundles: Rust computes figures and geometry, the
-//!   templates write the markup and escape every text, so that a load's command line cannot become markup.
+//! - [`html()`] makes one self-contained page of one or several bundles: Rust computes figures and geometry,
+//!   the templates write the markup and escape every text, so that a load's command line cannot become
+//!   markup.
 //! - [`terminal`] makes a table for people; [`prometheus`] metrics; [`junit`](junit()) a gate for CI.
 //!
 //! Limits: the page does not grow with the length of a run, only with its rows; where there are more panels

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures for Prometheus: what `isolator watch` and `isolator monitor` expose, and the two formats in which it goes out.
+//! Figures for Prometheus: what `isolator watch` and `isolator monitor` expose, and the two formats in which
+//! it goes out.
 //!
-//! `watch` has counts alone, so they are counters; `monitor` has every cycle's times, so they are native histograms
-//! ([`Exponential`]). Those exist in the protobuf format only: the text has the same data in one classic bucket an octave,
-//! whose bounds are bounds of the others too, so that both agree.
+//! `watch` has counts alone, so they are counters; `monitor` has every cycle's times, so they are native
+//! histograms ([`Exponential`]). Those exist in the protobuf format only: the text has the same data in one
+//! classic bucket an octave, whose bounds are bounds of the others too, so that both agree.
 //!
-//! Written by hand: the text is a few lines, the protobuf three kinds of field (`protobuf`). Client libraries want to count for
-//! themselves, in a registry of families known beforehand, and take no histogram that is there already; and they bring a compiler of
-//! schemas into the build.
+//! Written by hand: the text is a few lines, the protobuf three kinds of field (`protobuf`). Client libraries
+//! want to count for themselves, in a registry of families known beforehand, and take no histogram that is
+//! there already; and they bring a compiler of schemas into the build.
 
 mod answer;
 mod exponential;

@@ -64,7 +64,8 @@ impl TaintGroup<'_> {
         several.map(|taint| text::clean(&taint.to_string())).collect()
     }
 
-    /// ` under net on cpu 1`, or ` 3 times (under cpu, net; on cpus 1-2)`; empty where it disturbed every row.
+    /// ` under net on cpu 1`, or ` 3 times (under cpu, net; on cpus 1-2)`; empty where it disturbed every
+    /// row.
     pub fn place(&self) -> String {
         let mut loads: Vec<String> = Vec::new();
         for load in self.0.iter().filter_map(|taint| taint.load.as_deref()) {

@@ -66,8 +66,8 @@ pub(crate) fn summed(sum: &ByCause) -> String {
     if sum.suspect { format!("suspect: {name}") } else { name }
 }
 
-/// What is known of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in text_poke_bp_batch``, `with
-/// 0.9 us of entry and exit` where that is a good part of it.
+/// What is known of one occurrence: `woken by irq 45`, ``sent by cpu 0 `echo` (pid 4211) in
+/// text_poke_bp_batch``, `with 0.9 us of entry and exit` where that is a good part of it.
 pub(crate) fn detail(cause: &Cause) -> String {
     let detail = cause.detail.as_deref().map(text::clean);
     let sent = cause.sender.as_ref().map(|sender| sent(sender, &cause.name));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page in a real browser: on a desk, on a phone, on paper.
 //!
-//! Needs Chromium; without it the test says so and passes. A wrapper that only this test has measures what was
-//! laid out. Pages and pictures stay in cargo's temporary folder for people to look at.
+//! Needs Chromium; without it the test says so and passes. A wrapper that only this test has measures what
+//! was laid out. Pages and pictures stay in cargo's temporary folder for people to look at.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

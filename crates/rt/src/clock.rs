@@ -78,8 +78,8 @@ pub fn counter() -> u64 {
     value
 }
 
-/// Whether the processor says that its counter runs at one rate in all power states (CPUID 0x80000007, EDX bit 8), or the
-/// kernel keeps its own time by it. On arm64 the architecture promises it.
+/// Whether the processor says that its counter runs at one rate in all power states (CPUID 0x80000007, EDX
+/// bit 8), or the kernel keeps its own time by it. On arm64 the architecture promises it.
 ///
 /// ```
 /// match rt::clock::invariant() {
@@ -137,8 +137,9 @@ const LARGEST_DRIFT: f64 = 1e-4;
 const TRIES: usize = 8;
 
 impl Calibration {
-    /// Calibrates over twice `length`; refuses a counter whose rate keeps differing between two halves. A kernel that has
-    /// just booted refines its own idea of the rate once, a second or two later: that is waited for.
+    /// Calibrates over twice `length`; refuses a counter whose rate keeps differing between two halves. A
+    /// kernel that has just booted refines its own idea of the rate once, a second or two later: that is
+    /// waited for.
     ///
     /// ```
     /// use std::time::Duration;

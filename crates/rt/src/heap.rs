@@ -2,10 +2,10 @@
 //! A heap that keeps what it has: memory that was freed is used again and never given back to the kernel.
 //!
 //! To unmap a page, the kernel interrupts every CPU that runs a thread of the process, so that it forgets the
-//! translation (a *shootdown*). A control thread that frees memory would interrupt its own measuring threads that
-//! way: the lab's scope counted 200 such interruptions in 5 s on an otherwise silent CPU. C libraries unmap as they
-//! see fit (glibc can be told not to, musl cannot), so the program brings its own allocator: dlmalloc (D. Lea), over
-//! mappings that only grow.
+//! translation (a *shootdown*). A control thread that frees memory would interrupt its own measuring threads
+//! that way: the lab's scope counted 200 such interruptions in 5 s on an otherwise silent CPU. C libraries
+//! unmap as they see fit (glibc can be told not to, musl cannot), so the program brings its own allocator:
+//! dlmalloc (D. Lea), over mappings that only grow.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;

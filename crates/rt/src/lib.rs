@@ -5,7 +5,8 @@
 //! - [`policy`]: scheduling policies by name, set and read back.
 //! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
 //! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
-//! - [`heap`]: memory that never goes back to the kernel while threads of this process must not be interrupted.
+//! - [`heap`]: memory that never goes back to the kernel while threads of this process must not be
+//!   interrupted.
 //! - [`isolation`]: a CPU for one thread, where the kernel has the isolator.
 //! - [`message`]: messages between an isolated CPU and others, without interrupts.
 //! - [`monitor`]: a program's own loop, cycle by cycle, for another process to read.
@@ -15,8 +16,8 @@
 //! - [`signal`]: a signal between threads that wait for it.
 //! - [`thread`]: what the kernel says of the calling thread.
 //!
-//! This crate is at the bottom: it talks to the kernel, and holds the unsafe code that this takes. Each public function and type has an
-//! example.
+//! This crate is at the bottom: it talks to the kernel, and holds the unsafe code that this takes. Each
+//! public function and type has an example.
 
 // What says `pub` can be reached, and has an example (tests/examples.rs).
 #![warn(unreachable_pub)]

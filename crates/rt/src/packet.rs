@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ethernet frames of one type on one interface, past the network stack; and a network that only its user sees.
+//! Ethernet frames of one type on one interface, past the network stack; and a network that only its user
+//! sees.
 //!
 //! Nothing here waits: a reader polls. What this machine sends on the interface is not received again
 //! (PACKET_IGNORE_OUTGOING, since Linux 4.20). References: packet(7), network_namespaces(7).
@@ -99,7 +100,8 @@ impl PacketSocket {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the descriptor is open, and `address` is a whole sockaddr_ll that outlives the call, with its size.
+        // SAFETY: the descriptor is open, and `address` is a whole sockaddr_ll that outlives the call, with
+        // its size.
         let status = unsafe {
             libc::bind(
                 self.socket.as_raw_fd(),
@@ -161,8 +163,8 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Moves the calling thread, and what it starts from now on, into a new network namespace that has no name. It is gone
-/// with the last thread, process and socket in it, however they end.
+/// Moves the calling thread, and what it starts from now on, into a new network namespace that has no name.
+/// It is gone with the last thread, process and socket in it, however they end.
 ///
 /// ```
 /// // Of this thread alone.
@@ -176,7 +178,8 @@ impl AsFd for PacketSocket {
 /// }
 /// ```
 pub fn own_network() -> Result<()> {
-    // SAFETY: NEWNET alone shares no descriptors and no memory anew: it only changes which network later calls see.
+    // SAFETY: NEWNET alone shares no descriptors and no memory anew: it only changes which network later
+    // calls see.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(|error| {
         Error::os(
             "make a network namespace",

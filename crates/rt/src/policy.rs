@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scheduling policies (sched(7)), set for the calling thread and read back: the deadline policy by
-//! sched_setattr(2), the others by the older sched_setscheduler(2), which every kernel, sandbox and debugger knows.
-//! The C library's wrappers are not used: musl's refuse.
+//! sched_setattr(2), the others by the older sched_setscheduler(2), which every kernel, sandbox and debugger
+//! knows. The C library's wrappers are not used: musl's refuse.
 
 use std::fmt;
 
@@ -128,8 +128,8 @@ impl PolicyKind {
         matches!(self, PolicyKind::Other | PolicyKind::Batch | PolicyKind::Idle)
     }
 
-    /// The policy with its parameters: `priority` for fifo and rr; runtime, deadline and period in nanoseconds for the
-    /// deadline policy.
+    /// The policy with its parameters: `priority` for fifo and rr; runtime, deadline and period in
+    /// nanoseconds for the deadline policy.
     ///
     /// ```
     /// use rt::policy::PolicyKind;
@@ -276,8 +276,8 @@ impl Policy {
                     sched_period: period_ns,
                     ..SchedAttr::default()
                 };
-                // SAFETY: attr is a live, fully initialised struct sched_attr whose size field says its length;
-                // the kernel only reads it.
+                // SAFETY: attr is a live, fully initialised struct sched_attr whose size field says its
+                // length; the kernel only reads it.
                 unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attr, 0) }
             }
             _ => {

@@ -8,9 +8,10 @@
 //!      └── at(offset) ──► Register: read and write, 32 bits each
 //! ```
 //!
-//! Every access is one volatile access of 32 bits, in program order, with no barrier: a word tells of nothing but itself.
-//! What a write makes a device do is the caller's, as with any write to its file. A file that somebody shortens meanwhile
-//! ends the process (SIGBUS, mmap(2)). Linux: Documentation/driver-api/uio-howto.rst, drivers/char/mem.c.
+//! Every access is one volatile access of 32 bits, in program order, with no barrier: a word tells of nothing
+//! but itself. What a write makes a device do is the caller's, as with any write to its file. A file that
+//! somebody shortens meanwhile ends the process (SIGBUS, mmap(2)). Linux:
+//! Documentation/driver-api/uio-howto.rst, drivers/char/mem.c.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -31,8 +32,8 @@ const ALL_MEMORY: u64 = libc::makedev(1, 1);
 /// What lies where.
 const IOMEM: &str = "/proc/iomem";
 
-/// Where the first signal (a file's words, [`Registers::file`]) of a program is mapped, unless something else is there:
-/// the lab's scope is told which addresses to look at before its guest runs.
+/// Where the first signal (a file's words, [`Registers::file`]) of a program is mapped, unless something else
+/// is there: the lab's scope is told which addresses to look at before its guest runs.
 pub const SIGNAL_AT: usize = 0x5349_0000_0000;
 
 /// Bytes from a signal's first word, which holds edges, to its second, which holds answers.
@@ -148,7 +149,8 @@ impl Register {
 }
 
 impl Registers {
-    /// `length` bytes of a device at a physical address; refuses what is no whole number of pages, and memory.
+    /// `length` bytes of a device at a physical address; refuses what is no whole number of pages, and
+    /// memory.
     ///
     /// ```no_run
     /// // The GPIO block of a Raspberry Pi 4; root only.
@@ -250,19 +252,22 @@ impl Registers {
             let why = format!("there are {length} bytes in words of {WIDTH}");
             return Err(Error::new(what, why, "correct the description of the board"));
         }
-        // SAFETY: a word's place within the mapping, as was just seen; first is a multiple of a word's size too.
+        // SAFETY: a word's place within the mapping, as was just seen; first is a multiple of a word's size
+        // too.
         let at = unsafe { self.mapping.at.add((self.first + offset) / WIDTH) };
         Ok(Register { at, _mapping: Arc::clone(&self.mapping) })
     }
 
-    /// Maps `length` bytes from `at` on, which begins a page; to `wish` where that is not 0 and nothing is there.
+    /// Maps `length` bytes from `at` on, which begins a page; to `wish` where that is not 0 and nothing is
+    /// there.
     fn map(file: &File, at: u64, length: usize, wish: usize, name: String) -> Result<Registers> {
         let what = format!("map {name}");
         let from = libc::off_t::try_from(at)
             .map_err(|_| Error::new(&what, "no file reaches that far", "give another place"))?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
         let wish = std::ptr::without_provenance_mut(wish);
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists, whatever is wished.
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists, whatever is
+        // wished.
         let mapped = unsafe { libc::mmap(wish, length, protection, flags, file.as_raw_fd(), from) };
         match NonNull::new(mapped.cast::<u32>()).filter(|_| mapped != libc::MAP_FAILED) {
             Some(at) => Ok(Registers { mapping: Arc::new(RegisterMapping { at, length }), first: 0, name }),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Markers for the lab's scope: an instruction that does nothing, which an emulator's plugin sees when it runs.
+//! Markers for the lab's scope: an instruction that does nothing, which an emulator's plugin sees when it
+//! runs.
 //!
-//! On a processor it is a NOP of seven bytes (x86-64) or a move to the zero register (arm64): no state changes, no
-//! kernel is asked, and no other program can tell. `lab/scope/README.md` states the encoding.
+//! On a processor it is a NOP of seven bytes (x86-64) or a move to the zero register (arm64): no state
+//! changes, no kernel is asked, and no other program can tell. `lab/scope/README.md` states the encoding.
 
 /// Isolation begins on this CPU: from here on every excursion to the kernel counts.
 ///

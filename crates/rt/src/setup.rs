@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The set-up of a thread with a deadline, in the order that works: memory locked → stack prefaulted →
-//! affinity → policy. Locking first takes its page faults while the thread is still an ordinary one; the policy
-//! comes last, so that nothing slow ever runs with it.
+//! affinity → policy. Locking first takes its page faults while the thread is still an ordinary one; the
+//! policy comes last, so that nothing slow ever runs with it.
 
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 

@@ -3,7 +3,8 @@
 
 use std::io;
 
-/// A signal that nobody else uses: the last real-time one but one, since the very last is a habit of debuggers.
+/// A signal that nobody else uses: the last real-time one but one, since the very last is a habit of
+/// debuggers.
 fn number() -> libc::c_int {
     libc::SIGRTMAX() - 1
 }
@@ -65,7 +66,8 @@ pub fn wait() -> io::Result<()> {
 }
 
 fn set() -> libc::sigset_t {
-    // SAFETY: an all-zero set is valid memory for sigemptyset, which makes it an empty one, and the number is a signal's.
+    // SAFETY: an all-zero set is valid memory for sigemptyset, which makes it an empty one, and the number is
+    // a signal's.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);

@@ -73,7 +73,8 @@ pub fn no_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// The tick of the calling thread's CPU, also where that is in `nohz_full=`; it may stop again when this is dropped.
+/// The tick of the calling thread's CPU, also where that is in `nohz_full=`; it may stop again when this is
+/// dropped.
 ///
 /// ```
 /// let ticked = rt::thread::Ticked::new()?;
@@ -85,7 +86,8 @@ pub fn no_timer_slack() {
 pub struct Ticked(libc::timer_t);
 
 impl Ticked {
-    /// Arms a timer of the thread's CPU time, which the kernel looks after in each tick, for a moment that never comes.
+    /// Arms a timer of the thread's CPU time, which the kernel looks after in each tick, for a moment that
+    /// never comes.
     ///
     /// ```
     /// let _ticked = rt::thread::Ticked::new()?;
@@ -146,7 +148,8 @@ pub fn join_own_barriers() -> Result<()> {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, "take part in this process' memory barriers")
 }
 
-/// Interrupts each other CPU that runs a thread of this process just now, and returns when all have served it.
+/// Interrupts each other CPU that runs a thread of this process just now, and returns when all have served
+/// it.
 ///
 /// ```
 /// use rt::thread::{join_own_barriers, own_barrier};

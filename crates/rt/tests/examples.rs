@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each public function and type of this crate has an example in its documentation; `cargo test --doc` runs them.
+//! Each public function and type of this crate has an example in its documentation; `cargo test --doc` runs
+//! them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a line begins a public function or type; the lint `unreachable_pub` holds that `pub` says no more than is true.
+/// Whether a line begins a public function or type; the lint `unreachable_pub` holds that `pub` says no more
+/// than is true.
 fn is_public_item(line: &str) -> bool {
     let Some(item) = line.trim_start().strip_prefix("pub ") else { return false };
     item.contains("fn ") || ["struct ", "enum ", "trait ", "union "].iter().any(|kind| item.starts_with(kind))

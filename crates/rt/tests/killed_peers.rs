@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rings and monitored loops whose other end is killed at random points and taken up by another process. `KILLS=10000` for more of each (`make
-//! proof-messages`).
+//! Rings and monitored loops whose other end is killed at random points and taken up by another process.
+//! `KILLS=10000` for more of each (`make proof-messages`).
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this program changes, and nothing else: the targets of each kind of action, and the files, settings and commands of
-//! each kind of step.
+//! What this program changes, and nothing else: the targets of each kind of action, and the files, settings
+//! and commands of each kind of step.
 //!
-//! A plan may come from a stranger and a record lies on a disk. Each is checked once, when it is read, so that what follows
-//! may rely on it. The planner's own plans and records pass by construction, which the tests hold it to.
+//! A plan may come from a stranger and a record lies on a disk. Each is checked once, when it is read, so
+//! that what follows may rely on it. The planner's own plans and records pass by construction, which the
+//! tests hold it to.
 
 use machine::CpuSet;
 

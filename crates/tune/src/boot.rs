@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How words come into the boot line, loader by loader.
 //!
-//! [`first`] is what `apply` does: a trial where the loader can boot an entry once and then forget it, and otherwise a
-//! lasting change that leaves another entry to boot untouched. [`lasting`] is what `confirm` does after a trial that
-//! held. Where neither is safe there are instructions, and nothing is changed.
+//! [`first`] is what `apply` does: a trial where the loader can boot an entry once and then forget it, and
+//! otherwise a lasting change that leaves another entry to boot untouched. [`lasting`] is what `confirm` does
+//! after a trial that held. Where neither is safe there are instructions, and nothing is changed.
 //!
 //! We write the files of entries ourselves, under the record, rather than call the tools that do (`grubby`,
-//! `grub-reboot`, `grub-set-default`): those write several files one after the other and cannot take it back. A menu
-//! that only a generator can make is printed by that generator, judged, and put in place by us.
+//! `grub-reboot`, `grub-set-default`): those write several files one after the other and cannot take it back.
+//! A menu that only a generator can make is printed by that generator, judged, and put in place by us.
 
 use machine::Boot;
 use machine::boot::{BootEntry, Keeper, Loader, line, roots};

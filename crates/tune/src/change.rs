@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a plan to a changed machine and back: apply, confirm, status, roll back.
 //!
-//! Apply does what can be done at once and arms a trial of the boot line. After the trial boot, confirm looks whether the
-//! line and the isolation are in force, makes them last, and has the settings done again at every boot. What a process
-//! that died left half done is undone before anything else.
+//! Apply does what can be done at once and arms a trial of the boot line. After the trial boot, confirm looks
+//! whether the line and the isolation are in force, makes them last, and has the settings done again at every
+//! boot. What a process that died left half done is undone before anything else.
 
 use std::path::Path;
 
@@ -311,7 +311,8 @@ fn still_to_undo(undone: &[Undone]) -> Vec<String> {
     left.collect()
 }
 
-/// Makes a trial that held last, and has the settings done again at every boot; `program` is what the unit runs.
+/// Makes a trial that held last, and has the settings done again at every boot; `program` is what the unit
+/// runs.
 pub fn confirm(here: &mut Here<'_>, program: &str) -> Result<Applied> {
     let mut applied = Applied { schema_version: SCHEMA_VERSION, ..Applied::default() };
     applied.recovered = recovered(here)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the files of GRUB's generator make of our drop-in: they are read in the order of their names, and one that comes
-//! later may set the line anew.
+//! What the files of GRUB's generator make of our drop-in: they are read in the order of their names, and one
+//! that comes later may set the line anew.
 
 use machine::boot::Variables;
 use machine::boot::line::kernel_words;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of a plan is done while the machine runs: each action becomes steps, one per file, task or command, with the
-//! value that was there before.
+//! What of a plan is done while the machine runs: each action becomes steps, one per file, task or command,
+//! with the value that was there before.
 //!
-//! What the kernel refuses to move (an interrupt that it manages itself, a thread that it binds) is not an error: the
-//! step says so and the others go on. Only an isolated partition that is not valid ends the whole change, since then
-//! nothing is isolated.
+//! What the kernel refuses to move (an interrupt that it manages itself, a thread that it binds) is not an
+//! error: the step says so and the others go on. Only an isolated partition that is not valid ends the whole
+//! change, since then nothing is isolated.
 
 use machine::CpuSet;
 use machine::inventory::BANNED;
@@ -163,7 +163,8 @@ impl Made<'_> {
 
     fn kernel_threads(&mut self, cpus: &CpuSet) {
         for task in tasks(self.system) {
-            // 2 is the parent of all kernel threads, and one itself. An interrupt's thread goes where its interrupt goes.
+            // 2 is the parent of all kernel threads, and one itself. An interrupt's thread goes where its
+            // interrupt goes.
             let kernels = task.parent == 2 || task.id == 2;
             if !kernels || task.flags & BOUND != 0 || task.name.starts_with("irq/") {
                 continue;
@@ -196,8 +197,8 @@ impl Made<'_> {
     }
 
     fn partition(&mut self, folder: &str, cpus: &CpuSet) {
-        // Making and ending a partition lets the kernel widen the CPUs of interrupts' threads; undone after it, in
-        // reverse order, they get theirs back.
+        // Making and ending a partition lets the kernel widen the CPUs of interrupts' threads; undone after
+        // it, in reverse order, they get theirs back.
         for task in
             tasks(self.system).into_iter().filter(|task| task.parent == 2 && task.name.starts_with("irq/"))
         {

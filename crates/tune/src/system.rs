@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine as what changes it sees it: files, settings of the running kernel, tasks, commands.
 //!
-//! Every call that changes something is one moment at which power may fail or the medium may refuse; the tests let
-//! each of them fail. Paths begin with `/` and are those of the machine, whatever folder it lies in.
+//! Every call that changes something is one moment at which power may fail or the medium may refuse; the
+//! tests let each of them fail. Paths begin with `/` and are those of the machine, whatever folder it lies
+//! in.
 
 use std::io::{self, ErrorKind};
 
@@ -75,8 +76,9 @@ pub trait System {
     /// The CPUs that a task may use.
     fn affinity(&self, task: u32) -> io::Result<CpuSet>;
 
-    /// Makes a file of a new name beside `path` and gives that name. It has these bytes, and permissions, owner and
-    /// attributes of the file at `path`, or those of `new` where there is none. `None`: no other file can have them.
+    /// Makes a file of a new name beside `path` and gives that name. It has these bytes, and permissions,
+    /// owner and attributes of the file at `path`, or those of `new` where there is none. `None`: no
+    /// other file can have them.
     fn write_beside(&mut self, path: &str, bytes: &[u8], new: Stat) -> io::Result<Option<String>>;
     /// Writes over the bytes of a file that is there. A power cut may leave some of the old ones.
     fn overwrite(&mut self, path: &str, bytes: &[u8]) -> io::Result<()>;
@@ -109,8 +111,8 @@ pub fn text(system: &dyn System, path: &str) -> io::Result<String> {
     String::from_utf8(system.read(path)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
 }
 
-/// A file's text, with replacements for bytes that are no UTF-8: for what is shown and never written back, such as names
-/// that processes gave themselves.
+/// A file's text, with replacements for bytes that are no UTF-8: for what is shown and never written back,
+/// such as names that processes gave themselves.
 pub fn lossy(system: &dyn System, path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&system.read(path).ok()?).into_owned())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks: their policy, priority and CPUs, read and set, as chrt and taskset do, for threads, children and the threads of
-//! interrupts too.
+//! Tasks: their policy, priority and CPUs, read and set, as chrt and taskset do, for threads, children and
+//! the threads of interrupts too.
 //!
-//! What would starve the machine is refused: see [`guard`]. Where one of several tasks refuses, those before it get back
-//! what they had.
+//! What would starve the machine is refused: see [`guard`]. Where one of several tasks refuses, those before
+//! it get back what they had.
 
 use std::collections::BTreeSet;
 
@@ -130,7 +130,8 @@ pub fn all(system: &dyn System, threads: bool) -> Vec<Task> {
     found
 }
 
-/// The tasks that are meant, with all threads of their processes and with their children where that is asked for.
+/// The tasks that are meant, with all threads of their processes and with their children where that is asked
+/// for.
 pub fn find(system: &dyn System, which: &Which, threads: bool, children: bool) -> Result<Vec<Task>> {
     let every = all(system, true);
     let meant = |task: &&Task| match which {
@@ -197,7 +198,8 @@ pub fn set(system: &mut dyn System, tasks: Vec<Task>, wanted: &TaskChange) -> Re
 
 fn set_one(system: &mut dyn System, task: &Task, wanted: &TaskChange) -> Result<()> {
     let what = format!("set {} ({})", task.id, task.name);
-    // CPUs first: a deadline policy takes no narrower set afterwards, and a real-time one must not run elsewhere.
+    // CPUs first: a deadline policy takes no narrower set afterwards, and a real-time one must not run
+    // elsewhere.
     if let Some(cpus) = &wanted.cpus {
         if let Some(irq) = task.irq {
             // The thread of an interrupt follows the interrupt.

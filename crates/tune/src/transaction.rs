@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes that are made together, survive a power cut as the old or the new state, and can be undone.
 //!
-//! Before anything changes, a record of every step with the value before it lies in the store. A step whose old and
-//! new value are both known can be undone at any moment: what is there is either of the two, or somebody else's. So a
-//! record that says `applying` or `rolling-back` is all that a later process needs.
+//! Before anything changes, a record of every step with the value before it lies in the store. A step whose
+//! old and new value are both known can be undone at any moment: what is there is either of the two, or
+//! somebody else's. So a record that says `applying` or `rolling-back` is all that a later process needs.
 //!
-//! The way back goes on where a step fails, needs no new space, and can be gone again when the obstacle is away.
+//! The way back goes on where a step fails, needs no new space, and can be gone again when the obstacle is
+//! away.
 //!
 //! Limits: a command's effects are its own; what it leaves when power fails while it runs is not known here.
 
@@ -365,8 +366,8 @@ pub fn roll_back(system: &mut dyn System, record: &mut Record) -> Vec<Undone> {
     roll_back_everywhere(system, record, &[])
 }
 
-/// As [`roll_back`], and takes `gone`, words of ours, out of every file of the boot loaders: a kernel that was installed
-/// since has them too.
+/// As [`roll_back`], and takes `gone`, words of ours, out of every file of the boot loaders: a kernel that
+/// was installed since has them too.
 pub fn roll_back_everywhere(system: &mut dyn System, record: &mut Record, gone: &[String]) -> Vec<Undone> {
     record.state = RecordState::RollingBack;
     // Where this cannot be written, what is on the medium says as well that all is to be undone.
@@ -399,7 +400,8 @@ pub fn roll_back_everywhere(system: &mut dyn System, record: &mut Record, gone: 
     undone
 }
 
-/// Takes words out of the files that are there, but for those whose step failed: a later rollback must find them as they are.
+/// Takes words out of the files that are there, but for those whose step failed: a later rollback must find
+/// them as they are.
 fn take_out(
     system: &mut dyn System,
     record: &Record,

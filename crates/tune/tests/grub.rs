@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! GRUB's own generator: what our drop-in becomes in the menu that it prints, and what its own tools say of our files.
+//! GRUB's own generator: what our drop-in becomes in the menu that it prints, and what its own tools say of
+//! our files.
 //!
-//! The files lie in a mount namespace over those of the machine; what would look at disks is a script. Skipped where
-//! GRUB's programs are not installed, or nothing may be mounted.
+//! The files lie in a mount namespace over those of the machine; what would look at disks is a script.
+//! Skipped where GRUB's programs are not installed, or nothing may be mounted.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done while a machine runs, on a real kernel: everything is as before afterwards, also where the process that
-//! did it was killed.
+//! What is done while a machine runs, on a real kernel: everything is as before afterwards, also where the
+//! process that did it was killed.
 //!
-//! In a guest of the lab, whose kernel must not complain: `tools/test` does it. On this machine, as root, with
-//! ISOLATOR_LIVE=1: interrupts, kernel threads and workqueues leave the last CPU for a moment.
+//! In a guest of the lab, whose kernel must not complain: `tools/test` does it. On this machine, as root,
+//! with ISOLATOR_LIVE=1: interrupts, kernel threads and workqueues leave the last CPU for a moment.
 //!
-//! Kills in a guest come without the partition: to make one, Linux starts threads for its workqueues, which a SIGKILL of
-//! the writer forbids (`kthread_create_on_node()`), and it warns of that (6.12: `update_unbound_workqueue_cpumask()` in
-//! kernel/cgroup/cpuset.c). With the partition all values are as before too.
+//! Kills in a guest come without the partition: to make one, Linux starts threads for its workqueues, which a
+//! SIGKILL of the writer forbids (`kthread_create_on_node()`), and it warns of that (6.12:
+//! `update_unbound_workqueue_cpumask()` in kernel/cgroup/cpuset.c). With the partition all values are as
+//! before too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +45,8 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_string())
 }
 
-/// Housekeeping CPUs, and the one that is left alone: the last but one in a guest, whose last is set apart at boot.
+/// Housekeeping CPUs, and the one that is left alone: the last but one in a guest, whose last is set apart at
+/// boot.
 fn split() -> (CpuSet, CpuSet) {
     let online: CpuSet = read("/sys/devices/system/cpu/online").unwrap().parse().unwrap();
     let apart: CpuSet =
@@ -193,7 +195,8 @@ fn comes_back_after_a_kill(name: &str, kind: &str) {
     println!("killed 12 times, {interrupted} times in the middle: all values are as before");
 }
 
-/// `isolator run --best-effort` in a guest, whose init is the program: what the command sees, and what is left after it.
+/// `isolator run --best-effort` in a guest, whose init is the program: what the command sees, and what is
+/// left after it.
 fn comes_back_after_a_command() {
     let system = Real::new(Path::new("/")).unwrap();
     let before = state(&system);

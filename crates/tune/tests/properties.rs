@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use tune::plan::line::NEVER;
 use tune::plan::{ActionKind, Intent, MadeFor, Plan, Profile, WantedCpus, plan};
 
-/// A machine with up to 4 nodes of up to 10 cores of up to 4 threads, numbered side by side or one thread of each
-/// core after the other, some CPUs offline, of one or two types, and with as much known of it as chance has it.
+/// A machine with up to 4 nodes of up to 10 cores of up to 4 threads, numbered side by side or one thread of
+/// each core after the other, some CPUs offline, of one or two types, and with as much known of it as chance
+/// has it.
 fn machines() -> impl Strategy<Value = Snapshot> {
     let shape = (1u32..=4, 1u32..=10, 1u32..=4, any::<bool>(), any::<bool>());
     let rest = (any::<u64>(), 0u32..=3, 0u32..=3, 4u32..=7);
@@ -133,7 +134,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plan_leaves_the_system_its_cpus_and_writes_what_every_kernel_reads(machine in machines(), asked in intents()) {
+    fn a_plan_leaves_the_system_its_cpus_and_writes_what_every_kernel_reads(
+        machine in machines(), asked in intents()
+    ) {
         match plan(&machine, &MadeFor::default(), &asked) {
             Ok(plan) => check(&machine, &asked, &plan),
             Err(refusal) => {
@@ -160,7 +163,8 @@ proptest! {
             let text = serde_json::to_string_pretty(&plan).unwrap();
             prop_assert_eq!(Plan::read(&text).unwrap(), plan.clone());
             // One digit of it, wherever it stands, made another.
-            let digits: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()).map(|(at, _)| at).collect();
+            let digits = text.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit());
+            let digits: Vec<usize> = digits.map(|(at, _)| at).collect();
             let place = digits[at.index(digits.len())];
             let mut bytes = text.into_bytes();
             bytes[place] = if bytes[place] == b'9' { b'8' } else { bytes[place] + 1 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way back on real files: permissions, owners, attributes, links and times are as they were, edits made since stay, and
-//! a file that is in the way stops its own step alone.
+//! The way back on real files: permissions, owners, attributes, links and times are as they were, edits made
+//! since stay, and a file that is in the way stops its own step alone.
 
 use std::collections::BTreeMap;
 use std::fs;

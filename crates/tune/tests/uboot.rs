@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! U-Boot's own tools: what `fw_setenv` makes of our words, in an environment that is a file, and what is left of them.
+//! U-Boot's own tools: what `fw_setenv` makes of our words, in an environment that is a file, and what is
+//! left of them.
 //!
-//! A copy of /etc lies over the machine's in a mount namespace. Skipped where the tools are not installed, or nothing may be
-//! mounted.
+//! A copy of /etc lies over the machine's in a mount namespace. Skipped where the tools are not installed, or
+//! nothing may be mounted.
 
 use std::path::Path;
 use std::process::Command;

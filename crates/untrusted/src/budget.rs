@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much one bundle may make the program read and hold.
 //!
-//! Small files can stand for much: a compressed one unpacks to a thousand times its size, and one name may be listed ten
-//! thousand times. So every read and everything that is kept draws on one budget. Once it is spent it stays spent: a reader
-//! that takes damage for the end of a file cannot pass over it, since [`Budget::check`] fails at the end.
+//! Small files can stand for much: a compressed one unpacks to a thousand times its size, and one name may be
+//! listed ten thousand times. So every read and everything that is kept draws on one budget. Once it is spent
+//! it stays spent: a reader that takes damage for the end of a file cannot pass over it, since
+//! [`Budget::check`] fails at the end.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read};

@@ -36,8 +36,8 @@ impl Folder {
         Ok(Folder { fd, path: path.to_path_buf() })
     }
 
-    /// Opens a folder to write files into, and makes it where it is absent. One that is there must belong to this user, and
-    /// not everybody may write it: else others decide which file is written.
+    /// Opens a folder to write files into, and makes it where it is absent. One that is there must belong to
+    /// this user, and not everybody may write it: else others decide which file is written.
     pub fn ours(path: &Path) -> io::Result<Folder> {
         let there = path.exists();
         let fd = place::folder(path, true)?;
@@ -101,7 +101,8 @@ impl Folder {
         if made { Ok(folder) } else { folder.check_ours().map(|()| folder) }
     }
 
-    /// Names and types of what is in the folder, in the order of the names. Some file systems do not tell the type.
+    /// Names and types of what is in the folder, in the order of the names. Some file systems do not tell the
+    /// type.
     pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.fd)? {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that comes from elsewhere is data: files of folders that others may write, and text and sizes in them.
+//! Everything that comes from elsewhere is data: files of folders that others may write, and text and sizes
+//! in them.
 //!
-//! - [`Folder`] reads beneath a folder, regular files only and through no link, and writes by the folder's descriptor.
-//! - [`replace()`] and [`open`] are for one file that the user named, wherever it lies; [`create_new`] names a file for the time
-//!   until it is in place.
+//! - [`Folder`] reads beneath a folder, regular files only and through no link, and writes by the folder's
+//!   descriptor.
+//! - [`replace()`] and [`open`] are for one file that the user named, wherever it lies; [`create_new`] names
+//!   a file for the time until it is in place.
 //! - [`Budget`] bounds what one bundle may make the program read and hold.
 //! - [`text`] has one escape for each place where foreign text is shown.
 //!

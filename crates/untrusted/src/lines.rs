@@ -20,7 +20,8 @@ impl<R: Read> Lines<R> {
         Lines { from: BufReader::new(from), line: Vec::new() }
     }
 
-    /// The next line with its line break; the last one may lack it, where it was cut short. `None` at the end.
+    /// The next line with its line break; the last one may lack it, where it was cut short. `None` at the
+    /// end.
     ///
     /// What is no UTF-8 is replaced.
     pub fn next_line(&mut self) -> io::Result<Option<Cow<'_, str>>> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a path leads, when a folder on the way may belong to another user.
 //!
-//! A link is followed only where no other user can have put it: link and folder belong to root or to us, and others may not
-//! write the folder (or may not rename in it: `/tmp`). Links of others are how root is made to write elsewhere.
+//! A link is followed only where no other user can have put it: link and folder belong to root or to us, and
+//! others may not write the folder (or may not rename in it: `/tmp`). Links of others are how root is made to
+//! write elsewhere.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -35,7 +36,8 @@ pub(crate) enum PlaceKind {
     Nothing,
     /// A regular file.
     File,
-    /// A device, a pipe or a socket that no other user can have put there, or one of the kernel's links below `/proc`.
+    /// A device, a pipe or a socket that no other user can have put there, or one of the kernel's links below
+    /// `/proc`.
     Ours,
     /// A link, a device, a pipe or a socket of another user.
     Theirs,
@@ -152,8 +154,8 @@ fn step(
     }
 }
 
-/// Whether no other user can have put `entry` into `folder`. A group of ours is one of our own, as most distributions make
-/// one for each user.
+/// Whether no other user can have put `entry` into `folder`. A group of ours is one of our own, as most
+/// distributions make one for each user.
 fn ours(folder: &Stat, entry: &Stat) -> bool {
     let ours = |uid: u32| uid == 0 || uid == geteuid().as_raw();
     let sticky = folder.st_mode & 0o1000 != 0;

@@ -15,8 +15,8 @@ use crate::place::{Place, PlaceKind};
 
 /// Replaces the file at `path` by `bytes`, whole or not at all.
 ///
-/// A link of another user is replaced, never written through. A device, a pipe or a link that no other user can have put
-/// there (`/dev/stdout`) is written to and stays what it is.
+/// A link of another user is replaced, never written through. A device, a pipe or a link that no other user
+/// can have put there (`/dev/stdout`) is written to and stays what it is.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     put(path, bytes, false)
 }
@@ -52,7 +52,8 @@ fn through(place: &Place) -> io::Result<File> {
     Ok(openat(&place.folder, &place.name, flags, Mode::empty())?.into())
 }
 
-/// Opens the file at `path` for reading: a regular one, or a pipe or device that no other user can have put there.
+/// Opens the file at `path` for reading: a regular one, or a pipe or device that no other user can have put
+/// there.
 ///
 /// A pipe of another user would hang the reader for ever, and `/dev/zero` would take all memory.
 pub fn open(path: &Path) -> io::Result<File> {
@@ -105,7 +106,8 @@ pub(crate) fn swap(folder: BorrowedFd, name: &OsStr, bytes: &[u8], sync: bool) -
     written
 }
 
-/// Makes a file in `folder` that is not there yet, under a name that cannot be foreseen: `name` makes it of a random number.
+/// Makes a file in `folder` that is not there yet, under a name that cannot be foreseen: `name` makes it of a
+/// random number.
 pub fn create_new(
     folder: BorrowedFd,
     mode: u32,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Foreign text on its way to a reader: one escape for each place where it is shown.
 //!
-//! Names of loads, tasks, machines and files come from elsewhere. Shown as they are, they can move a terminal's cursor, set its
-//! title, reverse what stands beside them, or become a formula, a tag or a label of their own.
+//! Names of loads, tasks, machines and files come from elsewhere. Shown as they are, they can move a
+//! terminal's cursor, set its title, reverse what stands beside them, or become a formula, a tag or a label
+//! of their own.
 //!
 //! | shown in | escape |
 //! |---|---|
@@ -19,14 +20,14 @@ use std::borrow::Cow;
 /// What stands where a character was that steers.
 pub const REPLACEMENT: char = '\u{fffd}';
 
-/// Whether `c` steers what shows it, or shows nothing: control characters (C0, DEL, C1), bidirectional marks and overrides,
-/// characters of no width, separators of lines, and tags.
+/// Whether `c` steers what shows it, or shows nothing: control characters (C0, DEL, C1), bidirectional marks
+/// and overrides, characters of no width, separators of lines, and tags.
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}')
 }
 
@@ -40,8 +41,8 @@ pub fn line(text: &str) -> Cow<'_, str> {
     replaced(text, steers, |c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { REPLACEMENT })
 }
 
-/// `text` of several lines for a terminal or a file. Line breaks and tabs stay, and where `coloured` says so the sequences that
-/// set colour and weight; nothing else that [`steers`] passes.
+/// `text` of several lines for a terminal or a file. Line breaks and tabs stay, and where `coloured` says so
+/// the sequences that set colour and weight; nothing else that [`steers`] passes.
 pub fn screen(text: &str, coloured: bool) -> Cow<'_, str> {
     if !text.chars().any(|c| steers(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
@@ -61,8 +62,8 @@ pub fn screen(text: &str, coloured: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The sequence at the beginning of `text` that sets colour and weight (`ESC [ 1 ; 31 m`); empty where there is none, and
-/// where it would hide what follows.
+/// The sequence at the beginning of `text` that sets colour and weight (`ESC [ 1 ; 31 m`); empty where there
+/// is none, and where it would hide what follows.
 fn style(text: &str) -> &str {
     let Some(rest) = text.strip_prefix("\u{1b}[") else { return "" };
     let Some(end) = rest.find('m').filter(|end| *end <= 16) else { return "" };
@@ -70,8 +71,8 @@ fn style(text: &str) -> &str {
     if rest[..end].split(';').all(known) { &text[..end + 3] } else { "" }
 }
 
-/// `json` with every character that [`steers`] and that JSON does not ask to escape (DEL, C1, directions) escaped: the same
-/// document, which a terminal shows as it is.
+/// `json` with every character that [`steers`] and that JSON does not ask to escape (DEL, C1, directions)
+/// escaped: the same document, which a terminal shows as it is.
 pub fn json(json: &str) -> Cow<'_, str> {
     let raw = |c: char| steers(c) && c != '\n';
     if !json.chars().any(raw) {
@@ -99,7 +100,8 @@ pub fn csv(text: &str) -> String {
     }
 }
 
-/// `text` as text or as an attribute of XML or HTML. XML 1.0 has no place for control characters, not even escaped.
+/// `text` as text or as an attribute of XML or HTML. XML 1.0 has no place for control characters, not even
+/// escaped.
 pub fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in clean(text).chars() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What libisolator's shortest calls cost: `isolator_session_pending()`, and a cycle of the monitor. A program in C calls the shared library
-//! (`program.c`), this program has the same in line (`rt`); both with a stand-in for the kernel's device (`device.c`), since the machine
-//! that measures need not have the isolator.
+//! What libisolator's shortest calls cost: `isolator_session_pending()`, and a cycle of the monitor. A
+//! program in C calls the shared library (`program.c`), this program has the same in line (`rt`); both with a
+//! stand-in for the kernel's device (`device.c`), since the machine that measures need not have the isolator.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each contender does in turn, the same code for all: one side asks and the other answers, each round trip timed; or one pours
-//! and the other drains. Both poll without a pause between looks, as one does on a CPU of one's own.
+//! What each contender does in turn, the same code for all: one side asks and the other answers, each round
+//! trip timed; or one pours and the other drains. Both poll without a pause between looks, as one does on a
+//! CPU of one's own.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ pub trait Takes {
 
 /// What one CPU does, of two.
 pub trait Side {
-    /// Asks, and waits for the answer, once for each of `ticks`: how long each took, by the processor's counter.
+    /// Asks, and waits for the answer, once for each of `ticks`: how long each took, by the processor's
+    /// counter.
     fn ask(&mut self, ticks: &mut [u64]);
     /// Answers so many questions.
     fn answer(&mut self, count: u64);
@@ -41,7 +43,8 @@ pub trait Side {
     fn drain(&mut self, count: u64);
 }
 
-/// What a CPU has of two rings, one each way; so far from what the other CPU has that no line of memory holds parts of both.
+/// What a CPU has of two rings, one each way; so far from what the other CPU has that no line of memory holds
+/// parts of both.
 #[repr(align(128))]
 pub struct RingEnds<S, T>(pub S, pub T);
 
@@ -95,8 +98,8 @@ fn take(end: &mut impl Takes, n: u64) {
 #[repr(align(128))]
 struct PaddedWord(AtomicU64);
 
-/// What nothing can be faster than: a word each way, and for the stream a word in each of as many lines as there are messages in
-/// a batch, so that nobody waits for room.
+/// What nothing can be faster than: a word each way, and for the stream a word in each of as many lines as
+/// there are messages in a batch, so that nobody waits for room.
 #[repr(align(128))]
 pub struct RawLines {
     mine: Arc<PaddedWord>,

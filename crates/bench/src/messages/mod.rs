@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages between two CPUs: our ring, those of other crates and bare words, by turns in short batches, so that whatever disturbs
-//! the machine disturbs all alike; of each the median over its batches.
+//! Messages between two CPUs: our ring, those of other crates and bare words, by turns in short batches, so
+//! that whatever disturbs the machine disturbs all alike; of each the median over its batches.
 
 mod ends;
 #[cfg(feature = "iceoryx2")]
@@ -26,8 +26,8 @@ const TRIPS: usize = 5_000;
 const WARM_UP: usize = 200;
 const STREAM: u64 = 20_000;
 
-/// Round trips whose middle is looked for together: the counters of some processors step by 10 ns, which is more than what tells
-/// one contender from another.
+/// Round trips whose middle is looked for together: the counters of some processors step by 10 ns, which is
+/// more than what tells one contender from another.
 const IN_A_ROW: usize = 8;
 
 /// Between rounds, for whoever else needs these CPUs.
@@ -38,7 +38,8 @@ const REST: Duration = Duration::from_millis(20);
 pub struct ContenderResult {
     /// Its name.
     pub name: &'static str,
-    /// Round trips: of each batch the middle one, by `IN_A_ROW` at a time, and the one that one in a thousand exceeds.
+    /// Round trips: of each batch the middle one, by `IN_A_ROW` at a time, and the one that one in a
+    /// thousand exceeds.
     pub p50_ns: f64,
     /// See above.
     pub p999_ns: f64,
@@ -109,7 +110,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     proof::middle(values.collect(), f64::total_cmp).unwrap_or(f64::NAN)
 }
 
-/// Asks and pours; of each contender and batch the p50 of [`IN_A_ROW`] round trips and the p99.9 of one, in ticks.
+/// Asks and pours; of each contender and batch the p50 of [`IN_A_ROW`] round trips and the p99.9 of one, in
+/// ticks.
 fn asking(sides: Vec<MakeSide>, meeting: &AtomicU64) -> Vec<Vec<(u64, u64)>> {
     let _together = Together;
     let mut sides = made(CPUS[0], sides);
@@ -164,7 +166,8 @@ impl Drop for Together {
     }
 }
 
-/// Both sides go through the same contenders in the same order, and begin each together; with another one first each time.
+/// Both sides go through the same contenders in the same order, and begin each together; with another one
+/// first each time.
 fn rounds(contenders: usize, meeting: &AtomicU64, mut batch: impl FnMut(usize)) {
     for round in 0..ROUNDS {
         for n in 0..contenders {

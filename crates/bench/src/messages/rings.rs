@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our ring, and those of other crates, each as its documentation says is fastest: split ends that remember where the other was.
+//! Our ring, and those of other crates, each as its documentation says is fastest: split ends that remember
+//! where the other was.
 
 use std::sync::Arc;
 

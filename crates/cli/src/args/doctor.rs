@@ -45,8 +45,8 @@ pub struct DoctorArgs {
     /// Look at the machine in this snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     pub snapshot: Option<PathBuf>,
-    /// Only checks of this group: kernel, boot, isolation, irq, threads, scheduler, memory, power, clock, firmware,
-    /// limits, services, virtualization, graphics, network, container
+    /// Only checks of this group: kernel, boot, isolation, irq, threads, scheduler, memory, power, clock,
+    /// firmware, limits, services, virtualization, graphics, network, container
     #[arg(long, value_name = "GROUP")]
     pub only: Option<CheckGroup>,
     /// All about one check, and how it comes out here

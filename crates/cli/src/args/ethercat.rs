@@ -30,7 +30,8 @@ pub enum EthercatVerb {
 /// `isolator ethercat simulate`
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// The interface whose frames pass the segment; a MainDevice is at the other end of its cable, or of a veth pair
+    /// The interface whose frames pass the segment; a MainDevice is at the other end of its cable, or of a
+    /// veth pair
     #[arg(long, value_name = "NAME")]
     pub interface: String,
     /// How many SubDevices
@@ -39,8 +40,8 @@ pub struct SimulateArgs {
     /// By how much each SubDevice's clock runs faster than that of the one before, in parts per billion
     #[arg(long, value_name = "PPB", default_value = "0", value_parser = drift, allow_negative_numbers = true)]
     pub drift_ppb: i64,
-    /// What goes wrong, by the number of a frame with process data: lost@FRAME, late:TIME@FRAME, counter@FRAME,
-    /// unplug:SUBDEVICE@FRAME, each with /EVERY; may be given again
+    /// What goes wrong, by the number of a frame with process data: lost@FRAME, late:TIME@FRAME,
+    /// counter@FRAME, unplug:SUBDEVICE@FRAME, each with /EVERY; may be given again
     #[arg(long, value_name = "WHAT@FRAME")]
     pub fault: Vec<Fault>,
     /// Write every frame that comes and goes, for Wireshark

@@ -18,7 +18,8 @@ Examples:
 pub struct ExportArgs {
     /// The bundle: a folder, or a .tar.zst file
     pub bundle: PathBuf,
-    /// The format: cyclictest, rtla, csv, json; or archive: the whole bundle as one .tar.zst, which every verb reads
+    /// The format: cyclictest, rtla, csv, json; or archive: the whole bundle as one .tar.zst, which every
+    /// verb reads
     #[arg(long = "as", value_name = "FORMAT")]
     pub format: String,
     /// Only rows of this load

@@ -26,11 +26,13 @@ Exit status: 0 done, and all hold; 1 something could not be done on a machine;
 /// `isolator fleet`
 #[derive(Debug, Subcommand)]
 pub enum FleetVerb {
-    /// Measures every machine of an inventory, and brings the evidence; done again, it measures what is missing
+    /// Measures every machine of an inventory, and brings the evidence; done again, it measures what is
+    /// missing
     Prove(FleetProveArgs),
     /// Says what would be changed on each machine, and brings the plans; changes nothing
     Plan(FleetPlanArgs),
-    /// Tunes machines batch by batch, measures each, and rolls back what does not hold, where the roll-out ends
+    /// Tunes machines batch by batch, measures each, and rolls back what does not hold, where the roll-out
+    /// ends
     Apply(FleetApplyArgs),
     /// Whether what was applied is still in force on each machine
     Verify(FleetVerifyArgs),

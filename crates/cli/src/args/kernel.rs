@@ -42,7 +42,8 @@ pub struct KernelBuildArgs {
     /// The configuration: lab (small, for guests), debian (the distribution's; makes packages), or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "lab")]
     pub config: String,
-    /// Lay a fragment over the configuration: debug, kasan, kcsan, kunit, torture, rt-group, voluntary, stock, or a file; may be given again
+    /// Lay a fragment over the configuration: debug, kasan, kcsan, kunit, torture, rt-group, voluntary,
+    /// stock, or a file; may be given again
     #[arg(long, value_name = "NAME|FILE")]
     pub with: Vec<String>,
     /// The source: a folder, which is not changed, or an archive [default: the package linux-source-VERSION]

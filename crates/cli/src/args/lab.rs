@@ -113,10 +113,12 @@ pub struct LabShowArgs {
 /// What every guest is made of.
 #[derive(Debug, Clone, Args)]
 pub struct GuestOptions {
-    /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1, isolator:6.12+debug, or a file
+    /// The kernel: debian-rt, debian, isolator (6.12), with another version as debian-rt:6.1,
+    /// isolator:6.12+debug, or a file
     #[arg(long, value_name = "KERNEL", default_value = "debian-rt")]
     pub kernel: String,
-    /// The boot line: none, isolcpus, nohz_full, full, plan (what isolator tune plans for the guest) or plan:poll, or text with {isolated} and {house_keeping} in it
+    /// The boot line: none, isolcpus, nohz_full, full, plan (what isolator tune plans for the guest) or
+    /// plan:poll, or text with {isolated} and {house_keeping} in it
     #[arg(long, value_name = "LINE", default_value = "full")]
     pub boot: String,
     /// CPUs of a guest; the last one is isolated
@@ -148,7 +150,8 @@ pub struct LabRunArgs {
     /// Let the guest's own tracing watch too, and compare it with the scope
     #[arg(long)]
     pub witness: bool,
-    /// Have the guest's isolator defer what can wait on the isolated CPU, as isolator measure does; the kernel must have it
+    /// Have the guest's isolator defer what can wait on the isolated CPU, as isolator measure does; the
+    /// kernel must have it
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
     /// Give every CPU an NMI each TIME; x86-64, with apic_extnmi=all on the boot line
@@ -186,8 +189,8 @@ pub struct LabProgramArgs {
     /// Emulate the CPUs by turns, on one host thread: slower, and without QEMU's mistakes about patched text
     #[arg(long)]
     pub by_turns: bool,
-    /// Do not hold a complaint of the kernel against it that has this text in its first lines, since a kernel without the
-    /// isolator has it too; may be given again
+    /// Do not hold a complaint of the kernel against it that has this text in its first lines, since a
+    /// kernel without the isolator has it too; may be given again
     #[arg(long, value_name = "TEXT")]
     pub known: Vec<String>,
 }

@@ -30,8 +30,8 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex), response, ethercat or
-    /// hardware
+    /// The probe: wakeup, spin, toggle, message (or one of its means, as message-futex), response, ethercat
+    /// or hardware
     pub probe: String,
     /// What to measure and how.
     #[command(flatten)]

@@ -47,7 +47,8 @@ pub struct MonitorArgs {
     /// End each row after this many cycles
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = ROWS)]
     pub loops: Option<u64>,
-    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the best that is allowed here]
+    /// What collects the causes of spikes: auto, bpf, tracefs, osnoise, counters, off [default: auto, the
+    /// best that is allowed here]
     #[arg(long, value_name = "HOW", help_heading = THREADS)]
     pub causes: Option<Choice>,
     /// Largest wakeup latency allowed: a time, or a share of the period [default: 10%]
@@ -65,7 +66,8 @@ pub struct MonitorArgs {
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
-    /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT, with native histograms where the scraper takes them
+    /// Write the figures in Prometheus' text format to this file, or serve them on ADDRESS:PORT, with native
+    /// histograms where the scraper takes them
     #[arg(long, value_name = "FILE|ADDRESS:PORT", help_heading = OUTPUT)]
     pub prometheus: Option<String>,
     /// Where results go.

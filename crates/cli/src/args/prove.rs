@@ -35,7 +35,8 @@ pub struct ProveArgs {
     /// Loads, one row after the other, or 'all'; see isolator load --list [default: idle]
     #[arg(long, value_name = "NAME,…", help_heading = ROWS)]
     pub loads: Option<String>,
-    /// Probes, one row after the other: wakeup, spin, toggle, message, response, ethercat, hardware [default: wakeup]
+    /// Probes, one row after the other: wakeup, spin, toggle, message, response, ethercat, hardware
+    /// [default: wakeup]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = ROWS)]
     pub probe: Vec<String>,
     /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
@@ -44,7 +45,8 @@ pub struct ProveArgs {
     /// Run the commands and open the devices and files that the plan names, which are shown
     #[arg(long, requires = "plan", help_heading = ROWS)]
     pub allow_commands: bool,
-    /// Measure again, this long after the last beginning, until Ctrl-C or a run that cannot measure; a bundle for each
+    /// Measure again, this long after the last beginning, until Ctrl-C or a run that cannot measure; a
+    /// bundle for each
     #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
     pub every: Option<Duration>,
     /// What to measure and how.

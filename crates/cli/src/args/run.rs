@@ -59,11 +59,13 @@ pub struct RunArgs {
     /// Let CPUs enter no idle state that takes longer to leave, in microseconds, while the command runs
     #[arg(long, value_name = "US", allow_negative_numbers = true)]
     pub dma_latency: Option<u32>,
-    /// Have the kernel's isolator defer what can wait while the command's main thread runs: clock, resched, ipi, ktlb, or with
-    /// exclusive only where nobody else can change its memory [default: clock, resched, ipi]
+    /// Have the kernel's isolator defer what can wait while the command's main thread runs: clock, resched,
+    /// ipi, ktlb, or with exclusive only where nobody else can change its memory [default: clock,
+    /// resched, ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
-    /// Where the kernel has no isolator, keep off the command's CPUs what settings can, while it runs; as root, with --cpus
+    /// Where the kernel has no isolator, keep off the command's CPUs what settings can, while it runs; as
+    /// root, with --cpus
     #[arg(long, requires = "isolate")]
     pub best_effort: bool,
     /// Say each step on standard error

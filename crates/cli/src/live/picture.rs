@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text of the moving table, for a terminal of a given size: no line is ever as wide as the terminal, so that
-//! none wraps, and there are never more lines than it shows.
+//! The text of the moving table, for a terminal of a given size: no line is ever as wide as the terminal, so
+//! that none wraps, and there are never more lines than it shows.
 
 use std::time::Duration;
 

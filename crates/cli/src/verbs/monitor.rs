@@ -117,8 +117,8 @@ impl Observer for LoopDisplay {
     }
 }
 
-/// The loop of a program, its process where one is named, and its name: the program may just have been started, and is given time to
-/// begin. `None` where `stop` was set before.
+/// The loop of a program, its process where one is named, and its name: the program may just have been
+/// started, and is given time to begin. `None` where `stop` was set before.
 fn open(args: &MonitorArgs, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u32>, String)>> {
     let (process, name) =
         args.program.split_once(':').map_or((&*args.program, None), |(process, name)| (process, Some(name)));

@@ -42,7 +42,8 @@ pub fn run(args: ProveArgs) -> VerbResult {
     measure(asked, &args.options, &args.out, View::Table)
 }
 
-/// What the plan at `path` asks. It is refused where it names commands, devices or files that the user has not allowed.
+/// What the plan at `path` asks. It is refused where it names commands, devices or files that the user has
+/// not allowed.
 fn follow(path: &Path, args: &ProveArgs) -> evidence::Result<Asked> {
     let plan = run::read_plan(path)?;
     let named = named::named(&plan, args.loads.is_some(), &args.options);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator run`: a command with affinity, policy and priority set up in the right order.
 //!
-//! The command takes this program's place, but where the kernel has no isolator and a best effort is asked for
-//! ([`best_effort`]).
+//! The command takes this program's place, but where the kernel has no isolator and a best effort is asked
+//! for ([`best_effort`]).
 //!
-//! Locked memory does not survive execve(2): the command must lock its own, for which the limit is raised where
-//! that is allowed.
+//! Locked memory does not survive execve(2): the command must lock its own, for which the limit is raised
+//! where that is allowed.
 
 mod best_effort;
 mod isolate;

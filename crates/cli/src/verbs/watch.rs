@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator watch`: who interrupts the isolated CPUs now, from the kernel's counters; with `--senders` also who sends
-//! their IPIs, from a collector that watches that alone.
+//! `isolator watch`: who interrupts the isolated CPUs now, from the kernel's counters; with `--senders` also
+//! who sends their IPIs, from a collector that watches that alone.
 
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the program as people do: what it prints, how it ends, what it leaves. Rows are short; no test asserts a
-//! time.
+//! Runs the program as people do: what it prints, how it ends, what it leaves. Rows are short; no test
+//! asserts a time.
 
 pub mod looping;
 

@@ -166,7 +166,8 @@ fn noop(facts: &CheckFacts) -> CheckResult {
     let boot_line = facts.known_command_line()?;
     let mut idle: Vec<(String, String)> = Vec::new();
     for (word, setting) in settings(boot_line) {
-        // A distribution may have taken a parameter over: what its file shows comes before versions and options.
+        // A distribution may have taken a parameter over: what its file shows comes before versions and
+        // options.
         let acts = || matches!(effect(facts, &word, setting), ParameterEffect::Acts);
         if let Some(why) = cannot_act(facts, &word, setting).filter(|_| !acts()) {
             idle.push((word.raw.to_string(), why));
@@ -426,8 +427,8 @@ fn range(facts: &CheckFacts) -> CheckResult {
     Ok(Conclusion::pass(read_in(LINE, format!("present: {present}")), "every list names CPUs that there are"))
 }
 
-/// Why this kernel does not take a flag of `isolcpus` (kernel/sched/isolation.c). Up to Linux 5.7 one that it does not know
-/// makes it drop the whole list, later ones skip the flag.
+/// Why this kernel does not take a flag of `isolcpus` (kernel/sched/isolation.c). Up to Linux 5.7 one that it
+/// does not know makes it drop the whole list, later ones skip the flag.
 fn wrong_flag(facts: &CheckFacts, flag: &str) -> Option<String> {
     let since = match flag {
         "nohz" | "domain" => Some((4, 15)),

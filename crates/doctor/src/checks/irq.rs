@@ -132,8 +132,8 @@ pub(super) fn named(irq: &Irq) -> String {
     format!("{} ({actions})", irq.number)
 }
 
-/// Interrupts of `all` that may be delivered to these CPUs for all that is known: it is not shown where they are
-/// delivered, and they were not asked to stay away.
+/// Interrupts of `all` that may be delivered to these CPUs for all that is known: it is not shown where they
+/// are delivered, and they were not asked to stay away.
 pub(super) fn perhaps_on(all: &[&Irq], cpus: &CpuSet) -> Vec<String> {
     let perhaps = |irq: &&&Irq| {
         irq.effective.is_none() && irq.affinity.as_ref().is_none_or(|asked| !asked.and(cpus).is_empty())
@@ -239,7 +239,8 @@ fn managed(facts: &CheckFacts) -> CheckResult {
         }
         return Ok(Conclusion::pass(read, "no managed interrupt is for these CPUs alone"));
     }
-    // With managed_irq a queue whose CPUs are all isolated stays on them (kernel/irq/manage.c, irq_do_set_affinity).
+    // With managed_irq a queue whose CPUs are all isolated stays on them (kernel/irq/manage.c,
+    // irq_do_set_affinity).
     let asked =
         facts.boot_value("isolcpus").is_some_and(|value| value.split(',').any(|flag| flag == "managed_irq"));
     let fewer =

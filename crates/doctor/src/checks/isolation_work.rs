@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What still runs on CPUs that are set apart: RCU, deferred work, kernel threads, programs; and what a sample saw.
+//! What still runs on CPUs that are set apart: RCU, deferred work, kernel threads, programs; and what a
+//! sample saw.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The checks: one file per group, one table per file. A check is a question, its weight for each profile, why it matters,
-//! where that is known from, and a pure function over the facts.
+//! The checks: one file per group, one table per file. A check is a question, its weight for each profile,
+//! why it matters, where that is known from, and a pure function over the facts.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A SubDevice's distributed clock: a local clock that drifts, the system time made of it, and SYNC0.
 //!
-//! The control loop is proportional and integral: of each difference to the reference a quarter is taken back at once,
-//! at the most 1 us, and a part goes into the speed. Real controllers do likewise, with parameters of their own.
-//! Reference: ETG.1000.4, 6.8.
+//! The control loop is proportional and integral: of each difference to the reference a quarter is taken back
+//! at once, at the most 1 us, and a part goes into the speed. Real controllers do likewise, with parameters
+//! of their own. Reference: ETG.1000.4, 6.8.
 
 /// At the most so much of a difference is taken back at once.
 const LARGEST_STEP_NS: i64 = 1_000;

@@ -319,7 +319,8 @@ impl SubDevice {
         datagram.count(u16::from(has_read) + if has_written { 1 + u16::from(both) } else { 0 });
     }
 
-    /// Whether a map may lead there: into process data that are open, or to the mailbox's registers (to read them).
+    /// Whether a map may lead there: into process data that are open, or to the mailbox's registers (to read
+    /// them).
     fn is_mappable(&self, physical: u16, bytes: usize, writes: bool) -> bool {
         if physical < at::RAM {
             return !writes;

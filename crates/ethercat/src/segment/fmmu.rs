@@ -61,7 +61,8 @@ impl Fmmu {
         self.first_bit == 0 && self.last_bit == 7 && self.physical_bit == 0
     }
 
-    /// Carries what a datagram at `logical` and this map have in common, from the datagram or into it; how many bits.
+    /// Carries what a datagram at `logical` and this map have in common, from the datagram or into it; how
+    /// many bits.
     pub fn carry(&self, logical: u32, data: &mut [u8], memory: &mut [u8], from_datagram: bool) -> u64 {
         let own = u64::from(self.logical) * 8 + u64::from(self.first_bit);
         let theirs = u64::from(logical) * 8;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! EtherCAT frames as they pass: the Ethernet and EtherCAT headers, and one datagram after the other, in place.
+//! EtherCAT frames as they pass: the Ethernet and EtherCAT headers, and one datagram after the other, in
+//! place.
 //!
-//! No length in a frame is believed: what does not fit into the bytes that came is a malformed frame, and no SubDevice
-//! touches any of it. Reference: ETG.1000.4, 5.3 (frame coding) and 5.4 (datagrams).
+//! No length in a frame is believed: what does not fit into the bytes that came is a malformed frame, and no
+//! SubDevice touches any of it. Reference: ETG.1000.4, 5.3 (frame coding) and 5.4 (datagrams).
 
 use std::ops::Range;
 

@@ -22,7 +22,8 @@ enum MailboxError {
     Short = 6,
 }
 
-/// The answer to `message`, which is as long as its mailbox; `None` where none is due. `counter` numbers answers, 1 to 7.
+/// The answer to `message`, which is as long as its mailbox; `None` where none is due. `counter` numbers
+/// answers, 1 to 7.
 pub fn answer(message: &[u8], objects: &mut Objects, is_pre_op: bool, counter: &mut u8) -> Option<Vec<u8>> {
     let head = message.get(..HEAD)?;
     let length = usize::from(u16::from_le_bytes([head[0], head[1]]));

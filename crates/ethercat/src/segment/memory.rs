@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A SubDevice's memory: 4 KiB of registers and 8 KiB for mailboxes and process data.
 //!
-//! Little-endian throughout. Reference: ETG.1000.4, 6 (attributes) and Beckhoff's register description of the ET1100,
-//! whose names these are.
+//! Little-endian throughout. Reference: ETG.1000.4, 6 (attributes) and Beckhoff's register description of the
+//! ET1100, whose names these are.
 
 /// Where what is.
 pub mod at {

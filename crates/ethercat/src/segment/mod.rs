@@ -5,12 +5,14 @@
 //! frame in ──► SubDevice 1 ──► SubDevice 2 ──► … ──► SubDevice N ──┐
 //! frame out ◄──────────────────────────────────────────────────────┘
 //! ```
-//! Pure: a frame and a time go in, the frame as the SubDevices left it comes out. Enough is there for a MainDevice to
-//! bring them to OP and to exchange process data with distributed clocks: all commands with working counters, AL states
-//! with their codes, SII, FMMUs, sync managers, mailboxes with CoE, clocks with drift, SYNC0, the watchdog.
+//! Pure: a frame and a time go in, the frame as the SubDevices left it comes out. Enough is there for a
+//! MainDevice to bring them to OP and to exchange process data with distributed clocks: all commands with
+//! working counters, AL states with their codes, SII, FMMUs, sync managers, mailboxes with CoE, clocks with
+//! drift, SYNC0, the watchdog.
 //!
-//! Limits: a SubDevice answers at once, where a real one takes its time; no segmented SDOs, no descriptions of objects,
-//! no other mailbox protocol; a line, no branches, no redundancy; no bit errors. References: ETG.1000.3 to 6, ETG.2010.
+//! Limits: a SubDevice answers at once, where a real one takes its time; no segmented SDOs, no descriptions
+//! of objects, no other mailbox protocol; a line, no branches, no redundancy; no bit errors. References:
+//! ETG.1000.3 to 6, ETG.2010.
 
 mod clock;
 mod device;

@@ -100,7 +100,8 @@ impl SyncManager {
     }
 }
 
-/// Puts what the MainDevice writes into the registers of sync managers, but for what is the SubDevice's to say.
+/// Puts what the MainDevice writes into the registers of sync managers, but for what is the SubDevice's to
+/// say.
 pub fn configure(memory: &mut DeviceMemory, start: u16, data: &[u8]) {
     for (at, byte) in (start..).zip(data) {
         if !matches!((at - at::SYNC_MANAGER) % BYTES, 5 | 7) {

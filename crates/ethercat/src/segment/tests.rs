@@ -556,17 +556,23 @@ fn lengths_that_lead_astray_and_foreign_frames_are_named() {
 
 proptest! {
     #[test]
-    fn nothing_that_comes_makes_it_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), now in any::<u64>()) {
+    fn nothing_that_comes_makes_it_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200), now in any::<u64>()
+    ) {
         Segment::new(2, 100, Vec::new()).pass(&mut bytes, now);
     }
 
     #[test]
     fn no_datagrams_make_it_panic_and_their_lengths_stay(
-        sent in prop::collection::vec((0u8..16, prop_oneof![any::<u32>(), (0u32..0x1300).prop_map(|at| at << 16)],
-            prop::collection::vec(any::<u8>(), 0..150)), 1..6),
+        sent in prop::collection::vec((
+            0u8..16,
+            prop_oneof![any::<u32>(), (0u32..0x1300).prop_map(|at| at << 16)],
+            prop::collection::vec(any::<u8>(), 0..150),
+        ), 1..6),
         now in 0..u64::MAX / 2,
     ) {
-        let sent: Vec<Sent> = sent.iter().map(|(command, address, data)| (*command, *address, &data[..])).collect();
+        let datagram = |(command, address, data): &(u8, u32, Vec<u8>)| (*command, *address, &data[..]);
+        let sent: Vec<Sent> = sent.iter().map(datagram).collect();
         let mut bytes = frame(&sent);
         let length = bytes.len();
         let mut segment = Segment::new(3, 100, Vec::new());

@@ -112,7 +112,8 @@ impl FleetRunDocument {
         counts
     }
 
-    /// Whether something could not be done. What was not begun since another machine did not hold is no failure of its own.
+    /// Whether something could not be done. What was not begun since another machine did not hold is no
+    /// failure of its own.
     pub fn could_not(&self) -> bool {
         let stopped = self.does_not_hold();
         self.hosts

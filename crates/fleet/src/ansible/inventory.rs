@@ -46,7 +46,8 @@ pub fn hosts(job: &AnsibleJob) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The hosts of a group and of those below it, each once. An inventory's program may list a group below itself.
+/// The hosts of a group and of those below it, each once. An inventory's program may list a group below
+/// itself.
 pub fn hosts_of(listed: &Value, group: &str) -> Vec<String> {
     let names = |group: &str, key: &str| -> Vec<String> {
         let list = listed[group][key].as_array().into_iter().flatten();

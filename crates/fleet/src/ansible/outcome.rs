@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of each machine: by the events that the collection's callback wrote, and by the bundle that was brought.
+//! What became of each machine: by the events that the collection's callback wrote, and by the bundle that
+//! was brought.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +12,8 @@ use serde::Deserialize;
 use super::document::{HostOutcome, MachineOutcome};
 use super::{AnsibleJob, AnsibleVerb};
 
-/// The task whose failure says that a machine was rolled back, and the last of those that change a machine that holds; both are in
-/// `fleet/ansible/roles/tune/tasks/main.yml`.
+/// The task whose failure says that a machine was rolled back, and the last of those that change a machine
+/// that holds; both are in `fleet/ansible/roles/tune/tasks/main.yml`.
 const ROLLED_BACK: &str = "Rolled back";
 const KEPT: &str = "Keep it";
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a configuration has what a machine boots from: the driver of its root file system, and those of the disk
-//! below it and of all that the disk hangs on.
+//! Whether a configuration has what a machine boots from: the driver of its root file system, and those of
+//! the disk below it and of all that the disk hangs on.
 //!
-//! Read below a root folder, so that another machine's capture is as good as this one. Which option makes which
-//! module the kernel's own Makefiles say (`obj-$(CONFIG_VIRTIO_BLK) += virtio_blk.o`).
+//! Read below a root folder, so that another machine's capture is as good as this one. Which option makes
+//! which module the kernel's own Makefiles say (`obj-$(CONFIG_VIRTIO_BLK) += virtio_blk.o`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -92,7 +92,8 @@ fn plain(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// Refuses a configuration that lacks what the machine below `root` boots from; `tree` is the kernel's source.
+/// Refuses a configuration that lacks what the machine below `root` boots from; `tree` is the kernel's
+/// source.
 pub fn check(config: &BuildConfig, tree: &Path, root: &Path, say: &dyn Fn(&str)) -> Result<()> {
     let options = options(tree);
     let initrd = config.get("BLK_DEV_INITRD") == "y";

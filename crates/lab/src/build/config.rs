@@ -47,7 +47,8 @@ impl BuildConfig {
         self.0.iter().map(line).collect()
     }
 
-    /// What is otherwise in `got`: `CONFIG_X (y asked, n got)`. An empty text is there too where its option is not.
+    /// What is otherwise in `got`: `CONFIG_X (y asked, n got)`. An empty text is there too where its option
+    /// is not.
     pub fn missing_in(&self, got: &BuildConfig) -> Vec<String> {
         let same = |asked: &str, got: &str| asked == got || (asked, got) == ("\"\"", "n");
         let differs = self.0.iter().filter(|(name, value)| !same(value, got.get(name)));

@@ -36,7 +36,8 @@ impl BuildProgress {
 pub struct KernelTree {
     /// The source.
     pub tree: PathBuf,
-    /// The objects: within the source, so that compilers are given relative paths and a cache knows them again.
+    /// The objects: within the source, so that compilers are given relative paths and a cache knows them
+    /// again.
     pub objects: PathBuf,
     /// For which processor.
     pub architecture: Architecture,
@@ -81,8 +82,8 @@ impl KernelTree {
         Err(failed(words, &output.stderr))
     }
 
-    /// How many steps these targets take, counted by make without doing them. It ends with an error, since what
-    /// is linked is not there; what it has counted by then is all but the last few.
+    /// How many steps these targets take, counted by make without doing them. It ends with an error, since
+    /// what is linked is not there; what it has counted by then is all but the last few.
     pub fn count(&self, targets: &[&str]) -> u64 {
         let output = self.command(&[&["-k", "-n"], targets].concat()).output();
         let said =

@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! source ──► tree + new files + hooks ──► configuration, verified ──► make ──► built/KEY/
-//! package,   [source]   [series]           [config], [bootable]        [make]   image, System.map, vmlinux, config,
-//! archive, folder                                                               modules or packages, kernel.json
+//! package,   [source]   [series]          [config], [bootable]         [make]  image, System.map, vmlinux,
+//! archive,                                                                     config, kernel.json,
+//! folder                                                                       modules or packages
 //! ```
 //!
-//! What is built is kept by the content of all that goes into it: source, series, configuration, compiler. The tree and
-//! its objects stay too, for the next configuration; a compiler cache is used where there is one.
+//! What is built is kept by the content of all that goes into it: source, series, configuration, compiler.
+//! The tree and its objects stay too, for the next configuration; a compiler cache is used where there is
+//! one.
 
 pub mod bootable;
 pub mod config;
@@ -424,8 +426,8 @@ fn link(version: &str, architecture: Architecture, unpatched: bool) -> Result<Pa
     Ok(store::folder("built")?.join(format!("{name}-{version}-{architecture}")))
 }
 
-/// The lab's kernel of `6.12` or `6.12+debug` that was built last, and whether it was built of another series than
-/// this program's.
+/// The lab's kernel of `6.12` or `6.12+debug` that was built last, and whether it was built of another series
+/// than this program's.
 pub fn last(version: &str, architecture: Architecture, unpatched: bool) -> Result<Option<(Built, bool)>> {
     let folder = fs::canonicalize(link(version, architecture, unpatched)?).ok();
     let Some(built) = folder.as_deref().and_then(read) else { return Ok(None) };
@@ -446,7 +448,8 @@ pub fn command(version: &str, architecture: Architecture, unpatched: bool) -> St
     command
 }
 
-/// The source tree, with the series in it, in which a version was built last. Whoever builds there changes it.
+/// The source tree, with the series in it, in which a version was built last. Whoever builds there changes
+/// it.
 pub fn tree(version: &str) -> Result<PathBuf> {
     let number = version.split('+').next().unwrap_or(version);
     let tree = store::folder("trees")?.join(number).join("source");

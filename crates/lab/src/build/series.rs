@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our part of a kernel: new files, configurations, and for each version the hooks in its own files. It is the folder
-//! `kernel/` of the repository, which this program carries.
+//! Our part of a kernel: new files, configurations, and for each version the hooks in its own files. It is
+//! the folder `kernel/` of the repository, which this program carries.
 //!
 //! ```text
 //! isolator/…              goes to kernel/isolator/… of a kernel tree
@@ -119,8 +119,8 @@ impl PatchSeries {
         Ok(store::digest(&files.chain(hooks).collect::<Vec<_>>()))
     }
 
-    /// Writes the whole series into a folder, for `git am` or quilt: the new files as its first patch, then the hooks.
-    /// Gives the patches' names.
+    /// Writes the whole series into a folder, for `git am` or quilt: the new files as its first patch, then
+    /// the hooks. Gives the patches' names.
     pub fn export(&self, version: &str, folder: &Path) -> Result<Vec<String>> {
         let hooks = self.hooks(version)?;
         let new = self.as_patch(version, hooks.first().copied(), hooks.len() + 1);

@@ -138,8 +138,8 @@ fn package(version: &str, watch: &BuildObserver<'_>) -> Result<KernelSource> {
     Ok(KernelSource::Archive { file: archive.ok_or_else(missing)?, name })
 }
 
-/// Who has a package, and its newest version there: the machine's package sources, else Debian's unstable suite, which has
-/// newer versions of Linux. Lists are read where the ones at hand do not have it.
+/// Who has a package, and its newest version there: the machine's package sources, else Debian's unstable
+/// suite, which has newer versions of Linux. Lists are read where the ones at hand do not have it.
 fn offered(package: &str, watch: &BuildObserver<'_>) -> Result<Option<(Apt, String)>> {
     let machine = Architecture::of_this_program().debian();
     let newest = |apt: Option<Apt>, fresh: bool, whose: &str| -> Result<Option<(Apt, String)>> {
@@ -187,7 +187,8 @@ pub fn apply(series: &PatchSeries, version: &str, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Applies one patch, or with `-R` in `how` takes it out; what the program said first where it does not apply.
+/// Applies one patch, or with `-R` in `how` takes it out; what the program said first where it does not
+/// apply.
 pub fn patch(tree: &Path, text: &[u8], how: &[&str]) -> std::result::Result<(), String> {
     let mut patch = Command::new("patch");
     patch.args(how).args(["-p1", "-F0", "-f", "--no-backup-if-mismatch", "-r", "-", "-d"]).arg(tree);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The owner alone: a process with a single thread that has the isolator give it its CPU and its memory for itself
-//! (`exclusive`), and spins. The measuring program cannot be that, since other threads of it write down what it sees;
-//! here the scope outside and the kernel's page do.
+//! The owner alone: a process with a single thread that has the isolator give it its CPU and its memory for
+//! itself (`exclusive`), and spins. The measuring program cannot be that, since other threads of it write
+//! down what it sees; here the scope outside and the kernel's page do.
 //!
-//! It is told to end through a word in memory that it shares with init: any other way would enter the kernel, inside of
-//! the window.
+//! It is told to end through a word in memory that it shares with init: any other way would enter the kernel,
+//! inside of the window.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;

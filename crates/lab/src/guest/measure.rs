@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The job *measure*: this program measures, storms blow meanwhile from housekeeping CPUs, the guest's own tracing
-//! watches if it shall, and all of it is sent.
+//! The job *measure*: this program measures, storms blow meanwhile from housekeeping CPUs, the guest's own
+//! tracing watches if it shall, and all of it is sent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -109,8 +109,8 @@ impl Owner {
         program.stdout.take().map(BufReader::new)
     }
 
-    /// Ends the window, after `wait` where it does not end by itself. What the kernel counted of an owner alone; the
-    /// measuring program writes that into its bundle, which is made here for the other.
+    /// Ends the window, after `wait` where it does not end by itself. What the kernel counted of an owner
+    /// alone; the measuring program writes that into its bundle, which is made here for the other.
     fn end(self, wait: impl FnOnce(), task: &Measure) -> Result<Option<String>> {
         match self {
             Owner::Measuring(mut program) => {
@@ -168,8 +168,9 @@ fn stay_on_house_keeping(task: &Measure) -> Result<()> {
     Ok(sched_setaffinity(None, &cpus)?)
 }
 
-/// The window is open once the first second of the first series is written: a storm that began earlier would blow in part
-/// before it counts. It is a line of the journal, or, where the row ended with it, in the files that the journal becomes.
+/// The window is open once the first second of the first series is written: a storm that began earlier would
+/// blow in part before it counts. It is a line of the journal, or, where the row ended with it, in the files
+/// that the journal becomes.
 fn wait_for_the_window(measuring: &mut Child) -> Result<()> {
     let began = Instant::now();
     let series = Path::new(BUNDLE).join("series");

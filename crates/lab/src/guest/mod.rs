@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What runs inside a guest: this very program as its init. No shell, no distribution, no other file.
 //!
-//! Init mounts what a kernel offers, loads the job's modules, does the job, sends what came of it through the port,
-//! says [`END`] on the console and powers the machine off. Whatever fails is said on the console and ends the guest.
+//! Init mounts what a kernel offers, loads the job's modules, does the job, sends what came of it through the
+//! port, says [`END`] on the console and powers the machine off. Whatever fails is said on the console and
+//! ends the guest.
 
 pub mod alone;
 pub mod measure;
@@ -26,7 +27,8 @@ use crate::{disk, frame};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How long the measuring program may take until it measures: a load may have files to write first, on a busy host.
+/// How long the measuring program may take until it measures: a load may have files to write first, on a busy
+/// host.
 const ARMING: Duration = Duration::from_secs(90);
 
 /// How often something is looked for.
@@ -94,8 +96,8 @@ fn mounts() -> Result<()> {
     Ok(())
 }
 
-/// Loads modules in order. Which needs which differs between kernels (virtio and virtio_ring changed places): those
-/// that fail are tried again after the others, as long as that helps.
+/// Loads modules in order. Which needs which differs between kernels (virtio and virtio_ring changed places):
+/// those that fail are tried again after the others, as long as that helps.
 fn load_modules(files: &[String]) -> Result<()> {
     let mut left = files.iter().collect::<Vec<_>>();
     loop {

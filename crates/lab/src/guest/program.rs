@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program of its own in a guest, such as a selftest of the kernel: what it prints appears on the console at once, so
-//! that one that hangs has said how far it came, and leaves the guest as a frame.
+//! A program of its own in a guest, such as a selftest of the kernel: what it prints appears on the console
+//! at once, so that one that hangs has said how far it came, and leaves the guest as a frame.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest to type in. There is no shell in it: the verbs of this program, and the few words that a person needs to
-//! look around.
+//! A guest to type in. There is no shell in it: the verbs of this program, and the few words that a person
+//! needs to look around.
 
 use std::fs;
 use std::io::{BufRead, Write};

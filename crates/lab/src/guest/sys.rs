@@ -16,7 +16,8 @@ fn checked(answer: libc::c_long) -> io::Result<i32> {
 /// Puts a classic filter on a socket, in place of the one that it has.
 pub fn attach_filter(socket: &impl AsRawFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the kernel copies the structure and the instructions that it points to, both alive, of that length.
+    // SAFETY: the kernel copies the structure and the instructions that it points to, both alive, of that
+    // length.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -35,7 +36,8 @@ pub fn membarrier(command: i32) -> io::Result<i32> {
     checked(unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) })
 }
 
-/// A BPF map of one element of that many bytes, which the kernel takes from its vmalloc area where it is large.
+/// A BPF map of one element of that many bytes, which the kernel takes from its vmalloc area where it is
+/// large.
 pub fn bpf_array(bytes: u32) -> io::Result<OwnedFd> {
     const MAP_CREATE: i32 = 0;
     const ARRAY: u32 = 2;

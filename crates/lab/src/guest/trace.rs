@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest as a witness: what our own collector names of the measured CPUs, from before the window until after it. A
-//! ring forgets, so it is read over and over, by a thread on housekeeping CPUs.
+//! The guest as a witness: what our own collector names of the measured CPUs, from before the window until
+//! after it. A ring forgets, so it is read over and over, by a thread on housekeeping CPUs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

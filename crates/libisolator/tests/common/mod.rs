@@ -10,7 +10,8 @@ pub fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The static library, which lies beside the tests; cargo gives it a hash, and of several the newest was built with them.
+/// The static library, which lies beside the tests; cargo gives it a hash, and of several the newest was
+/// built with them.
 pub fn archive() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let files = std::fs::read_dir(tests.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A MainDevice that exchanges process data each millisecond, by the clock of the segment's reference SubDevice: on a
-//! given interface, or with three simulated SubDevices on a wire of its own.
+//! A MainDevice that exchanges process data each millisecond, by the clock of the segment's reference
+//! SubDevice: on a given interface, or with three simulated SubDevices on a wire of its own.
 //!
 //! Figures: `ethercat_cycles` whose frame came back with the right working counter; where there were any,
 //! `ethercat_cycles_wrong`, the others.

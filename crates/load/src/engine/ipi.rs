@@ -2,18 +2,18 @@
 //! Interrupts from CPU to CPU, provoked from a housekeeping CPU, and counted where they arrive.
 //!
 //! Once every 0.1 to 1.9 ms, each of these, where allowed:
-//! - **text patching** without a module: the first UDP socket with encapsulation on a machine switches a static
-//!   key on, closing it switches it off. Each patch calls every CPU (x86: three times; arm64: once). No privilege;
-//!   where IPsec or L2TP is in use, the key stays on and nothing is patched.
-//! - **perf event reads** on each measured CPU: one function call each. For root, or perf_event_paranoid <= 0. The
-//!   event counts nothing.
-//! - **membarrier**, global expedited: reaches CPUs that run a program which registered for it, as some runtimes
-//!   do.
-//! - **shootdowns**: a page's protection changes under a thread that spins on another housekeeping CPU, where there
-//!   is one. They arrive at that CPU alone, since no thread of ours ever runs on a measured one.
+//! - **text patching** without a module: the first UDP socket with encapsulation on a machine switches a
+//!   static key on, closing it switches it off. Each patch calls every CPU (x86: three times; arm64: once).
+//!   No privilege; where IPsec or L2TP is in use, the key stays on and nothing is patched.
+//! - **perf event reads** on each measured CPU: one function call each. For root, or perf_event_paranoid <=
+//!   0. The event counts nothing.
+//! - **membarrier**, global expedited: reaches CPUs that run a program which registered for it, as some
+//!   runtimes do.
+//! - **shootdowns**: a page's protection changes under a thread that spins on another housekeeping CPU, where
+//!   there is one. They arrive at that CPU alone, since no thread of ours ever runs on a measured one.
 //!
-//! Figures: `rounds`; the successful calls of each kind; and, on the measured CPUs, `function_calls`, `shootdowns`
-//! and `reschedules` that arrived since the start (`/proc/interrupts`; of any origin), with
+//! Figures: `rounds`; the successful calls of each kind; and, on the measured CPUs, `function_calls`,
+//! `shootdowns` and `reschedules` that arrived since the start (`/proc/interrupts`; of any origin), with
 //! `fewest_function_calls` for the CPU that got the fewest.
 #![forbid(unsafe_code)]
 
@@ -125,7 +125,8 @@ impl Arrived {
     }
 }
 
-/// Reads `/proc/interrupts`. Lines are known by their description: the labels differ (x86 `CAL`, arm64 `IPI1`).
+/// Reads `/proc/interrupts`. Lines are known by their description: the labels differ (x86 `CAL`, arm64
+/// `IPI1`).
 fn arrived(text: &str, measured: &CpuSet) -> Arrived {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();

@@ -134,8 +134,8 @@ impl Knob {
         }
     }
 
-    /// The value that serves `aim`, in the form that the setting takes; of a setting of each CPU that of `cpu`. Absent where
-    /// the machine does not tell one.
+    /// The value that serves `aim`, in the form that the setting takes; of a setting of each CPU that of
+    /// `cpu`. Absent where the machine does not tell one.
     pub fn value(self, aim: &Aim, cpu: Option<u32>) -> Option<String> {
         let cpu = cpu.and_then(|id| aim.machine.cpu(id));
         let list = |cpus: &CpuSet| if cpus.is_empty() { "CPUS".to_string() } else { cpus.to_string() };
@@ -414,8 +414,8 @@ fn mask(machine: &Snapshot, cpus: &CpuSet) -> String {
     cpus.to_mask(highest)
 }
 
-/// The longest exit latency to allow: that of the shallowest state that is one, since polling heats. A buffer of sound lasts a
-/// millisecond and more.
+/// The longest exit latency to allow: that of the shallowest state that is one, since polling heats. A buffer
+/// of sound lasts a millisecond and more.
 fn resume_latency(profile: Profile, states: &[IdleState]) -> Option<u64> {
     let shallowest = states.iter().map(|state| state.exit_latency_us).filter(|latency| *latency > 0).min()?;
     Some(if profile == Profile::Audio { shallowest.max(100) } else { shallowest })

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to do about what disturbs: one table for the audit, the planner, the preflight and `isolator why`.
 //!
-//! Each advice names the setting of a plan that carries it out, or says why no plan does. A [`Knob`] is a setting
-//! that at least one of them advises; its value, its form and its place on the plan are decided here alone, so that an advice
-//! cannot differ from the plan of the same machine and profile. Everything else is done by [`Hand`].
+//! Each advice names the setting of a plan that carries it out, or says why no plan does. A [`Knob`] is a
+//! setting that at least one of them advises; its value, its form and its place on the plan are decided here
+//! alone, so that an advice cannot differ from the plan of the same machine and profile. Everything else is
+//! done by [`Hand`].
 
 use std::borrow::Cow;
 use std::fmt;

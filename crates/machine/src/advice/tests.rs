@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table is whole: each knob is in the registry, each advice has an action or a reason, each value its form.
+//! The table is whole: each knob is in the registry, each advice has an action or a reason, each value its
+//! form.
 
 use super::*;
 use crate::registry::{ValueKind, of_file};

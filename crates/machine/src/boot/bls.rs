@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries after the Boot Loader Specification, one file each in `loader/entries`: read, and their options edited.
+//! Entries after the Boot Loader Specification, one file each in `loader/entries`: read, and their options
+//! edited.
 //!
 //! Reference: <https://uapi-group.org/specifications/specs/boot_loader_specification>. A key stands first in its line;
-//! `options` and `initrd` may repeat. GRUB's reader also puts variables in (`$kernelopts`), systemd-boot does not.
+//! `options` and `initrd` may repeat. GRUB's reader also puts variables in (`$kernelopts`), systemd-boot does
+//! not.
 
 use super::BootEntry;
 use super::line;
@@ -76,8 +78,8 @@ impl EntryFile {
         }
     }
 
-    /// What the entry boots. `file` is its name, from which the id comes: without `.conf` and without the tries that
-    /// boot counting writes into it.
+    /// What the entry boots. `file` is its name, from which the id comes: without `.conf` and without the
+    /// tries that boot counting writes into it.
     pub fn entry(&self, file: &str) -> BootEntry {
         let first = |key| self.values(key).next().map(str::to_string);
         let name = file.rsplit('/').next().unwrap_or(file);
@@ -109,8 +111,9 @@ fn counted(name: &str) -> (&str, Option<u32>) {
     }
 }
 
-/// The order in which systemd-boot and GRUB list entries, the newest first; Fedora's GRUB has the same for names of
-/// one machine. Reference: boot.c, `boot_entry_compare`: tries, sort key, machine id, version, file name.
+/// The order in which systemd-boot and GRUB list entries, the newest first; Fedora's GRUB has the same for
+/// names of one machine. Reference: boot.c, `boot_entry_compare`: tries, sort key, machine id, version, file
+/// name.
 pub fn sort(entries: &mut [(EntryFile, BootEntry)]) {
     let first = |file: &EntryFile, key: &str| file.values(key).next().unwrap_or_default().to_string();
     entries.sort_by(|(file_a, a), (file_b, b)| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which loader it is: first by what booted this machine says (a variable of the firmware, the running line), then by the
-//! files that only it has, the narrowest sign first.
+//! Which loader it is: first by what booted this machine says (a variable of the firmware, the running line),
+//! then by the files that only it has, the narrowest sign first.
 
 use super::pi::Settings;
 use super::{Loader, line};

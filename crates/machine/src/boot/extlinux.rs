@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `extlinux.conf`, as NVIDIA's L4TLauncher and U-Boot's distro boot read it.
 //!
-//! Limits of L4TLauncher, the narrower reader: keywords in capitals, a `#` anywhere cuts the line, ten labels, a menu
-//! only where TIMEOUT is not 0 and there are two labels. U-Boot takes any case; so do we when reading.
+//! Limits of L4TLauncher, the narrower reader: keywords in capitals, a `#` anywhere cuts the line, ten
+//! labels, a menu only where TIMEOUT is not 0 and there are two labels. U-Boot takes any case; so do we when
+//! reading.
 
 use super::BootEntry;
 use super::lines::{TextLine, end_last, joined, lines};
@@ -32,13 +33,14 @@ impl Extlinux {
         Some((key.to_uppercase(), rest.split('#').next().unwrap_or_default().trim_end()))
     }
 
-    /// The last value of a keyword of the whole file, DEFAULT or TIMEOUT: it may stand after labels, and a later one
-    /// wins.
+    /// The last value of a keyword of the whole file, DEFAULT or TIMEOUT: it may stand after labels, and a
+    /// later one wins.
     pub fn whole(&self, key: &str) -> Option<&str> {
         self.lines.iter().rev().filter_map(Self::key).find(|(name, _)| name == key).map(|(_, rest)| rest)
     }
 
-    /// Puts a value in place of the last one of such a keyword; where there is none, it becomes the first line.
+    /// Puts a value in place of the last one of such a keyword; where there is none, it becomes the first
+    /// line.
     fn set_whole(&mut self, key: &str, value: &str) {
         let of_key = |line: &&mut TextLine| Self::key(line).is_some_and(|(name, _)| name == key);
         match self.lines.iter_mut().rev().find(of_key) {
@@ -64,7 +66,8 @@ impl Extlinux {
         self.lines.iter().filter_map(Self::key).filter(|(key, _)| key == "LABEL").map(|(_, rest)| rest)
     }
 
-    /// The lines of a label: from LABEL up to its last line that says something; a keyword of the whole file ends it.
+    /// The lines of a label: from LABEL up to its last line that says something; a keyword of the whole file
+    /// ends it.
     fn block(&self, label: &str) -> Option<std::ops::Range<usize>> {
         let is_label = |line: &TextLine| Self::key(line).is_some_and(|(key, _)| key == "LABEL");
         let start = self

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! GRUB: the menu that was generated, the block of variables that outlives a boot, and the files of the generator.
+//! GRUB: the menu that was generated, the block of variables that outlives a boot, and the files of the
+//! generator.
 //!
-//! The menu (`grub.cfg`) is a script; we read its `menuentry` and `submenu` blocks as `grub-mkconfig` writes them, one
-//! statement per line. The block of variables (`grubenv`) is a file of 1024 bytes that GRUB itself writes in place:
-//! a heading, lines `name=value`, `#` up to the end (lib/envblk.c).
+//! The menu (`grub.cfg`) is a script; we read its `menuentry` and `submenu` blocks as `grub-mkconfig` writes
+//! them, one statement per line. The block of variables (`grubenv`) is a file of 1024 bytes that GRUB itself
+//! writes in place: a heading, lines `name=value`, `#` up to the end (lib/envblk.c).
 
 use super::{BootEntry, Variables};
 
@@ -246,8 +247,8 @@ fn spans(text: &str) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// The line that the generator gives to ordinary entries, and the one that it gives to all; `None` where only a shell
-/// could tell. `files` are `/etc/default/grub` and its drop-ins in their order.
+/// The line that the generator gives to ordinary entries, and the one that it gives to all; `None` where only
+/// a shell could tell. `files` are `/etc/default/grub` and its drop-ins in their order.
 pub fn generator(files: &[String]) -> (Option<String>, Option<String>, Variables) {
     let mut variables = Variables::default();
     files.iter().for_each(|text| variables.read(text));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that write the boot loader's files anew: an edit of theirs would be gone with the next kernel, generation or
-//! image. Each is told where the words belong and which command takes them over.
+//! Programs that write the boot loader's files anew: an edit of theirs would be gone with the next kernel,
+//! generation or image. Each is told where the words belong and which command takes them over.
 
 use super::read::{shell_sources, text, whole_file};
 use super::{Boot, EntrySource, Keeper, Loader, Variables, grub};
@@ -161,8 +161,8 @@ fn of_package(tree: &mut Tree, boot: &mut Boot) -> Option<KnownKeeper> {
     }
 }
 
-/// Debian's raspi-firmware writes `cmdline.txt` from its own files. Raspberry Pi OS has a package of that name whose hook
-/// leaves the line alone, so the hook's text decides.
+/// Debian's raspi-firmware writes `cmdline.txt` from its own files. Raspberry Pi OS has a package of that
+/// name whose hook leaves the line alone, so the hook's text decides.
 fn raspi_firmware(tree: &mut Tree, boot: &mut Boot) -> Option<KnownKeeper> {
     let hooks = ["etc/kernel/postinst.d", "etc/initramfs/post-update.d"];
     let mut texts = hooks.iter().filter_map(|folder| tree.hint(&format!("{folder}/z50-raspi-firmware")));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of a boot line, as the kernel cuts them, and the two edits that leave every other byte alone.
 //!
-//! Reference: `next_arg` and `parse_args` (lib/cmdline.c, kernel/params.c). Space separates words unless it stands
-//! in double quotes; `-` and `_` are one letter in names; what follows a bare `--` belongs to init, not to the
-//! kernel. A word is kept as it is written, quotes included.
+//! Reference: `next_arg` and `parse_args` (lib/cmdline.c, kernel/params.c). Space separates words unless it
+//! stands in double quotes; `-` and `_` are one letter in names; what follows a bare `--` belongs to init,
+//! not to the kernel. A word is kept as it is written, quotes included.
 
 use std::ops::Range;
 
@@ -54,7 +54,8 @@ pub fn kernel_words(line: &str) -> impl Iterator<Item = BootWord<'_>> {
     all_words(line).take_while(|word| word.raw != "--")
 }
 
-/// The value of the parameter `name`, the last one where there are several; empty for a parameter without `=`.
+/// The value of the parameter `name`, the last one where there are several; empty for a parameter without
+/// `=`.
 pub fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     kernel_words(line).filter(|word| word.is(name)).last().map(|word| word.value.unwrap_or_default())
 }

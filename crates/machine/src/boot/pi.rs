@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Raspberry Pi: `config.txt`, whose sections hold for some boards only, and `cmdline.txt`, of which the firmware reads
-//! one line.
+//! Raspberry Pi: `config.txt`, whose sections hold for some boards only, and `cmdline.txt`, of which the
+//! firmware reads one line.
 //!
 //! Reference: <https://www.raspberrypi.com/documentation/computers/config_txt.html>. The folder is `/boot/firmware` since
 //! Debian 12, `/boot` before; the old place then holds a note that the file has moved.

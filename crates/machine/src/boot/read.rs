@@ -75,8 +75,8 @@ fn environment(tree: &mut Tree, folder: &str) -> Option<GrubEnvironment> {
 /// Most variables of GRUB's that are looked for.
 const VARIABLES: usize = 100;
 
-/// Puts the values of GRUB's variables into the lines of `entries`, and says where each stands. What the menu sets
-/// under a condition is only said.
+/// Puts the values of GRUB's variables into the lines of `entries`, and says where each stands. What the menu
+/// sets under a condition is only said.
 fn variables_of<'a>(
     entries: impl Iterator<Item = &'a mut BootEntry>,
     menu: &str,
@@ -335,7 +335,8 @@ fn raspberry_pi(tree: &mut Tree, boot: &mut Boot, folder: &str) {
     boot.menu_tenths = Some(0);
 }
 
-/// Names that vendors give the variable for more words in their files of U-Boot's environment, the likeliest first.
+/// Names that vendors give the variable for more words in their files of U-Boot's environment, the likeliest
+/// first.
 const ENVIRONMENT: [&str; 6] =
     ["extraargs", "optargs", "cmdline", "bootargs", "othbootargs", "extra_bootargs"];
 

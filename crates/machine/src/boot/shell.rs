@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Assignments of files that a shell reads one after the other, `/etc/default/grub` and its drop-ins above all.
+//! Assignments of files that a shell reads one after the other, `/etc/default/grub` and its drop-ins above
+//! all.
 //!
-//! We read plain assignments: `NAME=word`, quotes of both kinds, `\`, `$NAME`, `${NAME}`, `${NAME:+word}`, `+=`,
-//! `export`. What does more (a command's output, a condition) can only be understood by a shell, and what a shell reads
-//! otherwise than its writer meant (a space before `=`, words after the closing quote, typographic quotes, a value over
-//! two lines) helps nobody: then the value is unknown, with the reason, and so is every later one that uses it.
+//! We read plain assignments: `NAME=word`, quotes of both kinds, `\`, `$NAME`, `${NAME}`, `${NAME:+word}`,
+//! `+=`, `export`. What does more (a command's output, a condition) can only be understood by a shell, and
+//! what a shell reads otherwise than its writer meant (a space before `=`, words after the closing quote,
+//! typographic quotes, a value over two lines) helps nobody: then the value is unknown, with the reason, and
+//! so is every later one that uses it.
 //!
 //! Each letter of a value remembers the file from which it came, so that a word can be shown where it stands.
 
@@ -70,7 +72,8 @@ impl Value {
 }
 
 impl Variables {
-    /// The value of `name`, empty where it was never set, `None` where it was set in a way not understood here.
+    /// The value of `name`, empty where it was never set, `None` where it was set in a way not understood
+    /// here.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.value(name).ok().map(|value| value.map_or("", |value| value.text.as_str()))
     }

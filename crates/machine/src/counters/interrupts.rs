@@ -110,8 +110,8 @@ fn ipi(description: &str) -> String {
     }
 }
 
-/// The devices of `IR-PCI-MSI 524291-edge  nvme0q3` or `GICv3  27 Level     arch_timer`: what stands behind the
-/// trigger (`edge`, `Level`), or the last word where there is none.
+/// The devices of `IR-PCI-MSI 524291-edge  nvme0q3` or `GICv3  27 Level     arch_timer`: what stands behind
+/// the trigger (`edge`, `Level`), or the last word where there is none.
 fn device(description: &str) -> String {
     let mut rest = description;
     while !rest.is_empty() {

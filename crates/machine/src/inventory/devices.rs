@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network interfaces and graphics.
 //!
-//! How an interface collects interrupts (coalescing) stands in no file; `ethtool` is asked where it is installed, for
-//! interfaces that are devices and up.
+//! How an interface collects interrupts (coalescing) stands in no file; `ethtool` is asked where it is
+//! installed, for interfaces that are devices and up.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the running irqbalance was told to leave alone, and which CPUs that spares.
 //!
-//! It looks at `IRQBALANCE_BANNED_CPUS`, a mask, first; then at `IRQBALANCE_BANNED_CPULIST`; and only where neither is set
-//! does it spare the CPUs of `/sys/devices/system/cpu/isolated` and `nohz_full`. What it cannot read bans what stood before
-//! the fault, and switches that detection off as well. Reference: irqbalance, cputree.c (`setup_banned_cpus`), bitmap.c,
-//! v1.1.0 to v1.9.5 and what came until March 2026. Limit: a user interface may have told it otherwise since it started.
+//! It looks at `IRQBALANCE_BANNED_CPUS`, a mask, first; then at `IRQBALANCE_BANNED_CPULIST`; and only where
+//! neither is set does it spare the CPUs of `/sys/devices/system/cpu/isolated` and `nohz_full`. What it
+//! cannot read bans what stood before the fault, and switches that detection off as well. Reference:
+//! irqbalance, cputree.c (`setup_banned_cpus`), bitmap.c, v1.1.0 to v1.9.5 and what came until March 2026.
+//! Limit: a user interface may have told it otherwise since it started.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +49,8 @@ pub struct Irqbalance {
     /// Whether the installed program reads the list; absent where the program could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_list: Option<bool>,
-    /// Whether the installed program spares isolated CPUs by itself; absent where the program could not be read.
+    /// Whether the installed program spares isolated CPUs by itself; absent where the program could not be
+    /// read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detects: Option<bool>,
 }
@@ -81,7 +83,8 @@ impl Irqbalance {
         let told = |by, (cpus, whole)| Spares { cpus, by, whole };
         match (&self.mask, &self.list) {
             (Some(mask), _) if !mask.is_empty() => told(BannedBy::Mask, mask_of(mask)),
-            // An empty list bans nothing since March 2026; a version before that cannot be told from one after it.
+            // An empty list bans nothing since March 2026; a version before that cannot be told from one
+            // after it.
             (_, Some(list)) if self.reads_list != Some(false) => told(BannedBy::List, list_of(list)),
             // Up to 1.6.0 an empty mask bans nothing.
             (Some(_), _) if self.reads_list == Some(false) => told(BannedBy::Mask, (CpuSet::new(), true)),
@@ -91,7 +94,8 @@ impl Irqbalance {
     }
 }
 
-/// A mask as irqbalance reads it: groups of at most eight significant digits. What a fault leaves is what stood before it.
+/// A mask as irqbalance reads it: groups of at most eight significant digits. What a fault leaves is what
+/// stood before it.
 fn mask_of(text: &str) -> (CpuSet, bool) {
     let mut groups: Vec<u32> = Vec::new();
     let mut whole = true;
@@ -113,7 +117,8 @@ fn mask_of(text: &str) -> (CpuSet, bool) {
     (bits.filter(|cpu| *cpu <= MOST).collect(), whole)
 }
 
-/// A list as irqbalance reads it: numbers and ranges. An empty item is CPU 0; what follows a fault is not read.
+/// A list as irqbalance reads it: numbers and ranges. An empty item is CPU 0; what follows a fault is not
+/// read.
 fn list_of(text: &str) -> (CpuSet, bool) {
     let mut cpus = CpuSet::new();
     let text = text.trim();

@@ -25,8 +25,8 @@ pub(super) fn clock_resolution_ns() -> Option<u64> {
         .checked_add(u64::try_from(resolution.tv_nsec).ok()?)
 }
 
-/// The effective limit on wakeup latency in µs. Opening the file asks for no limit of our own (`cpu_latency_qos_open`,
-/// kernel/power/qos.c), and reading it gives the limit that holds, as 32 bits.
+/// The effective limit on wakeup latency in µs. Opening the file asks for no limit of our own
+/// (`cpu_latency_qos_open`, kernel/power/qos.c), and reading it gives the limit that holds, as 32 bits.
 pub(super) fn dma_latency_us() -> std::io::Result<i32> {
     let mut bytes = [0; 4];
     File::open("/dev/cpu_dma_latency")?.read_exact(&mut bytes)?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's log: only lines in which it says what became of a parameter, or that something went wrong.
 //!
-//! Live it is `/dev/kmsg`, which `kernel.dmesg_restrict` keeps from all but root; of a captured tree, and as a second
-//! choice, `/var/log/dmesg`. The ring may have lost its beginning; then a line that is not there proves nothing.
+//! Live it is `/dev/kmsg`, which `kernel.dmesg_restrict` keeps from all but root; of a captured tree, and as
+//! a second choice, `/var/log/dmesg`. The ring may have lost its beginning; then a line that is not there
+//! proves nothing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an audit and a plan need beyond the bundle's [`Snapshot`]: settings as they stand, threads, interrupts, services,
-//! devices, limits, the kernel's log.
+//! What an audit and a plan need beyond the bundle's [`Snapshot`]: settings as they stand, threads,
+//! interrupts, services, devices, limits, the kernel's log.
 //!
-//! A file that was looked at is in [`Inventory::files`], with its text, as absent, or with the reason why it could not be
-//! read: an audit that calls "may not be read" a fault is worse than none. What a captured tree lacks is in none of them.
+//! A file that was looked at is in [`Inventory::files`], with its text, as absent, or with the reason why it
+//! could not be read: an audit that calls "may not be read" a fault is worse than none. What a captured tree
+//! lacks is in none of them.
 
 use std::collections::BTreeMap;
 

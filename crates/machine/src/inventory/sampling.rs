@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes a sample of the running machine: reads counters, waits, reads them again. Nothing is set, and nothing runs
-//! meanwhile but the wait.
+//! Takes a sample of the running machine: reads counters, waits, reads them again. Nothing is set, and
+//! nothing runs meanwhile but the wait.
 
 use std::collections::BTreeMap;
 use std::path::Path;

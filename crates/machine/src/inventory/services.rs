@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which services run or are to be started, and which control groups have CPUs of their own.
 //!
-//! A service runs where systemd has a control group for it, or a process has its name; no bus is asked. Limit: one that did
-//! its work and left (`tlp`, `cpupower`) is known only as enabled.
+//! A service runs where systemd has a control group for it, or a process has its name; no bus is asked.
+//! Limit: one that did its work and left (`tlp`, `cpupower`) is known only as enabled.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,8 @@ pub struct ControlGroup {
 }
 
 impl Services {
-    /// Whether a service of this name runs, as a unit or as a process; the kernel cuts names after 15 letters.
+    /// Whether a service of this name runs, as a unit or as a process; the kernel cuts names after 15
+    /// letters.
     pub fn runs(&self, name: &str) -> bool {
         self.active.contains(name) || self.processes.contains(&name.chars().take(15).collect::<String>())
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads: policy, priority, where they may run and where they last ran.
 //!
-//! From `/proc/PID/stat` and `status`. In a container's process namespace there are no kernel threads to be seen. Ordinary
-//! threads of one process with the same affinity are one entry, since a machine may have tens of thousands.
+//! From `/proc/PID/stat` and `status`. In a container's process namespace there are no kernel threads to be
+//! seen. Ordinary threads of one process with the same affinity are one entry, since a machine may have tens
+//! of thousands.
 
 use std::path::Path;
 

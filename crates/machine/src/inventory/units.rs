@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The environment that a systemd unit gives its program, as far as files tell.
 //!
-//! systemd reads the unit and its drop-ins, then `Environment=` in order, then each `EnvironmentFile=` in order; a later
-//! assignment wins, and an empty one forgets what was listed before. Reference: systemd.unit(5), systemd.exec(5).
-//! Limit: what the manager itself has in its environment is not known, so a name in `PassEnvironment=` is unknown.
+//! systemd reads the unit and its drop-ins, then `Environment=` in order, then each `EnvironmentFile=` in
+//! order; a later assignment wins, and an empty one forgets what was listed before. Reference:
+//! systemd.unit(5), systemd.exec(5). Limit: what the manager itself has in its environment is not known, so a
+//! name in `PassEnvironment=` is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +30,8 @@ pub(super) struct UnitVariables {
     pub(super) files: Vec<String>,
 }
 
-/// What the files of `unit` say of the variables `wanted`; `None` where there is no such unit, an error where only
-/// systemd itself could tell.
+/// What the files of `unit` say of the variables `wanted`; `None` where there is no such unit, an error where
+/// only systemd itself could tell.
 pub(super) fn environment(tree: &Tree, unit: &str, wanted: &[&str]) -> Option<Result<UnitVariables, String>> {
     let mut parts = vec![fragment(tree, unit)?];
     parts.extend(drop_ins(tree, unit));
@@ -187,8 +188,9 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-/// The assignments of an `EnvironmentFile=`. It is no shell's: `export` makes a name that systemd does not take, a comment
-/// begins at the beginning of a line only, and quotes count only where a value begins or another quote ended.
+/// The assignments of an `EnvironmentFile=`. It is no shell's: `export` makes a name that systemd does not
+/// take, a comment begins at the beginning of a line only, and quotes count only where a value begins or
+/// another quote ended.
 pub(super) fn environment_file(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut letters = text.chars().peekable();

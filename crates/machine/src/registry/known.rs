@@ -2,8 +2,9 @@
 //! Whether a name of the boot line is a misspelt one.
 //!
 //! Nearness alone does not tell: `nosmp` and `nosmt` are parameters both. So a name that any kernel
-//! takes is never suspected, and short names must be nearer than long ones. Limit: names that came after Linux 6.12 and
-//! are in no table; a caller who has the kernel's own line of unknown parameters asks only for those.
+//! takes is never suspected, and short names must be nearer than long ones. Limit: names that came after
+//! Linux 6.12 and are in no table; a caller who has the kernel's own line of unknown parameters asks only for
+//! those.
 
 use super::{boot, same_name};
 
@@ -37,7 +38,8 @@ pub fn meant(name: &str) -> Option<&'static str> {
     near.filter(|(distance, _)| *distance <= most).min().map(|(_, known)| known)
 }
 
-/// How many letters have to be put in, left out, replaced or exchanged with their neighbour (optimal string alignment).
+/// How many letters have to be put in, left out, replaced or exchanged with their neighbour (optimal string
+/// alignment).
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut before: Vec<usize> = Vec::new();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists of CPUs as the boot line has them: ranges, `2-20:1/4`, `N` for the last CPU, `all`, and the flags of `isolcpus`.
+//! Lists of CPUs as the boot line has them: ranges, `2-20:1/4`, `N` for the last CPU, `all`, and the flags of
+//! `isolcpus`.
 //!
-//! As `bitmap_parselist` (lib/bitmap-str.c) and `housekeeping_isolcpus_setup` (kernel/sched/isolation.c) read them. A CPU
-//! beyond the last possible one makes the kernel drop the whole parameter, so it is an error here too. Limit: `N` and
-//! `all` are taken since Linux 5.13 and 5.14; older kernels drop the list.
+//! As `bitmap_parselist` (lib/bitmap-str.c) and `housekeeping_isolcpus_setup` (kernel/sched/isolation.c) read
+//! them. A CPU beyond the last possible one makes the kernel drop the whole parameter, so it is an error here
+//! too. Limit: `N` and `all` are taken since Linux 5.13 and 5.14; older kernels drop the list.
 
 use super::ValueKind;
 use crate::CpuSet;

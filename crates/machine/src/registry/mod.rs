@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every boot parameter and runtime setting that decides latency: what it needs, where its effective state stands,
-//! how the kernel says that it refused it, what it costs, why, and how it is set and undone.
+//! Every boot parameter and runtime setting that decides latency: what it needs, where its effective state
+//! stands, how the kernel says that it refused it, what it costs, why, and how it is set and undone.
 //!
-//! One table for the audit, the planner and what verifies a plan. Facts are read from Linux 6.12's source unless an
-//! entry says otherwise. A setting that is in no table is not judged.
+//! One table for the audit, the planner and what verifies a plan. Facts are read from Linux 6.12's source
+//! unless an entry says otherwise. A setting that is in no table is not judged.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ pub type KernelVersion = (u32, u32);
 /// One boot parameter or runtime setting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Setting {
-    /// Its name: a boot parameter's (`isolcpus`), a sysctl's (`kernel.timer_migration`), or a file, in which `cpuN`
-    /// and `irq/N` stand for each of them.
+    /// Its name: a boot parameter's (`isolcpus`), a sysctl's (`kernel.timer_migration`), or a file, in which
+    /// `cpuN` and `irq/N` stand for each of them.
     pub name: &'static str,
     /// Where it is set.
     pub kind: SettingKind,
@@ -242,8 +242,9 @@ impl Setting {
         without.map(|name| CannotAct::Without(name)).or(with.map(|name| CannotAct::AlreadyWith(name)))
     }
 
-    /// Whether the kernel names it in its line of unknown parameters where it does not know it. It skips names with
-    /// a dot (`init/main.c`), which it takes for a module's; and `early_param`s of other vendors are known everywhere.
+    /// Whether the kernel names it in its line of unknown parameters where it does not know it. It skips
+    /// names with a dot (`init/main.c`), which it takes for a module's; and `early_param`s of other
+    /// vendors are known everywhere.
     pub fn refusal_is_named(&self) -> bool {
         !self.name.contains('.')
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's options that decide latency, and which kernels have them.
 //!
-//! An option that a kernel does not know yet, or no more, stands in no configuration of it, and says nothing: before Linux
-//! 4.15 `isolcpus=` was there without CPU_ISOLATION. Versions are those of kernel.org; a distribution may have taken one
-//! over earlier, and then its configuration names it.
+//! An option that a kernel does not know yet, or no more, stands in no configuration of it, and says nothing:
+//! before Linux 4.15 `isolcpus=` was there without CPU_ISOLATION. Versions are those of kernel.org; a
+//! distribution may have taken one over earlier, and then its configuration names it.
 
 use super::KernelVersion;
 use crate::snapshot::Kernel;
@@ -157,7 +157,8 @@ pub const ALL: &[KernelOption] = &[
     always("X86_MCE", "arch/x86/Kconfig"),
 ];
 
-/// Files that are newer than some kernels in use: where one is not there, an older kernel merely does not show it.
+/// Files that are newer than some kernels in use: where one is not there, an older kernel merely does not
+/// show it.
 const FILES: &[(&str, KernelVersion)] = &[
     ("/proc/sys/kernel/soft_watchdog", (4, 1)),
     ("/proc/sys/kernel/timer_migration", (4, 2)),

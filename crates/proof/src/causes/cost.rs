@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a collector costs a wakeup that nothing disturbs: the wakeup probe in a guest, in turns with the collector and
-//! without, each turn between two markers, so that the lab's scope counts the instructions of every cycle.
+//! What a collector costs a wakeup that nothing disturbs: the wakeup probe in a guest, in turns with the
+//! collector and without, each turn between two markers, so that the lab's scope counts the instructions of
+//! every cycle.
 //!
-//! A cycle is counted from one return to the program to the next: its own instructions, the system call, the way to idle,
-//! the timer's interrupt, the way back. An emulator's times are no latencies; only their ratio is shown, and not judged.
+//! A cycle is counted from one return to the program to the next: its own instructions, the system call, the
+//! way to idle, the timer's interrupt, the way back. An emulator's times are no latencies; only their ratio
+//! is shown, and not judged.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -85,7 +87,8 @@ fn median(values: Vec<u64>) -> u64 {
     crate::middle(values, u64::cmp).unwrap_or(0)
 }
 
-/// What a guest's turns came to: instructions of a cycle without and with the collector, and the medians' latencies.
+/// What a guest's turns came to: instructions of a cycle without and with the collector, and the medians'
+/// latencies.
 #[derive(Debug, PartialEq, Eq)]
 struct Cost {
     instructions: [u64; 2],

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interruptions that were made on purpose: does the collector name them, and who made them?
 //!
-//! One thread looks at the clock without pause on the watched CPU; every look that comes late is a gap. Another one
-//! interrupts it at random times (`source`). A round counts as named where a gap that overlaps it has the cause that
-//! the round made. Runs in a guest only ([`in_guest`]), each kind of interruption in one of its own; [`run`] asks for that
-//! and writes the tables.
+//! One thread looks at the clock without pause on the watched CPU; every look that comes late is a gap.
+//! Another one interrupts it at random times (`source`). A round counts as named where a gap that overlaps it
+//! has the cause that the round made. Runs in a guest only ([`in_guest`]), each kind of interruption in one
+//! of its own; [`run`] asks for that and writes the tables.
 
 pub mod cost;
 mod looks;
@@ -149,13 +149,13 @@ const COST: &str = "cost";
 /// Interruptions of each kind; `SHARE=10` makes a tenth of them.
 const ROUNDS: usize = 220;
 
-/// The least share of rounds with the right cause, of those with the right sender, and the most that may be left
-/// unexplained in the middle one.
+/// The least share of rounds with the right cause, of those with the right sender, and the most that may be
+/// left unexplained in the middle one.
 const RIGHT: f64 = 0.99;
 const REMAINDER: f64 = 0.1;
 
-/// Asks guests for the outcomes of these parts, all if none is named, and puts their tables into `page`. What falls short
-/// is in the table all the same, and then an error.
+/// Asks guests for the outcomes of these parts, all if none is named, and puts their tables into `page`. What
+/// falls short is in the table all the same, and then an error.
 pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result<(), Box<dyn Error>> {
     let known = PARTS.iter().map(|(name, ..)| *name).chain([COST]).collect::<Vec<_>>();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {

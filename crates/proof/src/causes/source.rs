@@ -241,8 +241,8 @@ fn device(repeat: Repeat<'_>) -> Attempt {
     repeat(&mut || terminal.write_all(b"# a line for an interrupt's sake\n").map_err(text))
 }
 
-/// Work for each CPU's worker, which is asked for whatever the CPU did. (Dropping the caches asks only a CPU whose batches
-/// hold something, and a loop that reads the clock leaves nothing there.)
+/// Work for each CPU's worker, which is asked for whatever the CPU did. (Dropping the caches asks only a CPU
+/// whose batches hold something, and a loop that reads the clock leaves nothing there.)
 fn refresh(repeat: Repeat<'_>) -> Attempt {
     repeat(&mut || fs::read("/proc/sys/vm/stat_refresh").map(drop).map_err(text))
 }

@@ -64,8 +64,9 @@ pub fn tick(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
 #[derive(Debug, PartialEq, Eq)]
 struct Counted {
     counted: usize,
-    /// The number of kernel instructions that most of them had. Which of several paths an interrupt takes depends on
-    /// what else is under way, so a mean or a median would compare moments; this compares a path.
+    /// The number of kernel instructions that most of them had. Which of several paths an interrupt takes
+    /// depends on what else is under way, so a mean or a median would compare moments; this compares a
+    /// path.
     usual: u64,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel part claims, seen in guests: parts of `make proof-kernel`, a table of `docs/kernel.md` each.
+//! What the kernel part claims, seen in guests: parts of `make proof-kernel`, a table of `docs/kernel.md`
+//! each.
 //!
 //! ```text
 //! part ──► isolator lab run|program … ──► what it printed ──► table between two comments of the page
@@ -35,7 +36,8 @@ pub struct ClaimLab<'a> {
     pub tests: PathBuf,
     /// A folder for what is thrown away.
     pub scratch: &'a Path,
-    /// The version of Linux whose series is proven, with the fragments of its configuration: `6.12`, `6.12+debug`.
+    /// The version of Linux whose series is proven, with the fragments of its configuration: `6.12`,
+    /// `6.12+debug`.
     pub version: String,
     /// The guests' architecture.
     pub architecture: Architecture,
@@ -49,7 +51,8 @@ impl ClaimLab<'_> {
         format!("isolator:{}", self.version)
     }
 
-    /// The same kernel without the series, or where that was not built, with the series compiled out; in words too.
+    /// The same kernel without the series, or where that was not built, with the series compiled out; in
+    /// words too.
     pub fn twin(&self) -> Result<(String, &'static str)> {
         if build::last(&self.version, self.architecture, true)?.is_some() {
             return Ok((format!("unpatched:{}", self.version), "the same kernel without the series"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own tests beside an owner: torture, text patching, selftests of subsystems that the hooks touch. What
-//! fails there has to fail as well on the same kernel without the series, with nobody on that CPU.
+//! The kernel's own tests beside an owner: torture, text patching, selftests of subsystems that the hooks
+//! touch. What fails there has to fail as well on the same kernel without the series, with nobody on that
+//! CPU.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -57,7 +58,8 @@ pub fn beside(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// Whether a remark is the kernel part's, and no last words of a test that failed, nor the sum that the table says.
+/// Whether a remark is the kernel part's, and no last words of a test that failed, nor the sum that the table
+/// says.
 fn is_ours(line: &str) -> bool {
     !line.starts_with('|') && !line.contains(" failed of ")
 }
@@ -82,7 +84,8 @@ fn on(lab: &ClaimLab<'_>, version: &str, stock: bool) -> Result<SelftestResult> 
         return Err("the kernel's own tests cannot be prepared".into());
     }
     let kernel = format!("{}:{version}", if stock { "unpatched" } else { "isolator" });
-    // By turns: where CPUs run at once, QEMU runs text that was patched long ago, and such a kernel does not even boot.
+    // By turns: where CPUs run at once, QEMU runs text that was patched long ago, and such a kernel does not
+    // even boot.
     let options = format!("{LONG} --by-turns --files {}", files.path().display());
     let arguments = format!("--slow 10 {} /bin/sh /others/run", if stock { "--alone" } else { "" });
     let (kernel, boot) = (Some(kernel.as_str()), "kunit.enable=1");

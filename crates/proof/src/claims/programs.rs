@@ -56,7 +56,8 @@ pub(super) struct SelftestResult {
     pub wrong: Vec<String>,
 }
 
-/// Refusals, and messages. One refusal takes a kernel that limits the real-time bandwidth of groups, where that is built.
+/// Refusals, and messages. One refusal takes a kernel that limits the real-time bandwidth of groups, where
+/// that is built.
 pub fn uapi(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let errors = Test { program: "errors", arguments: "--slow 10", cpus: 3, ..Test::default() };
     let tickless = Test { boot: TICKLESS, cpus: 4, options: BY_TURNS, ..errors };

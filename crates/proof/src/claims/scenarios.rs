@@ -40,8 +40,8 @@ const DEFERRABLE: &[&str] = &[
 ];
 const DELIVERED: &[&str] = &["module-load", "vmalloc", "bpf", "clock-settime"];
 
-/// What waits for every thread that is ready to run, also one that was woken on the isolated CPU (RCU tasks): it goes on
-/// when that one's bound is over, so it needs one that is shorter than a window.
+/// What waits for every thread that is ready to run, also one that was woken on the isolated CPU (RCU tasks):
+/// it goes on when that one's bound is over, so it needs one that is shorter than a window.
 const BOUNDED: &[&str] = &["ftrace"];
 
 /// What blows within the owner's process, which therefore has not its address space for itself.
@@ -61,7 +61,8 @@ pub fn silence(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     of_one_scenario(lab, "minute", "60s")
 }
 
-/// As kernels with PREEMPT_RT have it: compaction leaves locked memory alone, the owner's, which it may not move.
+/// As kernels with PREEMPT_RT have it: compaction leaves locked memory alone, the owner's, which it may not
+/// move.
 const LOCKED_STAYS: &str = "sysctl.vm.compact_unevictable_allowed=0";
 
 /// The same of one kernel, isolating: a table's row, and what is wrong with it.
@@ -80,7 +81,8 @@ pub fn minute(lab: &ClaimLab<'_>) -> Result<(String, Vec<String>)> {
     Ok((format!("| {window:.0} s | {ways} | {breaches} | {deferred} | {refused} |"), wrong))
 }
 
-/// Storms that unmap the kernel's own memory, together; and churn of vmalloc space alone, which waits with `ktlb`.
+/// Storms that unmap the kernel's own memory, together; and churn of vmalloc space alone, which waits with
+/// `ktlb`.
 pub fn mappings(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let seen = of_one_scenario(lab, "mappings", "10s")?;
     let churn = of_one_scenario(lab, "vmalloc", "5s")?;
@@ -187,7 +189,8 @@ fn told_complaints(seen: &mut ClaimResult, name: &str, complaints: &[String]) {
     }
 }
 
-/// What was seen, and what makes it no result in words: a storm that took no effect, a kernel that complained.
+/// What was seen, and what makes it no result in words: a storm that took no effect, a kernel that
+/// complained.
 fn run(lab: &ClaimLab<'_>, run: &ScenarioRun<'_>) -> Result<(LabDocument, Vec<String>)> {
     let architecture = lab.architecture.to_string();
     let isolate = run.isolate.map(|what| format!("--isolate={what}"));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each step of the series by itself: does it build, and does what was built boot?
 //!
-//! In a copy of the tree that the kernel was built in, with its objects, the hooks are taken out from the last to the first.
+//! In a copy of the tree that the kernel was built in, with its objects, the hooks are taken out from the
+//! last to the first.
 
 use std::fs;
 use std::path::{Path, PathBuf};

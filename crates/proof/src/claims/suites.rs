@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts that run the selftests on other kernels: those that look at themselves, one without PREEMPT_RT, other versions,
-//! another architecture. A row for each test; what is not built is said.
+//! Parts that run the selftests on other kernels: those that look at themselves, one without PREEMPT_RT,
+//! other versions, another architecture. A row for each test; what is not built is said.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,9 @@ use lab::build;
 use crate::claims::programs::{BY_TURNS, LONG, PATIENT, Test, UNBOUNDED, run};
 use crate::claims::{ClaimLab, ClaimResult, Result, scenarios, selftests};
 
-/// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted there, and asks in
-/// rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded state").
+/// Linux's own complaint with PROVE_RCU on PREEMPT_RT: rcu_core() runs in a thread that may be preempted
+/// there, and asks in rcu_rdp_is_offloaded() for one that may not ("Unsafe read of RCU_NOCB offloaded
+/// state").
 const KNOWN: &str = "RCU_NOCB";
 
 /// Other kernels that the series is for: without PREEMPT_RT, other versions, another architecture.
@@ -24,8 +25,8 @@ const ELSEWHERE: [(&str, Architecture); 4] = [
     ("7.2", Architecture::Aarch64),
 ];
 
-/// The suite on a kernel that looks at itself for what tests cannot see, where it was built: the fragment of the
-/// configuration says for what.
+/// The suite on a kernel that looks at itself for what tests cannot see, where it was built: the fragment of
+/// the configuration says for what.
 pub fn looking(lab: &ClaimLab<'_>, fragment: &str) -> Result<ClaimResult> {
     let mut seen = ClaimResult {
         text: format!("On {}, configured anew.\n\n{HEAD}", lab.kernel()?),
@@ -38,7 +39,8 @@ pub fn looking(lab: &ClaimLab<'_>, fragment: &str) -> Result<ClaimResult> {
     Ok(seen)
 }
 
-/// The suite without PREEMPT_RT, on other versions and another architecture, and a minute of the storms that can wait.
+/// The suite without PREEMPT_RT, on other versions and another architecture, and a minute of the storms that
+/// can wait.
 pub fn elsewhere(lab: &ClaimLab<'_>) -> Result<ClaimResult> {
     let mut seen = ClaimResult { text: HEAD.to_string(), ..ClaimResult::default() };
     let mut silence = String::new();
@@ -67,7 +69,8 @@ fn name(lab: &ClaimLab<'_>) -> String {
     format!("{} {}", lab.version, lab.architecture)
 }
 
-/// Whether its kernel is built; if not, that is a row. If so, the keys in its danger zone are looked at, which is one too.
+/// Whether its kernel is built; if not, that is a row. If so, the keys in its danger zone are looked at,
+/// which is one too.
 fn is_built(lab: &ClaimLab<'_>, seen: &mut ClaimResult) -> Result<bool> {
     let Some((built, _)) = build::last(&lab.version, lab.architecture, false)? else {
         let _ = writeln!(seen.text, "| {} | not built | | | | |", name(lab));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histograms: a panel for each CPU, every load a line of steps, both axes logarithmic.
 //!
-//! Steps have equal widths on the logarithmic axis, but are never narrower than the coarsest source that shares
-//! the axis (an imported histogram may have buckets of 1 us), so that lines of different sources compare. No
-//! sample is lost: the steps of a line add up to its samples, but for those that a source only counted, which the words tell.
+//! Steps have equal widths on the logarithmic axis, but are never narrower than the coarsest source that
+//! shares the axis (an imported histogram may have buckets of 1 us), so that lines of different sources
+//! compare. No sample is lost: the steps of a line add up to its samples, but for those that a source only
+//! counted, which the words tell.
 
 use evidence::Row;
 
@@ -104,7 +105,8 @@ fn edges(axis: LogScale, most: usize, resolution_ns: u64) -> Vec<u64> {
     let resolution_ns = resolution_ns.max(1);
     let mut edge = axis.from as u64 / resolution_ns * resolution_ns;
     let mut edges = vec![edge];
-    // The axis may end beyond the largest number, and the resolution is what a file states: the steps are counted.
+    // The axis may end beyond the largest number, and the resolution is what a file states: the steps are
+    // counted.
     while (edge as f64) < axis.to && edges.len() <= most {
         let next = ((edge as f64 * ratio).ceil() as u64).max(edge.saturating_add(1));
         edge = next.div_ceil(resolution_ns).saturating_mul(resolution_ns);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Charts as geometry: places in per cent of the plot, paths in a box of [`WIDTH`] x [`HEIGHT`] that the page
-//! stretches to whatever room there is. Text is placed beside the stretched box, so that it keeps its size on a
-//! phone, on a desk and on paper.
+//! stretches to whatever room there is. Text is placed beside the stretched box, so that it keeps its size on
+//! a phone, on a desk and on paper.
 //!
-//! A page carries a bounded number of steps, columns and panels (the constants below), shared among the series,
-//! so that its size depends neither on the length of a run nor much on the number of CPUs.
+//! A page carries a bounded number of steps, columns and panels (the constants below), shared among the
+//! series, so that its size depends neither on the length of a run nor much on the number of CPUs.
 
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The persistence picture: sweeps of 100 periods laid over each other as on an oscilloscope's phosphor, latency
-//! upward, brighter where more samples fell, older ones fading.
+//! The persistence picture: sweeps of 100 periods laid over each other as on an oscilloscope's phosphor,
+//! latency upward, brighter where more samples fell, older ones fading.
 //!
-//! A pixel is a cell of [`evidence::series::Persistence`]. Brightness follows the logarithm of the glow; what has
-//! faded away stays faintly visible, since a single late cycle long ago is what people look for. The picture
-//! is a PNG of 16 colours that the browser scales without smoothing.
+//! A pixel is a cell of [`evidence::series::Persistence`]. Brightness follows the logarithm of the glow; what
+//! has faded away stays faintly visible, since a single late cycle long ago is what people look for. The
+//! picture is a PNG of 16 colours that the browser scales without smoothing.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -117,8 +117,8 @@ pub(crate) fn pictures(runs: &Runs, kind: &ProbePeriod) -> Result<Option<Picture
     Ok(Some(Pictures { title: kind.to_string(), columns, plots, left_out: note }))
 }
 
-/// So many columns that the runs of a load stay side by side, and lines are as equally filled as they can be: a
-/// line for the loads of a CPU or, where there is one load only, for the CPUs.
+/// So many columns that the runs of a load stay side by side, and lines are as equally filled as they can be:
+/// a line for the loads of a CPU or, where there is one load only, for the CPUs.
 pub(super) fn columns(runs: usize, loads: usize, cpus: usize) -> usize {
     const MOST: usize = 6;
     let groups = if loads > 1 { loads } else { cpus };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All responses laid over each other, as an oscilloscope shows them that triggers on the input and never forgets: above the
-//! input with its edge, below the output as it followed each time, brighter where more samples went. The earliest
-//! and the latest are marked, whatever their number.
+//! All responses laid over each other, as an oscilloscope shows them that triggers on the input and never
+//! forgets: above the input with its edge, below the output as it followed each time, brighter where more
+//! samples went. The earliest and the latest are marked, whatever their number.
 //!
-//! It is made of the row's histogram, which holds every sample of a run of any length: nothing fades, and a single response of a
-//! day is seen as faintly as one can be. Across is the response time: linear from the input's edge on, logarithmic where
-//! the latest took more than [`LINEAR`] times as long as the earliest.
+//! It is made of the row's histogram, which holds every sample of a run of any length: nothing fades, and a
+//! single response of a day is seen as faintly as one can be. Across is the response time: linear from the
+//! input's edge on, logarithmic where the latest took more than [`LINEAR`] times as long as the earliest.
 
 use evidence::Histogram;
 use evidence::Result;

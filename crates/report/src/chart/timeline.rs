@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Maxima over time: a strip for each CPU, the loads one after the other as they were measured.
 //!
-//! A column of a strip stands for as many seconds as it must and shows the largest latency among them, so that
-//! no spike is lost however long the run was. All strips of a probe share both axes; a load that one run
+//! A column of a strip stands for as many seconds as it must and shows the largest latency among them, so
+//! that no spike is lost however long the run was. All strips of a probe share both axes; a load that one run
 //! measured longer than another leaves a gap there.
 
 use evidence::manifest::Second;

@@ -2,10 +2,11 @@
 //! Our histogram as a native histogram of Prometheus: buckets that grow by a constant factor, in seconds
 //! (<https://prometheus.io/docs/specs/native_histograms/>).
 //!
-//! Schema 5: 32 buckets to an octave, as in a fleet's store, so that a bucket is 2.2 % wide. No count is lost, and each
-//! goes whole into one bucket: the one that holds the largest value of ours. Ours are narrower than 1/1024 of their values, so
-//! where one lies across a bound its smaller values are told too large by less than that, and none too small.
-//! That bucket depends on nothing that came later (not on the largest value seen, say), so that no bucket ever shrinks.
+//! Schema 5: 32 buckets to an octave, as in a fleet's store, so that a bucket is 2.2 % wide. No count is
+//! lost, and each goes whole into one bucket: the one that holds the largest value of ours. Ours are narrower
+//! than 1/1024 of their values, so where one lies across a bound its smaller values are told too large by
+//! less than that, and none too small. That bucket depends on nothing that came later (not on the largest
+//! value seen, say), so that no bucket ever shrinks.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ use evidence::histogram::Histogram;
 /// 2 to the power of this many buckets make an octave.
 pub(super) const SCHEMA: i32 = 5;
 
-/// A bound of a bucket, below the shortest time that can be told from none: the zero bucket counts 0 ns alone.
+/// A bound of a bucket, below the shortest time that can be told from none: the zero bucket counts 0 ns
+/// alone.
 pub(super) const ZERO_OCTAVE: i32 = -30;
 
 /// Counts by exponential bucket: bucket `i` holds the seconds above `2^((i - 1) / 32)` up to `2^(i / 32)`.
@@ -51,7 +53,8 @@ impl Exponential {
 
 /// The bucket of a time that is not 0.
 fn index(value_ns: u64) -> i32 {
-    // Powers of two seconds, the only bounds that a whole number of nanoseconds can meet, have an exact logarithm.
+    // Powers of two seconds, the only bounds that a whole number of nanoseconds can meet, have an exact
+    // logarithm.
     let octaves = (value_ns as f64 / 1e9).log2();
     (octaves * f64::from(1 << SCHEMA)).ceil() as i32
 }
@@ -91,7 +94,8 @@ mod tests {
         ) {
             let mut merged = of(&a);
             merged.merge(&of(&b));
-            let (merged, one, other) = (Exponential::of(&merged), Exponential::of(&of(&a)), Exponential::of(&of(&b)));
+            let merged = Exponential::of(&merged);
+            let (one, other) = (Exponential::of(&of(&a)), Exponential::of(&of(&b)));
             prop_assert_eq!(merged.count, (a.len() + b.len()) as u64);
             prop_assert_eq!(merged.zero + merged.buckets.values().sum::<u64>(), merged.count);
             prop_assert_eq!(merged.zero, one.zero + other.zero);
@@ -103,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_bound_belongs_to_the_bucket_below_it_and_the_next_value_does_not() {
-        // 1/512 s is a whole number of nanoseconds, and 1 ns more is too narrow a bucket of ours to lie across.
+        // 1/512 s is a whole number of nanoseconds, and 1 ns more is too narrow a bucket of ours to lie
+        // across.
         let bounds = [(1_953_125, 1), (1_000_000_000, 512), (64_000_000_000, 512 * 64)];
         for (bound_ns, times) in bounds {
             let octave = 32 * ((f64::from(times) / 512.0).log2() as i32);

@@ -31,7 +31,8 @@ impl MetricsFormat {
         }
     }
 
-    /// Protobuf where `accept` takes it by name and prefers nothing of the text's; else text, whatever is accepted.
+    /// Protobuf where `accept` takes it by name and prefers nothing of the text's; else text, whatever is
+    /// accepted.
     pub fn accepted(accept: &str) -> MetricsFormat {
         let (mut text, mut protobuf) = (0.0, 0.0);
         for range in accept.to_ascii_lowercase().split(',') {

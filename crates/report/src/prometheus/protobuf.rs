@@ -3,7 +3,8 @@
 //! (<https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto>, field numbers from there; wire:
 //! <https://protobuf.dev/programming-guides/encoding/>). The one format that has native histograms.
 //!
-//! Three kinds of field are all it takes: whole numbers, doubles, and bytes (texts, messages, lists of whole numbers).
+//! Three kinds of field are all it takes: whole numbers, doubles, and bytes (texts, messages, lists of whole
+//! numbers).
 
 use super::exponential::{SCHEMA, ZERO_OCTAVE};
 use super::{CLASSIC, Exponential, Family, MetricSamples};
@@ -71,7 +72,8 @@ fn histogram(value: &Exponential) -> Vec<u8> {
     number(&mut out, 5, signed(SCHEMA.into()));
     double(&mut out, 6, f64::from(ZERO_OCTAVE).exp2());
     number(&mut out, 7, value.zero);
-    // Buckets that follow one another are a span; each has its distance from the one before, and counts their differences.
+    // Buckets that follow one another are a span; each has its distance from the one before, and counts their
+    // differences.
     let (mut spans, mut differences) = (Vec::<(i64, u64)>::new(), Vec::new());
     let (mut next, mut before) = (0, 0);
     for (index, count) in &value.buckets {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The figures of `isolator watch`. The kernel counts interruptions and does not time them, so nothing here is a distribution.
+//! The figures of `isolator watch`. The kernel counts interruptions and does not time them, so nothing here
+//! is a distribution.
 
 use cause::rates::{Interrupter, SentRate, WatchDocument};
 use evidence::cause::Kind;

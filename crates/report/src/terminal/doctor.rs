@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the doctor found: by group, worst first; what could not be known by what would help; the rest as numbers.
+//! What the doctor found: by group, worst first; what could not be known by what would help; the rest as
+//! numbers.
 
 use std::collections::BTreeMap;
 

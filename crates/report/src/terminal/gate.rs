@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A gate for a terminal or a CI's log: what got worse, what could not be judged, and the answer as the last line.
+//! A gate for a terminal or a CI's log: what got worse, what could not be judged, and the answer as the last
+//! line.
 
 use evidence::gate::Gated;
 

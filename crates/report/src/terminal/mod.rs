@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence as text for a terminal: a line a row, what disturbed it, and the verdict as the last line.
 //!
-//! A narrow terminal gets fewer columns, not wrapped ones: load, CPU, maximum and mark always stay. Microseconds
-//! throughout. Foreign text cannot steer the terminal: its control characters are replaced.
+//! A narrow terminal gets fewer columns, not wrapped ones: load, CPU, maximum and mark always stay.
+//! Microseconds throughout. Foreign text cannot steer the terminal: its control characters are replaced.
 
 mod column;
 mod comparison;

@@ -384,7 +384,8 @@ fn spikes(row: &Row) -> Vec<Spike> {
     above.take(500).map(spike).collect()
 }
 
-/// What took `length_ns`, but for a remainder: a worker that an interrupt woke, the tick, or nothing but suspects.
+/// What took `length_ns`, but for a remainder: a worker that an interrupt woke, the tick, or nothing but
+/// suspects.
 fn causes(which: u32, length_ns: u64) -> Vec<Cause> {
     let share = |percent| length_ns * percent / 100;
     match which % 3 {

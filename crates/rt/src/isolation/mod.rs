@@ -7,12 +7,12 @@
 //!              and its CPU     tick, page, status
 //! ```
 //!
-//! The thread must be pinned to one CPU, which is isolated and `nohz_full`. While it runs in user mode, kernel work for
-//! the CPU that can wait waits; each system call is a moment at which that is done. A [`Session`] ends when it is
-//! dropped, and with the thread, whatever ends that.
+//! The thread must be pinned to one CPU, which is isolated and `nohz_full`. While it runs in user mode,
+//! kernel work for the CPU that can wait waits; each system call is a moment at which that is done. A
+//! [`Session`] ends when it is dropped, and with the thread, whatever ends that.
 //!
-//! The [`Page`] is how the kernel tells without being asked: what waits, what it put off, what it delivered all the same
-//! (*breaches*), counted by kind. Reading it is no system call.
+//! The [`Page`] is how the kernel tells without being asked: what waits, what it put off, what it delivered
+//! all the same (*breaches*), counted by kind. Reading it is no system call.
 
 mod page;
 pub mod reason;
@@ -211,8 +211,9 @@ impl Isolator {
         })
     }
 
-    /// Isolates the CPU that the calling thread is pinned to, for this thread. While something needs the tick, such as a
-    /// kernel thread that runs there for a moment, it is asked again, for up to [`PATIENCE`].
+    /// Isolates the CPU that the calling thread is pinned to, for this thread. While something needs the
+    /// tick, such as a kernel thread that runs there for a moment, it is asked again, for up to
+    /// [`PATIENCE`].
     ///
     /// ```
     /// use rt::isolation::{Isolator, Mask};
@@ -295,7 +296,8 @@ impl Isolator {
             reserved: [0; 4],
             text: [0; 96],
         };
-        // SAFETY: status is live and writable for the size that it names, which is the one that the request encodes.
+        // SAFETY: status is live and writable for the size that it names, which is the one that the request
+        // encodes.
         let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), uapi::IOC_STATUS as _, &raw mut status) };
         if answer == 0 { Ok(status) } else { Err(io::Error::last_os_error()) }
     }

@@ -40,10 +40,10 @@ pub type PageCounters = BTreeMap<&'static str, u64>;
 /// What `after` counts more than `before`; those that did not change are left out.
 ///
 /// ```
-/// use rt::isolation::{Counters, since};
+/// use rt::isolation::{PageCounters, since};
 ///
-/// let (before, after) = (Counters::from([("defer_call", 2)]), Counters::from([("defer_call", 5)]));
-/// assert_eq!(since(&before, &after), Counters::from([("defer_call", 3)]));
+/// let (before, after) = (PageCounters::from([("defer_call", 2)]), PageCounters::from([("defer_call", 5)]));
+/// assert_eq!(since(&before, &after), PageCounters::from([("defer_call", 3)]));
 /// ```
 pub fn since(before: &PageCounters, after: &PageCounters) -> PageCounters {
     let grown = after.iter().map(|(name, count)| (*name, count - before.get(name).unwrap_or(&0).min(count)));
@@ -108,11 +108,13 @@ impl Page {
 
     /// The field of 64 bits, likewise.
     fn long(&self, offset: usize) -> u64 {
-        // SAFETY: as in `word`; on the 64-bit machines that have the isolator a load of it is one instruction.
+        // SAFETY: as in `word`; on the 64-bit machines that have the isolator a load of it is one
+        // instruction.
         unsafe { AtomicU64::from_ptr(self.0.as_ptr().byte_add(offset).cast()) }.load(Ordering::Relaxed)
     }
 
-    /// Whether work waits: a loop may look here and tick only then. Costs a cache hit as long as nothing comes.
+    /// Whether work waits: a loop may look here and tick only then. Costs a cache hit as long as nothing
+    /// comes.
     ///
     /// ```
     /// if let Ok(isolator) = rt::isolation::Isolator::open() {
@@ -180,8 +182,8 @@ impl Page {
     pub fn last_breach(&self) -> Option<Breach> {
         loop {
             let before = self.word(offset_of!(uapi::IsolatorPage, breach_seq));
-            // Pairs with the writer's barriers: what is read below is not older than the number above, and not newer
-            // than the one read at the end.
+            // Pairs with the writer's barriers: what is read below is not older than the number above, and
+            // not newer than the one read at the end.
             fence(Ordering::Acquire);
             let kind = self.word(offset_of!(uapi::IsolatorPage, breach_stat));
             let function = self.long(offset_of!(uapi::IsolatorPage, breach_func));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why the kernel refused a call, or ended an isolation: the numbers of `enum isolator_reason`, in words and with what
-//! to do.
+//! Why the kernel refused a call, or ended an isolation: the numbers of `enum isolator_reason`, in words and
+//! with what to do.
 
 use std::fmt;
 

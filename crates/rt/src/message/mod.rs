@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages between an isolated CPU and others: post and poll, neither of which waits, allocates or calls the kernel.
+//! Messages between an isolated CPU and others: post and poll, neither of which waits, allocates or calls the
+//! kernel.
 //!
 //! ```text
 //! Sender ── post ──► [ring of slots] ── poll ──► Receiver       one ring for each direction and each sender
 //! Sender ── post ──► [ring of slots] ──┐
 //! Sender ── post ──► [ring of slots] ──┴─ poll ► Inbox          many senders to one CPU
 //! ```
-//! A ring lies in this process ([`pair`]) or in memory that several have ([`Shared`]: a sealed memfd, whose descriptor one process
-//! passes to another). Nothing is overwritten: a full ring and a closed one are errors of [`Sender::post`]. An end that dies without
-//! closing is seen by [`Sender::receiver_lives`] and [`Receiver::sender_lives`], which ask the kernel and are for the side that is not isolated; a
-//! new process may take its place. That side may also sleep for messages ([`Receiver::wait`]), where senders ring
+//! A ring lies in this process ([`pair`]) or in memory that several have ([`Shared`]: a sealed memfd, whose
+//! descriptor one process passes to another). Nothing is overwritten: a full ring and a closed one are errors
+//! of [`Sender::post`]. An end that dies without closing is seen by [`Sender::receiver_lives`] and
+//! [`Receiver::sender_lives`], which ask the kernel and are for the side that is not isolated; a new process
+//! may take its place. That side may also sleep for messages ([`Receiver::wait`]), where senders ring
 //! ([`Sender::post_and_wake`]).
 //!
 //! Why a sequence number in each slot, and not two indices: see `ring.rs`.
@@ -170,7 +172,8 @@ impl Sender {
         self.end.post(message)
     }
 
-    /// Posts a message, and wakes the receiver if it sleeps: a system call then. For CPUs that are not isolated.
+    /// Posts a message, and wakes the receiver if it sleeps: a system call then. For CPUs that are not
+    /// isolated.
     ///
     /// ```
     /// use std::time::Duration;
@@ -274,7 +277,8 @@ impl Receiver {
         self.end.take()
     }
 
-    /// Calls `each` with the messages that are there, at most `most`; says how many. `Closed` comes when all have been taken.
+    /// Calls `each` with the messages that are there, at most `most`; says how many. `Closed` comes when all
+    /// have been taken.
     ///
     /// ```
     /// use rt::message::{Size, pair};
@@ -322,8 +326,8 @@ impl Receiver {
         self.end.ring().note(number)
     }
 
-    /// Sleeps until a message waits, or `timeout` has passed; says which. Senders have to post with [`Sender::post_and_wake`].
-    /// For CPUs that are not isolated.
+    /// Sleeps until a message waits, or `timeout` has passed; says which. Senders have to post with
+    /// [`Sender::post_and_wake`]. For CPUs that are not isolated.
     ///
     /// ```
     /// use rt::message::{Size, pair};
@@ -405,8 +409,9 @@ impl Inbox {
         self.rings.len() - 1
     }
 
-    /// Calls `each` with the number of the ring and the message, at most one from each ring, and begins with another ring each
-    /// time; says how many there were. Rings that are closed or broken stay silent: see [`Inbox::ring`].
+    /// Calls `each` with the number of the ring and the message, at most one from each ring, and begins with
+    /// another ring each time; says how many there were. Rings that are closed or broken stay silent: see
+    /// [`Inbox::ring`].
     ///
     /// ```
     /// use rt::message::{Inbox, Size, pair};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ring in every interleaving of a few messages, and every order that the memory model allows:
-//! `make proof-messages`. Loom does not let a load see what is stored later, so it cannot find a missing pair 2.
+//! `make proof-messages`. Loom does not let a load see what is stored later, so it cannot find a missing pair
+//! 2.
 
 use std::sync::atomic::AtomicU64;
 

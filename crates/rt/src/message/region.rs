@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of a ring: lines of 64 bytes, of which every word is an atomic, so that whatever another process does there is a
-//! value and never a data race. Either of this process alone, or a mapping that several have.
+//! The memory of a ring: lines of 64 bytes, of which every word is an atomic, so that whatever another
+//! process does there is a value and never a data race. Either of this process alone, or a mapping that
+//! several have.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -69,8 +70,8 @@ impl RingMapping {
     /// Takes over a mapping.
     ///
     /// # Safety
-    /// `at` is a mapping of `lines` lines, readable and writable, that nobody else unmaps, whose pages stay there (sealed against
-    /// shrinking), and that this process reaches by atomics only.
+    /// `at` is a mapping of `lines` lines, readable and writable, that nobody else unmaps, whose pages stay
+    /// there (sealed against shrinking), and that this process reaches by atomics only.
     pub(super) unsafe fn new(at: NonNull<CacheLine>, lines: usize) -> RingMapping {
         RingMapping { at, lines }
     }

@@ -8,13 +8,13 @@
 //! line 3...   slots, each: word 0    the sequence number (low half) and the length (high half)
 //!                          words 1.. the message
 //! ```
-//! Message number n lies in slot n modulo slots. The sender writes the message, then its sequence number n + 1 (pair 1):
-//! number and message travel in one line, so that a hop costs one transfer. The receiver copies it, and gives slots back as
-//! *credits*, the number of the first message that it has not taken, a quarter of the ring at a time (pair 2): so the line
-//! with the credits stays in both caches most of the time.
+//! Message number n lies in slot n modulo slots. The sender writes the message, then its sequence number n +
+//! 1 (pair 1): number and message travel in one line, so that a hop costs one transfer. The receiver copies
+//! it, and gives slots back as *credits*, the number of the first message that it has not taken, a quarter of
+//! the ring at a time (pair 2): so the line with the credits stays in both caches most of the time.
 //!
-//! Each end keeps its own position to itself. What it reads of the other's is checked before it is used: an end that
-//! lies loses messages, and can do nothing else.
+//! Each end keeps its own position to itself. What it reads of the other's is checked before it is used: an
+//! end that lies loses messages, and can do nothing else.
 
 use std::sync::Arc;
 
@@ -45,8 +45,9 @@ const THIS_VERSION: u64 = 0x6973_6f6c_0000_0001;
 const LINE_BYTES: usize = 8 * WORDS;
 const FIRST_BYTES: usize = LINE_BYTES - 8;
 
-/// Bytes that processors fetch at once: two lines. What one CPU writes and another reads, or writes, must not lie that close together,
-/// or each write costs as much as a message. So rings and ends have an alignment of that size; it must be written as a number there.
+/// Bytes that processors fetch at once: two lines. What one CPU writes and another reads, or writes, must not
+/// lie that close together, or each write costs as much as a message. So rings and ends have an alignment of
+/// that size; it must be written as a number there.
 const APART: usize = 128;
 
 /// What both ends know of a ring.
@@ -194,7 +195,8 @@ impl Ring {
     }
 }
 
-/// Writes bytes, whole words first: a receiver polls the line meanwhile, and takes it away between two stores that are far apart.
+/// Writes bytes, whole words first: a receiver polls the line meanwhile, and takes it away between two stores
+/// that are far apart.
 #[inline(always)]
 fn store(line: &[AtomicU64], bytes: &[u8]) {
     let (words, rest) = bytes.as_chunks();
@@ -233,7 +235,8 @@ pub(super) struct Posting {
 }
 
 impl Posting {
-    /// Takes the sending end up where the last sender left it: behind the newest message that the receiver may still take.
+    /// Takes the sending end up where the last sender left it: behind the newest message that the receiver
+    /// may still take.
     pub(super) fn new(ring: Arc<Ring>) -> Posting {
         let credits = ring.credits();
         let newest = (0..ring.slots)
@@ -296,8 +299,8 @@ pub(super) struct Polling {
 }
 
 impl Polling {
-    /// Takes the receiving end up where the last receiver left it. One that was killed may have taken up to a quarter of the
-    /// ring more than it had said: those come again.
+    /// Takes the receiving end up where the last receiver left it. One that was killed may have taken up to a
+    /// quarter of the ring more than it had said: those come again.
     pub(super) fn new(ring: Arc<Ring>) -> Polling {
         let next = ring.credits();
         ring.region[RECEIVER].0[CLOSED].store(0, Ordering::Relaxed);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A ring that several processes have: a memfd, sealed so that its size cannot change under anybody.
 //!
-//! Each end is a lock on a byte of the file, held through a description that its holder opened itself (`F_OFD_SETLK`, fcntl(2)): so
-//! there is one sender and one receiver, and the kernel gives the lock back when the holder dies, whatever it died of. Limit: a
-//! child that a dead holder forked, and that did not exec, still holds it.
+//! Each end is a lock on a byte of the file, held through a description that its holder opened itself
+//! (`F_OFD_SETLK`, fcntl(2)): so there is one sender and one receiver, and the kernel gives the lock back
+//! when the holder dies, whatever it died of. Limit: a child that a dead holder forked, and that did not
+//! exec, still holds it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -44,7 +45,8 @@ const RECEIVER: i64 = 1;
 #[derive(Debug)]
 pub struct Shared {
     memory: OwnedFd,
-    /// Whether a mapping is filled at once. Not that of a stranger: pages that it never wrote would be allocated for it.
+    /// Whether a mapping is filled at once. Not that of a stranger: pages that it never wrote would be
+    /// allocated for it.
     populate: bool,
 }
 
@@ -78,8 +80,8 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Takes the descriptor of a ring that another process made; refuses what is none. What it says of itself is read before it is
-    /// mapped, and its mapping is filled at once only where its maker did so too.
+    /// Takes the descriptor of a ring that another process made; refuses what is none. What it says of itself
+    /// is read before it is mapped, and its mapping is filled at once only where its maker did so too.
     ///
     /// ```
     /// use rt::message::{Shared, Size};
@@ -99,8 +101,8 @@ impl Shared {
         Ok(shared)
     }
 
-    /// As [`Shared::from_fd`], for a reader that has no deadline: its mapping is never filled, and a ring with more slots than `most`,
-    /// or with messages of another length than `bytes`, is refused.
+    /// As [`Shared::from_fd`], for a reader that has no deadline: its mapping is never filled, and a ring
+    /// with more slots than `most`, or with messages of another length than `bytes`, is refused.
     pub(crate) fn of_stranger(memory: OwnedFd, most: u64, bytes: usize) -> Result<Shared> {
         let shared = Shared { memory, populate: false };
         let (_, size) = shared.checked()?;
@@ -111,7 +113,8 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The ring's length in bytes and its size, read without a mapping; refuses what could shrink, or is not as long as it says.
+    /// The ring's length in bytes and its size, read without a mapping; refuses what could shrink, or is not
+    /// as long as it says.
     fn checked(&self) -> Result<(usize, Size)> {
         let seals = fcntl_get_seals(&self.memory);
         if !seals.is_ok_and(|seals| seals.contains(SEALS)) {
@@ -252,8 +255,8 @@ impl Shared {
         let Some(lines) = NonNull::new(at.cast::<CacheLine>()).filter(|_| at != libc::MAP_FAILED) else {
             return Err(failed(&io::Error::last_os_error()));
         };
-        // SAFETY: just mapped, page-aligned, of that length; the file is sealed against shrinking (or about to be, and
-        // nobody else has it), and a `Line` is atomics only.
+        // SAFETY: just mapped, page-aligned, of that length; the file is sealed against shrinking (or about
+        // to be, and nobody else has it), and a `Line` is atomics only.
         Ok(unsafe { RingMapping::new(lines, length / size_of::<CacheLine>()) })
     }
 
@@ -314,8 +317,8 @@ impl HeldEnd {
 }
 
 impl Drop for HeldEnd {
-    /// Unlocks, rather than leave it to the description's end: another thread may have just forked, and its child has the
-    /// description until it execs.
+    /// Unlocks, rather than leave it to the description's end: another thread may have just forked, and its
+    /// child has the description until it execs.
     fn drop(&mut self) {
         _ = self.lock(libc::F_OFD_SETLK, libc::F_UNLCK, self.byte);
     }

@@ -248,12 +248,15 @@ mod hostile {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
         #[test]
-        fn no_word_of_the_other_end_is_believed(writes in prop::collection::vec((0usize..7, 0usize..8, any::<u64>()), 1..40)) {
+        fn no_word_of_the_other_end_is_believed(
+            writes in prop::collection::vec((0usize..7, 0usize..8, any::<u64>()), 1..40)
+        ) {
             let ring = Arc::new(Ring::create(Region::own(Ring::lines(small())), small()));
-            let (mut sender, mut receiver) = (Posting::new(Arc::clone(&ring)), Polling::new(Arc::clone(&ring)));
+            let mut sender = Posting::new(Arc::clone(&ring));
+            let mut receiver = Polling::new(Arc::clone(&ring));
             for (line, word, value) in writes {
                 ring.scribble(line, word, value);
                 let _ = sender.post(&[1; 16]);

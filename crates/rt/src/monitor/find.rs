@@ -128,8 +128,8 @@ pub fn choose(process: u32, name: Option<&str>) -> Result<PathBuf> {
     }
 }
 
-/// What a path leads to, held without being opened: another user may have it lead to a device, where opening alone does something, or
-/// to a file system of its own.
+/// What a path leads to, held without being opened: another user may have it lead to a device, where opening
+/// alone does something, or to a file system of its own.
 struct Looked {
     held: OwnedFd,
     /// Its number, where it is memory: a file of the kernel's own file system, on which every memfd lies.
@@ -160,7 +160,8 @@ fn look(file: &OwnedFd) -> io::Result<Statx> {
 }
 
 impl Reader {
-    /// Reads the loop at `path`: [`Loop::path`], or a descriptor that was passed (`/dev/fd/3`). One reader at a time.
+    /// Reads the loop at `path`: [`Loop::path`], or a descriptor that was passed (`/dev/fd/3`). One reader at
+    /// a time.
     ///
     /// ```
     /// use std::time::Duration;

@@ -2,16 +2,20 @@
 //! A program's own loop, cycle by cycle: the loop stamps, another process reads.
 //!
 //! ```text
-//! the loop: begin ─ mark… ─ end ──► [ring of cycles] ──► Reader: wakeup latency, execution time, jitter, what was lost
+//! the loop: begin ─ mark… ─ end ──► [ring of cycles] ──► Reader: wakeup latency, execution time, jitter,
+//!                                                                what was lost
 //! ```
-//! A cycle is a message of one cache line in a ring of [`crate::message`], whose proofs (every interleaving, killed peers, an end
-//! that lies) hold here too. The loop never waits: where the reader does not keep up, is gone or never came, cycles are dropped, and
-//! since each has its number, the reader says how many. Times are the processor's counter, which takes no system call; the reader
-//! makes nanoseconds of CLOCK_MONOTONIC of them. Where the counter is not to be trusted ([`clock::invariant`]) it is the clock itself.
+//! A cycle is a message of one cache line in a ring of [`crate::message`], whose proofs (every interleaving,
+//! killed peers, an end that lies) hold here too. The loop never waits: where the reader does not keep up, is
+//! gone or never came, cycles are dropped, and since each has its number, the reader says how many. Times are
+//! the processor's counter, which takes no system call; the reader makes nanoseconds of CLOCK_MONOTONIC of
+//! them. Where the counter is not to be trusted ([`clock::invariant`]) it is the clock itself.
 //!
-//! The ring lies in a memfd that `/proc/PID/fd` shows with the loop's name: so a reader finds it, and nothing is left behind.
+//! The ring lies in a memfd that `/proc/PID/fd` shows with the loop's name: so a reader finds it, and nothing
+//! is left behind.
 //!
-//! Limits: [`MARKS`] marks a cycle. A reader that is away for longer than [`ROOM`], or 65,536 cycles, loses some.
+//! Limits: [`MARKS`] marks a cycle. A reader that is away for longer than [`ROOM`], or 65,536 cycles, loses
+//! some.
 
 #[cfg(not(loom))]
 mod find;
@@ -38,7 +42,8 @@ pub const ROOM: Duration = Duration::from_secs(4);
 /// Periods that a loop may have.
 const PERIODS_NS: std::ops::RangeInclusive<u64> = 1_000..=3_600_000_000_000;
 
-/// Cycles that are kept for a reader who is away: at the least, and at the most, since it is locked memory (4 MiB).
+/// Cycles that are kept for a reader who is away: at the least, and at the most, since it is locked memory (4
+/// MiB).
 const SLOTS: std::ops::RangeInclusive<u64> = 64..=65_536;
 
 /// The ring's notes: what travels in it, the period, whose times they are, the thread.
@@ -50,7 +55,8 @@ const THREAD: usize = 3;
 /// "loop" and the version of a cycle's words.
 const THIS_KIND: u64 = 0x6c6f_6f70_0000_0001;
 
-/// Words of a cycle: its number, when it was due (CLOCK_MONOTONIC; 0: not known), began and ended, and its marks (0: none).
+/// Words of a cycle: its number, when it was due (CLOCK_MONOTONIC; 0: not known), began and ended, and its
+/// marks (0: none).
 const WORDS: usize = 4 + MARKS;
 const NUMBER: usize = 0;
 const DUE: usize = 1;
@@ -114,7 +120,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor of a loop that comes every `period`, called `name`: 1 to 32 letters, digits, `-`, `_` and `.`.
+    /// A monitor of a loop that comes every `period`, called `name`: 1 to 32 letters, digits, `-`, `_` and
+    /// `.`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -168,8 +175,9 @@ impl Monitor {
         }
     }
 
-    /// A cycle begins that was due at `due_ns` of CLOCK_MONOTONIC; a loop that does not know gives 0, and the cycle counts as due one
-    /// period after the one before began. No system call, but for one in the first cycle, which asks whose loop it is.
+    /// A cycle begins that was due at `due_ns` of CLOCK_MONOTONIC; a loop that does not know gives 0, and the
+    /// cycle counts as due one period after the one before began. No system call, but for one in the
+    /// first cycle, which asks whose loop it is.
     ///
     /// ```
     /// use std::time::Duration;
@@ -209,7 +217,8 @@ impl Monitor {
         self.mark_at(now);
     }
 
-    /// The cycle's work is done: hands it to the reader. A cycle that never ends counts as lost, an end without a begin not at all.
+    /// The cycle's work is done: hands it to the reader. A cycle that never ends counts as lost, an end
+    /// without a begin not at all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -268,7 +277,8 @@ impl Monitor {
         self.sender.note(THREAD).store(crate::thread::id().into(), Ordering::Relaxed);
     }
 
-    /// The memory, to be passed to a reader of another user; of a monitor made by [`Monitor::pair`] there is none.
+    /// The memory, to be passed to a reader of another user; of a monitor made by [`Monitor::pair`] there is
+    /// none.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The monitor in every interleaving of a few cycles, and every order that the memory model allows: `make proof-messages`.
+//! The monitor in every interleaving of a few cycles, and every order that the memory model allows: `make
+//! proof-messages`.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other end: cycles as nanoseconds of CLOCK_MONOTONIC, what was lost, and a loop that is not believed.
 //!
-//! Ticks become nanoseconds by what both clocks said at an earlier look and at this one: a straight line between two moments that
-//! lie close together, so that neither a calibration nor a clock that is steered adds an error that grows, and yet so far apart that
-//! reading two clocks one after the other does not tilt it.
+//! Ticks become nanoseconds by what both clocks said at an earlier look and at this one: a straight line
+//! between two moments that lie close together, so that neither a calibration nor a clock that is steered
+//! adds an error that grows, and yet so far apart that reading two clocks one after the other does not tilt
+//! it.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -227,7 +228,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Hands over the cycles that have come, and says how the loop stands. An error where it wrote what cannot be.
+    /// Hands over the cycles that have come, and says how the loop stands. An error where it wrote what
+    /// cannot be.
     ///
     /// ```
     /// use std::time::Duration;
@@ -306,7 +308,8 @@ struct LinearFit {
 
 impl LinearFit {
     fn between(from: (u64, u64), to: (u64, u64)) -> LinearFit {
-        // Where the loop's clock is CLOCK_MONOTONIC both are the same, and between a look and itself there is no line.
+        // Where the loop's clock is CLOCK_MONOTONIC both are the same, and between a look and itself there is
+        // no line.
         let ticks = to.1.saturating_sub(from.1);
         let rate = if ticks == 0 { 1.0 } else { to.0.saturating_sub(from.0) as f64 / ticks as f64 };
         LinearFit { to, rate }
@@ -331,8 +334,8 @@ fn decode(message: &[u8]) -> Option<[u64; WORDS]> {
     })
 }
 
-/// A cycle of its words, if they can be: nothing that another process wrote is used before that. Where it does not say when it was
-/// due, that is `due_ns`, or when it began; the one before ended at `last_ns`.
+/// A cycle of its words, if they can be: nothing that another process wrote is used before that. Where it
+/// does not say when it was due, that is `due_ns`, or when it began; the one before ended at `last_ns`.
 fn cycle(words: &[u64; WORDS], due_ns: Option<u64>, last_ns: u64, line: &LinearFit) -> Result<Cycle> {
     let number = words[NUMBER];
     let [began_ns, ended_ns] = [BEGAN, ENDED].map(|word| line.ns(words[word]));

@@ -340,7 +340,8 @@ fn paths_that_lead_to_no_memory_are_refused() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A process whose descriptor 3 is of this file, under the name of a loop's memory; none where no file system may be mounted.
+/// A process whose descriptor 3 is of this file, under the name of a loop's memory; none where no file system
+/// may be mounted.
 #[cfg(not(miri))]
 fn impostor(file: &std::path::Path) -> Option<std::process::Child> {
     use std::io::Read;
@@ -398,11 +399,14 @@ mod hostile {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
         #[test]
         fn no_word_of_the_loop_is_believed(
-            cycles in prop::collection::vec((any::<u64>(), prop::collection::vec(any::<i64>(), WORDS), 0usize..9), 1..40)
+            cycles in prop::collection::vec(
+                (any::<u64>(), prop::collection::vec(any::<i64>(), WORDS), 0usize..9),
+                1..40,
+            )
         ) {
             let (mut sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
             sender.note(KIND).store(THIS_KIND, Ordering::Relaxed);
@@ -430,9 +434,12 @@ mod hostile {
         }
 
         #[test]
-        fn no_note_of_the_loop_is_believed(period_ns in any::<u64>(), clock in 0u64..4, thread in any::<u64>()) {
+        fn no_note_of_the_loop_is_believed(
+            period_ns in any::<u64>(), clock in 0u64..4, thread in any::<u64>()
+        ) {
             let (sender, receiver) = crate::message::pair(size(PERIOD).unwrap()).unwrap();
-            for (note, word) in [(PERIOD_NS, period_ns), (CLOCK, clock), (THREAD, thread), (KIND, THIS_KIND)] {
+            let notes = [(PERIOD_NS, period_ns), (CLOCK, clock), (THREAD, thread), (KIND, THIS_KIND)];
+            for (note, word) in notes {
                 sender.note(note).store(word, Ordering::Relaxed);
             }
             let possible = PERIODS_NS.contains(&period_ns) && (1..=2).contains(&clock);

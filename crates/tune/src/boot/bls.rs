@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! GRUB with an entry per file: Fedora, RHEL and their kin.
 //!
-//! Trial: one more entry, a copy of the one that runs, named as rescue entries are, so that it is never the newest; armed by
-//! `next_entry`. Lasting: the options of every entry but those for repair, or the variable `kernelopts` where entries
-//! use it (RHEL 8); and what the next kernel will get, `/etc/kernel/cmdline` and `/etc/default/grub`.
+//! Trial: one more entry, a copy of the one that runs, named as rescue entries are, so that it is never the
+//! newest; armed by `next_entry`. Lasting: the options of every entry but those for repair, or the variable
+//! `kernelopts` where entries use it (RHEL 8); and what the next kernel will get, `/etc/kernel/cmdline` and
+//! `/etc/default/grub`.
 
 use machine::boot::BootEntry;
 use machine::boot::bls::EntryFile;
@@ -29,8 +30,8 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Boo
     };
     let machine = default.id.split('-').next().filter(|id| id.len() == 32).unwrap_or("isolator");
     let id = format!("{machine}-0-{TRIAL}");
-    // A menu that somebody wrote may never ask for the entry, and would not clear it then. On some machines the menu
-    // lies on the EFI system partition.
+    // A menu that somebody wrote may never ask for the entry, and would not clear it then. On some machines
+    // the menu lies on the EFI system partition.
     let menu = crate::system::text(system, &format!("{}/grub.cfg", asked.boot.folder));
     let once = menu.map_or(true, |menu| menu.contains("next_entry"));
     let arm = if once { grub::arm(system, &format!("{}/grubenv", asked.boot.folder), &id)? } else { None };
@@ -45,7 +46,8 @@ pub(super) fn first(system: &mut dyn System, asked: &BootSpec<'_>) -> Result<Boo
     lasting(system, asked, false)
 }
 
-/// Adds words to an entry's line. An entry without a line gets GRUB's own, which any line of ours would replace.
+/// Adds words to an entry's line. An entry without a line gets GRUB's own, which any line of ours would
+/// replace.
 fn add(file: &mut EntryFile, words: &[String]) {
     if file.options().trim().is_empty() {
         file.set("options", "$default_kernelopts");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! extlinux.conf on NVIDIA Jetson: one more label, a copy of the default with our words; no label that was there
-//! changes. Nothing boots only once here, so the menu must be shown long enough to choose the old one.
+//! extlinux.conf on NVIDIA Jetson: one more label, a copy of the default with our words; no label that was
+//! there changes. Nothing boots only once here, so the menu must be shown long enough to choose the old one.
 
 use machine::boot::extlinux::{Extlinux, MAX_LABELS};
 use machine::boot::line::with_words;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! GRUB on Debian and Ubuntu.
 //!
-//! Trial: a copy of the entry that runs in `custom.cfg`, which the generated menu sources, and `next_entry` in GRUB's
-//! block of variables, which GRUB clears before it boots. Lasting: a drop-in of `/etc/default/grub.d` for
-//! `GRUB_CMDLINE_LINUX_DEFAULT`, which entries for repair do not get, and the menu made anew.
+//! Trial: a copy of the entry that runs in `custom.cfg`, which the generated menu sources, and `next_entry`
+//! in GRUB's block of variables, which GRUB clears before it boots. Lasting: a drop-in of
+//! `/etc/default/grub.d` for `GRUB_CMDLINE_LINUX_DEFAULT`, which entries for repair do not get, and the menu
+//! made anew.
 
 use machine::boot::grub::{self, GrubEnvironment, MenuEntry};
 use machine::boot::line::with_words;
@@ -99,7 +100,8 @@ fn entry_of<'a, 'b>(asked: &BootSpec<'_>, entries: &'a [MenuEntry<'b>]) -> Resul
     })
 }
 
-/// A copy of an entry under our id, with our words in its line. Its head keeps all else: who may boot it above all.
+/// A copy of an entry under our id, with our words in its line. Its head keeps all else: who may boot it
+/// above all.
 fn copy_of(entry: &MenuEntry<'_>, words: &[String]) -> String {
     let boots = |statement: &str| {
         let rest = ["linux16", "linuxefi", "linux"].iter().find_map(|key| statement.strip_prefix(key));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must hold before a boot file is touched: words that every loader reads alike, no second owner of a parameter
-//! wherever its words come from, files that are those of this boot, a line that fits, and an entry whose kernel, initial
-//! RAM disk and root driver are there.
+//! What must hold before a boot file is touched: words that every loader reads alike, no second owner of a
+//! parameter wherever its words come from, files that are those of this boot, a line that fits, and an entry
+//! whose kernel, initial RAM disk and root driver are there.
 
 use machine::Snapshot;
 use machine::boot::{BootEntry, Loader, line, roots};
@@ -30,7 +30,8 @@ pub fn foreign<'a>(options: &'a str, words: &[String]) -> Vec<&'a str> {
     line::kernel_words(options).filter(|word| ours(word.name)).map(|word| word.raw).collect()
 }
 
-/// Whether the kernel reads what is added to `options` as a part of a quoted value (next_arg() in lib/cmdline.c).
+/// Whether the kernel reads what is added to `options` as a part of a quoted value (next_arg() in
+/// lib/cmdline.c).
 pub fn quote_stays_open(options: &str) -> bool {
     options.matches('"').count() % 2 == 1
 }
@@ -75,8 +76,8 @@ fn others(asked: &BootSpec<'_>) -> Vec<(String, String)> {
     found
 }
 
-/// No parameter of ours stands in the line already or comes into it from elsewhere, no quote is open, no `root=` stands
-/// twice, and the longer line still fits.
+/// No parameter of ours stands in the line already or comes into it from elsewhere, no quote is open, no
+/// `root=` stands twice, and the longer line still fits.
 pub(super) fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
     let mut by_place: Vec<(String, Vec<String>)> = Vec::new();
     for (raw, place) in others(asked) {
@@ -124,8 +125,8 @@ pub(super) fn duplicates(asked: &BootSpec<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The files are those from which this machine booted, and the default entry boots the kernel that runs: the plan was
-/// made for that one.
+/// The files are those from which this machine booted, and the default entry boots the kernel that runs: the
+/// plan was made for that one.
 pub(super) fn booted(asked: &BootSpec<'_>) -> Result<()> {
     let boot = asked.boot;
     let running = asked.running.unwrap_or_default();
@@ -204,8 +205,8 @@ pub fn host(machine: &Snapshot) -> Result<()> {
     }
 }
 
-/// The entry that is copied or changed boots: its kernel and initial RAM disks exist, and the driver of the root
-/// device is in one of them.
+/// The entry that is copied or changed boots: its kernel and initial RAM disks exist, and the driver of the
+/// root device is in one of them.
 pub(super) fn bootable(system: &dyn System, asked: &BootSpec<'_>) -> Result<()> {
     // ostree looks after its deployments; the others name no files that we could find.
     if matches!(asked.boot.loader, Loader::Ostree | Loader::UBoot | Loader::RaspberryPi) {
@@ -282,8 +283,9 @@ fn root_driver(system: &dyn System) -> Option<String> {
     None
 }
 
-/// Whether the loader can write to the file system that holds `path`: GRUB writes neither through LVM, RAID and
-/// encryption nor to file systems that copy on write. Then a variable for one boot would be one for every boot.
+/// Whether the loader can write to the file system that holds `path`: GRUB writes neither through LVM, RAID
+/// and encryption nor to file systems that copy on write. Then a variable for one boot would be one for every
+/// boot.
 pub(super) fn loader_can_write(system: &dyn System, path: &str) -> bool {
     let mounts = system::text(system, "/proc/self/mounts").or_else(|_| system::text(system, "/proc/mounts"));
     let Ok(mounts) = mounts else { return false };

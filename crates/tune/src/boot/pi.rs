@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Raspberry Pi: `tryboot.txt`, which the firmware reads instead of `config.txt` for one boot when it is asked to.
+//! Raspberry Pi: `tryboot.txt`, which the firmware reads instead of `config.txt` for one boot when it is
+//! asked to.
 
 use machine::boot::pi::{PiConfig, has_more_lines};
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! systemd-boot with entries in files.
 //!
-//! Trial: an entry with one try left, `isolator-trial+1.conf`, whose sort key puts it first. systemd-boot counts the try
-//! down before it boots; an entry without tries goes last, so the next boot is the old one unless systemd blesses this.
-//! `bootctl set-oneshot` needs EFI variables, which PREEMPT_RT kernels switch off.
-//! Lasting: the options of every entry, and `/etc/kernel/cmdline`, from which the next kernel gets its own.
+//! Trial: an entry with one try left, `isolator-trial+1.conf`, whose sort key puts it first. systemd-boot
+//! counts the try down before it boots; an entry without tries goes last, so the next boot is the old one
+//! unless systemd blesses this. `bootctl set-oneshot` needs EFI variables, which PREEMPT_RT kernels switch
+//! off. Lasting: the options of every entry, and `/etc/kernel/cmdline`, from which the next kernel gets its
+//! own.
 
 use machine::boot::bls::EntryFile;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole boot trees: the bytes after an apply, apply twice, rollback, somebody else's changes, and a power cut at every
-//! single change.
+//! Whole boot trees: the bytes after an apply, apply twice, rollback, somebody else's changes, and a power
+//! cut at every single change.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -152,7 +152,8 @@ fn apply_twice_is_apply_once_and_rollback_gives_every_byte_back() {
     }
 }
 
-/// The boot tree as the loader sees it: the line of the default entry, and what is armed. The same files boot the same.
+/// The boot tree as the loader sees it: the line of the default entry, and what is armed. The same files boot
+/// the same.
 fn boots(system: &MemoryMachine, known: &mut BTreeMap<Files, Boots>) -> Boots {
     let read = || {
         let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! U-Boot with its environment in flash.
 //!
-//! A wrong `/etc/fw_env.config` lets `fw_setenv` write over something else. So it is called only where the environment
-//! that it reads is valid, has a variable made for more words, and boots something else by itself after failures.
+//! A wrong `/etc/fw_env.config` lets `fw_setenv` write over something else. So it is called only where the
+//! environment that it reads is valid, has a variable made for more words, and boots something else by itself
+//! after failures.
 
 use super::{BootMethod, BootSpec, guard};
 use crate::Result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan's whole life on a Debian machine in memory: apply, trial boot, confirm, the next boots, roll back; and each
-//! refusal with its cure.
+//! A plan's whole life on a Debian machine in memory: apply, trial boot, confirm, the next boots, roll back;
+//! and each refusal with its cure.
 
 use std::path::PathBuf;
 

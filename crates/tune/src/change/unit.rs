@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The unit that does the settings again at every boot. It runs as root, so its program must be one that only root can
-//! write, and its line is quoted as systemd.service(5) and systemd.syntax(7) ask.
+//! The unit that does the settings again at every boot. It runs as root, so its program must be one that only
+//! root can write, and its line is quoted as systemd.service(5) and systemd.syntax(7) ask.
 
 use std::path::Path;
 
@@ -63,8 +63,8 @@ fn text(program: &str, plan: &str) -> String {
     )
 }
 
-/// A program's path, which has neither quotes nor backslashes, as one word of `ExecStart=`. Variables are not looked for in
-/// the first word, so `$` stays as it is.
+/// A program's path, which has neither quotes nor backslashes, as one word of `ExecStart=`. Variables are not
+/// looked for in the first word, so `$` stays as it is.
 fn quoted(path: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+-".contains(letter);
     if path.chars().all(plain) {

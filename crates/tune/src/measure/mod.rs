@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each knob of a plan is worth on this machine: one at a time, without it and with it by turns.
 //!
-//! A machine drifts (heat, other tenants, the hour), so that one long run without and one long run with a knob compare
-//! two hours rather than two settings. Here both stand next to each other in every round, the order alternating, and what
-//! is judged is the difference within a round. Of those differences the estimate is Hodges and Lehmann's (the median of
-//! their pairwise means), and its interval that of Wilcoxon's signed ranks, exact, at 95 % or just above: neither asks for
-//! a normal distribution, and one round with a peak does not carry the result.
+//! A machine drifts (heat, other tenants, the hour), so that one long run without and one long run with a
+//! knob compare two hours rather than two settings. Here both stand next to each other in every round, the
+//! order alternating, and what is judged is the difference within a round. Of those differences the estimate
+//! is Hodges and Lehmann's (the median of their pairwise means), and its interval that of Wilcoxon's signed
+//! ranks, exact, at 95 % or just above: neither asks for a normal distribution, and one round with a peak
+//! does not carry the result.
 //!
-//! Limits: knobs that help only together show nothing alone; rare peaks need longer rounds than people wait for.
+//! Limits: knobs that help only together show nothing alone; rare peaks need longer rounds than people wait
+//! for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,7 +92,8 @@ pub struct KnobEffect {
 }
 
 impl KnobEffect {
-    /// The effect on a figure whose values stand side by side, round by round; `None` of fewer than six rounds.
+    /// The effect on a figure whose values stand side by side, round by round; `None` of fewer than six
+    /// rounds.
     pub fn of(figure: &str, unit: &str, without: &[f64], with: &[f64]) -> Option<KnobEffect> {
         let differences: Vec<f64> = without.iter().zip(with).map(|(without, with)| with - without).collect();
         let count = differences.len();
@@ -125,7 +128,8 @@ impl KnobEffect {
     }
 }
 
-/// How many of the smallest pairwise means lie outside of the interval at each end, and what the interval then covers.
+/// How many of the smallest pairwise means lie outside of the interval at each end, and what the interval
+/// then covers.
 fn cut(count: usize) -> (usize, f64) {
     // How many of the 2^count ways to sign the ranks give each sum.
     let most = count * (count + 1) / 2;
@@ -217,7 +221,8 @@ fn cannot(action: &Action) -> Option<&'static str> {
     }
 }
 
-/// What belongs together has one name: interrupts with their default, the files of one setting on several CPUs.
+/// What belongs together has one name: interrupts with their default, the files of one setting on several
+/// CPUs.
 fn name(action: &Action) -> String {
     let file = action.target.rsplit('/').next().unwrap_or_default();
     match action.kind {
@@ -241,7 +246,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_wilcoxons() {
-        // Critical values of the signed-rank statistic, two-sided 0.05, as in any table: 6: 0, 7: 2, 8: 3, 10: 8, 20: 52.
+        // Critical values of the signed-rank statistic, two-sided 0.05, as in any table: 6: 0, 7: 2, 8: 3,
+        // 10: 8, 20: 52.
         for (count, critical) in [(6, 0), (7, 2), (8, 3), (10, 8), (12, 13), (20, 52)] {
             let (cut, confidence) = cut(count);
             assert_eq!(cut, critical, "{count}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPUs to isolate (rule R1): whole physical cores of one type, never the boot CPU's, near the device, as a
-//! whole cache or cluster where that fits, the highest numbers else; and what stays for everything else.
+//! Which CPUs to isolate (rule R1): whole physical cores of one type, never the boot CPU's, near the device,
+//! as a whole cache or cluster where that fits, the highest numbers else; and what stays for everything else.
 //!
 //! Limits: caches that the firmware partitions and memory channels are not known here.
 
@@ -123,8 +123,8 @@ fn by_count(facts: &PlanFacts, count: u32, node: Option<u32>) -> Result<CpuChoic
     Ok(choice)
 }
 
-/// Cores that may be isolated, by speed: not the boot CPU's, no low-power one, and of each node that has CPUs one
-/// stays.
+/// Cores that may be isolated, by speed: not the boot CPU's, no low-power one, and of each node that has CPUs
+/// one stays.
 fn groups<'f>(facts: &'f PlanFacts) -> BTreeMap<u64, Vec<&'f Core>> {
     let mut eligible: Vec<&Core> =
         facts.cores.iter().filter(|core| !core.low_power && !core.cpus.contains(facts.boot_cpu)).collect();
@@ -202,7 +202,8 @@ fn of_group<'f>(
     )
 }
 
-/// `count` cores that are exactly one or more whole groups of what `shared` says, the boot CPU's not among them.
+/// `count` cores that are exactly one or more whole groups of what `shared` says, the boot CPU's not among
+/// them.
 fn whole<'f>(
     facts: &PlanFacts,
     candidates: &[&'f Core],

@@ -47,7 +47,8 @@ pub struct Plan {
     pub intent: super::Intent,
     /// CPUs to isolate.
     pub isolated: CpuSet,
-    /// Of those, the CPUs for real-time threads: the first hardware thread of each core. The others stay idle.
+    /// Of those, the CPUs for real-time threads: the first hardware thread of each core. The others stay
+    /// idle.
     pub real_time: CpuSet,
     /// CPUs for everything else.
     pub housekeeping: CpuSet,
@@ -61,7 +62,8 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// What to know before doing it.
     pub warnings: Vec<String>,
-    /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this plan.
+    /// SHA-256 of this document without this field, hexadecimal: a plan changed by hand is no longer this
+    /// plan.
     pub digest: String,
 }
 

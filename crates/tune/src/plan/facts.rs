@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine as the planner sees it: physical cores with what they share, and what the kernel can do.
 //!
-//! Everything is derived from the snapshot. Cores are what sysfs says share a core, never arithmetic on numbers.
+//! Everything is derived from the snapshot. Cores are what sysfs says share a core, never arithmetic on
+//! numbers.
 
 use std::collections::BTreeSet;
 
@@ -102,8 +103,8 @@ impl<'a> PlanFacts<'a> {
     }
 }
 
-/// What a core does, as far as the machine says: type first, then capacity, then highest frequency in steps of a
-/// tenth, since cores of one type may differ a little from each other (favoured cores).
+/// What a core does, as far as the machine says: type first, then capacity, then highest frequency in steps
+/// of a tenth, since cores of one type may differ a little from each other (favoured cores).
 fn speed(machine: &Snapshot, id: u32) -> u64 {
     let Some(cpu) = machine.cpu(id) else { return 0 };
     if machine.cpus.iter().any(|cpu| cpu.kind.is_some()) {
@@ -123,7 +124,8 @@ fn speed(machine: &Snapshot, id: u32) -> u64 {
     class(machine.cpus.iter().filter_map(|cpu| cpu.max_frequency_khz), cpu.max_frequency_khz)
 }
 
-/// In which class `own` is when all values are put in classes so that neighbours in one differ by under a tenth.
+/// In which class `own` is when all values are put in classes so that neighbours in one differ by under a
+/// tenth.
 fn class(all: impl Iterator<Item = u64>, own: Option<u64>) -> u64 {
     let Some(own) = own else { return 0 };
     let mut values: Vec<u64> = all.collect();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to change on a machine, and why: a pure function of facts and intent.
 //!
-//! The rules are numbered in the documentation (`docs/tune.md`): which cores (R1), the boot line (R2 to R4, R7), what
-//! is set while the machine runs (R5, R8, R9), hardware threads (R10), and that a plan never depends on what was set
-//! before (R11). What is not known of a machine is said, not guessed; what a kernel cannot do is left out and said.
+//! The rules are numbered in the documentation (`docs/tune.md`): which cores (R1), the boot line (R2 to R4,
+//! R7), what is set while the machine runs (R5, R8, R9), hardware threads (R10), and that a plan never
+//! depends on what was set before (R11). What is not known of a machine is said, not guessed; what a kernel
+//! cannot do is left out and said.
 
 mod choose;
 mod document;
@@ -26,7 +27,8 @@ pub use document::{
 pub use intent::{Intent, WantedCpus};
 pub use machine::Profile;
 
-/// What to change on `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be changed.
+/// What to change on `machine`, which `made_for` names, so that it serves `intent`; or why nothing is to be
+/// changed.
 pub fn plan(machine: &Snapshot, made_for: &MadeFor, intent: &Intent) -> Result<Plan, PlanRefusal> {
     if intent.profile == Profile::Server {
         return choose::refuse(

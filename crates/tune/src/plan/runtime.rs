@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is set while the machine runs (rules R5, R8, R9): each with the file, and each can be set back.
 //!
-//! A plan does not depend on what is set at present (R11): a plan made after it was applied is the same plan. It
-//! depends on what there is to be set; what is not there is said.
+//! A plan does not depend on what is set at present (R11): a plan made after it was applied is the same plan.
+//! It depends on what there is to be set; what is not there is said.
 
 use machine::CpuSet;
 use machine::advice::{Aim, Knob, WhyNot};
@@ -32,7 +32,8 @@ struct RuntimeActions<'a> {
 struct Because(&'static str, &'static str, &'static str);
 
 impl RuntimeActions<'_> {
-    /// Sets `knob` as the table of advice has it, where the machine has its file and the table does not leave it.
+    /// Sets `knob` as the table of advice has it, where the machine has its file and the table does not leave
+    /// it.
     fn set(&mut self, knob: Knob, disruption: Disruption, why: &str) {
         let path = knob.file();
         if self.has(&path)

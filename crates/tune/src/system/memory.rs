@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine in memory that counts its changes, fails at one of them, and knows what a power cut would leave.
 //!
-//! A file's bytes and a folder's names reach the medium when they are synced, or at any moment before: a power cut
-//! leaves one of the two, and a name may be there before its bytes are. Settings of the kernel survive a kill and not
-//! a power cut.
+//! A file's bytes and a folder's names reach the medium when they are synced, or at any moment before: a
+//! power cut leaves one of the two, and a name may be there before its bytes are. Settings of the kernel
+//! survive a kill and not a power cut.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -349,7 +349,8 @@ impl System for MemoryMachine {
             return Err(io::Error::from_raw_os_error(*errno));
         }
         let old = self.settings.get_mut(path).ok_or(ErrorKind::NotFound)?;
-        // A list of choices shows the chosen one in brackets; a cgroup's controllers come and go by their sign.
+        // A list of choices shows the chosen one in brackets; a cgroup's controllers come and go by their
+        // sign.
         *old = if old.contains('[') {
             let words = old.split_whitespace().map(|word| word.trim_matches(['[', ']']));
             words

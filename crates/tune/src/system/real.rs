@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A real machine, or its files below a folder.
 //!
-//! Below a folder no link may lead out of it, and no command runs: what is in the folder is not what runs here.
-//! What is written is reached by its folder's descriptor, and its last name is never followed.
+//! Below a folder no link may lead out of it, and no command runs: what is in the folder is not what runs
+//! here. What is written is reached by its folder's descriptor, and its last name is never followed.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -243,7 +243,8 @@ impl System for Real {
         if self.live() {
             return self.to_write(path)?.write_all(text.as_bytes());
         }
-        // In a captured tree it is a plain file, of which the rest would stay. It reads as the kernel's does, with its line end.
+        // In a captured tree it is a plain file, of which the rest would stay. It reads as the kernel's does,
+        // with its line end.
         let line_end = if self.read(path)?.ends_with(b"\n") { "\n" } else { "" };
         let mut file = self.to_write(path)?;
         file.write_all(format!("{text}{line_end}").as_bytes())?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What would starve the machine.
 //!
-//! A thread of a real-time policy that does not sleep takes its CPU from all others. One CPU is what its owner has
-//! isolated for that; all CPUs is a machine that nobody can reach. The kernel's own threads keep the machine going, and
-//! the highest priority is theirs.
+//! A thread of a real-time policy that does not sleep takes its CPU from all others. One CPU is what its
+//! owner has isolated for that; all CPUs is a machine that nobody can reach. The kernel's own threads keep
+//! the machine going, and the highest priority is theirs.
 
 use machine::CpuSet;
 use rt::policy::Policy;

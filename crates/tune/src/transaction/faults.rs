@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults at every change that `tune` makes, on each loader: a refusal, a full or read-only medium from there on, a kill; then
-//! another one on the way back. After all that one undisturbed rollback gives every byte back, and until then what is still
-//! changed is named.
+//! Faults at every change that `tune` makes, on each loader: a refusal, a full or read-only medium from there
+//! on, a kill; then another one on the way back. After all that one undisturbed rollback gives every byte
+//! back, and until then what is still changed is named.
 //!
 //! `cargo test` tries some on each loader, `make proof-faults` as many as ISOLATOR_FAULTS says.
 
@@ -77,7 +77,8 @@ fn failing(system: &MemoryMachine, at: usize, fault: InjectedFault) -> MemoryMac
     system
 }
 
-/// One fault in a change or on the way back, perhaps another one in the rollback after it, and an undisturbed rollback.
+/// One fault in a change or on the way back, perhaps another one in the rollback after it, and an undisturbed
+/// rollback.
 fn one(change: &ChangeCase, back: bool, at: usize, fault: InjectedFault, chance: &mut Chance) -> String {
     let before = files(&change.before);
     let (start, record) =

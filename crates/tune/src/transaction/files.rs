@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that are replaced as a whole: written beside, synced, renamed, their folder synced, read back.
 //!
-//! The new file has permissions, owner and attributes of the one that is there. One that has several names, or attributes
-//! that no other file can be given, is written over instead: a power cut may then leave it half written, which [`mixed`]
-//! tells, and the record has both texts.
+//! The new file has permissions, owner and attributes of the one that is there. One that has several names,
+//! or attributes that no other file can be given, is written over instead: a power cut may then leave it half
+//! written, which [`mixed`] tells, and the record has both texts.
 
 use std::io;
 
@@ -59,7 +59,8 @@ impl Kept {
     }
 }
 
-/// A file's bytes as text that can be written back to the byte, whatever they are: what is no UTF-8 is read as Latin-1.
+/// A file's bytes as text that can be written back to the byte, whatever they are: what is no UTF-8 is read
+/// as Latin-1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lossless {
     /// The text.
@@ -177,8 +178,8 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether `now` is what a power cut leaves of a file in which `new` was written over `old`: each sector is of one of them,
-/// or was never written.
+/// Whether `now` is what a power cut leaves of a file in which `new` was written over `old`: each sector is
+/// of one of them, or was never written.
 pub fn mixed(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     const SECTOR: usize = 512;
     let sector = |bytes: &[u8], at: usize| {

@@ -59,8 +59,8 @@ pub const BEGIN: &str = "# isolator begin: made by `isolator tune`, which takes 
 pub const END: &str = "# isolator end";
 
 impl OwnPart {
-    /// `text` without what is ours, as we made `written` of `before`; none where the file is ours or somebody's as a whole, and
-    /// an error where it cannot be told what is ours.
+    /// `text` without what is ours, as we made `written` of `before`; none where the file is ours or
+    /// somebody's as a whole, and an error where it cannot be told what is ours.
     pub fn strip(&self, text: &str, before: &str, written: &str) -> Result<Option<String>, String> {
         Ok(match self {
             OwnPart::Whole | OwnPart::Counted => None,
@@ -117,8 +117,8 @@ pub fn with_block(text: &str, block: &str) -> String {
     format!("{text}{BEGIN}\n{}\n{END}\n", block.trim_end_matches('\n'))
 }
 
-/// `text` without our block. Where its last line is missing, what follows the first is ours only as far as it is what we
-/// wrote: the rest is somebody's.
+/// `text` without our block. Where its last line is missing, what follows the first is ours only as far as it
+/// is what we wrote: the rest is somebody's.
 fn without_block(text: &str, written: &str) -> Result<String, String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is = |line: &str, mark: &str| line.trim_end() == mark;

@@ -213,8 +213,8 @@ pub(super) fn undo(system: &mut dyn System, step: &Step) -> Result<Restoration> 
     }
 }
 
-/// How to take our words out of a variable of U-Boot's that another program changed since; empty where none is in it, and
-/// none where the variable is as we left it, or cannot be read.
+/// How to take our words out of a variable of U-Boot's that another program changed since; empty where none
+/// is in it, and none where the variable is as we left it, or cannot be read.
 fn variable_now(system: &mut dyn System, run: &[String], undo: &[String]) -> Option<Vec<String>> {
     let [program, name, written] = run else { return None };
     if program != "fw_setenv" {
@@ -341,7 +341,8 @@ fn counted_down(system: &mut dyn System, path: &str, new: &Kept) -> Result<Resto
     Ok(became)
 }
 
-/// Whether two states of a file have the same bytes; permissions and owner are those of the file that is there.
+/// Whether two states of a file have the same bytes; permissions and owner are those of the file that is
+/// there.
 fn same(one: Option<&Kept>, other: Option<&Kept>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => one.text == other.text,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where records lie: one file each in `/var/lib/isolator/tune`, readable by root alone.
 //!
-//! The space for a record is taken before anything changes, twice: [`keep`] writes it with room to grow, and a spare file
-//! as long. [`write()`] writes over the spare and exchanges the two, so that a full disk stops no later write and a power cut
-//! leaves one whole record.
+//! The space for a record is taken before anything changes, twice: [`keep`] writes it with room to grow, and
+//! a spare file as long. [`write()`] writes over the spare and exchanges the two, so that a full disk stops
+//! no later write and a power cut leaves one whole record.
 
 use std::io;
 
@@ -49,7 +49,8 @@ fn room(record: &Record) -> Result<usize> {
     Ok((length + BLOCK).next_multiple_of(BLOCK))
 }
 
-/// Writes a new record, so that it is on the medium when this returns, and keeps the space for every later [`write()`].
+/// Writes a new record, so that it is on the medium when this returns, and keeps the space for every later
+/// [`write()`].
 pub fn keep(system: &mut dyn System, record: &Record) -> Result<()> {
     allowed::record(record)?;
     let kept = text(record, room(record)?)?;

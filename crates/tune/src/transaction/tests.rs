@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way back: words that other programs copied, steps that fail, records that cannot be believed, U-Boot's variables.
+//! The way back: words that other programs copied, steps that fail, records that cannot be believed, U-Boot's
+//! variables.
 
 use super::*;
 use crate::boot::tests::{files, records};

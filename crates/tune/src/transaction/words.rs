@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words of ours, wherever a boot loader finds them: other programs copy them into entries of kernels that are installed
-//! later (`/etc/kernel/cmdline` on Fedora and RHEL, `grubby`), so the files that we wrote are not all that have them.
+//! Words of ours, wherever a boot loader finds them: other programs copy them into entries of kernels that
+//! are installed later (`/etc/kernel/cmdline` on Fedora and RHEL, `grubby`), so the files that we wrote are
+//! not all that have them.
 //!
-//! What a file had of these words before our change ([`found`]) is not ours and stays. Limits: U-Boot's environment and
-//! unified kernel images are no text files; entries of ostree's deployments belong to ostree, and are named.
+//! What a file had of these words before our change ([`found`]) is not ours and stays. Limits: U-Boot's
+//! environment and unified kernel images are no text files; entries of ostree's deployments belong to ostree,
+//! and are named.
 
 use std::collections::BTreeMap;
 
@@ -196,7 +198,8 @@ fn tokens(text: &str, word: &str) -> Vec<usize> {
     text.match_indices(word).map(|(at, _)| at).filter(alone).collect()
 }
 
-/// `text` without each of `gone`, the first ones left as often as `theirs` has them; a space goes along with each.
+/// `text` without each of `gone`, the first ones left as often as `theirs` has them; a space goes along with
+/// each.
 pub(super) fn without_tokens(text: &str, gone: &[String], theirs: &[String]) -> String {
     let mut text = text.to_string();
     let mut words = gone.to_vec();

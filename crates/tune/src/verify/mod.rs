@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether what a plan asks for is so on a machine: configured, running and in effect told apart.
 //!
-//! *Configured* is what a file says that counts from the next boot on, *running* what the kernel was told, *in effect*
-//! what it does with it. They differ more often than people think: a boot line that was edited and never generated, a
-//! parameter that the kernel does not know, an interrupt that does not move. The strongest that is known decides.
+//! *Configured* is what a file says that counts from the next boot on, *running* what the kernel was told,
+//! *in effect* what it does with it. They differ more often than people think: a boot line that was edited
+//! and never generated, a parameter that the kernel does not know, an interrupt that does not move. The
+//! strongest that is known decides.
 //!
-//! A pure function of plan, snapshot and what refused to be moved. Limits: what no file shows is judged by the boot line alone (`skew_tick`); what
-//! may not be read is unknown, and said.
+//! A pure function of plan, snapshot and what refused to be moved. Limits: what no file shows is judged by
+//! the boot line alone (`skew_tick`); what may not be read is unknown, and said.
 
 use machine::Snapshot;
 use schemars::JsonSchema;
@@ -112,8 +113,8 @@ struct ThreePlaces {
     why: String,
 }
 
-/// Compares `plan` with `machine`, which was read with its inventory. `refused` are interrupts that did not let themselves be
-/// moved when the plan was applied, which only shows then.
+/// Compares `plan` with `machine`, which was read with its inventory. `refused` are interrupts that did not
+/// let themselves be moved when the plan was applied, which only shows then.
 pub fn verify(plan: &Plan, machine: &Snapshot, refused: &[u32]) -> Verified {
     let checks: Vec<ActionCheck> =
         plan.actions.iter().map(|action| check(plan, action, machine, refused)).collect();

@@ -89,15 +89,18 @@ fn of_cpu(path: &str, machine: &Snapshot) -> Option<Option<String>> {
     Some(value)
 }
 
-/// Whether two values are one: masks and lists of CPUs may be written in several ways, a choice stands in brackets.
+/// Whether two values are one: masks and lists of CPUs may be written in several ways, a choice stands in
+/// brackets.
 fn same(action: &Action, now: &str) -> bool {
     let wanted = action.value.as_str();
     match action.kind {
         ActionKind::IrqDefault | ActionKind::Workqueues => {
-            matches!((CpuSet::from_mask(now), CpuSet::from_mask(wanted)), (Ok(now), Ok(wanted)) if now == wanted)
+            let (now, wanted) = (CpuSet::from_mask(now), CpuSet::from_mask(wanted));
+            now.is_ok() && now == wanted
         }
         ActionKind::Sysctl if action.target.ends_with("cpumask") => {
-            matches!((now.parse::<CpuSet>(), wanted.parse::<CpuSet>()), (Ok(now), Ok(wanted)) if now == wanted)
+            let (now, wanted) = (now.parse::<CpuSet>(), wanted.parse::<CpuSet>());
+            now.is_ok() && now == wanted
         }
         _ => chosen(now) == wanted,
     }

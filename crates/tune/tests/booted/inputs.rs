@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! More machines of the same kinds: drop-ins after ours, defaults that boot another kernel, and files of extlinux.
+//! More machines of the same kinds: drop-ins after ours, defaults that boot another kernel, and files of
+//! extlinux.
 
 use std::fs;
 

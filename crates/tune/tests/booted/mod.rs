@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `apply` does to machines after public reports: a refusal changes nothing, instructions name the file and the
-//! command, and a trial is a copy of the entry that runs.
+//! What `apply` does to machines after public reports: a refusal changes nothing, instructions name the file
+//! and the command, and a trial is a copy of the entry that runs.
 
 mod inputs;
 

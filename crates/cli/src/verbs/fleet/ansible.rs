@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator fleet prove`, `plan`, `apply`, `verify` and `rollback`: Ansible does it, and each machine's outcome is said.
+//! `isolator fleet prove`, `plan`, `apply`, `verify` and `rollback`: Ansible does it, and each machine's
+//! outcome is said.
 
 use std::path::PathBuf;
 
@@ -97,8 +98,8 @@ fn programs() -> Vec<(String, PathBuf)> {
     ARCHITECTURES.iter().filter_map(|name| Some((name.to_string(), of(name)?))).collect()
 }
 
-/// Words for `verb` on each machine, as one text that a shell would take apart again. What this program does not understand is
-/// refused here, before any machine is asked.
+/// Words for `verb` on each machine, as one text that a shell would take apart again. What this program does
+/// not understand is refused here, before any machine is asked.
 fn command_line(verb: &[&str], words: Vec<String>) -> Result<Option<String>, String> {
     if words.is_empty() {
         return Ok(None);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the kernel has no isolator: what can be kept off a command's CPUs by settings, for as long as it runs. They are those
-//! of a plan for these CPUs that needs no reboot (`isolator tune plan --cpus LIST --no-reboot`): an isolated partition, and
-//! interrupts, kernel threads and workqueues elsewhere.
+//! Where the kernel has no isolator: what can be kept off a command's CPUs by settings, for as long as it
+//! runs. They are those of a plan for these CPUs that needs no reboot (`isolator tune plan --cpus LIST
+//! --no-reboot`): an isolated partition, and interrupts, kernel threads and workqueues elsewhere.
 //!
-//! This process stays, to give them back; the command is run by this program again, without them. The partition takes only who
-//! is in it: this process enters before it starts the other, which is born there, and leaves again.
+//! This process stays, to give them back; the command is run by this program again, without them. The
+//! partition takes only who is in it: this process enters before it starts the other, which is born there,
+//! and leaves again.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -32,8 +33,8 @@ const WHAT: &str = "isolate by settings";
 /// How often it is looked whether the command has ended, or is to.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Runs this program's own command line, but for what brought it here, with the settings for `cpus` in force; the command's
-/// exit status, as a shell says it.
+/// Runs this program's own command line, but for what brought it here, with the settings for `cpus` in force;
+/// the command's exit status, as a shell says it.
 pub fn run(cpus: &CpuSet) -> Result<u8> {
     let root = Path::new("/");
     let mut machine = LocalMachine::open(root, WHAT, true)?;
@@ -89,8 +90,8 @@ fn wait(child: &mut Child, asked: &AtomicBool) -> Result<ExitStatus> {
     }
 }
 
-/// An action of a plan for these CPUs and those that are `apart` already, as it is for these alone; none for what keeps
-/// nothing off them.
+/// An action of a plan for these CPUs and those that are `apart` already, as it is for these alone; none for
+/// what keeps nothing off them.
 fn of_these(action: &Action, cpus: &CpuSet, apart: &CpuSet) -> Option<Action> {
     use ActionKind::*;
     let new = cpus.without(apart);

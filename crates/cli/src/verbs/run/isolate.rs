@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A session for a program that knows nothing of it: libisolator is loaded with the program (LD_PRELOAD, ld.so(8)) and starts the session
-//! before main, since only a thread itself can, and exec ends one.
+//! A session for a program that knows nothing of it: libisolator is loaded with the program (LD_PRELOAD,
+//! ld.so(8)) and starts the session before main, since only a thread itself can, and exec ends one.
 //!
-//! So the program must be dynamically linked for this machine and without privileges of its own. The session is the main thread's and ends
-//! with it, or with another exec; threads and children have none.
+//! So the program must be dynamically linked for this machine and without privileges of its own. The session
+//! is the main thread's and ends with it, or with another exec; threads and children have none.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -29,7 +29,8 @@ const LIBRARIES: [&str; 2] = ["libisolator.so", "../lib/libisolator.so.1"];
 /// Program headers and the line of a script lie within the first so many bytes.
 const HEAD: u64 = 64 << 10;
 
-/// Has `command`, which runs `program`, start a session that defers what `names` name; or says why it cannot be.
+/// Has `command`, which runs `program`, start a session that defers what `names` name; or says why it cannot
+/// be.
 pub fn prepare(command: &mut Command, program: &OsStr, names: &str) -> Result<()> {
     Mask::named(names)?;
     takes_a_library(&found(program)?)?;
@@ -126,7 +127,8 @@ fn machine(file: &[u8]) -> Option<u16> {
     Some(header.e_machine(header.endian().ok()?))
 }
 
-/// Whether the kernel starts the file by way of a dynamic linker, of the same processor as this program's library.
+/// Whether the kernel starts the file by way of a dynamic linker, of the same processor as this program's
+/// library.
 fn is_dynamic(file: &[u8], ours: Option<u16>) -> bool {
     let asks = || {
         let header = FileHeader64::<Endianness>::parse(file).ok()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The boot line that a plan gives a guest of the lab: the lab knows nothing of plans, so it is made here and handed to it.
+//! The boot line that a plan gives a guest of the lab: the lab knows nothing of plans, so it is made here and
+//! handed to it.
 
 use std::fs;
 
@@ -10,8 +11,8 @@ use ::tune::plan::{Intent, MadeFor, Profile, WantedCpus, plan};
 use machine::Snapshot;
 use machine::snapshot::Cpu;
 
-/// Names of boot lines that are planned, and for what: a scope's guest never sleeps on its isolated CPU unless it is
-/// asked to.
+/// Names of boot lines that are planned, and for what: a scope's guest never sleeps on its isolated CPU
+/// unless it is asked to.
 const NAMES: &[(&str, Profile)] =
     &[("plan", Profile::Periodic), ("plan:periodic", Profile::Periodic), ("plan:poll", Profile::Poll)];
 

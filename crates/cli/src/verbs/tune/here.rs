@@ -51,8 +51,8 @@ impl LocalMachine {
     }
 }
 
-/// Keeps every other `isolator tune` from changing the same machine until the file is closed. Of a machine below a folder the
-/// folder itself is locked, so that nothing is left in it.
+/// Keeps every other `isolator tune` from changing the same machine until the file is closed. Of a machine
+/// below a folder the folder itself is locked, so that nothing is left in it.
 fn lock(root: &Path, live: bool, what: &str) -> Result<File, Error> {
     let path = if live { Path::new("/run/isolator-tune.lock") } else { root };
     // Only root may open it, and so hold the lock.

@@ -34,8 +34,8 @@ pub fn run(args: &TuneVerifyArgs) -> VerbResult {
     Ok(if verified.in_force { Exit::Held } else { Exit::Exceeded })
 }
 
-/// Those that did not let themselves be moved in this boot, whichever plan asked it of them: a plan that is made anew, and says
-/// the same, has another digest.
+/// Those that did not let themselves be moved in this boot, whichever plan asked it of them: a plan that is
+/// made anew, and says the same, has another digest.
 fn refused_interrupts(root: &Path) -> Vec<u32> {
     let Ok(system) = Real::new(root) else { return Vec::new() };
     let boot = store::boot_id(&system);

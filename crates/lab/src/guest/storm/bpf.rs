@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs loaded into the kernel: a classic socket filter becomes machine code of its own, for which pages change
-//! their permissions, and older programs are freed meanwhile.
+//! Programs loaded into the kernel: a classic socket filter becomes machine code of its own, for which pages
+//! change their permissions, and older programs are freed meanwhile.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory management that asks something of every CPU: caches dropped and memory compacted (lru_add_drain_all),
-//! statistics refreshed (schedule_on_each_cpu). Where the isolated CPU has work to do for it, the writer waits until
-//! that CPU's thread lets it, or the fair server does.
+//! Memory management that asks something of every CPU: caches dropped and memory compacted
+//! (lru_add_drain_all), statistics refreshed (schedule_on_each_cpu). Where the isolated CPU has work to do
+//! for it, the writer waits until that CPU's thread lets it, or the fair server does.
 
 use std::fs;
 use std::path::Path;

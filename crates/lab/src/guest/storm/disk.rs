@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Disk I/O on the guest's scratch disk, through its file system: direct, and by way of the page cache with a sync.
+//! Disk I/O on the guest's scratch disk, through its file system: direct, and by way of the page cache with a
+//! sync.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Performance events on the isolated CPU, asked for from another one: each is set up and removed there by an IPI. One
-//! with a period is a timer there, the only one that another CPU can arm: timers of programs are armed where they
-//! run, and beside the measuring thread none runs.
+//! Performance events on the isolated CPU, asked for from another one: each is set up and removed there by an
+//! IPI. One with a period is a timer there, the only one that another CPU can arm: timers of programs are
+//! armed where they run, and beside the measuring thread none runs.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text patching by static keys: switching one patches the kernel's code and has every CPU serialise its instruction
-//! stream (x86: text_poke_bp_batch -> do_sync_core; arm64: kick_all_cpus_sync).
+//! Text patching by static keys: switching one patches the kernel's code and has every CPU serialise its
+//! instruction stream (x86: text_poke_bp_batch -> do_sync_core; arm64: kick_all_cpus_sync).
 
 use std::fs;
 use std::path::{Path, PathBuf};

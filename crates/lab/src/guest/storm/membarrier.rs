@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory barriers that a program asks of other CPUs, membarrier(2): of those that run its own threads, and of those
-//! whose programs asked to be included. None of the second kind is measured.
+//! Memory barriers that a program asks of other CPUs, membarrier(2): of those that run its own threads, and
+//! of those whose programs asked to be included. None of the second kind is measured.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes of user memory that other CPUs must learn of (x86: a TLB shootdown to every CPU that runs a thread of the
-//! same memory; arm64: broadcast by the hardware). *own*: in the memory of the measuring program; *other*: in that of
-//! another one, which never ran on the isolated CPU.
+//! Changes of user memory that other CPUs must learn of (x86: a TLB shootdown to every CPU that runs a thread
+//! of the same memory; arm64: broadcast by the hardware). *own*: in the memory of the measuring program;
+//! *other*: in that of another one, which never ran on the isolated CPU.
 
 use std::time::Duration;
 

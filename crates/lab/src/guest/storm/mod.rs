@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Storms: what a housekeeping CPU may do to an isolated one. Each is a kind of kernel work that interrupts CPUs
-//! which did not ask for it.
+//! Storms: what a housekeeping CPU may do to an isolated one. Each is a kind of kernel work that interrupts
+//! CPUs which did not ask for it.
 //!
 //! A storm blows in *rounds*: a fixed number of them at fixed distances, so that the same seed gives the same
-//! disturbance. It says afterwards what it did; one that did nothing fails the run. Storms know nothing of the
-//! isolated CPU's defences.
+//! disturbance. It says afterwards what it did; one that did nothing fails the run. Storms know nothing of
+//! the isolated CPU's defences.
 //!
-//! Processes of their own blow them ([`runner`]), on the housekeeping CPUs that they inherit. Those that concern the
-//! memory of the measuring program itself blow inside of it ([`owner`]).
+//! Processes of their own blow them ([`runner`]), on the housekeeping CPUs that they inherit. Those that
+//! concern the memory of the measuring program itself blow inside of it ([`owner`]).
 
 mod bpf;
 mod caches;
@@ -89,8 +89,8 @@ pub trait Storm {
     /// Does its work once; a few milliseconds at the most, where the kernel does not make it wait.
     fn round(&mut self, context: &mut Context) -> Result<()>;
 
-    /// Puts back what it changed and says in figures what it did, checked against what the kernel shows; an error
-    /// says why it took no effect.
+    /// Puts back what it changed and says in figures what it did, checked against what the kernel shows; an
+    /// error says why it took no effect.
     fn end(&mut self, rounds: u64) -> Result<String>;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Storms inside the measuring program: what a program's other threads do to its own memory reaches the CPU on which
-//! its measuring thread runs, and rightly so. The measuring program is started under [`VERB`] then; it measures as
-//! ever, beside a thread on housekeeping CPUs that blows the storms.
+//! Storms inside the measuring program: what a program's other threads do to its own memory reaches the CPU
+//! on which its measuring thread runs, and rightly so. The measuring program is started under [`VERB`] then;
+//! it measures as ever, beside a thread on housekeeping CPUs that blows the storms.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -9,11 +9,12 @@ use std::process::ExitCode;
 
 use crate::guest::storm::{StormJob, runner::Storms};
 
-/// The hidden verb under which this program measures while storms blow inside of it: the order, then its arguments.
+/// The hidden verb under which this program measures while storms blow inside of it: the order, then its
+/// arguments.
 pub const VERB: &str = "lab-owner";
 
-/// Measures by `measure`, which is given the arguments after the order. The storms begin when standard input is closed,
-/// and say what they did on standard output.
+/// Measures by `measure`, which is given the arguments after the order. The storms begin when standard input
+/// is closed, and say what they did on standard output.
 pub fn main(
     mut args: impl Iterator<Item = OsString>,
     measure: impl FnOnce(Vec<OsString>) -> ExitCode,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text patching by tracing: probes on a function's entry (x86: the tracer's call there) and on an instruction behind
-//! it (x86: a breakpoint; arm64: stop_machine), and the function tracer on a few functions.
+//! Text patching by tracing: probes on a function's entry (x86: the tracer's call there) and on an
+//! instruction behind it (x86: a breakpoint; arm64: stop_machine), and the function tracer on a few
+//! functions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -41,11 +42,12 @@ struct KernelProbe {
     hits: u64,
 }
 
-/// How far behind the entry another instruction begins that is not the tracer's: x86-64 with IBT and without; arm64,
-/// where two instructions are the tracer's, without BTI and with it.
+/// How far behind the entry another instruction begins that is not the tracer's: x86-64 with IBT and without;
+/// arm64, where two instructions are the tracer's, without BTI and with it.
 const BEHIND: &[&str] = &["+9", "+5", "+8", "+12"];
 
-/// Turning breakpoints into jumps later waits for every task (synchronize_rcu_tasks), and the next probe for that.
+/// Turning breakpoints into jumps later waits for every task (synchronize_rcu_tasks), and the next probe for
+/// that.
 const OPTIMIZATION: &str = "/proc/sys/debug/kprobes-optimization";
 
 impl KernelProbe {
@@ -112,8 +114,8 @@ impl Storm for KernelProbe {
     }
 }
 
-/// The function tracer at the top: leaving it in an instance frees a trampoline, for which the kernel waits seconds
-/// where a CPU's thread never sleeps (synchronize_rcu_tasks), and keeps all other tracing waiting.
+/// The function tracer at the top: leaving it in an instance frees a trampoline, for which the kernel waits
+/// seconds where a CPU's thread never sleeps (synchronize_rcu_tasks), and keeps all other tracing waiting.
 struct Tracer {
     top: StormInstance,
     _names: StormInstance,
@@ -129,8 +131,8 @@ impl Tracer {
         if top.read("current_tracer")?.trim() != "nop" {
             return Err("the kernel traces already".into());
         }
-        // The tracer has names of tasks recorded, by tracepoints of the scheduler: an event that wants the same keeps
-        // these on, so that they are not switched with it.
+        // The tracer has names of tasks recorded, by tracepoints of the scheduler: an event that wants the
+        // same keeps these on, so that they are not switched with it.
         let names = StormInstance::make("isolator-ftrace", true)?;
         names.write("events/task/task_rename/enable", "1")?;
         top.write("set_ftrace_filter", &format!("{FUNCTION} vfs_read vfs_write"))?;

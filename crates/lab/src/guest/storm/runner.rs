@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blows storms at their pace. Each has a thread of its own, so that a round which the kernel holds back (per-CPU work
-//! waits for the isolated CPU's busy thread) holds back nothing else. A round that never comes back, or rounds for
-//! which no time is left, are said: no storm can keep a guest from its end.
+//! Blows storms at their pace. Each has a thread of its own, so that a round which the kernel holds back
+//! (per-CPU work waits for the isolated CPU's busy thread) holds back nothing else. A round that never comes
+//! back, or rounds for which no time is left, are said: no storm can keep a guest from its end.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -30,8 +30,8 @@ const LOST: Duration = Duration::from_secs(20);
 /// How long is waited for what is still under way then; it may well wait for the end of the measurement.
 const ENDING: Duration = Duration::from_secs(6);
 
-/// The main function of a storm process: it readies its storms and says so with a line, blows them when it is given
-/// one, says what they did, and ends when its standard input is closed.
+/// The main function of a storm process: it readies its storms and says so with a line, blows them when it is
+/// given one, says what they did, and ends when its standard input is closed.
 pub fn main(mut args: impl Iterator<Item = String>) -> ExitCode {
     let order: StormJob = match args.next().map(|text| serde_json::from_str(&text)) {
         Some(Ok(order)) => order,
@@ -88,7 +88,8 @@ impl Storms {
     }
 }
 
-/// Lets storms that are due blow a round, in an order drawn from the seed, until all had their rounds or time is over.
+/// Lets storms that are due blow a round, in an order drawn from the seed, until all had their rounds or time
+/// is over.
 fn turns(blowing: &mut [Blowing], random: &mut Xoshiro256PlusPlus, length: Duration) {
     let (began, over) = (Instant::now(), Instant::now() + length);
     blowing.iter_mut().for_each(|one| (one.began, one.next) = (began, began));

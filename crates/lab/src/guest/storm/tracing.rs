@@ -18,8 +18,8 @@ impl StormInstance {
         StormInstance(TRACING.into())
     }
 
-    /// A new one. With `names` its events have names of tasks recorded, by tracepoints of the scheduler that are
-    /// switched with them.
+    /// A new one. With `names` its events have names of tasks recorded, by tracepoints of the scheduler that
+    /// are switched with them.
     pub fn make(name: &str, names: bool) -> Result<StormInstance> {
         let folder = Path::new(TRACING).join("instances").join(name);
         // It takes this over from the top when it is made, and has no such option itself.

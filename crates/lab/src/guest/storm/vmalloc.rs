@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Churn of the kernel's own mappings: areas that are freed are unmapped lazily, and once enough of them wait every
-//! CPU is interrupted to forget them (__purge_vmap_area_lazy -> flush_tlb_kernel_range).
+//! Churn of the kernel's own mappings: areas that are freed are unmapped lazily, and once enough of them wait
+//! every CPU is interrupted to forget them (__purge_vmap_area_lazy -> flush_tlb_kernel_range).
 
 use std::fs;
 use std::time::Duration;

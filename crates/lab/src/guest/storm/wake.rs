@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wakeups of ordinary tasks that are pinned to the isolated CPU. They wait there behind the measuring thread: until
-//! the fair server lets them run, or until it is gone.
+//! Wakeups of ordinary tasks that are pinned to the isolated CPU. They wait there behind the measuring
+//! thread: until the fair server lets them run, or until it is gone.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,8 +46,9 @@ impl Wakes {
             let (at, ran, (tell, told)) = (alarm.try_clone()?, ran.clone(), channel());
             std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
                 let _ = tell.send(gettid());
-                // It goes back to sleep and does not end there: the end of a thread is long and holds RCU's grace
-                // periods up where the measuring thread takes the CPU back in the middle of it.
+                // It goes back to sleep and does not end there: the end of a thread is long and holds RCU's
+                // grace periods up where the measuring thread takes the CPU back in the
+                // middle of it.
                 while rustix::io::read(&at, &mut [0; 8]).is_ok() {
                     ran.fetch_add(1, Relaxed);
                 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lines of `config.txt` hold on this board: filters, and files that it includes.
 //!
-//! A filter replaces one of its own kind and is combined with those of other kinds; `[all]` takes all of them away.
-//! `[tryboot]` holds for a trial boot alone. What depends on a monitor, a pin or the partition cannot be known here: a
-//! setting that we need and that stands under such a filter is an error, not a guess.
+//! A filter replaces one of its own kind and is combined with those of other kinds; `[all]` takes all of them
+//! away. `[tryboot]` holds for a trial boot alone. What depends on a monitor, a pin or the partition cannot
+//! be known here: a setting that we need and that stands under such a filter is an error, not a guess.
 
 use std::collections::BTreeMap;
 

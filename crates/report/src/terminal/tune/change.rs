@@ -55,7 +55,8 @@ pub fn applied(applied: &Applied) -> String {
     text
 }
 
-/// What was changed, and the first of the steps that did it: interrupts whose CPUs changed alike, and such threads, are one change.
+/// What was changed, and the first of the steps that did it: interrupts whose CPUs changed alike, and such
+/// threads, are one change.
 fn changes(steps: &[StepLine]) -> Vec<(String, &StepLine)> {
     let kind = |step: &StepLine| {
         let kinds = [("/proc/irq/", "interrupts"), ("thread ", "threads")];

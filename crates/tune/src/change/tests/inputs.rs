@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others do to a change between its calls: files that lose words, states that are not in force, edits of our own
-//! files, and line ends of another system.
+//! What others do to a change between its calls: files that lose words, states that are not in force, edits
+//! of our own files, and line ends of another system.
 
 use super::*;
 

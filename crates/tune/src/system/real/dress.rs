@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives a new file the permissions, owner and attributes (access control lists and labels among them) of another.
+//! Gives a new file the permissions, owner and attributes (access control lists and labels among them) of
+//! another.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
