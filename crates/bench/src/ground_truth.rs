@@ -15,10 +15,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cause::Explainer;
 use evidence::Bundle;
 use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
 use evidence::writer::BundleWriter;
-use measure::explain::NoCauses;
 use measure::probe::Probe;
 use measure::recording::Recording;
 use measure::row::{MeasuringThread, RowPlan, RowSpec};
@@ -178,7 +178,7 @@ fn measure(
             bundle: &mut bundle,
             manifest: &mut manifest,
             stop: &AtomicBool::new(false),
-            explain: &mut NoCauses,
+            explainer: &mut Explainer::default(),
             observe: &mut |_| {},
         });
         over.store(true, Ordering::SeqCst);

@@ -81,9 +81,10 @@ impl Names {
         self.text = text;
     }
 
-    /// Whether functions have names here.
-    pub fn knows_functions(&self) -> bool {
-        !self.functions.is_empty()
+    /// What it cannot name, and what would help.
+    pub fn could_not_see(&self) -> Option<String> {
+        let line = "names of the kernel's functions: /proc/kallsyms shows no addresses; set kernel.kptr_restrict to 0 or 1";
+        self.functions.is_empty().then(|| line.to_string())
     }
 
     /// The function that holds an address, where known.
@@ -185,7 +186,7 @@ mod tests {
     fn functions_without_addresses_have_no_names() {
         let mut names = Names::default();
         names.take_functions("0000000000000000 T schedule\n".to_string());
-        assert!(!names.knows_functions());
+        assert!(names.could_not_see().unwrap().starts_with("names of the kernel's functions: "));
     }
 
     #[test]

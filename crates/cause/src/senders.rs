@@ -6,22 +6,22 @@ use std::collections::HashMap;
 
 use evidence::cause::Sender;
 
+use crate::causes::sender;
 use crate::event::{Event, EventKind, Sent};
 use crate::names::Names;
 use crate::rates::SentRate;
-use crate::words;
 
 /// What was asked of one IPI by one sender.
 type Counts = HashMap<(String, Sender), u64>;
 
 /// Requests in `events` of one CPU, which took `interval_ns` to come, the most first.
-pub(crate) fn rates(cpu: u32, events: &[Event], names: &Names, interval_ns: u64) -> Vec<SentRate> {
+pub fn rates(cpu: u32, events: &[Event], names: &Names, interval_ns: u64) -> Vec<SentRate> {
     let mut counts = Counts::new();
     for event in events {
         if let EventKind::Sent(sent) = &event.what
             && let Some(name) = name(sent, names)
         {
-            *counts.entry((name, words::sender(sent, names))).or_default() += 1;
+            *counts.entry((name, sender(sent, names))).or_default() += 1;
         }
     }
     let seconds = interval_ns.max(1) as f64 / 1e9;

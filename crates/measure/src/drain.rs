@@ -5,13 +5,13 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use cause::Explainer;
 use evidence::histogram::Histogram;
 use evidence::manifest::{RowKey, Second, Spike};
 use evidence::writer::{BundleWriter, RunningTotals, SPIKES_LISTED, SeriesWriter};
 use rt::clock::Calibration;
 
 use crate::error::Result;
-use crate::explain::Explain;
 use crate::recorder::{LiveSeries, RawSpike, Recorder, recorder};
 use crate::samples::{Arrivals, Sample, Samples, way};
 use crate::schedule::{Schedule, Window, missed};
@@ -131,12 +131,13 @@ impl Drain {
     }
 
     /// Carries finished seconds and spikes over.
-    pub fn carry(&mut self, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
+    pub fn carry(&mut self, bundle: &mut BundleWriter, explainer: &mut Explainer) -> Result<()> {
         let Some(start) = self.start else { return Ok(()) };
         self.source.record(&start);
         let spikes = self.live.take_spikes();
         let room = SPIKES_LISTED.saturating_sub(self.listed) as usize;
-        let listed = spikes.iter().take(room).map(|raw| self.spike(raw, start, explain)).collect::<Vec<_>>();
+        let listed =
+            spikes.iter().take(room).map(|raw| self.spike(raw, start, explainer)).collect::<Vec<_>>();
         self.listed += listed.len() as u64;
         if !listed.is_empty() {
             bundle.spikes(&listed)?;
@@ -159,14 +160,14 @@ impl Drain {
     }
 
     /// Carries the rest over, once the measuring thread has ended: the last second may be a part of one.
-    pub fn carry_last(&mut self, bundle: &mut BundleWriter, explain: &mut dyn Explain) -> Result<()> {
+    pub fn carry_last(&mut self, bundle: &mut BundleWriter, explainer: &mut Explainer) -> Result<()> {
         if let Some(start) = &self.start {
             self.source.record(start);
         }
         if let DrainSource::Cycles { recorder, .. } = &mut self.source {
             recorder.finish();
         }
-        self.carry(bundle, explain)
+        self.carry(bundle, explainer)
     }
 
     /// Wakeups that were lost because the control thread was kept away for too long.
@@ -213,7 +214,7 @@ impl Drain {
         Ok(self.writer.discard()?)
     }
 
-    fn spike(&self, raw: &RawSpike, start: Start, explain: &mut dyn Explain) -> Spike {
+    fn spike(&self, raw: &RawSpike, start: Start, explainer: &mut Explainer) -> Spike {
         let at_ns = raw.monotonic_ns.saturating_sub(start.window.start_ns);
         let wall = start.wall + Duration::from_nanos(at_ns);
         let mut spike = Spike {
@@ -227,7 +228,7 @@ impl Drain {
             unexplained_ns: None,
             siblings: Vec::new(),
         };
-        explain.explain(&mut spike);
+        explainer.explain(&mut spike);
         spike
     }
 }

@@ -6,8 +6,8 @@
 //! - [`kind`]: the probes that there are; [`probe`]: what differs between those that have threads of ours; [`schedule`]: when
 //!   they measure.
 //! - [`row`]: one row, from arming its threads to the finished series; [`recording`]: where its data go.
-//! - [`recorder`]: how a hot loop records and a control thread reads; [`drain`]: how that becomes a series.
-//! - [`explain`]: where spikes get their causes; [`suspects`]: the least of them, for anybody.
+//! - [`recorder`]: how a hot loop records and a control thread reads; [`drain`]: how that becomes a series, and where
+//!   spikes get their causes.
 //! - [`watch`]: what was granted, checked to the end of a row.
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,6 @@ mod disturbed;
 pub mod drain;
 pub mod error;
 pub mod ethercat;
-pub mod explain;
 pub mod hardware;
 pub mod kind;
 pub mod message;
@@ -32,7 +31,6 @@ pub mod series;
 mod short_gaps;
 pub mod spin;
 pub mod steal;
-pub mod suspects;
 pub mod tally;
 pub mod toggle;
 pub mod wakeup;

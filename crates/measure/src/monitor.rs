@@ -132,7 +132,7 @@ impl Attached {
         row.series(LOOP, recording)?;
         recording.write_manifest()?;
         let cpu = spec.key.cpu;
-        recording.explain.begin(&[(cpu, self.thread.id)]);
+        recording.explainer.arm(&[(cpu, self.thread.id)]);
         let Thread { process, id, .. } = self.thread;
         let mut watch = RowWatch::begin(&spec.key.load, [cpu].into_iter().collect());
         if let Some(seat) = Seat::of("the loop's thread".into(), process, id, cpu, Some(cpu)) {
@@ -143,7 +143,7 @@ impl Attached {
             // Before the look into the ring: what was due until then has come, but for the cycle under way.
             let now_ns = monotonic_ns();
             let over = recording.is_stopped() || now_ns >= end_ns;
-            recording.explain.look();
+            recording.explainer.look();
             watch.look();
             let mut cycles = Vec::new();
             let standing = self.reader.poll(|cycle| cycles.push(*cycle))?;
@@ -248,9 +248,9 @@ impl LoopRow<'_> {
         for LoopSeries { recorder, drain, .. } in &mut self.series {
             if over {
                 recorder.finish();
-                drain.carry_last(recording.bundle, recording.explain)?;
+                drain.carry_last(recording.bundle, recording.explainer)?;
             } else {
-                drain.carry(recording.bundle, recording.explain)?;
+                drain.carry(recording.bundle, recording.explainer)?;
             }
         }
         Ok(())

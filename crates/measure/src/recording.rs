@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cause::Explainer;
 use evidence::manifest::{Manifest, RunState};
 use evidence::writer::BundleWriter;
 
-use crate::explain::Explain;
 use crate::series::RowProgress;
 
 /// How often the control thread looks after the rows.
@@ -21,8 +21,8 @@ pub struct Recording<'a> {
     pub manifest: &'a mut Manifest,
     /// Set by a signal: the row ends early, in order.
     pub stop: &'a AtomicBool,
-    /// Says what it knows of each spike.
-    pub explain: &'a mut dyn Explain,
+    /// Gives each spike its causes.
+    pub explainer: &'a mut Explainer,
     /// Is told how the row stands, some times a second.
     pub observe: &'a mut dyn FnMut(&RowProgress),
 }

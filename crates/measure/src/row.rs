@@ -134,7 +134,9 @@ impl RowPlan {
         })?;
         armed.iter().flat_map(|armed| &armed.seats).for_each(|seat| watch.add(Arc::clone(seat)));
         let thread = |armed: &Armed| Some((armed.cpu, armed.granted.thread?));
-        recording.explain.begin(&armed.iter().filter_map(thread).collect::<Vec<_>>());
+        let sleeping: Vec<_> = armed.iter().filter_map(thread).collect();
+        recording.explainer.calibrate(&sleeping.iter().map(|(cpu, _)| *cpu).collect());
+        recording.explainer.arm(&sleeping);
         let steal = Steal::now();
         let start_ns = monotonic_ns() + LEAD_NS + spec.warm_up_ns;
         let wall = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(monotonic_ns()));
@@ -214,13 +216,13 @@ fn drain(
     let start_ns = shared.start_ns.load(Ordering::SeqCst);
     loop {
         let over = armed.iter().all(|armed| armed.thread.is_finished());
-        recording.explain.look();
+        recording.explainer.look();
         watch.look();
         for ThreadSeries { drain, .. } in armed.iter_mut().flat_map(|armed| &mut armed.series) {
             if over {
-                drain.carry_last(recording.bundle, recording.explain)?;
+                drain.carry_last(recording.bundle, recording.explainer)?;
             } else {
-                drain.carry(recording.bundle, recording.explain)?;
+                drain.carry(recording.bundle, recording.explainer)?;
             }
         }
         let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));

@@ -6,14 +6,13 @@
 //! text     defaults     text     one parse       types      rows      evidence
 //! ```
 //! - [`spec`]: from text to types; [`preflight`]: what of it would spoil the run on this machine.
-//! - [`session`]: the run itself; [`rows`]: the measuring threads of each row; [`explainer`]: where spikes get their causes.
+//! - [`session`]: the run itself; [`rows`]: the measuring threads of each row.
 //! - [`control`]: where the control thread stays.
 //! - [`turns`]: what a knob of a plan is worth, measured without it and with it; [`held`]: settings in force meanwhile.
 #![forbid(unsafe_code)]
 
 pub mod control;
 mod error;
-pub mod explainer;
 pub mod finding;
 pub mod held;
 pub mod preflight;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use cause::{Depth, Explainer, WatchSpec};
 use evidence::manifest::{ENDED_EARLY, Manifest, NotRun, RunState, SCHEMA_VERSION, WrittenBy};
 use evidence::writer::BundleWriter;
 use evidence::{Bundle, Taint, taint};
@@ -21,7 +22,6 @@ use rt::power::DmaLatency;
 
 use crate::control;
 use crate::error::Result;
-use crate::explainer::Explainer;
 use crate::finding::{FindingEffect, PreflightFinding};
 use crate::preflight::{PreflightRequest, preflight};
 use crate::privilege::Privilege;
@@ -139,7 +139,9 @@ pub fn prove_in(setting: SessionContext<'_>, spec: &RunSpec, folder: &Path) -> R
         DmaLatency::request(latency_us)
     });
     let dma_latency = dma_latency.transpose()?;
-    let mut explainer = Explainer::start(spec, &setting.machine)?;
+    let depth = Depth::of(spec.probes.iter().any(ProbeKind::calls_the_kernel));
+    let watched = WatchSpec { cpus: spec.cpus.clone(), depth };
+    let mut explainer = Explainer::start(spec.causes, &watched, &setting.machine)?;
     let mut manifest = manifest(spec, &setting, &findings);
     manifest.notes.extend(explainer.notes());
     manifest.causes = explainer.summary();
@@ -281,7 +283,7 @@ impl RunSession<'_, '_> {
             *last = Some(progress.clone());
         };
         let mut recording =
-            Recording { bundle, manifest, stop: &setting.stop, explain: explainer, observe: &mut observe };
+            Recording { bundle, manifest, stop: &setting.stop, explainer, observe: &mut observe };
         match (probe, &mut setting.program) {
             (ProbeKind::Loop, Some(program)) => {
                 let series = rows::series(spec, probe, load);

@@ -7,7 +7,6 @@
 mod ring;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use aya::maps::{Array, MapData};
 use aya::programs::RawTracePoint;
@@ -15,7 +14,6 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use machine::CpuSet;
 
 use crate::depth::Depth;
-use crate::event::Event;
 use crate::{Error, Result};
 
 pub use ring::{CHUNK_WORDS, CHUNKS};
@@ -27,10 +25,6 @@ static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/collector.
 /// What reads an ELF file wants it where a structure may lie.
 #[repr(align(16))]
 struct Aligned<T>(T);
-
-/// How long a program may be at writing an event: another CPU's, whose hypervisor has something else to do.
-const OPEN_FOR: Duration = Duration::from_millis(2);
-const PATIENT_LOOKS: usize = 10;
 
 /// As in the C part.
 const CPUS: usize = 1024;
@@ -228,59 +222,6 @@ impl Bpf {
             }
         }
         Ok(())
-    }
-
-    /// Says which threads measure on a CPU.
-    pub fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
-        let Some(slot) = self.slot_of.get(&cpu) else { return Ok(()) };
-        let mut own = [0; OWN_WORDS];
-        for (place, thread) in threads.iter().take(OWN).enumerate() {
-            own[place / 2] |= u64::from(*thread) << (place % 2 * 32);
-        }
-        self.owns.set(*slot, own, 0).map_err(|error| unread(&error))
-    }
-
-    /// The events of a CPU since this was last asked, in the order of time, and how many were overwritten unread.
-    pub fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
-        let Some(slot) = self.slot_of.get(&cpu).copied() else { return Ok((Vec::new(), 0)) };
-        let read = self.read.get(&cpu).copied().unwrap_or(0);
-        let (mut events, mut next, mut until, mut from) = self.look(slot, read)?;
-        // One that was claimed and is not written yet hides those that came after it.
-        for _ in 0..PATIENT_LOOKS {
-            if next == until {
-                break;
-            }
-            std::thread::sleep(OPEN_FOR);
-            (events, next, until, from) = self.look(slot, read)?;
-        }
-        self.read.insert(cpu, next);
-        Ok((events, from.saturating_sub(read)))
-    }
-
-    /// The events from number `read` on, the number to go on with, how far the ring was written, and from where it was
-    /// read.
-    fn look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64, u64)> {
-        let until = self.written(slot)?;
-        let from = read.max(until.saturating_sub(ring::EVENTS));
-        let mut chunks = BTreeMap::new();
-        for number in (from / ring::CHUNK_EVENTS)..until.div_ceil(ring::CHUNK_EVENTS) {
-            let place = (number % u64::from(CHUNKS)) as u32;
-            let chunk = self.ring.get(&(slot * CHUNKS + place), 0).map_err(|error| unread(&error))?;
-            chunks.insert(place, Box::new(chunk));
-        }
-        // What was being written over meanwhile cannot be trusted.
-        let from = from.max(self.written(slot)?.saturating_sub(ring::EVENTS));
-        let (events, next) = ring::read(&chunks, from..until);
-        Ok((events, next, until, from))
-    }
-
-    fn written(&self, slot: u32) -> Result<u64> {
-        Ok(self.slots.get(&slot, 0).map_err(|error| unread(&error))?[0])
-    }
-
-    /// What it could not see, in sentences.
-    pub fn could_not_see(&self) -> &[String] {
-        &self.could_not_see
     }
 }
 

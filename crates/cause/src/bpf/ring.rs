@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring of `collector.bpf.c`, read: its numbers are those of `enum kind` and `enum vector` there.
+//! The rings of `collector.bpf.c`, read: its numbers are those of `enum kind` and `enum vector` there.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
+use evidence::cause::Collector;
+
+use super::{Bpf, OWN, OWN_WORDS, unread};
+use crate::Result;
+use crate::collect::Collect;
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 
 /// Events in a chunk, and chunks in a ring.
-pub const CHUNK_EVENTS: u64 = 256;
+const CHUNK_EVENTS: u64 = 256;
 /// Chunks of one CPU.
 pub const CHUNKS: u32 = 128;
 /// Events of one CPU.
-pub const EVENTS: u64 = CHUNK_EVENTS * CHUNKS as u64;
+const EVENTS: u64 = CHUNK_EVENTS * CHUNKS as u64;
 /// An event in words of 64 bits.
 const WORDS: usize = 8;
 /// A chunk likewise.
@@ -27,9 +33,71 @@ const STACK: u64 = 24;
 /// An interrupted program may write this many places later than it claimed.
 const OPEN: u64 = 16;
 
+/// How long a program may be at writing an event: another CPU's, whose hypervisor has something else to do.
+const OPEN_FOR: Duration = Duration::from_millis(2);
+const PATIENT_LOOKS: usize = 10;
+
+impl Collect for Bpf {
+    fn collector(&self) -> Collector {
+        Collector::Bpf
+    }
+
+    fn could_not_see(&self) -> &[String] {
+        &self.could_not_see
+    }
+
+    fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
+        let Some(slot) = self.slot_of.get(&cpu) else { return Ok(()) };
+        let mut own = [0; OWN_WORDS];
+        for (place, thread) in threads.iter().take(OWN).enumerate() {
+            own[place / 2] |= u64::from(*thread) << (place % 2 * 32);
+        }
+        self.owns.set(*slot, own, 0).map_err(|error| unread(&error))
+    }
+
+    fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+        let Some(slot) = self.slot_of.get(&cpu).copied() else { return Ok((Vec::new(), 0)) };
+        let read = self.read.get(&cpu).copied().unwrap_or(0);
+        let (mut events, mut next, mut until, mut from) = self.look(slot, read)?;
+        // One that was claimed and is not written yet hides those that came after it.
+        for _ in 0..PATIENT_LOOKS {
+            if next == until {
+                break;
+            }
+            std::thread::sleep(OPEN_FOR);
+            (events, next, until, from) = self.look(slot, read)?;
+        }
+        self.read.insert(cpu, next);
+        Ok((events, from.saturating_sub(read)))
+    }
+}
+
+impl Bpf {
+    /// The events from number `read` on, the number to go on with, how far the ring was written, and from where it was
+    /// read.
+    fn look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64, u64)> {
+        let until = self.written(slot)?;
+        let from = read.max(until.saturating_sub(EVENTS));
+        let mut chunks = BTreeMap::new();
+        for number in (from / CHUNK_EVENTS)..until.div_ceil(CHUNK_EVENTS) {
+            let place = (number % u64::from(CHUNKS)) as u32;
+            let chunk = self.ring.get(&(slot * CHUNKS + place), 0).map_err(|error| unread(&error))?;
+            chunks.insert(place, Box::new(chunk));
+        }
+        // What was being written over meanwhile cannot be trusted.
+        let from = from.max(self.written(slot)?.saturating_sub(EVENTS));
+        let (events, next) = self::read(&chunks, from..until);
+        Ok((events, next, until, from))
+    }
+
+    fn written(&self, slot: u32) -> Result<u64> {
+        Ok(self.slots.get(&slot, 0).map_err(|error| unread(&error))?[0])
+    }
+}
+
 /// The events whose numbers (from 0) are in `valid`, in the order of time, and the number to go on with: the first of the
 /// last few that is not written yet.
-pub fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (Vec<Event>, u64) {
+fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (Vec<Event>, u64) {
     let mut raw = Vec::with_capacity((valid.end - valid.start.min(valid.end)) as usize);
     let mut next = valid.end;
     for number in valid.clone() {

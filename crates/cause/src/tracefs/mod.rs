@@ -17,8 +17,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use evidence::cause::Collector;
 use machine::CpuSet;
 
+use crate::collect::Collect;
 use crate::depth::Depth;
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 use crate::{Error, Result};
@@ -226,21 +228,6 @@ impl Tracefs {
         }
     }
 
-    /// Says which threads measure on a CPU.
-    pub fn own(&mut self, cpu: u32, threads: &[u32]) {
-        self.own.insert(cpu, threads.to_vec());
-    }
-
-    /// The events of a CPU since this was last asked, in the order of time, and how many were overwritten unread.
-    pub fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
-        self.take_all()?;
-        let overwritten = self.here.overwritten(cpu);
-        let before = self.overwritten.insert(cpu, overwritten).unwrap_or(0);
-        let mut events = self.read.insert(cpu, Vec::new()).unwrap_or_default();
-        events.sort_by_key(|event| event.at_ns);
-        Ok((events, overwritten.saturating_sub(before)))
-    }
-
     /// Takes what both instances hold.
     fn take_all(&mut self) -> Result<()> {
         for cpu in self.cpus.clone().iter() {
@@ -401,15 +388,32 @@ impl Tracefs {
         };
         self.tasks.entry(pid).or_insert_with(read).clone()
     }
+}
 
-    /// What tells it of interrupts.
-    pub fn by(&self) -> By {
-        self.by
+impl Collect for Tracefs {
+    fn collector(&self) -> Collector {
+        match self.by {
+            By::Events => Collector::Tracefs,
+            By::Osnoise => Collector::Osnoise,
+        }
     }
 
-    /// What it could not see, in sentences.
-    pub fn could_not_see(&self) -> &[String] {
+    fn could_not_see(&self) -> &[String] {
         &self.could_not_see
+    }
+
+    fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
+        self.own.insert(cpu, threads.to_vec());
+        Ok(())
+    }
+
+    fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
+        self.take_all()?;
+        let overwritten = self.here.overwritten(cpu);
+        let before = self.overwritten.insert(cpu, overwritten).unwrap_or(0);
+        let mut events = self.read.insert(cpu, Vec::new()).unwrap_or_default();
+        events.sort_by_key(|event| event.at_ns);
+        Ok((events, overwritten.saturating_sub(before)))
     }
 }
 

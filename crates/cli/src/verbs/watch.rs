@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use cause::names::Names;
 use cause::rates::{WatchDocument, Watching};
-use cause::{Depth, Started, Watch};
+use cause::{Collect, Depth, Started};
 use evidence::cause::Choice;
 use machine::counters::Counters;
 use machine::{CpuSet, Snapshot};
@@ -91,17 +92,20 @@ fn sensible(args: &WatchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Who sends to the watched CPUs.
-struct Senders(Box<Watch>);
+/// A collector of who sends to the watched CPUs, and the names of what they ask for.
+struct Senders {
+    collector: Box<dyn Collect>,
+    names: Names,
+}
 
 impl Senders {
     fn over(cpus: &CpuSet, machine: &Snapshot) -> Result<Senders> {
         let asked = cause::WatchSpec { cpus: cpus.clone(), depth: Depth::Senders };
-        match Watch::start(Choice::Auto, &asked, machine)? {
-            Started::Watching(mut watch) => {
+        match cause::start(Choice::Auto, &asked, machine)? {
+            Started::Events(mut collector) => {
                 // What its own start sent is not told.
-                cpus.iter().try_for_each(|cpu| watch.senders(cpu, 1).map(drop))?;
-                Ok(Senders(watch))
+                cpus.iter().try_for_each(|cpu| collector.take(cpu).map(drop))?;
+                Ok(Senders { collector, names: Names::read(Path::new("/")) })
             }
             Started::Counters { because } => {
                 let why = because.join("; ");
@@ -114,13 +118,14 @@ impl Senders {
     fn add_senders(&mut self, document: &mut WatchDocument) -> Result<()> {
         let (mut sent, mut lost) = (Vec::new(), 0);
         for cpu in document.cpus.iter() {
-            let (rates, overwritten) = self.0.senders(cpu, document.interval_ns)?;
-            sent.extend(rates);
+            let (events, overwritten) = self.collector.take(cpu)?;
+            sent.extend(cause::senders::rates(cpu, &events, &self.names, document.interval_ns));
             lost += overwritten;
         }
         sent.sort_by_key(|one| u64::MAX - one.count);
         document.senders = Some(sent);
-        document.could_not_see.extend(self.0.summary().could_not_see);
+        document.could_not_see.extend_from_slice(self.collector.could_not_see());
+        document.could_not_see.extend(self.names.could_not_see());
         if lost > 0 {
             let line =
                 format!("senders: {lost} events came too fast to be kept; a shorter --interval keeps more");

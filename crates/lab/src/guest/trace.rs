@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cause::{Depth, Started, Watch};
+use cause::{Collect, Depth, Started};
 use machine::CpuSet;
 
 use crate::guest::Result;
@@ -29,15 +29,15 @@ impl GuestTrace {
     /// Starts the collector of that name.
     pub fn start(cpus: &CpuSet, collector: &str) -> Result<GuestTrace> {
         let asked = cause::WatchSpec { cpus: cpus.clone(), depth: Depth::Busy };
-        let watch = match Watch::start(collector.parse()?, &asked, &machine::read(Path::new("/")))? {
-            Started::Watching(watch) => watch,
+        let collector = match cause::start(collector.parse()?, &asked, &machine::read(Path::new("/")))? {
+            Started::Events(collector) => collector,
             Started::Counters { because } => {
                 return Err(format!("cannot be a witness: {}", because.join("; ")).into());
             }
         };
         let stop = Arc::new(AtomicBool::new(false));
         let (told, cpus) = (Arc::clone(&stop), cpus.clone());
-        let records = std::thread::spawn(move || record(*watch, &cpus, &told));
+        let records = std::thread::spawn(move || record(collector, &cpus, &told));
         Ok(GuestTrace { stop, records })
     }
 
@@ -48,7 +48,11 @@ impl GuestTrace {
     }
 }
 
-fn record(mut watch: Watch, cpus: &CpuSet, stop: &AtomicBool) -> cause::Result<Vec<(u32, String)>> {
+fn record(
+    mut collector: Box<dyn Collect>,
+    cpus: &CpuSet,
+    stop: &AtomicBool,
+) -> cause::Result<Vec<(u32, String)>> {
     let mut records = cpus.iter().map(|cpu| (cpu, String::new())).collect::<BTreeMap<_, _>>();
     let mut armed = false;
     loop {
@@ -56,10 +60,12 @@ fn record(mut watch: Watch, cpus: &CpuSet, stop: &AtomicBool) -> cause::Result<V
         if !armed {
             let own = measuring();
             armed = !own.is_empty();
-            watch.armed(&own)?;
+            for (cpu, threads) in &own {
+                collector.own(*cpu, threads)?;
+            }
         }
         for (cpu, text) in &mut records {
-            for event in watch.take(*cpu)?.iter().filter(|event| event.cpu == *cpu) {
+            for event in collector.take(*cpu)?.0.iter().filter(|event| event.cpu == *cpu) {
                 if let Some(name) = event.what.excursion() {
                     let _ = writeln!(text, "{} {name}", event.at_ns);
                 }
@@ -72,20 +78,21 @@ fn record(mut watch: Watch, cpus: &CpuSet, stop: &AtomicBool) -> cause::Result<V
     }
 }
 
-/// The measuring threads, which are called after probe and CPU.
-fn measuring() -> Vec<(u32, u32)> {
+/// The measuring threads by CPU; their names are those of probe and CPU.
+fn measuring() -> BTreeMap<u32, Vec<u32>> {
     let names =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found = Vec::new();
+    let mut found = BTreeMap::<u32, Vec<u32>>::new();
     for process in names(Path::new("/proc")) {
         for thread in names(&process.join("task")) {
             let comm = fs::read_to_string(thread.join("comm")).unwrap_or_default();
             let cpu =
                 ["wakeup-", "spin-"].iter().find_map(|probe| comm.trim().strip_prefix(probe)?.parse().ok());
             let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
-            found.extend(cpu.zip(number));
+            if let Some((cpu, number)) = cpu.zip(number) {
+                found.entry(cpu).or_default().push(number);
+            }
         }
     }
-    found.sort_unstable();
     found
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use cause::{Depth, Started, Watch, WatchSpec};
+use cause::{Collect, Depth, Started, WatchSpec};
 use evidence::cause::Choice;
 use lab::scope;
 use measure::samples;
@@ -42,19 +42,19 @@ pub fn in_guest(choice: Choice) -> Result<(), Box<dyn Error>> {
     let asked = WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Sleeping };
     thread::set_affinity(&[0])?;
     for turn in 0..2 * PAIRS {
-        let mut watch = None;
+        let mut collector = None;
         if turn % 2 == 1 {
-            let Started::Watching(started) = Watch::start(choice, &asked, &machine)? else {
+            let Started::Events(started) = cause::start(choice, &asked, &machine)? else {
                 return Err("this guest has no collector of events".into());
             };
-            watch = Some(started);
+            collector = Some(started);
         }
-        println!("turn {}", a_turn(watch.as_deref_mut())?);
+        println!("turn {}", a_turn(collector)?);
     }
     Ok(())
 }
 
-fn a_turn(watch: Option<&mut Watch>) -> Result<u64, Box<dyn Error>> {
+fn a_turn(mut collector: Option<Box<dyn Collect>>) -> Result<u64, Box<dyn Error>> {
     let (mut way, mut arrivals) = samples::way(PERIOD_NS);
     let (ready, go) = (AtomicU32::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -73,7 +73,8 @@ fn a_turn(watch: Option<&mut Watch>) -> Result<u64, Box<dyn Error>> {
         while ready.load(Ordering::SeqCst) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let armed = watch.map_or(Ok(()), |watch| watch.armed(&[(CPU, ready.load(Ordering::SeqCst))]));
+        let own = [ready.load(Ordering::SeqCst)];
+        let armed = collector.as_mut().map_or(Ok(()), |collector| collector.own(CPU, &own));
         // Also where that failed: the thread has no other end.
         go.store(true, Ordering::SeqCst);
         measures.join().map_err(|_| "the loop panicked")??;

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use cause::{Depth, Started, Watch};
-use evidence::cause::Choice;
+use cause::{Depth, Explainer};
+use evidence::cause::{Choice, Collector};
 use evidence::manifest::{RowKey, Spike};
 use measure::samples::{self, Arrivals, Sample, Samples};
 use rand::rngs::SmallRng;
@@ -32,29 +32,28 @@ pub fn interrupted(
 ) -> Result<InterruptionResult, Box<dyn Error>> {
     let machine = machine::read(Path::new("/"));
     let asked = cause::WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Busy };
-    let Started::Watching(mut watch) = Watch::start(choice, &asked, &machine)? else {
-        return Err("this guest has no collector of events".into());
-    };
+    let mut explainer = Explainer::start(choice, &asked, &machine)?;
+    has_events(&mut explainer)?;
     // A kernel has one osnoise tracer.
     let other = if choice == Choice::Osnoise { Choice::Tracefs } else { choice };
-    let another = source.is_watched_twice.then(|| Watch::start(other, &asked, &machine)).transpose()?;
+    let another = source.is_watched_twice.then(|| cause::start(other, &asked, &machine)).transpose()?;
     let (over, own) = (AtomicBool::new(false), AtomicU32::new(0));
     // What the loop does with a gap hides what comes meanwhile: it writes two numbers.
     let (mut send, mut gaps) = samples::way(THRESHOLD_NS);
     thread::set_affinity(&[0])?;
     // While nothing runs on that CPU yet.
-    watch.calibrate(&asked.cpus)?;
+    explainer.calibrate(&asked.cpus);
     let (made, spikes) = std::thread::scope(|scope| {
         let looks = scope.spawn(|| look(source, rounds, &over, &own, &mut send));
         while own.load(Ordering::SeqCst) == 0 && !looks.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let armed = watch.armed(&[(CPU, own.load(Ordering::SeqCst))]);
+        explainer.arm(&[(CPU, own.load(Ordering::SeqCst))]);
         let made = match &source.make {
             Method::Inside(_) => None,
             Method::Beside(make) => Some(scope.spawn(|| beside(*make, rounds, &over))),
         };
-        let spikes = armed.and_then(|()| explained(&mut watch, &mut gaps, &over));
+        let spikes = explained(&mut explainer, &mut gaps, &over);
         // Also where the collector failed: the loop has no other end.
         over.store(true, Ordering::SeqCst);
         let inside = looks.join().map_err(|_| "the loop panicked")?;
@@ -72,19 +71,30 @@ pub fn interrupted(
     })
 }
 
+/// Refuses an explainer that has no collector of events, or has lost it.
+fn has_events(explainer: &mut Explainer) -> Result<(), String> {
+    let has = explainer.summary().is_some_and(|causes| causes.collector != Collector::Counters);
+    if has { Ok(()) } else { Err(explainer.notes().join("; ")) }
+}
+
 /// Explains gaps while they come in.
-fn explained(watch: &mut Watch, gaps: &mut Arrivals, over: &AtomicBool) -> cause::Result<Vec<Spike>> {
+fn explained(
+    explainer: &mut Explainer,
+    gaps: &mut Arrivals,
+    over: &AtomicBool,
+) -> Result<Vec<Spike>, String> {
     let mut spikes = Vec::new();
     loop {
         let was_over = over.load(Ordering::SeqCst);
         // Those that have ended by now: gaps that come meanwhile want another look at the rings.
         let ended = std::iter::from_fn(|| gaps.take()).collect::<Vec<_>>();
-        watch.look_again();
+        explainer.look();
         for gap in ended {
             let mut spike = spike(gap);
-            watch.explain(&mut spike)?;
+            explainer.explain(&mut spike);
             spikes.push(spike);
         }
+        has_events(explainer)?;
         if was_over {
             return Ok(spikes);
         }

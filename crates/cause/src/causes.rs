@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From an account to causes: numbers become names, spans what a user reads.
+//! From an account to causes: spans get the kinds and names that a user reads.
 
 use evidence::cause::{Cause, Kind, RETURN, Sender};
 

@@ -14,8 +14,6 @@ use machine::CpuSet;
 use machine::counters::{Counters, Grown};
 use rt::clock::monotonic_ns;
 
-use crate::explain::Explain;
-
 /// Distance of two readings.
 const EVERY_NS: u64 = 1_000_000_000;
 
@@ -69,7 +67,8 @@ impl Suspects {
         Causes { collector: Collector::Counters, could_not_see, lost_events: 0, edges: Vec::new() }
     }
 
-    fn restart(&mut self) {
+    /// A row begins.
+    pub fn restart(&mut self) {
         self.readings.clear();
         self.last = None;
         self.read();
@@ -133,20 +132,16 @@ impl Suspects {
         self.last = Some((before.at_ns, after.at_ns, cpu, causes.clone()));
         causes
     }
-}
 
-impl Explain for Suspects {
-    fn begin(&mut self, _: &[(u32, u32)]) {
-        self.restart();
-    }
-
-    fn look(&mut self) {
+    /// Reads the counters, where the last reading is old.
+    pub fn look(&mut self) {
         if monotonic_ns().saturating_sub(self.read_at()) >= EVERY_NS {
             self.read();
         }
     }
 
-    fn explain(&mut self, spike: &mut Spike) {
+    /// Gives a spike the suspects of its second.
+    pub fn explain(&mut self, spike: &mut Spike) {
         let end_ns = spike.monotonic_ns.saturating_add(spike.latency_ns);
         if self.read_at() < end_ns {
             self.read();
