@@ -74,7 +74,7 @@ enum {
 };
 
 struct event {
-	u64 at_ns;
+	u64 monotonic_ns;
 	u64 number; /* from 1 */
 	u16 kind;
 	u16 cpu;
@@ -187,7 +187,7 @@ INLINE u32 slot(u32 cpu)
 }
 
 /* A new event in a slot's ring; interrupts nest, so its place is claimed in one step. */
-INLINE struct event *add_at(u32 at, u16 kind, u64 at_ns)
+INLINE struct event *add_at(u32 at, u16 kind, u64 monotonic_ns)
 {
 	struct slot *slot;
 	struct chunk *chunk;
@@ -206,7 +206,7 @@ INLINE struct event *add_at(u32 at, u16 kind, u64 at_ns)
 	if (!chunk)
 		return 0;
 	event = &chunk->events[number & (CHUNK_EVENTS - 1)];
-	event->at_ns = at_ns;
+	event->monotonic_ns = monotonic_ns;
 	event->number = number + 1;
 	event->kind = kind;
 	return event;
@@ -532,7 +532,7 @@ INLINE void fill_sent(struct event *event, u64 first, u64 second, u64 call_site)
 }
 
 /* Who called: two events of five functions each, at the same time and of the same CPU. */
-INLINE void add_stack(void *given, u32 at, u64 at_ns)
+INLINE void add_stack(void *given, u32 at, u64 monotonic_ns)
 {
 	u64 callers[10] = {};
 	struct event *event;
@@ -540,7 +540,7 @@ INLINE void add_stack(void *given, u32 at, u64 at_ns)
 	/* Without the one that calls this program. */
 	bpf_get_stack(given, callers, sizeof(callers), 1);
 	for (int part = 0; part < 2; part++) {
-		event = add_at(at, STACK, at_ns);
+		event = add_at(at, STACK, monotonic_ns);
 		if (!event)
 			return;
 		event->cpu = bpf_get_smp_processor_id();
@@ -554,34 +554,34 @@ INLINE void add_stack(void *given, u32 at, u64 at_ns)
 ON(csd_queue_cpu)
 {
 	u32 at = slot(given->of[0]);
-	u64 at_ns;
+	u64 monotonic_ns;
 	struct event *event;
 
 	if (at == SLOTS)
 		return 0;
-	at_ns = bpf_ktime_get_ns();
-	event = add_at(at, SENT_CALL, at_ns);
+	monotonic_ns = bpf_ktime_get_ns();
+	event = add_at(at, SENT_CALL, monotonic_ns);
 	if (!event)
 		return 0;
 	fill_sent(event, given->of[3], given->of[2], given->of[1]);
-	add_stack(given, at, at_ns);
+	add_stack(given, at, monotonic_ns);
 	return 0;
 }
 
 ON(ipi_send_cpu)
 {
 	u32 at = slot(given->of[0]);
-	u64 at_ns;
+	u64 monotonic_ns;
 	struct event *event;
 
 	if (at == SLOTS)
 		return 0;
-	at_ns = bpf_ktime_get_ns();
-	event = add_at(at, SENT, at_ns);
+	monotonic_ns = bpf_ktime_get_ns();
+	event = add_at(at, SENT, monotonic_ns);
 	if (!event)
 		return 0;
 	fill_sent(event, given->of[2], 0, given->of[1]);
-	add_stack(given, at, at_ns);
+	add_stack(given, at, monotonic_ns);
 	return 0;
 }
 

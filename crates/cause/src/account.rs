@@ -45,7 +45,7 @@ pub enum Occupant {
     /// Another thread.
     Thread(Task),
     /// An interrupt or what is like one.
-    ContextKind(ContextKind),
+    Context(ContextKind),
     /// An NMI's handler.
     Nmi(u64),
     /// A page fault of the measured thread, at that address.
@@ -63,17 +63,17 @@ pub enum Woken {
     There(u32, Task),
 }
 
-/// Something that had the CPU, and for how long.
+/// An occupant of the CPU, and for how long it had it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// What.
-    pub holder: Occupant,
+    /// Its occupant.
+    pub occupant: Occupant,
     /// Its first moment within the window.
     pub begin_ns: u64,
     /// Its time within the window, without what interrupted it, with its entry and exit.
-    pub ns: u64,
+    pub duration_ns: u64,
     /// The part of it that is entry and exit.
-    pub edges_ns: u64,
+    pub entry_exit_ns: u64,
     /// Functions of timers that it called.
     pub timers: Vec<u64>,
     /// Who sent it.
@@ -84,16 +84,24 @@ pub struct Span {
 
 impl Span {
     /// One that had no time yet.
-    pub fn of(holder: Occupant) -> Span {
-        Span { holder, begin_ns: 0, ns: 0, edges_ns: 0, timers: Vec::new(), sent: None, woken: None }
+    pub fn of(occupant: Occupant) -> Span {
+        Span {
+            occupant,
+            begin_ns: 0,
+            duration_ns: 0,
+            entry_exit_ns: 0,
+            timers: Vec::new(),
+            sent: None,
+            woken: None,
+        }
     }
 
     fn is_explained(&self) -> bool {
-        !matches!(self.holder, Occupant::Own | Occupant::Unknown)
+        !matches!(self.occupant, Occupant::Own | Occupant::Unknown)
     }
 }
 
-/// Something that happened in the window and took no time that could be told.
+/// What happened in the window and took no time that events show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Point {
     /// The measured thread was moved to a CPU.
@@ -133,20 +141,20 @@ pub fn around(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Op
 }
 
 fn booked<'a>(cpu: u32, events: &[Event], window: Range<u64>, own: &'a [u32]) -> (Book<'a>, bool) {
-    let first_in = events.partition_point(|event| event.at_ns < window.start);
+    let first_in = events.partition_point(|event| event.monotonic_ns < window.start);
     let events = &events[first_in.saturating_sub(BEFORE)..];
     let mut book = Book::new(cpu, window.clone(), own);
     if let Some(first) = events.first() {
-        book.begin(first.at_ns, events);
+        book.begin(first.monotonic_ns, events);
     }
     for event in events {
-        if event.at_ns >= window.end {
+        if event.monotonic_ns >= window.end {
             break;
         }
         book.take(event);
     }
     book.advance(window.end);
-    (book, events.first().is_some_and(|first| first.at_ns <= window.start))
+    (book, events.first().is_some_and(|first| first.monotonic_ns <= window.start))
 }
 
 struct Book<'a> {
@@ -193,26 +201,27 @@ impl<'a> Book<'a> {
 
     /// Comes to the first event. Nobody knows who ran before that, in a window that is longer than the ring; after it who
     /// leaves first was there. Where nobody leaves, that is the measured thread, which has the CPU when its window ends.
-    fn begin(&mut self, at_ns: u64, events: &[Event]) {
-        self.advance(at_ns);
+    fn begin(&mut self, monotonic_ns: u64, events: &[Event]) {
+        self.advance(monotonic_ns);
         let until_ns = self.window.end;
-        let leaves =
-            events.iter().take_while(|event| event.at_ns < until_ns).find_map(|event| match &event.what {
+        let leaves = events.iter().take_while(|event| event.monotonic_ns < until_ns).find_map(|event| {
+            match &event.kind {
                 EventKind::Switch { from, .. } => Some(*from),
                 _ => None,
-            });
+            }
+        });
         self.current = leaves.or(self.own.first().copied());
-        let holder = match self.current {
+        let occupant = match self.current {
             Some(0) => Occupant::Idle(None),
             Some(pid) if self.own.contains(&pid) => Occupant::Own,
             Some(pid) => Occupant::Thread(Task { pid, ..Task::default() }),
             None => return,
         };
-        self.base = self.span(holder);
+        self.base = self.span(occupant);
     }
 
-    fn span(&mut self, holder: Occupant) -> usize {
-        self.spans.push(Span::of(holder));
+    fn span(&mut self, occupant: Occupant) -> usize {
+        self.spans.push(Span::of(occupant));
         self.spans.len() - 1
     }
 
@@ -248,8 +257,8 @@ impl<'a> Book<'a> {
         if time.is_empty() {
             return;
         }
-        span.begin_ns = if span.ns == 0 { time.start } else { span.begin_ns.min(time.start) };
-        span.ns += time.end - time.start;
+        span.begin_ns = if span.duration_ns == 0 { time.start } else { span.begin_ns.min(time.start) };
+        span.duration_ns += time.end - time.start;
     }
 
     /// Notes that something began, which may end at once.
@@ -260,34 +269,34 @@ impl<'a> Book<'a> {
     }
 
     fn take(&mut self, event: &Event) {
-        self.advance(event.at_ns);
+        self.advance(event.monotonic_ns);
         let here = event.cpu == self.cpu;
-        match &event.what {
-            EventKind::Enter(thing) => self.enter(*thing),
-            EventKind::Exit(thing) => self.exit(*thing),
-            EventKind::Nmi { handler, took_ns } => self.nmi(*handler, event.at_ns, *took_ns),
+        match &event.kind {
+            EventKind::Enter(context) => self.enter(*context),
+            EventKind::Exit(context) => self.exit(*context),
+            EventKind::Nmi { handler, duration_ns } => self.nmi(*handler, event.monotonic_ns, *duration_ns),
             EventKind::Switch { to, .. } => self.switch(to),
             EventKind::Waking { woken, waker } => {
                 let by = match here {
-                    true => Woken::Here(self.spans[self.top()].holder.clone()),
+                    true => Woken::Here(self.spans[self.top()].occupant.clone()),
                     false => Woken::There(event.cpu, waker.clone()),
                 };
                 self.woken.insert(*woken, by);
             }
             EventKind::Timer(function) => {
-                let top = self.timer_holder();
+                let top = self.timer_occupant();
                 self.spans[top].timers.push(*function);
             }
-            EventKind::Fault(address) => self.fault(*address, event.at_ns),
+            EventKind::Fault(address) => self.fault(*address, event.monotonic_ns),
             EventKind::Idle(state) => {
                 if self.current.is_none_or(|pid| pid == 0) {
                     self.current = Some(0);
                     self.base = self.span(Occupant::Idle(Some(*state)));
                 }
             }
-            EventKind::Frequency { khz } => self.point(event.at_ns, Point::Frequency(*khz)),
+            EventKind::Frequency { khz } => self.point(event.monotonic_ns, Point::Frequency(*khz)),
             EventKind::Migrate { pid, to } if self.own.contains(pid) => {
-                self.point(event.at_ns, Point::Migrated(*to));
+                self.point(event.monotonic_ns, Point::Migrated(*to));
             }
             EventKind::Migrate { .. } => {}
             EventKind::TickKept(dependency) => self.tick_kept = Some(*dependency),
@@ -302,37 +311,37 @@ impl<'a> Book<'a> {
 
     /// What calls a timer's function: a softirq or an interrupt. Where neither was told of, the timer's interrupt has
     /// just begun: a collector that must be cheap leaves that out.
-    fn timer_holder(&mut self) -> usize {
+    fn timer_occupant(&mut self) -> usize {
         let top = self.top();
-        let is_thing = matches!(
-            self.spans[top].holder,
-            Occupant::ContextKind(ContextKind::Irq(_) | ContextKind::Vector(_) | ContextKind::Softirq(_))
+        let has_timers = matches!(
+            self.spans[top].occupant,
+            Occupant::Context(ContextKind::Irq(_) | ContextKind::Vector(_) | ContextKind::Softirq(_))
         );
-        if !is_thing {
+        if !has_timers {
             self.enter(ContextKind::Vector(Vector::LocalTimer));
         }
         self.top()
     }
 
-    fn point(&mut self, at_ns: u64, point: Point) {
-        if self.window.contains(&at_ns) {
-            self.points.push((at_ns, point));
+    fn point(&mut self, monotonic_ns: u64, point: Point) {
+        if self.window.contains(&monotonic_ns) {
+            self.points.push((monotonic_ns, point));
         }
     }
 
-    fn enter(&mut self, thing: ContextKind) {
-        if let ContextKind::Syscall(number) = thing
+    fn enter(&mut self, context: ContextKind) {
+        if let ContextKind::Syscall(number) = context
             && ENDS.contains(&number)
         {
             return;
         }
-        let span = self.span(Occupant::ContextKind(thing));
-        self.spans[span].sent = self.sender(thing);
-        if let ContextKind::Syscall(_) = thing {
+        let span = self.span(Occupant::Context(context));
+        self.spans[span].sent = self.sender(context);
+        if let ContextKind::Syscall(_) = context {
             // Whoever calls has left its page fault.
             self.leave_faults();
         }
-        if thing.is_hard() {
+        if context.is_hard() {
             self.hard.push(span)
         } else {
             self.within_current().push(span)
@@ -340,36 +349,36 @@ impl<'a> Book<'a> {
         self.begins(span);
     }
 
-    /// Takes the request that `thing` serves off the list.
-    fn sender(&mut self, thing: ContextKind) -> Option<Sent> {
-        let serves = |sent: &Sent| match thing {
+    /// Takes the request that `context` serves off the list.
+    fn sender(&mut self, context: ContextKind) -> Option<Sent> {
+        let serves = |sent: &Sent| match context {
             ContextKind::Call { request, .. } => sent.request == Some(request),
             ContextKind::Vector(Vector::Reschedule) => sent.request.is_none() && sent.function == 0,
             _ => false,
         };
         let place = self.requests.iter().rposition(serves)?;
         let sent = self.requests.remove(place);
-        if let ContextKind::Vector(_) = thing {
+        if let ContextKind::Vector(_) = context {
             // One interrupt serves all that asked for it before.
             self.requests.retain(|sent| !serves(sent));
         }
         Some(sent)
     }
 
-    fn exit(&mut self, thing: ContextKind) {
-        let ends = |spans: &[Span], span: &usize| match spans[*span].holder {
-            Occupant::ContextKind(mine) => mine.is_ended_by(thing),
+    fn exit(&mut self, context: ContextKind) {
+        let ends = |spans: &[Span], span: &usize| match spans[*span].occupant {
+            Occupant::Context(mine) => mine.is_ended_by(context),
             _ => false,
         };
         let current = self.current.unwrap_or(0);
-        let pile = match thing.is_hard() {
+        let pile = match context.is_hard() {
             true => &mut self.hard,
             false => self.within.entry(current).or_default(),
         };
         let Some(place) = pile.iter().rposition(|span| ends(&self.spans, span)) else { return };
         let span = pile[place];
         pile.truncate(place);
-        if thing == ContextKind::Vector(Vector::CallFunction) && !self.calls(span) {
+        if context == ContextKind::Vector(Vector::CallFunction) && !self.calls(span) {
             // It served a request of another kind: a thread to wake.
             let place = self.requests.iter().rposition(|sent| sent.request.is_some());
             self.spans[span].sent = place.map(|place| self.requests.remove(place));
@@ -378,20 +387,20 @@ impl<'a> Book<'a> {
 
     /// Whether an interrupt for calls called a function.
     fn calls(&self, vector: usize) -> bool {
-        let is_call = |span: &Span| matches!(span.holder, Occupant::ContextKind(ContextKind::Call { .. }));
+        let is_call = |span: &Span| matches!(span.occupant, Occupant::Context(ContextKind::Call { .. }));
         self.spans.get(vector + 1).is_some_and(is_call)
     }
 
     /// Its length is known only at its end, and nothing else was said meanwhile.
-    fn nmi(&mut self, handler: u64, at_ns: u64, took_ns: u64) {
-        let inside = self.inside(at_ns.saturating_sub(took_ns), at_ns);
+    fn nmi(&mut self, handler: u64, monotonic_ns: u64, duration_ns: u64) {
+        let inside = self.inside(monotonic_ns.saturating_sub(duration_ns), monotonic_ns);
         let span = self.span(Occupant::Nmi(handler));
         let Some((top, last)) = self.log.last_mut().filter(|(_, last)| last.end == inside.end) else {
             return;
         };
         let taken = (inside.end - inside.start).min(last.end - last.start);
         last.end -= taken;
-        self.spans[*top].ns -= taken;
+        self.spans[*top].duration_ns -= taken;
         let taken = last.end..inside.end;
         self.give(span, &taken);
         self.log.push((span, taken));
@@ -400,15 +409,15 @@ impl<'a> Book<'a> {
     fn switch(&mut self, to: &Task) {
         self.hard.clear();
         self.current = Some(to.pid);
-        let holder = match to.pid {
+        let occupant = match to.pid {
             0 => Occupant::Idle(None),
             pid if self.own.contains(&pid) => Occupant::Own,
             _ => Occupant::Thread(to.clone()),
         };
-        self.base = self.span(holder);
+        self.base = self.span(occupant);
         let woken = self.woken.remove(&to.pid);
-        let begins = match self.spans[self.base].holder {
-            Occupant::Own if self.log.iter().any(|(span, _)| self.spans[*span].holder == Occupant::Own) => {
+        let begins = match self.spans[self.base].occupant {
+            Occupant::Own if self.log.iter().any(|(span, _)| self.spans[*span].occupant == Occupant::Own) => {
                 return;
             }
             Occupant::Own => self.span(Occupant::Return),
@@ -420,9 +429,9 @@ impl<'a> Book<'a> {
 
     /// Its end is not told; it lasts until the thread shows that it goes on. One before the window is over: its thread
     /// has set its timer, or looked at the clock, since then.
-    fn fault(&mut self, address: u64, at_ns: u64) {
+    fn fault(&mut self, address: u64, monotonic_ns: u64) {
         self.leave_faults();
-        if at_ns >= self.window.start {
+        if monotonic_ns >= self.window.start {
             let span = self.span(Occupant::Fault(address));
             self.within_current().push(span);
             self.begins(span);
@@ -432,7 +441,7 @@ impl<'a> Book<'a> {
     fn leave_faults(&mut self) {
         let current = self.current.unwrap_or(0);
         if let Some(pile) = self.within.get_mut(&current) {
-            pile.retain(|span| !matches!(self.spans[*span].holder, Occupant::Fault(_)));
+            pile.retain(|span| !matches!(self.spans[*span].occupant, Occupant::Fault(_)));
         }
     }
 
@@ -441,7 +450,7 @@ impl<'a> Book<'a> {
         let mut stretches: Vec<(Range<u64>, Option<usize>, Option<usize>)> = Vec::new();
         let (mut before, mut is_open) = (None, false);
         for (span, time) in &self.log {
-            match (self.spans[*span].holder == Occupant::Own, is_open, stretches.last_mut()) {
+            match (self.spans[*span].occupant == Occupant::Own, is_open, stretches.last_mut()) {
                 (true, true, Some((stretch, ..))) => stretch.end = time.end,
                 (true, ..) => {
                     stretches.push((time.clone(), before, None));
@@ -459,12 +468,12 @@ impl<'a> Book<'a> {
 
     /// Gives what borders on the measured thread's stretches its edges, and tells the longest stretch that is left.
     fn give_edges(&mut self, edges: &Edges) -> Range<u64> {
-        let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].holder == Occupant::Unknown);
+        let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].occupant == Occupant::Unknown);
         let mut left: Vec<Range<u64>> = unknown.map(|(_, time)| time.clone()).collect();
         for (stretch, before, after) in self.stretches() {
             let explained = |span: &usize| self.spans[*span].is_explained();
             let before = before.filter(explained).map(|span| {
-                let at_most_ns = match self.spans[span].holder {
+                let at_most_ns = match self.spans[span].occupant {
                     Occupant::Return | Occupant::Thread(_) | Occupant::Idle(_) => edges.return_ns,
                     _ => edges.exit_ns,
                 };
@@ -474,7 +483,7 @@ impl<'a> Book<'a> {
             let mut rest = stretch.clone();
             for (span, part) in divide(&stretch, before, after) {
                 self.give(span, &part);
-                self.spans[span].edges_ns += part.end - part.start;
+                self.spans[span].entry_exit_ns += part.end - part.start;
                 if part.start == rest.start { rest.start = part.end } else { rest.end = part.start }
             }
             left.push(rest);
@@ -486,7 +495,7 @@ impl<'a> Book<'a> {
         let long = |stretch: &Range<u64>| stretch.end - stretch.start;
         match &self.stretches()[..] {
             [(entry, None, Some(_)), (exit, Some(_), None)] => Some((Some(long(entry)), long(exit))),
-            [(exit, Some(before), None)] if self.spans[*before].holder == Occupant::Return => {
+            [(exit, Some(before), None)] if self.spans[*before].occupant == Occupant::Return => {
                 Some((None, long(exit)))
             }
             _ => None,
@@ -497,9 +506,9 @@ impl<'a> Book<'a> {
         let longest_unexplained = self.give_edges(edges);
         self.join_calls();
         let mut spans = self.spans;
-        spans.retain(|span| span.ns > 0 && span.is_explained());
+        spans.retain(|span| span.duration_ns > 0 && span.is_explained());
         spans.sort_by_key(|span| span.begin_ns);
-        let explained: u64 = spans.iter().map(|span| span.ns).sum();
+        let explained: u64 = spans.iter().map(|span| span.duration_ns).sum();
         let unexplained_ns = self.window.end.saturating_sub(self.window.start).saturating_sub(explained);
         Account {
             spans,
@@ -514,15 +523,15 @@ impl<'a> Book<'a> {
     /// The interrupt that calls functions is theirs: its own time goes to the first of them.
     fn join_calls(&mut self) {
         for vector in 0..self.spans.len() {
-            let Span { begin_ns, ns, edges_ns, .. } = self.spans[vector];
+            let Span { begin_ns, duration_ns, entry_exit_ns, .. } = self.spans[vector];
             let is_vector =
-                self.spans[vector].holder == Occupant::ContextKind(ContextKind::Vector(Vector::CallFunction));
-            if is_vector && ns > 0 && self.calls(vector) {
+                self.spans[vector].occupant == Occupant::Context(ContextKind::Vector(Vector::CallFunction));
+            if is_vector && duration_ns > 0 && self.calls(vector) {
                 let call = &mut self.spans[vector + 1];
-                call.begin_ns = if call.ns == 0 { begin_ns } else { begin_ns.min(call.begin_ns) };
-                call.ns += ns;
-                call.edges_ns += edges_ns;
-                self.spans[vector].ns = 0;
+                call.begin_ns = if call.duration_ns == 0 { begin_ns } else { begin_ns.min(call.begin_ns) };
+                call.duration_ns += duration_ns;
+                call.entry_exit_ns += entry_exit_ns;
+                self.spans[vector].duration_ns = 0;
             }
         }
     }

@@ -190,8 +190,8 @@ mod tests {
 
     const IPI: ContextKind = ContextKind::Vector(Vector::CallFunction);
 
-    fn at(at_ns: u64, what: EventKind) -> Event {
-        Event { at_ns, cpu: 1, what }
+    fn at(monotonic_ns: u64, kind: EventKind) -> Event {
+        Event { monotonic_ns, cpu: 1, kind }
     }
 
     /// An interruption each millisecond, of which the program sees 300 ns before it and 500 ns after it; every tenth takes

@@ -21,8 +21,8 @@ const TICK_DEPENDENCIES: [&str; 6] =
 pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
     let cause = |span: &Span| {
         let (kind, name) = kind_and_name(span, names);
-        let mut cause = Cause::timed(kind, name, span.begin_ns - from_ns, span.ns);
-        cause.entry_exit_ns = Some(span.edges_ns).filter(|ns| *ns > 0);
+        let mut cause = Cause::timed(kind, name, span.begin_ns - from_ns, span.duration_ns);
+        cause.entry_exit_ns = Some(span.entry_exit_ns).filter(|ns| *ns > 0);
         cause.detail = detail(kind, span, account, names);
         cause.sender =
             (kind == Kind::Ipi).then(|| span.sent.as_ref().map(|sent| sender(sent, names))).flatten();
@@ -72,7 +72,7 @@ fn joined(causes: Vec<Cause>) -> Vec<Cause> {
 }
 
 fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
-    match &span.holder {
+    match &span.occupant {
         Occupant::Own | Occupant::Unknown => (Kind::Unexplained, "unexplained".to_string()),
         Occupant::Idle(state) => (Kind::IdleExit, names.idle_state(*state)),
         Occupant::Thread(task) => thread(task),
@@ -80,7 +80,7 @@ fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
         Occupant::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
         Occupant::Fault(_) => (Kind::Fault, "page fault".to_string()),
         Occupant::Return => (Kind::Syscall, RETURN.to_string()),
-        Occupant::ContextKind(thing) => match thing {
+        Occupant::Context(context) => match context {
             ContextKind::Irq(number)
                 if names.irq_device(*number).is_some_and(|name| name.contains("arch_timer")) =>
             {
@@ -144,7 +144,7 @@ fn syscall(number: u64) -> String {
 
 fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<String> {
     let mut words = Vec::new();
-    if let Occupant::Thread(task) = &span.holder {
+    if let Occupant::Thread(task) = &span.occupant {
         match task.prio {
             Some(..0) => words.push("deadline".to_string()),
             Some(prio @ 0..99) => words.push(format!("real-time priority {}", 99 - prio)),
@@ -155,7 +155,7 @@ fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<S
         }
     }
     words.extend(span.woken.as_ref().map(|woken| woken_by(woken, names)));
-    if let Occupant::Fault(address) = span.holder {
+    if let Occupant::Fault(address) = span.occupant {
         words.push(format!("at {address:#x}"));
     }
     if kind == Kind::Tick
@@ -164,7 +164,7 @@ fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<S
         let kept = TICK_DEPENDENCIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
         words.extend(kept.map(|(_, name)| format!("kept by {name}")));
     }
-    if matches!(span.holder, Occupant::ContextKind(ContextKind::Softirq(_))) {
+    if matches!(span.occupant, Occupant::Context(ContextKind::Softirq(_))) {
         words.extend(span.timers.first().and_then(|timer| names.function(*timer)).map(str::to_string));
     }
     (!words.is_empty()).then(|| words.join(", "))
@@ -173,8 +173,8 @@ fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<S
 fn woken_by(woken: &Woken, names: &Names) -> String {
     match woken {
         Woken::There(cpu, task) => format!("woken by cpu {cpu} `{}` (pid {})", task.comm, task.pid),
-        Woken::Here(holder) => {
-            let span = Span::of(holder.clone());
+        Woken::Here(occupant) => {
+            let span = Span::of(occupant.clone());
             match kind_and_name(&span, names) {
                 (Kind::Unexplained, _) => "woken by the measured thread".to_string(),
                 (Kind::IdleExit, _) => "woken from idle".to_string(),
@@ -203,8 +203,8 @@ pub(crate) fn sender(sent: &Sent, names: &Names) -> Sender {
 mod tests {
     use super::*;
 
-    fn span(holder: Occupant, begin_ns: u64, ns: u64) -> Span {
-        Span { begin_ns, ns, ..Span::of(holder) }
+    fn span(occupant: Occupant, begin_ns: u64, duration_ns: u64) -> Span {
+        Span { begin_ns, duration_ns, ..Span::of(occupant) }
     }
 
     fn account(spans: Vec<Span>) -> Account {
@@ -226,7 +226,7 @@ mod tests {
             span(Occupant::Thread(task), 1_000, 5)
         };
         let mut woken = thread("irq/45-nvme0q3", 49, true);
-        woken.woken = Some(Woken::Here(Occupant::ContextKind(ContextKind::Irq(45))));
+        woken.woken = Some(Woken::Here(Occupant::Context(ContextKind::Irq(45))));
         let account = account(vec![
             woken,
             thread("kworker/3:1H", 100, true),
@@ -247,8 +247,7 @@ mod tests {
     #[test]
     fn an_ipi_tells_its_function_and_who_sent_it() {
         let by = Task { pid: 42, comm: "echo".into(), ..Task::default() };
-        let mut call =
-            span(Occupant::ContextKind(ContextKind::Call { function: 0xf0, request: 1 }), 1_010, 30);
+        let mut call = span(Occupant::Context(ContextKind::Call { function: 0xf0, request: 1 }), 1_010, 30);
         call.sent = Some(Sent { by, cpu: 0, request: Some(1), function: 0xf0, stack: Vec::new() });
         let causes = causes(&account(vec![call]), 1_000, &Names::default());
         let sender = causes[0].sender.as_ref().unwrap();
@@ -259,7 +258,7 @@ mod tests {
     #[test]
     fn many_causes_of_one_name_become_one() {
         let softirqs = (0..200)
-            .map(|n| span(Occupant::ContextKind(ContextKind::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
+            .map(|n| span(Occupant::Context(ContextKind::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
         let account = account(softirqs.collect());
         assert_eq!(described(&account), ["softirq NET_TX (100 times)", "softirq NET_RX (100 times)"]);
         let causes = causes(&account, 1_000, &Names::default());
@@ -269,7 +268,7 @@ mod tests {
     #[test]
     fn a_system_call_has_its_name() {
         let write = if cfg!(target_arch = "aarch64") { 64 } else { 1 };
-        let account = account(vec![span(Occupant::ContextKind(ContextKind::Syscall(write)), 1_000, 5)]);
+        let account = account(vec![span(Occupant::Context(ContextKind::Syscall(write)), 1_000, 5)]);
         assert_eq!(described(&account), ["syscall write"]);
     }
 }

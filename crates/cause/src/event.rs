@@ -5,11 +5,11 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// When: CLOCK_MONOTONIC.
-    pub at_ns: u64,
+    pub monotonic_ns: u64,
     /// The CPU that it happened on: another one's for what that one sent.
     pub cpu: u32,
     /// What.
-    pub what: EventKind,
+    pub kind: EventKind,
 }
 
 /// What happened.
@@ -24,7 +24,7 @@ pub enum EventKind {
         /// The handler; 0 where all that ran in the NMI is meant.
         handler: u64,
         /// Its length.
-        took_ns: u64,
+        duration_ns: u64,
     },
     /// Another thread came to this CPU.
     Switch {

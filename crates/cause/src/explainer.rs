@@ -242,7 +242,7 @@ impl Events {
             seen.overwritten += overwritten;
         }
         seen.events.extend(new);
-        seen.events.sort_by_key(|event| event.at_ns);
+        seen.events.sort_by_key(|event| event.monotonic_ns);
         let beyond = seen.events.len().saturating_sub(KEPT);
         seen.events.drain(..beyond);
         seen.is_old = false;
@@ -275,8 +275,8 @@ mod tests {
 
     const TIMER: ContextKind = ContextKind::Vector(Vector::LocalTimer);
 
-    fn at(at_ns: u64, what: EventKind) -> Event {
-        Event { at_ns, cpu: 1, what }
+    fn at(monotonic_ns: u64, kind: EventKind) -> Event {
+        Event { monotonic_ns, cpu: 1, kind }
     }
 
     /// A thread measures from the first event on, and a timer interrupts it for 2 us.

@@ -18,7 +18,7 @@ type Counts = HashMap<(String, Sender), u64>;
 pub fn rates(cpu: u32, events: &[Event], names: &Names, interval_ns: u64) -> Vec<SentRate> {
     let mut counts = Counts::new();
     for event in events {
-        if let EventKind::Sent(sent) = &event.what
+        if let EventKind::Sent(sent) = &event.kind
             && let Some(name) = name(sent, names)
         {
             *counts.entry((name, sender(sent, names))).or_default() += 1;
@@ -55,7 +55,7 @@ mod tests {
     fn sent(pid: u32, request: Option<u64>, function: u64) -> Event {
         let by = Task { pid, comm: "echo".into(), ..Task::default() };
         let sent = Sent { by, cpu: 0, request, function, stack: Vec::new() };
-        Event { at_ns: 5, cpu: 0, what: EventKind::Sent(sent) }
+        Event { monotonic_ns: 5, cpu: 0, kind: EventKind::Sent(sent) }
     }
 
     #[test]
@@ -67,7 +67,11 @@ mod tests {
             sent(8, None, 0),
             sent(7, Some(2), 0xf0),
             sent(9, Some(3), 0xf0),
-            Event { at_ns: 6, cpu: 3, what: EventKind::Enter(ContextKind::Vector(Vector::CallFunction)) },
+            Event {
+                monotonic_ns: 6,
+                cpu: 3,
+                kind: EventKind::Enter(ContextKind::Vector(Vector::CallFunction)),
+            },
         ];
         let rates = rates(3, &events, &Names::default(), 500_000_000);
         let told: Vec<_> = rates

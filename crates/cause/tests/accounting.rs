@@ -17,20 +17,20 @@ fn task(pid: u32) -> Task {
     Task { pid, comm: format!("task-{pid}"), prio: Some(120), kernel: Some(false) }
 }
 
-fn at(at_ns: u64, what: EventKind) -> Event {
-    Event { at_ns, cpu: CPU, what }
+fn at(monotonic_ns: u64, kind: EventKind) -> Event {
+    Event { monotonic_ns, cpu: CPU, kind }
 }
 
-fn switch(at_ns: u64, from: u32, to: u32) -> Event {
-    at(at_ns, EventKind::Switch { from, to: task(to) })
+fn switch(monotonic_ns: u64, from: u32, to: u32) -> Event {
+    at(monotonic_ns, EventKind::Switch { from, to: task(to) })
 }
 
-fn enter(at_ns: u64, thing: ContextKind) -> Event {
-    at(at_ns, EventKind::Enter(thing))
+fn enter(monotonic_ns: u64, context: ContextKind) -> Event {
+    at(monotonic_ns, EventKind::Enter(context))
 }
 
-fn exit(at_ns: u64, thing: ContextKind) -> Event {
-    at(at_ns, EventKind::Exit(thing))
+fn exit(monotonic_ns: u64, context: ContextKind) -> Event {
+    at(monotonic_ns, EventKind::Exit(context))
 }
 
 /// Without a calibration.
@@ -46,12 +46,12 @@ fn accounted_with_edges(events: &[Event], window: Range<u64>) -> Account {
 
 /// How much of each is entry and exit.
 fn edges(account: &Account) -> Vec<u64> {
-    account.spans.iter().map(|span| span.edges_ns).collect()
+    account.spans.iter().map(|span| span.entry_exit_ns).collect()
 }
 
 /// Who had the CPU, from when, for how long.
 fn spans(account: &Account) -> Vec<(Occupant, u64, u64)> {
-    account.spans.iter().map(|span| (span.holder.clone(), span.begin_ns, span.ns)).collect()
+    account.spans.iter().map(|span| (span.occupant.clone(), span.begin_ns, span.duration_ns)).collect()
 }
 
 #[test]
@@ -74,13 +74,13 @@ fn a_thread_woken_by_an_interrupt_holds_the_cpu_until_the_measured_one_runs() {
         spans(&account),
         [
             (Occupant::Idle(Some(2)), 500, 600),
-            (Occupant::ContextKind(irq), 1_000, 300),
+            (Occupant::Context(irq), 1_000, 300),
             (Occupant::Thread(task(7)), 1_400, 7_500),
-            (Occupant::ContextKind(TIMER), 2_000, 100),
+            (Occupant::Context(TIMER), 2_000, 100),
         ]
     );
     assert_eq!(account.unexplained_ns, 200);
-    assert_eq!(account.spans[2].woken, Some(Woken::Here(Occupant::ContextKind(irq))));
+    assert_eq!(account.spans[2].woken, Some(Woken::Here(Occupant::Context(irq))));
     assert!(account.is_whole);
 }
 
@@ -91,7 +91,7 @@ fn what_interrupts_an_interrupt_is_not_counted_twice() {
         switch(0, 0, OWN),
         enter(100, softirq),
         enter(200, TIMER),
-        at(290, EventKind::Nmi { handler: 9, took_ns: 50 }),
+        at(290, EventKind::Nmi { handler: 9, duration_ns: 50 }),
         exit(300, TIMER),
         exit(500, softirq),
     ];
@@ -99,8 +99,8 @@ fn what_interrupts_an_interrupt_is_not_counted_twice() {
     assert_eq!(
         spans(&account),
         [
-            (Occupant::ContextKind(softirq), 100, 300),
-            (Occupant::ContextKind(TIMER), 200, 50),
+            (Occupant::Context(softirq), 100, 300),
+            (Occupant::Context(TIMER), 200, 50),
             (Occupant::Nmi(9), 240, 50),
         ]
     );
@@ -114,15 +114,15 @@ fn an_ipi_has_the_sender_whose_request_it_served() {
     let call = ContextKind::Call { function: 0xf, request: 0xc2 };
     let events = [
         switch(0, 0, OWN),
-        Event { at_ns: 90, cpu: 0, what: EventKind::Sent(sent(11, 0xc1)) },
-        Event { at_ns: 95, cpu: 0, what: EventKind::Sent(sent(12, 0xc2)) },
+        Event { monotonic_ns: 90, cpu: 0, kind: EventKind::Sent(sent(11, 0xc1)) },
+        Event { monotonic_ns: 95, cpu: 0, kind: EventKind::Sent(sent(12, 0xc2)) },
         enter(100, CALL_VECTOR),
         enter(110, call),
         exit(140, call),
         exit(150, CALL_VECTOR),
     ];
     let account = accounted(&events, 50..200);
-    assert_eq!(spans(&account), [(Occupant::ContextKind(call), 100, 50)]);
+    assert_eq!(spans(&account), [(Occupant::Context(call), 100, 50)]);
     assert_eq!(account.spans[0].sent.as_ref().map(|sent| sent.by.pid), Some(12));
 }
 
@@ -131,7 +131,7 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
     let wake = Sent { by: task(5), cpu: 1, request: Some(0xaa), function: 0xbb, stack: Vec::new() };
     let events = [
         switch(0, 0, OWN),
-        Event { at_ns: 90, cpu: 1, what: EventKind::Sent(wake.clone()) },
+        Event { monotonic_ns: 90, cpu: 1, kind: EventKind::Sent(wake.clone()) },
         enter(100, CALL_VECTOR),
         exit(150, CALL_VECTOR),
     ];
@@ -141,9 +141,9 @@ fn an_interrupt_that_called_nothing_served_the_last_request() {
 
 #[test]
 fn one_reschedule_serves_all_who_asked_for_it() {
-    let asks = |at_ns, pid| {
+    let asks = |monotonic_ns, pid| {
         let sent = Sent { by: task(pid), cpu: 0, ..Sent::default() };
-        Event { at_ns, cpu: 0, what: EventKind::Sent(sent) }
+        Event { monotonic_ns, cpu: 0, kind: EventKind::Sent(sent) }
     };
     let vector = ContextKind::Vector(Vector::Reschedule);
     let events = [
@@ -175,7 +175,7 @@ fn softirqs_wait_where_their_thread_waits() {
         spans(&account),
         [
             (Occupant::Thread(task(20)), 0, 100),
-            (Occupant::ContextKind(softirq), 100, 200),
+            (Occupant::Context(softirq), 100, 200),
             (Occupant::Thread(task(30)), 200, 100),
             (Occupant::Thread(task(20)), 400, 100),
         ]
@@ -199,7 +199,7 @@ fn a_page_fault_lasts_until_its_thread_goes_on() {
         [
             (Occupant::Fault(0x1000), 100, 200),
             (Occupant::Fault(0x2000), 300, 100),
-            (Occupant::ContextKind(syscall), 400, 50),
+            (Occupant::Context(syscall), 400, 50),
         ]
     );
     assert_eq!(account.unexplained_ns, 100, "one from before the window is over");
@@ -230,11 +230,11 @@ fn a_ring_that_does_not_reach_back_is_said() {
 fn a_gap_with_one_interruption_is_its_entry_and_exit_and_no_more_than_these() {
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER)];
     let short = accounted_with_edges(&events, 80..150);
-    assert_eq!(spans(&short), [(Occupant::ContextKind(TIMER), 80, 70)]);
+    assert_eq!(spans(&short), [(Occupant::Context(TIMER), 80, 70)]);
     assert_eq!((edges(&short), short.unexplained_ns), (vec![60], 0));
     // The firmware, or a hypervisor, had the rest.
     let long = accounted_with_edges(&events, 50..1_000);
-    assert_eq!(spans(&long), [(Occupant::ContextKind(TIMER), 70, 90)]);
+    assert_eq!(spans(&long), [(Occupant::Context(TIMER), 70, 90)]);
     assert_eq!((edges(&long), long.unexplained_ns), (vec![80], 860));
 }
 
@@ -251,10 +251,7 @@ fn between_two_interruptions_each_has_its_edge() {
     let events = [switch(0, 0, OWN), enter(100, TIMER), exit(110, TIMER), enter(150, irq), exit(160, irq)];
     // 40 ns are less than an exit and an entry: 25 and 15.
     let account = accounted_with_edges(&events, 90..170);
-    assert_eq!(
-        spans(&account),
-        [(Occupant::ContextKind(TIMER), 90, 45), (Occupant::ContextKind(irq), 135, 35)]
-    );
+    assert_eq!(spans(&account), [(Occupant::Context(TIMER), 90, 45), (Occupant::Context(irq), 135, 35)]);
     assert_eq!((edges(&account), account.unexplained_ns), (vec![35, 25], 0));
 }
 
@@ -272,7 +269,7 @@ fn a_sleeper_returns_from_the_kernel_after_the_switch_to_it() {
         spans(&account),
         [
             (Occupant::Idle(None), 900, 200),
-            (Occupant::ContextKind(TIMER), 1_000, 100),
+            (Occupant::Context(TIMER), 1_000, 100),
             (Occupant::Return, 1_200, 60)
         ]
     );
@@ -301,7 +298,7 @@ fn edges_of_a_call_are_those_of_the_interrupt_that_called_it() {
         exit(150, CALL_VECTOR),
     ];
     let account = accounted_with_edges(&events, 80..190);
-    assert_eq!(spans(&account), [(Occupant::ContextKind(call), 80, 110)]);
+    assert_eq!(spans(&account), [(Occupant::Context(call), 80, 110)]);
     assert_eq!((edges(&account), account.unexplained_ns), (vec![60], 0));
 }
 
@@ -320,7 +317,7 @@ fn a_calibration_measures_what_lies_around_one_interruption() {
     assert_eq!(around(80..190), Some((Some(20), 40)));
     assert_eq!(around(450..625), Some((None, 25)), "it slept");
     assert_eq!(around(200..300), None, "nothing happened");
-    assert_eq!(around(80..805), None, "more than one thing");
+    assert_eq!(around(80..805), None, "more than one context");
     assert_eq!(around(120..190), None, "it began before");
 }
 
@@ -336,7 +333,7 @@ fn before_the_first_event_of_a_ring_that_is_too_short_nobody_is_held_to_have_run
     let events = [switch(1_000, 7, OWN), enter(1_100, TIMER), exit(1_150, TIMER)];
     let account = accounted_with_edges(&events, 200..1_160);
     // Thread 7 may have come a moment before.
-    assert_eq!(spans(&account), [(Occupant::Return, 1_000, 72), (Occupant::ContextKind(TIMER), 1_072, 88)]);
+    assert_eq!(spans(&account), [(Occupant::Return, 1_000, 72), (Occupant::Context(TIMER), 1_072, 88)]);
     assert_eq!((account.unexplained_ns, account.longest_unexplained), (800, 200..1_000));
     assert!(!account.is_whole);
 }
@@ -360,7 +357,7 @@ fn whats() -> impl Strategy<Value = EventKind> {
         4 => things().prop_map(EventKind::Exit),
         3 => (0..4u32, prop_oneof![Just(OWN), 0..4u32])
             .prop_map(|(from, to)| EventKind::Switch { from, to: task(to) }),
-        1 => (0..3_000u64).prop_map(|took_ns| EventKind::Nmi { handler: 1, took_ns }),
+        1 => (0..3_000u64).prop_map(|duration_ns| EventKind::Nmi { handler: 1, duration_ns }),
         1 => (0..3u32).prop_map(EventKind::Idle),
         1 => (0..9u64).prop_map(EventKind::Fault),
         1 => (0..2u64).prop_map(EventKind::Timer),
@@ -378,9 +375,9 @@ fn story() -> impl Strategy<Value = Vec<Event>> {
     let event = (0..1_000u64, 0..2u32, whats());
     proptest::collection::vec(event, 0..200).prop_map(|steps| {
         let mut now = 0;
-        let event = |(step, cpu, what): (u64, u32, EventKind)| {
+        let event = |(step, cpu, kind): (u64, u32, EventKind)| {
             now += step;
-            Event { at_ns: now, cpu: CPU - cpu, what }
+            Event { monotonic_ns: now, cpu: CPU - cpu, kind }
         };
         steps.into_iter().map(event).collect()
     })
@@ -396,15 +393,15 @@ proptest! {
     ) {
         let window = begin..begin + length;
         let account = account(CPU, &events, window.clone(), &[OWN], &edges);
-        let explained = account.spans.iter().map(|span| span.ns).sum::<u64>();
+        let explained = account.spans.iter().map(|span| span.duration_ns).sum::<u64>();
         prop_assert_eq!(explained + account.unexplained_ns, length);
         for span in &account.spans {
             prop_assert!(window.contains(&span.begin_ns), "{:?}", span);
-            prop_assert!(span.edges_ns <= span.ns, "{:?}", span);
-            prop_assert!(span.begin_ns + span.ns <= window.end, "{:?}", span);
+            prop_assert!(span.entry_exit_ns <= span.duration_ns, "{:?}", span);
+            prop_assert!(span.begin_ns + span.duration_ns <= window.end, "{:?}", span);
         }
         prop_assert!(account.spans.is_sorted_by_key(|span| span.begin_ns));
-        prop_assert!(account.points.iter().all(|(at_ns, _)| window.contains(at_ns)));
+        prop_assert!(account.points.iter().all(|(monotonic_ns, _)| window.contains(monotonic_ns)));
     }
 
     #[test]
@@ -416,11 +413,11 @@ proptest! {
     ) {
         let window = begin..begin + length;
         let (bare, whole) = (accounted(&events, window.clone()), account(CPU, &events, window, &[OWN], &edges));
-        let sum: u64 = whole.spans.iter().map(|span| span.edges_ns).sum();
+        let sum: u64 = whole.spans.iter().map(|span| span.entry_exit_ns).sum();
         prop_assert_eq!(whole.unexplained_ns + sum, bare.unexplained_ns);
         // A thing whose entry and exit events came at once has no time but these.
         let handled = |account: &Account| {
-            account.spans.iter().filter(|span| span.ns > span.edges_ns).map(|span| span.ns - span.edges_ns).sum::<u64>()
+            account.spans.iter().filter(|span| span.duration_ns > span.entry_exit_ns).map(|span| span.duration_ns - span.entry_exit_ns).sum::<u64>()
         };
         prop_assert_eq!(handled(&bare), handled(&whole));
         let most = edges.entry_ns.max(edges.exit_ns).max(edges.return_ns);
@@ -433,7 +430,7 @@ proptest! {
     fn what_came_after_the_next_switch_changes_nothing(events in story(), begin in 0..40_000u64, length in 0..40_000u64) {
         let window = begin..begin + length;
         // That switch still tells who ran until then.
-        let is_over = |event: &&Event| event.at_ns >= window.end && matches!(event.what, EventKind::Switch { .. });
+        let is_over = |event: &&Event| event.monotonic_ns >= window.end && matches!(event.kind, EventKind::Switch { .. });
         let until = events.iter().position(|event| is_over(&event)).map_or(events.len(), |place| place + 1);
         let before = events[..until].to_vec();
         prop_assert_eq!(accounted(&events, window.clone()), accounted(&before, window));
@@ -445,10 +442,12 @@ proptest! {
 fn where_no_thread_leaves_the_measured_one_had_the_cpu() {
     let interrupted = [enter(500, TIMER), exit(600, TIMER), enter(1_030, TIMER), exit(1_200, TIMER)];
     let account = accounted_with_edges(&interrupted, 1_000..1_250);
-    assert_eq!(spans(&account), [(Occupant::ContextKind(TIMER), 1_000, 250)]);
+    assert_eq!(spans(&account), [(Occupant::Context(TIMER), 1_000, 250)]);
     assert_eq!(account.unexplained_ns, 0);
     // Not where somebody leaves it within the window.
     let events = [&interrupted[..], &[switch(1_210, 7, OWN)]].concat();
     let account = accounted_with_edges(&events, 1_000..1_250);
-    assert!(account.spans.iter().any(|span| matches!(&span.holder, Occupant::Thread(task) if task.pid == 7)));
+    assert!(
+        account.spans.iter().any(|span| matches!(&span.occupant, Occupant::Thread(task) if task.pid == 7))
+    );
 }

@@ -121,23 +121,25 @@ fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (
 fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::with_capacity(raw.len());
     for words in raw {
-        let (at_ns, cpu) = (words[0], cpu(words));
-        if kind(words) == STACK {
+        let (monotonic_ns, cpu) = (words[0], cpu(words));
+        if code(words) == STACK {
             let mut last = events.iter_mut().rev().take(8);
             let sent = last.find(|event| {
-                event.at_ns == at_ns && event.cpu == cpu && matches!(event.what, EventKind::Sent(_))
+                event.monotonic_ns == monotonic_ns
+                    && event.cpu == cpu
+                    && matches!(event.kind, EventKind::Sent(_))
             });
-            if let Some(Event { what: EventKind::Sent(sent), .. }) = sent {
+            if let Some(Event { kind: EventKind::Sent(sent), .. }) = sent {
                 sent.stack.extend(words[3..].iter().filter(|address| **address != 0));
             }
-        } else if let Some(what) = what(words) {
-            events.push(Event { at_ns, cpu, what });
+        } else if let Some(kind) = kind(words) {
+            events.push(Event { monotonic_ns, cpu, kind });
         }
     }
     events
 }
 
-fn kind(words: &[u64; WORDS]) -> u64 {
+fn code(words: &[u64; WORDS]) -> u64 {
     words[2] & 0xffff
 }
 
@@ -149,10 +151,10 @@ fn pid(words: &[u64; WORDS]) -> u32 {
     (words[2] >> 32) as u32
 }
 
-fn what(words: &[u64; WORDS]) -> Option<EventKind> {
+fn kind(words: &[u64; WORDS]) -> Option<EventKind> {
     let [first, second, third] = [words[3], words[4], words[5]];
     let number = first as u32;
-    Some(match kind(words) {
+    Some(match code(words) {
         1 => EventKind::Enter(ContextKind::Irq(number)),
         2 => EventKind::Exit(ContextKind::Irq(number)),
         3 => EventKind::Enter(ContextKind::Vector(vector(first))),
@@ -161,7 +163,7 @@ fn what(words: &[u64; WORDS]) -> Option<EventKind> {
         6 => EventKind::Exit(ContextKind::Softirq(number)),
         7 => EventKind::Enter(ContextKind::Call { function: first, request: second }),
         8 => EventKind::Exit(ContextKind::Call { function: first, request: second }),
-        9 => EventKind::Nmi { handler: first, took_ns: second },
+        9 => EventKind::Nmi { handler: first, duration_ns: second },
         10 => EventKind::Switch { from: pid(words), to: task(words) },
         11 => {
             let waker = Task { pid: pid(words), comm: text(words), ..Task::default() };
@@ -228,8 +230,8 @@ fn text(words: &[u64; WORDS]) -> String {
 mod tests {
     use super::*;
 
-    fn raw(number: u64, at_ns: u64, kind: u64, cpu: u64, pid: u64, words: [u64; 5]) -> [u64; WORDS] {
-        let mut raw = [at_ns, number + 1, kind | cpu << 16 | pid << 32, 0, 0, 0, 0, 0];
+    fn raw(number: u64, monotonic_ns: u64, kind: u64, cpu: u64, pid: u64, words: [u64; 5]) -> [u64; WORDS] {
+        let mut raw = [monotonic_ns, number + 1, kind | cpu << 16 | pid << 32, 0, 0, 0, 0, 0];
         raw[3..].copy_from_slice(&words);
         raw
     }
@@ -257,7 +259,7 @@ mod tests {
         let story = [
             ("IRQ_ENTER", EventKind::Enter(ContextKind::Irq(0))),
             ("SOFTIRQ_EXIT", EventKind::Exit(ContextKind::Softirq(0))),
-            ("NMI", EventKind::Nmi { handler: 0, took_ns: 0 }),
+            ("NMI", EventKind::Nmi { handler: 0, duration_ns: 0 }),
             ("WORK_EXIT", EventKind::Exit(ContextKind::Work(0))),
             ("TIMER", EventKind::Timer(0)),
             ("FAULT", EventKind::Fault(0)),
@@ -268,7 +270,7 @@ mod tests {
             ("IPI_EXIT", EventKind::Exit(ContextKind::Vector(Vector::Other))),
         ];
         for (name, expected) in story {
-            assert_eq!(what(&raw(0, 0, number(name), 0, 0, [0; 5])), Some(expected), "{name}");
+            assert_eq!(kind(&raw(0, 0, number(name), 0, 0, [0; 5])), Some(expected), "{name}");
         }
     }
 
@@ -282,7 +284,7 @@ mod tests {
         ];
         // The third one is claimed and not written yet: the next reading begins with it.
         let (found, next) = read(&chunks(&raw), first..first + 4);
-        let states = found.iter().map(|event| (event.at_ns, &event.what)).collect::<Vec<_>>();
+        let states = found.iter().map(|event| (event.monotonic_ns, &event.kind)).collect::<Vec<_>>();
         assert_eq!((states, next), (vec![(150, &EventKind::Idle(2)), (200, &EventKind::Idle(1))], first + 2));
         let (found, next) = read(&chunks(&raw), first + 3..first + 4);
         assert_eq!((found.len(), next), (1, first + 4));
@@ -299,7 +301,7 @@ mod tests {
             raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
         ];
         let (found, _) = read(&chunks(&raw), 0..3);
-        let [Event { cpu: 1, what: EventKind::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
+        let [Event { cpu: 1, kind: EventKind::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
         assert_eq!((sent.by.pid, sent.by.comm.as_str(), sent.request), (42, "dd", Some(0xc5d)));
         assert_eq!(sent.stack, [0xca11, 1, 2, 3, 4, 5, 6]);
     }

@@ -253,33 +253,35 @@ impl Tracefs {
         let Some(id) = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]])) else { return };
         if id == STACK {
             // Of what this CPU sent at last.
-            if let Some((of, at_ns)) = *last
+            if let Some((of, monotonic_ns)) = *last
                 && let Some(events) = self.read.get_mut(&of)
-                && let Some(Event { what: EventKind::Sent(sent), .. }) =
-                    events.iter_mut().rev().find(|event| event.at_ns == at_ns && event.cpu == cpu)
+                && let Some(Event { kind: EventKind::Sent(sent), .. }) = events
+                    .iter_mut()
+                    .rev()
+                    .find(|event| event.monotonic_ns == monotonic_ns && event.cpu == cpu)
             {
                 sent.stack
                     .extend(self.stack.array(raw.data, "caller").iter().filter(|word| **word > 1 << 32));
             }
             return;
         }
-        let Some(what) = self.what(of, cpu, id, raw.data) else { return };
-        *last = matches!(what, EventKind::Sent(_)).then_some((of, raw.at_ns));
-        let took_ns = match self.by {
+        let Some(kind) = self.kind(of, cpu, id, raw.data) else { return };
+        *last = matches!(kind, EventKind::Sent(_)).then_some((of, raw.monotonic_ns));
+        let duration_ns = match self.by {
             By::Events => None,
-            By::Osnoise => self.took_ns(id, raw.data),
+            By::Osnoise => self.duration_ns(id, raw.data),
         };
         if let Some(events) = self.read.get_mut(&of) {
-            if let (EventKind::Exit(thing), Some(took_ns)) = (&what, took_ns) {
-                let at_ns = osnoise::began_ns(events, raw.at_ns, took_ns);
-                events.push(Event { at_ns, cpu, what: EventKind::Enter(*thing) });
+            if let (EventKind::Exit(context), Some(duration_ns)) = (&kind, duration_ns) {
+                let monotonic_ns = osnoise::began_ns(events, raw.monotonic_ns, duration_ns);
+                events.push(Event { monotonic_ns, cpu, kind: EventKind::Enter(*context) });
             }
-            events.push(Event { at_ns: raw.at_ns, cpu, what });
+            events.push(Event { monotonic_ns: raw.monotonic_ns, cpu, kind });
         }
     }
 
     /// Of an event of the osnoise tracer the time that it tells.
-    fn took_ns(&self, id: u16, data: &[u8]) -> Option<u64> {
+    fn duration_ns(&self, id: u16, data: &[u8]) -> Option<u64> {
         let (name, format) = self.formats.get(&id)?;
         (name == osnoise::IRQ).then(|| format.number(data, "duration")).flatten()
     }
@@ -298,7 +300,7 @@ impl Tracefs {
         }
     }
 
-    fn what(&mut self, cpu: u32, cpu_of_sender: u32, id: u16, data: &[u8]) -> Option<EventKind> {
+    fn kind(&mut self, cpu: u32, cpu_of_sender: u32, id: u16, data: &[u8]) -> Option<EventKind> {
         let (name, format) = self.formats.get(&id)?.clone();
         let number = |field| format.number(data, field);
         let small = |field| number(field).map(|number| number as u32);
@@ -311,7 +313,7 @@ impl Tracefs {
             "softirq_exit" => EventKind::Exit(ContextKind::Softirq(small("vec")?)),
             "csd_function_entry" => EventKind::Enter(call(number("func")?, number("csd")?)),
             "csd_function_exit" => EventKind::Exit(call(number("func")?, number("csd")?)),
-            "nmi_handler" => EventKind::Nmi { handler: number("handler")?, took_ns: number("delta_ns")? },
+            "nmi_handler" => EventKind::Nmi { handler: number("handler")?, duration_ns: number("delta_ns")? },
             "ipi_entry" => {
                 EventKind::Enter(ContextKind::Vector(Vector::of_arm(self.texts.get(&number("reason")?)?)))
             }
@@ -322,7 +324,7 @@ impl Tracefs {
                 let vector = vector(&format.dynamic_text(data, "desc")?);
                 EventKind::Exit(vector.map_or(ContextKind::Irq(small("vector")?), ContextKind::Vector))
             }
-            osnoise::NMI => EventKind::Nmi { handler: 0, took_ns: number("duration")? },
+            osnoise::NMI => EventKind::Nmi { handler: 0, duration_ns: number("duration")? },
             "sched_switch" => {
                 let next = small("next_pid")?;
                 let comm = format.text(data, "next_comm")?;
@@ -364,8 +366,8 @@ impl Tracefs {
                     Some(vector) => (vector, true),
                     None => (name.strip_suffix("_exit")?, false),
                 };
-                let thing = ContextKind::Vector(self::vector(vector)?);
-                if is_entry { EventKind::Enter(thing) } else { EventKind::Exit(thing) }
+                let context = ContextKind::Vector(self::vector(vector)?);
+                if is_entry { EventKind::Enter(context) } else { EventKind::Exit(context) }
             }
         })
     }
@@ -412,7 +414,7 @@ impl Collect for Tracefs {
         let overwritten = self.here.overwritten(cpu);
         let before = self.overwritten.insert(cpu, overwritten).unwrap_or(0);
         let mut events = self.read.insert(cpu, Vec::new()).unwrap_or_default();
-        events.sort_by_key(|event| event.at_ns);
+        events.sort_by_key(|event| event.monotonic_ns);
         Ok((events, overwritten.saturating_sub(before)))
     }
 }

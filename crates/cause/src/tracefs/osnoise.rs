@@ -58,14 +58,14 @@ fn user(tracing: &Path) -> Option<String> {
 }
 
 /// When what ended at `ended_ns`, and took so long without NMIs, began. `events` are those that came before it.
-pub fn began_ns(events: &[Event], ended_ns: u64, took_ns: u64) -> u64 {
-    let mut began = ended_ns.saturating_sub(took_ns);
-    for event in events.iter().rev().take_while(|event| event.at_ns <= ended_ns) {
-        if event.at_ns < began {
+pub fn began_ns(events: &[Event], ended_ns: u64, duration_ns: u64) -> u64 {
+    let mut began = ended_ns.saturating_sub(duration_ns);
+    for event in events.iter().rev().take_while(|event| event.monotonic_ns <= ended_ns) {
+        if event.monotonic_ns < began {
             break;
         }
-        if let EventKind::Nmi { took_ns, .. } = event.what {
-            began = began.saturating_sub(took_ns);
+        if let EventKind::Nmi { duration_ns, .. } = event.kind {
+            began = began.saturating_sub(duration_ns);
         }
     }
     began
@@ -75,8 +75,8 @@ pub fn began_ns(events: &[Event], ended_ns: u64, took_ns: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn nmi(at_ns: u64, took_ns: u64) -> Event {
-        Event { at_ns, cpu: 1, what: EventKind::Nmi { handler: 0, took_ns } }
+    fn nmi(monotonic_ns: u64, duration_ns: u64) -> Event {
+        Event { monotonic_ns, cpu: 1, kind: EventKind::Nmi { handler: 0, duration_ns } }
     }
 
     #[test]

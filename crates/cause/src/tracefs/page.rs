@@ -18,7 +18,7 @@ const TIME_STAMP: u32 = 31;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a> {
     /// When, by the instance's clock.
-    pub at_ns: u64,
+    pub monotonic_ns: u64,
     /// Its fields.
     pub data: &'a [u8],
 }
@@ -58,7 +58,7 @@ pub fn events(page: &[u8]) -> Vec<Raw<'_>> {
                     words => (at, words as usize * 4),
                 };
                 let Some(data) = page[..end].get(from..from + length) else { break };
-                events.push(Raw { at_ns: now, data });
+                events.push(Raw { monotonic_ns: now, data });
                 at = from + length.next_multiple_of(4);
             }
         }
@@ -177,7 +177,7 @@ mod tests {
             66,
         ]);
         let found = events(&page);
-        let times = found.iter().map(|event| event.at_ns).collect::<Vec<_>>();
+        let times = found.iter().map(|event| event.monotonic_ns).collect::<Vec<_>>();
         let extended = 1_005 + (2 << 27 | 1) + 3;
         assert_eq!(times, [1_005, extended, extended + 14]);
         assert_eq!(found[1].data, [88u32.to_ne_bytes(), 99u32.to_ne_bytes()].concat());

@@ -66,8 +66,8 @@ fn record(
         }
         for (cpu, text) in &mut records {
             for event in collector.take(*cpu)?.0.iter().filter(|event| event.cpu == *cpu) {
-                if let Some(name) = event.what.excursion() {
-                    let _ = writeln!(text, "{} {name}", event.at_ns);
+                if let Some(name) = event.kind.excursion() {
+                    let _ = writeln!(text, "{} {name}", event.monotonic_ns);
                 }
             }
         }
