@@ -202,7 +202,6 @@ fn finds_a_circle_through_a_list_of_paths() {
 const SHARED_NAMES: &[(&str, &str)] = &[
     ("Result", "each module names its own error type with it"),
     ("Edges", "the measured edges of `cause`, and the same as a bundle states them"),
-    ("Segment", "an EtherCAT segment, and a stretch of a timeline"),
     ("Sender", "the sending end of messages, and the sender of an IPI"),
     ("Task", "a task that `tune` changes, and one that a kernel event names"),
 ];

@@ -16,9 +16,9 @@ use crate::cause::{Cause, Collector, Kind, OnSibling};
 use crate::manifest::{Manifest, SCHEMA_VERSION, Spike};
 use crate::reader::Bundle;
 
-pub use timeline::{Segment, timeline};
+pub use timeline::{TimelinePart, timeline};
 
-/// Spikes told of where the user does not say how many.
+/// Spikes listed where the user does not say how many.
 pub const TOP: usize = 20;
 
 /// A remainder above this share of a spike is said.
@@ -69,18 +69,19 @@ pub struct WhyDocument {
     /// Those of them that the bundle lists; `by_cause` counts these.
     pub spikes_listed: u64,
     /// The worst spikes, the longest first.
-    pub spikes: Vec<Explained>,
+    pub spikes: Vec<ExplainedSpike>,
     /// What caused all listed spikes together, by the time it took, the most first.
-    pub by_cause: Vec<ByCause>,
+    pub by_cause: Vec<CauseTotal>,
     /// What is missing in the bundle.
     pub missing: Vec<String>,
 }
 
-/// One spike and what made it.
+/// One spike with its causes, what took most of it, and advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Explained {
+pub struct ExplainedSpike {
     /// When it began (the timer was due, or the gap opened), CLOCK_MONOTONIC.
-    pub time_ns: u64,
+    #[serde(rename = "time_ns")]
+    pub monotonic_ns: u64,
     /// The same moment since the row began.
     pub at_ns: u64,
     /// The same moment as wall time, RFC 3339 in UTC.
@@ -94,7 +95,8 @@ pub struct Explained {
     /// The period, for a periodic probe.
     pub period_ns: Option<u64>,
     /// How late, or how long.
-    pub length_ns: u64,
+    #[serde(rename = "length_ns")]
+    pub latency_ns: u64,
     /// Periods missed because of it.
     pub missed: u64,
     /// The part that no cause explains; absent where nothing with times was collected.
@@ -106,23 +108,23 @@ pub struct Explained {
     /// What siblings of the CPU did meanwhile.
     pub siblings: Vec<OnSibling>,
     /// What took most of it; absent where nothing with times was collected.
-    pub mostly: Option<Named>,
+    pub mostly: Option<CauseName>,
     /// What to do about what took much of it.
     pub advice: Vec<String>,
 }
 
-/// A cause without its times.
+/// The kind and name by which causes are counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Named {
+pub struct CauseName {
     /// Its kind.
     pub kind: Kind,
     /// Which one.
     pub name: String,
 }
 
-/// All occurrences of one cause in the listed spikes.
+/// The sum of all occurrences of one cause in the listed spikes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ByCause {
+pub struct CauseTotal {
     /// Its kind.
     pub kind: Kind,
     /// Which one.
@@ -225,7 +227,7 @@ fn remainder(spike: &Spike) -> Option<u64> {
 }
 
 /// What took the most of a spike, the remainder included.
-fn mostly(spike: &Spike) -> Option<Named> {
+fn mostly(spike: &Spike) -> Option<CauseName> {
     let mut shares = BTreeMap::<(Kind, &str), u64>::new();
     for (cause, ns) in spike.causes.iter().filter_map(|cause| Some((cause, cause.duration_ns?))) {
         if cause.kind != Kind::Unexplained {
@@ -237,10 +239,10 @@ fn mostly(spike: &Spike) -> Option<Named> {
         shares.insert((Kind::Unexplained, ""), ns);
     }
     let most = shares.into_iter().max_by_key(|(_, ns)| *ns)?;
-    Some(Named { kind: most.0.0, name: most.0.1.to_string() })
+    Some(CauseName { kind: most.0.0, name: most.0.1.to_string() })
 }
 
-fn explained_all(spikes: &[&Spike], manifest: &Manifest) -> Vec<Explained> {
+fn explained_all(spikes: &[&Spike], manifest: &Manifest) -> Vec<ExplainedSpike> {
     // Advice is the same for all spikes that have the same cause, whatever their CPU.
     let mut cpus = BTreeMap::<_, CpuSet>::new();
     for spike in spikes {
@@ -249,22 +251,22 @@ fn explained_all(spikes: &[&Spike], manifest: &Manifest) -> Vec<Explained> {
     spikes.iter().map(|spike| explained(spike, &cpus[&mostly(spike)], manifest)).collect()
 }
 
-fn explained(spike: &Spike, alike: &CpuSet, manifest: &Manifest) -> Explained {
+fn explained(spike: &Spike, alike: &CpuSet, manifest: &Manifest) -> ExplainedSpike {
     let mut causes: Vec<_> =
         spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained).cloned().collect();
     // Stable: what began at once stays as the collector put it, the outer before the inner.
     causes.sort_by_key(|cause| (cause.is_suspect(), cause.begin_ns.unwrap_or(u64::MAX)));
     let unexplained_ns = remainder(spike);
     let much = |ns: u64| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64;
-    Explained {
-        time_ns: spike.monotonic_ns,
+    ExplainedSpike {
+        monotonic_ns: spike.monotonic_ns,
         at_ns: spike.at_ns,
         wall_time: spike.wall_time.clone(),
         cpu: spike.key.cpu,
         load: spike.key.load.clone(),
         probe: spike.key.probe.clone(),
         period_ns: spike.key.period_ns,
-        length_ns: spike.latency_ns,
+        latency_ns: spike.latency_ns,
         missed: spike.missed,
         much_unexplained: unexplained_ns.is_some_and(much),
         unexplained_ns,
@@ -304,7 +306,7 @@ fn unexplained() -> Cause {
 
 /// A sum over spikes, with one of its causes to take advice from.
 struct Sum<'a> {
-    total: ByCause,
+    total: CauseTotal,
     one: &'a Cause,
     cpus: CpuSet,
     last: usize,
@@ -312,7 +314,7 @@ struct Sum<'a> {
     weight: u64,
 }
 
-fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
+fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<CauseTotal> {
     let rest = unexplained();
     let mut sums = BTreeMap::<(bool, Kind, &str), Sum>::new();
     for (place, spike) in spikes.iter().enumerate() {
@@ -331,7 +333,7 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
                 sum.last = place;
                 total.spikes += 1;
                 sum.weight += 1_000 / rank;
-                let named = |most: &Named| most.kind == cause.kind && most.name == cause.name;
+                let named = |most: &CauseName| most.kind == cause.kind && most.name == cause.name;
                 total.mostly += u64::from(!total.suspect && mostly.as_ref().is_some_and(named));
             }
             sum.cpus.insert(spike.key.cpu);
@@ -351,7 +353,7 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<ByCause> {
 
 impl Sum<'_> {
     fn of(one: &Cause) -> Sum<'_> {
-        let total = ByCause {
+        let total = CauseTotal {
             kind: one.kind,
             name: one.name.clone(),
             count: 0,

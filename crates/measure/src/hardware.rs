@@ -184,9 +184,9 @@ impl HardwareSeries {
     fn hand_on(&mut self, end: u64) -> Result<()> {
         for second in self.written..end {
             let mut row = Second::default();
-            for (_, length_ns) in self.waiting.extract_if(.., |(at, _)| *at <= second) {
-                self.histogram.record(length_ns);
-                row = row.joined(&one(length_ns));
+            for (_, latency_ns) in self.waiting.extract_if(.., |(at, _)| *at <= second) {
+                self.histogram.record(latency_ns);
+                row = row.joined(&one(latency_ns));
             }
             let totals = self.histogram.buckets().map(|bucket| (bucket.index, bucket.count));
             self.writer.advance(
@@ -212,8 +212,8 @@ impl HardwareSeries {
     }
 }
 
-fn one(length_ns: u64) -> Second {
-    Second { second: 0, count: 1, min_ns: length_ns, sum_ns: length_ns, max_ns: length_ns, missed: 0 }
+fn one(latency_ns: u64) -> Second {
+    Second { second: 0, count: 1, min_ns: latency_ns, sum_ns: latency_ns, max_ns: latency_ns, missed: 0 }
 }
 
 fn spike(key: &RowKey, gap: &Gap, start_ns: u64) -> Spike {
@@ -225,7 +225,7 @@ fn spike(key: &RowKey, gap: &Gap, start_ns: u64) -> Spike {
         at_ns: monotonic_ns.saturating_sub(start_ns),
         monotonic_ns,
         wall_time: Some(humantime::format_rfc3339_nanos(gap.wall).to_string()),
-        latency_ns: gap.length_ns,
+        latency_ns: gap.latency_ns,
         missed: 0,
         causes: Vec::new(),
         unexplained_ns: None,
@@ -264,7 +264,7 @@ mod tests {
 
     /// A gap that opened `age_ns` ago.
     fn aged(age_ns: u64) -> Gap {
-        Gap { cpu: 1, length_ns: 20_000, wall: SystemTime::now() - Duration::from_nanos(age_ns) }
+        Gap { cpu: 1, latency_ns: 20_000, wall: SystemTime::now() - Duration::from_nanos(age_ns) }
     }
 
     #[test]

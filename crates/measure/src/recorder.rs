@@ -179,22 +179,22 @@ impl Recorder {
         }
     }
 
-    /// Records that no cycle came for so long from `from_ns` on, in which `missed` periods went by.
-    pub fn silence(&mut self, from_ns: u64, length_ns: u64, missed: u64) {
+    /// Records that no cycle came for so long from `monotonic_ns` on, in which `missed` periods went by.
+    pub fn silence(&mut self, monotonic_ns: u64, latency_ns: u64, missed: u64) {
         if missed > 0 {
-            self.spike(from_ns, length_ns, missed);
+            self.spike(monotonic_ns, latency_ns, missed);
         }
     }
 
-    /// Records what a cycle took from `began_ns` on, one for each cycle.
-    pub fn span(&mut self, began_ns: u64, length_ns: u64) {
-        if began_ns >= self.second_end_ns {
-            self.roll(began_ns);
+    /// Records what a cycle took from `monotonic_ns` on, one for each cycle.
+    pub fn span(&mut self, monotonic_ns: u64, latency_ns: u64) {
+        if monotonic_ns >= self.second_end_ns {
+            self.roll(monotonic_ns);
         }
-        let bucket = self.sample(length_ns);
+        let bucket = self.sample(latency_ns);
         self.sweep(bucket);
-        if length_ns > self.threshold_ns {
-            self.spike(began_ns, length_ns, 0);
+        if latency_ns > self.threshold_ns {
+            self.spike(monotonic_ns, latency_ns, 0);
         }
     }
 
@@ -205,14 +205,14 @@ impl Recorder {
         self.column = if self.column + 1 == SWEEP_COLUMNS { 0 } else { self.column + 1 };
     }
 
-    /// Records a gap of the spin loop that opened at `opened_ns`; `column` is its place in the sweep.
+    /// Records a gap of the spin loop that opened at `monotonic_ns`; `column` is its place in the sweep.
     #[inline(always)]
-    pub fn gap(&mut self, opened_ns: u64, gap_ns: u64, column: usize) {
-        let bucket = index(gap_ns);
+    pub fn gap(&mut self, monotonic_ns: u64, latency_ns: u64, column: usize) {
+        let bucket = index(latency_ns);
         self.counts.latency.bump(bucket);
         self.counts.cells.bump(column.min(SWEEP_COLUMNS - 1) * LEVELS + (bucket >> LEVEL_SHIFT));
-        if gap_ns > self.threshold_ns {
-            self.spike(opened_ns, gap_ns, 0);
+        if latency_ns > self.threshold_ns {
+            self.spike(monotonic_ns, latency_ns, 0);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use evidence::Bundle;
 use evidence::cause::{Cause, Kind, Sender};
-use evidence::why::{ByCause, Explained, Named, Question, TOP, WhyDocument, timeline};
+use evidence::why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 use serde::Serialize;
 
 use crate::text;
@@ -61,7 +61,7 @@ pub(crate) fn named(kind: Kind, name: &str) -> String {
 }
 
 /// The same in a table, where a suspect is to be told from a cause.
-pub(crate) fn summed(sum: &ByCause) -> String {
+pub(crate) fn summed(sum: &CauseTotal) -> String {
     let name = named(sum.kind, &sum.name);
     if sum.suspect { format!("suspect: {name}") } else { name }
 }
@@ -101,14 +101,14 @@ pub(crate) fn tenth(ns: u64) -> String {
 }
 
 /// `3.6 us (0.9 %)`.
-pub(crate) fn unexplained(spike: &Explained) -> Option<String> {
+pub(crate) fn unexplained(spike: &ExplainedSpike) -> Option<String> {
     let ns = spike.unexplained_ns?;
-    let share = ns as f64 / spike.length_ns.max(1) as f64 * 100.0;
+    let share = ns as f64 / spike.latency_ns.max(1) as f64 * 100.0;
     Some(format!("{} us ({share:.1} %)", tenth(ns)))
 }
 
 /// Where and when: `cpu 3 · load storage · 14:03:22.118204511`.
-pub(crate) fn place(spike: &Explained) -> String {
+pub(crate) fn place(spike: &ExplainedSpike) -> String {
     let time = spike.wall_time.as_deref().and_then(|time| time.split_once('T'));
     let time =
         time.map(|(_, time)| format!(" · {}", text::clean(time.trim_end_matches('Z')))).unwrap_or_default();
@@ -120,12 +120,12 @@ pub(crate) fn place(spike: &Explained) -> String {
 }
 
 /// What the program waited for: the first word of a spike's timeline.
-pub(crate) fn due(spike: &Explained) -> &'static str {
+pub(crate) fn due(spike: &ExplainedSpike) -> &'static str {
     if spike.period_ns.is_some() { "timer due" } else { "program stops" }
 }
 
 /// What comes one by one of a spike's timed causes, and how many shorter ones of how much time do not.
-pub(crate) fn shown(spike: &Explained) -> (Vec<&Cause>, usize, u64) {
+pub(crate) fn shown(spike: &ExplainedSpike) -> (Vec<&Cause>, usize, u64) {
     let timed = spike.causes.iter().filter(|cause| !cause.is_suspect());
     let mut lengths: Vec<_> = timed.clone().filter_map(|cause| cause.duration_ns).collect();
     lengths.sort_unstable_by_key(|ns| u64::MAX - ns);
@@ -143,7 +143,7 @@ pub(crate) fn shown(spike: &Explained) -> (Vec<&Cause>, usize, u64) {
 }
 
 /// The suspects of a spike in a line: `irq 45 nvme0q3 (12), softirq BLOCK (9)`.
-pub(crate) fn suspects(spike: &Explained) -> String {
+pub(crate) fn suspects(spike: &ExplainedSpike) -> String {
     let suspects = spike.causes.iter().filter(|cause| cause.is_suspect());
     let one = |cause: &Cause| match cause.count {
         Some(count) => format!("{} ({})", named(cause.kind, &cause.name), text::count(count)),
@@ -153,7 +153,7 @@ pub(crate) fn suspects(spike: &Explained) -> String {
 }
 
 /// What siblings did, a line for each.
-pub(crate) fn siblings(spike: &Explained) -> Vec<String> {
+pub(crate) fn siblings(spike: &ExplainedSpike) -> Vec<String> {
     let mut lines: Vec<(u32, Vec<String>)> = Vec::new();
     for one in &spike.siblings {
         let took = one.cause.duration_ns.map(|ns| format!(" {} us", tenth(ns))).unwrap_or_default();
@@ -176,8 +176,8 @@ pub(crate) fn siblings(spike: &Explained) -> Vec<String> {
 
 /// Spikes that have the same cause.
 pub(crate) struct CauseGroup<'a> {
-    pub mostly: Option<&'a Named>,
-    pub spikes: Vec<&'a Explained>,
+    pub mostly: Option<&'a CauseName>,
+    pub spikes: Vec<&'a ExplainedSpike>,
     pub advice: Vec<&'a str>,
 }
 
@@ -329,7 +329,7 @@ pub(crate) fn of(run: String, bundle: &Bundle) -> WhySection {
         let advice = group.advice.iter().map(|line| text::clean(line)).collect();
         pictured.push(Pictured { title: title(group, document), spikes, advice });
     }
-    let sum = |sum: &ByCause| {
+    let sum = |sum: &CauseTotal| {
         let timed = |ns| if sum.suspect { "–".to_string() } else { tenth(ns) };
         SumRow {
             colour: colour(sum.kind),
@@ -355,9 +355,9 @@ pub(crate) fn of(run: String, bundle: &Bundle) -> WhySection {
     }
 }
 
-fn picture(spike: &Explained) -> Picture {
-    let share = |ns: u64| (ns as f64 / spike.length_ns.max(1) as f64 * 10_000.0).round() / 100.0;
-    let bars = timeline(spike.length_ns, &spike.causes).into_iter().filter_map(|one| {
+fn picture(spike: &ExplainedSpike) -> Picture {
+    let share = |ns: u64| (ns as f64 / spike.latency_ns.max(1) as f64 * 10_000.0).round() / 100.0;
+    let bars = timeline(spike.latency_ns, &spike.causes).into_iter().filter_map(|one| {
         let colour = colour(spike.causes.get(one.cause?)?.kind);
         // What is too short to be seen is drawn all the same.
         let width = share(one.to_ns - one.from_ns).max(0.25);
@@ -385,7 +385,7 @@ fn picture(spike: &Explained) -> Picture {
     let words =
         lines.iter().map(|line| format!("{} {} us", line.name, line.took)).collect::<Vec<_>>().join(", ");
     Picture {
-        length: text::us_unit(spike.length_ns),
+        length: text::us_unit(spike.latency_ns),
         place: place(spike),
         due: due(spike),
         description: words,
@@ -399,20 +399,22 @@ fn picture(spike: &Explained) -> Picture {
 }
 
 /// A bar of `width` letters: what had the CPU for the most of each stretch.
-pub(crate) fn bar(spike: &Explained, width: usize) -> String {
-    let segments = timeline(spike.length_ns, &spike.causes);
-    let at = |column: usize| (spike.length_ns as u128 * column as u128 / width as u128) as u64;
+pub(crate) fn bar(spike: &ExplainedSpike, width: usize) -> String {
+    let stretches = timeline(spike.latency_ns, &spike.causes);
+    let at = |column: usize| (spike.latency_ns as u128 * column as u128 / width as u128) as u64;
     let at_column = |column: usize| {
         let (from, to) = (at(column), at(column + 1));
         let within = |from_ns: u64, to_ns: u64| to_ns.min(to).saturating_sub(from_ns.max(from));
-        segments.iter().max_by_key(|one| within(one.from_ns, one.to_ns)).and_then(|one| one.cause)
+        stretches.iter().max_by_key(|one| within(one.from_ns, one.to_ns)).and_then(|one| one.cause)
     };
     let mut columns: Vec<_> = (0..width).map(at_column).collect();
     // What is too short for a column of its own takes one from what has several.
-    for one in
-        segments.iter().filter(|one| one.cause.is_some() && !columns.contains(&one.cause)).collect::<Vec<_>>()
+    for one in stretches
+        .iter()
+        .filter(|one| one.cause.is_some() && !columns.contains(&one.cause))
+        .collect::<Vec<_>>()
     {
-        let column = (one.from_ns as u128 * width as u128 / u128::from(spike.length_ns.max(1))) as usize;
+        let column = (one.from_ns as u128 * width as u128 / u128::from(spike.latency_ns.max(1))) as usize;
         let owner = columns.get(column).copied().flatten();
         if owner.is_none() || columns.iter().filter(|other| **other == owner).count() > 1 {
             columns[column.min(width - 1)] = one.cause;

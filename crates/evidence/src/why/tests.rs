@@ -102,9 +102,9 @@ fn durations_and_the_remainder_add_up_to_the_spike() {
     let begins: Vec<_> = spike.causes.iter().map(|cause| cause.begin_ns.unwrap()).collect();
     assert_eq!(begins, [1_100, 5_000, 407_300]);
     let known: u64 = spike.causes.iter().filter_map(|cause| cause.duration_ns).sum();
-    assert_eq!(known + spike.unexplained_ns.unwrap(), spike.length_ns);
+    assert_eq!(known + spike.unexplained_ns.unwrap(), spike.latency_ns);
     assert_eq!((spike.unexplained_ns, spike.much_unexplained), (Some(4_700), false));
-    assert_eq!(spike.mostly, Some(Named { kind: Kind::Kthread, name: "kworker/3:1H".into() }));
+    assert_eq!(spike.mostly, Some(CauseName { kind: Kind::Kthread, name: "kworker/3:1H".into() }));
     assert_eq!((document.collector, document.lost_events), (Some(Collector::Bpf), 7));
 }
 
@@ -133,7 +133,7 @@ fn causes_are_summed_by_name_and_the_remainder_is_one_of_them() {
     assert_eq!(sums[2], (Kind::Tick, 2, 110_000, 1));
     assert_eq!(document.by_cause[2].max_ns, 100_000);
     let lengths: Vec<_> =
-        document.spikes.iter().map(|spike| (spike.length_ns, spike.much_unexplained)).collect();
+        document.spikes.iter().map(|spike| (spike.latency_ns, spike.much_unexplained)).collect();
     assert_eq!(lengths, [(412_000, false), (130_000, true), (110_000, false)]);
     assert!(document.by_cause[2].advice.as_ref().unwrap().contains("nohz_full=2-3"));
 }

@@ -5,9 +5,9 @@
 
 use crate::cause::Cause;
 
-/// A stretch of a spike.
+/// A part of a timeline: a stretch of a spike in which one cause had the CPU, or none is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct TimelinePart {
     /// From the spike's beginning.
     pub from_ns: u64,
     /// Where it ends.
@@ -16,20 +16,20 @@ pub struct Segment {
     pub cause: Option<usize>,
 }
 
-/// The segments of a spike of `length_ns`, without a gap; suspects have none.
-pub fn timeline(length_ns: u64, causes: &[Cause]) -> Vec<Segment> {
+/// The stretches of a spike of `latency_ns`, without a gap; suspects have none.
+pub fn timeline(latency_ns: u64, causes: &[Cause]) -> Vec<TimelinePart> {
     let timed = |(place, cause): (usize, &Cause)| Some((cause.begin_ns?, cause.duration_ns?, place));
     let mut coming: Vec<_> = causes.iter().enumerate().filter_map(timed).collect();
     coming.sort_by_key(|(begin_ns, _, place)| (*begin_ns, *place));
     let mut coming = coming.into_iter().peekable();
     let mut begun: Vec<(u64, usize)> = Vec::new();
-    let (mut segments, mut now_ns) = (Vec::<Segment>::new(), 0);
-    while now_ns < length_ns {
+    let (mut stretches, mut now_ns) = (Vec::<TimelinePart>::new(), 0);
+    while now_ns < latency_ns {
         while let Some((_, left_ns, place)) = coming.next_if(|(begin_ns, ..)| *begin_ns <= now_ns) {
             begun.push((left_ns, place));
         }
         while begun.pop_if(|(left_ns, _)| *left_ns == 0).is_some() {}
-        let next_ns = coming.peek().map_or(length_ns, |(begin_ns, ..)| *begin_ns).min(length_ns);
+        let next_ns = coming.peek().map_or(latency_ns, |(begin_ns, ..)| *begin_ns).min(latency_ns);
         let (to_ns, cause) = match begun.last_mut() {
             Some((left_ns, place)) => {
                 let ran_ns = (next_ns - now_ns).min(*left_ns);
@@ -38,13 +38,13 @@ pub fn timeline(length_ns: u64, causes: &[Cause]) -> Vec<Segment> {
             }
             None => (next_ns, None),
         };
-        match segments.last_mut() {
+        match stretches.last_mut() {
             Some(last) if last.cause == cause => last.to_ns = to_ns,
-            _ => segments.push(Segment { from_ns: now_ns, to_ns, cause }),
+            _ => stretches.push(TimelinePart { from_ns: now_ns, to_ns, cause }),
         }
         now_ns = to_ns;
     }
-    segments
+    stretches
 }
 
 #[cfg(test)]
@@ -53,10 +53,10 @@ mod tests {
     use crate::cause::Kind;
     use proptest::prelude::*;
 
-    fn of(length_ns: u64, causes: &[(u64, u64)]) -> Vec<(u64, u64, Option<usize>)> {
+    fn of(latency_ns: u64, causes: &[(u64, u64)]) -> Vec<(u64, u64, Option<usize>)> {
         let causes: Vec<_> =
             causes.iter().map(|(begin, ns)| Cause::timed(Kind::Irq, "x", *begin, *ns)).collect();
-        timeline(length_ns, &causes).iter().map(|one| (one.from_ns, one.to_ns, one.cause)).collect()
+        timeline(latency_ns, &causes).iter().map(|one| (one.from_ns, one.to_ns, one.cause)).collect()
     }
 
     #[test]
@@ -75,14 +75,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segments_have_no_gap_and_give_no_cause_more_than_its_time(
+        fn stretches_give_no_cause_more_than_its_time(
             length in 0u64..1000,
             causes in prop::collection::vec((0u64..1200, 0u64..400), 0..12),
         ) {
-            let segments = of(length, &causes);
+            let stretches = of(length, &causes);
             let mut at = 0;
             let mut had = vec![0; causes.len()];
-            for (from, to, cause) in segments {
+            for (from, to, cause) in stretches {
                 prop_assert!(from == at && to > from);
                 at = to;
                 if let Some(place) = cause {

@@ -48,7 +48,7 @@ pub struct Gap {
     /// Where.
     pub cpu: u32,
     /// How long.
-    pub length_ns: u64,
+    pub latency_ns: u64,
     /// When the first gap above the threshold opened in the stretch of which this one is the longest.
     pub wall: SystemTime,
 }
@@ -188,7 +188,7 @@ fn gap(line: &str) -> Option<Gap> {
     let (seconds, nanoseconds) = line.split_once("ts:")?.1.split_whitespace().next()?.split_once('.')?;
     let since_epoch =
         Duration::from_secs(seconds.parse().ok()?) + Duration::from_nanos(nanoseconds.parse().ok()?);
-    Some(Gap { cpu, length_ns: length_us.saturating_mul(1000), wall: UNIX_EPOCH.checked_add(since_epoch)? })
+    Some(Gap { cpu, latency_ns: length_us.saturating_mul(1000), wall: UNIX_EPOCH.checked_add(since_epoch)? })
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_gap_is_the_longer_of_inner_and_outer() {
         let seen: Vec<_> = LINES.lines().filter_map(gap).collect();
-        let figures: Vec<_> = seen.iter().map(|gap| (gap.cpu, gap.length_ns / 1000)).collect();
+        let figures: Vec<_> = seen.iter().map(|gap| (gap.cpu, gap.latency_ns / 1000)).collect();
         assert_eq!(figures, [(1, 14_146), (1, 12_017), (0, 4_050), (0, 226)]);
         let wall = humantime::format_rfc3339_nanos(seen[0].wall).to_string();
         assert_eq!(wall, "2026-11-20T17:42:42.658885835Z");

@@ -2,7 +2,7 @@
 //! `isolator why` for a terminal: a table of causes, then the worst spikes by what took most of them.
 
 use evidence::cause::Cause;
-use evidence::why::{ByCause, Explained, WhyDocument};
+use evidence::why::{CauseTotal, ExplainedSpike, WhyDocument};
 
 use crate::terminal::column::{self, TextColumn};
 use crate::terminal::{ResultPaint, Style, wrapped};
@@ -55,9 +55,9 @@ pub fn why(document: &WhyDocument, style: Style) -> String {
     out.trim_end().to_string()
 }
 
-fn table(out: &mut String, sums: &[ByCause], style: Style) {
+fn table(out: &mut String, sums: &[CauseTotal], style: Style) {
     let shown = &sums[..sums.len().min(CAUSES)];
-    let timed = |sum: &ByCause, ns| if sum.suspect { "-".to_string() } else { why::tenth(ns) };
+    let timed = |sum: &CauseTotal, ns| if sum.suspect { "-".to_string() } else { why::tenth(ns) };
     let most = style.width().saturating_sub(44).max(16);
     let mut columns = vec![
         TextColumn::text("cause", 0, shown, |sum| text::short(&why::summed(sum), most)),
@@ -85,8 +85,8 @@ fn table(out: &mut String, sums: &[ByCause], style: Style) {
     }
 }
 
-fn spike(out: &mut String, spike: &Explained, style: Style) {
-    let head = format!("spike {} · {}", text::us_unit(spike.length_ns), why::place(spike));
+fn spike(out: &mut String, spike: &ExplainedSpike, style: Style) {
+    let head = format!("spike {} · {}", text::us_unit(spike.latency_ns), why::place(spike));
     wrapped(out, "", &head, ResultPaint::Plain, style);
     let (causes, more, more_ns) = why::shown(spike);
     if causes.is_empty() {
@@ -127,7 +127,7 @@ fn spike(out: &mut String, spike: &Explained, style: Style) {
     let unexplained = why::unexplained(spike).unwrap_or_default();
     let paint = if spike.much_unexplained { ResultPaint::Unsure } else { ResultPaint::Plain };
     let (runs, rest) =
-        (format!("{} us    program runs", at(spike.length_ns)), format!("unexplained {unexplained}"));
+        (format!("{} us    program runs", at(spike.latency_ns)), format!("unexplained {unexplained}"));
     let fits = runs.chars().count() + 3 + rest.chars().count() <= style.width();
     let between = if fits { "   ".to_string() } else { format!("\n{:NAMES$}", "") };
     out.push_str(&format!("{runs}{between}{}\n", style.paint(paint, &rest)));

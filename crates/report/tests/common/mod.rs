@@ -384,10 +384,10 @@ fn spikes(row: &Row) -> Vec<Spike> {
     above.take(500).map(spike).collect()
 }
 
-/// What took `length_ns`, but for a remainder: a worker that an interrupt woke, the tick, or nothing but
+/// What took `latency_ns`, but for a remainder: a worker that an interrupt woke, the tick, or nothing but
 /// suspects.
-fn causes(which: u32, length_ns: u64) -> Vec<Cause> {
-    let share = |percent| length_ns * percent / 100;
+fn causes(which: u32, latency_ns: u64) -> Vec<Cause> {
+    let share = |percent| latency_ns * percent / 100;
     match which % 3 {
         0 => {
             let mut worker = Cause::timed(Kind::Kthread, "kworker/3:1H", share(2), share(90));
