@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles the collector's kernel part with clang. Where there is none, the program is built without it and says so
-//! when it is asked for: an empty file stands for the object.
+//! Compiles the collector's kernel part with clang. Where there is none, the program is built without it and
+//! says so when it is asked for: an empty file stands for the object.
 
 use std::env;
 use std::fs;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The accounting: from events to what took a CPU in a window, to the nanosecond.
 //!
-//! Every moment of the window belongs to one thing only: the innermost one that ran. Hard interrupts stand on a pile of
-//! their own, above whatever thread runs; softirqs, workers' functions and system calls belong to their thread and wait
-//! where it waits (on PREEMPT_RT softirqs can be preempted).
+//! Every moment of the window belongs to one thing only: the innermost one that ran. Hard interrupts stand on
+//! a pile of their own, above whatever thread runs; softirqs, workers' functions and system calls belong to
+//! their thread and wait where it waits (on PREEMPT_RT softirqs can be preempted).
 //!
-//! A stretch in which the measured thread itself had the CPU, and nothing above it, is the way into the kernel and back,
-//! since its program did not run. What borders on it gets its edge of it ([`crate::edges`]), as long as such code takes
-//! on this machine; the rest is not explained. So it is from where a thread that slept has the CPU to where its program
-//! runs: that is its own return from the kernel.
+//! A stretch in which the measured thread itself had the CPU, and nothing above it, is the way into the
+//! kernel and back, since its program did not run. What borders on it gets its edge of it ([`crate::edges`]),
+//! as long as such code takes on this machine; the rest is not explained. So it is from where a thread that
+//! slept has the CPU to where its program runs: that is its own return from the kernel.
 //!
 //! ```text
 //! a gap      own | ipi .. ipi | own            a wakeup   idle | timer | idle | switch | own
 //!            entry             exit                       due                         return
 //! ```
-//! Pure: the same events and window give the same spans. Events that are missing make spans wrong, never sums.
+//! Pure: the same events and window give the same spans. Events that are missing make spans wrong, never
+//! sums.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -50,7 +51,8 @@ pub enum Occupant {
     Nmi(u64),
     /// A page fault of the measured thread, at that address.
     Fault(u64),
-    /// The measured thread, which did not run before in the window, on the way from the switch to its program.
+    /// The measured thread, which did not run before in the window, on the way from the switch to its
+    /// program.
     Return,
 }
 
@@ -127,15 +129,15 @@ pub struct Account {
     pub is_whole: bool,
 }
 
-/// Accounts for `window` of one CPU. `events` are in the order of time and may begin long before; `own` are the
-/// measured threads of that CPU, `edges` what entry and exit take there.
+/// Accounts for `window` of one CPU. `events` are in the order of time and may begin long before; `own` are
+/// the measured threads of that CPU, `edges` what entry and exit take there.
 pub fn account(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32], edges: &Edges) -> Account {
     let (book, is_whole) = booked(cpu, events, window, own);
     book.close(edges, is_whole)
 }
 
-/// How long the measured thread had the CPU before and after what took it in a window, where that was one interruption
-/// in one piece or (the first is `None`) where it slept before: what a calibration measures.
+/// How long the measured thread had the CPU before and after what took it in a window, where that was one
+/// interruption in one piece or (the first is `None`) where it slept before: what a calibration measures.
 pub fn around(cpu: u32, events: &[Event], window: Range<u64>, own: &[u32]) -> Option<(Option<u64>, u64)> {
     booked(cpu, events, window, own).0.around()
 }
@@ -162,7 +164,8 @@ struct Book<'a> {
     window: Range<u64>,
     own: &'a [u32],
     spans: Vec<Span>,
-    /// Who had the CPU within the window, in the order of time; what begins is there even where it took none.
+    /// Who had the CPU within the window, in the order of time; what begins is there even where it took
+    /// none.
     log: Vec<(usize, Range<u64>)>,
     /// The thread that has the CPU, and its span.
     current: Option<u32>,
@@ -199,8 +202,9 @@ impl<'a> Book<'a> {
         book
     }
 
-    /// Comes to the first event. Nobody knows who ran before that, in a window that is longer than the ring; after it who
-    /// leaves first was there. Where nobody leaves, that is the measured thread, which has the CPU when its window ends.
+    /// Comes to the first event. Nobody knows who ran before that, in a window that is longer than the ring;
+    /// after it who leaves first was there. Where nobody leaves, that is the measured thread, which has
+    /// the CPU when its window ends.
     fn begin(&mut self, monotonic_ns: u64, events: &[Event]) {
         self.advance(monotonic_ns);
         let until_ns = self.window.end;
@@ -309,8 +313,8 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// What calls a timer's function: a softirq or an interrupt. Where neither was told of, the timer's interrupt has
-    /// just begun: a collector that must be cheap leaves that out.
+    /// What calls a timer's function: a softirq or an interrupt. Where neither was told of, the timer's
+    /// interrupt has just begun: a collector that must be cheap leaves that out.
     fn timer_occupant(&mut self) -> usize {
         let top = self.top();
         let has_timers = matches!(
@@ -427,8 +431,8 @@ impl<'a> Book<'a> {
         self.begins(begins);
     }
 
-    /// Its end is not told; it lasts until the thread shows that it goes on. One before the window is over: its thread
-    /// has set its timer, or looked at the clock, since then.
+    /// Its end is not told; it lasts until the thread shows that it goes on. One before the window is over:
+    /// its thread has set its timer, or looked at the clock, since then.
     fn fault(&mut self, address: u64, monotonic_ns: u64) {
         self.leave_faults();
         if monotonic_ns >= self.window.start {
@@ -466,7 +470,8 @@ impl<'a> Book<'a> {
         stretches
     }
 
-    /// Gives what borders on the measured thread's stretches its edges, and tells the longest stretch that is left.
+    /// Gives what borders on the measured thread's stretches its edges, and tells the longest stretch that is
+    /// left.
     fn give_edges(&mut self, edges: &Edges) -> Range<u64> {
         let unknown = self.log.iter().filter(|(span, _)| self.spans[*span].occupant == Occupant::Unknown);
         let mut left: Vec<Range<u64>> = unknown.map(|(_, time)| time.clone()).collect();

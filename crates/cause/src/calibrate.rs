@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What entry and exit take on a CPU: a thread there reads the clock without pause while memory barriers and the CPU's
-//! tick interrupt it, and sleeps now and then; what it saw, set against what the events say of it.
+//! What entry and exit take on a CPU: a thread there reads the clock without pause while memory barriers and
+//! the CPU's tick interrupt it, and sleeps now and then; what it saw, set against what the events say of it.
 //!
-//! The bound is twice the upper quartile, so that of two kinds of interruptions the slower counts (the way to a timer is
-//! longer than that to a function call), and a hypervisor or an interrupt that came by meanwhile does not move it. It is
-//! measured before each row, under the row's load, and with pauses: code that other code has driven from the caches is
-//! slower, and a spike is rare. (In an emulator, interruptions 0.3 ms apart gave bounds that left half of later ones
-//! unexplained.)
+//! The bound is twice the upper quartile, so that of two kinds of interruptions the slower counts (the way to
+//! a timer is longer than that to a function call), and a hypervisor or an interrupt that came by meanwhile
+//! does not move it. It is measured before each row, under the row's load, and with pauses: code that other
+//! code has driven from the caches is slower, and a spike is rare. (In an emulator, interruptions 0.3 ms
+//! apart gave bounds that left half of later ones unexplained.)
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -54,8 +54,8 @@ pub struct Windows {
 type Lacking<T> = std::result::Result<T, String>;
 
 impl Windows {
-    /// Interrupts a thread on `cpu`, which `armed` is told of before. The inner error is a reason why this CPU's edges
-    /// cannot be known.
+    /// Interrupts a thread on `cpu`, which `armed` is told of before. The inner error is a reason why this
+    /// CPU's edges cannot be known.
     pub fn on(cpu: u32, armed: impl FnOnce(u32) -> Result<()>) -> Result<Lacking<Windows>> {
         let over = Arc::new(AtomicBool::new(false));
         let (say, said) = channel();
@@ -194,8 +194,8 @@ mod tests {
         Event { monotonic_ns, cpu: 1, kind }
     }
 
-    /// An interruption each millisecond, of which the program sees 300 ns before it and 500 ns after it; every tenth takes
-    /// far longer.
+    /// An interruption each millisecond, of which the program sees 300 ns before it and 500 ns after it;
+    /// every tenth takes far longer.
     fn interrupted(times: u64) -> (Vec<Event>, Vec<Range<u64>>) {
         let to = |pid| Task { pid, ..Task::default() };
         let mut events = vec![at(0, EventKind::Switch { from: 0, to: to(7) })];

@@ -5,14 +5,14 @@
 //!  program |  entry  | handler, as events tell |  exit  | program
 //!          from      first event      last event        to        of a spike
 //! ```
-//! A spike is time in which its program did not run. Where no event says what did, the CPU still came from user code
-//! into the kernel before the next event, or goes back after the last: the processor's own entry, saving registers,
-//! accounting, choosing the next thread, the return. Short interruptions consist of little else, so this time is theirs:
-//! *with its entry and exit*.
+//! A spike is time in which its program did not run. Where no event says what did, the CPU still came from
+//! user code into the kernel before the next event, or goes back after the last: the processor's own entry,
+//! saving registers, accounting, choosing the next thread, the return. Short interruptions consist of little
+//! else, so this time is theirs: *with its entry and exit*.
 //!
-//! But only as much of it as that code takes on this machine. [`Edges`] are measured before each row by interrupting a
-//! thread on purpose ([`crate::calibrate`]); what is longer stays unexplained, and may be the firmware's or a
-//! hypervisor's. Without a calibration nothing is given away.
+//! But only as much of it as that code takes on this machine. [`Edges`] are measured before each row by
+//! interrupting a thread on purpose ([`crate::calibrate`]); what is longer stays unexplained, and may be the
+//! firmware's or a hypervisor's. Without a calibration nothing is given away.
 
 use std::ops::Range;
 
@@ -47,8 +47,8 @@ pub(crate) struct Beside {
     pub at_most_ns: u64,
 }
 
-/// Divides a stretch between what ended before it and what began after it. One that is too short for both edges is
-/// divided as they are; what is left in the middle of a longer one is nobody's.
+/// Divides a stretch between what ended before it and what began after it. One that is too short for both
+/// edges is divided as they are; what is left in the middle of a longer one is nobody's.
 pub(crate) fn divide(
     stretch: &Range<u64>,
     before: Option<Beside>,

@@ -106,7 +106,8 @@ pub enum ContextKind {
 }
 
 impl ContextKind {
-    /// Whether it stands above all threads; the others belong to the thread that they began in, and go when it goes.
+    /// Whether it stands above all threads; the others belong to the thread that they began in, and go when
+    /// it goes.
     pub fn is_hard(self) -> bool {
         matches!(self, ContextKind::Irq(_) | ContextKind::Vector(_) | ContextKind::Call { .. })
     }
@@ -167,7 +168,8 @@ pub struct Task {
     pub pid: u32,
     /// Its name; empty where unknown.
     pub comm: String,
-    /// The kernel's priority: below 0 deadline, below 100 real time, 120 an ordinary one; `None` where unknown.
+    /// The kernel's priority: below 0 deadline, below 100 real time, 120 an ordinary one; `None` where
+    /// unknown.
     pub prio: Option<i32>,
     /// Whether it is the kernel's; `None` where unknown.
     pub kernel: Option<bool>,

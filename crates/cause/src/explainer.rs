@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a run's spikes get their causes: the collector that was asked for, else the best that is allowed here. The control
-//! thread asks, on a housekeeping CPU; only a calibration runs on measured CPUs.
+//! Where a run's spikes get their causes: the collector that was asked for, else the best that is allowed
+//! here. The control thread asks, on a housekeeping CPU; only a calibration runs on measured CPUs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -63,7 +63,8 @@ struct Seen {
 const KEPT: usize = 32_768;
 
 impl Explainer {
-    /// Starts the collector of `choice`; an error where that is a certain collector and this machine does not have it.
+    /// Starts the collector of `choice`; an error where that is a certain collector and this machine does not
+    /// have it.
     pub fn start(choice: Choice, spec: &WatchSpec, machine: &Snapshot) -> Result<Explainer> {
         if choice == Choice::Off {
             return Ok(Explainer::default());
@@ -91,8 +92,8 @@ impl Explainer {
         self.events.as_ref().map(Events::summary).or(suspects)
     }
 
-    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its caller runs
-    /// elsewhere, and whatever measures on them sleeps.
+    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its
+    /// caller runs elsewhere, and whatever measures on them sleeps.
     pub fn calibrate(&mut self, cpus: &CpuSet) {
         self.with_events(|events| events.calibrate(cpus));
     }
@@ -154,8 +155,8 @@ impl Events {
         }
     }
 
-    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its caller runs
-    /// elsewhere, and whatever measures on them sleeps.
+    /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its
+    /// caller runs elsewhere, and whatever measures on them sleeps.
     fn calibrate(&mut self, cpus: &CpuSet) -> Result<()> {
         for cpu in cpus.iter() {
             let edges = match Windows::on(cpu, |thread| self.arm(&[(cpu, thread)]))? {

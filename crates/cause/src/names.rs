@@ -142,7 +142,8 @@ fn irqs(text: &str) -> BTreeMap<u32, String> {
     let irq = |line: &str| {
         let (number, rest) = line.split_once(':')?;
         let rest = rest.split_whitespace().skip(cpus).collect::<Vec<_>>();
-        // ` IR-PCI-MSIX-0000:01:00.0   3-edge      nvme0q3`: a chip of one or two words, a line with its trigger.
+        // ` IR-PCI-MSIX-0000:01:00.0   3-edge      nvme0q3`: a chip of one or two words, a line with its
+        // trigger.
         let line = rest.iter().position(|word| word.contains("edge") || word.contains("evel"));
         let from = line.map_or(rest.len().min(2), |place| place + 1);
         let name = rest[from..].join(" ");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which collectors a kernel gets. One that watches must not break what it watches: a collector is chosen by itself only
-//! on kernels like those on which it was proven in a guest, and none that reaches into the kernel on one that has
-//! oopsed.
+//! Which collectors a kernel gets. One that watches must not break what it watches: a collector is chosen by
+//! itself only on kernels like those on which it was proven in a guest, and none that reaches into the kernel
+//! on one that has oopsed.
 
 use std::fs;
 use std::path::Path;

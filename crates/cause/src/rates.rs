@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often CPUs are interrupted now (`isolator watch`): two readings of the kernel's counters become one document.
+//! How often CPUs are interrupted now (`isolator watch`): two readings of the kernel's counters become one
+//! document.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who sends IPIs to CPUs, for `isolator watch --senders`: what was asked for in an interval, by IPI and sender. Requests
-//! are counted, of which several may share one interrupt.
+//! Who sends IPIs to CPUs, for `isolator watch --senders`: what was asked for in an interval, by IPI and
+//! sender. Requests are counted, of which several may share one interrupt.
 
 use std::collections::HashMap;
 

@@ -2,8 +2,8 @@
 //! Causes for who may not trace: the kernel's counters, read once a second by the control thread, name what
 //! happened on a spike's CPU in the same second. Suspects, not causes: when anything happened is not known.
 //!
-//! The suspect that grew most above its mean over the row comes first: a tick that always comes explains no spike
-//! that seldom does.
+//! The suspect that grew most above its mean over the row comes first: a tick that always comes explains no
+//! spike that seldom does.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What takes a CPU and no kernel event tells of: a hypervisor, and the firmware in system management mode.
 //!
-//! Both are named by exclusion only: a good part of a spike lies in one stretch in which the kernel ran nothing, longer
-//! than any entry or exit, and a counter grew meanwhile: the steal clock (`/proc/stat`, in steps of 10 ms), or the count of
-//! system management interrupts (Intel's MSR_SMI_COUNT). Where both grew, neither is named and both are suspects. Where
-//! neither can be read the stretch stays unexplained. What comes during a handler makes that longer, and is not told apart.
+//! Both are named by exclusion only: a good part of a spike lies in one stretch in which the kernel ran
+//! nothing, longer than any entry or exit, and a counter grew meanwhile: the steal clock (`/proc/stat`, in
+//! steps of 10 ms), or the count of system management interrupts (Intel's MSR_SMI_COUNT). Where both grew,
+//! neither is named and both are suspects. Where neither can be read the stretch stays unexplained. What
+//! comes during a handler makes that longer, and is not told apart.
 //!
-//! The steal clock is read four times a second. The count of SMIs is read before a row and after such spikes alone, once for
-//! all that are over by then, since the kernel reads it on the CPU itself, by an IPI.
+//! The steal clock is read four times a second. The count of SMIs is read before a row and after such spikes
+//! alone, once for all that are over by then, since the kernel reads it on the CPU itself, by an IPI.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -97,8 +98,8 @@ impl Unseen {
         self.steal.push_back(Steal { at_ns, of: self.cpus.iter().filter_map(of).collect() });
     }
 
-    /// What had the CPU in the longest unexplained stretch of a spike, `stretch` of `window`: a cause with its time, or
-    /// suspects.
+    /// What had the CPU in the longest unexplained stretch of a spike, `stretch` of `window`: a cause with
+    /// its time, or suspects.
     pub fn explain(&mut self, cpu: u32, window: &Range<u64>, stretch: &Range<u64>) -> Vec<Cause> {
         let (whole, ns) = (window.end - window.start, stretch.end - stretch.start);
         if ns == 0 || ns < whole / WORTH {
@@ -144,7 +145,8 @@ impl Unseen {
         }
     }
 
-    /// How much was stolen between the readings around a spike, and how far they lie apart; the last reading's time before.
+    /// How much was stolen between the readings around a spike, and how far they lie apart; the last
+    /// reading's time before.
     fn stolen(&mut self, cpu: u32, window: &Range<u64>) -> Option<(u64, u64, u64)> {
         if self.steal.back().is_some_and(|last| last.at_ns < window.end) {
             self.look();

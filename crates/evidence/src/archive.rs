@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A bundle's files, be it a folder or the same folder in one `.tar.zst`.
 //!
-//! A bundle may come from anywhere: files are read beneath its folder, through no link, as streams, and all of them draw on one
-//! [`Budget`].
+//! A bundle may come from anywhere: files are read beneath its folder, through no link, as streams, and all
+//! of them draw on one [`Budget`].
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -117,8 +117,8 @@ impl Files {
     }
 }
 
-/// Of what was cut or damaged, the part before: a reader of a series sees, as of one that is not packed, that its end is
-/// missing.
+/// Of what was cut or damaged, the part before: a reader of a series sees, as of one that is not packed, that
+/// its end is missing.
 struct Unpacked<R: Read>(Option<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>);
 
 impl<R: Read> Unpacked<R> {
@@ -137,8 +137,8 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Packs the bundle in `folder` into the file `archive` (`.tar.zst`). Only regular files are packed: what a link leads to is no
-/// part of the bundle.
+/// Packs the bundle in `folder` into the file `archive` (`.tar.zst`). Only regular files are packed: what a
+/// link leads to is no part of the bundle.
 pub fn pack(folder: &Path, archive: &Path) -> Result<()> {
     let root = Folder::open(folder).map_err(|e| Error::io("pack", folder, &e))?;
     packed(archive, |tar| {

@@ -6,9 +6,10 @@
 //!     |  irq  |    thread    | ipi |  |      begin_ns     from the spike's beginning
 //!     0      3.9           407    409 412    duration_ns  exclusive: nested causes are subtracted
 //! ```
-//! A duration holds the interruption's entry and exit code, as far as it is no longer than such code was measured to
-//! take on this machine ([`Edges`]). Durations and the unexplained remainder add up to the spike's length. A cause without times is a *suspect*: a
-//! counter that grew in the same second, which proves nothing of this moment.
+//! A duration holds the interruption's entry and exit code, as far as it is no longer than such code was
+//! measured to take on this machine ([`Edges`]). Durations and the unexplained remainder add up to the
+//! spike's length. A cause without times is a *suspect*: a counter that grew in the same second, which proves
+//! nothing of this moment.
 
 use std::fmt;
 use std::str::FromStr;
@@ -146,7 +147,8 @@ impl From<CounterClass> for Kind {
     }
 }
 
-/// What the measured thread's way from the switch to its program is called, a cause of kind [`Kind::Syscall`].
+/// What the measured thread's way from the switch to its program is called, a cause of kind
+/// [`Kind::Syscall`].
 pub const RETURN: &str = "return to the program";
 
 /// One thing that took the CPU during a spike.
@@ -154,15 +156,15 @@ pub const RETURN: &str = "return to the program";
 pub struct Cause {
     /// Its kind.
     pub kind: Kind,
-    /// Which one: `45 nvme0q3`, `NET_RX`, `kworker/3:1H`, `call function do_sync_core`. The same thing has the same
-    /// name in every spike, since causes are counted by it.
+    /// Which one: `45 nvme0q3`, `NET_RX`, `kworker/3:1H`, `call function do_sync_core`. The same thing has
+    /// the same name in every spike, since causes are counted by it.
     pub name: String,
     /// When it began, from the spike's beginning; 0 also for what had begun before. Absent for a suspect.
     pub begin_ns: Option<u64>,
     /// How long it took, without what interrupted it, with its entry and exit. Absent for a suspect.
     pub duration_ns: Option<u64>,
-    /// The part of that which is entry and exit: no event tells of it, but it borders on this cause, and is no longer
-    /// than such code was measured to take.
+    /// The part of that which is entry and exit: no event tells of it, but it borders on this cause, and is
+    /// no longer than such code was measured to take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_exit_ns: Option<u64>,
     /// How often it happened in the second around the spike, for a suspect.
@@ -244,8 +246,8 @@ pub struct Causes {
     pub edges: Vec<Edges>,
 }
 
-/// The longest time that a cause of a CPU is given for its entry and exit, which no event tells of: twice the upper quartile of
-/// interruptions that were made on purpose before a row. Of several rows the longest.
+/// The longest time that a cause of a CPU is given for its entry and exit, which no event tells of: twice the
+/// upper quartile of interruptions that were made on purpose before a row. Of several rows the longest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edges {
     /// The CPU.

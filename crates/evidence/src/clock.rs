@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dates of a run that cannot be. They change no latency, since those are of CLOCK_MONOTONIC, so they are noted, and not
-//! held against the run.
+//! Dates of a run that cannot be. They change no latency, since those are of CLOCK_MONOTONIC, so they are
+//! noted, and not held against the run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,8 @@ use crate::row::Row;
 /// How far ahead another machine's clock may be.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// No machine that is measured was set to a time before: of other tools, and of this program, which is younger.
+/// No machine that is measured was set to a time before: of other tools, and of this program, which is
+/// younger.
 const FIRST: &str = "2000-01-01T00:00:00Z";
 const FIRST_OF_OURS: &str = "2025-01-01T00:00:00Z";
 

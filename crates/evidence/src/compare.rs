@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two runs side by side: what changed, by how much, and how sure that is.
 //!
-//! Runs are compared only where the same was asked of them; otherwise the comparison says where they differ and
-//! holds no row, unless it was forced, which marks it. What the machine was may differ: that is what a
+//! Runs are compared only where the same was asked of them; otherwise the comparison says where they differ
+//! and holds no row, unless it was forced, which marks it. What the machine was may differ: that is what a
 //! comparison is for, and it is listed apart.
 //!
-//! Exit status of `isolator compare`: 0 where rows were compared, whatever they say; 1 where the runs are unlike, or one
-//! is damaged, and it was not forced ([`Comparison::refusal`] is the line to print).
+//! Exit status of `isolator compare`: 0 where rows were compared, whatever they say; 1 where the runs are
+//! unlike, or one is damaged, and it was not forced ([`Comparison::refusal`] is the line to print).
 
 pub(crate) mod likeness;
 mod resample;
@@ -33,8 +33,8 @@ pub struct Comparison {
     pub schema_version: u32,
     /// Whether the same was asked of both runs, and the latencies of both are whole.
     pub comparable: bool,
-    /// Whether the runs are unlike or damaged and were compared all the same: every row is then to be read with the
-    /// differences and the damage in mind.
+    /// Whether the runs are unlike or damaged and were compared all the same: every row is then to be read
+    /// with the differences and the damage in mind.
     pub forced: bool,
     /// The first run.
     pub before: ComparedRun,
@@ -88,7 +88,8 @@ pub struct Change {
     pub before: Option<f64>,
     /// The figure in the second run, in nanoseconds; absent where the bundle does not tell it.
     pub after: Option<f64>,
-    /// 100 x (after / before - 1): below zero is better; absent where only `before` is 0, or one of them is unknown.
+    /// 100 x (after / before - 1): below zero is better; absent where only `before` is 0, or one of them is
+    /// unknown.
     pub change_percent: Option<f64>,
     /// 95 % bootstrap interval of the change, [low, high]; absent where the data define none.
     pub interval_percent: Option<[f64; 2]>,

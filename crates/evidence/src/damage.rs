@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damage: where the parts of a bundle contradict one another, or what was asked is not there.
 //!
-//! A series is kept twice, as a histogram and as seconds, and the manifest and the list of spikes speak of both. The writer
-//! makes them agree, so a difference means a disk that failed, a copy that was cut, or an edit. Every difference is listed,
-//! and a bundle with one cannot hold.
+//! A series is kept twice, as a histogram and as seconds, and the manifest and the list of spikes speak of
+//! both. The writer makes them agree, so a difference means a disk that failed, a copy that was cut, or an
+//! edit. Every difference is listed, and a bundle with one cannot hold.
 //!
-//! Limits: a row that still runs may differ by its last second. Other tools' files have no seconds, and state a minimum and
-//! a maximum of their own. A forger that changes all parts alike is not found.
+//! Limits: a row that still runs may differ by its last second. Other tools' files have no seconds, and state
+//! a minimum and a maximum of their own. A forger that changes all parts alike is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The gate: is a candidate worse than its baseline, by more than chance and by more than matters?
 //!
-//! A figure of a row is worse where even the lower end of the interval of its change lies beyond what is allowed. The
-//! intervals come from a bootstrap (`resample`) and are wide enough that all of them together err in at most
-//! [`ALPHA`] of gates between runs of the same machine: each is one of `comparisons` (Bonferroni). With several baselines
-//! a figure is worse only where it is worse than in every one of them, which lets what differs from run to run pass as
-//! far as the baselines show it. What was measured and is no more, and a verdict that no longer holds, fail too.
+//! A figure of a row is worse where even the lower end of the interval of its change lies beyond what is
+//! allowed. The intervals come from a bootstrap (`resample`) and are wide enough that all of them together
+//! err in at most [`ALPHA`] of gates between runs of the same machine: each is one of `comparisons`
+//! (Bonferroni). With several baselines a figure is worse only where it is worse than in every one of them,
+//! which lets what differs from run to run pass as far as the baselines show it. What was measured and is no
+//! more, and a verdict that no longer holds, fail too.
 //!
-//! Limits: a bootstrap within two runs knows nothing of what differs from one run to the next; several baselines do.
-//! Rows below [`FEWEST_SECONDS`] seconds and other tools' evidence, which has no seconds, are not judged, nor are percentiles
-//! with too few samples beyond them; each is listed with its reason. Nothing passes with or against a bundle that is damaged, or
-//! whose run still goes on. Where only spikes are lost, latencies are judged all the same, and may be worse.
+//! Limits: a bootstrap within two runs knows nothing of what differs from one run to the next; several
+//! baselines do. Rows below [`FEWEST_SECONDS`] seconds and other tools' evidence, which has no seconds, are
+//! not judged, nor are percentiles with too few samples beyond them; each is listed with its reason. Nothing
+//! passes with or against a bundle that is damaged, or whose run still goes on. Where only spikes are lost,
+//! latencies are judged all the same, and may be worse.
 //!
 //! Exit status of `isolator gate`: 0 nothing got worse, 2 something did, 1 it could not be judged.
 
@@ -68,7 +70,8 @@ pub struct Gated {
     pub held: bool,
     /// What got worse, a line each, worst first.
     pub reasons: Vec<String>,
-    /// Why nothing can pass, a line each: damaged bundles, or nothing that can be judged. Empty where it was judged.
+    /// Why nothing can pass, a line each: damaged bundles, or nothing that can be judged. Empty where it was
+    /// judged.
     pub errors: Vec<String>,
     /// The runs that the candidate is held against.
     pub baselines: Vec<ComparedRun>,
@@ -86,7 +89,8 @@ pub struct Gated {
     pub not_judged: Vec<NotJudged>,
     /// By which part of its baseline a figure may grow.
     pub tolerance: f64,
-    /// The chance that a gate between runs of the same machine finds anything worse, but for what differs from run to run.
+    /// The chance that a gate between runs of the same machine finds anything worse, but for what differs
+    /// from run to run.
     pub alpha: f64,
     /// How many figures were judged at once: each at `alpha / comparisons`.
     pub comparisons: usize,
@@ -127,7 +131,8 @@ pub struct Judged {
     pub after: f64,
     /// What would have been allowed.
     pub allowed: f64,
-    /// Between what it lies now, with the chance in both runs: [low, high]. Worse where `low` is above `allowed`.
+    /// Between what it lies now, with the chance in both runs: [low, high]. Worse where `low` is above
+    /// `allowed`.
     pub interval: [f64; 2],
     /// Whether it got worse.
     pub worse: bool,
@@ -241,8 +246,9 @@ const CAVEATS: [&str; 3] = [
     "a verdict that no longer holds fails by itself, whatever the intervals say",
 ];
 
-/// Judges `candidate` against every baseline. Fails where the same was not asked of all, unless forced. What is damaged, or
-/// has nothing that can be judged, does not pass: [`Gated::errors`] says why, and [`Gated::refusal`] is the line to print.
+/// Judges `candidate` against every baseline. Fails where the same was not asked of all, unless forced. What
+/// is damaged, or has nothing that can be judged, does not pass: [`Gated::errors`] says why, and
+/// [`Gated::refusal`] is the line to print.
 pub fn judge(baselines: &[Bundle], candidate: &Bundle, choice: &GateOptions) -> Result<Gated> {
     let Some(first) = baselines.first() else {
         let why = "no baseline was given";

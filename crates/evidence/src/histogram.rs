@@ -2,11 +2,12 @@
 //! A log-linear histogram of nanoseconds without a cap.
 //!
 //! Every power of two is cut into 1,024 buckets, so a bucket is never wider than 1/1024 of the values in it;
-//! values below 2,048 ns are kept exactly. The idea is that of HdrHistogram (G. Tene); the layout is chosen so
-//! that the hot loop finds a bucket with one count of leading zeros and one shift.
+//! values below 2,048 ns are kept exactly. The idea is that of HdrHistogram (G. Tene); the layout is chosen
+//! so that the hot loop finds a bucket with one count of leading zeros and one shift.
 //!
 //! [`index`] is shared with the hot loop, which counts into a flat array; [`Histogram`] is the same thing at
-//! rest: only octaves that hold a count take memory. Its sums saturate, for a foreign file may state any number.
+//! rest: only octaves that hold a count take memory. Its sums saturate, for a foreign file may state any
+//! number.
 
 /// Buckets of one octave, as a power of two: the relative error is at most 1/1024.
 const OCTAVE_BITS: u32 = 10;
@@ -161,8 +162,8 @@ impl Histogram {
         (self.buckets().map(square).sum::<f64>() / self.count as f64).sqrt()
     }
 
-    /// The smallest value that at least `fraction` of all values do not exceed, rounded up to its bucket's end:
-    /// never too low, and too high by at most [`RELATIVE_ERROR`].
+    /// The smallest value that at least `fraction` of all values do not exceed, rounded up to its bucket's
+    /// end: never too low, and too high by at most [`RELATIVE_ERROR`].
     pub fn quantile_ns(&self, fraction: f64) -> u64 {
         let wanted = ((fraction * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0u64;
@@ -175,9 +176,9 @@ impl Histogram {
         self.max_ns()
     }
 
-    /// How many values may lie above `limit_ns`: exact but for the one bucket that the limit cuts, which counts
-    /// as above unless the exact maximum says otherwise. A maximum above the limit is one such value at least, even where
-    /// no bucket holds it.
+    /// How many values may lie above `limit_ns`: exact but for the one bucket that the limit cuts, which
+    /// counts as above unless the exact maximum says otherwise. A maximum above the limit is one such
+    /// value at least, even where no bucket holds it.
     pub fn above(&self, limit_ns: u64) -> u64 {
         if self.max_ns() <= limit_ns {
             return 0;
@@ -199,8 +200,8 @@ impl Histogram {
     }
 
     /// This histogram as it would look had no cycle been omitted while a late one was waited for: a value `v`
-    /// stands for the missed cycles that were late by `v - period`, `v - 2 periods`, … down to one period. The
-    /// cycle after those ran late itself and was counted.
+    /// stands for the missed cycles that were late by `v - period`, `v - 2 periods`, … down to one period.
+    /// The cycle after those ran late itself and was counted.
     pub fn corrected(&self, period_ns: u64) -> Histogram {
         let mut corrected = self.clone();
         if period_ns == 0 {
@@ -208,11 +209,13 @@ impl Histogram {
         }
         let mut steps_left = MOST_STEPS;
         for bucket in self.buckets().filter(|b| b.to_ns / 2 >= period_ns) {
-            // The missed cycles' latencies are an arithmetic series; it is walked bucket by bucket, not term by term.
+            // The missed cycles' latencies are an arithmetic series; it is walked bucket by bucket, not term
+            // by term.
             let mut value_ns = bucket.to_ns.min(self.max_ns()).saturating_sub(period_ns);
             while value_ns >= period_ns {
                 let index = index(value_ns);
-                // No machine has so many stalls of so many periods. Those of the rest count as late as the first.
+                // No machine has so many stalls of so many periods. Those of the rest count as late as the
+                // first.
                 let from_ns = if steps_left == 0 { 0 } else { lowest(index) };
                 steps_left = usize::saturating_sub(steps_left, 1);
                 let steps = (value_ns - from_ns.max(period_ns)) / period_ns;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures of a row as far as its source tells them.
 //!
-//! Our own rows tell all. An imported row ([`Coarse`]) may have wide buckets, and samples that were only counted:
-//! those lie somewhere from `overflow_from_ns` up to the maximum, and stand in the histogram where that range begins.
-//! No figure is made of that place. A percentile among them, the standard deviation and the mean are `None` there, and
-//! the number of late samples is a range.
+//! Our own rows tell all. An imported row ([`Coarse`]) may have wide buckets, and samples that were only
+//! counted: those lie somewhere from `overflow_from_ns` up to the maximum, and stand in the histogram where
+//! that range begins. No figure is made of that place. A percentile among them, the standard deviation and
+//! the mean are `None` there, and the number of late samples is a range.
 
 use crate::histogram::{highest, index};
 use crate::manifest::Coarse;
@@ -38,7 +38,8 @@ impl Coarse {
 }
 
 impl Row {
-    /// The value that `fraction` of all samples do not exceed, never too low; `None` where the source does not tell.
+    /// The value that `fraction` of all samples do not exceed, never too low; `None` where the source does
+    /// not tell.
     pub fn quantile_ns(&self, fraction: f64) -> Option<u64> {
         let latency = &self.series.latency;
         if self.entry.coarse.is_none() || latency.count() == 0 {
@@ -77,7 +78,8 @@ impl Row {
         (is_known && self.series.latency.count() > 0).then(|| self.series.latency.mean_ns())
     }
 
-    /// Standard deviation; `None` without samples, and where buckets are too wide or samples were only counted.
+    /// Standard deviation; `None` without samples, and where buckets are too wide or samples were only
+    /// counted.
     pub fn stddev_ns(&self) -> Option<f64> {
         let is_known = |coarse: &Coarse| coarse.hidden_from_ns().is_none() && coarse.above_label_ns() == 0;
         let is_known = self.entry.coarse.as_ref().is_none_or(is_known);
@@ -91,8 +93,8 @@ impl Row {
         !(waits && self.entry.coarse.as_ref().is_some_and(|coarse| coarse.hidden_from_ns().is_some()))
     }
 
-    /// Samples above the limit: as many as there are at least, and at most. Where the histogram was lost, at least one
-    /// in each second whose maximum is above it.
+    /// Samples above the limit: as many as there are at least, and at most. Where the histogram was lost, at
+    /// least one in each second whose maximum is above it.
     pub fn over_limit(&self) -> (u64, u64) {
         let latency = &self.series.latency;
         let Some(limit_ns) = self.entry.limit_ns else { return (0, 0) };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `lab.json`: what was seen of guests from outside of them; `isolator lab run --json` is this document.
 //!
-//! Figures here are counts: interruptions, and instructions that the guest's kernel executed. They do not depend
-//! on the host's load, and none of them is a latency.
+//! Figures here are counts: interruptions, and instructions that the guest's kernel executed. They do not
+//! depend on the host's load, and none of them is a latency.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,8 @@ pub struct LabDocument {
     /// What the guests' isolator was asked to defer; absent: the isolated CPU was left to the boot line.
     #[serde(default)]
     pub isolate: Option<String>,
-    /// One entry for each scenario and isolated CPU; in the mode `count` only, since only there the scope looks on.
+    /// One entry for each scenario and isolated CPU; in the mode `count` only, since only there the scope
+    /// looks on.
     pub rows: Vec<LabRow>,
     /// What disturbed, and whether it took effect.
     pub storms: Vec<StormDid>,
@@ -119,7 +120,8 @@ pub struct LabRow {
     pub functions: BTreeMap<String, u64>,
     /// Excursions whose single record was not kept, since there were too many; counted all the same.
     pub records_dropped: u64,
-    /// What the guest's own kernel counted of an isolated CPU, by the isolator's counters: `defer_sync`, `breach_call`.
+    /// What the guest's own kernel counted of an isolated CPU, by the isolator's counters: `defer_sync`,
+    /// `breach_call`.
     #[serde(default)]
     pub isolation: Option<BTreeMap<String, u64>>,
     /// From edges to this CPU's answers, where its probe was one that answers.
@@ -127,8 +129,9 @@ pub struct LabRow {
     pub responses: Option<Responses>,
 }
 
-/// From edges of an input to a CPU's answers, as the scope counted them in instructions of that CPU: each response lies
-/// between its least, from the look that saw the edge, and its most, from the last look that did not.
+/// From edges of an input to a CPU's answers, as the scope counted them in instructions of that CPU: each
+/// response lies between its least, from the look that saw the edge, and its most, from the last look that
+/// did not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Responses {
     /// Stores to the input by all CPUs.
@@ -192,7 +195,8 @@ impl Spread {
         self.most_instructions.saturating_sub(self.least_instructions)
     }
 
-    /// What at least that share of the responses took at the most; above 511 rounded down to its power of two.
+    /// What at least that share of the responses took at the most; above 511 rounded down to its power of
+    /// two.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0u64;
@@ -299,8 +303,8 @@ pub enum LogVerdict {
     Bad,
 }
 
-/// The guest's own record of interruptions against the scope's, matched in order. Of long records the beginnings are
-/// compared, and the rest is counted.
+/// The guest's own record of interruptions against the scope's, matched in order. Of long records the
+/// beginnings are compared, and the rest is counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Witness {
     /// The scenario.
@@ -367,9 +371,11 @@ pub struct MatrixCell {
     pub kernel_instructions: Option<u64>,
     /// Those of the longest.
     pub max_kernel_instructions: Option<u64>,
-    /// The largest latency where the guest's clock means something: in the mode `virtual` in virtual nanoseconds.
+    /// The largest latency where the guest's clock means something: in the mode `virtual` in virtual
+    /// nanoseconds.
     pub max_ns: Option<u64>,
-    /// The change of excursions, or else of the latency, against the first cell of the same scenario, load and mode.
+    /// The change of excursions, or else of the latency, against the first cell of the same scenario, load
+    /// and mode.
     pub change_percent: Option<f64>,
     /// What an article measured in that place, on its own machine.
     pub published: Option<String>,
@@ -390,7 +396,8 @@ pub struct GateDocument {
     pub kernel_after: String,
     /// What grew, worst first.
     pub growth: Vec<Growth>,
-    /// What the baseline counted, and the run did not: none of it can be judged, so that the gate does not hold.
+    /// What the baseline counted, and the run did not: none of it can be judged, so that the gate does not
+    /// hold.
     pub not_counted: Vec<String>,
     /// The bundle.
     pub bundle: String,

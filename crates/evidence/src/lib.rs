@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence: what every measurement becomes, and what everything shown is made from.
 //!
-//! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of one row; [`histogram`] under it; [`known`]: what an imported row tells of itself.
+//! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of
+//!   one row; [`histogram`] under it; [`known`]: what an imported row tells of itself.
 //! - [`cause`]: what took the CPU during a spike.
 //! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
 //! - [`why`]: spikes by their causes.
-//! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on; [`import`] and [`export`] speak other tools' formats.
+//! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on;
+//!   [`import`] and [`export`] speak other tools' formats.
 //!
 //! Only plain types: no probe, no load, no terminal. Latencies are nanoseconds throughout.
 #![forbid(unsafe_code)]

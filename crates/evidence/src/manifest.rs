@@ -78,7 +78,8 @@ pub const ENDED_EARLY: &str = "the run was ended before its time";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asked {
-    /// Probes: `wakeup`, `spin`, `toggle`, `message-MEANS`, `response-MEANS`, `ethercat`, `hardware`; or `loop`, a program's own.
+    /// Probes: `wakeup`, `spin`, `toggle`, `message-MEANS`, `response-MEANS`, `ethercat`, `hardware`; or
+    /// `loop`, a program's own.
     pub probes: Vec<String>,
     /// Loads, one after the other.
     pub loads: Vec<String>,
@@ -108,7 +109,8 @@ pub struct Asked {
     pub claim: Option<f64>,
     /// `/dev/cpu_dma_latency` that was requested while measuring, in microseconds; absent: left alone.
     pub dma_latency_us: Option<u32>,
-    /// What the kernel's isolator was asked to defer on the measured CPUs: `default,ktlb`; absent: it was left alone.
+    /// What the kernel's isolator was asked to defer on the measured CPUs: `default,ktlb`; absent: it was
+    /// left alone.
     pub isolate: Option<String>,
     /// What was to collect the causes of spikes; absent: the best that is possible.
     pub causes: Option<Choice>,
@@ -129,7 +131,8 @@ pub struct Asked {
 pub struct EthercatSetup {
     /// The interface; absent: a simulated segment.
     pub device: Option<String>,
-    /// Whether it is used although it carries an address or the default route, or another MainDevice is on it.
+    /// Whether it is used although it carries an address or the default route, or another MainDevice is on
+    /// it.
     pub forced: bool,
 }
 
@@ -138,11 +141,13 @@ pub struct EthercatSetup {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Response")]
 pub struct ResponseSetup {
-    /// What the measured CPU is: `responder`, `generator`, or with shared memory `both`, where another CPU generates the edges.
+    /// What the measured CPU is: `responder`, `generator`, or with shared memory `both`, where another CPU
+    /// generates the edges.
     pub role: Option<String>,
     /// Shared memory: `FILE` or `FILE:OFFSET`.
     pub signal: Option<String>,
-    /// The board whose registers are polled, or a file that describes it: `NAME`, `NAME@ADDRESS`, `NAME@DEVICE`.
+    /// The board whose registers are polled, or a file that describes it: `NAME`, `NAME@ADDRESS`,
+    /// `NAME@DEVICE`.
     pub board: Option<String>,
     /// The kernel's GPIO chip whose lines are waited for: `gpiochip0`.
     pub chip: Option<String>,
@@ -165,7 +170,8 @@ pub struct RowKey {
     pub period_ns: Option<u64>,
 }
 
-/// The probe that is a program's own loop, and its further rows: how long cycles took, and marks by their number.
+/// The probe that is a program's own loop, and its further rows: how long cycles took, and marks by their
+/// number.
 pub const LOOP: &str = "loop";
 /// See [`LOOP`].
 pub const EXECUTION: &str = "execution";
@@ -175,8 +181,8 @@ pub const MARK: &str = "mark-";
 /// How the message probe's names begin: `message-shared` and others, a row for each means.
 pub const MESSAGE: &str = "message-";
 
-/// The EtherCAT probe, and load; its further rows: from the SYNC0 before until process data pass the reference SubDevice, and how far
-/// SubDevices' clocks are apart.
+/// The EtherCAT probe, and load; its further rows: from the SYNC0 before until process data pass the
+/// reference SubDevice, and how far SubDevices' clocks are apart.
 pub const ETHERCAT: &str = "ethercat";
 /// See [`ETHERCAT`].
 pub const SYNC0: &str = "sync0";
@@ -187,8 +193,8 @@ pub const DC_DRIFT: &str = "dc-drift";
 pub const RESPONSE: &str = "response-";
 
 impl RowKey {
-    /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps and
-    /// interruptions, whose number says nothing of how often something was due.
+    /// Whether its samples are cycles, each of which is in time or late. Those of the other probes are gaps
+    /// and interruptions, whose number says nothing of how often something was due.
     pub fn is_cyclic(&self) -> bool {
         let probe = self.probe.as_str();
         matches!(probe, "wakeup" | "toggle" | ETHERCAT | SYNC0 | LOOP | EXECUTION)
@@ -219,7 +225,8 @@ pub struct RowEntry {
     pub spikes_not_listed: u64,
     /// What the load did, in words and figures.
     pub load_did: Option<String>,
-    /// For evidence that is coarser than ours: the width of a bucket and where it stops to tell values apart.
+    /// For evidence that is coarser than ours: the width of a bucket and where it stops to tell values
+    /// apart.
     pub coarse: Option<Coarse>,
 }
 
@@ -249,8 +256,9 @@ pub struct Granted {
     /// For the response probe, the CPU that the edges came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges_from: Option<u32>,
-    /// What the kernel's isolator counted of the CPU while it measured, warm-up included, by the counter's name:
-    /// `defer_sync`, `breach_call`; absent where the CPU was not isolated. Counters that stayed are left out.
+    /// What the kernel's isolator counted of the CPU while it measured, warm-up included, by the counter's
+    /// name: `defer_sync`, `breach_call`; absent where the CPU was not isolated. Counters that stayed
+    /// are left out.
     pub isolation: Option<BTreeMap<String, u64>>,
     /// For the EtherCAT probe, what its cycles did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,7 +287,8 @@ pub struct Exchanged {
     pub sync0_margin_ns: Option<u64>,
     /// SYNC0 events between two cycles' process data beyond the one that belongs there.
     pub sync0_missed: u64,
-    /// The largest difference of a SubDevice's clock to the reference that it said, of one SubDevice every 16 cycles.
+    /// The largest difference of a SubDevice's clock to the reference that it said, of one SubDevice every
+    /// 16 cycles.
     pub clocks_apart_ns: Option<u64>,
 }
 
@@ -288,7 +297,8 @@ pub struct Exchanged {
 pub struct Coarse {
     /// Width of one bucket of the source.
     pub resolution_ns: u64,
-    /// Unit of the source's figures: a bucket counts values from its label up to the last whole unit in it. 0: unknown.
+    /// Unit of the source's figures: a bucket counts values from its label up to the last whole unit in it.
+    /// 0: unknown.
     #[serde(default)]
     pub unit_ns: u64,
     /// Values from here on were only counted, not told apart.
@@ -348,8 +358,9 @@ pub struct Second {
 }
 
 impl Second {
-    /// Whether a run can have such a second: at most one sample, or one missed period, every nanosecond of a quarter of an
-    /// hour, as seconds are joined where the control thread is late; and no minimum above the maximum.
+    /// Whether a run can have such a second: at most one sample, or one missed period, every nanosecond of a
+    /// quarter of an hour, as seconds are joined where the control thread is late; and no minimum above
+    /// the maximum.
     pub(crate) fn can_be(&self) -> bool {
         const MOST: u64 = 1_000_000_000_000;
         self.count <= MOST && self.missed <= MOST && (self.count == 0 || self.min_ns <= self.max_ns)
@@ -392,7 +403,8 @@ pub struct Spike {
     /// What took the CPU meanwhile, in order; empty where no cause was collected.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// The part of the latency that no cause explains; absent where no cause was collected, or only suspects.
+    /// The part of the latency that no cause explains; absent where no cause was collected, or only
+    /// suspects.
     pub unexplained_ns: Option<u64>,
     /// What siblings of the CPU did meanwhile; it takes no time from this CPU, but makes it slower.
     #[serde(default)]

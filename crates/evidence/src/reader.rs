@@ -66,7 +66,8 @@ impl Bundle {
         self.manifest.notes.iter().cloned().chain(doubts).collect()
     }
 
-    /// Whether all that is missing is in the list of spikes: latencies, and all figures of them, are whole then.
+    /// Whether all that is missing is in the list of spikes: latencies, and all figures of them, are whole
+    /// then.
     pub fn has_all_latencies(&self) -> bool {
         self.missing.iter().all(|part| part.starts_with(SPIKES))
     }

@@ -32,8 +32,8 @@ impl Row {
         self.series.missed().saturating_add(stated)
     }
 
-    /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a verdict, a
-    /// document and a page all tell of it: the series is not to change afterwards.
+    /// What the tail of its latencies suggests. Fitted at the first call, since that takes long and a
+    /// verdict, a document and a page all tell of it: the series is not to change afterwards.
     pub fn tail(&self) -> &Tail {
         self.tail.get_or_init(|| match self.entry.coarse.as_ref().and_then(Coarse::hidden_from_ns) {
             Some(_) => Tail::Refused {

@@ -10,8 +10,8 @@
 //! Once finished, a file that is long is compressed (`.zst`).
 //!
 //! Every line of the journal carries its second and every file says through which second it speaks, so that
-//! reading is right after a kill at any moment: a line that a file already holds is passed over, and a line cut
-//! short is dropped.
+//! reading is right after a kill at any moment: a line that a file already holds is passed over, and a line
+//! cut short is dropped.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,7 +34,8 @@ pub const LEVEL_SHIFT: u32 = 7;
 /// Seconds of one series that are read: eleven days.
 pub const MOST_SECONDS: usize = 1_000_000;
 
-/// Samples that no series exceeds: one every nanosecond of [`MOST_SECONDS`]. A file that counts more is damaged.
+/// Samples that no series exceeds: one every nanosecond of [`MOST_SECONDS`]. A file that counts more is
+/// damaged.
 pub(crate) const MOST_SAMPLES: u64 = MOST_SECONDS as u64 * 1_000_000_000;
 
 /// Lines of a journal that are read. A writer leaves some hundred.
@@ -253,8 +254,8 @@ impl Series {
         histograms.iter().sum::<usize>() + self.persistence.cells.len() * cell + self.seconds.len() * second
     }
 
-    /// Reads `STEM.histograms.csv` into this series; says through which second it speaks. Of a damaged file what can be
-    /// read is kept.
+    /// Reads `STEM.histograms.csv` into this series; says through which second it speaks. Of a damaged file
+    /// what can be read is kept.
     pub(crate) fn read_histograms(&mut self, lines: Lines<impl Read>) -> Result<Option<u32>, String> {
         let mut head = HistogramHead::default();
         let read = self.read_blocks(lines, &mut head);

@@ -38,7 +38,8 @@ pub struct Summary {
     pub limit_ns: Option<u64>,
     /// Samples above the limit, at least.
     pub over_limit: u64,
-    /// Samples above the limit, at most: more where an imported file counts some without telling their latencies.
+    /// Samples above the limit, at most: more where an imported file counts some without telling their
+    /// latencies.
     #[serde(default)]
     pub over_limit_at_most: u64,
     /// Late cycles had none been omitted while waiting: samples above the limit corrected for coordinated

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tail of a distribution suggests beyond the largest sample, and when it says nothing.
 //!
-//! Peaks over threshold: whatever lies above a high threshold follows a generalised Pareto distribution, if it
-//! comes from one continuous distribution at all (Pickands 1975). The fit is by probability-weighted moments
-//! (Hosking & Wallis 1987): closed form, sound for shapes below 1/2, which is also where we stop to believe.
-//! The threshold begins at the upper tenth (at most a thousand exceedances) and moves up only where the fit is
-//! rejected. Goodness of fit (Anderson-Darling) and intervals come from one parametric bootstrap, each resample
-//! fitted anew, so that no table of critical values is needed; the seed is fixed, so that the same evidence
-//! always says the same.
+//! Peaks over threshold: whatever lies above a high threshold follows a generalised Pareto distribution, if
+//! it comes from one continuous distribution at all (Pickands 1975). The fit is by probability-weighted
+//! moments (Hosking & Wallis 1987): closed form, sound for shapes below 1/2, which is also where we stop to
+//! believe. The threshold begins at the upper tenth (at most a thousand exceedances) and moves up only where
+//! the fit is rejected. Goodness of fit (Anderson-Darling) and intervals come from one parametric bootstrap,
+//! each resample fitted anew, so that no table of critical values is needed; the seed is fixed, so that the
+//! same evidence always says the same.
 //!
-//! Limits: samples count as independent and the machine as unchanging; late cycles that come in bursts make the
-//! interval too narrow. The tail of what was seen says nothing of a cause that did not occur.
+//! Limits: samples count as independent and the machine as unchanging; late cycles that come in bursts make
+//! the interval too narrow. The tail of what was seen says nothing of a cause that did not occur.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Taints: what disturbed a measurement or the claim made from it, and the fixed word that names each.
 //!
-//! Every code stands here once, so that `--accept` can tell a mistyped one. A bundle may hold others, written by
-//! another version: in a file a code is any string.
+//! Every code stands here once, so that `--accept` can tell a mistyped one. A bundle may hold others, written
+//! by another version: in a file a code is any string.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

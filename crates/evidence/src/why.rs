@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `isolator why`: the spikes of a bundle by their causes, the worst first. Pure: evidence in, a document out.
+//! `isolator why`: the spikes of a bundle by their causes, the worst first. Pure: evidence in, a document
+//! out.
 
 mod advice;
 #[cfg(test)]

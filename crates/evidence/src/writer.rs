@@ -2,12 +2,13 @@
 //! Writing a bundle while a run goes on, so that a kill or a full disk at any moment loses at most the last
 //! second.
 //!
-//! Small files are replaced whole (written beside, then renamed). A series grows by one journal line a second;
-//! every `COMPACT_EVERY` lines they move into the series' two files (see [`crate::series`]).
+//! Small files are replaced whole (written beside, then renamed). A series grows by one journal line a
+//! second; every `COMPACT_EVERY` lines they move into the series' two files (see [`crate::series`]).
 //!
-//! The folder is ours alone and is held open, so that no link of another user can lead a file elsewhere. What says how a run
-//! ended (manifest, finished series, verdict) is on the disk before the run goes on. The compaction in between is not waited
-//! for: a slow disk would have the control thread lose samples, and a run that is still `running` claims nothing.
+//! The folder is ours alone and is held open, so that no link of another user can lead a file elsewhere. What
+//! says how a run ended (manifest, finished series, verdict) is on the disk before the run goes on. The
+//! compaction in between is not waited for: a slow disk would have the control thread lose samples, and a run
+//! that is still `running` claims nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -51,8 +52,8 @@ pub struct BundleWriter {
 }
 
 impl BundleWriter {
-    /// Makes the folder, which must not hold a bundle yet, and writes the manifest into it. A folder that is there already
-    /// must be this user's, and not everybody may write it.
+    /// Makes the folder, which must not hold a bundle yet, and writes the manifest into it. A folder that is
+    /// there already must be this user's, and not everybody may write it.
     pub fn create(path: &Path, manifest: &Manifest) -> Result<Self> {
         may_write(path)?;
         let made = !path.exists();
@@ -70,7 +71,8 @@ impl BundleWriter {
         }
     }
 
-    /// Removes what [`BundleWriter::create`] made, where nothing was measured; what else is in the folder stays.
+    /// Removes what [`BundleWriter::create`] made, where nothing was measured; what else is in the folder
+    /// stays.
     pub fn abandon(self) {
         // A folder that is not empty stays; nothing that fails here does any harm.
         for name in ["manifest.json", "spikes.jsonl"] {
@@ -240,7 +242,8 @@ impl SeriesWriter {
         self.remove("journal")
     }
 
-    /// Has a finished file on the disk, as `.zst` where it is long; a kill in between leaves one of them whole.
+    /// Has a finished file on the disk, as `.zst` where it is long; a kill in between leaves one of them
+    /// whole.
     fn settle(&self, suffix: &str) -> Result<()> {
         let (name, mut text) = (self.name(suffix), Vec::new());
         let read = self.folder.file(&name).and_then(|mut file| {

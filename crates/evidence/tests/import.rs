@@ -21,7 +21,8 @@ fn imported(name: &str) -> Bundle {
     import(&fixtures().join(name)).unwrap()
 }
 
-/// Probe, CPU, samples, and minimum, mean, maximum and overflow in the file's own unit, as the tool states them.
+/// Probe, CPU, samples, and minimum, mean, maximum and overflow in the file's own unit, as the tool states
+/// them.
 type Expected = (&'static str, u32, u64, u64, f64, u64, u64);
 
 /// Every fixture: nanoseconds of its unit, and its rows.

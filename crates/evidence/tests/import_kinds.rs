@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same faults in the texts of many tools: wide buckets, tables that were cut out, figures that are not stated, and
-//! results that are empty.
+//! The same faults in the texts of many tools: wide buckets, tables that were cut out, figures that are not
+//! stated, and results that are empty.
 
 use std::fs;
 use std::path::Path;

@@ -66,7 +66,8 @@ impl DrainSource {
 }
 
 impl Drain {
-    /// Begins a series of cycles in `bundle`, one each `period`; glows in its persistence picture halve every `half_life_s`.
+    /// Begins a series of cycles in `bundle`, one each `period`; glows in its persistence picture halve every
+    /// `half_life_s`.
     pub fn cycles(
         series: &SeriesSpec,
         period: NonZeroU64,

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The EtherCAT probe: a MainDevice exchanges process data with its segment once a period, inline on the measured CPU.
+//! The EtherCAT probe: a MainDevice exchanges process data with its segment once a period, inline on the
+//! measured CPU.
 //!
 //! ```text
 //! due ─ sleeps ─► wakes ─ sends ─────────► answer polled       a sample: from due to there
 //!                            └► segment ──┘                    the period: CLOCK_MONOTONIC, kept in step with SYNC0
 //! ```
-//! A frame that is not back when the next cycle is due is given up: its sample ends there, and is late by any limit. Two rows
-//! beside tell of SubDevices: `sync0`, from the SYNC0 before until process data pass the reference SubDevice, where a period or more is too late
-//! for the next one; and `dc-drift`, how far a SubDevice's clock is from the reference, where half a period has data
-//! used in another cycle. What samples do not tell stands in [`Exchanged`]. Beside its sleep, the loop makes the system calls that send a frame
+//! A frame that is not back when the next cycle is due is given up: its sample ends there, and is late by any
+//! limit. Two rows beside tell of SubDevices: `sync0`, from the SYNC0 before until process data pass the
+//! reference SubDevice, where a period or more is too late for the next one; and `dc-drift`, how far a
+//! SubDevice's clock is from the reference, where half a period has data used in another cycle. What samples
+//! do not tell stands in [`Exchanged`]. Beside its sleep, the loop makes the system calls that send a frame
 //! and look for the answer; it takes no lock and allocates nothing.
 //!
-//! Without a device the segment is simulated, on a wire of virtual interfaces, by a thread on the housekeeping CPUs (SCHED_FIFO 1 where that is allowed): what
-//! is measured then is this machine's part, and the scheduling of that thread, and no wire.
+//! Without a device the segment is simulated, on a wire of virtual interfaces, by a thread on the
+//! housekeeping CPUs (SCHED_FIFO 1 where that is allowed): what is measured then is this machine's part, and
+//! the scheduling of that thread, and no wire.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -170,7 +173,8 @@ impl Simulator {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let run = move || {
-            // As SubDevices have no scheduler, it goes before ordinary tasks where it may: it sleeps but for a frame.
+            // As SubDevices have no scheduler, it goes before ordinary tasks where it may: it sleeps but for
+            // a frame.
             let first = Setup { cpus: Vec::new(), policy: Policy::Fifo(1), lock_memory: false };
             let _ = first.apply();
             // Where it fails, no frame comes back, and every cycle says so.
@@ -283,7 +287,8 @@ impl ReadySegment {
 
 /// What a cycle adds to the figures.
 trait Add {
-    /// Gives the time from the SYNC0 that the cycle's process data should have followed until they passed the reference SubDevice.
+    /// Gives the time from the SYNC0 that the cycle's process data should have followed until they passed the
+    /// reference SubDevice.
     fn add(&mut self, cycle: &CycleResult, last_sync0: &mut Option<u64>, period_ns: u64) -> Option<u64>;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hardware probe: what firmware and hardware take from the CPUs behind the kernel's back.
 //!
-//! Two sources, each where there is one: the kernel's hwlat tracer (`hwlat`), and the count of system management
-//! interrupts ([`machine::counters::smi_count`]).
+//! Two sources, each where there is one: the kernel's hwlat tracer (`hwlat`), and the count of system
+//! management interrupts ([`machine::counters::smi_count`]).
 //!
-//! Limits: the tracer watches a part of the time only, and one CPU after the other where its mode is round-robin;
-//! a note says which part. Of each stretch it reports the longest gap alone, in whole microseconds, so that a row
-//! has one sample a stretch at the most, and a row without samples means that no gap above the threshold was seen.
-//! While it watches, interrupts are off: it disturbs whatever else runs on the CPU, other probes included. SMIs
-//! alone have no length and make no row.
+//! Limits: the tracer watches a part of the time only, and one CPU after the other where its mode is
+//! round-robin; a note says which part. Of each stretch it reports the longest gap alone, in whole
+//! microseconds, so that a row has one sample a stretch at the most, and a row without samples means that no
+//! gap above the threshold was seen. While it watches, interrupts are off: it disturbs whatever else runs on
+//! the CPU, other probes included. SMIs alone have no length and make no row.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -180,7 +180,8 @@ impl HardwareSeries {
         self.last_ns = spike.latency_ns;
     }
 
-    /// Writes every second before `end`. A gap that is told after its second was written counts in the next one.
+    /// Writes every second before `end`. A gap that is told after its second was written counts in the next
+    /// one.
     fn hand_on(&mut self, end: u64) -> Result<()> {
         for second in self.written..end {
             let mut row = Second::default();

@@ -32,8 +32,8 @@ pub enum ProbeKind {
     Loop,
 }
 
-/// The names that people give. `message` stands for all of [`MEANS`], `response` for those of [`Medium::NAMES`] whose
-/// options are given.
+/// The names that people give. `message` stands for all of [`MEANS`], `response` for those of
+/// [`Medium::NAMES`] whose options are given.
 pub const NAMES: [&str; 7] =
     ["wakeup", "spin", "toggle", message::MESSAGE, response::PROBE, ethercat::PROBE, "hardware"];
 
@@ -49,8 +49,8 @@ impl ProbeKind {
         }
     }
 
-    /// The probe `name` as it was asked; `None` where there is no probe of that name. An error where the probe's options
-    /// make no sense.
+    /// The probe `name` as it was asked; `None` where there is no probe of that name. An error where the
+    /// probe's options make no sense.
     pub fn named(name: &str, timer: TimerKind, asked: &Asked) -> rt::Result<Option<ProbeKind>> {
         let medium = Medium::of(name).map(|medium| Wiring::of(medium, asked)).transpose()?;
         Ok(match name {
@@ -97,7 +97,8 @@ impl ProbeKind {
         !matches!(self, ProbeKind::Spin | ProbeKind::Hardware)
     }
 
-    /// Whether threads of ours measure. The hardware probe is a tracer of the kernel, a loop is another program's.
+    /// Whether threads of ours measure. The hardware probe is a tracer of the kernel, a loop is another
+    /// program's.
     pub fn has_own_threads(&self) -> bool {
         !matches!(self, ProbeKind::Hardware | ProbeKind::Loop)
     }

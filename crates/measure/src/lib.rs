@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probes, and how a row of a run is measured.
 //!
-//! - [`wakeup`], [`spin`], [`toggle`], [`message`], [`response`], [`ethercat`]: a probe each, with its hot loop; [`hardware`]: the
-//!   kernel's own view of what firmware takes; [`monitor`]: a program's own loop, read from its memory.
-//! - [`kind`]: the probes that there are; [`probe`]: what differs between those that have threads of ours; [`schedule`]: when
-//!   they measure.
+//! - [`wakeup`], [`spin`], [`toggle`], [`message`], [`response`], [`ethercat`]: a probe each, with its hot
+//!   loop; [`hardware`]: the kernel's own view of what firmware takes; [`monitor`]: a program's own loop,
+//!   read from its memory.
+//! - [`kind`]: the probes that there are; [`probe`]: what differs between those that have threads of ours;
+//!   [`schedule`]: when they measure.
 //! - [`row`]: one row, from arming its threads to the finished series; [`recording`]: where its data go.
-//! - [`recorder`]: how a hot loop records and a control thread reads; [`drain`]: how that becomes a series, and where
-//!   spikes get their causes.
+//! - [`recorder`]: how a hot loop records and a control thread reads; [`drain`]: how that becomes a series,
+//!   and where spikes get their causes.
 //! - [`watch`]: what was granted, checked to the end of a row.
 #![forbid(unsafe_code)]
 

@@ -5,10 +5,11 @@
 //! cpu A   due ─ signal ───────────────────────► answer seen     a sample: from the signal to there
 //! cpu B            └──► seen ─ answer ──────────┘
 //! ```
-//! By several means, a row each ([`MEANS`]): a word of shared memory that both poll; a futex; an eventfd each way; a
-//! signal that a thread waits for; and an interrupt that the kernel of B answers by itself (`ipi`: membarrier(2)), B's
-//! program having no part in it. A reads the clock until a question is due, so what wakes it afterwards is the means alone. A question
-//! that A could ask only a period late or more counts from when it was due: no period goes by unseen.
+//! By several means, a row each ([`MEANS`]): a word of shared memory that both poll; a futex; an eventfd each
+//! way; a signal that a thread waits for; and an interrupt that the kernel of B answers by itself (`ipi`:
+//! membarrier(2)), B's program having no part in it. A reads the clock until a question is due, so what wakes
+//! it afterwards is the means alone. A question that A could ask only a period late or more counts from when
+//! it was due: no period goes by unseen.
 
 use std::io;
 use std::num::NonZeroU64;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program's own loop: what [`rt::monitor`] hands over, cycle by cycle, becomes the same series as a probe's.
+//! A program's own loop: what [`rt::monitor`] hands over, cycle by cycle, becomes the same series as a
+//! probe's.
 //!
 //! ```text
 //! due ────► begin ──► mark… ──► end        loop       due → begin: wakeup latency; begin → begin: jitter
 //!           └─────────┘                    mark-N     begin → mark
 //!           └───────────────────┘          execution  begin → end
 //! ```
-//! A period that the loop skipped is missed, by the cycle before it: the dues say so, and of a loop that is silent while its program
-//! lives the clock does. A cycle that is lost on the way is no sample, and taints the row.
-//! What a cycle takes is judged by the period: it ends before the next is due, or is late.
+//! A period that the loop skipped is missed, by the cycle before it: the dues say so, and of a loop that is
+//! silent while its program lives the clock does. A cycle that is lost on the way is no sample, and taints
+//! the row. What a cycle takes is judged by the period: it ends before the next is due, or is late.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,13 +40,15 @@ pub struct Attached {
     reader: Reader,
     /// Its thread, as the kernel described it when it was attached.
     pub thread: Thread,
-    /// Whether that is a thread of the process in which the loop was found; of a passed descriptor only its program says so.
+    /// Whether that is a thread of the process in which the loop was found; of a passed descriptor only its
+    /// program says so.
     verified: bool,
     ended: bool,
 }
 
 impl Attached {
-    /// Waits for the first cycle of the loop in `process`, where that is known; by it the thread is. `None` where `stop` was set before.
+    /// Waits for the first cycle of the loop in `process`, where that is known; by it the thread is. `None`
+    /// where `stop` was set before.
     pub fn wait(reader: Reader, process: Option<u32>, stop: &AtomicBool) -> Result<Option<Attached>> {
         let gone = || {
             let cure = "start it again, and attach while it runs";
@@ -338,7 +341,8 @@ impl Wakeups {
         self.last = Some((*cycle, cycle.began_ns.saturating_sub(ran_ns)));
     }
 
-    /// The row is over; where the loop should have gone on, it did until `until_ns`, but for a cycle that may be under way.
+    /// The row is over; where the loop should have gone on, it did until `until_ns`, but for a cycle that may
+    /// be under way.
     fn rest(&mut self, until_ns: Option<u64>, recorder: &mut Recorder) {
         let last_ns = self.last.map_or(self.start_ns, |(last, _)| last.due_ns);
         let silent_ns = until_ns.map_or(0, |until_ns| until_ns.saturating_sub(last_ns));
@@ -353,7 +357,8 @@ impl Wakeups {
         recorder.wakeup(cycle.due_ns, cycle.began_ns, interval_ns, missed);
     }
 
-    /// Periods that the loop skipped in so long: those that went by less the cycles that it ran, seen or lost.
+    /// Periods that the loop skipped in so long: those that went by less the cycles that it ran, seen or
+    /// lost.
     fn missed(&self, went_by_ns: u64, cycles: u64) -> u64 {
         (went_by_ns.saturating_add(self.period_ns / 2) / self.period_ns).saturating_sub(cycles)
     }
@@ -365,7 +370,8 @@ mod tests {
     use crate::recorder::recorder;
     use crate::schedule::Schedule;
 
-    /// What is missed by which due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each of `cycles`.
+    /// What is missed by which due of a row from 5,000 to `until_ns`, in which a cycle of 1,000 comes at each
+    /// of `cycles`.
     fn missed(cycles: &[(u64, u64)], until_ns: Option<u64>) -> Vec<(u64, u64)> {
         let (mut recorder, mut live) =
             recorder(u64::MAX, Schedule::Periodic(NonZeroU64::new(1_000).unwrap()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pace of a loop that spins until each of its cycles is due: which one is next, whether it counts yet, and which were
-//! missed.
+//! The pace of a loop that spins until each of its cycles is due: which one is next, whether it counts yet,
+//! and which were missed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,8 @@ use rt::clock::monotonic_ns;
 use crate::samples::{Sample, Samples};
 use crate::schedule::{Cycles, missed};
 
-/// Where such a loop stands. The lab's scope sees the recorded part between two markers, the latter as this goes.
+/// Where such a loop stands. The lab's scope sees the recorded part between two markers, the latter as this
+/// goes.
 #[derive(Debug)]
 pub(crate) struct Pace<'a> {
     cycles: &'a Cycles,

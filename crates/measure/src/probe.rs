@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What differs between probes whose loop is a thread of ours: one value of [`Probe`] for each measuring thread.
+//! What differs between probes whose loop is a thread of ours: one value of [`Probe`] for each measuring
+//! thread.
 //!
 //! ```text
 //! configured ── open ──► opened ── arm ──► armed ── run ──► over ── ended ──► outcome
@@ -50,7 +51,8 @@ impl Opening<'_> {
         Drain::cycles(series, period, self.bundle, self.half_life_s)
     }
 
-    /// Begins the probe's own series of cycles, the only one that it has: `armed` makes the loop, which sends them.
+    /// Begins the probe's own series of cycles, the only one that it has: `armed` makes the loop, which sends
+    /// them.
     pub(crate) fn of_cycles<L: HotLoop + 'static>(
         &self,
         period: NonZeroU64,
@@ -70,8 +72,8 @@ pub struct Opened {
     pub drained: Vec<(SeriesSpec, Drain)>,
 }
 
-/// Opens what a loop needs. Called on the measuring thread, before that has a policy that threads which it starts
-/// would have too.
+/// Opens what a loop needs. Called on the measuring thread, before that has a policy that threads which it
+/// starts would have too.
 pub type Arm = Box<dyn FnOnce() -> rt::Result<Box<dyn HotLoop>> + Send>;
 
 /// An armed probe, on its measuring thread.
@@ -91,8 +93,8 @@ pub trait HotLoop {
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    /// Measures until the window is over or `stop` is set. Allocates nothing, takes no lock, and makes no system call that
-    /// the measurement does not need.
+    /// Measures until the window is over or `stop` is set. Allocates nothing, takes no lock, and makes no
+    /// system call that the measurement does not need.
     fn run(&mut self, window: &Window, stop: &AtomicBool);
 
     /// Ends its helpers; what it has to say beside its samples.

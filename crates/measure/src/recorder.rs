@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one measuring thread records, and how the control thread reads it without stopping it.
 //!
-//! The measuring side ([`Recorder`]) adds to flat arrays of counts and pushes finished seconds and spikes into
-//! two rings; it never allocates, locks, waits or calls the kernel. The control side ([`LiveSeries`]) reads the same
-//! arrays whenever it likes. Each counter has one writer, so a relaxed load and store suffice; a reader may see
-//! a sample in one array before it sees it in another, which the next reading mends.
+//! The measuring side ([`Recorder`]) adds to flat arrays of counts and pushes finished seconds and spikes
+//! into two rings; it never allocates, locks, waits or calls the kernel. The control side ([`LiveSeries`])
+//! reads the same arrays whenever it likes. Each counter has one writer, so a relaxed load and store suffice;
+//! a reader may see a sample in one array before it sees it in another, which the next reading mends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -59,7 +59,8 @@ impl SharedCounts {
     fn new(period_ns: u64) -> Self {
         SharedCounts {
             latency: Tally::new(BUCKETS),
-            // No interval is shorter by more than the period, and most of the layout, in locked memory, lies above.
+            // No interval is shorter by more than the period, and most of the layout, in locked memory, lies
+            // above.
             early: Tally::new(index(period_ns) + 1),
             late: Tally::new(BUCKETS),
             cells: Tally::new(SWEEP_COLUMNS * LEVELS),
@@ -124,8 +125,8 @@ pub struct Recorder {
     column: usize,
 }
 
-/// Makes both sides of a series; `threshold_ns` is the latency above which a sample is a spike. Only one with a period
-/// counts wakeups.
+/// Makes both sides of a series; `threshold_ns` is the latency above which a sample is a spike. Only one with
+/// a period counts wakeups.
 pub fn recorder(threshold_ns: u64, schedule: Schedule) -> (Recorder, LiveSeries) {
     let period_ns = match schedule {
         Schedule::Periodic(period) => period.get(),
@@ -159,8 +160,8 @@ impl Recorder {
         self.second_end_ns = start_ns + SECOND_NS;
     }
 
-    /// Records a wakeup: the timer was due at `due_ns`, the thread ran at `woke_ns`, `interval_ns` after it ran
-    /// the last time, and `missed` further periods went by meanwhile.
+    /// Records a wakeup: the timer was due at `due_ns`, the thread ran at `woke_ns`, `interval_ns` after it
+    /// ran the last time, and `missed` further periods went by meanwhile.
     #[inline(always)]
     pub fn wakeup(&mut self, due_ns: u64, woke_ns: u64, interval_ns: u64, missed: u64) {
         if woke_ns >= self.second_end_ns {

@@ -119,8 +119,8 @@ impl RowShared {
 }
 
 impl RowPlan {
-    /// Measures the row; its entries and what disturbed it go into the manifest. Ends early, in order, when it is
-    /// stopped. Nothing of it runs on afterwards, whatever the outcome.
+    /// Measures the row; its entries and what disturbed it go into the manifest. Ends early, in order, when
+    /// it is stopped. Nothing of it runs on afterwards, whatever the outcome.
     pub fn measure(self, recording: &mut Recording<'_>) -> Result<()> {
         let RowPlan { threads, spec } = self;
         let shared = Arc::new(RowShared::default());

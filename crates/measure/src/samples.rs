@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Wakeups on their way from the measuring thread to the control thread: two times each, nothing computed.
 //!
-//! The measuring thread touches one line of memory that moves on; all else is done on a housekeeping CPU. Where
-//! the control thread is kept away for longer than `ROOM_NS`, samples are lost, and counted as lost.
+//! The measuring thread touches one line of memory that moves on; all else is done on a housekeeping CPU.
+//! Where the control thread is kept away for longer than `ROOM_NS`, samples are lost, and counted as lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

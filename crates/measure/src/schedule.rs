@@ -47,7 +47,8 @@ impl Length {
         self.duration_ns.filter(|ns| *ns < ENDLESS_NS).map(Duration::from_nanos)
     }
 
-    /// How long a row lasts at the most whose longest period is `longest_ns`, in nanoseconds; `None` where only the user ends it.
+    /// How long a row lasts at the most whose longest period is `longest_ns`, in nanoseconds; `None` where
+    /// only the user ends it.
     pub fn at_most_ns(&self, longest_ns: u64) -> Option<u64> {
         let loops_ns = self.loops.map(|loops| loops.saturating_mul(longest_ns));
         self.duration_ns.into_iter().chain(loops_ns).min()
@@ -102,8 +103,8 @@ pub struct Cycles {
     pub loops: u64,
 }
 
-/// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`, in a row in which none is due
-/// from `end_ns` on: a stall that outlasts the row misses nothing after it.
+/// Cycles that were missed by a thread that ran at `woke_ns` for one due at `due_ns`, in a row in which none
+/// is due from `end_ns` on: a stall that outlasts the row misses nothing after it.
 pub fn missed(due_ns: u64, woke_ns: u64, period_ns: u64, end_ns: u64) -> u64 {
     let next_ns = due_ns + period_ns;
     let gone_by = woke_ns.saturating_sub(next_ns) / period_ns;

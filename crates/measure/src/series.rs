@@ -19,7 +19,8 @@ pub struct SeriesSpec {
 }
 
 impl SeriesSpec {
-    /// Another series of the same load and CPU, which `limit_ns` judges and above which its samples are spikes.
+    /// Another series of the same load and CPU, which `limit_ns` judges and above which its samples are
+    /// spikes.
     pub(crate) fn beside(&self, probe: &str, period_ns: u64, limit_ns: u64) -> SeriesSpec {
         SeriesSpec {
             key: RowKey { probe: probe.to_string(), period_ns: Some(period_ns), ..self.key.clone() },

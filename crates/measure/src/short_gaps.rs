@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gaps of the spin loop that are too short to be recorded one by one: the loop counts them by their number of ticks.
+//! Gaps of the spin loop that are too short to be recorded one by one: the loop counts them by their number
+//! of ticks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

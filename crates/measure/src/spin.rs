@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spin probe: read the processor's counter without pause; whatever lies between two readings is a gap.
 //!
-//! The loop reads `BATCH` times and then accounts for those gaps together: a processor may let nothing overtake
-//! a reading of its counter (AMD's do), so that what follows each reading is paid for in full. An ordinary gap is
-//! one load and one store: those below `SHORT` ticks are counted by their number of ticks and become nanoseconds
-//! when the control thread reads them. The loop's own bookkeeping (gaps accounted for, a second handed on, a spike
-//! listed) is not cut out: it shows as a short gap, so that the record has no hole.
+//! The loop reads `BATCH` times and then accounts for those gaps together: a processor may let nothing
+//! overtake a reading of its counter (AMD's do), so that what follows each reading is paid for in full. An
+//! ordinary gap is one load and one store: those below `SHORT` ticks are counted by their number of ticks and
+//! become nanoseconds when the control thread reads them. The loop's own bookkeeping (gaps accounted for, a
+//! second handed on, a spike listed) is not cut out: it shows as a short gap, so that the record has no hole.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -93,8 +93,8 @@ pub struct Spell {
     pub column_ns: u64,
 }
 
-/// Runs until the spell is over or `stop` is set. Returns how far the counter was off: (its length of the row /
-/// CLOCK_MONOTONIC's) - 1.
+/// Runs until the spell is over or `stop` is set. Returns how far the counter was off: (its length of the row
+/// / CLOCK_MONOTONIC's) - 1.
 pub fn run(
     spell: &Spell,
     clock: &Calibration,
@@ -126,7 +126,8 @@ pub fn run(
                 let slot = &short[gap as usize & (SHORT - 1)];
                 slot.store(slot.load(Relaxed) + 1, Relaxed);
             } else {
-                // Asked of the clock itself: a rate that is off by a millionth would be 86 ms off after a day.
+                // Asked of the clock itself: a rate that is off by a millionth would be 86 ms off after a
+                // day.
                 let opened_ns = monotonic_ns().saturating_sub(clock.ns(counter() - last));
                 let column = (opened_ns.saturating_sub(start_ns) / spell.column_ns) as usize % SWEEP_COLUMNS;
                 recorder.gap(opened_ns, clock.ns(gap), column);

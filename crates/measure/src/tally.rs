@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A flat array of counters with one writer, and the list of those that are not zero, so that a reader need not
-//! look at all of them.
+//! A flat array of counters with one writer, and the list of those that are not zero, so that a reader need
+//! not look at all of them.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 

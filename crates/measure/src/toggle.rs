@@ -6,9 +6,9 @@
 //! channel ─┘▔▔▔▔▔▔▔▔▔▔└────────┘▔▔▔▔▔▔▔└──    a word of memory, stored to: what an output register would be
 //!           late ►  ◄
 //! ```
-//! The thread never sleeps: it reads the counter until an edge is due, stores, and reads the counter again. So an edge is as late as what
-//! took the CPU, plus the store: no timer, no scheduler, no wakeup in between. Needs a CPU for itself. Periods that pass
-//! while it is late are missed, as with the wakeup probe.
+//! The thread never sleeps: it reads the counter until an edge is due, stores, and reads the counter again.
+//! So an edge is as late as what took the CPU, plus the store: no timer, no scheduler, no wakeup in between.
+//! Needs a CPU for itself. Periods that pass while it is late are missed, as with the wakeup probe.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, fence};
@@ -80,8 +80,9 @@ impl Channel {
 /// How often the counter is set against CLOCK_MONOTONIC.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// CLOCK_MONOTONIC by the counter. A rate that is off by a millionth would be 86 ms off after a day, and a jump would be an edge too early
-/// or too late: so the line bends a little, once a second, towards where it should be a second later.
+/// CLOCK_MONOTONIC by the counter. A rate that is off by a millionth would be 86 ms off after a day, and a
+/// jump would be an edge too early or too late: so the line bends a little, once a second, towards where it
+/// should be a second later.
 struct MonotonicFit {
     first: (u64, u64),
     from: (u64, u64),
@@ -116,7 +117,8 @@ impl MonotonicFit {
     }
 }
 
-/// Runs until `cycles` are over or `stop` is set. After the warm-up it makes no system call, takes no lock and allocates nothing.
+/// Runs until `cycles` are over or `stop` is set. After the warm-up it makes no system call, takes no lock
+/// and allocates nothing.
 pub fn run(
     cycles: &Cycles,
     clock: &Calibration,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The wakeup probe: sleep until an absolute time on CLOCK_MONOTONIC, see how late the thread ran.
 //!
-//! A cycle is *missed* when the next one was due before it could run; missed cycles are counted, and the first
-//! one that is not missed runs at once, late as it is. So a stall of 40.005 ms at 1 kHz is one sample of
-//! 40.005 ms, 39 missed cycles and one sample of 5 us: 40 late cycles, none skipped uncounted.
+//! A cycle is *missed* when the next one was due before it could run; missed cycles are counted, and the
+//! first one that is not missed runs at once, late as it is. So a stall of 40.005 ms at 1 kHz is one sample
+//! of 40.005 ms, 39 missed cycles and one sample of 5 us: 40 late cycles, none skipped uncounted.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -111,8 +111,8 @@ impl Timer {
     }
 }
 
-/// Runs until `cycles` are over or `stop` is set. After the warm-up it makes no system call but its sleep (and
-/// the clock's, where the vDSO has none), takes no lock and allocates nothing.
+/// Runs until `cycles` are over or `stop` is set. After the warm-up it makes no system call but its sleep
+/// (and the clock's, where the vDSO has none), takes no lock and allocates nothing.
 pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicBool) {
     let period_ns = cycles.period_ns;
     let ahead = cycles.start_ns.saturating_sub(monotonic_ns()) / period_ns;
@@ -144,8 +144,8 @@ pub fn run(cycles: &Cycles, timer: &Timer, samples: &mut Samples, stop: &AtomicB
     rt::scope::end();
 }
 
-/// When the cycle is due that follows one of the warm-up: missed ones are left out, or the warm-up would fall behind
-/// where the period is too short for the machine, and its lag become the first latency of the row.
+/// When the cycle is due that follows one of the warm-up: missed ones are left out, or the warm-up would fall
+/// behind where the period is too short for the machine, and its lag become the first latency of the row.
 fn after(due_ns: u64, woke_ns: u64, period_ns: u64) -> u64 {
     due_ns + (woke_ns.saturating_sub(due_ns) / period_ns).max(1) * period_ns
 }

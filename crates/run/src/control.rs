@@ -3,8 +3,9 @@
 
 use machine::{CpuSet, Snapshot};
 
-/// The CPUs for loads and control where none were named: all that are online, allowed to this process, neither
-/// measured nor sharing a core with a measured one. Where that leaves none, siblings are used after all.
+/// The CPUs for loads and control where none were named: all that are online, allowed to this process,
+/// neither measured nor sharing a core with a measured one. Where that leaves none, siblings are used after
+/// all.
 pub fn house_keeping(machine: &Snapshot, measured: &CpuSet) -> CpuSet {
     let others = machine.online().without(measured);
     let apart = others.without(&machine.siblings_of(measured));

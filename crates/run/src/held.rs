@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings that are in force for as long as this process wants them. They are a record like any other: what a dead process
-//! left on is undone by `tune rollback`.
+//! Settings that are in force for as long as this process wants them. They are a record like any other: what
+//! a dead process left on is undone by `tune rollback`.
 
 use error::{Error, Result};
 use tune::plan::Action;
@@ -12,8 +12,8 @@ use tune::transaction::{self, Record, RecordKind, Restoration, StepOutcome as We
 pub struct Held(Record);
 
 impl Held {
-    /// Does what `actions` say, under the name `id`; the inner error is why nothing of it could be done, with the machine as it
-    /// was.
+    /// Does what `actions` say, under the name `id`; the inner error is why nothing of it could be done, with
+    /// the machine as it was.
     pub fn hold(
         system: &mut dyn System,
         id: &str,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run: what is asked becomes types once, is checked against the machine, measured under loads, and read back as evidence.
+//! A run: what is asked becomes types once, is checked against the machine, measured under loads, and read
+//! back as evidence.
 //!
 //! ```text
 //! Asked ── complete ──► Asked ── RunSpec::of ──► RunSpec ── prove ──► Bundle
@@ -8,7 +9,8 @@
 //! - [`spec`]: from text to types; [`preflight`]: what of it would spoil the run on this machine.
 //! - [`session`]: the run itself; [`rows`]: the measuring threads of each row.
 //! - [`control`]: where the control thread stays.
-//! - [`turns`]: what a knob of a plan is worth, measured without it and with it; [`held`]: settings in force meanwhile.
+//! - [`turns`]: what a knob of a plan is worth, measured without it and with it; [`held`]: settings in force
+//!   meanwhile.
 #![forbid(unsafe_code)]
 
 pub mod control;

@@ -4,12 +4,13 @@
 //! A pure function: the snapshot and the request go in, [`Finding`]s come out. What a finding does follows
 //! one rule:
 //!
-//! - [`FindingEffect::Refuse`]: it cannot be measured as asked. Nothing is started; the cure says what to change.
-//! - [`FindingEffect::Taint`]: a run could look good although the claim made from it does not stand, because what
-//!   decides it is not under control (a sibling's neighbour, an idle state that the run may never enter), is
-//!   not what was asked (policy), or has no worst case by design (a kernel that is not real-time).
-//! - [`FindingEffect::Note`]: it belongs to the configuration that is measured and recorded. It can make latencies
-//!   longer, never let them look shorter than they are: a deadline that holds with it holds.
+//! - [`FindingEffect::Refuse`]: it cannot be measured as asked. Nothing is started; the cure says what to
+//!   change.
+//! - [`FindingEffect::Taint`]: a run could look good although the claim made from it does not stand, because
+//!   what decides it is not under control (a sibling's neighbour, an idle state that the run may never
+//!   enter), is not what was asked (policy), or has no worst case by design (a kernel that is not real-time).
+//! - [`FindingEffect::Note`]: it belongs to the configuration that is measured and recorded. It can make
+//!   latencies longer, never let them look shorter than they are: a deadline that holds with it holds.
 //!
 //! Limits: files tell what is configured, not what will happen. Time that a hypervisor steals, page faults
 //! and a load that dies are seen while measuring. What the snapshot does not know is not held against the
@@ -90,7 +91,8 @@ impl PreflightRequest<'_> {
         self.any(ProbeKind::has_own_threads)
     }
 
-    /// For what takes the CPU from a thread that never sleeps, and hardly from one that wakes up every period.
+    /// For what takes the CPU from a thread that never sleeps, and hardly from one that wakes up every
+    /// period.
     fn taint_where_spinning(&self) -> FindingEffect {
         if self.never_sleeps() { FindingEffect::Taint } else { FindingEffect::Note }
     }

@@ -71,8 +71,8 @@ pub fn row(spec: &RunSpec, kind: &ProbeKind, load: &str, machine: &Snapshot) -> 
     Ok(RowPlan { threads, spec })
 }
 
-/// The probe of a thread; `None` where that kind has no thread of ours. One that lacks what it needs is an error: its row would
-/// be missing in silence.
+/// The probe of a thread; `None` where that kind has no thread of ours. One that lacks what it needs is an
+/// error: its row would be missing in silence.
 fn probe(
     kind: &ProbeKind,
     place: &ThreadPlan,
@@ -156,8 +156,9 @@ fn policy(spec: &RunSpec, rank: u32, schedule: Schedule) -> rt::Result<Policy> {
     spec.policy.with(spec.priority.saturating_sub(rank).max(1), deadline)
 }
 
-/// The CPUs whose threads measure, each with its other one. With the message probe each is answered by the next measured
-/// one, with the response probe it answers edges of the next one; the last of an odd number has one for housekeeping.
+/// The CPUs whose threads measure, each with its other one. With the message probe each is answered by the
+/// next measured one, with the response probe it answers edges of the next one; the last of an odd number has
+/// one for housekeeping.
 fn pairs(spec: &RunSpec, kind: &ProbeKind) -> Vec<(u32, Option<u32>)> {
     let cpus = spec.cpus.iter().collect::<Vec<_>>();
     if !kind.has_partner() {

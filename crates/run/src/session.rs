@@ -51,7 +51,8 @@ pub trait Observer {
         let _ = progress;
     }
 
-    /// The present row ended: its figures, or why it was not run. Returns a note for the evidence, where there is one.
+    /// The present row ended: its figures, or why it was not run. Returns a note for the evidence, where
+    /// there is one.
     fn row_ended(&mut self, figures: &str) -> Option<String> {
         let _ = figures;
         None
@@ -93,8 +94,8 @@ struct RunSession<'a, 's> {
 
 /// Measures `spec` on this machine into a new bundle in `folder`, and reads it back.
 ///
-/// Loads other than `idle` start this program again: its `main` calls [`load::worker_main`] first where its first argument
-/// is [`load::WORKER_VERB`].
+/// Loads other than `idle` start this program again: its `main` calls [`load::worker_main`] first where its
+/// first argument is [`load::WORKER_VERB`].
 pub fn prove(spec: &RunSpec, folder: &Path) -> Result<Bundle> {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(Path::file_name);

@@ -179,7 +179,8 @@ impl RunSpec {
         Ok(Wire::check(&self.asked)?)
     }
 
-    /// The interface that the load ethercat drives. One that the probe drives has its MainDevice: the load simulates then.
+    /// The interface that the load ethercat drives. One that the probe drives has its MainDevice: the load
+    /// simulates then.
     pub fn device_of_loads(&self) -> Option<EthercatDevice> {
         let is_free = !self.probes.iter().any(|probe| matches!(probe, ProbeKind::Ethercat(_)));
         let Wire { device, is_forced } = self.wire.clone();

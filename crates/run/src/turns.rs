@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a knob of a plan is worth on this machine: measured without it and with it, by turns.
 //!
-//! Each measurement is the program `isolator` again (`measure`), so that it is the same as one by hand: a process that has
-//! measured keeps its locked memory and its CPUs. A knob is turned on by a transaction and off by undoing it: one that a dead
-//! process left on is undone by `tune rollback`.
+//! Each measurement is the program `isolator` again (`measure`), so that it is the same as one by hand: a
+//! process that has measured keeps its locked memory and its CPUs. A knob is turned on by a transaction and
+//! off by undoing it: one that a dead process left on is undone by `tune rollback`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,8 +68,8 @@ impl<'a> Turns<'a> {
         Ok(Turns { cpu, rounds, duration, warm_up, stop, program, folder: Scratch::new()? })
     }
 
-    /// All rounds of one knob, its changes under the record `id`; the inner error is why it was not measured, with the machine
-    /// as it was. What cannot be given back goes to `left`.
+    /// All rounds of one knob, its changes under the record `id`; the inner error is why it was not measured,
+    /// with the machine as it was. What cannot be given back goes to `left`.
     pub fn knob(
         &self,
         system: &mut dyn System,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The BPF collector: `bpf/collector.bpf.c`, loaded into the kernel for as long as this value lives.
 //!
-//! Memory: 2 MiB in the kernel for each watched CPU, and nothing that grows. The programs go with the file descriptors
-//! that hold them, whatever ends this process.
+//! Memory: 2 MiB in the kernel for each watched CPU, and nothing that grows. The programs go with the file
+//! descriptors that hold them, whatever ends this process.
 
 mod ring;
 
@@ -33,7 +33,8 @@ const OWN: usize = 4;
 const OWN_WORDS: usize = OWN / 2 + 2 * OWN + 2 + 2 * TIMERS + 1;
 const TIMERS: usize = 2;
 
-/// A tracepoint, and what is not seen without it; nothing where it is the other architecture's, or of no weight.
+/// A tracepoint, and what is not seen without it; nothing where it is the other architecture's, or of no
+/// weight.
 struct Tap {
     name: &'static str,
     without: &'static str,
@@ -98,8 +99,8 @@ const X86_TAPS: &[Tap] = &[
 /// Of arm64 alone.
 const ARM_TAPS: &[Tap] = &[tap("ipi_entry", "IPIs"), tap("ipi_exit", "IPIs")];
 
-/// Watched only where the measured loop makes no system call and does not sleep: they would be slower by it. Otherwise
-/// a timer's interrupt begins for us where it calls the first function.
+/// Watched only where the measured loop makes no system call and does not sleep: they would be slower by it.
+/// Otherwise a timer's interrupt begins for us where it calls the first function.
 const BUSY_TAPS: &[Tap] = &[
     tap("local_timer_entry", ""),
     tap("tick_stop", "what keeps the tick"),

@@ -73,8 +73,8 @@ impl Collect for Bpf {
 }
 
 impl Bpf {
-    /// The events from number `read` on, the number to go on with, how far the ring was written, and from where it was
-    /// read.
+    /// The events from number `read` on, the number to go on with, how far the ring was written, and from
+    /// where it was read.
     fn look(&self, slot: u32, read: u64) -> Result<(Vec<Event>, u64, u64, u64)> {
         let until = self.written(slot)?;
         let from = read.max(until.saturating_sub(EVENTS));
@@ -95,8 +95,8 @@ impl Bpf {
     }
 }
 
-/// The events whose numbers (from 0) are in `valid`, in the order of time, and the number to go on with: the first of the
-/// last few that is not written yet.
+/// The events whose numbers (from 0) are in `valid`, in the order of time, and the number to go on with: the
+/// first of the last few that is not written yet.
 fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (Vec<Event>, u64) {
     let mut raw = Vec::with_capacity((valid.end - valid.start.min(valid.end)) as usize);
     let mut next = valid.end;

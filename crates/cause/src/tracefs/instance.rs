@@ -18,7 +18,8 @@ pub const WITHOUT_WORKLOAD: &str = "osnoise";
 /// Options of the osnoise tracer, which all instances share.
 pub const OSNOISE_OPTIONS: &str = "osnoise/options";
 
-/// How many this process has made: two collectors of one process are in each other's way no more than those of two.
+/// How many this process has made: two collectors of one process are in each other's way no more than those
+/// of two.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 const WHAT: &str = "watch with tracefs";
@@ -32,8 +33,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes one of that name below `tracing`, which `prepare` may write to before its buffers are opened: after that the
-    /// kernel lets nobody change its tracer.
+    /// Makes one of that name below `tracing`, which `prepare` may write to before its buffers are opened:
+    /// after that the kernel lets nobody change its tracer.
     pub fn make(
         tracing: &Path,
         name: &str,
@@ -111,7 +112,8 @@ impl Drop for Instance {
     }
 }
 
-/// Removes an instance, and with it what it set for all. What cannot be removed now is removed by the next start.
+/// Removes an instance, and with it what it set for all. What cannot be removed now is removed by the next
+/// start.
 fn remove(folder: &Path) {
     let is_without = folder.to_string_lossy().ends_with(WITHOUT_WORKLOAD);
     if fs::remove_dir(folder).is_ok()
@@ -132,8 +134,8 @@ pub fn remove_leftovers(tracing: &Path) {
     }
 }
 
-/// Whether an instance of that name is ours, and of no process that lives: a number is used again, but not with the same
-/// time.
+/// Whether an instance of that name is ours, and of no process that lives: a number is used again, but not
+/// with the same time.
 fn is_leftover(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
     let Some(rest) = name.strip_prefix(OURS) else { return false };
     let mut parts = rest.splitn(3, '-');

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tracefs collector: the kernel's own trace events, in two instances of ours. One records what happens on the
-//! watched CPUs, the other what all CPUs send to them. Foreign sessions are not touched.
+//! The tracefs collector: the kernel's own trace events, in two instances of ours. One records what happens
+//! on the watched CPUs, the other what all CPUs send to them. Foreign sessions are not touched.
 //!
-//! Each watched CPU has a buffer of 2 MiB that overwrites its oldest page; it is read, and so emptied, only after a spike.
-//! Instances outlive a process that is killed: their names tell whose they are, and a later start removes those whose
-//! process is gone.
+//! Each watched CPU has a buffer of 2 MiB that overwrites its oldest page; it is read, and so emptied, only
+//! after a spike. Instances outlive a process that is killed: their names tell whose they are, and a later
+//! start removes those whose process is gone.
 //!
-//! Interrupts and NMIs are told by events at their beginning and end, or by the kernel's osnoise tracer, an event for
-//! each that has ended ([`By::Osnoise`], `osnoise`).
+//! Interrupts and NMIs are told by events at their beginning and end, or by the kernel's osnoise tracer, an
+//! event for each that has ended ([`By::Osnoise`], `osnoise`).
 
 mod instance;
 mod osnoise;
@@ -38,8 +38,8 @@ pub enum By {
     Osnoise,
 }
 
-/// Events of the watched CPUs, and what is not seen without them; nothing where that is of no weight, or another
-/// architecture's.
+/// Events of the watched CPUs, and what is not seen without them; nothing where that is of no weight, or
+/// another architecture's.
 const HERE: &[(&str, &str)] = &[
     ("irq/softirq_entry", "softirqs"),
     ("irq/softirq_exit", "softirqs"),

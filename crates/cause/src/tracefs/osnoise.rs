@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's osnoise tracer, without the threads that it measures with: what is left is one event for each interrupt
-//! and NMI that has ended, with the time that it took without what interrupted it. An NMI is told in full, from its entry
-//! on, where trace events know only of its handlers. (kernel/trace/trace_osnoise.c; Documentation/trace/osnoise-tracer.rst)
+//! The kernel's osnoise tracer, without the threads that it measures with: what is left is one event for each
+//! interrupt and NMI that has ended, with the time that it took without what interrupted it. An NMI is told
+//! in full, from its entry on, where trace events know only of its handlers. (kernel/trace/trace_osnoise.c;
+//! Documentation/trace/osnoise-tracer.rst)
 //!
-//! All of the kernel has one such tracer, and one set of options, so it is used only where nobody else does; it goes back
-//! to what it was with its instance. Times of its own (`start`) are of another clock than ours, so only durations are
-//! used.
+//! All of the kernel has one such tracer, and one set of options, so it is used only where nobody else does;
+//! it goes back to what it was with its instance. Times of its own (`start`) are of another clock than ours,
+//! so only durations are used.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +58,8 @@ fn user(tracing: &Path) -> Option<String> {
     folders.into_iter().find(|folder| has(folder)).map(|folder| folder.display().to_string())
 }
 
-/// When what ended at `ended_ns`, and took so long without NMIs, began. `events` are those that came before it.
+/// When what ended at `ended_ns`, and took so long without NMIs, began. `events` are those that came before
+/// it.
 pub fn began_ns(events: &[Event], ended_ns: u64, duration_ns: u64) -> u64 {
     let mut began = ended_ns.saturating_sub(duration_ns);
     for event in events.iter().rev().take_while(|event| event.monotonic_ns <= ended_ns) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages of `trace_pipe_raw`, and the fields of events as their `format` files tell them. The layout of pages is the
-//! kernel's ring buffer's (`events/header_page`, `events/header_event`), the same since 2.6.31.
+//! The pages of `trace_pipe_raw`, and the fields of events as their `format` files tell them. The layout of
+//! pages is the kernel's ring buffer's (`events/header_page`, `events/header_event`), the same since 2.6.31.
 
 use std::collections::BTreeMap;
 

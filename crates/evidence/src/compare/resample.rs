@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bootstrap intervals of the change between two series (Efron 1979; percentile method).
 //!
-//! A percentile of a resample needs no resample: drawing N samples again from N, the k-th smallest of them lies
-//! where the distribution function reaches U, and U follows Beta(k, N - k + 1). So a draw costs the same for a
-//! thousand samples as for a billion. Mean and maximum draw blocks of seconds again (a block bootstrap, Künsch
-//! 1989), because what follows within a second is not independent.
+//! A percentile of a resample needs no resample: drawing N samples again from N, the k-th smallest of them
+//! lies where the distribution function reaches U, and U follows Beta(k, N - k + 1). So a draw costs the same
+//! for a thousand samples as for a billion. Mean and maximum draw blocks of seconds again (a block bootstrap,
+//! Künsch 1989), because what follows within a second is not independent.
 //!
 //! The seed is fixed: the same two bundles always give the same intervals.
 

@@ -8,9 +8,9 @@
 //! | `csv` | every bucket of every series, a row each, in nanoseconds; `to_ns` is empty where it is unknown |
 //! | `json` | the document of `prove --json` with the buckets of every row |
 //!
-//! The first two have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence ends to tell values
-//! apart; the rest is their overflow. A bucket of ours that lies in two of theirs goes to the higher one. They
-//! have no place for missed periods, taints and the limit.
+//! The first two have buckets of 1 us and end at [`BUCKETS_US`], or where imported evidence ends to tell
+//! values apart; the rest is their overflow. A bucket of ours that lies in two of theirs goes to the higher
+//! one. They have no place for missed periods, taints and the limit.
 
 mod tables;
 
@@ -96,8 +96,8 @@ fn family(probe: &str) -> &str {
     if probe.starts_with("timerlat-") { "timerlat" } else { probe }
 }
 
-/// The text of a bundle in another format. The tables of cyclictest and rtla hold one load and one probe: where
-/// the choice leaves several, the error lists them.
+/// The text of a bundle in another format. The tables of cyclictest and rtla hold one load and one probe:
+/// where the choice leaves several, the error lists them.
 pub fn export(bundle: &Bundle, format: ExportFormat, choice: &RowFilter) -> Result<String> {
     let rows = bundle.rows.iter().filter(|row| choice.takes(&row.entry.key)).collect::<Vec<_>>();
     let fail = |why: String| {
@@ -153,7 +153,8 @@ pub struct WithBuckets {
     /// The document.
     #[serde(flatten)]
     pub document: ProveDocument,
-    /// A list of buckets for each row: from, to (both in the bucket, ns; to is null where it is unknown) and count.
+    /// A list of buckets for each row: from, to (both in the bucket, ns; to is null where it is unknown) and
+    /// count.
     pub histograms: Vec<Vec<(u64, Option<u64>, u64)>>,
 }
 

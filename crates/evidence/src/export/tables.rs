@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The text tables of cyclictest and rtla: microsecond buckets, a column a row of the bundle.
 //!
-//! Their figures are floored as those tools floor them. Which cycles overflowed is not in a bundle, so they are
-//! all among cyclictest's `others`.
+//! Their figures are floored as those tools floor them. Which cycles overflowed is not in a bundle, so they
+//! are all among cyclictest's `others`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

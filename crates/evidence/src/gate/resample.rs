@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bootstrap intervals for the gate, from what a series keeps: a histogram of the whole row, and a line per second.
+//! Bootstrap intervals for the gate, from what a series keeps: a histogram of the whole row, and a line per
+//! second.
 //!
-//! - **Seconds** are drawn again in blocks of neighbours, since what happens in one second is like what happens in the
-//!   next (circular block bootstrap, Politis & Romano 1992), of the cube root of their number. So are the mean of maxima,
-//!   the share of seconds with a late cycle, and missed periods.
-//! - **Percentiles** are drawn by rank, as in a comparison: U follows Beta(k, n - k + 1). `n` is not the number of
-//!   samples but of those that are independent, as far as the row shows it. Two things lessen it: how much more the
-//!   means of blocks differ than independent samples' would, and how few seconds the samples beyond the percentile
-//!   come in (extremal index by blocks, Smith & Weissman 1994).
-//! - The spread of the draws becomes an interval with Student's t, of as many degrees of freedom as there are blocks:
-//!   a few blocks know little of their own spread. Latencies are taken by their logarithm. A direct percentile of draws
-//!   would need more of them than there are figures judged at once, divided by alpha.
+//! - **Seconds** are drawn again in blocks of neighbours, since what happens in one second is like what
+//!   happens in the next (circular block bootstrap, Politis & Romano 1992), of the cube root of their number.
+//!   So are the mean of maxima, the share of seconds with a late cycle, and missed periods.
+//! - **Percentiles** are drawn by rank, as in a comparison: U follows Beta(k, n - k + 1). `n` is not the
+//!   number of samples but of those that are independent, as far as the row shows it. Two things lessen it:
+//!   how much more the means of blocks differ than independent samples' would, and how few seconds the
+//!   samples beyond the percentile come in (extremal index by blocks, Smith & Weissman 1994).
+//! - The spread of the draws becomes an interval with Student's t, of as many degrees of freedom as there are
+//!   blocks: a few blocks know little of their own spread. Latencies are taken by their logarithm. A direct
+//!   percentile of draws would need more of them than there are figures judged at once, divided by alpha.
 //!
-//! Limit: in rows of 20 s whose seconds are strongly alike (AR(1) of 0.6) 16 of 200 gates were wrong without a tolerance, for
-//! 10 that are stated; in rows of a minute and more 9 and fewer. With the tolerance there was none of 100.
+//! Limit: in rows of 20 s whose seconds are strongly alike (AR(1) of 0.6) 16 of 200 gates were wrong without
+//! a tolerance, for 10 that are stated; in rows of a minute and more 9 and fewer. With the tolerance there
+//! was none of 100.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -61,8 +63,8 @@ pub(super) fn figures(before: &Row, after: &Row) -> Vec<GateFigure> {
     GateFigure::ALL.into_iter().filter(defined).collect()
 }
 
-/// The percentiles that one of the rows does not define, and why. That neither has missed periods or late seconds
-/// leaves nothing open.
+/// The percentiles that one of the rows does not define, and why. That neither has missed periods or late
+/// seconds leaves nothing open.
 pub(super) fn undefined(before: &Row, after: &Row) -> Vec<(GateFigure, String)> {
     let percentiles = [GateFigure::P50, GateFigure::P99, GateFigure::P99_9].into_iter();
     percentiles.filter_map(|figure| Some((figure, why_undefined(before, after, figure)?))).collect()
@@ -183,8 +185,8 @@ fn by_means(row: &Row) -> f64 {
     (seen / expected).max(1.0)
 }
 
-/// How many samples beyond the percentile come together, from the share of seconds that have any. Where all seconds
-/// have some, nothing is known of it.
+/// How many samples beyond the percentile come together, from the share of seconds that have any. Where all
+/// seconds have some, nothing is known of it.
 fn by_exceedances(row: &Row, figure: GateFigure) -> f64 {
     let value_ns = row.series.latency.quantile_ns(fraction(figure));
     let seconds = row.series.seconds.iter().filter(|second| second.count > 0);

@@ -8,8 +8,9 @@ use crate::compare::tests::{bundle, quiet};
 use crate::manifest::{Asked, RunState, Second};
 use crate::series::Series;
 
-/// A run of one row, of `seconds` seconds at 200 Hz: 5 us and an exponential tail of 2 us, all of a second scaled by
-/// a factor that follows the second before by `like` (AR(1) of its logarithm, of standard deviation `drift`).
+/// A run of one row, of `seconds` seconds at 200 Hz: 5 us and an exponential tail of 2 us, all of a second
+/// scaled by a factor that follows the second before by `like` (AR(1) of its logarithm, of standard deviation
+/// `drift`).
 fn run(seed: u64, seconds: u32, like: f64, drift: f64, scale: f64) -> Bundle {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut series = Series::default();

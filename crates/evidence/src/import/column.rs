@@ -72,7 +72,8 @@ impl ImportedSeries {
         self.listed().saturating_add(self.overflow).saturating_add(self.unplaced)
     }
 
-    /// States a sample that the source tells apart from its table: where it is worse than all others it counts.
+    /// States a sample that the source tells apart from its table: where it is worse than all others it
+    /// counts.
     pub fn state_max(&mut self, value: u64) {
         let listed = self.buckets.iter().filter(|bucket| bucket.1 > 0).map(|bucket| bucket.0).max();
         let reached = listed.map(|last| last.saturating_add(self.width.saturating_sub(1)));

@@ -2,9 +2,9 @@
 //! What cyclictest prints: histograms, samples (`-v`) and summary lines.
 //!
 //! A bucket `N` counts latencies of N us up to below N + 1. The text does not say whether `-N` made them
-//! nanoseconds, so microseconds are taken unless the caller tells, and that is noted. `# Total:` counts the buckets alone, without the
-//! overflows; `-H` adds a column with the sum of all threads. cyclictest skips periods it has missed without
-//! counting them; which CPU a thread ran on only `-v` says.
+//! nanoseconds, so microseconds are taken unless the caller tells, and that is noted. `# Total:` counts the
+//! buckets alone, without the overflows; `-H` adds a column with the sum of all threads. cyclictest skips
+//! periods it has missed without counting them; which CPU a thread ran on only `-v` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,7 +88,8 @@ pub(super) struct ThreadLine {
 }
 
 impl ThreadLine {
-    /// Whether `next` may be the same thread later in the same run: cyclictest draws its lines again and again.
+    /// Whether `next` may be the same thread later in the same run: cyclictest draws its lines again and
+    /// again.
     fn leads_to(&self, next: &ThreadLine) -> bool {
         let never = self.cycles == 0;
         self.tid == next.tid
@@ -432,8 +433,8 @@ pub(super) fn read_summary(text: &str, unit_ns: Option<u64>) -> Result<ImportedF
     Ok(around.into(found))
 }
 
-/// The lines that are whole. Without a line end, those that nothing is read from count as whole, and so does a thread's
-/// summary whose last figure fills its eight columns.
+/// The lines that are whole. Without a line end, those that nothing is read from count as whole, and so does
+/// a thread's summary whose last figure fills its eight columns.
 fn lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a str {
     let (_, cut) = split_cut(text);
     let is_whole = |cut: &str| {

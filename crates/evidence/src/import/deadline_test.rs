@@ -2,8 +2,8 @@
 //! What deadline_test of rt-tests prints: a block for each SCHED_DEADLINE thread.
 //!
 //! It runs a loop of fixed length in every period and states how long that took, from begin to end: the
-//! `execution` of a cycle. Deadlines that it missed and periods that it began late are periods missed. Its rows
-//! are numbered in the order of the text: neither CPU nor histogram is in it.
+//! `execution` of a cycle. Deadlines that it missed and periods that it began late are periods missed. Its
+//! rows are numbered in the order of the text: neither CPU nor histogram is in it.
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::text::whole_lines;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers and repeated screens of the tools' texts.
 
-/// A number that may have a fraction, in thousandths: `12.345` is 12345. More digits are rounded up, so that a
-/// figure never gets smaller. `None` where it is no plain decimal number, as with a decimal comma.
+/// A number that may have a fraction, in thousandths: `12.345` is 12345. More digits are rounded up, so that
+/// a figure never gets smaller. `None` where it is no plain decimal number, as with a decimal comma.
 pub(super) fn thousandths(text: &str) -> Option<i64> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));

@@ -3,8 +3,9 @@
 //!
 //! It catches up with missed periods, so that every one of them is a sample. Samples of 1 ms and above are
 //! counted but not listed. Its `cpu` numbers threads: they are CPU numbers only where every online CPU was
-//! measured. Priority and period are not in the file. Version 0.1 wrote no `sysinfo`, and always microseconds; a
-//! file that lost it is taken as microseconds unless a bucket lies where only nanoseconds have some.
+//! measured. Priority and period are not in the file. Version 0.1 wrote no `sysinfo`, and always
+//! microseconds; a file that lost it is taken as microseconds unless a bucket lies where only nanoseconds
+//! have some.
 
 use std::collections::BTreeMap;
 

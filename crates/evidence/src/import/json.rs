@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-/// The document that a plain text holds, be it between a shell's lines; `None` where there is none. An error where there
-/// are several, or the only one is cut.
+/// The document that a plain text holds, be it between a shell's lines; `None` where there is none. An error
+/// where there are several, or the only one is cut.
 pub(super) fn document(text: &str) -> Result<Option<&str>, String> {
     let Some(start) = begin(text, 0) else { return Ok(None) };
     let mut documents = serde_json::Deserializer::from_str(&text[start..]).into_iter::<IgnoredAny>();

@@ -11,8 +11,8 @@
 //! 9+ 1
 //! ```
 //!
-//! A bucket is 1 us. A `+` behind the last one says that it holds everything above, too. The table that latmus
-//! prints may stand in the same text: its worst latency and overruns count where they are worse.
+//! A bucket is 1 us. A `+` behind the last one says that it holds everything above, too. The table that
+//! latmus prints may stand in the same text: its worst latency and overruns count where they are worse.
 
 use super::column::{ImportedFile, ImportedSeries, kernel};
 use super::figures::thousandths;

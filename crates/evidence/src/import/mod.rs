@@ -18,24 +18,25 @@
 //! | rtla osnoise hist and top, hwnoise | `noise`: only interruptions are counted, not the loop's iterations | a CPU |
 //! | hwlatdetect text | `hardware`: only gaps above its threshold | a CPU |
 //!
-//! The rules: what the file cannot tell stays `None`, and what it hides is said in a note or a taint. The worst figure
-//! that a file states wins: neither buckets nor excerpts overrule a maximum, a value at which the tool stopped or a
-//! count. Bucket counts are the file's, at the smallest value of the bucket; count, minimum, mean and maximum are the
-//! tool's own figures where it states them. A sample beyond the last bucket is counted where the buckets end, one of
-//! them at the maximum; [`Coarse`] says from where on and how many, and [`known`](crate::known) what is then told.
+//! The rules: what the file cannot tell stays `None`, and what it hides is said in a note or a taint. The
+//! worst figure that a file states wins: neither buckets nor excerpts overrule a maximum, a value at which
+//! the tool stopped or a count. Bucket counts are the file's, at the smallest value of the bucket; count,
+//! minimum, mean and maximum are the tool's own figures where it states them. A sample beyond the last bucket
+//! is counted where the buckets end, one of them at the maximum; [`Coarse`] says from where on and how many,
+//! and [`known`](crate::known) what is then told.
 //!
-//! No line is dropped in silence. [`text`] takes off what stands around the tool's lines. A line that should be a row
-//! and cannot be read is refused by its number; a thread without a sample is a row that was not run. A file that was
-//! cut short gives what it still holds and a line in [`Bundle::missing`]. Seconds, spikes and jitter are in none of
-//! these formats.
+//! No line is dropped in silence. [`text`] takes off what stands around the tool's lines. A line that should
+//! be a row and cannot be read is refused by its number; a thread without a sample is a row that was not run.
+//! A file that was cut short gives what it still holds and a line in [`Bundle::missing`]. Seconds, spikes and
+//! jitter are in none of these formats.
 //!
-//! Most of these tools state extremes alone: then there is no bucket, and everything is overflow from the minimum on.
-//! Overruns, missed deadlines and timeouts that a tool states are periods missed. A screen that is drawn again and
-//! again is one run: the last one counts, and the worst maximum of all. More than one run, or results of more than
-//! one tool, are refused.
+//! Most of these tools state extremes alone: then there is no bucket, and everything is overflow from the
+//! minimum on. Overruns, missed deadlines and timeouts that a tool states are periods missed. A screen that
+//! is drawn again and again is one run: the last one counts, and the worst maximum of all. More than one run,
+//! or results of more than one tool, are refused.
 //!
-//! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.1 and 0.3.1, stress-ng 0.15,
-//! Xenomai 2.4 and 3, libevl 0.42, LinuxCNC 2.9, rteval 3.7.
+//! Formats as written by rt-tests 2.4 and 2.6, rtla 6.1 and 6.12, jitterdebugger 0.1 and 0.3.1, stress-ng
+//! 0.15, Xenomai 2.4 and 3, libevl 0.42, LinuxCNC 2.9, rteval 3.7.
 //!
 //! [`Coarse`]: crate::manifest::Coarse
 

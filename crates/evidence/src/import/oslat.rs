@@ -2,9 +2,10 @@
 //! What oslat prints, and what its figures mean, in text and JSON alike.
 //!
 //! oslat rounds an iteration up to whole microseconds, so that its `1` is anything up to 1 us; that value is
-//! kept: it is never too low. A wider bucket (`-W`) is taken to begin at its label, so that nothing in it is too early. The last bucket holds its own value and everything above. Since rt-tests 2.5
-//! every bucket is labelled, and the average computed, 1 us too high while minimum and maximum are right: where
-//! the lowest bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
+//! kept: it is never too low. A wider bucket (`-W`) is taken to begin at its label, so that nothing in it is
+//! too early. The last bucket holds its own value and everything above. Since rt-tests 2.5 every bucket is
+//! labelled, and the average computed, 1 us too high while minimum and maximum are right: where the lowest
+//! bucket lies exactly 1 us above the stated minimum, both are put back and that is noted.
 
 use std::collections::BTreeMap;
 

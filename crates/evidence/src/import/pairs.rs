@@ -179,8 +179,8 @@ fn column(
     }
 }
 
-/// `#0: ID22390, P80, CPU0, I1000; #1: ID22391, P80, CPU0, TO 0, Cycles 948`: the number of the receiving thread,
-/// and the pair.
+/// `#0: ID22390, P80, CPU0, I1000; #1: ID22391, P80, CPU0, TO 0, Cycles 948`: the number of the receiving
+/// thread, and the pair.
 fn head(line: &str) -> Option<(u32, Pair)> {
     let (first, second) = line.split_once(';')?;
     let number = leading_number(first.strip_prefix('#')?)?;

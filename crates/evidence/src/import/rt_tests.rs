@@ -2,8 +2,8 @@
 //! JSON of rt-tests: its tools share a frame.
 //!
 //! Two keys of the frame carry a stray colon (`"cmdline:"`), which some builds lack; both are read.
-//! `resolution_in_ns` is a flag: 1 where the figures are nanoseconds (`-N`). The file says neither priority nor
-//! period; they come from the command line in it, where that can be read without doubt.
+//! `resolution_in_ns` is a flag: 1 where the figures are nanoseconds (`-N`). The file says neither priority
+//! nor period; they come from the command line in it, where that can be read without doubt.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

@@ -2,9 +2,9 @@
 //! `summary.xml` of rteval.
 //!
 //! Of its measurements, cyclictest and timerlat have a `core` element for each CPU with statistics and a
-//! histogram in microseconds; others become rows that were not run. rteval leaves a measurement's statistics out
-//! where a latency was beyond the buckets. It adds timerlat's samples of interrupt, thread and user space up in
-//! one histogram, so that a core has up to three for each cycle.
+//! histogram in microseconds; others become rows that were not run. rteval leaves a measurement's statistics
+//! out where a latency was beyond the buckets. It adds timerlat's samples of interrupt, thread and user space
+//! up in one histogram, so that a core has up to three for each cycle.
 
 use roxmltree::{Document, Node, ParsingOptions};
 

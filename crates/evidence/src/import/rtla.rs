@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histograms of `rtla timerlat hist` and `rtla osnoise hist`.
 //!
-//! A row is labelled with the smallest value of its bucket; the bucket's width (`-b`) is not said, but no wider
-//! than the greatest common divisor of all labels. `count:` includes `over:`. Rows without a count are left
-//! out, so that overflow begins somewhere after the last row. Neither period nor priority is in the file.
+//! A row is labelled with the smallest value of its bucket; the bucket's width (`-b`) is not said, but no
+//! wider than the greatest common divisor of all labels. `count:` includes `over:`. Rows without a count are
+//! left out, so that overflow begins somewhere after the last row. Neither period nor priority is in the
+//! file.
 
 use std::collections::BTreeMap;
 
@@ -149,7 +150,8 @@ fn figure(word: &str) -> Option<Option<f64>> {
     }
 }
 
-/// What rtla says of the sample at which it stopped (`-T`, `--auto`): `## CPU 12 hit stop tracing, analyzing it ##`.
+/// What rtla says of the sample at which it stopped (`-T`, `--auto`): `## CPU 12 hit stop tracing, analyzing
+/// it ##`.
 #[derive(Default)]
 struct StoppedAt {
     cpu: Option<u32>,

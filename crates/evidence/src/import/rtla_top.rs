@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of `rtla timerlat top`, `rtla osnoise top` and `rtla hwnoise`.
 //!
-//! They are drawn anew each second with figures since the start: the last screen counts, and the worst maximum of
-//! all. Figures are cut to whole units. timerlat counts interrupts alone; threads are taken to be as many. osnoise
-//! counts interruptions by their origin, and states the longest single one and the most noise of one period.
+//! They are drawn anew each second with figures since the start: the last screen counts, and the worst
+//! maximum of all. Figures are cut to whole units. timerlat counts interrupts alone; threads are taken to be
+//! as many. osnoise counts interruptions by their origin, and states the longest single one and the most
+//! noise of one period.
 
 use std::collections::BTreeMap;
 
@@ -233,8 +234,8 @@ fn osnoise_row(line: &str) -> Result<Option<(u32, TopRow)>, String> {
     Ok(Some((cpu, TopRow { count, figures: vec![figures], worst_period: Some(worst_period_us) })))
 }
 
-/// Takes a figure of the analysis that rtla prints when it stopped: it may be worse than the table, which lacks
-/// the sample that stopped it.
+/// Takes a figure of the analysis that rtla prints when it stopped: it may be worse than the table, which
+/// lacks the sample that stopped it.
 fn analysis(line: &str, on: Option<u32>, rows: &mut BTreeMap<u32, TopRow>, unit_ns: u64) -> Option<u32> {
     if let Some(rest) = line.strip_prefix("## CPU ") {
         return rest.split_whitespace().next().and_then(|cpu| cpu.parse().ok());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `stress-ng --cyclic` prints: figures, percentiles, and with `--cyclic-dist` a histogram.
 //!
-//! Every figure is in nanoseconds, on lines of a log (`stress-ng: info:  [22648] cyclic: …`). Each cycle sleeps
-//! anew, so that none can be missed. Without a histogram the percentiles serve as one: they are samples, and what
-//! lies between two of them is counted at the upper one. Only the first instance prints, without its CPU; samples
-//! beyond its buffer are not in its figures.
+//! Every figure is in nanoseconds, on lines of a log (`stress-ng: info:  [22648] cyclic: …`). Each cycle
+//! sleeps anew, so that none can be missed. Without a histogram the percentiles serve as one: they are
+//! samples, and what lies between two of them is counted at the upper one. Only the first instance prints,
+//! without its CPU; samples beyond its buffer are not in its figures.
 
 use super::column::{ImportedFile, ImportedSeries};
 use super::figures::thousandths;
@@ -105,8 +105,8 @@ fn column(log: StressNgLog, found: &mut ImportedFile) -> ImportedSeries {
     column
 }
 
-/// Buckets made of percentiles. Their sample is the one at that part of all samples in ascending order, so that
-/// as many lie at or below it.
+/// Buckets made of percentiles. Their sample is the one at that part of all samples in ascending order, so
+/// that as many lie at or below it.
 fn between(log: &StressNgLog, samples: u64) -> Vec<(u64, u64)> {
     let mut buckets = Vec::new();
     let mut counted = 0u64;

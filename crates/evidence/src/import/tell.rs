@@ -72,8 +72,8 @@ pub(super) fn without_result(text: &str) -> String {
     }
 }
 
-/// What one run of one tool may print besides: cyclictest its summary beside a histogram or samples, signaltest and others
-/// samples beside their summary.
+/// What one run of one tool may print besides: cyclictest its summary beside a histogram or samples,
+/// signaltest and others samples beside their summary.
 fn without_parts(told: Vec<ImportFormat>) -> Vec<ImportFormat> {
     use ImportFormat::*;
     let has = |formats: &[ImportFormat]| told.iter().any(|format| formats.contains(format));

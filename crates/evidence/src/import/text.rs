@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The front end that every importer goes through: bytes in, the tool's own lines out.
 //!
-//! [`read`] unpacks and decodes a file; [`plain`] takes off the rest: line ends of any system, byte order marks,
-//! colours and cursor movements of a terminal, indentation, quoting and the time stamps of logs. A line keeps its
-//! number unless the text redraws lines with a carriage return. What is left are lines without a blank at either
-//! end. A last line without a line end stays so: `whole_lines` tells whether it was cut.
+//! [`read`] unpacks and decodes a file; [`plain`] takes off the rest: line ends of any system, byte order
+//! marks, colours and cursor movements of a terminal, indentation, quoting and the time stamps of logs. A
+//! line keeps its number unless the text redraws lines with a carriage return. What is left are lines without
+//! a blank at either end. A last line without a line end stays so: `whole_lines` tells whether it was cut.
 
 use super::stamps::bare;
 use super::unpack;
@@ -34,8 +34,8 @@ fn line(raw: &str) -> String {
     bare(shown.trim_start_matches('\u{feff}')).trim().to_string()
 }
 
-/// What a terminal shows of a line: no escape sequences, and plain blanks. A blank that may group the digits of a
-/// number stays, so that no importer takes `100 000` for two numbers.
+/// What a terminal shows of a line: no escape sequences, and plain blanks. A blank that may group the digits
+/// of a number stays, so that no importer takes `100 000` for two numbers.
 fn shown(raw: &str) -> String {
     let mut shown = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -93,16 +93,16 @@ pub(super) fn whole_lines<'a>(text: &'a str, missing: &mut Vec<String>) -> &'a s
     whole
 }
 
-/// A plain text, and the last line where it has no line end and may be half of one. Editors, web pages and shells
-/// take the last line end away, so a line that shows that it is whole counts as whole.
+/// A plain text, and the last line where it has no line end and may be half of one. Editors, web pages and
+/// shells take the last line end away, so a line that shows that it is whole counts as whole.
 pub(super) fn split_cut(text: &str) -> (&str, Option<&str>) {
     let start = text.rfind('\n').map_or(0, |end| end + 1);
     let (before, last) = text.split_at(start);
     if last.is_empty() || is_whole(before, last) { (text, None) } else { (before, Some(last)) }
 }
 
-/// Whether a line holds nothing but figures, as rows of a table do. A line that is no row all the same holds figures
-/// that cannot be read: negative ones, or digits in groups.
+/// Whether a line holds nothing but figures, as rows of a table do. A line that is no row all the same holds
+/// figures that cannot be read: negative ones, or digits in groups.
 pub(super) fn is_row(line: &str) -> bool {
     let is_figure = |c: char| c.is_ascii_digit() || c.is_whitespace() || ".,:-'’_".contains(c);
     line.contains(|c: char| c.is_ascii_digit()) && line.chars().all(is_figure)

@@ -6,8 +6,8 @@
 //! T: 0 (27965) I:5000 C:    401 Min:      1 Act:    5 Avg:   24 Max:     116   cyclicdeadline: no priority
 //! ```
 //!
-//! signaltest sends a signal from thread to thread in a ring: a latency is one round. cyclicdeadline's is how late
-//! a SCHED_DEADLINE thread begins its period. Neither says the CPU of a thread.
+//! signaltest sends a signal from thread to thread in a ring: a latency is one round. cyclicdeadline's is how
+//! late a SCHED_DEADLINE thread begins its period. Neither says the CPU of a thread.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of a result file as text: unpacked (gzip, zstd) and decoded (UTF-8, UTF-16).
 //!
-//! A packed file that is damaged, cut short or followed by other bytes is refused as a whole: what it still holds
-//! cannot be told from what was measured. Bytes that are no UTF-8 become U+FFFD, which no importer takes for a digit.
+//! A packed file that is damaged, cut short or followed by other bytes is refused as a whole: what it still
+//! holds cannot be told from what was measured. Bytes that are no UTF-8 become U+FFFD, which no importer
+//! takes for a digit.
 
 use std::io::{self, Read};
 

@@ -8,9 +8,10 @@
 //! RTS|      0.173|      2.114|      4.036|       0|     0|    00:00:20/00:00:20
 //! ```
 //!
-//! Figures are microseconds with a fraction. `RTD` is a second: as many samples as periods fit into it. Overruns
-//! are periods missed, counted from the start. Where `-h` lists every sample (`HSD|    avg|`), those are the
-//! buckets. Xenomai sets its timer early, so that a latency may be below zero: it counts as zero here.
+//! Figures are microseconds with a fraction. `RTD` is a second: as many samples as periods fit into it.
+//! Overruns are periods missed, counted from the start. Where `-h` lists every sample (`HSD|    avg|`), those
+//! are the buckets. Xenomai sets its timer early, so that a latency may be below zero: it counts as zero
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -289,7 +290,8 @@ fn remarks(text: &str, table: &XenomaiFigures, found: &mut ImportedFile) {
     }
 }
 
-/// `avg| 3 -  4 | 123` as bucket and count; lists of each second's minimum and maximum have no samples of ours.
+/// `avg| 3 -  4 | 123` as bucket and count; lists of each second's minimum and maximum have no samples of
+/// ours.
 fn bucket_of_samples(cells: &str) -> Result<(u64, u64), String> {
     let bad = || format!("'{cells}' is no bucket");
     let mut cells_of = cells.split('|').map(str::trim);

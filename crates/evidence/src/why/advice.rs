@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What to do about a cause: one line for each kind, with the machine's own numbers in it.
 //!
-//! Advice is about the most usual reason; `isolator tune plan` looks at the whole machine. Settings, their values and whether a
-//! plan has them are the table's (`machine::advice`).
+//! Advice is about the most usual reason; `isolator tune plan` looks at the whole machine. Settings, their
+//! values and whether a plan has them are the table's (`machine::advice`).
 
 use machine::advice::{self, Advice, Aim, Hand, Knob};
 use machine::{CpuSet, Profile};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every fixture of the tools that state little more than their extremes, and its rows.
 
-/// Probe, CPU, samples, and minimum, mean and maximum in microseconds, and periods missed, as the tool states them.
+/// Probe, CPU, samples, and minimum, mean and maximum in microseconds, and periods missed, as the tool states
+/// them.
 pub type Expected = (&'static str, u32, u64, f64, f64, f64, u64);
 
 /// A figure that the tool does not state.

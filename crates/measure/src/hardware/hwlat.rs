@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's hwlat tracer (Documentation/trace/hwlat_detector.rst): a kernel thread that reads the clock without
-//! pause for a stretch of each window, interrupts off, and tells the longest gap between two readings.
+//! The kernel's hwlat tracer (Documentation/trace/hwlat_detector.rst): a kernel thread that reads the clock
+//! without pause for a stretch of each window, interrupts off, and tells the longest gap between two
+//! readings.
 //!
-//! It runs in a tracing instance of our own. The one setting outside the instance, `tracing_thresh`, is written
-//! while the tracer is on, since the kernel puts back what stood there before when the tracer goes off. So the
-//! end of the instance undoes everything: at the end of a run, or where that was killed, at the next start
-//! ([`remove_leftover`]); until then the tracer of a killed run goes on. Limits: the kernel lets one instance use the
-//! tracer at a time; its own default threshold, for those who set none, becomes the one that was used last; mode,
-//! width and window (`hwlat_detector/`) are whoever set them last, and are only read.
+//! It runs in a tracing instance of our own. The one setting outside the instance, `tracing_thresh`, is
+//! written while the tracer is on, since the kernel puts back what stood there before when the tracer goes
+//! off. So the end of the instance undoes everything: at the end of a run, or where that was killed, at the
+//! next start ([`remove_leftover`]); until then the tracer of a killed run goes on. Limits: the kernel lets
+//! one instance use the tracer at a time; its own default threshold, for those who set none, becomes the one
+//! that was used last; mode, width and window (`hwlat_detector/`) are whoever set them last, and are only
+//! read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -27,8 +29,8 @@ type Result<T> = std::result::Result<T, String>;
 /// The tracer, on while it lives.
 pub struct Hwlat {
     instance: PathBuf,
-    /// Its output; absent while the tracer is set up or taken down, since the kernel changes no tracer whose output
-    /// somebody has open.
+    /// Its output; absent while the tracer is set up or taken down, since the kernel changes no tracer whose
+    /// output somebody has open.
     pipe: Option<File>,
     watch: TimeShare,
     /// Its settings, as they were once it was on.
@@ -145,7 +147,8 @@ impl Drop for Hwlat {
     }
 }
 
-/// How each of `cpus` CPUs is watched: for `width` of each `window`, in microseconds; in turn, or all at once.
+/// How each of `cpus` CPUs is watched: for `width` of each `window`, in microseconds; in turn, or all at
+/// once.
 fn watch(mode: &str, width: &str, window: &str, cpus: usize) -> Result<TimeShare> {
     let mode =
         mode.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("unknown", |(mode, _)| mode);

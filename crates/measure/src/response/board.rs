@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A board: where the registers of its GPIO lines are, and which bit of which is whose. Described by a file, which for some
-//! boards comes with the program.
+//! A board: where the registers of its GPIO lines are, and which bit of which is whose. Described by a file,
+//! which for some boards comes with the program.
 //!
 //! ```toml
 //! name = "Raspberry Pi 4"
@@ -13,8 +13,8 @@
 //! clear = { offset = 0x28 }
 //! direction = { offset = 0x00, per = 10, bits = 3, input = 0, output = 1 }
 //! ```
-//! A field is `bits` wide (1) from bit `shift` (0) on; `per` lines (32) share a register, the next ones have theirs `step`
-//! bytes (4) on. `[[prepare]]` fields get their `value` first, for both lines.
+//! A field is `bits` wide (1) from bit `shift` (0) on; `per` lines (32) share a register, the next ones have
+//! theirs `step` bytes (4) on. `[[prepare]]` fields get their `value` first, for both lines.
 
 use std::path::PathBuf;
 

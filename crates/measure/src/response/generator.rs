@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A generator on another CPU of this machine: a thread that gives edges to the responder and takes the times.
+//! A generator on another CPU of this machine: a thread that gives edges to the responder and takes the
+//! times.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +52,8 @@ impl Drop for SaysDone {
 }
 
 impl Generator {
-    /// Starts it on `cpu` with that policy, to give edges to `measured`; it waits for [`Generator::answered`].
+    /// Starts it on `cpu` with that policy, to give edges to `measured`; it waits for
+    /// [`Generator::answered`].
     pub fn start(cpu: u32, policy: Policy, measured: u32, open: &Open) -> Result<Generator> {
         let refuse = |error: &io::Error| {
             Error::os("start the thread that generates edges", error, "raise the limit on processes")

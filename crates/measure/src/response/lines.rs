@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines of a GPIO chip through the kernel (`/dev/gpiochipN`): each edge is an interrupt, an event, a wakeup and a read, and each
-//! answer a system call. For contrast with what polls. Linux: Documentation/userspace-api/gpio/chardev.rst
+//! Lines of a GPIO chip through the kernel (`/dev/gpiochipN`): each edge is an interrupt, an event, a wakeup
+//! and a read, and each answer a system call. For contrast with what polls. Linux:
+//! Documentation/userspace-api/gpio/chardev.rst
 //!
 //! Also who uses a line, for those that take its registers behind the kernel's back.
 
@@ -93,8 +94,8 @@ impl GpioLines {
         self.read.lone_value().map_err(|error| failed("read a line", &error))
     }
 
-    /// Makes each edge of the input one of the output. A sample is the time from the kernel's stamp of the edge to the return from
-    /// the call that answered it. Whether any edge came.
+    /// Makes each edge of the input one of the output. A sample is the time from the kernel's stamp of the
+    /// edge to the return from the call that answered it. Whether any edge came.
     pub fn answer_and_record(
         &self,
         cycles: &Cycles,
@@ -116,8 +117,8 @@ impl GpioLines {
         Ok(came)
     }
 
-    /// Gives an edge each period and waits for the input to follow. A sample is the time from before the call that gives it to after
-    /// the one that told of the answer.
+    /// Gives an edge each period and waits for the input to follow. A sample is the time from before the call
+    /// that gives it to after the one that told of the answer.
     pub fn generate(
         &self,
         mut pace: Pace<'_>,

@@ -7,17 +7,18 @@
 //! responder         └► a look ─ write ─┐    │
 //! output      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▔▔▔▔▔▔▔▔▔▔▔▔▔▔
 //! ```
-//! What is polled is a row's medium ([`Medium`]): memory, of this program or of a file (ivshmem); registers of a board's GPIO
-//! ([`board`]); or, for contrast, lines of the kernel's, whose edges are waited for. What a sample is depends on the
-//! measured CPU's role ([`ROLES`]), for a program sees no wire:
+//! What is polled is a row's medium ([`Medium`]): memory, of this program or of a file (ivshmem); registers
+//! of a board's GPIO ([`board`]); or, for contrast, lines of the kernel's, whose edges are waited for. What a
+//! sample is depends on the measured CPU's role ([`ROLES`]), for a program sees no wire:
 //!
-//! - `both`: another CPU generates, and takes the time from its edge to the answer that it sees. Where that CPU itself
-//!   stood still, which its samples cannot tell from a late answer, it says so.
-//! - `generator`: the same on the measured CPU. With a wire from output to input it is the loop back: from the write
-//!   to the level that is read, register, pin, wire and all. With another board in the wire's place it is that one's response.
-//! - `responder`: somebody else generates, whose edge nobody here sees. A sample is the time from the last look that saw
-//!   no edge to the answer written (of lines: from the kernel's stamp of the edge), the most that this side took. From
-//!   edge to edge is an oscilloscope's, or a generator's on another machine.
+//! - `both`: another CPU generates, and takes the time from its edge to the answer that it sees. Where that
+//!   CPU itself stood still, which its samples cannot tell from a late answer, it says so.
+//! - `generator`: the same on the measured CPU. With a wire from output to input it is the loop back: from
+//!   the write to the level that is read, register, pin, wire and all. With another board in the wire's place
+//!   it is that one's response.
+//! - `responder`: somebody else generates, whose edge nobody here sees. A sample is the time from the last
+//!   look that saw no edge to the answer written (of lines: from the kernel's stamp of the edge), the most
+//!   that this side took. From edge to edge is an oscilloscope's, or a generator's on another machine.
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -195,7 +196,8 @@ pub fn means(asked: &Asked) -> Vec<Medium> {
 }
 
 impl Wiring {
-    /// What `asked` says of the probe of `medium`; an error where that makes no sense, with the option that would help.
+    /// What `asked` says of the probe of `medium`; an error where that makes no sense, with the option that
+    /// would help.
     pub fn of(medium: Medium, asked: &Asked) -> Result<Wiring> {
         let named = asked.response.clone().unwrap_or_default();
         let refuse =
@@ -367,8 +369,8 @@ pub struct ReadyResponse {
 }
 
 impl ReadyResponse {
-    /// Opens what `wiring` names and, where it has one, starts the generator on `partner`, which gives edges to the CPU
-    /// `measured`. Before the calling thread has a policy that what it starts would have too.
+    /// Opens what `wiring` names and, where it has one, starts the generator on `partner`, which gives edges
+    /// to the CPU `measured`. Before the calling thread has a policy that what it starts would have too.
     pub fn new(wiring: &Wiring, partner: Option<(u32, Policy)>, measured: u32) -> Result<ReadyResponse> {
         let open = wiring.open()?;
         let generator = match (wiring.role, partner) {
@@ -387,7 +389,8 @@ impl ReadyResponse {
         self.generator.as_ref()?.seat.clone()
     }
 
-    /// Measures until `cycles` are over or `stop` is set. What keeps the generator from its CPU for longer than `mind_ns` is told.
+    /// Measures until `cycles` are over or `stop` is set. What keeps the generator from its CPU for longer
+    /// than `mind_ns` is told.
     pub fn run(
         self,
         cycles: &Cycles,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two lines of a board, by its registers: one is read, the other driven. What was set to make them so goes back when they are
-//! dropped.
+//! Two lines of a board, by its registers: one is read, the other driven. What was set to make them so goes
+//! back when they are dropped.
 
 use rt::registers::Registers;
 use rt::{Error, Result};
@@ -129,7 +129,8 @@ mod tests {
                 }
             });
             let pins = Pins::set_up(&block.board, &block.registers(), input, output).unwrap();
-            // Hardware takes strobes one by one; this one must have taken those of the set-up before the next comes.
+            // Hardware takes strobes one by one; this one must have taken those of the set-up before the next
+            // comes.
             let round = rounds.load(Ordering::SeqCst);
             while rounds.load(Ordering::SeqCst) < round + 2 {
                 std::thread::yield_now();

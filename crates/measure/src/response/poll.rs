@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hot loops: who answers edges, and who gives them. None allocates or locks; with polled ends none makes a system call but
-//! the clock's, where the vDSO has none.
+//! The hot loops: who answers edges, and who gives them. None allocates or locks; with polled ends none makes
+//! a system call but the clock's, where the vDSO has none.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
@@ -85,7 +85,8 @@ impl SignalIo for SignalEnd {
     }
 }
 
-/// Makes each edge of the input one of the output, until the generator is `done`. Has it end where `stop` is set.
+/// Makes each edge of the input one of the output, until the generator is `done`. Has it end where `stop` is
+/// set.
 pub(super) fn answer(ends: &impl SignalIo, done: &AtomicBool, stop: &AtomicBool, end: &AtomicBool) {
     let mut seen = ends.input();
     ends.output(seen);
@@ -103,8 +104,9 @@ pub(super) fn answer(ends: &impl SignalIo, done: &AtomicBool, stop: &AtomicBool,
     rt::scope::end();
 }
 
-/// As [`answer`], where who gives the edges is not here, and so not asked: a sample is the time from the last look that saw no edge
-/// to the answer that has left, which is the most that this side took. Whether any edge came.
+/// As [`answer`], where who gives the edges is not here, and so not asked: a sample is the time from the last
+/// look that saw no edge to the answer that has left, which is the most that this side took. Whether any edge
+/// came.
 pub(super) fn answer_and_record(
     ends: &impl SignalIo,
     cycles: &Cycles,
@@ -161,15 +163,16 @@ pub(super) fn answer_and_record(
 pub(super) struct GeneratorCounts {
     /// Edges that were answered.
     pub answers: u64,
-    /// Of the row's, those during which the generator itself stood still for longer than it was told to mind.
+    /// Of the row's, those during which the generator itself stood still for longer than it was told to
+    /// mind.
     pub stood_still: u64,
     /// The longest of these.
     pub longest_ns: u64,
 }
 
-/// Gives an edge each period and waits until the input follows: a sample is the time from before the write to after the look
-/// that saw the answer. Ends early where no answer comes at all. Between two looks it notices where it stood still itself for
-/// longer than `mind_ns`, which its samples cannot tell from a late answer.
+/// Gives an edge each period and waits until the input follows: a sample is the time from before the write to
+/// after the look that saw the answer. Ends early where no answer comes at all. Between two looks it notices
+/// where it stood still itself for longer than `mind_ns`, which its samples cannot tell from a late answer.
 pub(super) fn generate(
     ends: &impl SignalIo,
     mut pace: Pace<'_>,

@@ -42,8 +42,8 @@ impl Body {
         let Some(ReadyThread { mut hot_loop, session, seats }) = ready else { return Ended::default() };
         let Some(start_ns) = self.shared.wait(|| hot_loop.keep_alive()) else { return Ended::default() };
         if let Some(session) = &session {
-            // Lets those run that came to this CPU meanwhile. Where that is refused, isolation has ended, which the
-            // counters will tell.
+            // Lets those run that came to this CPU meanwhile. Where that is refused, isolation has ended,
+            // which the counters will tell.
             let _ = session.tick(Tick::SCHED | Tick::RT);
         }
         let page = session.as_ref().map(Session::page);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was granted is checked to the end: each second while a row is measured, and once more at its end.
 //!
-//! A measuring thread may be moved, lose its policy or priority, or be put into another control group (`seat`). Its CPU may go
-//! offline, a quota may stop its group, the machine may sleep, the kernel may change its clock (`surroundings`). Each of these
-//! is a taint. The control thread looks; the measuring loop has no part in it, since the kernel counts how often a thread changed
-//! its CPU.
+//! A measuring thread may be moved, lose its policy or priority, or be put into another control group
+//! (`seat`). Its CPU may go offline, a quota may stop its group, the machine may sleep, the kernel may change
+//! its clock (`surroundings`). Each of these is a taint. The control thread looks; the measuring loop has no
+//! part in it, since the kernel counts how often a thread changed its CPU.
 //!
 //! Limit: a policy, priority or control group that is changed and changed back between two looks is not seen.
 
@@ -24,7 +24,8 @@ use surroundings::Surroundings;
 /// How often the control thread looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A difference between what a row was granted and what it had: the code of its taint, what was found, what to do.
+/// A difference between what a row was granted and what it had: the code of its taint, what was found, what
+/// to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GrantDifference {
     pub code: &'static str,

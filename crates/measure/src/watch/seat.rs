@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where and how a thread runs, as the kernel tells it (proc_pid_stat(5), `status`, `cgroup`, `sched`), and what of it changed.
+//! Where and how a thread runs, as the kernel tells it (proc_pid_stat(5), `status`, `cgroup`, `sched`), and
+//! what of it changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,13 +49,14 @@ struct ThreadStanding {
 }
 
 impl Seat {
-    /// The calling thread, once it is set up; it measures `cpu`. `None` where the kernel does not tell, without `/proc`.
+    /// The calling thread, once it is set up; it measures `cpu`. `None` where the kernel does not tell,
+    /// without `/proc`.
     pub fn own(who: String, cpu: u32) -> Option<Arc<Seat>> {
         Seat::of(who, std::process::id(), thread::id(), cpu, None)
     }
 
-    /// A thread that has to do with measuring `cpu`. It must stay on `stays`, where that is given; else on the only CPU that it is
-    /// allowed now.
+    /// A thread that has to do with measuring `cpu`. It must stay on `stays`, where that is given; else on
+    /// the only CPU that it is allowed now.
     pub fn of(who: String, process: u32, id: u32, cpu: u32, stays: Option<u32>) -> Option<Arc<Seat>> {
         let first = ThreadStanding::of(process, id)?;
         let only = first.cpus.iter().next().filter(|_| first.cpus.len() == 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine around a row: whether its CPUs are online, its clocks, what limits real-time threads, and quotas of control groups.
+//! The machine around a row: whether its CPUs are online, its clocks, what limits real-time threads, and
+//! quotas of control groups.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -64,8 +64,8 @@ fn siblings(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFind
     findings
 }
 
-/// Longer to leave than the limit taints: the run may by chance never enter the state, the program later will.
-/// Within the limit it is a note, since every wakeup that paid for it is in the result.
+/// Longer to leave than the limit taints: the run may by chance never enter the state, the program later
+/// will. Within the limit it is a note, since every wakeup that paid for it is in the result.
 fn idle(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding> {
     let limit_ns = request.spec.periods.iter().map(|period| period.limit_ns).min();
     let deepest = on_measured(machine, request, |cpu| {

@@ -118,7 +118,8 @@ fn group(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFind
     }
 }
 
-/// The quota is for ordinary tasks: loads and the control thread, and the probes only without a real-time policy.
+/// The quota is for ordinary tasks: loads and the control thread, and the probes only without a real-time
+/// policy.
 fn quota(machine: &Snapshot, request: &PreflightRequest) -> Option<PreflightFinding> {
     let (quota, period) = (machine.cgroup.quota_us?, machine.cgroup.quota_period_us?);
     let effect = if request.spec.policy.is_ordinary() { Taint } else { Note };
