@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an account to causes: spans get the kinds and names that a user reads.
 
-use evidence::cause::{Cause, Kind, RETURN, Sender};
+use evidence::cause::{Cause, CauseKind, RETURN, Sender};
 
 use crate::account::{Account, Occupant, Point, Span, Woken};
 use crate::event::{ContextKind, Sent, Task, Vector};
@@ -25,13 +25,13 @@ pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
         cause.entry_exit_ns = Some(span.entry_exit_ns).filter(|ns| *ns > 0);
         cause.detail = detail(kind, span, account, names);
         cause.sender =
-            (kind == Kind::Ipi).then(|| span.sent.as_ref().map(|sent| sender(sent, names))).flatten();
+            (kind == CauseKind::Ipi).then(|| span.sent.as_ref().map(|sent| sender(sent, names))).flatten();
         cause
     };
     let point = |(at_ns, point): &(u64, Point)| {
         let (kind, name) = match point {
-            Point::Migrated(cpu) => (Kind::Migration, format!("to cpu {cpu}")),
-            Point::Frequency(khz) => (Kind::Frequency, format!("{} MHz", khz / 1000)),
+            Point::Migrated(cpu) => (CauseKind::Migration, format!("to cpu {cpu}")),
+            Point::Frequency(khz) => (CauseKind::Frequency, format!("{} MHz", khz / 1000)),
         };
         Cause::timed(kind, name, at_ns - from_ns, 0)
     };
@@ -71,68 +71,70 @@ fn joined(causes: Vec<Cause>) -> Vec<Cause> {
     joined.into_iter().map(counted).collect()
 }
 
-fn kind_and_name(span: &Span, names: &Names) -> (Kind, String) {
+fn kind_and_name(span: &Span, names: &Names) -> (CauseKind, String) {
     match &span.occupant {
-        Occupant::Own | Occupant::Unknown => (Kind::Unexplained, "unexplained".to_string()),
-        Occupant::Idle(state) => (Kind::IdleExit, names.idle_state(*state)),
+        Occupant::Own | Occupant::Unknown => (CauseKind::Unexplained, "unexplained".to_string()),
+        Occupant::Idle(state) => (CauseKind::IdleExit, names.idle_state(*state)),
         Occupant::Thread(task) => thread(task),
-        Occupant::Nmi(0) => (Kind::Nmi, "nmi".to_string()),
-        Occupant::Nmi(handler) => (Kind::Nmi, names.function_or_address(*handler)),
-        Occupant::Fault(_) => (Kind::Fault, "page fault".to_string()),
-        Occupant::Return => (Kind::Syscall, RETURN.to_string()),
+        Occupant::Nmi(0) => (CauseKind::Nmi, "nmi".to_string()),
+        Occupant::Nmi(handler) => (CauseKind::Nmi, names.function_or_address(*handler)),
+        Occupant::Fault(_) => (CauseKind::Fault, "page fault".to_string()),
+        Occupant::Return => (CauseKind::Syscall, RETURN.to_string()),
         Occupant::Context(context) => match context {
             ContextKind::Irq(number)
                 if names.irq_device(*number).is_some_and(|name| name.contains("arch_timer")) =>
             {
                 timer(span, names)
             }
-            ContextKind::Irq(number) => (Kind::Irq, names.irq(*number)),
+            ContextKind::Irq(number) => (CauseKind::Irq, names.irq(*number)),
             ContextKind::Vector(Vector::LocalTimer) => timer(span, names),
             ContextKind::Vector(vector) => self::vector(*vector, span, names),
             ContextKind::Call { function, .. } => {
-                (Kind::Ipi, format!("call function {}", names.function_or_address(*function)))
+                (CauseKind::Ipi, format!("call function {}", names.function_or_address(*function)))
             }
-            ContextKind::Softirq(number) => (Kind::Softirq, names.softirq(*number)),
-            ContextKind::Work(function) => (Kind::Workqueue, names.function_or_address(*function)),
-            ContextKind::Syscall(number) => (Kind::Syscall, syscall(*number)),
+            ContextKind::Softirq(number) => (CauseKind::Softirq, names.softirq(*number)),
+            ContextKind::Work(function) => (CauseKind::Workqueue, names.function_or_address(*function)),
+            ContextKind::Syscall(number) => (CauseKind::Syscall, syscall(*number)),
         },
     }
 }
 
 /// The CPU's own timer: the tick, or a timer of somebody.
-fn timer(span: &Span, names: &Names) -> (Kind, String) {
+fn timer(span: &Span, names: &Names) -> (CauseKind, String) {
     let functions = || span.timers.iter().filter_map(|address| names.function(*address));
     if functions().any(|name| TICK.contains(&name)) {
-        return (Kind::Tick, "tick".to_string());
+        return (CauseKind::Tick, "tick".to_string());
     }
-    (Kind::Timer, functions().next().unwrap_or("local timer").to_string())
+    (CauseKind::Timer, functions().next().unwrap_or("local timer").to_string())
 }
 
-fn vector(vector: Vector, span: &Span, names: &Names) -> (Kind, String) {
+fn vector(vector: Vector, span: &Span, names: &Names) -> (CauseKind, String) {
     let asked = span.sent.as_ref().filter(|sent| sent.function != 0);
     match vector {
         Vector::CallFunction => match asked {
-            Some(sent) => (Kind::Ipi, format!("call function {}", names.function_or_address(sent.function))),
-            None => (Kind::Ipi, "call function".to_string()),
+            Some(sent) => {
+                (CauseKind::Ipi, format!("call function {}", names.function_or_address(sent.function)))
+            }
+            None => (CauseKind::Ipi, "call function".to_string()),
         },
-        Vector::Reschedule => (Kind::Ipi, "reschedule".to_string()),
-        Vector::IrqWork => (Kind::Ipi, "irq work".to_string()),
-        Vector::PlatformIpi => (Kind::Irq, "platform".to_string()),
-        Vector::Thermal => (Kind::Irq, "thermal".to_string()),
-        Vector::Threshold => (Kind::Irq, "machine check threshold".to_string()),
-        Vector::DeferredError => (Kind::Irq, "deferred error".to_string()),
-        Vector::Error => (Kind::Irq, "interrupt controller error".to_string()),
-        Vector::Spurious => (Kind::Irq, "spurious".to_string()),
-        Vector::LocalTimer | Vector::Other => (Kind::Irq, "other vector".to_string()),
+        Vector::Reschedule => (CauseKind::Ipi, "reschedule".to_string()),
+        Vector::IrqWork => (CauseKind::Ipi, "irq work".to_string()),
+        Vector::PlatformIpi => (CauseKind::Irq, "platform".to_string()),
+        Vector::Thermal => (CauseKind::Irq, "thermal".to_string()),
+        Vector::Threshold => (CauseKind::Irq, "machine check threshold".to_string()),
+        Vector::DeferredError => (CauseKind::Irq, "deferred error".to_string()),
+        Vector::Error => (CauseKind::Irq, "interrupt controller error".to_string()),
+        Vector::Spurious => (CauseKind::Irq, "spurious".to_string()),
+        Vector::LocalTimer | Vector::Other => (CauseKind::Irq, "other vector".to_string()),
     }
 }
 
-fn thread(task: &Task) -> (Kind, String) {
+fn thread(task: &Task) -> (CauseKind, String) {
     let name = if task.comm.is_empty() { format!("thread {}", task.pid) } else { task.comm.clone() };
     let kind = match task.kernel {
-        Some(true) if name.starts_with("irq/") => Kind::IrqThread,
-        Some(true) => Kind::Kthread,
-        _ => Kind::Thread,
+        Some(true) if name.starts_with("irq/") => CauseKind::IrqThread,
+        Some(true) => CauseKind::Kthread,
+        _ => CauseKind::Thread,
     };
     (kind, name)
 }
@@ -142,7 +144,7 @@ fn syscall(number: u64) -> String {
     known.map_or_else(|| format!("system call {number}"), |known| known.name().to_string())
 }
 
-fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<String> {
+fn detail(kind: CauseKind, span: &Span, account: &Account, names: &Names) -> Option<String> {
     let mut words = Vec::new();
     if let Occupant::Thread(task) = &span.occupant {
         match task.prio {
@@ -150,7 +152,7 @@ fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<S
             Some(prio @ 0..99) => words.push(format!("real-time priority {}", 99 - prio)),
             _ => {}
         }
-        if kind == Kind::Thread {
+        if kind == CauseKind::Thread {
             words.push(format!("pid {}", task.pid));
         }
     }
@@ -158,7 +160,7 @@ fn detail(kind: Kind, span: &Span, account: &Account, names: &Names) -> Option<S
     if let Occupant::Fault(address) = span.occupant {
         words.push(format!("at {address:#x}"));
     }
-    if kind == Kind::Tick
+    if kind == CauseKind::Tick
         && let Some(bits) = account.tick_kept
     {
         let kept = TICK_DEPENDENCIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
@@ -176,8 +178,8 @@ fn woken_by(woken: &Woken, names: &Names) -> String {
         Woken::Here(occupant) => {
             let span = Span::of(occupant.clone());
             match kind_and_name(&span, names) {
-                (Kind::Unexplained, _) => "woken by the measured thread".to_string(),
-                (Kind::IdleExit, _) => "woken from idle".to_string(),
+                (CauseKind::Unexplained, _) => "woken by the measured thread".to_string(),
+                (CauseKind::IdleExit, _) => "woken from idle".to_string(),
                 (kind, name) => format!("woken by {} {name}", kind.label()),
             }
         }

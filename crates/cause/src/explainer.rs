@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use crate::Depth;
     use crate::event::{ContextKind, EventKind, Task, Vector};
-    use evidence::cause::{Collector, Kind};
+    use evidence::cause::{CauseKind, Collector};
     use evidence::manifest::RowKey;
     use std::collections::VecDeque;
 
@@ -338,7 +338,7 @@ mod tests {
         spike
     }
 
-    fn durations(spike: &Spike) -> (Vec<(Kind, Option<u64>)>, Option<u64>) {
+    fn durations(spike: &Spike) -> (Vec<(CauseKind, Option<u64>)>, Option<u64>) {
         let causes = spike.causes.iter().map(|cause| (cause.kind, cause.duration_ns));
         (causes.collect(), spike.unexplained_ns)
     }
@@ -347,7 +347,7 @@ mod tests {
     fn a_spike_has_what_the_ring_tells_of_it() {
         let mut explainer = explainer([(story(1_000), 0)]);
         let spike = explained(&mut explainer, 10_500, 3_000);
-        assert_eq!(durations(&spike), (vec![(Kind::Timer, Some(2_000))], Some(1_000)));
+        assert_eq!(durations(&spike), (vec![(CauseKind::Timer, Some(2_000))], Some(1_000)));
         assert_eq!(explainer.summary().unwrap().lost_events, 0);
     }
 
@@ -371,7 +371,7 @@ mod tests {
     fn of_a_spike_longer_than_the_ring_the_beginning_stays_unexplained() {
         let mut explainer = explainer([(story(5_000_000), 9)]);
         let spike = explained(&mut explainer, 1_000_000, 4_013_000);
-        assert_eq!(durations(&spike), (vec![(Kind::Timer, Some(2_000))], Some(4_011_000)));
+        assert_eq!(durations(&spike), (vec![(CauseKind::Timer, Some(2_000))], Some(4_011_000)));
         assert_eq!(explainer.summary().unwrap().lost_events, 9);
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use evidence::cause::{Kind, Sender};
+use evidence::cause::{CauseKind, Sender};
 use evidence::manifest::SCHEMA_VERSION;
 use machine::CpuSet;
 use machine::counters::{CounterSource, Counters};
@@ -40,7 +40,7 @@ pub struct Interrupter {
     /// The CPU.
     pub cpu: u32,
     /// The kind of cause.
-    pub kind: Kind,
+    pub kind: CauseKind,
     /// Which one: `45 nvme0q3`, `reschedule`, `NET_RX`.
     pub name: String,
     /// How often in the interval.

@@ -157,7 +157,7 @@ fn suspect(one: &Grown) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::cause::Kind;
+    use evidence::cause::CauseKind;
     use evidence::manifest::RowKey;
 
     fn counters(nvme: u64, tick: u64) -> Counters {
@@ -198,7 +198,8 @@ mod tests {
         watched().explain(&mut spike);
         let names: Vec<_> =
             spike.causes.iter().map(|cause| (cause.kind, cause.name.as_str(), cause.count)).collect();
-        let expected = [(Kind::Irq, "45 nvme0q3", Some(12)), (Kind::Tick, "local timer", Some(1_000))];
+        let expected =
+            [(CauseKind::Irq, "45 nvme0q3", Some(12)), (CauseKind::Tick, "local timer", Some(1_000))];
         assert_eq!(names, expected);
         assert!(spike.causes.iter().all(Cause::is_suspect));
         assert_eq!(spike.unexplained_ns, None, "a suspect explains nothing");

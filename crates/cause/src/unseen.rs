@@ -15,7 +15,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use evidence::cause::{Cause, Kind};
+use evidence::cause::{Cause, CauseKind};
 use machine::CpuSet;
 use machine::counters::{CounterClass, Counters, smi_count, steal_ns};
 use rt::clock::monotonic_ns;
@@ -126,7 +126,7 @@ impl Unseen {
                     grown / 1_000_000,
                     within_ns / 1_000_000
                 ));
-                vec![Cause { detail, ..Cause::timed(Kind::Steal, "hypervisor", begin_ns, took) }]
+                vec![Cause { detail, ..Cause::timed(CauseKind::Steal, "hypervisor", begin_ns, took) }]
             }
             (None, Some(count)) => {
                 if let Some(smis) = self.smis.get_mut(&cpu) {
@@ -136,11 +136,11 @@ impl Unseen {
                     1 => "a system management interrupt was counted".to_string(),
                     many => format!("{many} system management interrupts were counted"),
                 });
-                vec![Cause { detail, ..Cause::timed(Kind::Firmware, SMI, begin_ns, ns) }]
+                vec![Cause { detail, ..Cause::timed(CauseKind::Firmware, SMI, begin_ns, ns) }]
             }
             (Some((_, grown, _)), Some(count)) => vec![
-                Cause::suspect(Kind::Steal, "hypervisor", grown / steal_ns(1)),
-                Cause::suspect(Kind::Firmware, SMI, count),
+                Cause::suspect(CauseKind::Steal, "hypervisor", grown / steal_ns(1)),
+                Cause::suspect(CauseKind::Firmware, SMI, count),
             ],
         }
     }
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn durations(causes: &[Cause]) -> Vec<(Kind, Option<u64>)> {
+    fn durations(causes: &[Cause]) -> Vec<(CauseKind, Option<u64>)> {
         causes.iter().map(|cause| (cause.kind, cause.duration_ns)).collect()
     }
 
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(explained(&mut unseen), [], "the clock stands still");
         set(&root, Some(6), None);
         let causes = explained(&mut unseen);
-        assert_eq!(durations(&causes), [(Kind::Steal, Some(900))]);
+        assert_eq!(durations(&causes), [(CauseKind::Steal, Some(900))]);
         assert_eq!(causes[0].begin_ns, Some(100));
         let detail = causes[0].detail.as_ref().unwrap();
         assert!(detail.contains("grew by 10 ms"), "{detail}");
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(explained(&mut unseen), []);
         set(&root, None, Some(42));
         for _ in 0..2 {
-            assert_eq!(durations(&explained(&mut unseen)), [(Kind::Firmware, Some(900))]);
+            assert_eq!(durations(&explained(&mut unseen)), [(CauseKind::Firmware, Some(900))]);
         }
         assert_eq!(explained(&mut unseen), []);
     }
@@ -280,7 +280,7 @@ mod tests {
         let mut unseen = begun(&root);
         set(&root, Some(7), Some(41));
         let causes = explained(&mut unseen);
-        assert_eq!(durations(&causes), [(Kind::Steal, None), (Kind::Firmware, None)]);
+        assert_eq!(durations(&causes), [(CauseKind::Steal, None), (CauseKind::Firmware, None)]);
         assert_eq!(causes[0].count, Some(2));
     }
 

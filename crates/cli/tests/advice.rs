@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use doctor::Finding;
 use evidence::Bundle;
-use evidence::cause::Kind as Cause;
+use evidence::cause::CauseKind as Cause;
 use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
 use evidence::why::{Question, WhyDocument};
 use machine::advice::{CarriedOutBy, Hand, Knob};

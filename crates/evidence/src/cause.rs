@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 /// What kind of thing took the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+#[schemars(rename = "Kind")]
+pub enum CauseKind {
     /// An interrupt that cannot be masked: watchdog, performance counters.
     Nmi,
     /// A device's interrupt, with number and name.
@@ -60,102 +61,102 @@ pub enum Kind {
     Unexplained,
 }
 
-impl Kind {
+impl CauseKind {
     /// All of them.
-    pub const ALL: [Kind; 18] = [
-        Kind::Nmi,
-        Kind::Irq,
-        Kind::IrqThread,
-        Kind::Ipi,
-        Kind::Softirq,
-        Kind::Workqueue,
-        Kind::Kthread,
-        Kind::Thread,
-        Kind::Migration,
-        Kind::Fault,
-        Kind::Syscall,
-        Kind::IdleExit,
-        Kind::Frequency,
-        Kind::Firmware,
-        Kind::Steal,
-        Kind::Tick,
-        Kind::Timer,
-        Kind::Unexplained,
+    pub const ALL: [CauseKind; 18] = [
+        CauseKind::Nmi,
+        CauseKind::Irq,
+        CauseKind::IrqThread,
+        CauseKind::Ipi,
+        CauseKind::Softirq,
+        CauseKind::Workqueue,
+        CauseKind::Kthread,
+        CauseKind::Thread,
+        CauseKind::Migration,
+        CauseKind::Fault,
+        CauseKind::Syscall,
+        CauseKind::IdleExit,
+        CauseKind::Frequency,
+        CauseKind::Firmware,
+        CauseKind::Steal,
+        CauseKind::Tick,
+        CauseKind::Timer,
+        CauseKind::Unexplained,
     ];
 
     /// As in JSON: `irq_thread`.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Nmi => "nmi",
-            Kind::Irq => "irq",
-            Kind::IrqThread => "irq_thread",
-            Kind::Ipi => "ipi",
-            Kind::Softirq => "softirq",
-            Kind::Workqueue => "workqueue",
-            Kind::Kthread => "kthread",
-            Kind::Thread => "thread",
-            Kind::Migration => "migration",
-            Kind::Fault => "fault",
-            Kind::Syscall => "syscall",
-            Kind::IdleExit => "idle_exit",
-            Kind::Frequency => "frequency",
-            Kind::Firmware => "firmware",
-            Kind::Steal => "steal",
-            Kind::Tick => "tick",
-            Kind::Timer => "timer",
-            Kind::Unexplained => "unexplained",
+            CauseKind::Nmi => "nmi",
+            CauseKind::Irq => "irq",
+            CauseKind::IrqThread => "irq_thread",
+            CauseKind::Ipi => "ipi",
+            CauseKind::Softirq => "softirq",
+            CauseKind::Workqueue => "workqueue",
+            CauseKind::Kthread => "kthread",
+            CauseKind::Thread => "thread",
+            CauseKind::Migration => "migration",
+            CauseKind::Fault => "fault",
+            CauseKind::Syscall => "syscall",
+            CauseKind::IdleExit => "idle_exit",
+            CauseKind::Frequency => "frequency",
+            CauseKind::Firmware => "firmware",
+            CauseKind::Steal => "steal",
+            CauseKind::Tick => "tick",
+            CauseKind::Timer => "timer",
+            CauseKind::Unexplained => "unexplained",
         }
     }
 
     /// As people read it: `IRQ thread`.
     pub fn label(self) -> &'static str {
         match self {
-            Kind::Nmi => "NMI",
-            Kind::Irq => "irq",
-            Kind::IrqThread => "irq thread",
-            Kind::Ipi => "IPI",
-            Kind::Softirq => "softirq",
-            Kind::Workqueue => "workqueue",
-            Kind::Kthread => "kernel thread",
-            Kind::Thread => "thread",
-            Kind::Migration => "migration",
-            Kind::Fault => "page fault",
-            Kind::Syscall => "system call",
-            Kind::IdleExit => "idle exit",
-            Kind::Frequency => "frequency change",
-            Kind::Firmware => "firmware",
-            Kind::Steal => "steal",
-            Kind::Tick => "tick",
-            Kind::Timer => "timer",
-            Kind::Unexplained => "unexplained",
+            CauseKind::Nmi => "NMI",
+            CauseKind::Irq => "irq",
+            CauseKind::IrqThread => "irq thread",
+            CauseKind::Ipi => "IPI",
+            CauseKind::Softirq => "softirq",
+            CauseKind::Workqueue => "workqueue",
+            CauseKind::Kthread => "kernel thread",
+            CauseKind::Thread => "thread",
+            CauseKind::Migration => "migration",
+            CauseKind::Fault => "page fault",
+            CauseKind::Syscall => "system call",
+            CauseKind::IdleExit => "idle exit",
+            CauseKind::Frequency => "frequency change",
+            CauseKind::Firmware => "firmware",
+            CauseKind::Steal => "steal",
+            CauseKind::Tick => "tick",
+            CauseKind::Timer => "timer",
+            CauseKind::Unexplained => "unexplained",
         }
     }
 }
 
-impl From<CounterClass> for Kind {
+impl From<CounterClass> for CauseKind {
     /// The kind of cause that a counter is a sign of.
-    fn from(class: CounterClass) -> Kind {
+    fn from(class: CounterClass) -> CauseKind {
         match class {
-            CounterClass::Nmi => Kind::Nmi,
-            CounterClass::Irq => Kind::Irq,
-            CounterClass::Ipi => Kind::Ipi,
-            CounterClass::LocalTimer => Kind::Tick,
-            CounterClass::Softirq => Kind::Softirq,
-            CounterClass::Switch => Kind::Thread,
-            CounterClass::Steal => Kind::Steal,
+            CounterClass::Nmi => CauseKind::Nmi,
+            CounterClass::Irq => CauseKind::Irq,
+            CounterClass::Ipi => CauseKind::Ipi,
+            CounterClass::LocalTimer => CauseKind::Tick,
+            CounterClass::Softirq => CauseKind::Softirq,
+            CounterClass::Switch => CauseKind::Thread,
+            CounterClass::Steal => CauseKind::Steal,
         }
     }
 }
 
 /// What the measured thread's way from the switch to its program is called, a cause of kind
-/// [`Kind::Syscall`].
+/// [`CauseKind::Syscall`].
 pub const RETURN: &str = "return to the program";
 
 /// One thing that took the CPU during a spike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: CauseKind,
     /// Which one: `45 nvme0q3`, `NET_RX`, `kworker/3:1H`, `call function do_sync_core`. The same thing has
     /// the same name in every spike, since causes are counted by it.
     pub name: String,
@@ -178,7 +179,7 @@ pub struct Cause {
 
 impl Cause {
     /// A cause with its times; detail and sender are left for the caller.
-    pub fn timed(kind: Kind, name: impl Into<String>, begin_ns: u64, duration_ns: u64) -> Cause {
+    pub fn timed(kind: CauseKind, name: impl Into<String>, begin_ns: u64, duration_ns: u64) -> Cause {
         Cause {
             begin_ns: Some(begin_ns),
             duration_ns: Some(duration_ns),
@@ -188,7 +189,7 @@ impl Cause {
     }
 
     /// A counter that grew by `count` in the second around the spike.
-    pub fn suspect(kind: Kind, name: impl Into<String>, count: u64) -> Cause {
+    pub fn suspect(kind: CauseKind, name: impl Into<String>, count: u64) -> Cause {
         Cause {
             kind,
             name: name.into(),
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_json() {
-        for kind in Kind::ALL {
+        for kind in CauseKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
         for name in Choice::NAMES {
@@ -366,6 +367,6 @@ mod tests {
         let text = r#"{"kind":"irq_thread","name":"irq/45-nvme0q3"}"#;
         let cause: Cause = serde_json::from_str(text).unwrap();
         assert!(cause.is_suspect());
-        assert_eq!((cause.kind, cause.count, cause.sender), (Kind::IrqThread, None, None));
+        assert_eq!((cause.kind, cause.count, cause.sender), (CauseKind::IrqThread, None, None));
     }
 }

@@ -253,7 +253,9 @@ mod tests {
         }
 
         #[test]
-        fn quantiles_are_never_below_the_true_ones(mut values in prop::collection::vec(0u64..10_000_000, 1..300), q in 0.0f64..1.0) {
+        fn quantiles_are_never_below_the_true_ones(
+            mut values in prop::collection::vec(0u64..10_000_000, 1..300), q in 0.0f64..1.0
+        ) {
             let mut histogram = Histogram::new();
             values.iter().for_each(|v| histogram.record(*v));
             values.sort_unstable();

@@ -89,7 +89,8 @@ codes! {
     CPU_OFFLINE = "cpu-offline";
     /// The measuring thread ran on another CPU, or was let run on others.
     MOVED = "moved";
-    /// What the measuring thread was granted was changed while it measured: its policy, its priority, its control group.
+    /// What the measuring thread was granted was changed while it measured: its policy, its priority, its
+    /// control group.
     GRANT_LOST = "grant-lost";
     /// The machine slept while it was measured.
     SUSPENDED = "suspended";

@@ -13,7 +13,7 @@ use machine::CpuSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Cause, Collector, Kind, OnSibling};
+use crate::cause::{Cause, CauseKind, Collector, OnSibling};
 use crate::manifest::{Manifest, SCHEMA_VERSION, Spike};
 use crate::reader::Bundle;
 
@@ -118,7 +118,7 @@ pub struct ExplainedSpike {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CauseName {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: CauseKind,
     /// Which one.
     pub name: String,
 }
@@ -127,7 +127,7 @@ pub struct CauseName {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseTotal {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: CauseKind,
     /// Which one.
     pub name: String,
     /// How often it occurred; for a suspect, in the seconds around the spikes.
@@ -218,7 +218,7 @@ fn notes(bundle: &Bundle, question: &Question, spikes: &[&Spike]) -> Vec<String>
 
 /// The remainder of a spike, as far as one is known.
 fn remainder(spike: &Spike) -> Option<u64> {
-    let timed = spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained);
+    let timed = spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
     let known: u64 = timed.filter_map(|cause| cause.duration_ns).fold(0, u64::saturating_add);
     match spike.unexplained_ns {
         Some(ns) => Some(ns.min(spike.latency_ns)),
@@ -229,15 +229,15 @@ fn remainder(spike: &Spike) -> Option<u64> {
 
 /// What took the most of a spike, the remainder included.
 fn mostly(spike: &Spike) -> Option<CauseName> {
-    let mut shares = BTreeMap::<(Kind, &str), u64>::new();
+    let mut shares = BTreeMap::<(CauseKind, &str), u64>::new();
     for (cause, ns) in spike.causes.iter().filter_map(|cause| Some((cause, cause.duration_ns?))) {
-        if cause.kind != Kind::Unexplained {
+        if cause.kind != CauseKind::Unexplained {
             let share = shares.entry((cause.kind, &cause.name)).or_default();
             *share = share.saturating_add(ns);
         }
     }
     if let Some(ns) = remainder(spike) {
-        shares.insert((Kind::Unexplained, ""), ns);
+        shares.insert((CauseKind::Unexplained, ""), ns);
     }
     let most = shares.into_iter().max_by_key(|(_, ns)| *ns)?;
     Some(CauseName { kind: most.0.0, name: most.0.1.to_string() })
@@ -254,7 +254,7 @@ fn explained_all(spikes: &[&Spike], manifest: &Manifest) -> Vec<ExplainedSpike> 
 
 fn explained(spike: &Spike, alike: &CpuSet, manifest: &Manifest) -> ExplainedSpike {
     let mut causes: Vec<_> =
-        spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained).cloned().collect();
+        spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained).cloned().collect();
     // Stable: what began at once stays as the collector put it, the outer before the inner.
     causes.sort_by_key(|cause| (cause.is_suspect(), cause.begin_ns.unwrap_or(u64::MAX)));
     let unexplained_ns = remainder(spike);
@@ -302,7 +302,7 @@ fn advised(spike: &Spike, cpus: &CpuSet, manifest: &Manifest) -> Vec<String> {
 }
 
 fn unexplained() -> Cause {
-    Cause::timed(Kind::Unexplained, "", 0, 0)
+    Cause::timed(CauseKind::Unexplained, "", 0, 0)
 }
 
 /// A sum over spikes, with one of its causes to take advice from.
@@ -317,10 +317,10 @@ struct Sum<'a> {
 
 fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<CauseTotal> {
     let rest = unexplained();
-    let mut sums = BTreeMap::<(bool, Kind, &str), Sum>::new();
+    let mut sums = BTreeMap::<(bool, CauseKind, &str), Sum>::new();
     for (place, spike) in spikes.iter().enumerate() {
         let mostly = mostly(spike);
-        let causes = spike.causes.iter().filter(|cause| cause.kind != Kind::Unexplained);
+        let causes = spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
         let causes = causes.map(|cause| (cause, cause.duration_ns.unwrap_or(0), cause.count.unwrap_or(1)));
         let remainder = remainder(spike).filter(|ns| *ns > 0).map(|ns| (&rest, ns, 1));
         for (rank, (cause, ns, count)) in (1..).zip(causes.chain(remainder)) {

@@ -342,13 +342,13 @@ fn estimated(estimate: &Estimate) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::cause::Kind;
+    use evidence::cause::CauseKind;
 
     #[test]
     fn a_cause_is_put_in_words_and_a_suspect_is_in_doubt() {
-        let cause = Cause::timed(Kind::Irq, "45 nvme0q3", 1_100, 8_612);
+        let cause = Cause::timed(CauseKind::Irq, "45 nvme0q3", 1_100, 8_612);
         assert_eq!(describe(&cause), "irq 45 nvme0q3 8.61 us");
-        assert_eq!(describe(&Cause::suspect(Kind::Softirq, "NET_RX", 3)), "softirq NET_RX?");
+        assert_eq!(describe(&Cause::suspect(CauseKind::Softirq, "NET_RX", 3)), "softirq NET_RX?");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! What the terminal and the page say of causes: names, groups and bars, from [`evidence::why`].
 
 use evidence::Bundle;
-use evidence::cause::{Cause, Kind, Sender};
+use evidence::cause::{Cause, CauseKind, Sender};
 use evidence::why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 use serde::Serialize;
 
@@ -18,45 +18,45 @@ const DRAWN: usize = 8;
 const SUMMED: usize = 20;
 
 /// A letter for each kind, by which a bar of text tells them apart.
-pub(crate) fn letter(kind: Kind) -> char {
+pub(crate) fn letter(kind: CauseKind) -> char {
     match kind {
-        Kind::Nmi => 'N',
-        Kind::Irq => 'i',
-        Kind::IrqThread => 'I',
-        Kind::Ipi => 'p',
-        Kind::Softirq => 's',
-        Kind::Workqueue => 'w',
-        Kind::Kthread => 'k',
-        Kind::Thread => 't',
-        Kind::Migration => 'm',
-        Kind::Fault => 'f',
-        Kind::Syscall => 'c',
-        Kind::IdleExit => 'e',
-        Kind::Frequency => 'q',
-        Kind::Firmware => 'F',
-        Kind::Steal => 'S',
-        Kind::Tick => 'T',
-        Kind::Timer => 'L',
-        Kind::Unexplained => '.',
+        CauseKind::Nmi => 'N',
+        CauseKind::Irq => 'i',
+        CauseKind::IrqThread => 'I',
+        CauseKind::Ipi => 'p',
+        CauseKind::Softirq => 's',
+        CauseKind::Workqueue => 'w',
+        CauseKind::Kthread => 'k',
+        CauseKind::Thread => 't',
+        CauseKind::Migration => 'm',
+        CauseKind::Fault => 'f',
+        CauseKind::Syscall => 'c',
+        CauseKind::IdleExit => 'e',
+        CauseKind::Frequency => 'q',
+        CauseKind::Firmware => 'F',
+        CauseKind::Steal => 'S',
+        CauseKind::Tick => 'T',
+        CauseKind::Timer => 'L',
+        CauseKind::Unexplained => '.',
     }
 }
 
 /// A colour for each kind, of the page's eight: what is alike has one.
-fn colour(kind: Kind) -> usize {
+fn colour(kind: CauseKind) -> usize {
     match kind {
-        Kind::Irq | Kind::Nmi => 0,
-        Kind::Thread | Kind::Migration => 1,
-        Kind::Softirq | Kind::Tick | Kind::Timer => 2,
-        Kind::Ipi => 3,
-        Kind::IrqThread | Kind::Workqueue | Kind::Kthread => 4,
-        Kind::Fault | Kind::Syscall => 5,
-        Kind::IdleExit | Kind::Frequency => 6,
-        Kind::Firmware | Kind::Steal | Kind::Unexplained => 7,
+        CauseKind::Irq | CauseKind::Nmi => 0,
+        CauseKind::Thread | CauseKind::Migration => 1,
+        CauseKind::Softirq | CauseKind::Tick | CauseKind::Timer => 2,
+        CauseKind::Ipi => 3,
+        CauseKind::IrqThread | CauseKind::Workqueue | CauseKind::Kthread => 4,
+        CauseKind::Fault | CauseKind::Syscall => 5,
+        CauseKind::IdleExit | CauseKind::Frequency => 6,
+        CauseKind::Firmware | CauseKind::Steal | CauseKind::Unexplained => 7,
     }
 }
 
 /// `kernel thread kworker/3:1H`.
-pub(crate) fn named(kind: Kind, name: &str) -> String {
+pub(crate) fn named(kind: CauseKind, name: &str) -> String {
     text::clean(format!("{} {name}", kind.label()).trim_end())
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn title(group: &CauseGroup, document: &WhyDocument) -> String {
         .find(|sum| sum.kind == mostly.kind && sum.name == mostly.name && !sum.suspect);
     let of = all.map_or(group.spikes.len() as u64, |sum| sum.mostly);
     let name = match mostly.kind {
-        Kind::Unexplained => "Nothing that was seen".to_string(),
+        CauseKind::Unexplained => "Nothing that was seen".to_string(),
         kind => upper(&named(kind, &mostly.name)),
     };
     format!("{name} took the most of {} {}", text::count(of), if of == 1 { "spike" } else { "spikes" })
@@ -432,9 +432,9 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_letter_of_its_own() {
-        let letters: std::collections::BTreeSet<char> = Kind::ALL.into_iter().map(letter).collect();
-        assert_eq!(letters.len(), Kind::ALL.len());
-        assert!(Kind::ALL.into_iter().all(|kind| colour(kind) < 8));
+        let letters: std::collections::BTreeSet<char> = CauseKind::ALL.into_iter().map(letter).collect();
+        assert_eq!(letters.len(), CauseKind::ALL.len());
+        assert!(CauseKind::ALL.into_iter().all(|kind| colour(kind) < 8));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! What every page must be: whole, harmless, small, and the same for the same evidence.
 
 use crate::common::Plan;
-use evidence::cause::{Cause, Kind};
+use evidence::cause::{Cause, CauseKind};
 use report::html;
 
 /// Bytes of a page, however long the run was.
@@ -40,7 +40,7 @@ fn foreign_text_never_becomes_markup() {
         }
         for spike in &mut bundle.spikes {
             spike.key.load = evil.into();
-            spike.causes.push(Cause::timed(Kind::Irq, evil, 0, 5));
+            spike.causes.push(Cause::timed(CauseKind::Irq, evil, 0, 5));
         }
     }
     let page = html(&bundles).unwrap();

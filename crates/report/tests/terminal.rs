@@ -3,7 +3,7 @@
 
 use crate::common::{Plan, lab as of_a_lab};
 use cause::rates::{Interrupter, WatchDocument};
-use evidence::cause::Kind;
+use evidence::cause::CauseKind;
 use evidence::document::ProveDocument;
 use evidence::why::{Question, WhyDocument};
 use report::terminal::{Style, comparison, lab, table, watch, why};
@@ -210,14 +210,14 @@ fn a_timeline_fits_its_terminal() {
 
 fn watched(cpus: std::ops::Range<u32>) -> WatchDocument {
     let named = [
-        (Kind::Tick, "local timer", 250.0),
-        (Kind::Irq, "45 nvme0q3 and a name that is very long indeed", 12.5),
+        (CauseKind::Tick, "local timer", 250.0),
+        (CauseKind::Irq, "45 nvme0q3 and a name that is very long indeed", 12.5),
     ];
-    let rare = (0..60).map(|n| (Kind::Irq, format!("{n} dev\u{1b}[31m{n}"), 0.0));
+    let rare = (0..60).map(|n| (CauseKind::Irq, format!("{n} dev\u{1b}[31m{n}"), 0.0));
     let all: Vec<_> =
         named.map(|(kind, name, rate)| (kind, name.to_string(), rate)).into_iter().chain(rare).collect();
     let of_cpu = |cpu: u32| {
-        let one = move |(kind, name, rate): (Kind, String, f64)| Interrupter {
+        let one = move |(kind, name, rate): (CauseKind, String, f64)| Interrupter {
             cpu,
             kind,
             name,

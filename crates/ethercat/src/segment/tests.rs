@@ -571,8 +571,8 @@ proptest! {
         ), 1..6),
         now in 0..u64::MAX / 2,
     ) {
-        let datagram = |(command, address, data): &(u8, u32, Vec<u8>)| (*command, *address, &data[..]);
-        let sent: Vec<Sent> = sent.iter().map(datagram).collect();
+        let sent = sent.iter().map(|(command, address, data)| (*command, *address, &data[..]));
+        let sent: Vec<Sent> = sent.collect();
         let mut bytes = frame(&sent);
         let length = bytes.len();
         let mut segment = Segment::new(3, 100, Vec::new());

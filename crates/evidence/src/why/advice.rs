@@ -7,7 +7,7 @@
 use machine::advice::{self, Advice, Aim, Hand, Knob};
 use machine::{CpuSet, Profile};
 
-use crate::cause::{Cause, Kind, RETURN, Sender};
+use crate::cause::{Cause, CauseKind, RETURN, Sender};
 use crate::manifest::{ETHERCAT, LOOP, Manifest};
 
 /// Advice on `cause`, which took the CPUs of `set`.
@@ -48,40 +48,40 @@ impl<'a> Place<'a> {
         let Place { set, off, aim, .. } = self;
         let name = cause.name.as_str();
         match cause.kind {
-            Kind::Nmi => Knob::NmiWatchdog
+            CauseKind::Nmi => Knob::NmiWatchdog
                 .advice(aim)
                 .after(format!("stop NMIs on {off}: "))
                 .then(", and end perf sessions there"),
-            Kind::Irq => self.irq(number(name), name),
-            Kind::IrqThread => match number(name) {
+            CauseKind::Irq => self.irq(number(name), name),
+            CauseKind::IrqThread => match number(name) {
                 Some(number) => self.irq(Some(number), name).then("; its thread follows it"),
                 None => {
                     let text = format!("keep irq thread {name} off {off}: move its interrupt");
                     Knob::IrqAffinity.advice_in(aim, text)
                 }
             },
-            Kind::Ipi => self.ipi(name, cause.sender.as_ref()),
-            Kind::Softirq => self.softirq(name),
-            Kind::Workqueue => self.workqueue(name),
-            Kind::Kthread => self.kthread(name),
-            Kind::Thread => Advice::plan(format!(
+            CauseKind::Ipi => self.ipi(name, cause.sender.as_ref()),
+            CauseKind::Softirq => self.softirq(name),
+            CauseKind::Workqueue => self.workqueue(name),
+            CauseKind::Kthread => self.kthread(name),
+            CauseKind::Thread => Advice::plan(format!(
                 "keep thread {name} off {off}: isolate {off}, and give what must stay there a lower priority than \
                  your program's"
             )),
-            Kind::Migration => {
+            CauseKind::Migration => {
                 Hand::Program.advice(format!("pin the program: isolator run --cpus {set} -- COMMAND"))
             }
-            Kind::Fault => advice::LOCK_MEMORY,
-            Kind::Syscall if name == RETURN => Knob::Governor.advice_in(
+            CauseKind::Fault => advice::LOCK_MEMORY,
+            CauseKind::Syscall if name == RETURN => Knob::Governor.advice_in(
                 aim,
                 format!(
                     "it is the way out of the kernel after the program slept: hold the frequency of {off}, keep loads out \
                      of its caches, or let the program poll"
                 ),
             ),
-            Kind::Syscall => Hand::Program
+            CauseKind::Syscall => Hand::Program
                 .advice(format!("move the system call {name} out of the loop, to a thread on another cpu")),
-            Kind::IdleExit => {
+            CauseKind::IdleExit => {
                 let state = match name {
                     // Where there is one alone, or none that has a name.
                     "idle" => "idling".to_string(),
@@ -93,22 +93,22 @@ impl<'a> Place<'a> {
                     .after(format!("keep {off} out of {state}: "))
                     .then(", or let the program hold /dev/cpu_dma_latency open at the same value")
             }
-            Kind::Frequency => {
+            CauseKind::Frequency => {
                 let text = format!("hold the frequency of {off}: governor performance, lowest = highest");
                 Knob::Governor.advice_in(aim, text)
             }
-            Kind::Firmware => advice::FIRMWARE
+            CauseKind::Firmware => advice::FIRMWARE
                 .after("firmware took the cpu: ")
                 .then("; isolator measure hardware shows how much it takes"),
-            Kind::Steal => {
+            CauseKind::Steal => {
                 advice::PIN_GUEST.after("the hypervisor took the cpu: ").then(", or measure on the host")
             }
-            Kind::Tick => self.tick(cause.detail.as_deref()),
-            Kind::Timer => Hand::Program.advice(format!(
+            CauseKind::Tick => self.tick(cause.detail.as_deref()),
+            CauseKind::Timer => Hand::Program.advice(format!(
                 "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
                  that starts; the program's own is its wakeup itself"
             )),
-            Kind::Unexplained => Hand::Search.advice(format!(
+            CauseKind::Unexplained => Hand::Search.advice(format!(
                 "nothing that was watched took it: isolator measure hardware --cpus {set} shows firmware and \
                  hypervisor; a busy sibling or a low frequency only slow the cpu"
             )),

@@ -29,9 +29,9 @@ fn spike(cpu: u32, load: &str, latency_ns: u64, causes: Vec<Cause>) -> Spike {
 
 /// The picture of the issue: an interrupt wakes a worker, an IPI interrupts at its end.
 fn pictured() -> Spike {
-    let mut worker = Cause::timed(Kind::Kthread, "kworker/3:1H", 5_000, 402_200);
+    let mut worker = Cause::timed(CauseKind::Kthread, "kworker/3:1H", 5_000, 402_200);
     worker.detail = Some("fifo 50, woken by irq 45".into());
-    let mut ipi = Cause::timed(Kind::Ipi, "call function do_sync_core", 407_300, 1_200);
+    let mut ipi = Cause::timed(CauseKind::Ipi, "call function do_sync_core", 407_300, 1_200);
     ipi.sender = Some(Sender {
         cpu: Some(0),
         pid: Some(4211),
@@ -40,7 +40,7 @@ fn pictured() -> Spike {
         call_site: Some("text_poke_bp_batch".into()),
     });
     // Given in another order than they began.
-    spike(3, "storage", 412_000, vec![ipi, worker, Cause::timed(Kind::Irq, "45 nvme0q3", 1_100, 3_900)])
+    spike(3, "storage", 412_000, vec![ipi, worker, Cause::timed(CauseKind::Irq, "45 nvme0q3", 1_100, 3_900)])
 }
 
 fn bundle(spikes: Vec<Spike>) -> Bundle {
@@ -104,7 +104,7 @@ fn durations_and_the_remainder_add_up_to_the_spike() {
     let known: u64 = spike.causes.iter().filter_map(|cause| cause.duration_ns).sum();
     assert_eq!(known + spike.unexplained_ns.unwrap(), spike.latency_ns);
     assert_eq!((spike.unexplained_ns, spike.much_unexplained), (Some(4_700), false));
-    assert_eq!(spike.mostly, Some(CauseName { kind: Kind::Kthread, name: "kworker/3:1H".into() }));
+    assert_eq!(spike.mostly, Some(CauseName { kind: CauseKind::Kthread, name: "kworker/3:1H".into() }));
     assert_eq!((document.collector, document.lost_events), (Some(Collector::Bpf), 7));
 }
 
@@ -122,15 +122,15 @@ fn what_woke_the_thread_is_moved_too() {
 
 #[test]
 fn causes_are_summed_by_name_and_the_remainder_is_one_of_them() {
-    let tick = |ns| vec![Cause::timed(Kind::Tick, "sched_timer", 0, ns)];
+    let tick = |ns| vec![Cause::timed(CauseKind::Tick, "sched_timer", 0, ns)];
     let spikes =
         vec![spike(2, "idle", 130_000, tick(10_000)), pictured(), spike(3, "idle", 110_000, tick(100_000))];
     let document = ask(&bundle(spikes));
     let sums: Vec<_> =
         document.by_cause.iter().map(|sum| (sum.kind, sum.count, sum.total_ns, sum.mostly)).collect();
-    assert_eq!(sums[0], (Kind::Kthread, 1, 402_200, 1));
-    assert_eq!(sums[1], (Kind::Unexplained, 3, 4_700 + 120_000 + 10_000, 1));
-    assert_eq!(sums[2], (Kind::Tick, 2, 110_000, 1));
+    assert_eq!(sums[0], (CauseKind::Kthread, 1, 402_200, 1));
+    assert_eq!(sums[1], (CauseKind::Unexplained, 3, 4_700 + 120_000 + 10_000, 1));
+    assert_eq!(sums[2], (CauseKind::Tick, 2, 110_000, 1));
     assert_eq!(document.by_cause[2].max_ns, 100_000);
     let lengths: Vec<_> =
         document.spikes.iter().map(|spike| (spike.latency_ns, spike.much_unexplained)).collect();
@@ -140,7 +140,7 @@ fn causes_are_summed_by_name_and_the_remainder_is_one_of_them() {
 
 #[test]
 fn a_cause_that_comes_twice_in_a_spike_is_two_occurrences_in_one_spike() {
-    let irq = |begin| Cause::timed(Kind::Irq, "45 nvme0q3", begin, 20_000);
+    let irq = |begin| Cause::timed(CauseKind::Irq, "45 nvme0q3", begin, 20_000);
     let document = ask(&bundle(vec![spike(2, "idle", 100_000, vec![irq(0), irq(50_000)])]));
     let sum = &document.by_cause[1];
     assert_eq!((sum.count, sum.spikes, sum.total_ns, sum.max_ns), (2, 1, 40_000, 20_000));
@@ -149,8 +149,10 @@ fn a_cause_that_comes_twice_in_a_spike_is_two_occurrences_in_one_spike() {
 #[test]
 fn suspects_have_no_time_and_explain_nothing() {
     // The collector puts first what is least usual, not what is most frequent.
-    let suspects =
-        vec![Cause::suspect(Kind::Irq, "45 nvme0q3", 12), Cause::suspect(Kind::Tick, "local timer", 999)];
+    let suspects = vec![
+        Cause::suspect(CauseKind::Irq, "45 nvme0q3", 12),
+        Cause::suspect(CauseKind::Tick, "local timer", 999),
+    ];
     let document = ask(&bundle(vec![spike(2, "idle", 100_000, suspects)]));
     let spike = &document.spikes[0];
     assert_eq!((spike.unexplained_ns, spike.much_unexplained, &spike.mostly), (None, false, &None));
@@ -191,7 +193,7 @@ fn a_bundle_without_spikes_or_causes_or_of_another_tool_says_so() {
 #[test]
 fn every_kind_has_advice() {
     let machine = bundle(Vec::new()).manifest;
-    for kind in Kind::ALL {
+    for kind in CauseKind::ALL {
         let advice = advice::on(&Cause::timed(kind, "x", 0, 1), &CpuSet::from_iter([3]), &machine).unwrap();
         assert!(advice.len() > 20 && !advice.contains("  "), "{kind:?}: {advice}");
     }
@@ -199,7 +201,7 @@ fn every_kind_has_advice() {
 
 #[test]
 fn durations_beyond_all_bounds_do_not_overflow() {
-    let huge = || Cause::timed(Kind::Thread, "x", u64::MAX, u64::MAX);
+    let huge = || Cause::timed(CauseKind::Thread, "x", u64::MAX, u64::MAX);
     let mut one = spike(2, "idle", 5, Vec::new());
     one.causes = vec![huge(), huge()];
     let document = ask(&bundle(vec![one.clone(), one]));

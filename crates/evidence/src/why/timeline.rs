@@ -50,12 +50,12 @@ pub fn timeline(latency_ns: u64, causes: &[Cause]) -> Vec<TimelinePart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::Kind;
+    use crate::cause::CauseKind;
     use proptest::prelude::*;
 
     fn of(latency_ns: u64, causes: &[(u64, u64)]) -> Vec<(u64, u64, Option<usize>)> {
         let causes: Vec<_> =
-            causes.iter().map(|(begin, ns)| Cause::timed(Kind::Irq, "x", *begin, *ns)).collect();
+            causes.iter().map(|(begin, ns)| Cause::timed(CauseKind::Irq, "x", *begin, *ns)).collect();
         timeline(latency_ns, &causes).iter().map(|one| (one.from_ns, one.to_ns, one.cause)).collect()
     }
 

@@ -4,12 +4,12 @@
 //!
 //! ```toml
 //! name = "Raspberry Pi 4"
-//! address = 0xfe20_0000             # physical, of the block's first page; or device = "/dev/uio0", taken where it is there
+//! address = 0xfe20_0000             # physical, of the block's first page; or device = "/dev/uio0"
 //! size = 0x1000                     # whole pages
 //! lines = 58
 //! chip = { label = "pinctrl-bcm2711" }   # the kernel's chip, which knows who uses a line
 //! level = { offset = 0x34 }         # a field of the line: what is read
-//! set = { offset = 0x1c }           # what is driven: set and clear, or data, or masked = 0x000 (PL061), which is read too
+//! set = { offset = 0x1c }           # what is driven: set and clear; or data, or masked = 0x000 (PL061)
 //! clear = { offset = 0x28 }
 //! direction = { offset = 0x00, per = 10, bits = 3, input = 0, output = 1 }
 //! ```

@@ -281,7 +281,7 @@ fn table(outcomes: &[InterruptionResult]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::cause::{Kind, Sender};
+    use evidence::cause::{CauseKind, Sender};
     use evidence::manifest::RowKey;
 
     fn membarriers() -> &'static source::Interruption {
@@ -290,7 +290,7 @@ mod tests {
 
     fn gap(at_ns: u64, name: &str, pid: u32, unexplained_ns: u64) -> Spike {
         let sender = Sender { pid: Some(pid), ..Sender::default() };
-        let cause = Cause { sender: Some(sender), ..Cause::timed(Kind::Ipi, name, 0, 100) };
+        let cause = Cause { sender: Some(sender), ..Cause::timed(CauseKind::Ipi, name, 0, 100) };
         Spike {
             key: RowKey { probe: "loop".into(), load: "idle".into(), cpu: 1, period_ns: None },
             at_ns: 0,

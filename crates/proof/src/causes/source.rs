@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use evidence::cause::{Cause, Kind};
+use evidence::cause::{Cause, CauseKind};
 use lab::architecture::Architecture;
 use lab::guest::storm::{self, Context};
 use lab::scope;
@@ -44,7 +44,7 @@ pub struct Interruption {
     /// What a user should read.
     pub expected: &'static str,
     /// What a cause is and what its name holds, one of them.
-    right: &'static [(Kind, &'static str)],
+    right: &'static [(CauseKind, &'static str)],
     /// Whether it has a sender, which is the thread that makes it.
     pub has_sender: bool,
     /// Whether the loop runs as an ordinary thread: a real-time one would hold the interruption back.
@@ -59,7 +59,7 @@ impl Interruption {
     const fn new(
         name: &'static str,
         expected: &'static str,
-        right: &'static [(Kind, &'static str)],
+        right: &'static [(CauseKind, &'static str)],
         make: Method,
     ) -> Interruption {
         let (has_sender, is_other, is_watched_twice) = (false, false, false);
@@ -70,7 +70,7 @@ impl Interruption {
     const fn ipi(
         name: &'static str,
         expected: &'static str,
-        right: &'static [(Kind, &'static str)],
+        right: &'static [(CauseKind, &'static str)],
         make: Method,
     ) -> Interruption {
         Interruption { has_sender: true, ..Interruption::new(name, expected, right, make) }
@@ -84,11 +84,11 @@ impl Interruption {
 
 /// All of them.
 pub const ALL: &[Interruption] = &[
-    Interruption::new("FIFO hog", "thread `hog`", &[(Kind::Thread, "hog")], Method::Beside(hog)),
+    Interruption::new("FIFO hog", "thread `hog`", &[(CauseKind::Thread, "hog")], Method::Beside(hog)),
     Interruption::ipi(
         "membarrier storm",
         "IPI `ipi_mb`, sender",
-        &[(Kind::Ipi, "ipi_mb")],
+        &[(CauseKind::Ipi, "ipi_mb")],
         Method::Beside(|repeat| storm("membarrier-own", repeat)),
     ),
     Interruption {
@@ -96,32 +96,32 @@ pub const ALL: &[Interruption] = &[
         ..Interruption::ipi(
             "the same beside another run",
             "IPI `ipi_mb`, sender",
-            &[(Kind::Ipi, "ipi_mb")],
+            &[(CauseKind::Ipi, "ipi_mb")],
             Method::Beside(|repeat| storm("membarrier-own", repeat)),
         )
     },
     Interruption::ipi(
         "mprotect shootdown",
         "IPI `flush_tlb_func`, sender",
-        &[(Kind::Ipi, "flush_tlb_func")],
+        &[(CauseKind::Ipi, "flush_tlb_func")],
         Method::Beside(|repeat| storm("mprotect-own", repeat)),
     ),
     Interruption::ipi(
         "munmap shootdown",
         "IPI `flush_tlb_func`, sender",
-        &[(Kind::Ipi, "flush_tlb_func")],
+        &[(CauseKind::Ipi, "flush_tlb_func")],
         Method::Beside(|repeat| storm("munmap-own", repeat)),
     ),
     Interruption::ipi(
         "static-key flips, schedstats",
         "IPI `do_sync_core`, sender",
-        &[(Kind::Ipi, "do_sync_core")],
+        &[(CauseKind::Ipi, "do_sync_core")],
         Method::Beside(|repeat| storm("static-keys", repeat)),
     ),
     Interruption::ipi(
         "static-key flips, tracing",
         "IPI `do_sync_core`, sender",
-        &[(Kind::Ipi, "do_sync_core")],
+        &[(CauseKind::Ipi, "do_sync_core")],
         Method::Beside(|repeat| storm("tracepoints", repeat)),
     ),
     Interruption {
@@ -129,14 +129,14 @@ pub const ALL: &[Interruption] = &[
         ..Interruption::new(
             "network softirq",
             "softirq `NET_RX`; with PREEMPT_RT thread `backlog_napi`",
-            &[(Kind::Softirq, "NET_RX"), (Kind::Kthread, "backlog_napi")],
+            &[(CauseKind::Softirq, "NET_RX"), (CauseKind::Kthread, "backlog_napi")],
             Method::Beside(network),
         )
     },
     Interruption::new(
         "timer storm",
         "timer `perf_swevent_hrtimer`",
-        &[(Kind::Timer, "perf_swevent_hrtimer")],
+        &[(CauseKind::Timer, "perf_swevent_hrtimer")],
         Method::Beside(timers),
     ),
     Interruption {
@@ -144,7 +144,12 @@ pub const ALL: &[Interruption] = &[
         ..Interruption::new(
             "device",
             "IRQ of the console, or its thread",
-            &[(Kind::Irq, "tty"), (Kind::IrqThread, "tty"), (Kind::Irq, "uart"), (Kind::IrqThread, "uart")],
+            &[
+                (CauseKind::Irq, "tty"),
+                (CauseKind::IrqThread, "tty"),
+                (CauseKind::Irq, "uart"),
+                (CauseKind::IrqThread, "uart"),
+            ],
             Method::Beside(device),
         )
     },
@@ -153,15 +158,15 @@ pub const ALL: &[Interruption] = &[
         ..Interruption::new(
             "workqueue",
             "workqueue `refresh_vm_stats`",
-            &[(Kind::Workqueue, "refresh_vm_stats")],
+            &[(CauseKind::Workqueue, "refresh_vm_stats")],
             Method::Beside(refresh),
         )
     },
-    Interruption::new("page faults", "page fault", &[(Kind::Fault, "")], Method::Inside(faults)),
+    Interruption::new("page faults", "page fault", &[(CauseKind::Fault, "")], Method::Inside(faults)),
     Interruption::new(
         "long system call",
         "system call `read`",
-        &[(Kind::Syscall, "read")],
+        &[(CauseKind::Syscall, "read")],
         Method::Inside(reads),
     ),
 ];

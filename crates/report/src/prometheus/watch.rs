@@ -3,7 +3,7 @@
 //! is a distribution.
 
 use cause::rates::{Interrupter, SentRate, WatchDocument};
-use evidence::cause::Kind;
+use evidence::cause::CauseKind;
 
 use super::{Family, Labels, MetricSamples, label};
 
@@ -49,7 +49,7 @@ fn sent(one: &SentRate) -> (Labels, f64) {
     let sender = &one.sender;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
-    let mut labels = source(one.cpu, Kind::Ipi, &one.name);
+    let mut labels = source(one.cpu, CauseKind::Ipi, &one.name);
     labels.extend([
         label("sender_cpu", &number(sender.cpu)),
         label("sender_pid", &number(sender.pid)),
@@ -64,7 +64,7 @@ fn of_cpu(cpu: u32) -> (&'static str, String) {
     label("cpu", &cpu.to_string())
 }
 
-fn source(cpu: u32, kind: Kind, name: &str) -> Labels {
+fn source(cpu: u32, kind: CauseKind, name: &str) -> Labels {
     vec![of_cpu(cpu), label("kind", kind.name()), label("name", name)]
 }
 
@@ -85,7 +85,7 @@ mod tests {
             isolated: "3".parse().unwrap(),
             sources: vec![Interrupter {
                 cpu: 3,
-                kind: Kind::Irq,
+                kind: CauseKind::Irq,
                 name: "45 a\"b\\c\nd\u{1b}".into(),
                 count: 2,
                 per_second: 4.0,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cause::rates::{Interrupter, WatchDocument};
-use evidence::cause::Kind;
+use evidence::cause::CauseKind;
 
 use crate::terminal::{ResultPaint, Style, wrapped};
 use crate::{text, why};
@@ -33,7 +33,7 @@ struct SourceLine {
 pub fn watch(document: &WatchDocument, style: Style, lines: usize) -> String {
     let mut out = String::new();
     wrapped(&mut out, "", &head(document), ResultPaint::Quiet, style);
-    let mut sources = BTreeMap::<(Kind, &str), SourceLine>::new();
+    let mut sources = BTreeMap::<(CauseKind, &str), SourceLine>::new();
     let mut busy = BTreeMap::<u32, f64>::new();
     for one in &document.sources {
         let line = sources.entry((one.kind, &one.name)).or_default();
@@ -60,7 +60,7 @@ pub fn watch(document: &WatchDocument, style: Style, lines: usize) -> String {
 
 /// Whether a source interrupts a CPU: softirqs, switches and steal follow or are beside interrupts.
 fn interrupts(one: &Interrupter) -> bool {
-    matches!(one.kind, Kind::Irq | Kind::Ipi | Kind::Nmi | Kind::Tick)
+    matches!(one.kind, CauseKind::Irq | CauseKind::Ipi | CauseKind::Nmi | CauseKind::Tick)
 }
 
 fn head(document: &WatchDocument) -> String {
@@ -80,7 +80,7 @@ fn head(document: &WatchDocument) -> String {
 fn table(
     out: &mut String,
     document: &WatchDocument,
-    sources: &[((Kind, &str), SourceLine)],
+    sources: &[((CauseKind, &str), SourceLine)],
     busy: &BTreeMap<u32, f64>,
     room: usize,
     style: Style,

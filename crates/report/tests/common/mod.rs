@@ -6,7 +6,7 @@ pub mod lab;
 
 use std::path::{Path, PathBuf};
 
-use evidence::cause::{Cause, Causes, Collector, Kind, OnSibling, Sender};
+use evidence::cause::{Cause, CauseKind, Causes, Collector, OnSibling, Sender};
 use evidence::histogram::index;
 use evidence::manifest::{
     Asked, Granted, Manifest, NotRun, RowEntry, RowKey, RunState, SCHEMA_VERSION, Second, Spike, WrittenBy,
@@ -378,7 +378,7 @@ fn spikes(row: &Row) -> Vec<Spike> {
             .then_some(second.max_ns / [50, 5][second.second as usize % 2]),
         siblings: vec![OnSibling {
             cpu: 7,
-            cause: Cause::timed(Kind::Thread, "stress-ng-cpu", 0, second.max_ns),
+            cause: Cause::timed(CauseKind::Thread, "stress-ng-cpu", 0, second.max_ns),
         }],
     };
     above.take(500).map(spike).collect()
@@ -390,9 +390,9 @@ fn causes(which: u32, latency_ns: u64) -> Vec<Cause> {
     let share = |percent| latency_ns * percent / 100;
     match which % 3 {
         0 => {
-            let mut worker = Cause::timed(Kind::Kthread, "kworker/3:1H", share(2), share(90));
+            let mut worker = Cause::timed(CauseKind::Kthread, "kworker/3:1H", share(2), share(90));
             worker.detail = Some("woken by irq 45".into());
-            let mut ipi = Cause::timed(Kind::Ipi, "call function do_sync_core", share(40), share(5));
+            let mut ipi = Cause::timed(CauseKind::Ipi, "call function do_sync_core", share(40), share(5));
             ipi.sender = Some(Sender {
                 cpu: Some(0),
                 pid: Some(4211),
@@ -400,9 +400,12 @@ fn causes(which: u32, latency_ns: u64) -> Vec<Cause> {
                 function: Some("do_sync_core".into()),
                 call_site: Some("text_poke_bp_batch".into()),
             });
-            vec![Cause::timed(Kind::Irq, "45 nvme0q3", share(1), share(1)), worker, ipi]
+            vec![Cause::timed(CauseKind::Irq, "45 nvme0q3", share(1), share(1)), worker, ipi]
         }
-        1 => vec![Cause::timed(Kind::Tick, "sched_timer", 700, share(80))],
-        _ => vec![Cause::suspect(Kind::Irq, "45 nvme0q3", 12), Cause::suspect(Kind::Softirq, "BLOCK", 9)],
+        1 => vec![Cause::timed(CauseKind::Tick, "sched_timer", 700, share(80))],
+        _ => vec![
+            Cause::suspect(CauseKind::Irq, "45 nvme0q3", 12),
+            Cause::suspect(CauseKind::Softirq, "BLOCK", 9),
+        ],
     }
 }

@@ -89,7 +89,8 @@ fn fair_server(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightF
                 finding(found.what)
             );
             let cure = Knob::FairServer.advice_on(&request.aim(machine), &found.cpus);
-            PreflightFinding::new(request.taint_where_spinning(), taint::FAIR_SERVER, reason, cure).on(found.cpu)
+            let effect = request.taint_where_spinning();
+            PreflightFinding::new(effect, taint::FAIR_SERVER, reason, cure).on(found.cpu)
         })
         .collect()
 }
