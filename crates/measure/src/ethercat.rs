@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! due ─ sleeps ─► wakes ─ sends ─────────► answer polled       a sample: from due to there
-//!                            └► segment ──┘               the period: CLOCK_MONOTONIC, kept in step with SYNC0
+//!                            └► segment ──┘         the period: CLOCK_MONOTONIC, kept in step with SYNC0
 //! ```
 //! A frame that is not back when the next cycle is due is given up: its sample ends there, and is late by any
 //! limit. Two rows beside tell of SubDevices: `sync0`, from the SYNC0 before until process data pass the
