@@ -7,7 +7,7 @@
 //!  (see policy)    past         the CPU
 //! ```
 //! A collector is always on and forgets by itself: a ring for each watched CPU, read only after a spike.
-//! [`start`] starts one, and [`Explainer`] puts the parts together. Where none is allowed, [`suspects`] and
+//! [`start()`] starts one, and [`Explainer`] puts the parts together. Where none is allowed, [`suspects`] and
 //! [`rates`] compare readings of the kernel's counters.
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the program ends and where its output goes.
 //!
-//! Names and errors in it come from elsewhere. So all text for people goes out through [`Output::say`],
-//! [`tell`], [`tell_lines`], [`print()`] or [`draw`], which let no character through that steers a terminal,
-//! but the colours of our own.
+//! Names and errors in it come from elsewhere. So all text for people goes out through
+//! [`Output::print_text`], [`note`], [`note_lines`], [`print()`] or [`draw`], which let no character through
+//! that steers a terminal, but the colours of our own.
 
 use std::error::Error;
 use std::io::{ErrorKind, IsTerminal, Write};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Debian's kernels, taken out of their packages without installing them.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::architecture::Architecture;
@@ -179,7 +181,23 @@ impl Apt {
     }
 
     pub(crate) fn update(&self) -> Result<()> {
+        let _alone = self.alone()?;
         self.run("apt-get", &["update", "-qq"]).map(drop)
+    }
+
+    /// Waits until no other program fetches into these lists and packages, and keeps others out until the
+    /// file is closed.
+    fn alone(&self) -> Result<File> {
+        let path = self.state.join("lock");
+        let file = File::create(&path).map_err(|e| Error::io("write", &path, &e))?;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(file),
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(LOOK_EVERY),
+                Err(e) => return Err(Error::io("lock", &path, &e.into())),
+            }
+            self.go_on()?;
+        }
     }
 
     /// The package of the newest release: names hold the version, so the largest by its numbers.
@@ -196,6 +214,11 @@ impl Apt {
 
     /// Unpacks a package into `folder`, whole or not at all.
     pub(crate) fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
+        let _alone = self.alone()?;
+        // Another program may have done so meanwhile.
+        if folder.is_dir() {
+            return Ok(());
+        }
         self.run("apt-get", &["download", "-qq", package])?;
         let entries = fs::read_dir(&self.state).map_err(|e| Error::io("read", &self.state, &e))?;
         let file = entries.flatten().map(|entry| entry.path()).find(|path| {
@@ -203,7 +226,8 @@ impl Apt {
             name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
         });
         let file = file.ok_or_else(|| Error::on("unpack", package, "apt left no package", "try again"))?;
-        let half = folder.with_extension("half");
+        // Not beside the others: what is there is whole.
+        let half = self.state.join("unpacked");
         let _ = fs::remove_dir_all(&half);
         let unpacked = self.output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&half));
         self.go_on()?;

@@ -62,7 +62,7 @@ pub struct Setting {
 /// Where a setting is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "CauseKind")]
+#[schemars(rename = "Kind")]
 pub enum SettingKind {
     /// The boot line, for the kernel.
     Boot,

@@ -108,7 +108,7 @@ pub struct Action {
 /// Kinds of action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "CauseKind")]
+#[schemars(rename = "Kind")]
 pub enum ActionKind {
     /// A token of the kernel's boot line; `target` is its name.
     BootParameter,
