@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Looks at a machine and at what was asked of it before anything is measured.
 //!
-//! A pure function: the snapshot and the request go in, [`PreflightFinding`]s come out. What a finding does follows
-//! one rule:
+//! A pure function: the snapshot and the request go in, [`PreflightFinding`]s come out. What a finding does
+//! follows one rule:
 //!
 //! - [`FindingEffect::Refuse`]: it cannot be measured as asked. Nothing is started; the cure says what to
 //!   change.
