@@ -8,7 +8,7 @@ use std::fs;
 use evidence::taint;
 use machine::CpuSet;
 use machine::cgroup::{Stops, stops};
-use rustix::time::{ClockId, clock_gettime};
+use rt::clock::{boottime_ns, monotonic_ns, realtime_ns};
 
 use super::GrantDifference;
 
@@ -168,14 +168,10 @@ impl SurroundingState {
 
 impl Clocks {
     fn now() -> Clocks {
-        let ns = |clock| {
-            let now = clock_gettime(clock);
-            i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
-        };
         let read = || {
-            let before = ns(ClockId::Monotonic);
-            let (boot, wall) = (ns(ClockId::Boottime), ns(ClockId::Realtime));
-            let width_ns = ns(ClockId::Monotonic) - before;
+            let before = i128::from(monotonic_ns());
+            let (boot, wall) = (i128::from(boottime_ns()), i128::from(realtime_ns()));
+            let width_ns = i128::from(monotonic_ns()) - before;
             Clocks { boot_ns: boot - before, wall_ns: wall - boot, width_ns }
         };
         let first = read();
