@@ -94,7 +94,13 @@ impl Names {
         self.text.get(at..at + length)
     }
 
-    /// Likewise, or the address in hexadecimal.
+    /// Where a function begins, where known.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        let is_named = |(_, at, length): &&(u64, usize, usize)| self.text.get(*at..at + length) == Some(name);
+        self.functions.iter().find(is_named).map(|(begin, ..)| *begin)
+    }
+
+    /// The function that holds an address, or the address in hexadecimal.
     pub fn function_or_address(&self, address: u64) -> String {
         self.function(address).map_or_else(|| format!("{address:#x}"), str::to_string)
     }

@@ -376,6 +376,9 @@ const CAUSES: &[(Cause, &[&str])] = &[
     (Cause::Steal, &["steal"]),
     (Cause::Tick, &["sched_timer"]),
     (Cause::Timer, &["it_real_fn"]),
+    (Cause::Execution, &["the program"]),
+    (Cause::Lock, &["0x7f00"]),
+    (Cause::Wait, &["read (descriptor 5)"]),
     (Cause::Unexplained, &[""]),
 ];
 

@@ -57,13 +57,19 @@ pub enum CauseKind {
     Tick,
     /// A timer's interrupt: of another timer than the tick, or the measured one's own, from where it fired.
     Timer,
+    /// The measured program itself, within its cycle.
+    Execution,
+    /// The measured thread waited for a lock that another thread held.
+    Lock,
+    /// The measured thread waited for something else, within its cycle.
+    Wait,
     /// What no cause accounts for.
     Unexplained,
 }
 
 impl CauseKind {
     /// All of them.
-    pub const ALL: [CauseKind; 18] = [
+    pub const ALL: [CauseKind; 21] = [
         CauseKind::Nmi,
         CauseKind::Irq,
         CauseKind::IrqThread,
@@ -81,6 +87,9 @@ impl CauseKind {
         CauseKind::Steal,
         CauseKind::Tick,
         CauseKind::Timer,
+        CauseKind::Execution,
+        CauseKind::Lock,
+        CauseKind::Wait,
         CauseKind::Unexplained,
     ];
 
@@ -104,6 +113,9 @@ impl CauseKind {
             CauseKind::Steal => "steal",
             CauseKind::Tick => "tick",
             CauseKind::Timer => "timer",
+            CauseKind::Execution => "execution",
+            CauseKind::Lock => "lock",
+            CauseKind::Wait => "wait",
             CauseKind::Unexplained => "unexplained",
         }
     }
@@ -128,6 +140,9 @@ impl CauseKind {
             CauseKind::Steal => "steal",
             CauseKind::Tick => "tick",
             CauseKind::Timer => "timer",
+            CauseKind::Execution => "execution",
+            CauseKind::Lock => "lock",
+            CauseKind::Wait => "wait",
             CauseKind::Unexplained => "unexplained",
         }
     }
@@ -175,6 +190,24 @@ pub struct Cause {
     pub detail: Option<String>,
     /// Who sent it, for an IPI.
     pub sender: Option<Sender>,
+    /// The thread that held what was waited for, or that had the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// The function that it was in: of the kernel, or `program!function`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// That function and its callers, the innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+}
+
+/// A thread that had what the measured one waited for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Owner {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
 }
 
 impl Cause {
@@ -199,6 +232,9 @@ impl Cause {
             count: Some(count),
             detail: None,
             sender: None,
+            owner: None,
+            function: None,
+            stack: Vec::new(),
         }
     }
 

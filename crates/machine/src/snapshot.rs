@@ -121,6 +121,21 @@ pub enum Preemption {
     Unknown,
 }
 
+impl Preemption {
+    /// Its option's name, for a sentence: `the kernel is …`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preemption::RealTime => "PREEMPT_RT",
+            Preemption::Full => "PREEMPT",
+            Preemption::Lazy => "PREEMPT_LAZY",
+            Preemption::Voluntary => "PREEMPT_VOLUNTARY",
+            Preemption::None => "PREEMPT_NONE",
+            Preemption::Dynamic => "PREEMPT_DYNAMIC",
+            Preemption::Unknown => "not known to be PREEMPT_RT",
+        }
+    }
+}
+
 /// One CPU.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

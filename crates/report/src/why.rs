@@ -37,6 +37,9 @@ pub(crate) fn letter(kind: CauseKind) -> char {
         CauseKind::Steal => 'S',
         CauseKind::Tick => 'T',
         CauseKind::Timer => 'L',
+        CauseKind::Execution => 'x',
+        CauseKind::Lock => 'l',
+        CauseKind::Wait => 'W',
         CauseKind::Unexplained => '.',
     }
 }
@@ -49,9 +52,9 @@ fn colour(kind: CauseKind) -> usize {
         CauseKind::Softirq | CauseKind::Tick | CauseKind::Timer => 2,
         CauseKind::Ipi => 3,
         CauseKind::IrqThread | CauseKind::Workqueue | CauseKind::Kthread => 4,
-        CauseKind::Fault | CauseKind::Syscall => 5,
+        CauseKind::Fault | CauseKind::Syscall | CauseKind::Lock | CauseKind::Wait => 5,
         CauseKind::IdleExit | CauseKind::Frequency => 6,
-        CauseKind::Firmware | CauseKind::Steal | CauseKind::Unexplained => 7,
+        CauseKind::Firmware | CauseKind::Steal | CauseKind::Unexplained | CauseKind::Execution => 7,
     }
 }
 
@@ -76,7 +79,15 @@ pub(crate) fn detail(cause: &Cause) -> String {
     let worth = |ns: &u64| ns.saturating_mul(10) >= took && *ns < took;
     let edges =
         cause.entry_exit_ns.filter(worth).map(|ns| format!("with {} us of entry and exit", tenth(ns)));
-    [detail, sent, edges].into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    let held = cause.owner.as_ref().filter(|owner| owner.name != cause.name);
+    let held = held.map(|owner| format!("held by {} (thread {})", text::clean(&owner.name), owner.tid));
+    let inside = cause.function.as_ref().map(|function| format!("in {}", text::clean(function)));
+    [detail, held, inside, sent, edges]
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 pub(crate) fn sent(sender: &Sender, name: &str) -> String {

@@ -108,6 +108,26 @@ impl<'a> Place<'a> {
                 "timer {name} fired on {off}: end what armed it (a perf session, a POSIX timer), or isolate {off} before \
                  that starts; the program's own is its wakeup itself"
             )),
+            CauseKind::Execution => Hand::Program.advice(
+                "the program's own cycle took that long: shorten it, or lengthen its period",
+            ),
+            CauseKind::Lock => {
+                let holder = match &cause.owner {
+                    Some(owner) => format!("thread {}", owner.name),
+                    None => "the thread that holds it".to_string(),
+                };
+                Hand::Program.advice(match cause.detail.as_deref() {
+                    Some(detail) if detail.contains("inherits") => format!(
+                        "hold the lock at {name} for a shorter time in {holder}, or hand the data over without a lock"
+                    ),
+                    _ => format!(
+                        "make the lock at {name} one with priority inheritance (PTHREAD_PRIO_INHERIT), so that {holder} is not \
+                         preempted while it holds it, or hand the data over without a lock"
+                    ),
+                })
+            }
+            CauseKind::Wait => Hand::Program
+                .advice(format!("move what waits in {name} out of the loop, to a thread on another cpu")),
             CauseKind::Unexplained => Hand::Search.advice(format!(
                 "nothing that was watched took it: isolator measure hardware --cpus {set} shows firmware and \
                  hypervisor; a busy sibling or a low frequency only slow the cpu"

@@ -1,0 +1,808 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The threads of a program that knows nothing of it: when each was due, woken, put on a CPU and taken off it again, and why.
+ *
+ * One record for each stay of a thread on a CPU, written when the stay ends: nothing else of a cycle is worth a write of its own.
+ * Records go into a ring buffer that nobody is woken for; user space looks a few times a second.
+ *
+ * A thread's own timer tells when it was due: the timer whose function wakes it. The system call in which a thread sleeps is read
+ * from the registers that it entered the kernel with, so that no tracepoint of system calls is needed, which would make those of
+ * every program dearer. Only raw tracepoints are used, and every foreign pointer goes through a helper that takes a wrong one as an
+ * answer of zeroes; see collector.bpf.c.
+ *
+ * src/bpf/record.rs reads the records.
+ */
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define CORE __attribute__((preserve_access_index))
+
+#define __uint(name, value) int(*name)[value]
+#define __type(name, value) typeof(value) *name
+
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
+enum { NO_WAKEUP = 1, USER_STACK = 1 << 8 };
+
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
+static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*bpf_get_current_comm)(void *to, u32 size) = (void *)16;
+static long (*bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
+static long (*bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
+static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
+static void *(*bpf_get_current_task_btf)(void) = (void *)158;
+static void *(*bpf_task_pt_regs)(void *task) = (void *)175;
+
+/* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
+struct hrtimer_clock_base {
+	u64 offset;
+} CORE;
+
+struct hrtimer {
+	u64 _softexpires;
+	void *function;
+	struct hrtimer_clock_base *base;
+} CORE;
+
+struct sched_dl_entity {
+	struct hrtimer dl_timer;
+} CORE;
+
+struct sched_info {
+	u64 last_arrival;
+} CORE;
+
+struct task_struct {
+	int pid;
+	int tgid;
+	int prio;
+	u32 policy;
+	u32 flags;
+	u32 __state;
+	int on_rq;
+	int wake_cpu;
+	struct sched_dl_entity dl;
+	struct sched_info sched_info;
+	char comm[16];
+} CORE;
+
+#if defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	u64 regs[31];
+	u64 pc;
+	u64 orig_x0;
+	int syscallno;
+} CORE;
+#else
+struct pt_regs {
+	unsigned long r10, dx, si, di, orig_ax, ip;
+} CORE;
+#endif
+
+/* Whether this kernel's structures have it. */
+#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
+
+#define READ(to, pointer, type, field)                                     \
+	({                                                                 \
+		const type *from_ = (const type *)(pointer);               \
+		bpf_probe_read_kernel(&(to), sizeof(to), &from_->field);   \
+	})
+
+/* The compiler may not know what a value is from here on. */
+#define KEEP_APART(value) asm volatile("" : "+r"(value))
+
+/* What a raw tracepoint is given: its arguments as they are. */
+struct arguments {
+	u64 of[8];
+};
+
+enum {
+	CPUS = 1024,
+	THREADS = 8192,
+	TIMERS = 8192,
+	RING_BYTES = 8 << 20,
+	CALLERS = 16,
+	TASK_RUNNING = 0,
+	SCHED_DEADLINE = 6,
+};
+
+enum kind {
+	STAY = 1, /* a stay on a CPU has ended */
+	STACK,	  /* callers of what a stay's words speak of */
+	SWITCH,	  /* another thread got the CPU that a watched one waits for */
+	FAULT,	  /* a page fault of a watched thread */
+	EXPIRED,  /* a watched thread's timer fired, and it did not sleep */
+	STARTED,  /* a watched process has a new thread */
+	FORKED,	  /* a watched thread made a process */
+	EXECUTED, /* a watched thread runs another program from here */
+	EXITED,
+};
+
+/* Which stack. */
+enum { AT_WAKING = 1, OF_WAKER, OF_SLEEPER };
+
+/* How a thread was woken. */
+enum {
+	BY_TIMER = 1,	/* within a timer's function */
+	OVER_IDLE = 2,	/* on a CPU that was idle: by an interrupt */
+	AWAKE = 4,	/* it had not gone to sleep yet */
+	UNSEEN = 8,	/* the kernel did not tell when it got the CPU */
+};
+
+struct record {
+	u16 kind;
+	u16 cpu;
+	u32 thread;
+	u64 at_ns;
+	u64 woken_ns; /* 0: it had only been preempted */
+	u64 in_ns;
+	u64 due_ns; /* by its timer, CLOCK_MONOTONIC; 0 without one */
+	u64 timer;
+	u32 waker;
+	u32 how;
+	char waker_name[16];
+	u32 state; /* in which it left: 0 where it could have gone on */
+	u32 next;
+	int next_prio;
+	u32 next_policy;
+	char next_name[16];
+	u64 call; /* the system call that it left in, -1 in none */
+	u64 argument[4];
+	u32 word[4]; /* of the futex that it waits for: the lock, and what glibc keeps beside it */
+	int prio;
+	u32 policy;
+	u32 faults;
+	u32 migrations;
+};
+
+struct stack {
+	u16 kind;
+	u16 cpu;
+	u32 thread;
+	u64 at_ns; /* when its thread was woken, or went to sleep */
+	u64 which;
+	u64 caller[CALLERS];
+};
+
+struct switched {
+	u16 kind;
+	u16 cpu;
+	u32 thread; /* that got the CPU */
+	u64 at_ns;
+	int prio;
+	u32 policy;
+	u32 flags;
+	u32 from;
+	char name[16];
+};
+
+struct note {
+	u16 kind;
+	u16 cpu;
+	u32 thread;
+	u64 at_ns;
+	u64 first;
+	u64 second;
+	char name[16];
+};
+
+/* A wakeup that came while the thread was leaving its CPU on another one: it belongs to the stay that comes next. */
+struct waking {
+	u64 woken_ns; /* 0: there was none */
+	u64 due_ns;
+	u64 timer;
+	u32 waker;
+	u32 how;
+	char waker_name[16];
+};
+
+/* A watched thread: the stay that is under way or comes next. */
+struct thread {
+	u32 process;
+	u32 waits_on; /* the CPU that it is runnable on without running there, plus one */
+	u32 has_waking_stack;
+	u32 has_waker_stack;
+	u32 has_sleeper_stack;
+	u32 yields; /* of a DEADLINE thread: until its next period */
+	u64 slept_ns;
+	u64 left_ns; /* its CPU, asleep or not */
+	u64 ahead_ns; /* CLOCK_MONOTONIC of the scheduler's own clock */
+	struct waking early;
+	struct record stay;
+	u64 waking_stack[CALLERS];
+	u64 waker_stack[CALLERS];
+	u64 sleeper_stack[CALLERS];
+};
+
+/* What goes on on a CPU. */
+struct here {
+	u64 timer; /* whose function runs */
+	u32 has_woken;
+	u32 waiters; /* watched threads that wait for this CPU */
+	u64 due_ns;  /* by the timer, where it is a watched thread's */
+	u32 owner;   /* that thread, or 0 */
+	u32 reads_user; /* this program itself does, and may fault */
+	u32 unused[8];
+};
+
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, THREADS);
+	__type(key, u32);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* Processes whose new threads are watched too. */
+struct {
+	__uint(type, MAP_HASH);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, u32);
+} processes SEC(".maps");
+
+/* Timers that have woken a watched thread, and do not lie on its stack: whose they are. The oldest make room. */
+struct {
+	__uint(type, MAP_LRU_HASH);
+	__uint(max_entries, TIMERS);
+	__type(key, u64);
+	__type(value, u32);
+} timers SEC(".maps");
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, CPUS);
+	__type(key, u32);
+	__type(value, struct here);
+} cpus SEC(".maps");
+
+/* A thread as it begins to be watched: too large for the stack of this program. */
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct thread);
+} blank SEC(".maps");
+
+struct {
+	__uint(type, MAP_RINGBUF);
+	__uint(max_entries, RING_BYTES);
+} records SEC(".maps");
+
+/* Records for which the ring had no room. */
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} lost SEC(".maps");
+
+/* Where hrtimer_wakeup() lies, whose timers lie on stacks. */
+const volatile u64 hrtimer_wakeup = 0;
+/* Stacks are told of waits longer than this. */
+const volatile u64 stack_over_ns = 20000;
+/* The system calls that wait for a futex. */
+const volatile u32 futex_call = 202;
+const volatile u32 futex_waitv_call = 449;
+const volatile u32 yield_call = 24;
+
+#define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
+
+INLINE struct here *here_of(u32 cpu)
+{
+	return cpu < CPUS ? bpf_map_lookup_elem(&cpus, &cpu) : 0;
+}
+
+INLINE struct thread *watched(u32 pid)
+{
+	return pid ? bpf_map_lookup_elem(&threads, &pid) : 0;
+}
+
+INLINE void *begin(u32 size)
+{
+	void *record = bpf_ringbuf_reserve(&records, size, 0);
+	u32 key = 0;
+	u64 *count;
+
+	if (record)
+		return record;
+	count = bpf_map_lookup_elem(&lost, &key);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	return 0;
+}
+
+INLINE void tell(u16 kind, u32 pid, u64 first, u64 second, const void *named)
+{
+	struct note *note = begin(sizeof(*note));
+
+	if (!note)
+		return;
+	note->kind = kind;
+	note->cpu = bpf_get_smp_processor_id();
+	note->thread = pid;
+	note->at_ns = bpf_ktime_get_ns();
+	note->first = first;
+	note->second = second;
+	__builtin_memset(note->name, 0, sizeof(note->name));
+	if (named)
+		bpf_probe_read_kernel(note->name, 16, &((const struct task_struct *)named)->comm);
+	bpf_ringbuf_submit(note, NO_WAKEUP);
+}
+
+INLINE void tell_stack(u32 pid, u64 at_ns, u64 which, const u64 *callers)
+{
+	struct stack *stack = begin(sizeof(*stack));
+
+	if (!stack)
+		return;
+	stack->kind = STACK;
+	stack->cpu = bpf_get_smp_processor_id();
+	stack->thread = pid;
+	stack->at_ns = at_ns;
+	stack->which = which;
+	__builtin_memcpy(stack->caller, callers, sizeof(stack->caller));
+	bpf_ringbuf_submit(stack, NO_WAKEUP);
+}
+
+/* A thread is runnable on a CPU without running there, or (0) no longer: its CPU then tells who gets it instead. */
+INLINE void waits_on(struct thread *thread, u32 cpu_plus_one)
+{
+	struct here *here;
+
+	if (thread->waits_on) {
+		here = here_of(thread->waits_on - 1);
+		if (here)
+			__sync_fetch_and_add(&here->waiters, -1);
+	}
+	thread->waits_on = cpu_plus_one;
+	if (cpu_plus_one) {
+		here = here_of(cpu_plus_one - 1);
+		if (here)
+			__sync_fetch_and_add(&here->waiters, 1);
+	}
+}
+
+/* The callers of the current thread's program. */
+INLINE u32 user_stack(void *given, u64 *callers)
+{
+	struct here *here = here_of(bpf_get_smp_processor_id());
+	long bytes;
+
+	if (!here)
+		return 0;
+	__builtin_memset(callers, 0, CALLERS * sizeof(*callers));
+	here->reads_user = 1;
+	bytes = bpf_get_stack(given, callers, CALLERS * sizeof(*callers), USER_STACK);
+	here->reads_user = 0;
+	return bytes > 0;
+}
+
+/* The system call that the current thread sleeps in, its arguments, and a futex's words. */
+INLINE void take_call(struct record *stay)
+{
+	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct here *here = here_of(bpf_get_smp_processor_id());
+	u64 call = -1ULL;
+
+#if defined(__TARGET_ARCH_arm64)
+	int number = -1;
+
+	READ(number, regs, struct pt_regs, syscallno);
+	call = (long)number;
+	READ(stay->argument[0], regs, struct pt_regs, orig_x0);
+	READ(stay->argument[1], regs, struct pt_regs, regs[1]);
+	READ(stay->argument[2], regs, struct pt_regs, regs[2]);
+	READ(stay->argument[3], regs, struct pt_regs, regs[3]);
+#else
+	READ(call, regs, struct pt_regs, orig_ax);
+	READ(stay->argument[0], regs, struct pt_regs, di);
+	READ(stay->argument[1], regs, struct pt_regs, si);
+	READ(stay->argument[2], regs, struct pt_regs, dx);
+	READ(stay->argument[3], regs, struct pt_regs, r10);
+#endif
+	stay->call = call;
+	if (call == futex_call && here) {
+		here->reads_user = 1;
+		bpf_probe_read_user(stay->word, sizeof(stay->word), (const void *)stay->argument[0]);
+		here->reads_user = 0;
+	}
+}
+
+/* The stay that ends now becomes a record. */
+INLINE void tell_stay(const struct record *stay)
+{
+	struct record *record = begin(sizeof(*record));
+
+	if (!record)
+		return;
+	__builtin_memcpy(record, stay, sizeof(*record));
+	bpf_ringbuf_submit(record, NO_WAKEUP);
+}
+
+/*
+ * Some kernels have threads that no tracepoint tells anything of, nor of their CPU while they have it.
+ * A watched thread that is woken there, and comes, does so unseen. When it came the scheduler wrote down by its own clock; without
+ * that, it came no earlier than it was woken, or left.
+ */
+INLINE void check_begin(struct thread *thread, u64 task)
+{
+	struct record *stay = &thread->stay;
+	u64 arrival = 0, in_ns = 0;
+
+	if (HAS(struct task_struct, sched_info.last_arrival))
+		READ(arrival, task, struct task_struct, sched_info.last_arrival);
+	if (!thread->left_ns || stay->in_ns > thread->left_ns) {
+		thread->ahead_ns = arrival ? stay->in_ns - arrival : 0;
+		return;
+	}
+	waits_on(thread, 0);
+	stay->how |= UNSEEN;
+	if (arrival && thread->ahead_ns)
+		in_ns = arrival + thread->ahead_ns;
+	if (in_ns < thread->left_ns)
+		in_ns = thread->left_ns;
+	if (in_ns < stay->woken_ns)
+		in_ns = stay->woken_ns;
+	stay->in_ns = in_ns > stay->at_ns ? stay->at_ns : in_ns;
+}
+
+INLINE void leave(void *given, struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, u64 next, int is_preempted)
+{
+	struct record *stay = &thread->stay;
+	u32 state = 0;
+
+	stay->kind = STAY;
+	stay->cpu = cpu;
+	stay->thread = pid;
+	stay->at_ns = at_ns;
+	check_begin(thread, prev);
+	thread->left_ns = at_ns;
+	if (!is_preempted)
+		READ(state, prev, struct task_struct, __state);
+	stay->state = state;
+	READ(stay->prio, prev, struct task_struct, prio);
+	READ(stay->policy, prev, struct task_struct, policy);
+	READ(stay->next, next, struct task_struct, pid);
+	READ(stay->next_prio, next, struct task_struct, prio);
+	READ(stay->next_policy, next, struct task_struct, policy);
+	bpf_probe_read_kernel(stay->next_name, 16, &((const struct task_struct *)next)->comm);
+	stay->call = -1ULL;
+	if (!is_preempted)
+		take_call(stay);
+	tell_stay(stay);
+	if (state != TASK_RUNNING) {
+		thread->slept_ns = at_ns;
+		thread->has_sleeper_stack = 0;
+		if (stay->call == futex_call || stay->call == futex_waitv_call)
+			thread->has_sleeper_stack = user_stack(given, thread->sleeper_stack);
+	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
+		u64 timer = (u64)&((const struct task_struct *)prev)->dl.dl_timer;
+
+		/* Its own timer makes it runnable again, without a tracepoint of a wakeup. */
+		thread->yields = 1;
+		bpf_map_update_elem(&timers, &timer, &pid, 0);
+	} else {
+		waits_on(thread, cpu + 1);
+	}
+	stay->woken_ns = stay->due_ns = stay->timer = 0;
+	stay->waker = stay->how = stay->faults = stay->migrations = 0;
+	__builtin_memset(stay->waker_name, 0, 16);
+}
+
+INLINE void arrive(struct thread *thread, u32 pid, u64 at_ns)
+{
+	struct record *stay = &thread->stay;
+
+	waits_on(thread, 0);
+	thread->yields = 0;
+	stay->in_ns = at_ns;
+	if (!stay->woken_ns && thread->early.woken_ns) {
+		stay->woken_ns = thread->early.woken_ns;
+		stay->due_ns = thread->early.due_ns;
+		stay->timer = thread->early.timer;
+		stay->waker = thread->early.waker;
+		stay->how = thread->early.how;
+		__builtin_memcpy(stay->waker_name, thread->early.waker_name, 16);
+	}
+	thread->early.woken_ns = 0;
+	if (!stay->woken_ns)
+		return;
+	if (thread->has_waking_stack && at_ns - stay->woken_ns > stack_over_ns)
+		tell_stack(pid, stay->woken_ns, AT_WAKING, thread->waking_stack);
+	if (thread->has_waker_stack && stay->woken_ns - thread->slept_ns > stack_over_ns)
+		tell_stack(pid, stay->woken_ns, OF_WAKER, thread->waker_stack);
+	if (thread->has_sleeper_stack && stay->woken_ns - thread->slept_ns > stack_over_ns)
+		tell_stack(pid, thread->slept_ns, OF_SLEEPER, thread->sleeper_stack);
+	thread->has_waking_stack = thread->has_waker_stack = thread->has_sleeper_stack = 0;
+}
+
+/* (preempt, prev, next) */
+ON(sched_switch)
+{
+	u32 cpu = bpf_get_smp_processor_id(), left = bpf_get_current_pid_tgid(), pid = 0;
+	struct thread *goes = watched(left), *comes;
+	struct here *here = here_of(cpu);
+	struct switched *switched;
+	u64 at_ns, is_watched;
+
+	READ(pid, given->of[2], struct task_struct, pid);
+	comes = watched(pid);
+	/* The verifier refuses pointers that are tested together: whether there are any is a number. */
+	is_watched = goes != 0;
+	KEEP_APART(is_watched);
+	is_watched += comes != 0;
+	KEEP_APART(is_watched);
+	if (here)
+		is_watched += here->waiters;
+	if (!is_watched)
+		return 0;
+	at_ns = bpf_ktime_get_ns();
+	if (goes)
+		leave(given, goes, left, cpu, at_ns, given->of[1], given->of[2], given->of[0] & 1);
+	if (comes) {
+		arrive(comes, pid, at_ns);
+		return 0;
+	}
+	if (!here || !here->waiters)
+		return 0;
+	switched = begin(sizeof(*switched));
+	if (!switched)
+		return 0;
+	switched->kind = SWITCH;
+	switched->cpu = cpu;
+	switched->thread = pid;
+	switched->at_ns = at_ns;
+	switched->from = left;
+	switched->prio = 0;
+	switched->policy = switched->flags = 0;
+	READ(switched->prio, given->of[2], struct task_struct, prio);
+	READ(switched->policy, given->of[2], struct task_struct, policy);
+	READ(switched->flags, given->of[2], struct task_struct, flags);
+	bpf_probe_read_kernel(switched->name, 16, &((const struct task_struct *)given->of[2])->comm);
+	bpf_ringbuf_submit(switched, NO_WAKEUP);
+	return 0;
+}
+
+/* Its timer's due time by CLOCK_MONOTONIC: other clocks' bases have an offset to it. */
+INLINE u64 due_of(u64 timer)
+{
+	u64 due_ns = 0, base = 0, offset = 0;
+
+	READ(due_ns, timer, struct hrtimer, _softexpires);
+	READ(base, timer, struct hrtimer, base);
+	if (base)
+		READ(offset, base, struct hrtimer_clock_base, offset);
+	return due_ns - offset;
+}
+
+/* The timer whose function wakes the thread. One on a stack has no place of its own: it lies elsewhere the next time. */
+INLINE void is_due(u32 pid, struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
+{
+	u64 timer = here->timer, function = 0;
+	u32 *owner;
+
+	here->has_woken = 1;
+	*how |= BY_TIMER;
+	*due_ns = due_of(timer);
+	READ(function, timer, struct hrtimer, function);
+	if (function == hrtimer_wakeup)
+		return;
+	*of_timer = timer;
+	owner = bpf_map_lookup_elem(&timers, &timer);
+	if (!owner || *owner != pid)
+		bpf_map_update_elem(&timers, &timer, &pid, 0);
+}
+
+INLINE void wakes_early(struct waking *early, u32 pid, u32 current, struct here *here)
+{
+	early->waker = current;
+	early->how = current ? 0 : OVER_IDLE;
+	early->due_ns = early->timer = 0;
+	bpf_get_current_comm(early->waker_name, 16);
+	if (here && here->timer)
+		is_due(pid, here, &early->how, &early->due_ns, &early->timer);
+	early->woken_ns = bpf_ktime_get_ns();
+}
+
+/* (task) */
+ON(sched_waking)
+{
+	u32 cpu = bpf_get_smp_processor_id(), pid = 0, current = bpf_get_current_pid_tgid();
+	struct thread *thread;
+	struct record *stay;
+	struct here *here;
+	int target = 0, on_rq = 1;
+
+	READ(pid, given->of[0], struct task_struct, pid);
+	thread = watched(pid);
+	if (!thread)
+		return 0;
+	stay = &thread->stay;
+	here = here_of(cpu);
+	/* It is off the run queue, and the tracepoint of its leaving is still to come. */
+	READ(on_rq, given->of[0], struct task_struct, on_rq);
+	if (stay->in_ns > thread->slept_ns && pid != current && !on_rq) {
+		wakes_early(&thread->early, pid, current, here);
+		return 0;
+	}
+	/* It has not gone to sleep: what it waited for came first. The stay is over all the same, and the next one begins. */
+	if (stay->in_ns > thread->slept_ns || pid == current) {
+		stay->kind = STAY;
+		stay->cpu = cpu;
+		stay->thread = pid;
+		stay->at_ns = bpf_ktime_get_ns();
+		stay->state = 0;
+		stay->next = pid;
+		stay->call = -1ULL;
+		if (pid == current)
+			take_call(stay);
+		tell_stay(stay);
+		stay->how = AWAKE;
+		stay->faults = stay->migrations = 0;
+		stay->woken_ns = stay->in_ns = stay->at_ns;
+		stay->due_ns = stay->timer = 0;
+		if (here && here->timer)
+			is_due(pid, here, &stay->how, &stay->due_ns, &stay->timer);
+		return 0;
+	}
+	stay->woken_ns = bpf_ktime_get_ns();
+	stay->waker = current;
+	stay->how = current ? 0 : OVER_IDLE;
+	stay->due_ns = stay->timer = 0;
+	bpf_get_current_comm(stay->waker_name, 16);
+	if (here && here->timer)
+		is_due(pid, here, &stay->how, &stay->due_ns, &stay->timer);
+	READ(target, given->of[0], struct task_struct, wake_cpu);
+	waits_on(thread, target + 1);
+	if (!current)
+		return 0;
+	/* Where the kernel was when the wakeup came, or the waker. */
+	__builtin_memset(thread->waking_stack, 0, sizeof(thread->waking_stack));
+	thread->has_waking_stack = bpf_get_stack(given, thread->waking_stack, sizeof(thread->waking_stack), 0) > 0;
+	if (!(stay->how & BY_TIMER))
+		thread->has_waker_stack = user_stack(given, thread->waker_stack);
+	return 0;
+}
+
+/* (task, cpu) */
+ON(sched_migrate_task)
+{
+	struct thread *thread;
+	u32 pid = 0;
+
+	READ(pid, given->of[0], struct task_struct, pid);
+	thread = watched(pid);
+	if (!thread)
+		return 0;
+	thread->stay.migrations++;
+	if (thread->waits_on)
+		waits_on(thread, (u32)given->of[1] + 1);
+	return 0;
+}
+
+/* A DEADLINE thread's period begins. */
+INLINE void replenish(struct thread *thread, struct here *here)
+{
+	struct record *stay = &thread->stay;
+
+	thread->yields = 0;
+	here->has_woken = 1;
+	stay->woken_ns = bpf_ktime_get_ns();
+	stay->due_ns = here->due_ns;
+	stay->timer = here->timer;
+	stay->how = BY_TIMER;
+	waits_on(thread, stay->cpu + 1);
+}
+
+/* (timer, now): what is due is read here, since the thread may set the timer anew as soon as it sees that it fired. */
+ON(hrtimer_expire_entry)
+{
+	struct here *here = here_of(bpf_get_smp_processor_id());
+	u64 timer = given->of[0];
+	struct thread *thread;
+	u32 *owner;
+
+	if (!here)
+		return 0;
+	here->timer = timer;
+	here->has_woken = 0;
+	here->owner = 0;
+	owner = bpf_map_lookup_elem(&timers, &timer);
+	if (!owner)
+		return 0;
+	here->owner = *owner;
+	here->due_ns = due_of(timer);
+	thread = watched(*owner);
+	if (thread && thread->yields)
+		replenish(thread, here);
+	return 0;
+}
+
+/* (timer): one of a watched thread's that has woken nobody was due while the thread ran. */
+ON(hrtimer_expire_exit)
+{
+	struct here *here = here_of(bpf_get_smp_processor_id());
+
+	if (!here)
+		return 0;
+	if (here->owner && !here->has_woken)
+		tell(EXPIRED, here->owner, here->due_ns, here->timer, 0);
+	here->timer = 0;
+	here->owner = 0;
+	return 0;
+}
+
+INLINE int fault(struct arguments *given)
+{
+	u32 pid = bpf_get_current_pid_tgid();
+	struct thread *thread = watched(pid);
+	struct here *here;
+
+	if (!thread)
+		return 0;
+	here = here_of(bpf_get_smp_processor_id());
+	if (here && here->reads_user)
+		return 0;
+	thread->stay.faults++;
+	tell(FAULT, pid, given->of[0], given->of[2], 0);
+	return 0;
+}
+
+/* (address, registers, error code) */
+ON(page_fault_user) { return fault(given); }
+ON(page_fault_kernel) { return fault(given); }
+
+/* (parent, child) */
+ON(sched_process_fork)
+{
+	u32 pid = 0, process = 0, parent = bpf_get_current_pid_tgid(), key = 0;
+	struct thread *thread;
+
+	READ(process, given->of[1], struct task_struct, tgid);
+	READ(pid, given->of[1], struct task_struct, pid);
+	if (pid != process && bpf_map_lookup_elem(&processes, &process)) {
+		thread = bpf_map_lookup_elem(&blank, &key);
+		if (thread && !bpf_map_update_elem(&threads, &pid, thread, 0))
+			tell(STARTED, pid, process, 0, (const void *)given->of[1]);
+	} else if (watched(parent)) {
+		tell(FORKED, parent, pid, 0, 0);
+	}
+	return 0;
+}
+
+/* (task, old pid, binary) */
+ON(sched_process_exec)
+{
+	u32 pid = bpf_get_current_pid_tgid();
+
+	if (watched(pid))
+		tell(EXECUTED, pid, 0, 0, (const void *)given->of[0]);
+	return 0;
+}
+
+/* (task) */
+ON(sched_process_exit)
+{
+	u32 pid = bpf_get_current_pid_tgid();
+	struct thread *thread = watched(pid);
+
+	if (!thread)
+		return 0;
+	waits_on(thread, 0);
+	tell(EXITED, pid, 0, 0, (const void *)given->of[0]);
+	bpf_map_delete_elem(&threads, &pid);
+	return 0;
+}
+
+/* MIT or GPL: the kernel lends its helpers to programs under a licence like its own. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cycles of which every part is known, and the causes that are made of them.
+
+use std::fs;
+
+use super::*;
+use crate::record::{Stay, Waking};
+
+const THREAD: u32 = 10;
+const DUE_NS: u64 = 1_000_000;
+
+/// A cycle that was woken 5 us after it was due, began 30 us later and executed for 20 us.
+fn cycle() -> LoopCycle {
+    LoopCycle {
+        due_ns: DUE_NS,
+        slept_ns: DUE_NS - 500_000,
+        woken_ns: DUE_NS + 5_000,
+        began_ns: DUE_NS + 35_000,
+        is_begin_unseen: false,
+        ended_ns: DUE_NS + 55_000,
+        execution_ns: 20_000,
+        preempted: Vec::new(),
+        blocked: Vec::new(),
+        faults: 0,
+        migrations: 0,
+        cpu: 1,
+        waking: Waking { waker: 77, waker_name: "rustc".to_string(), ..Waking::default() },
+        also_due: Vec::new(),
+    }
+}
+
+/// Kernel functions as `/proc/kallsyms` has them.
+fn names() -> Names {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("proc")).unwrap();
+    let text = "ffffffff81000100 T hrtimer_interrupt\nffffffff81000200 T asm_sysvec_apic_timer_interrupt\n\
+                ffffffff81000300 T unmap_page_range\nffffffff81000400 T exit_mmap\nffffffff81000500 T end\n";
+    fs::write(root.path().join("proc/kallsyms"), text).unwrap();
+    Names::read(root.path())
+}
+
+fn causes(cycle: &LoopCycle, records: &[ThreadRecord]) -> Vec<(CauseKind, String, u64, u64)> {
+    let names = names();
+    let scene = Scene { records, thread: THREAD, names: &names, preemption: "PREEMPT_NONE" };
+    let made = of_response(cycle, &scene).into_iter();
+    let part = |cause: Cause| (cause.kind, cause.name, cause.begin_ns.unwrap(), cause.duration_ns.unwrap());
+    made.map(part).collect()
+}
+
+fn record(at_ns: u64, thread: u32, kind: ThreadEvent) -> ThreadRecord {
+    ThreadRecord { thread, cpu: 1, at_ns, kind }
+}
+
+#[test]
+fn a_wakeup_names_the_thread_that_had_the_cpu() {
+    let parts = causes(&cycle(), &[]);
+    assert_eq!(
+        parts,
+        [
+            (CauseKind::Timer, "the loop's own".to_string(), 0, 5_000),
+            (CauseKind::Thread, "rustc".to_string(), 5_000, 30_000),
+            (CauseKind::Execution, "the program".to_string(), 35_000, 20_000),
+        ]
+    );
+}
+
+#[test]
+fn the_kernel_function_below_the_interrupt_is_named() {
+    let stack = [0x100, 0x200, 0x300, 0x400].map(|low| 0xffff_ffff_8100_0008 + low);
+    let kind = ThreadEvent::Stack(StackOf::Waking, stack.to_vec());
+    let records = [record(DUE_NS + 5_000, THREAD, kind)];
+    let names = names();
+    let scene = Scene { records: &records, thread: THREAD, names: &names, preemption: "PREEMPT_NONE" };
+    let made = of_wakeup(&cycle(), &scene);
+    let rustc = made.iter().find(|cause| cause.name == "rustc").unwrap();
+    assert_eq!(rustc.function.as_deref(), Some("unmap_page_range"));
+    assert_eq!(rustc.stack, ["unmap_page_range", "exit_mmap"]);
+    assert_eq!(rustc.detail.as_deref(), Some("in the kernel, which is PREEMPT_NONE"));
+    assert_eq!(rustc.owner, Some(Owner { tid: 77, name: "rustc".to_string() }));
+}
+
+#[test]
+fn threads_that_come_meanwhile_share_the_time() {
+    let to = Scheduled { id: 9, prio: 120, name: "kworker/1:2".to_string(), ..Scheduled::default() };
+    let kind = ThreadEvent::Switched { from: 77, to, is_kernel: true };
+    let parts = causes(&cycle(), &[record(DUE_NS + 15_000, 9, kind)]);
+    assert_eq!(parts[1], (CauseKind::Thread, "rustc".to_string(), 5_000, 10_000));
+    assert_eq!(parts[2], (CauseKind::Kthread, "kworker/1:2".to_string(), 15_000, 20_000));
+}
+
+#[test]
+fn a_cycle_that_was_due_before_the_last_one_ended_blames_it() {
+    let late = LoopCycle { slept_ns: DUE_NS + 4_000, ..cycle() };
+    let parts = causes(&late, &[]);
+    assert_eq!(parts[0], (CauseKind::Execution, "the cycle before".to_string(), 0, 4_000));
+    assert_eq!(parts[1], (CauseKind::Timer, "the loop's own".to_string(), 4_000, 1_000));
+}
+
+#[test]
+fn a_lock_has_its_owner_and_says_whether_it_inherits() {
+    let part = |inherits_priority, words| Blocked {
+        from_ns: DUE_NS + 40_000,
+        ns: 8_000,
+        on: Wait::Lock { address: 0x7000, inherits_priority },
+        words,
+        ended_by: Some((12, "logger".to_string())),
+    };
+    let of = |part: Blocked| {
+        let mut late = cycle();
+        late.blocked.push(part);
+        let names = names();
+        let scene = Scene { records: &[], thread: THREAD, names: &names, preemption: "PREEMPT" };
+        of_response(&late, &scene).into_iter().find(|cause| cause.kind == CauseKind::Lock).unwrap()
+    };
+    let plain = of(part(false, [2, 0, 12, 1]));
+    assert_eq!((plain.begin_ns, plain.duration_ns), (Some(40_000), Some(8_000)));
+    assert_eq!(plain.owner, Some(Owner { tid: 12, name: "logger".to_string() }));
+    assert_eq!(plain.detail.as_deref(), Some("without priority inheritance"));
+    assert_eq!(of(part(true, [12, 0, 0, 0])).detail.as_deref(), Some("its owner inherits priority"));
+    // A library that keeps no owner: the thread that ended the wait held it.
+    assert_eq!(of(part(false, [2, 0, 0, 0])).owner.unwrap().tid, 12);
+}
+
+#[test]
+fn preemption_tells_why_the_other_thread_could_come() {
+    let mut late = cycle();
+    let by = Scheduled { id: 5, prio: 19, policy: 1, name: "irq/45-eth0".to_string() };
+    late.preempted.push(crate::cycle::Preempted { from_ns: DUE_NS + 36_000, ns: 6_000, by });
+    let names = names();
+    let scene = Scene { records: &[], thread: THREAD, names: &names, preemption: "PREEMPT" };
+    let made = of_response(&late, &scene);
+    let cause = made.iter().find(|cause| cause.name == "irq/45-eth0").unwrap();
+    assert_eq!(cause.detail.as_deref(), Some("real-time priority 80"));
+    assert_eq!((cause.begin_ns, cause.duration_ns), (Some(36_000), Some(6_000)));
+}
+
+#[test]
+fn a_wait_for_the_cpu_after_a_lock_names_the_thread_that_ran_then() {
+    let mut late = cycle();
+    let woken_ns = DUE_NS + 45_000;
+    let part = crate::cycle::Preempted { from_ns: woken_ns, ns: 5_000, by: Scheduled::default() };
+    late.preempted.push(part);
+    let waking = Waking { waker: 12, waker_name: "logger".to_string(), ..Waking::default() };
+    let stay = Stay { woken_ns: Some(woken_ns), waking, ..Stay::default() };
+    let parts = causes(&late, &[record(woken_ns + 9_000, THREAD, ThreadEvent::Stay(Box::new(stay)))]);
+    assert!(parts.contains(&(CauseKind::Thread, "logger".to_string(), 45_000, 5_000)), "{parts:?}");
+}

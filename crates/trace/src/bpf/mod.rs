@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel part: `bpf/threads.bpf.c`, loaded for as long as this value lives.
+//!
+//! Memory: a ring of 8 MiB, a few hundred bytes for each watched thread, and nothing that grows. The programs
+//! go with the file descriptors that hold them, however this process ends.
+
+mod record;
+
+use std::io::ErrorKind;
+
+use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
+use aya::programs::RawTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader};
+use cause::names::Names;
+
+use crate::record::ThreadRecord;
+use crate::{Error, Result};
+
+/// The kernel part, of this very build; empty where it was built without clang.
+static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/threads.o")).len()]> =
+    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/threads.o")));
+
+/// What reads an ELF file wants it where a structure may lie.
+#[repr(align(16))]
+struct Aligned<T>(T);
+
+/// `struct thread` of the C part, in bytes.
+const THREAD_BYTES: usize = 48 + 48 + 176 + 3 * 128;
+
+/// `BPF_NOEXIST`: an entry that is there already stays.
+const NO_EXIST: u64 = 1;
+
+/// The tracepoints, and what is not seen without each; without those that have nothing here, nothing is.
+const TAPS: [(&str, &str); 10] = [
+    ("sched_switch", ""),
+    ("sched_waking", ""),
+    ("hrtimer_expire_entry", "when a thread's timer was due"),
+    ("hrtimer_expire_exit", "timers that fire while their thread runs"),
+    ("sched_migrate_task", "threads that are moved while they wait"),
+    ("page_fault_user", "page faults"),
+    ("page_fault_kernel", "page faults in the kernel"),
+    ("sched_process_fork", "new threads"),
+    ("sched_process_exec", "another program in the same process"),
+    ("sched_process_exit", "the end of threads"),
+];
+
+/// The kernel part, at work.
+pub struct ThreadWatch {
+    /// Its programs; gone when this is dropped.
+    _programs: Ebpf,
+    records: RingBuf<MapData>,
+    threads: HashMap<MapData, u32, [u8; THREAD_BYTES]>,
+    processes: HashMap<MapData, u32, u32>,
+    lost: Array<MapData, u64>,
+    could_not_see: Vec<String>,
+}
+
+impl std::fmt::Debug for ThreadWatch {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("ThreadWatch").finish_non_exhaustive()
+    }
+}
+
+impl ThreadWatch {
+    /// Loads the kernel part. Nothing is watched yet.
+    pub fn load(names: &Names) -> Result<ThreadWatch> {
+        if OBJECT.0.is_empty() {
+            return Err(cannot(
+                "this program was built without clang".into(),
+                "install clang and build again",
+            ));
+        }
+        let btf = Btf::from_sys_fs().map_err(|error| {
+            cannot(
+                format!("this kernel does not describe itself (BTF): {}", whole(&error)),
+                "boot a kernel with CONFIG_DEBUG_INFO_BTF",
+            )
+        })?;
+        let hrtimer_wakeup = names.address("hrtimer_wakeup").unwrap_or(0);
+        let (futex, futex_waitv) = (syscalls::Sysno::futex as u32, syscalls::Sysno::futex_waitv as u32);
+        let mut programs = EbpfLoader::new()
+            .btf(Some(&btf))
+            .override_global("hrtimer_wakeup", &hrtimer_wakeup, true)
+            .override_global("futex_call", &futex, true)
+            .override_global("futex_waitv_call", &futex_waitv, true)
+            .override_global("yield_call", &(syscalls::Sysno::sched_yield as u32), true)
+            .load(&OBJECT.0)
+            .map_err(|error| cannot(format!("the kernel refused its maps: {}", whole(&error)), ROOT))?;
+        let mut map = |name: &str| {
+            programs.take_map(name).ok_or_else(|| cannot(format!("it has no map {name}"), REPORT))
+        };
+        let odd =
+            |error: MapError| cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT);
+        let records = RingBuf::try_from(map("records")?).map_err(odd)?;
+        let threads = HashMap::try_from(map("threads")?).map_err(odd)?;
+        let processes = HashMap::try_from(map("processes")?).map_err(odd)?;
+        let lost = Array::try_from(map("lost")?).map_err(odd)?;
+        let mut bpf =
+            ThreadWatch { _programs: programs, records, threads, processes, lost, could_not_see: Vec::new() };
+        for (name, without) in TAPS {
+            bpf.attach(name, without)?;
+        }
+        Ok(bpf)
+    }
+
+    fn attach(&mut self, name: &str, without: &str) -> Result<()> {
+        let program: Option<&mut RawTracePoint> =
+            self._programs.program_mut(name).and_then(|program| program.try_into().ok());
+        let Some(program) = program else { return Ok(()) };
+        match program.load().and_then(|()| program.attach(name).map(drop)) {
+            Ok(()) => Ok(()),
+            Err(error) if without.is_empty() => {
+                Err(cannot(format!("the kernel refused {name}: {}", whole(&error)), ROOT))
+            }
+            Err(error) => {
+                self.could_not_see.push(format!("{without}: this kernel refused {name} ({})", whole(&error)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Watches a thread from now on.
+    pub fn watch(&mut self, process: u32, thread: u32) -> Result<()> {
+        let mut value = [0; THREAD_BYTES];
+        value[..4].copy_from_slice(&process.to_ne_bytes());
+        match self.threads.insert(thread, value, NO_EXIST) {
+            // The kernel part saw it start: what it knows of the thread stays.
+            Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            other => other.map_err(|error| {
+                let why = format!("thread {thread} found no room: {}", whole(&error));
+                cannot(why, "name fewer threads by --thread")
+            }),
+        }
+    }
+
+    /// Watches what threads a process makes from now on.
+    pub fn watch_new_threads_of(&mut self, process: u32) -> Result<()> {
+        self.processes
+            .insert(process, 1, 0)
+            .map_err(|error| cannot(format!("process {process} found no room: {}", whole(&error)), REPORT))
+    }
+
+    /// The records since this was last asked. Those of one CPU are in the order of time.
+    pub fn take(&mut self) -> Vec<ThreadRecord> {
+        let mut records = Vec::new();
+        while let Some(bytes) = self.records.next() {
+            records.extend(record::read(&bytes));
+        }
+        records
+    }
+
+    /// How many records found no room until now.
+    pub fn lost(&self) -> u64 {
+        self.lost.get(&0, 0).unwrap_or(0)
+    }
+
+    /// What it could not see, in sentences.
+    pub fn could_not_see(&self) -> &[String] {
+        &self.could_not_see
+    }
+}
+
+const ROOT: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
+const REPORT: &str = "report this as a defect";
+
+fn cannot(why: String, cure: &str) -> Error {
+    Error::new("watch a program's threads", why, cure)
+}
+
+/// An error with its causes, in one line.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    // The verifier tells its whole way; what it refused is said last.
+    let lines = text.lines().filter(|line| {
+        !line.trim().is_empty() && !line.starts_with("processed ") && !line.starts_with("stack depth")
+    });
+    let lines: Vec<&str> = lines.collect();
+    match lines[..] {
+        [] => String::new(),
+        [only] => only.to_string(),
+        [first, .., last] => {
+            if std::env::var_os("DBG").is_some() {
+                eprintln!("{text}");
+            }
+            format!("{first} … {last}")
+        }
+    }
+}

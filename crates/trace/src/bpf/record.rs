@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The records of `threads.bpf.c`: their numbers are those of `enum kind` there, their layouts those of its
+//! structures.
+
+use crate::record::{Leaving, Scheduled, StackOf, Stay, ThreadEvent, ThreadRecord, Waking};
+
+/// PF_KTHREAD of the kernel.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
+const BY_TIMER: u32 = 1;
+const AWAKE: u32 = 4;
+const UNSEEN: u32 = 8;
+
+const TASK_INTERRUPTIBLE: u32 = 1;
+
+/// The bytes of a record, read from their beginning.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_ne_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+
+    fn i32(&mut self) -> Option<i32> {
+        self.take().map(i32::from_ne_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_ne_bytes)
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let bytes = self.take::<16>()?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+}
+
+/// A record from its bytes; `None` for one that this program does not know.
+pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
+    let mut bytes = Bytes(bytes);
+    let (kind, cpu) = (bytes.u16()?, u32::from(bytes.u16()?));
+    let (thread, at_ns) = (bytes.u32()?, bytes.u64()?);
+    let kind = match kind {
+        1 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes)?)),
+        2 => stack(&mut bytes)?,
+        3 => switched(thread, &mut bytes)?,
+        _ => note(kind, &mut bytes)?,
+    };
+    Some(ThreadRecord { thread, cpu, at_ns, kind })
+}
+
+fn stay(thread: u32, out_ns: u64, bytes: &mut Bytes<'_>) -> Option<Stay> {
+    let (woken_ns, in_ns, due_ns, timer) = (bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?);
+    let (waker, how, waker_name) = (bytes.u32()?, bytes.u32()?, bytes.name()?);
+    let (state, next) = (bytes.u32()?, bytes.u32()?);
+    let next = Scheduled { id: next, prio: bytes.i32()?, policy: bytes.u32()?, name: bytes.name()? };
+    let call = u32::try_from(bytes.u64()?).ok().filter(|call| *call != u32::MAX);
+    let arguments = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
+    let words = [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
+    let (prio, policy, faults, migrations) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
+    let waking = Waking {
+        due_ns: (how & BY_TIMER != 0).then_some(due_ns),
+        timer: Some(timer).filter(|timer| *timer != 0),
+        waker,
+        waker_name,
+        was_awake: how & AWAKE != 0,
+    };
+    let leaving = Leaving {
+        sleeps: state != 0,
+        // Only a stay that a waking cuts is followed by the same thread.
+        is_cut: state == 0 && next.id == thread,
+        is_interruptible: state & TASK_INTERRUPTIBLE != 0,
+        call,
+        arguments,
+        words,
+        next,
+    };
+    let woken_ns = Some(woken_ns).filter(|ns| *ns != 0);
+    let is_begin_unseen = how & UNSEEN != 0;
+    Some(Stay { woken_ns, is_begin_unseen, in_ns, out_ns, waking, leaving, prio, policy, faults, migrations })
+}
+
+fn stack(bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
+    let of = match bytes.u64()? {
+        1 => StackOf::Waking,
+        2 => StackOf::Waker,
+        3 => StackOf::Sleeper,
+        _ => return None,
+    };
+    let callers = std::iter::from_fn(|| bytes.u64()).take_while(|address| *address != 0).collect();
+    Some(ThreadEvent::Stack(of, callers))
+}
+
+fn switched(id: u32, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
+    let (prio, policy, flags, from) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
+    let to = Scheduled { id, prio, policy, name: bytes.name()? };
+    Some(ThreadEvent::Switched { from, to, is_kernel: flags & KERNEL_THREAD != 0 })
+}
+
+fn note(kind: u16, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
+    let (first, second, name) = (bytes.u64()?, bytes.u64()?, bytes.name()?);
+    Some(match kind {
+        4 => ThreadEvent::Fault { address: first, code: second },
+        5 => ThreadEvent::Expired { due_ns: first, timer: second },
+        6 => ThreadEvent::Started { process: first as u32, name },
+        7 => ThreadEvent::Forked { process: first as u32 },
+        8 => ThreadEvent::Executed { name },
+        9 => ThreadEvent::Exited,
+        _ => return None,
+    })
+}

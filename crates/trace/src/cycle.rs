@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cycles of a loop: from the release to the wait for the next one, and what each part of that time went to.
+//!
+//! ```text
+//! due ─► woken ─► begins ──────────────────────────► ends (waits for the next)
+//! └ wakeup latency ┘ executes · preempted · blocked
+//! └────────────────── response ─────────────────────┘
+//! ```
+//! Wakeup latency, execution, preemption and blocking add up to the response; where records were lost there
+//! is a remainder.
+
+use crate::model::{Model, Release};
+use crate::record::{Scheduled, Stay, Waking};
+use crate::wait::Wait;
+
+#[cfg(test)]
+mod tests;
+
+/// A cycle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopCycle {
+    /// When it was due: by its timer, or when it was triggered.
+    pub due_ns: u64,
+    /// When the thread began to wait for it.
+    pub slept_ns: u64,
+    /// When the thread was woken for it.
+    pub woken_ns: u64,
+    /// When the thread began.
+    pub began_ns: u64,
+    /// Whether no tracepoint told when the thread began: see [`Stay::is_begin_unseen`]. Its waking may be
+    /// unseen too: then it counts as woken where it was due.
+    pub is_begin_unseen: bool,
+    /// When it waited for the next cycle.
+    pub ended_ns: u64,
+    /// How long it had a CPU.
+    pub execution_ns: u64,
+    /// While it could have gone on, and something else had the CPU.
+    pub preempted: Vec<Preempted>,
+    /// While it waited for something else than its next cycle.
+    pub blocked: Vec<Blocked>,
+    /// Page faults.
+    pub faults: u32,
+    /// How often it was moved to another CPU.
+    pub migrations: u32,
+    /// The CPU on which it began.
+    pub cpu: u32,
+    /// How the thread was woken for it.
+    pub waking: Waking,
+    /// When its own timer was due once more before it ended: periods that it covers.
+    pub also_due: Vec<u64>,
+}
+
+/// A time in which something else had the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preempted {
+    /// From when.
+    pub from_ns: u64,
+    /// For how long.
+    pub ns: u64,
+    /// Who came first.
+    pub by: Scheduled,
+}
+
+/// A time in which the thread waited within a cycle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocked {
+    /// From when.
+    pub from_ns: u64,
+    /// Until it was woken.
+    pub ns: u64,
+    /// For what.
+    pub on: Wait,
+    /// The four words at a futex: the lock's own, and what the C library keeps beside it.
+    pub words: [u32; 4],
+    /// The thread that ended it; `None` where an interrupt did.
+    pub ended_by: Option<(u32, String)>,
+}
+
+/// The bits of a futex's word that say which thread owns it (include/uapi/linux/futex.h).
+const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
+
+/// No thread has a higher number (PID_MAX_LIMIT of the kernel).
+const MOST_THREADS: u32 = 1 << 22;
+
+/// glibc counts how often a lock was taken, and by how many; anything else that lies beside a lock's word is seldom so low.
+const MOST_LOCKS: u32 = 1 << 16;
+
+impl Blocked {
+    /// The thread that owned the lock as this one began to wait. An inheriting lock's word says it. Of any other it is the thread
+    /// that unlocked it; where the wait ended otherwise, what glibc keeps beside the word, if that looks like glibc's.
+    pub fn owner(&self) -> Option<u32> {
+        let Wait::Lock { inherits_priority, .. } = self.on else { return None };
+        if inherits_priority {
+            return Some(self.words[0] & FUTEX_TID_MASK).filter(|id| *id != 0);
+        }
+        let [_, count, owner, users] = self.words;
+        let is_glibc =
+            count < MOST_LOCKS && (1..MOST_LOCKS).contains(&users) && (1..=MOST_THREADS).contains(&owner);
+        self.ended_by.as_ref().map(|(id, _)| *id).or(is_glibc.then_some(owner))
+    }
+}
+
+impl LoopCycle {
+    /// From due to begin.
+    pub fn wakeup_ns(&self) -> u64 {
+        self.began_ns.saturating_sub(self.due_ns)
+    }
+
+    /// From due to end.
+    pub fn response_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.due_ns)
+    }
+
+    /// Within the cycle, what is neither execution nor a wait: of records that were lost.
+    pub fn remainder_ns(&self) -> u64 {
+        let waits: u64 = self.preempted.iter().map(|part| part.ns).sum::<u64>()
+            + self.blocked.iter().map(|part| part.ns).sum::<u64>();
+        self.ended_ns.saturating_sub(self.began_ns).saturating_sub(self.execution_ns + waits)
+    }
+}
+
+/// A thread's stays, made into cycles as they come.
+#[derive(Debug)]
+pub struct CycleCutter {
+    model: Model,
+    /// The cycle under way; `None` until one begins.
+    open: Option<LoopCycle>,
+    /// The timer that releases cycles, where it outlives a wait.
+    timer: Option<u64>,
+    /// When the cycle before was due.
+    last_due_ns: Option<u64>,
+    /// Due times that came while the thread did not sleep, and the timers that they are of.
+    expired: Vec<(u64, u64)>,
+    last: Option<(u32, Stay)>,
+}
+
+impl CycleCutter {
+    /// Cuts cycles after this model.
+    pub fn new(model: Model) -> CycleCutter {
+        CycleCutter { model, open: None, timer: None, last_due_ns: None, expired: Vec::new(), last: None }
+    }
+
+    /// The next stay of the thread, on this CPU; a cycle that it ends.
+    pub fn add(&mut self, cpu: u32, stay: Stay) -> Option<LoopCycle> {
+        match self.last.take().and_then(|(_, last)| Wait::of(&last).map(|wait| (wait, last))) {
+            Some((wait, last)) if self.model.ends_with(wait) => {
+                let cycle = self.begin(cpu, last.out_ns, &stay);
+                self.open = Some(cycle);
+            }
+            Some((wait, last)) => self.wakes(wait, &last, &stay),
+            None => self.comes_back(&stay),
+        }
+        let expired = std::mem::take(&mut self.expired);
+        if let Some(cycle) = &mut self.open {
+            let of_cycles = expired.into_iter().filter(|(_, timer)| Some(*timer) == self.timer);
+            cycle.also_due.extend(of_cycles.map(|(due_ns, _)| due_ns));
+            cycle.execution_ns += stay.out_ns.saturating_sub(stay.in_ns);
+            cycle.faults += stay.faults;
+            cycle.migrations += stay.migrations;
+        }
+        let is_over = Wait::of(&stay).is_some_and(|wait| self.model.ends_with(wait));
+        let ended_ns = stay.out_ns;
+        self.preempts(&stay);
+        self.last = Some((cpu, stay));
+        let mut cycle = if is_over { self.open.take()? } else { return None };
+        cycle.ended_ns = ended_ns;
+        Some(cycle)
+    }
+
+    /// A timer of the thread fired while it did not sleep: told before the stay in which that was.
+    pub fn expired(&mut self, due_ns: u64, timer: u64) {
+        self.expired.push((due_ns, timer));
+    }
+
+    /// The last time, until one, at which the grid makes a cycle due after the one before.
+    fn next_on_grid(&self, until_ns: u64) -> Option<u64> {
+        let (period_ns, last_ns) = (self.model.period_ns?, self.last_due_ns?);
+        let periods = until_ns.checked_sub(last_ns)? / period_ns;
+        (self.model.has_grid() && periods > 0).then(|| last_ns + periods * period_ns)
+    }
+
+    fn begin(&mut self, cpu: u32, slept_ns: u64, stay: &Stay) -> LoopCycle {
+        self.timer = stay.waking.timer.or(self.timer);
+        let unseen_ns = if stay.woken_ns.is_none() { self.next_on_grid(stay.in_ns) } else { None };
+        let woken_ns = stay.woken_ns.or(unseen_ns).unwrap_or(stay.in_ns);
+        let due_ns = match self.model.release {
+            Release::Timer { .. } => stay.waking.due_ns.unwrap_or(woken_ns),
+            Release::Event { .. } => woken_ns,
+        };
+        self.last_due_ns = Some(due_ns);
+        LoopCycle {
+            due_ns,
+            slept_ns,
+            woken_ns,
+            began_ns: stay.in_ns,
+            is_begin_unseen: stay.is_begin_unseen,
+            ended_ns: stay.in_ns,
+            execution_ns: 0,
+            preempted: Vec::new(),
+            blocked: Vec::new(),
+            faults: 0,
+            migrations: 0,
+            cpu,
+            waking: stay.waking.clone(),
+            also_due: Vec::new(),
+        }
+    }
+
+    /// Within a cycle, it waited for something else, was woken, and has the CPU again.
+    fn wakes(&mut self, on: Wait, last: &Stay, stay: &Stay) {
+        let Some(cycle) = &mut self.open else { return };
+        let woken_ns = stay.woken_ns.unwrap_or(stay.in_ns);
+        let waking = &stay.waking;
+        let from_ns = last.out_ns;
+        if woken_ns > from_ns {
+            cycle.blocked.push(Blocked {
+                from_ns,
+                ns: woken_ns - from_ns,
+                on,
+                words: last.leaving.words,
+                ended_by: (waking.waker != 0 && waking.due_ns.is_none())
+                    .then(|| (waking.waker, waking.waker_name.clone())),
+            });
+        }
+        if stay.in_ns > woken_ns {
+            cycle.preempted.push(Preempted {
+                from_ns: woken_ns,
+                ns: stay.in_ns - woken_ns,
+                by: Scheduled::default(),
+            });
+        }
+    }
+
+    /// It left without waiting: something else has the CPU.
+    fn preempts(&mut self, stay: &Stay) {
+        let goes_on = Wait::of(stay).is_none();
+        if let (Some(cycle), true) = (&mut self.open, goes_on) {
+            let by = stay.leaving.next.clone();
+            cycle.preempted.push(Preempted { from_ns: stay.out_ns, ns: 0, by });
+        }
+    }
+
+    /// What had the CPU meanwhile has left it.
+    fn comes_back(&mut self, stay: &Stay) {
+        if let Some(part) = self.open.as_mut().and_then(|cycle| cycle.preempted.last_mut()) {
+            part.ns = stay.in_ns.saturating_sub(part.from_ns);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loops as the kernel would tell of them, and what becomes of them.
+
+use proptest::prelude::*;
+use syscalls::Sysno;
+
+use super::*;
+use crate::model::infer;
+use crate::record::{Leaving, Waking};
+
+const PERIOD_NS: u64 = 1_000_000;
+const OFFSET_NS: u64 = 123_456;
+
+/// A thread's past, as it is told.
+struct Story {
+    now_ns: u64,
+    stays: Vec<Stay>,
+}
+
+impl Story {
+    fn new() -> Story {
+        Story { now_ns: OFFSET_NS, stays: Vec::new() }
+    }
+
+    /// Woken now, and on the CPU for so long, that late.
+    fn runs(&mut self, waking: Waking, late_ns: u64, ns: u64, leaving: Leaving) {
+        let woken_ns = self.now_ns;
+        self.now_ns += late_ns;
+        let in_ns = self.now_ns;
+        self.now_ns += ns;
+        let out_ns = self.now_ns;
+        self.stays.push(Stay { woken_ns: Some(woken_ns), in_ns, out_ns, waking, leaving, ..Stay::default() });
+    }
+
+    fn comes_back(&mut self, after_ns: u64, ns: u64, leaving: Leaving) {
+        self.now_ns += after_ns;
+        let in_ns = self.now_ns;
+        self.now_ns += ns;
+        self.stays.push(Stay { in_ns, out_ns: self.now_ns, leaving, ..Stay::default() });
+    }
+}
+
+fn leaving(call: Sysno, arguments: [u64; 4]) -> Leaving {
+    Leaving { sleeps: true, call: Some(call as u32), arguments, ..Leaving::default() }
+}
+
+/// Until a time on CLOCK_MONOTONIC, or for a time.
+fn sleep(is_absolute: bool) -> Leaving {
+    leaving(Sysno::clock_nanosleep, [1, u64::from(is_absolute), 0, 0])
+}
+
+fn timer(due_ns: u64) -> Waking {
+    Waking { due_ns: Some(due_ns), ..Waking::default() }
+}
+
+fn by(waker: u32, name: &str) -> Waking {
+    Waking { waker, waker_name: name.to_string(), ..Waking::default() }
+}
+
+fn cycles(stays: &[Stay]) -> Vec<LoopCycle> {
+    let mut cycles = CycleCutter::new(infer(stays).unwrap());
+    stays.iter().filter_map(|stay| cycles.add(1, stay.clone())).collect()
+}
+
+/// `count` cycles of a loop that sleeps until the next period, and of those `each` more.
+fn periodic(count: u64, mut each: impl FnMut(&mut Story, u64)) -> Vec<Stay> {
+    let mut story = Story::new();
+    for n in 1..=count {
+        let due_ns = OFFSET_NS + n * PERIOD_NS;
+        story.now_ns = due_ns + 500;
+        each(&mut story, due_ns);
+    }
+    story.stays
+}
+
+#[test]
+fn finds_period_offset_and_due_times_of_an_absolute_sleep() {
+    let stays = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
+    let model = infer(&stays).unwrap();
+    assert_eq!(model.wait, Wait::Sleep { clock: 1, is_absolute: true });
+    assert_eq!((model.period_ns, model.offset_ns), (Some(PERIOD_NS), Some(OFFSET_NS)));
+    assert_eq!((model.jitter_ns, model.has_grid()), (0, true));
+    let cycles = cycles(&stays);
+    // The first stay began before anything was known of it.
+    assert_eq!(cycles.len(), 99);
+    for (n, cycle) in (2..).zip(&cycles) {
+        assert_eq!(cycle.due_ns, OFFSET_NS + n * PERIOD_NS);
+        assert_eq!((cycle.wakeup_ns(), cycle.execution_ns, cycle.response_ns()), (2_500, 30_000, 32_500));
+    }
+}
+
+#[test]
+fn a_skipped_period_does_not_change_the_period() {
+    let mut stays = periodic(100, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
+    stays.drain(40..43);
+    stays.remove(70);
+    let model = infer(&stays).unwrap();
+    assert_eq!((model.period_ns, model.offset_ns), (Some(PERIOD_NS), Some(OFFSET_NS)));
+}
+
+#[test]
+fn a_short_sleep_within_a_cycle_is_blocking() {
+    let stays = periodic(50, |story, due_ns| {
+        story.runs(timer(due_ns), 2_000, 10_000, sleep(false));
+        story.now_ns += 50_000;
+        let due_ns = story.now_ns - 400;
+        story.runs(timer(due_ns), 1_000, 20_000, sleep(true));
+    });
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 49);
+    for cycle in &cycles {
+        assert_eq!(cycle.execution_ns, 30_000);
+        assert_eq!(cycle.blocked.len(), 1);
+        assert_eq!(cycle.blocked[0].ns, 50_000);
+        assert_eq!(cycle.blocked[0].on, Wait::Sleep { clock: 1, is_absolute: false });
+        assert_eq!((cycle.remainder_ns(), cycle.ended_ns - cycle.due_ns), (0, 500 + 2_000 + 81_000));
+    }
+}
+
+#[test]
+fn a_lock_names_the_thread_that_held_it() {
+    let lock = Leaving { words: [2, 0, 77, 1], ..leaving(Sysno::futex, [0x7000, 0x80, 2, 0]) };
+    let stays = periodic(50, |story, due_ns| {
+        story.runs(timer(due_ns), 2_000, 10_000, lock.clone());
+        story.now_ns += 300_000;
+        story.runs(by(77, "logger"), 3_000, 20_000, sleep(true));
+    });
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 49);
+    let blocked = &cycles[0].blocked[0];
+    assert_eq!(blocked.on, Wait::Lock { address: 0x7000, inherits_priority: false });
+    assert_eq!((blocked.ns, blocked.ended_by.clone()), (300_000, Some((77, "logger".to_string()))));
+    assert_eq!(blocked.words[2], 77);
+    // Woken, but not at once on the CPU.
+    assert_eq!(cycles[0].preempted.iter().map(|part| part.ns).collect::<Vec<_>>(), [3_000]);
+}
+
+#[test]
+fn preemption_names_what_came() {
+    let next = Scheduled { id: 9, prio: 10, policy: 1, name: "irq/9".to_string() };
+    let stays = periodic(50, |story, due_ns| {
+        story.runs(timer(due_ns), 2_000, 10_000, Leaving { next: next.clone(), ..Leaving::default() });
+        story.comes_back(7_000, 5_000, sleep(true));
+    });
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 49);
+    assert_eq!(cycles[0].preempted.len(), 1);
+    assert_eq!((cycles[0].preempted[0].ns, &cycles[0].preempted[0].by), (7_000, &next));
+    assert_eq!((cycles[0].execution_ns, cycles[0].remainder_ns()), (15_000, 0));
+}
+
+#[test]
+fn a_loop_without_a_timer_is_driven_by_the_thread_that_wakes_it() {
+    let stays = periodic(50, |story, _| {
+        story.runs(by(5, "producer"), 2_000, 10_000, leaving(Sysno::read, [7, 0, 0, 0]));
+    });
+    let model = infer(&stays).unwrap();
+    assert_eq!(model.wait, Wait::Read(7));
+    assert_eq!(model.release, Release::Event { waker: Some("producer".to_string()) });
+    assert_eq!((model.period_ns, model.has_grid()), (Some(PERIOD_NS), false));
+    assert!(cycles(&stays).iter().all(|cycle| cycle.due_ns == cycle.woken_ns));
+}
+
+#[test]
+fn irregular_events_have_no_period() {
+    let mut story = Story::new();
+    for n in 0..60u64 {
+        story.now_ns += 100_000 + (n * n * 7_919 % 13) * 1_000_000;
+        story.runs(by(5, "net"), 1_000, 2_000, leaving(Sysno::recvfrom, [3, 0, 0, 0]));
+    }
+    let model = infer(&story.stays).unwrap();
+    assert_eq!((model.wait, model.period_ns), (Wait::Receive(3), None));
+    assert!(model.least_ns >= 100_000);
+}
+
+#[test]
+fn a_cycle_that_overruns_its_period_begins_the_next_without_sleeping() {
+    let mut stays = periodic(50, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
+    // The 20th ran for 1.2 ms: the timer of the 21st was due meanwhile.
+    let cut = Leaving { sleeps: false, is_cut: true, ..sleep(true) };
+    let due_ns = stays[20].waking.due_ns.unwrap();
+    stays[19] = Stay { out_ns: due_ns + 200_000, leaving: cut, ..stays[19].clone() };
+    let began_ns = due_ns + 200_000;
+    let waking = Waking { was_awake: true, ..timer(due_ns) };
+    stays[20] = Stay {
+        woken_ns: Some(began_ns),
+        in_ns: began_ns,
+        out_ns: began_ns + 30_000,
+        waking,
+        ..stays[20].clone()
+    };
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 49);
+    assert!(cycles[18].response_ns() > PERIOD_NS);
+    assert_eq!((cycles[19].due_ns, cycles[19].wakeup_ns()), (due_ns, 200_000));
+}
+
+#[test]
+fn a_timer_that_fires_meanwhile_covers_a_period() {
+    const TIMER: u64 = 0xffff_8880_0000_1000;
+    let stays = periodic(50, |story, due_ns| {
+        let waking = Waking { timer: Some(TIMER), ..timer(due_ns) };
+        story.runs(waking, 2_000, 30_000, leaving(Sysno::read, [5, 0, 8, 0]));
+    });
+    let mut cycles = CycleCutter::new(infer(&stays).unwrap());
+    let mut made = Vec::new();
+    for (n, stay) in stays.into_iter().enumerate() {
+        if n == 20 {
+            cycles.expired(stay.out_ns - 10, TIMER);
+            cycles.expired(stay.out_ns - 5, TIMER + 64);
+        }
+        made.extend(cycles.add(1, stay));
+    }
+    let covers: Vec<usize> = made.iter().map(|cycle| cycle.also_due.len()).collect();
+    assert_eq!((covers[19], covers.iter().sum::<usize>()), (1, 1));
+    assert_eq!(made[19].also_due, [made[19].ended_ns - 10]);
+}
+
+/// Woken through a condition variable by `by`, again and again: at the addresses that `address` gives.
+fn conditions(mut address: impl FnMut(u64) -> u64) -> Vec<Stay> {
+    let mut n = 0;
+    periodic(50, |story, _| {
+        n += 1;
+        let wait = leaving(Sysno::futex, [address(n), 0x189, 0, 0]);
+        story.runs(by(5, "producer"), 2_000, 10_000, wait);
+    })
+}
+
+#[test]
+fn both_words_of_a_condition_variable_are_one_place() {
+    let stays = conditions(|n| 0x7028 + n % 2 * 4);
+    let model = infer(&stays).unwrap();
+    assert_eq!((model.wait, model.period_ns), (Wait::Condition { address: 0x7028 }, Some(PERIOD_NS)));
+    assert_eq!(cycles(&stays).len(), 49);
+}
+
+#[test]
+fn conditions_made_anew_for_each_wait_are_one_place() {
+    let stays = conditions(|n| 0x7000 + n * 0x40);
+    let model = infer(&stays).unwrap();
+    assert_eq!((model.wait, model.period_ns), (Wait::Condition { address: 0 }, Some(PERIOD_NS)));
+    assert_eq!(cycles(&stays).len(), 49);
+}
+
+#[test]
+fn a_second_condition_in_each_cycle_is_blocking() {
+    let stays = periodic(50, |story, _| {
+        story.runs(by(5, "producer"), 2_000, 10_000, leaving(Sysno::futex, [0x8000, 0x189, 0, 0]));
+        story.now_ns += 300_000;
+        story.runs(by(6, "helper"), 2_000, 10_000, leaving(Sysno::futex, [0x7000, 0x189, 0, 0]));
+    });
+    let model = infer(&stays).unwrap();
+    assert_eq!(model.wait, Wait::Condition { address: 0x7000 });
+    assert_eq!(model.release, Release::Event { waker: Some("producer".to_string()) });
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 49);
+    assert!(cycles.iter().all(|cycle| cycle.blocked[0].ended_by == Some((6, "helper".to_string()))));
+}
+
+#[test]
+fn an_unseen_wakeup_is_due_on_the_grid() {
+    let mut stays = periodic(50, |story, due_ns| story.runs(timer(due_ns), 2_000, 30_000, sleep(true)));
+    let due_ns = stays[20].waking.due_ns.unwrap();
+    stays[20] =
+        Stay { woken_ns: None, is_begin_unseen: true, waking: Waking::default(), ..stays[20].clone() };
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 49);
+    assert!(cycles[19].is_begin_unseen);
+    assert_eq!((cycles[19].due_ns, cycles[19].wakeup_ns(), cycles[19].execution_ns), (due_ns, 2_500, 30_000));
+}
+
+#[test]
+fn a_wait_in_every_tenth_cycle_ends_none() {
+    let mut n = 0;
+    let stays = periodic(400, |story, _| {
+        n += 1;
+        if n % 10 == 0 {
+            story.runs(by(5, "producer"), 2_000, 10_000, leaving(Sysno::read, [9, 0, 0, 0]));
+            story.now_ns += 100_000;
+            story.runs(by(6, "filler"), 1_000, 10_000, leaving(Sysno::read, [7, 0, 0, 0]));
+        } else {
+            story.runs(by(5, "producer"), 2_000 + n % 7 * 1_000, 10_000, leaving(Sysno::read, [7, 0, 0, 0]));
+        }
+    });
+    let model = infer(&stays).unwrap();
+    assert_eq!((model.wait, model.period_ns), (Wait::Read(7), Some(PERIOD_NS)));
+    assert_eq!(model.release, Release::Event { waker: Some("producer".to_string()) });
+}
+
+#[test]
+fn a_sleep_until_a_time_made_from_the_present_keeps_no_grid() {
+    let mut story = Story::new();
+    let mut due_ns = OFFSET_NS;
+    for n in 0..50 {
+        story.now_ns = due_ns + 500;
+        story.runs(timer(due_ns), 2_000, 30_000 + n % 5 * 1_000, sleep(true));
+        due_ns = story.now_ns + PERIOD_NS;
+    }
+    let model = infer(&story.stays).unwrap();
+    assert_eq!(model.release, Release::Timer { is_absolute: false });
+    assert!(!model.has_grid());
+}
+
+#[test]
+fn the_owner_of_a_lock_unlocks_it() {
+    let mut blocked = Blocked {
+        from_ns: 0,
+        ns: 1,
+        on: Wait::Lock { address: 0x7000, inherits_priority: false },
+        words: [2, 0, 77, 1],
+        ended_by: None,
+    };
+    assert_eq!(blocked.owner(), Some(77));
+    blocked.words = [2, 0x7f00_1234, 77, 1];
+    assert_eq!(blocked.owner(), None);
+    blocked.ended_by = Some((79, "logger".to_string()));
+    assert_eq!(blocked.owner(), Some(79));
+    blocked.on = Wait::Lock { address: 0x7000, inherits_priority: true };
+    blocked.words = [0x8000_0000 | 78, 0, 0, 0];
+    assert_eq!(blocked.owner(), Some(78));
+    blocked.on = Wait::Read(3);
+    assert_eq!(blocked.owner(), None);
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_to_the_response(
+        parts in prop::collection::vec((0u64..3, 1u64..50_000, 1u64..50_000), 1..8)
+    ) {
+        let stays = periodic(12, |story, due_ns| {
+            let mut waking = Some(timer(due_ns));
+            for (kind, runs_ns, waits_ns) in &parts {
+                let leaving = match kind {
+                    0 => Leaving::default(),
+                    1 => leaving(Sysno::futex, [0x7000, 0x80, 2, 0]),
+                    _ => leaving(Sysno::read, [3, 0, 0, 0]),
+                };
+                let is_preempted = !leaving.sleeps;
+                match waking.take() {
+                    Some(waking) => story.runs(waking, 1_000, *runs_ns, leaving),
+                    None => story.comes_back(0, *runs_ns, leaving),
+                }
+                match is_preempted {
+                    true => story.now_ns += waits_ns,
+                    false => {
+                        story.now_ns += waits_ns;
+                        waking = Some(by(4, "other"));
+                    }
+                }
+            }
+            match waking {
+                Some(waking) => story.runs(waking, 1_000, 1_000, sleep(true)),
+                None => story.comes_back(0, 1_000, sleep(true)),
+            }
+        });
+        let cycles = cycles(&stays);
+        prop_assert_eq!(cycles.len(), 11);
+        for cycle in cycles {
+            let waits: u64 = cycle.preempted.iter().map(|part| part.ns).sum::<u64>()
+                + cycle.blocked.iter().map(|part| part.ns).sum::<u64>();
+            prop_assert_eq!(cycle.wakeup_ns() + cycle.execution_ns + waits, cycle.response_ns());
+        }
+    }
+}

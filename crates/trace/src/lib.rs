@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The threads of a program that knows nothing of it: what each waits for, its cycles, and where their time
+//! went.
+//!
+//! ```text
+//! bpf ──► record ──► wait ──► model ──► cycle
+//!         a stay     what it  its       due, woken, began, ended,
+//!         on a CPU   left for period    preempted, blocked
+//! ```
+//! The program is neither changed nor stopped. The kernel part writes one record for each stay of a thread on
+//! a CPU; everything else is pure code over records.
+#![forbid(unsafe_code)]
+
+pub mod blame;
+pub mod bpf;
+pub mod cycle;
+pub mod follow;
+pub mod model;
+pub mod record;
+pub mod wait;
+
+pub use error::{Error, Result};

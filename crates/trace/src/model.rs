@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What kind of loop a thread runs, from how it waited for a while: at which of its waits a cycle ends, by
+//! what the next one is released, and how often.
+//!
+//! A cycle ends where the thread waits for its own timer: of several such waits at the one whose due times
+//! are the most regular, since a sleep within a cycle is due at a time that the cycle's own length shifts.
+//! Without a timer it ends at the wait that something else ends most regularly, and the loop is event-driven.
+//!
+//! A timer keeps a grid where the distances between its due times spread less than those from the end of a
+//! cycle to the next due time. How the program asked does not tell: some sleep until an absolute time that
+//! they make from the present, some for a time that they make from a schedule.
+//!
+//! The period is the median of the distances between releases, after those that a skipped period makes longer
+//! were divided; the jitter is how far the releases are from the grid (timers with absolute times) or from
+//! the median distance (all others).
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use crate::record::Stay;
+use crate::wait::Wait;
+
+/// Fewer releases than this say nothing of a loop.
+pub const FEWEST: usize = 8;
+
+/// Releases have a period where so many of a hundred are at most so far, as a part of it, from where it puts
+/// them. On a loaded machine many are far off, and the period shows all the same.
+const REGULAR: (usize, f64) = (75, 0.2);
+
+/// Of the waits at one place so many must be ended by a timer for it to be a sleep.
+const MOSTLY: f64 = 0.8;
+
+/// A thread that has time to spare spends it where its cycles end: a place where it waits for less than this
+/// part of the longest is within them.
+const LEAST_SHARE: f64 = 0.25;
+
+/// A loop, as a thread's waits show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Where a cycle ends.
+    pub wait: Wait,
+    /// What begins the next one.
+    pub release: Release,
+    /// The time between releases; `None` where they come irregularly.
+    pub period_ns: Option<u64>,
+    /// The least time between two releases.
+    pub least_ns: u64,
+    /// How far 95 of 100 releases are at most from where the period puts them.
+    pub jitter_ns: u64,
+    /// Where in the period releases lie, on CLOCK_MONOTONIC; only timers with absolute times keep to it.
+    pub offset_ns: Option<u64>,
+    /// How many releases this was made of.
+    pub releases: usize,
+}
+
+/// What begins a cycle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Release {
+    /// The thread's own timer.
+    Timer {
+        /// Whether due times keep a grid, whenever the cycle before ended.
+        is_absolute: bool,
+    },
+    /// Something else, most often what this thread did; `None` where interrupts did it.
+    Event {
+        /// The thread's name.
+        waker: Option<String>,
+    },
+}
+
+impl Model {
+    /// Whether a cycle ends where a thread waits so.
+    pub fn ends_with(&self, wait: Wait) -> bool {
+        wait == self.wait || wait.anywhere() == self.wait
+    }
+
+    /// Whether cycles are due on a grid, so that one can be missed.
+    pub fn has_grid(&self) -> bool {
+        self.period_ns.is_some() && matches!(self.release, Release::Timer { is_absolute: true })
+    }
+}
+
+/// The waits at one place.
+#[derive(Debug, Default)]
+struct Place {
+    /// When each was over: due times where timers ended them, else when the thread was woken.
+    releases: Vec<u64>,
+    /// From when the thread left to each due time.
+    sleeps: Vec<u64>,
+    by_timer: usize,
+    /// For how long the thread waited there in all.
+    waited_ns: u64,
+    /// Whether a timer that outlives a call ended one: a timerfd's, a POSIX timer's.
+    has_own_timer: bool,
+    wakers: BTreeMap<String, usize>,
+    by_interrupt: usize,
+}
+
+impl Place {
+    fn is_timer(&self) -> bool {
+        self.by_timer as f64 >= MOSTLY * self.releases.len() as f64
+    }
+}
+
+/// The model of a thread's stays, in their order; `None` where no place has waits enough.
+pub fn infer(stays: &[Stay]) -> Option<Model> {
+    // Some programs make a condition variable anew for each wait.
+    at_places(stays, |wait| wait).or_else(|| at_places(stays, Wait::anywhere))
+}
+
+fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
+    let mut places: BTreeMap<Wait, Place> = BTreeMap::new();
+    for pair in stays.windows(2) {
+        let (Some(wait), waking) = (Wait::of(&pair[0]), &pair[1].waking) else { continue };
+        // A lock is what a cycle waits for, never what it ends with.
+        if matches!(wait, Wait::Lock { .. } | Wait::Kernel) {
+            continue;
+        }
+        let Some(woken_ns) = pair[1].woken_ns.or(waking.due_ns) else { continue };
+        let place = places.entry(place_of(wait)).or_default();
+        place.releases.push(waking.due_ns.unwrap_or(woken_ns));
+        place.sleeps.extend(waking.due_ns.map(|due_ns| due_ns.saturating_sub(pair[0].out_ns)));
+        place.waited_ns += woken_ns.saturating_sub(pair[0].out_ns);
+        place.by_timer += usize::from(waking.due_ns.is_some());
+        place.has_own_timer |= waking.timer.is_some();
+        match waking.waker {
+            0 => place.by_interrupt += 1,
+            _ => *place.wakers.entry(waking.waker_name.clone()).or_default() += 1,
+        }
+    }
+    let most_ns = places.values().map(|place| place.waited_ns).max().unwrap_or(0);
+    places.retain(|_, place| place.waited_ns as f64 >= LEAST_SHARE * most_ns as f64);
+    let models = places.into_iter().filter_map(|(wait, place)| of_place(wait, &place));
+    models.min_by(|a, b| rank(a).total_cmp(&rank(b)))
+}
+
+/// Which of a thread's waits ends its cycles: the lowest.
+fn rank(model: &Model) -> f64 {
+    let spread = match model.period_ns {
+        Some(period_ns) => model.jitter_ns as f64 / period_ns as f64,
+        None => 1.0,
+    };
+    match model.release {
+        Release::Timer { is_absolute: true } => spread,
+        Release::Timer { is_absolute: false } => 1.0 + spread,
+        // Of events the rarest: a cycle may wait for several.
+        Release::Event { .. } => 2.0 + spread + model.releases as f64 * 1e-9,
+    }
+}
+
+fn of_place(wait: Wait, place: &Place) -> Option<Model> {
+    let mut releases = place.releases.clone();
+    releases.sort_unstable();
+    releases.dedup();
+    if releases.len() < FEWEST {
+        return None;
+    }
+    let mut gaps: Vec<u64> = releases.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    let (least_ns, median_ns) = (gaps[0], gaps[gaps.len() / 2]);
+    let is_absolute = wait == Wait::Yield || keeps_grid(wait, place, &gaps, median_ns);
+    let release = match place.is_timer() || wait == Wait::Yield {
+        true => Release::Timer { is_absolute },
+        false => Release::Event { waker: most_frequent(place) },
+    };
+    let on_grid = matches!(release, Release::Timer { is_absolute: true });
+    let period_ns = period(&releases, median_ns, on_grid);
+    let (distances, offset_ns) = match period_ns {
+        Some(ns) if on_grid => grid(&releases, ns),
+        Some(ns) => (distances(&gaps, ns), None),
+        None => (distances(&gaps, median_ns), None),
+    };
+    let jitter_ns = of_hundred(&distances, 95);
+    let (share, most) = REGULAR;
+    let period_ns = period_ns.filter(|ns| of_hundred(&distances, share) as f64 <= most * *ns as f64);
+    Some(Model { wait, release, period_ns, least_ns, jitter_ns, offset_ns, releases: releases.len() })
+}
+
+fn keeps_grid(wait: Wait, place: &Place, gaps: &[u64], median_ns: u64) -> bool {
+    let mut sleeps = place.sleeps.clone();
+    sleeps.sort_unstable();
+    let Some(&sleep_ns) = sleeps.get(sleeps.len() / 2) else { return false };
+    let spread = |all: &[u64], middle: u64| of_hundred(&distances(all, middle), 50);
+    match spread(gaps, median_ns).cmp(&spread(&sleeps, sleep_ns)) {
+        Ordering::Less => true,
+        Ordering::Greater => false,
+        Ordering::Equal => place.has_own_timer || matches!(wait, Wait::Sleep { is_absolute: true, .. }),
+    }
+}
+
+fn most_frequent(place: &Place) -> Option<String> {
+    let (name, count) = place.wakers.iter().max_by_key(|(_, count)| **count)?;
+    (*count > place.by_interrupt).then(|| name.clone())
+}
+
+/// The mean distance of releases, each gap counted as so many periods as fit it.
+fn period(releases: &[u64], median_ns: u64, on_grid: bool) -> Option<u64> {
+    if median_ns == 0 {
+        return None;
+    }
+    if !on_grid {
+        return Some(median_ns);
+    }
+    let periods: u64 = releases.windows(2).map(|pair| steps(pair[1] - pair[0], median_ns)).sum();
+    let (first, last) = (releases.first()?, releases.last()?);
+    ((last - first) + periods / 2).checked_div(periods)
+}
+
+/// How many periods a gap is, at least one.
+fn steps(gap_ns: u64, period_ns: u64) -> u64 {
+    ((gap_ns + period_ns / 2) / period_ns).max(1)
+}
+
+/// How far releases are from a grid through them, in order, and where it lies.
+fn grid(releases: &[u64], period_ns: u64) -> (Vec<u64>, Option<u64>) {
+    // Distances to the first release's grid, on both sides of zero; their middle is the grid's place.
+    let first = releases[0] % period_ns;
+    let half = period_ns / 2;
+    let place = |ns: &u64| (ns % period_ns + period_ns - first + half) % period_ns;
+    let mut places: Vec<u64> = releases.iter().map(place).collect();
+    places.sort_unstable();
+    let middle = places[places.len() / 2];
+    let offset = (first + middle + period_ns - half) % period_ns;
+    (distances(&places, middle), Some(offset))
+}
+
+/// How far each is from the middle, in order.
+fn distances(all: &[u64], middle: u64) -> Vec<u64> {
+    let mut distances: Vec<u64> = all.iter().map(|ns| ns.abs_diff(middle)).collect();
+    distances.sort_unstable();
+    distances
+}
+
+/// The value that so many of a hundred do not exceed; they are in order.
+fn of_hundred(values: &[u64], share: usize) -> u64 {
+    let place = (values.len() * share).div_ceil(100).saturating_sub(1);
+    values.get(place).copied().unwrap_or(0)
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a thread waits with: the system call that it left its CPU in, and what that call waits for.
+
+use std::fmt;
+
+use syscalls::Sysno;
+
+use crate::record::Stay;
+
+/// `TIMER_ABSTIME` (include/uapi/linux/time.h).
+const TIMER_ABSTIME: u64 = 1;
+
+/// Of the operation of a futex (include/uapi/linux/futex.h).
+const FUTEX_WAIT: u64 = 0;
+const FUTEX_LOCK_PI: u64 = 6;
+const FUTEX_WAIT_BITSET: u64 = 9;
+const FUTEX_LOCK_PI2: u64 = 13;
+const FUTEX_COMMAND: u64 = 0x7f;
+
+/// The value of a lock's word that has waiters: glibc's, musl's and Rust's locks sleep on it.
+const CONTENDED: u64 = 2;
+
+/// What is known of a thread's waiting at one place of its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wait {
+    /// `nanosleep()` and `clock_nanosleep()`.
+    Sleep {
+        /// The clock, by its number.
+        clock: u32,
+        /// Until a time, not for a time.
+        is_absolute: bool,
+    },
+    /// A lock that its owner holds.
+    Lock {
+        /// Where the lock's word lies.
+        address: u64,
+        /// Whether its owner inherits the priority of those that wait.
+        inherits_priority: bool,
+    },
+    /// A condition variable, a semaphore, or whatever else a futex makes.
+    Condition {
+        /// Where it lies; 0 where that changes from wait to wait. glibc's condition variables take turns
+        /// with two words side by side: this is the first of both.
+        address: u64,
+    },
+    /// `epoll_wait()` and its kin, of a descriptor.
+    Epoll(u32),
+    /// `poll()` and its kin.
+    Poll,
+    /// `select()` and `pselect()`.
+    Select,
+    /// A message from a socket.
+    Receive(u32),
+    /// `read()` and its kin, of a descriptor.
+    Read(u32),
+    /// `ioctl()` of a descriptor: a device's driver waits.
+    Ioctl(u32),
+    /// A signal: a POSIX timer's, for one.
+    Signal,
+    /// `sched_yield()`: of a DEADLINE thread, the rest of its period.
+    Yield,
+    /// A message queue.
+    Queue,
+    /// `io_uring_enter()` of a descriptor.
+    IoUring(u32),
+    /// Another system call, by its number.
+    Other(u32),
+    /// No system call: the kernel made it wait, for a page for one.
+    Kernel,
+}
+
+impl Wait {
+    /// What a stay ended with; `None` where the thread could have gone on.
+    pub fn of(stay: &Stay) -> Option<Wait> {
+        let leaving = &stay.leaving;
+        if !(leaving.sleeps || stay.waking_ends_it() || is_yield(stay)) {
+            return None;
+        }
+        let Some(call) = leaving.call.and_then(|call| Sysno::new(call as usize)) else {
+            return Some(Wait::Kernel);
+        };
+        let [first, second, third, _] = leaving.arguments;
+        let descriptor = first as u32;
+        Some(match call {
+            Sysno::clock_nanosleep => {
+                Wait::Sleep { clock: first as u32, is_absolute: second & TIMER_ABSTIME != 0 }
+            }
+            Sysno::nanosleep => Wait::Sleep { clock: 1, is_absolute: false },
+            Sysno::futex => futex(first, second & FUTEX_COMMAND, third),
+            Sysno::epoll_pwait | Sysno::epoll_pwait2 => Wait::Epoll(descriptor),
+            Sysno::ppoll => Wait::Poll,
+            Sysno::pselect6 => Wait::Select,
+            Sysno::recvfrom | Sysno::recvmsg | Sysno::recvmmsg | Sysno::accept | Sysno::accept4 => {
+                Wait::Receive(descriptor)
+            }
+            Sysno::read | Sysno::readv | Sysno::pread64 | Sysno::preadv | Sysno::preadv2 => {
+                Wait::Read(descriptor)
+            }
+            Sysno::ioctl => Wait::Ioctl(descriptor),
+            Sysno::rt_sigtimedwait | Sysno::rt_sigsuspend => Wait::Signal,
+            Sysno::sched_yield => Wait::Yield,
+            Sysno::mq_timedreceive | Sysno::msgrcv => Wait::Queue,
+            Sysno::semop | Sysno::semtimedop | Sysno::futex_waitv => Wait::Condition { address: 0 },
+            Sysno::io_uring_enter => Wait::IoUring(descriptor),
+            #[cfg(target_arch = "x86_64")]
+            Sysno::epoll_wait => Wait::Epoll(descriptor),
+            #[cfg(target_arch = "x86_64")]
+            Sysno::poll => Wait::Poll,
+            #[cfg(target_arch = "x86_64")]
+            Sysno::select => Wait::Select,
+            #[cfg(target_arch = "x86_64")]
+            Sysno::pause => Wait::Signal,
+            other => Wait::Other(other as u32),
+        })
+    }
+
+    /// The same, wherever the condition variable lies.
+    pub fn anywhere(self) -> Wait {
+        match self {
+            Wait::Condition { .. } => Wait::Condition { address: 0 },
+            other => other,
+        }
+    }
+
+    /// The descriptor that it waits for, where it names one.
+    pub fn descriptor(self) -> Option<u32> {
+        match self {
+            Wait::Epoll(fd) | Wait::Receive(fd) | Wait::Read(fd) | Wait::Ioctl(fd) | Wait::IoUring(fd) => {
+                Some(fd)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn is_yield(stay: &Stay) -> bool {
+    const SCHED_DEADLINE: u32 = 6;
+    stay.policy == SCHED_DEADLINE && stay.leaving.call == Some(Sysno::sched_yield as u32)
+}
+
+fn futex(address: u64, command: u64, value: u64) -> Wait {
+    match command {
+        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => Wait::Lock { address, inherits_priority: true },
+        FUTEX_WAIT | FUTEX_WAIT_BITSET if value == CONTENDED => {
+            Wait::Lock { address, inherits_priority: false }
+        }
+        _ => Wait::Condition { address: address & !7 },
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wait::Sleep { clock, is_absolute } => {
+                let until = if *is_absolute { "absolute" } else { "relative" };
+                write!(out, "clock_nanosleep ({until}, {})", clock_name(*clock))
+            }
+            Wait::Lock { inherits_priority: true, .. } => out.write_str("a lock with priority inheritance"),
+            Wait::Lock { .. } => out.write_str("a lock"),
+            Wait::Condition { .. } => out.write_str("a futex (condition variable or semaphore)"),
+            Wait::Epoll(fd) => write!(out, "epoll_wait (descriptor {fd})"),
+            Wait::Poll => out.write_str("poll"),
+            Wait::Select => out.write_str("select"),
+            Wait::Receive(fd) => write!(out, "recv (descriptor {fd})"),
+            Wait::Read(fd) => write!(out, "read (descriptor {fd})"),
+            Wait::Ioctl(fd) => write!(out, "ioctl (descriptor {fd})"),
+            Wait::Signal => out.write_str("a signal"),
+            Wait::Yield => out.write_str("sched_yield"),
+            Wait::Queue => out.write_str("a message queue"),
+            Wait::IoUring(fd) => write!(out, "io_uring_enter (descriptor {fd})"),
+            Wait::Other(call) => match Sysno::new(*call as usize) {
+                Some(call) => out.write_str(call.name()),
+                None => write!(out, "system call {call}"),
+            },
+            Wait::Kernel => out.write_str("the kernel"),
+        }
+    }
+}
+
+fn clock_name(clock: u32) -> &'static str {
+    match clock {
+        0 => "CLOCK_REALTIME",
+        1 => "CLOCK_MONOTONIC",
+        2 | 3 => "CPU time",
+        7 => "CLOCK_BOOTTIME",
+        11 => "CLOCK_TAI",
+        _ => "another clock",
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of this crate, in one binary: it is linked once. One file alone: `cargo test --package
+//! isolator-trace --test all -- styles::`.
+
+mod plants;
+mod styles;
+mod truth;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a program lets go wrong in every 16th cycle is found there, with the thread that caused it.
+
+use trace::wait::Wait;
+
+use crate::truth::{Case, Language, Watched, share, watch};
+
+fn loop_with(style: &'static str, plant: &'static str) -> Option<Watched> {
+    let case = Case { language: Language::C, style, plant: Some(plant), period_us: 2_000, cycles: 600 };
+    let mut threads = watch(&case).map_err(|why| println!("skipped: {why}")).ok()?;
+    threads.pop()
+}
+
+/// Nearly all that were planted, of which there are enough, and every cycle is accounted for.
+fn is_found(thread: &Watched) {
+    let (planted, found) = thread.planted_and_found();
+    assert!(planted >= 10, "{:?}: {planted} planted of {} cycles", thread.model, thread.truth.cycles.len());
+    assert!(share(found, planted) >= 0.95, "{found} of {planted} found: {:?}", thread.model);
+    for cycle in &thread.cycles {
+        assert!(cycle.remainder_ns() * 10 <= cycle.ended_ns - cycle.began_ns, "{cycle:?}");
+    }
+}
+
+fn inherits(thread: &Watched) -> impl Iterator<Item = bool> {
+    thread.cycles.iter().flat_map(|cycle| &cycle.blocked).filter_map(|blocked| match blocked.on {
+        Wait::Lock { inherits_priority, .. } => Some(inherits_priority),
+        _ => None,
+    })
+}
+
+#[test]
+fn names_the_owner_of_a_lock() {
+    let Some(thread) = loop_with("absolute", "lock") else { return };
+    is_found(&thread);
+    assert!(inherits(&thread).all(|inherits| !inherits));
+}
+
+#[test]
+fn names_the_owner_of_an_inheriting_lock() {
+    let Some(thread) = loop_with("timerfd", "pi-lock") else { return };
+    is_found(&thread);
+    assert!(inherits(&thread).all(|inherits| inherits));
+}
+
+#[test]
+fn counts_a_page_fault_in_its_cycle() {
+    let Some(thread) = loop_with("absolute", "fault") else { return };
+    is_found(&thread);
+    let with_faults = thread.cycles.iter().filter(|cycle| cycle.faults > 0).count();
+    assert!(with_faults <= thread.truth.plants.len() + thread.cycles.len() / 50, "{with_faults}");
+}
+
+#[test]
+fn names_the_thread_that_preempts() {
+    let Some(thread) = loop_with("absolute", "preempt") else { return };
+    is_found(&thread);
+}
+
+#[test]
+fn names_the_thread_that_fills_a_pipe_late() {
+    for style in ["absolute", "eventfd"] {
+        let Some(thread) = loop_with(style, "pipe") else { return };
+        is_found(&thread);
+    }
+}
+
+#[test]
+fn counts_periods_that_an_overrun_covers() {
+    for style in ["absolute", "timerfd", "epoll", "signal"] {
+        let Some(thread) = loop_with(style, "overrun") else { return };
+        let (planted, found) = thread.planted_and_found();
+        assert!(planted >= 10 && share(found, planted) >= 0.95, "{style}: {found} of {planted} found");
+        // Each overrun covers the next due time: a cycle of its own, or one that is due within it.
+        let due = thread.planted().filter_map(|(plant, cycle)| cycle.map(|cycle| (plant, cycle)));
+        let next = due.filter(|(_, cycle)| {
+            let next_ns = cycle.due_ns + 2_000_000;
+            let is_within = cycle.also_due.iter().any(|ns| ns.abs_diff(next_ns) < 1_000);
+            is_within || thread.cycles.iter().any(|cycle| cycle.due_ns.abs_diff(next_ns) < 1_000)
+        });
+        let next = next.count();
+        assert!(share(next, planted) >= 0.95, "{style}: {next} of {planted} are followed by a due cycle");
+    }
+}

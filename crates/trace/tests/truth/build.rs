@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The programs, built where this test lies.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use super::run::Language;
+
+/// How to start the program of a language; else why it cannot be built here.
+pub fn program(language: Language) -> Result<Command, String> {
+    match language {
+        Language::C => compiled("cc", "loops.c").map(Command::new),
+        Language::Cpp => compiled("c++", "sleeps.cpp").map(real_time),
+        // Cargo builds an example beside the tests.
+        Language::Rust => Ok(real_time(folder().join("examples/sleeps"))),
+        Language::Python => {
+            let is_there = Command::new("python3").arg("--version").output().is_ok();
+            let mut command = real_time("python3".into());
+            command.arg(source("sleeps.py"));
+            if is_there { Ok(command) } else { Err("it needs python3".into()) }
+        }
+    }
+}
+
+/// A program that does not make itself a real-time one: on a busy machine it would show the machine, not its
+/// loop.
+fn real_time(program: PathBuf) -> Command {
+    if Command::new("chrt").args(["-f", "40", "true"]).status().is_ok_and(|status| status.success()) {
+        let mut command = Command::new("chrt");
+        command.args(["-f", "40"]).arg(program);
+        return command;
+    }
+    Command::new(program)
+}
+
+/// Where Cargo puts what it builds.
+fn folder() -> PathBuf {
+    let here = std::env::current_exe().expect("this program lies somewhere");
+    here.parent().and_then(Path::parent).expect("Cargo puts it into a folder of a folder").into()
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// What this process has built.
+static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Built once by each process, and put in its place whole: another one may run it.
+fn compiled(compiler: &str, name: &str) -> Result<PathBuf, String> {
+    let program = folder().join(name.replace('.', "-"));
+    let mut all_built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if all_built.contains(&program) {
+        return Ok(program);
+    }
+    let new = program.with_extension(std::process::id().to_string());
+    let built = Command::new(compiler)
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .args([&new, &source(name)])
+        .output()
+        .map_err(|error| format!("it needs {compiler} ({error})"))?;
+    assert!(built.status.success(), "{compiler} refused {name}: {}", String::from_utf8_lossy(&built.stderr));
+    std::fs::rename(&new, &program).expect("a file can be renamed within its folder");
+    all_built.insert(program.clone());
+    Ok(program)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that write down the truth about themselves (`tests/programs`), run under the kernel part, and
+//! both sides compared.
+//!
+//! The tests assert on it; `examples/agreement.rs` prints it.
+
+mod build;
+mod run;
+mod stamps;
+
+use trace::cycle::LoopCycle;
+use trace::model::Model;
+
+pub use run::{Case, Language, watch};
+pub use stamps::{Plant, TrueCycle, Truth};
+
+/// A thread, by its own stamps and by the kernel's records.
+pub struct Watched {
+    /// What the thread says.
+    pub truth: Truth,
+    /// What was inferred.
+    pub model: Option<Model>,
+    /// What was made of the records.
+    pub cycles: Vec<LoopCycle>,
+    /// Own cycles that lie between two waits that could be seen, by their place in `truth`.
+    pub expected: Vec<usize>,
+    /// Own cycles and those found for them, by their places.
+    pub pairs: Vec<(usize, usize)>,
+}
+
+impl Watched {
+    fn new(truth: Truth, model: Option<Model>, cycles: Vec<LoopCycle>, attached_ns: u64) -> Watched {
+        // The first wait that was seen began after this; the last cycle may end with the program. A cycle
+        // that was due before the one before it ended need not wait at all, and nothing shows where
+        // it began.
+        let own = &truth.cycles;
+        let waits = |n: &usize| {
+            let last_end_ns = own[n - 1].end_ns;
+            last_end_ns > attached_ns && own[*n].due_ns.is_none_or(|due_ns| due_ns > last_end_ns)
+        };
+        let expected: Vec<usize> = (1..own.len().saturating_sub(1)).filter(waits).collect();
+        let mut pairs: Vec<(usize, usize)> = Vec::new();
+        for &n in &expected {
+            let after = cycles.partition_point(|cycle| cycle.began_ns <= own[n].begin_ns);
+            let Some(found) = after.checked_sub(1) else { continue };
+            let is_taken = pairs.last().is_some_and(|(_, last)| *last == found);
+            if cycles[found].ended_ns >= own[n].end_ns && !is_taken {
+                pairs.push((n, found));
+            }
+        }
+        Watched { truth, model, cycles, expected, pairs }
+    }
+
+    /// Each own cycle beside the one found for it.
+    pub fn both(&self) -> impl Iterator<Item = (&TrueCycle, &LoopCycle)> {
+        self.pairs.iter().map(|(own, found)| (&self.truth.cycles[*own], &self.cycles[*found]))
+    }
+
+    /// Like [`Watched::both`], of cycles of which it is known when they began.
+    pub fn both_begun(&self) -> impl Iterator<Item = (&TrueCycle, &LoopCycle)> {
+        self.both().filter(|(_, found)| !found.is_begin_unseen)
+    }
+
+    /// The share of own cycles that were found.
+    pub fn found(&self) -> f64 {
+        share(self.pairs.len(), self.expected.len())
+    }
+
+    /// The share of cycles whose due time is known and within a microsecond of the program's own.
+    pub fn due_exact(&self) -> Option<f64> {
+        let known: Vec<bool> = self
+            .both()
+            .filter_map(|(own, found)| own.due_ns.map(|due_ns| due_ns.abs_diff(found.due_ns) <= 1_000))
+            .collect();
+        (!known.is_empty()).then(|| share(known.iter().filter(|is_exact| **is_exact).count(), known.len()))
+    }
+
+    /// Planted events, each with the cycle found for it; `None` for one whose own cycle was to be found and
+    /// was not.
+    pub fn planted(&self) -> impl Iterator<Item = (&Plant, Option<&LoopCycle>)> {
+        let plants = self.truth.plants.iter().filter(|plant| self.expected.contains(&plant.cycle));
+        plants.map(|plant| {
+            let pair = self.pairs.iter().find(|(own, _)| *own == plant.cycle);
+            (plant, pair.map(|(_, found)| &self.cycles[*found]))
+        })
+    }
+
+    /// How many planted events there are, and of how many the kind of cause and the thread that caused it
+    /// were found.
+    pub fn planted_and_found(&self) -> (usize, usize) {
+        let (mut planted, mut found) = (0, 0);
+        for (plant, cycle) in self.planted() {
+            planted += 1;
+            found += usize::from(cycle.is_some_and(|cycle| plant.is_in(cycle)));
+        }
+        (planted, found)
+    }
+}
+
+/// A part of a whole; of nothing, nothing is missing only where nothing was asked for.
+pub fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program, run and watched.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use cause::names::Names;
+use rustix::time::{ClockId, clock_gettime};
+use trace::bpf::ThreadWatch;
+use trace::cycle::CycleCutter;
+use trace::model::infer;
+use trace::record::{Stay, ThreadEvent, ThreadRecord};
+
+use super::{Watched, build, stamps};
+
+/// What a program is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// `loops.c`
+    C,
+    /// `sleeps.cpp`
+    Cpp,
+    /// `sleeps.rs`
+    Rust,
+    /// `sleeps.py`
+    Python,
+}
+
+/// A program and what it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Which program.
+    pub language: Language,
+    /// How it waits.
+    pub style: &'static str,
+    /// What goes wrong in every 16th cycle.
+    pub plant: Option<&'static str>,
+    /// Its period.
+    pub period_us: u64,
+    /// How many cycles.
+    pub cycles: u64,
+}
+
+/// One program after the other: they would disturb each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs a program under the kernel part: its threads in the order of their stamps, or why that cannot be done
+/// here.
+pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("it needs root".into());
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err("it needs a kernel that describes itself (BTF)".into());
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut bpf = match ThreadWatch::load(&Names::read(Path::new("/"))) {
+        Err(error) if error.to_string().contains("built without clang") => return Err(error.to_string()),
+        loaded => loaded.expect("the kernel part loads"),
+    };
+    let file = std::env::temp_dir().join(format!("isolator-trace-{}", std::process::id()));
+    let mut command = build::program(case.language)?;
+    command.arg(case.style).args([case.period_us, case.cycles].map(|number| number.to_string()));
+    command.arg(&file).args(case.plant).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{command:?} does not start ({error})"))?;
+    let (attached_ns, records) = records(&mut bpf, &mut child);
+    let status = child.wait().expect("the program has ended");
+    assert!(status.success(), "{command:?}: {status}");
+    assert_eq!(bpf.lost(), 0, "records were lost");
+    let text = std::fs::read_to_string(&file).expect("the program wrote its stamps");
+    std::fs::remove_file(&file).expect("the stamps can be removed");
+    let mut by_thread: BTreeMap<u32, Vec<ThreadRecord>> = BTreeMap::new();
+    for record in records {
+        by_thread.entry(record.thread).or_default().push(record);
+    }
+    let threads = stamps::read(&text).into_iter().map(|truth| {
+        let records = by_thread.remove(&truth.id).unwrap_or_default();
+        let model = infer(&stays(&records));
+        let cycles = model.clone().map(|model| cycles(CycleCutter::new(model), &records)).unwrap_or_default();
+        Watched::new(truth, model, cycles, attached_ns)
+    });
+    Ok(threads.collect())
+}
+
+/// What the kernel says until the program ends, and since when.
+fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>) {
+    let mut line = String::new();
+    let output = child.stdout.take().expect("the output is a pipe");
+    BufReader::new(output).read_line(&mut line).expect("the program says that it has started");
+    bpf.watch_new_threads_of(child.id()).expect("new threads can be watched");
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("the program still runs");
+    for thread in threads.flatten() {
+        let id = thread.file_name().to_string_lossy().parse().expect("threads have numbers");
+        bpf.watch(child.id(), id).expect("a thread can be watched");
+    }
+    let now = clock_gettime(ClockId::Monotonic);
+    let mut records = Vec::new();
+    while child.try_wait().expect("it is this process' child").is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+        records.extend(bpf.take());
+    }
+    records.extend(bpf.take());
+    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, records)
+}
+
+fn stays(records: &[ThreadRecord]) -> Vec<Stay> {
+    let stay = |record: &ThreadRecord| match &record.kind {
+        ThreadEvent::Stay(stay) => Some(Stay::clone(stay)),
+        _ => None,
+    };
+    records.iter().filter_map(stay).collect()
+}
+
+fn cycles(mut cycles: CycleCutter, records: &[ThreadRecord]) -> Vec<trace::cycle::LoopCycle> {
+    let mut made = Vec::new();
+    for record in records {
+        match &record.kind {
+            ThreadEvent::Stay(stay) => made.extend(cycles.add(record.cpu, Stay::clone(stay))),
+            ThreadEvent::Expired { due_ns, timer } => cycles.expired(*due_ns, *timer),
+            _ => {}
+        }
+    }
+    made
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files that the programs write: see `tests/programs/stamps.h`.
+
+use trace::cycle::LoopCycle;
+use trace::wait::Wait;
+
+/// What a thread says of itself.
+#[derive(Debug, Default)]
+pub struct Truth {
+    /// The thread's number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its cycles.
+    pub cycles: Vec<TrueCycle>,
+    /// Events that the program made.
+    pub plants: Vec<Plant>,
+}
+
+/// A cycle by the program's own clock readings.
+#[derive(Debug)]
+pub struct TrueCycle {
+    /// When it was due, where the thread knows; of an event-driven loop, just before it was triggered.
+    pub due_ns: Option<u64>,
+    /// First thing after the wait.
+    pub begin_ns: u64,
+    /// Last thing before the next wait.
+    pub end_ns: u64,
+    /// CPU time between the two.
+    pub cpu_ns: u64,
+}
+
+/// An event that the program made.
+#[derive(Debug)]
+pub struct Plant {
+    /// `lock`, `fault`, `preempt`, `pipe` or `overrun`.
+    pub kind: String,
+    /// Which of the thread's cycles it lies in.
+    pub cycle: usize,
+    /// How long it took, by the program's own clock readings.
+    pub ns: u64,
+    /// The thread that caused it.
+    pub thread: u32,
+}
+
+impl Plant {
+    /// Whether a cycle has it, with the thread that caused it.
+    pub fn is_in(&self, cycle: &LoopCycle) -> bool {
+        let is_by =
+            |thread: &Option<(u32, String)>| thread.as_ref().is_some_and(|(id, _)| *id == self.thread);
+        match self.kind.as_str() {
+            "lock" => cycle.blocked.iter().any(|blocked| {
+                matches!(blocked.on, Wait::Lock { .. })
+                    && is_by(&blocked.ended_by)
+                    && blocked.owner() == Some(self.thread)
+            }),
+            "pipe" => cycle
+                .blocked
+                .iter()
+                .any(|blocked| matches!(blocked.on, Wait::Read(_)) && is_by(&blocked.ended_by)),
+            "fault" => cycle.faults > 0,
+            "preempt" => {
+                cycle.preempted.iter().any(|part| part.by.id == self.thread && part.ns * 2 > self.ns)
+            }
+            "overrun" => cycle.ended_ns - cycle.began_ns >= self.ns,
+            _ => false,
+        }
+    }
+}
+
+/// The threads of a file.
+pub fn read(text: &str) -> Vec<Truth> {
+    let mut threads: Vec<Truth> = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().unwrap_or_else(|_| panic!("a stamp in {line:?}"));
+        match (words[0], threads.last_mut()) {
+            ("thread", _) => {
+                threads.push(Truth { id: number(1) as u32, name: words[2].into(), ..Truth::default() });
+            }
+            ("cycle", Some(thread)) => thread.cycles.push(TrueCycle {
+                due_ns: Some(number(1)).filter(|ns| *ns != 0),
+                begin_ns: number(2),
+                end_ns: number(3),
+                cpu_ns: number(4),
+            }),
+            ("plant", Some(thread)) => thread.plants.push(Plant {
+                kind: words[1].into(),
+                cycle: number(2) as usize,
+                ns: number(4) - number(3),
+                thread: number(5) as u32,
+            }),
+            _ => panic!("a line {line:?}"),
+        }
+    }
+    threads
+}
