@@ -54,8 +54,19 @@ pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::er
     let latencies = latencies();
     let mut series = Vec::new();
     for cpu in 0..CPUS {
-        let key = RowKey { probe: "wakeup".into(), load: "idle".into(), cpu, period_ns: Some(PERIOD_NS) };
-        let spec = SeriesSpec { key: key.clone(), limit_ns: THRESHOLD_NS, threshold_ns: THRESHOLD_NS };
+        let key = RowKey {
+            probe: "wakeup".into(),
+            load: "idle".into(),
+            cpu,
+            period_ns: Some(PERIOD_NS),
+            thread_name: None,
+        };
+        let spec = SeriesSpec {
+            key: key.clone(),
+            limit_ns: THRESHOLD_NS,
+            threshold_ns: THRESHOLD_NS,
+            followed: None,
+        };
         let length = Length { duration_ns: Some(seconds * 1_000_000_000), loops: None };
         let (samples, mut drain) = Drain::cycles(&spec, PERIOD, &bundle, length.half_life_s())?;
         drain.start(Start { window: length.from(0), wall: SystemTime::now() });
@@ -141,6 +152,7 @@ fn entry(key: &RowKey) -> evidence::manifest::RowEntry {
         state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: Some(THRESHOLD_NS),
+        followed: None,
         spikes: 0,
         spikes_not_listed: 0,
         load_did: None,

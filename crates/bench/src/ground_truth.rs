@@ -155,9 +155,10 @@ fn measure(
     let thread = MeasuringThread {
         probe: thread,
         series: SeriesSpec {
-            key: RowKey { probe: probe.into(), load: "idle".into(), cpu, period_ns },
+            key: RowKey { probe: probe.into(), load: "idle".into(), cpu, period_ns, thread_name: None },
             limit_ns: THRESHOLD_NS,
             threshold_ns: THRESHOLD_NS,
+            followed: None,
         },
         policy: Policy::Fifo(80),
         affinity: vec![cpu],

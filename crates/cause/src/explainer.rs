@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evidence::cause::{self, Causes, Choice, OnSibling};
-use evidence::manifest::Spike;
+use evidence::cause::{self, Cause, Causes, Choice, Collector, OnSibling};
+use evidence::manifest::{RowKey, Spike};
 use machine::{CpuSet, Snapshot};
 
 use crate::Result;
@@ -28,9 +28,18 @@ pub struct Explainer {
     /// The counters, where there are no events.
     suspects: Option<Suspects>,
     cpus: CpuSet,
+    /// Causes that whoever measures knows itself, by the spike.
+    known: BTreeMap<SpikeName, Vec<Cause>>,
+    has_known: bool,
     /// What a reader of the evidence should know.
     notes: Vec<String>,
 }
+
+/// What names a spike of a row: the row's probe and thread, and the moment.
+type SpikeName = (String, Option<String>, u64);
+
+/// Spikes whose causes are known, at the most: those that are never listed must not pile up.
+const KNOWN: usize = 10_000;
 
 /// A collector of events, and what is known of the CPUs that it watches.
 #[derive(Debug)]
@@ -89,7 +98,15 @@ impl Explainer {
     /// How causes were collected so far; nothing where they were not.
     pub fn summary(&self) -> Option<Causes> {
         let suspects = self.suspects.as_ref().map(Suspects::summary);
-        self.events.as_ref().map(Events::summary).or(suspects)
+        let known = self.has_known.then(|| Causes {
+            collector: Collector::Bpf,
+            could_not_see: vec![
+                "interrupts within the program's own execution: they count as its own".into(),
+            ],
+            lost_events: 0,
+            edges: Vec::new(),
+        });
+        self.events.as_ref().map(Events::summary).or(known).or(suspects)
     }
 
     /// Measures what entry and exit take on each of `cpus`, by interrupting a thread of its own there. Its
@@ -116,8 +133,23 @@ impl Explainer {
         }
     }
 
+    /// The causes of the spike of this row that begins then: they are not looked for.
+    pub fn knows(&mut self, key: &RowKey, monotonic_ns: u64, causes: Vec<Cause>) {
+        self.has_known = true;
+        if self.known.len() < KNOWN {
+            self.known.insert((key.probe.clone(), key.thread_name.clone(), monotonic_ns), causes);
+        }
+    }
+
     /// Adds to `spike`, which ended at most some hundred milliseconds ago, what is known of it.
     pub fn explain(&mut self, spike: &mut Spike) {
+        let name = (spike.key.probe.clone(), spike.key.thread_name.clone(), spike.monotonic_ns);
+        if let Some(causes) = self.known.remove(&name) {
+            let explained: u64 = causes.iter().filter_map(|cause| cause.duration_ns).sum();
+            spike.unexplained_ns = Some(spike.latency_ns.saturating_sub(explained));
+            spike.causes = causes;
+            return;
+        }
         self.with_events(|events| events.explain(spike));
         if let Some(suspects) = &mut self.suspects {
             suspects.explain(spike);
@@ -323,7 +355,13 @@ mod tests {
 
     fn explained(explainer: &mut Explainer, monotonic_ns: u64, latency_ns: u64) -> Spike {
         let mut spike = Spike {
-            key: RowKey { probe: "spin".into(), load: "idle".into(), cpu: 1, period_ns: None },
+            key: RowKey {
+                probe: "spin".into(),
+                load: "idle".into(),
+                cpu: 1,
+                period_ns: None,
+                thread_name: None,
+            },
             at_ns: 0,
             monotonic_ns,
             wall_time: None,

@@ -168,7 +168,13 @@ mod tests {
 
     fn spike(monotonic_ns: u64) -> Spike {
         Spike {
-            key: RowKey { probe: "wakeup".into(), load: "idle".into(), cpu: 1, period_ns: None },
+            key: RowKey {
+                probe: "wakeup".into(),
+                load: "idle".into(),
+                cpu: 1,
+                period_ns: None,
+                thread_name: None,
+            },
             at_ns: 0,
             monotonic_ns,
             wall_time: None,

@@ -51,7 +51,7 @@ pub use self::lab::{
 };
 pub use self::load::LoadArgs;
 pub use self::measure::MeasureArgs;
-pub use self::monitor::MonitorArgs;
+pub use self::monitor::{LoopPeriod, MonitorArgs};
 pub use self::prove::ProveArgs;
 pub use self::report::ReportArgs;
 pub use self::run::RunArgs;

@@ -188,6 +188,14 @@ fn threads(progress: &RowProgress) -> Vec<Vec<(u8, String)>> {
         vec![
             (9, format!("T:{number:2}")),
             (1, format!(" ({:5})", series.thread)),
+            (
+                2,
+                series
+                    .key
+                    .thread_name
+                    .as_deref()
+                    .map_or(String::new(), |name| format!(" {name} {}", series.key.probe)),
+            ),
             (2, format!(" P:{:2}", series.priority)),
             (3, format!(" I:{:<4}", series.key.period_ns.unwrap_or(0) / 1000)),
             (6, format!(" C:{:7}", seen.count)),

@@ -385,7 +385,13 @@ const CAUSES: &[(Cause, &[&str])] = &[
 /// A bundle with a spike of each of them.
 fn spikes(machine: &Snapshot, asked: Asked) -> Bundle {
     let cpu = asked.cpus.iter().next().unwrap();
-    let key = RowKey { probe: asked.probes[0].clone(), load: "idle".into(), cpu, period_ns: None };
+    let key = RowKey {
+        probe: asked.probes[0].clone(),
+        load: "idle".into(),
+        cpu,
+        period_ns: None,
+        thread_name: None,
+    };
     let spike = |kind, name: &str| Spike {
         key: key.clone(),
         at_ns: 0,

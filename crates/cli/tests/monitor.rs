@@ -2,11 +2,15 @@
 //! `isolator monitor`: the loop of another program, from outside. The program is this test, whose loop is a
 //! thread.
 
+use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::looping::{Looping, PERIOD_NS, me};
-use crate::common::{Ran, command, folder, isolator, read};
+use crate::common::{
+    Ran, command, conforms, folder, installed, isolator, read, skipped, skipped_for_lack_of_root,
+};
 use serde_json::Value;
 
 fn rows(document: &Value) -> Vec<(String, u64)> {
@@ -80,13 +84,6 @@ fn a_loop_that_hangs_does_not_hold() {
 fn what_cannot_be_monitored_names_the_cure() {
     let folder = folder();
     let refused = |program: &str, line: &str| isolator(folder.path(), &["monitor", program]).refused(line);
-    let parent = std::os::unix::process::parent_id();
-    refused(
-        &parent.to_string(),
-        &format!(
-            "cannot monitor process {parent}: it has no monitored loop; have it link libisolator and call isolator_monitor_create()"
-        ),
-    );
     refused(
         "4294967295",
         "cannot look for loops of process 4294967295: no such file or directory; give a process that runs, and be its user or root",
@@ -101,4 +98,127 @@ fn what_cannot_be_monitored_names_the_cure() {
     assert!(line.contains("it has no loop 'none'; name one of "), "{line}");
     isolator(folder.path(), &["prove", "--probe", "loop"])
         .refused("cannot measure a loop: no program was named that has one; use isolator monitor");
+}
+
+/// A program that is not ours, and its end.
+struct Stranger(std::process::Child);
+
+impl Stranger {
+    fn start(program: &str, args: &[&str]) -> Stranger {
+        let mut command = std::process::Command::new(program);
+        Stranger(command.args(args).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn process(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// cyclictest, as somebody else's program with one real-time thread of 2 ms.
+const CYCLICTEST: [&str; 8] = ["-q", "-t", "1", "-i", "2000", "-p", "80", "-D"];
+
+fn cannot_follow() -> bool {
+    let btf = Path::new("/sys/kernel/btf/vmlinux").exists();
+    skipped_for_lack_of_root()
+        || skipped(!btf || !installed("cyclictest"), "it needs cyclictest, and a kernel with BTF")
+        || skipped(!cause::bpf::is_built_in(), "it needs a build with clang")
+}
+
+fn of_cyclictest(document: &serde_json::Value) {
+    conforms(document, "prove");
+    let rows = document["rows"].as_array().unwrap();
+    let probes: Vec<&str> = rows.iter().map(|row| row["probe"].as_str().unwrap()).collect();
+    assert_eq!(probes, ["loop", "execution", "response"], "{document:#}");
+    for row in rows {
+        assert_eq!(row["period_ns"], 2_000_000, "{row:#}");
+        assert_eq!(row["period_from"], "inferred");
+        assert_eq!(row["waits_with"], "clock_nanosleep (absolute, CLOCK_MONOTONIC)");
+        assert_eq!(
+            (&row["thread"]["name"], &row["thread"]["policy"]),
+            (&"cyclictest".into(), &"fifo".into())
+        );
+        assert_eq!(row["thread"]["priority"], 80);
+    }
+    let count = |row: &serde_json::Value| row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap();
+    // Two seconds of 2 ms; a busy machine may end the row a cycle late, and begins it within one.
+    assert!((980..=1_001).contains(&count(&rows[0])), "{document:#}");
+    assert_eq!(rows[0]["count"], rows[1]["count"]);
+    assert_eq!(rows[0]["count"], rows[2]["count"]);
+}
+
+#[test]
+fn a_program_that_knows_nothing_is_followed() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let stranger = Stranger::start("cyclictest", &[&CYCLICTEST[..], &["60"]].concat());
+    let args =
+        ["monitor", &stranger.process(), "--duration", "2s", "--limit", "1ms", "-o", "b", "--json", "-"];
+    let ran = isolator(folder.path(), &args).judged();
+    of_cyclictest(&ran.json());
+    assert!(ran.stderr.contains("cyclictest (thread "), "{ran:#?}");
+    let page = fs::read_to_string(folder.path().join("b/report.html")).unwrap();
+    assert!(page.contains("cyclictest"), "the page names no thread");
+    // The bundle is read as any other.
+    let again = isolator(folder.path(), &["report", "b", "--json", "-"]).judged();
+    of_cyclictest(&again.json());
+    let unknown = isolator(folder.path(), &["monitor", &stranger.process(), "--thread", "servo"]).line();
+    let process = stranger.process();
+    assert_eq!(
+        unknown,
+        format!("cannot follow the process {process}: it has no thread servo; choose one of cyclictest")
+    );
+}
+
+#[test]
+fn a_program_that_is_started_here_ends_with_the_run() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let args = [
+        "monitor",
+        "--duration",
+        "2s",
+        "--limit",
+        "1ms",
+        "-o",
+        "b",
+        "--json",
+        "-",
+        "--command",
+        "cyclictest",
+    ];
+    let ran = isolator(folder.path(), &[&args[..], &CYCLICTEST[..], &["3600"]].concat()).judged();
+    let document = read(&folder.path().join("b/verdict.json"));
+    assert!(document.is_object(), "{ran:#?}");
+    let manifest = read(&folder.path().join("b/manifest.json"));
+    let thread = manifest["rows"][0]["thread"]["tid"].as_u64().unwrap();
+    assert!(!Path::new(&format!("/proc/{thread}")).exists(), "cyclictest still runs");
+}
+
+#[test]
+fn a_program_without_a_loop_is_refused_in_one_line() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let stranger = Stranger::start("sleep", &["60"]);
+    let line = isolator(folder.path(), &["monitor", &stranger.process()]).line();
+    let process = stranger.process();
+    assert_eq!(
+        line,
+        format!(
+            "cannot follow the process {process}: none of its 1 threads waited for anything 8 times; give its --period, or name a --thread"
+        )
+    );
+    assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "something was left");
 }

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::histogram::Histogram;
 use crate::limit::Limit;
 use crate::manifest::{
-    DC_DRIFT, EXECUTION, LOOP, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, RunState, SYNC0, Second,
-    Spike,
+    DC_DRIFT, EXECUTION, LOOP, LOOP_RESPONSE, MARK, MESSAGE, Manifest, RESPONSE, RowEntry, RowKey, RunState,
+    SYNC0, Second, Spike,
 };
 use crate::row::{Row, SPIKES};
 use crate::series::Series;
@@ -197,7 +197,7 @@ fn loosened(manifest: &Manifest) -> Vec<String> {
     let asked = |key: &RowKey| match key.probe.as_str() {
         SYNC0 => key.period_ns,
         DC_DRIFT => key.period_ns.map(|ns| ns / 2),
-        EXECUTION => key.period_ns,
+        EXECUTION | LOOP_RESPONSE => key.period_ns,
         probe if probe.starts_with(MARK) => key.period_ns,
         _ => Limit::parse(manifest.asked.limit.as_deref()?).ok()?.ns(key.period_ns).ok(),
     };
@@ -280,7 +280,8 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
                 let is_row =
                     |key: &&RowKey| key.cpu == cpu && (period_ns.is_none() || key.period_ns == period_ns);
                 if !rows.iter().any(is_row) {
-                    let key = RowKey { probe: probe.clone(), load: load.clone(), cpu, period_ns };
+                    let (probe, load) = (probe.clone(), load.clone());
+                    let key = RowKey { probe, load, cpu, period_ns, thread_name: None };
                     found.push(format!("{key}: its row is missing"));
                 }
             }

@@ -168,6 +168,10 @@ pub struct RowKey {
     pub cpu: u32,
     /// The period, for a periodic probe.
     pub period_ns: Option<u64>,
+    /// The name of the thread whose loop it is, where the program did not hand its loop over itself: of
+    /// several alike with a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_name: Option<String>,
 }
 
 /// The probe that is a program's own loop, and its further rows: how long cycles took, and marks by their
@@ -177,6 +181,8 @@ pub const LOOP: &str = "loop";
 pub const EXECUTION: &str = "execution";
 /// See [`LOOP`].
 pub const MARK: &str = "mark-";
+/// The further row of a loop that was followed from outside: from due to where it waits again.
+pub const LOOP_RESPONSE: &str = "response";
 
 /// How the message probe's names begin: `message-shared` and others, a row for each means.
 pub const MESSAGE: &str = "message-";
@@ -197,7 +203,7 @@ impl RowKey {
     /// and interruptions, whose number says nothing of how often something was due.
     pub fn is_cyclic(&self) -> bool {
         let probe = self.probe.as_str();
-        matches!(probe, "wakeup" | "toggle" | ETHERCAT | SYNC0 | LOOP | EXECUTION)
+        matches!(probe, "wakeup" | "toggle" | ETHERCAT | SYNC0 | LOOP | EXECUTION | LOOP_RESPONSE)
             || probe.starts_with("timerlat-")
             || probe.starts_with(MESSAGE)
             || probe.starts_with(RESPONSE)
@@ -219,6 +225,9 @@ pub struct RowEntry {
     pub granted: Granted,
     /// The limit that judges this row.
     pub limit_ns: Option<u64>,
+    /// The thread whose loop it is, where the loop was followed from outside.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
     /// Spikes above the threshold, listed or not.
     pub spikes: u64,
     /// Spikes that are not listed because there were too many.
@@ -228,6 +237,40 @@ pub struct RowEntry {
     /// For evidence that is coarser than ours: the width of a bucket and where it stops to tell values
     /// apart.
     pub coarse: Option<Coarse>,
+}
+
+/// A loop of a program that was followed from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Followed {
+    /// Its thread.
+    pub thread: FollowedThread,
+    /// The call in which it waits for its next cycle.
+    pub waits_with: String,
+    /// Where the period is from.
+    pub period_from: PeriodSource,
+}
+
+/// A thread of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FollowedThread {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its scheduling policy.
+    pub policy: String,
+    /// Its real-time priority, 0 where it has none.
+    pub priority: u32,
+}
+
+/// Where a period is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PeriodSource {
+    /// From when the loop was due.
+    Inferred,
+    /// It was given.
+    Given,
 }
 
 /// What a measuring thread really got.

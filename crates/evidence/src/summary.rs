@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::manifest::{Granted, RowKey};
+use crate::manifest::{Followed, Granted, RowKey};
 use crate::row::Row;
 
 /// One row of `prove --json`; quantiles are rounded up by at most 1/1024 of their value, never down.
@@ -53,6 +53,9 @@ pub struct Summary {
     pub jitter_max_ns: Option<i64>,
     /// Standard deviation of the signed jitter.
     pub jitter_stddev_ns: Option<f64>,
+    /// The thread whose loop it is, where the loop was followed from outside.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
     /// Spikes above the threshold.
     pub spikes: u64,
     /// What the load did.
@@ -104,6 +107,7 @@ impl Summary {
                 if late.count() > 0 { signed(late.max_ns()) } else { -signed(early.min_ns()) }
             }),
             jitter_stddev_ns: has_jitter.then(|| series.jitter_mean_stddev_ns().1),
+            followed: entry.followed.clone(),
             spikes: entry.spikes,
             load_did: entry.load_did.clone(),
             granted: entry.granted.clone(),

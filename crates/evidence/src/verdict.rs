@@ -284,7 +284,11 @@ fn supported(rows: &[RowVerdict]) -> String {
 
 impl std::fmt::Display for RowKey {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} under {} on cpu {}", self.probe, self.load, self.cpu)?;
+        out.write_str(&self.probe)?;
+        if let Some(thread) = &self.thread_name {
+            write!(out, " of {thread}")?;
+        }
+        write!(out, " under {} on cpu {}", self.load, self.cpu)?;
         match self.period_ns {
             Some(ns) => write!(out, " every {} us", ns as f64 / 1e3),
             None => Ok(()),

@@ -148,9 +148,13 @@ impl BundleWriter {
 /// The stem of a series' files: `wakeup-idle-cpu1-1000us`.
 pub fn stem(key: &RowKey) -> String {
     let load = key.load.split('=').next().unwrap_or_default();
-    let load: String = load.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let plain = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    };
+    let load = plain(load);
+    let thread = key.thread_name.as_deref().map(|name| format!("-{}", plain(name))).unwrap_or_default();
     let period = key.period_ns.map(|ns| format!("-{}us", ns as f64 / 1e3)).unwrap_or_default();
-    format!("{}-{load}-cpu{}{period}", key.probe, key.cpu)
+    format!("{}{thread}-{load}-cpu{}{period}", key.probe, key.cpu)
 }
 
 /// A series that is being written.

@@ -18,7 +18,13 @@ const IDLE: &str = "series/wakeup-idle-cpu1-1000us";
 const CPU: &str = "series/wakeup-cpu-cpu1-1000us";
 
 fn key(load: &str) -> RowKey {
-    RowKey { probe: "wakeup".into(), load: load.into(), cpu: 1, period_ns: Some(1_000_000) }
+    RowKey {
+        probe: "wakeup".into(),
+        load: load.into(),
+        cpu: 1,
+        period_ns: Some(1_000_000),
+        thread_name: None,
+    }
 }
 
 /// Ten seconds at 1 kHz of 5 to 14 us, in the eighth one sample of 60 us that is listed as a spike.
@@ -48,6 +54,7 @@ fn entry(load: &str) -> RowEntry {
         state: RunState::Finished,
         granted: Granted { memory_locked: Some(true), policy: Some("fifo".into()), ..Granted::default() },
         limit_ns: Some(100_000),
+        followed: None,
         spikes: 1,
         spikes_not_listed: 0,
         load_did: None,

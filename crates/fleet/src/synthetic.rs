@@ -70,6 +70,7 @@ pub fn files(number: u64, run: u64, drift: f64, size: FleetSize) -> BTreeMap<Str
                 load: load_name.into(),
                 cpu: cpu + 1,
                 period_ns: Some(1_000_000),
+                thread_name: None,
             };
             let series = series(
                 number,
@@ -136,6 +137,7 @@ fn entry(key: RowKey) -> RowEntry {
         state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: Some(LIMIT_NS),
+        followed: None,
         spikes: 0,
         spikes_not_listed: 0,
         load_did: None,

@@ -241,8 +241,14 @@ mod tests {
     use evidence::writer::{BundleWriter, stem};
 
     fn series() -> SeriesSpec {
-        let key = RowKey { probe: "hardware".into(), load: "idle".into(), cpu: 1, period_ns: None };
-        SeriesSpec { key, limit_ns: 10_000, threshold_ns: 10_000 }
+        let key = RowKey {
+            probe: "hardware".into(),
+            load: "idle".into(),
+            cpu: 1,
+            period_ns: None,
+            thread_name: None,
+        };
+        SeriesSpec { key, limit_ns: 10_000, threshold_ns: 10_000, followed: None }
     }
 
     fn manifest() -> Manifest {

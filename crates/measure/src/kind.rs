@@ -170,7 +170,13 @@ mod tests {
     #[test]
     fn evidence_counts_cycles_where_a_probe_is_periodic() {
         for kind in all() {
-            let key = RowKey { probe: kind.name().into(), load: "idle".into(), cpu: 1, period_ns: None };
+            let key = RowKey {
+                probe: kind.name().into(),
+                load: "idle".into(),
+                cpu: 1,
+                period_ns: None,
+                thread_name: None,
+            };
             assert_eq!(key.is_cyclic(), kind.is_periodic(), "{}", kind.name());
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! - [`wakeup`], [`spin`], [`toggle`], [`message`], [`response`], [`ethercat`]: a probe each, with its hot
 //!   loop; [`hardware`]: the kernel's own view of what firmware takes; [`monitor`]: a program's own loop,
-//!   read from its memory.
+//!   read from its memory, or [`followed`] from outside.
 //! - [`kind`]: the probes that there are; [`probe`]: what differs between those that have threads of ours;
 //!   [`schedule`]: when they measure.
 //! - [`row`]: one row, from arming its threads to the finished series; [`recording`]: where its data go.
@@ -16,12 +16,15 @@ mod disturbed;
 pub mod drain;
 pub mod error;
 pub mod ethercat;
+pub mod followed;
 pub mod hardware;
 pub mod kind;
+mod loop_row;
 pub mod message;
 pub mod monitor;
 mod pace;
 pub mod probe;
+pub mod program;
 pub mod recorder;
 pub mod recording;
 pub mod response;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use evidence::histogram::Histogram;
-use evidence::manifest::{Granted, RowEntry, RowKey, RunState, Second};
+use evidence::manifest::{Followed, Granted, RowEntry, RowKey, RunState, Second};
 use evidence::writer::stem;
 
 /// One series to be measured.
@@ -16,6 +16,8 @@ pub struct SeriesSpec {
     pub limit_ns: u64,
     /// Above this a sample is listed as a spike.
     pub threshold_ns: u64,
+    /// The thread of a program whose loop it is, where that is followed from outside.
+    pub followed: Option<Followed>,
 }
 
 impl SeriesSpec {
@@ -26,6 +28,7 @@ impl SeriesSpec {
             key: RowKey { probe: probe.to_string(), period_ns: Some(period_ns), ..self.key.clone() },
             limit_ns,
             threshold_ns: limit_ns,
+            followed: self.followed.clone(),
         }
     }
 
@@ -37,6 +40,7 @@ impl SeriesSpec {
             state: RunState::Running,
             granted: granted.clone(),
             limit_ns: Some(self.limit_ns),
+            followed: self.followed.clone(),
             spikes: 0,
             spikes_not_listed: 0,
             load_did: None,

@@ -38,6 +38,8 @@ pub(crate) struct ShownRun<'a> {
 pub(crate) struct ProbePeriod {
     pub probe: String,
     pub period_ns: Option<u64>,
+    /// The thread whose loop it is.
+    pub thread_name: Option<String>,
     /// Virtual nanoseconds share no axis with those of a clock.
     pub virtual_time: bool,
 }
@@ -124,8 +126,8 @@ impl<'a> ShownRun<'a> {
     }
 
     pub fn row(&self, kind: &ProbePeriod, load: &str, cpu: u32) -> Option<RowView<'_>> {
-        let key =
-            RowKey { probe: kind.probe.clone(), load: load.to_string(), cpu, period_ns: kind.period_ns };
+        let ProbePeriod { probe, period_ns, thread_name, .. } = kind.clone();
+        let key = RowKey { probe, load: load.to_string(), cpu, period_ns, thread_name };
         let place = self.places.get(&key).filter(|_| kind.virtual_time == self.virtual_time);
         place.map(|place| self.row_at(*place))
     }
@@ -143,6 +145,9 @@ impl<'a> ShownRun<'a> {
 impl std::fmt::Display for ProbePeriod {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(&text::clean(&self.probe))?;
+        if let Some(name) = &self.thread_name {
+            write!(out, " of {}", text::clean(name))?;
+        }
         if let Some(ns) = self.period_ns {
             write!(out, " every {}", text::time(ns as f64))?;
         }
@@ -182,7 +187,12 @@ pub(crate) fn latency(ns: u64, virtual_time: bool) -> String {
 }
 
 fn kind(key: &RowKey, virtual_time: bool) -> ProbePeriod {
-    ProbePeriod { probe: key.probe.clone(), period_ns: key.period_ns, virtual_time }
+    ProbePeriod {
+        probe: key.probe.clone(),
+        period_ns: key.period_ns,
+        thread_name: key.thread_name.clone(),
+        virtual_time,
+    }
 }
 
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {

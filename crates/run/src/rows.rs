@@ -10,6 +10,7 @@ use measure::ethercat::EthercatProbe;
 use measure::kind::ProbeKind;
 use measure::message::MessageProbe;
 use measure::probe::Probe;
+use measure::program::LoopFound;
 use measure::response::ResponseProbe;
 use measure::row::{MeasuringThread, RowPlan, RowSpec};
 use measure::schedule::Schedule;
@@ -41,6 +42,18 @@ pub fn series(spec: &RunSpec, kind: &ProbeKind, load: &str) -> Vec<SeriesSpec> {
         schedules(spec, kind).into_iter().map(move |schedule| of(spec, kind, load, cpu, schedule))
     })
     .collect()
+}
+
+/// The series of a program's loops under `load`, one for each.
+pub fn loops(spec: &RunSpec, load: &str, loops: &[LoopFound]) -> Vec<SeriesSpec> {
+    let first = spec.cpus.iter().next().unwrap_or(0);
+    let series = |found: &LoopFound| {
+        let cpu = found.cpu.unwrap_or(first);
+        let series = of(spec, &ProbeKind::Loop, load, cpu, Schedule::Periodic(found.period));
+        let key = RowKey { thread_name: found.thread_name.clone(), ..series.key };
+        SeriesSpec { key, followed: found.followed.clone(), ..series }
+    };
+    loops.iter().map(series).collect()
 }
 
 /// The row of `kind`, a probe whose threads are ours, under `load`.
@@ -121,9 +134,11 @@ fn of(spec: &RunSpec, kind: &ProbeKind, load: &str, cpu: u32, schedule: Schedule
             load: load.to_string(),
             cpu,
             period_ns: schedule.period_ns(),
+            thread_name: None,
         },
         limit_ns,
         threshold_ns: spec.threshold_ns.unwrap_or(limit_ns),
+        followed: None,
     }
 }
 

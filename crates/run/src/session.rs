@@ -14,7 +14,7 @@ use load::{Load, Placement, Running};
 use machine::Snapshot;
 use measure::hardware;
 use measure::kind::ProbeKind;
-use measure::monitor::Attached;
+use measure::program::Program;
 use measure::recording::Recording;
 use measure::series::RowProgress;
 use rt::isolation::Isolator;
@@ -73,7 +73,7 @@ pub struct SessionContext<'a> {
     /// The machine.
     pub machine: Snapshot,
     /// The program whose loop is measured, where the probe is [`ProbeKind::Loop`].
-    pub program: Option<&'a mut Attached>,
+    pub program: Option<&'a mut dyn Program>,
     /// Ends the run early, in order, once it is set.
     pub stop: Arc<AtomicBool>,
     /// Is told how it goes on.
@@ -287,8 +287,8 @@ impl RunSession<'_, '_> {
             Recording { bundle, manifest, stop: &setting.stop, explainer, observe: &mut observe };
         match (probe, &mut setting.program) {
             (ProbeKind::Loop, Some(program)) => {
-                let series = rows::series(spec, probe, load);
-                series.first().map_or(Ok(()), |series| program.measure(series, spec.length, &mut recording))
+                let series = rows::loops(spec, load, &program.loops());
+                program.measure(&series, spec.length, &mut recording)
             }
             (ProbeKind::Hardware, _) => {
                 hardware::measure(&rows::series(spec, probe, load), spec.length, &mut recording)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator monitor`: its arguments.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,18 +14,22 @@ use crate::values::{cpus, duration};
 
 /// What `--help` adds.
 pub const HELP: &str = "\
-The program links libisolator and calls isolator_monitor_begin() and
-isolator_monitor_end() in its loop, which wait for nobody. It goes on when this
-one ends; one reads a loop at a time.
+Follows the loops of a running program, which is neither changed nor stopped. Its
+real-time threads are watched, or all where it has none: what each waits with, how
+often, and from then on each cycle. That needs root, or CAP_BPF and CAP_PERFMON.
+A program that links libisolator stamps its own cycles, and those are read.
 
-Rows: loop, the wakeup latency against the limit; execution, begin to end, and
-mark-N, begin to mark, against the period.
+Rows for each thread: loop, the wakeup latency, against the limit; execution and
+response (due to the next wait), against the period.
 
 Examples:
   isolator monitor 4711                       until Ctrl-C, or the program ends
-  isolator monitor 4711:servo --limit 50us    one of several loops
+  isolator monitor 4711 --thread servo --limit 50us
   isolator monitor 4711 --loads idle,cpu --duration 1m
   isolator monitor 4711 --prometheus 127.0.0.1:9750
+  isolator monitor --duration 10s --command cyclictest -q -p 80
+  isolator monitor 4711:servo                 one of several loops that libisolator
+                                              names
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. Ctrl-C ends it with results.";
@@ -32,9 +37,19 @@ not hold, or is not proven to. Ctrl-C ends it with results.";
 /// `isolator monitor`
 #[derive(Debug, Args)]
 pub struct MonitorArgs {
-    /// The program: its process, PID:NAME for one of several loops, or the path of a loop's descriptor
-    #[arg(value_name = "PROGRAM")]
-    pub program: String,
+    /// The program: its process, PID:NAME for one of several loops that libisolator names, or the path of
+    /// such a loop's descriptor
+    #[arg(value_name = "PROGRAM", required_unless_present = "command")]
+    pub program: Option<String>,
+    /// Start this program, and end it with the run; comes last
+    #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true, conflicts_with = "program")]
+    pub command: Vec<String>,
+    /// Follow these threads, by name or number [default: the real-time ones]
+    #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', help_heading = ROWS)]
+    pub thread: Vec<String>,
+    /// The loop's period [default: auto, from when it is due]
+    #[arg(long, value_name = "auto|TIME", value_parser = period, help_heading = ROWS)]
+    pub period: Option<LoopPeriod>,
     /// Loads to run meanwhile, one after the other [default: idle]
     #[arg(long, value_name = "LOAD,…", help_heading = ROWS)]
     pub loads: Option<String>,
@@ -73,4 +88,29 @@ pub struct MonitorArgs {
     /// Where results go.
     #[command(flatten)]
     pub out: Output,
+}
+
+impl MonitorArgs {
+    /// Whether only following from outside does what is asked.
+    pub fn follows(&self) -> bool {
+        !self.thread.is_empty() || self.period.is_some()
+    }
+}
+
+/// A loop's period, or that it is to be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoopPeriod {
+    /// From when the loop is due.
+    Auto,
+    /// In nanoseconds.
+    Given(NonZeroU64),
+}
+
+fn period(text: &str) -> Result<LoopPeriod, String> {
+    if text == "auto" {
+        return Ok(LoopPeriod::Auto);
+    }
+    let ns = duration(text)?.as_nanos();
+    let ns = u64::try_from(ns).ok().and_then(NonZeroU64::new);
+    ns.map(LoopPeriod::Given).ok_or_else(|| "a period is longer than 0; give one such as 1ms, or auto".into())
 }

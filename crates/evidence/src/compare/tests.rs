@@ -24,13 +24,20 @@ pub(crate) fn bundle(seed: u64, latency_ns: impl Fn(f64) -> f64) -> Bundle {
         }
         series.seconds.push(row);
     }
-    let key = RowKey { probe: "wakeup".into(), load: "idle".into(), cpu: 1, period_ns: Some(1_000_000) };
+    let key = RowKey {
+        probe: "wakeup".into(),
+        load: "idle".into(),
+        cpu: 1,
+        period_ns: Some(1_000_000),
+        thread_name: None,
+    };
     let entry = RowEntry {
         files: crate::writer::stem(&key),
         key,
         state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: Some(100_000),
+        followed: None,
         spikes: 0,
         spikes_not_listed: 0,
         load_did: None,

@@ -134,14 +134,18 @@ pub fn export(bundle: &Bundle, format: ExportFormat, choice: &RowFilter) -> Resu
 }
 
 fn csv(rows: &[&Row]) -> String {
-    let mut out = "probe,load,cpu,period_ns,from_ns,to_ns,count\n".to_string();
+    let has_threads = rows.iter().any(|row| row.entry.key.thread_name.is_some());
+    let mut out = "probe,load,cpu,period_ns,from_ns,to_ns,count".to_string();
+    out.push_str(if has_threads { ",thread\n" } else { "\n" });
     for row in rows {
-        let RowKey { probe, load, cpu, period_ns } = &row.entry.key;
+        let RowKey { probe, load, cpu, period_ns, thread_name } = &row.entry.key;
+        let name = untrusted::text::csv(thread_name.as_deref().unwrap_or_default());
+        let thread = if has_threads { format!(",{name}") } else { String::new() };
         let period = period_ns.map(|ns| ns.to_string()).unwrap_or_default();
         for b in row.known_buckets() {
             let (probe, load) = (untrusted::text::csv(probe), untrusted::text::csv(load));
             let to = b.to_ns.map(|ns| ns.to_string()).unwrap_or_default();
-            let _ = writeln!(out, "{probe},{load},{cpu},{period},{},{to},{}", b.from_ns, b.count);
+            let _ = writeln!(out, "{probe},{load},{cpu},{period},{},{to},{}{thread}", b.from_ns, b.count);
         }
     }
     out

@@ -247,6 +247,7 @@ impl ImportedFile {
                 load: UNKNOWN_LOAD.to_string(),
                 cpu: column.cpu,
                 period_ns: column.period_ns,
+                thread_name: None,
             };
             match known.get(&key) {
                 Some(place) => {
@@ -329,6 +330,7 @@ fn entry(key: RowKey, coarse: Coarse) -> RowEntry {
         state: RunState::Finished,
         granted: Granted::default(),
         limit_ns: None,
+        followed: None,
         spikes: 0,
         spikes_not_listed: 0,
         load_did: None,

@@ -8,7 +8,7 @@ use machine::Snapshot;
 use machine::snapshot::Cpu;
 
 fn key(cpu: u32, load: &str) -> RowKey {
-    RowKey { probe: "wakeup".into(), load: load.into(), cpu, period_ns: Some(1_000_000) }
+    RowKey { probe: "wakeup".into(), load: load.into(), cpu, period_ns: Some(1_000_000), thread_name: None }
 }
 
 fn spike(cpu: u32, load: &str, latency_ns: u64, causes: Vec<Cause>) -> Spike {
@@ -55,6 +55,7 @@ fn bundle(spikes: Vec<Spike>) -> Bundle {
         state: RunState::Finished,
         granted: crate::manifest::Granted::default(),
         limit_ns: Some(100_000),
+        followed: None,
         spikes: spikes.iter().filter(|spike| spike.key == key(cpu, load)).count() as u64,
         spikes_not_listed: 0,
         load_did: None,

@@ -104,7 +104,13 @@ fn explained(
 
 fn spike(gap: Sample) -> Spike {
     Spike {
-        key: RowKey { probe: "loop".into(), load: "idle".into(), cpu: CPU, period_ns: None },
+        key: RowKey {
+            probe: "loop".into(),
+            load: "idle".into(),
+            cpu: CPU,
+            period_ns: None,
+            thread_name: None,
+        },
         at_ns: 0,
         monotonic_ns: gap.due_ns,
         wall_time: None,

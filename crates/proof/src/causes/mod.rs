@@ -292,7 +292,13 @@ mod tests {
         let sender = Sender { pid: Some(pid), ..Sender::default() };
         let cause = Cause { sender: Some(sender), ..Cause::timed(CauseKind::Ipi, name, 0, 100) };
         Spike {
-            key: RowKey { probe: "loop".into(), load: "idle".into(), cpu: 1, period_ns: None },
+            key: RowKey {
+                probe: "loop".into(),
+                load: "idle".into(),
+                cpu: 1,
+                period_ns: None,
+                thread_name: None,
+            },
             at_ns: 0,
             monotonic_ns: at_ns,
             wall_time: None,

@@ -26,7 +26,7 @@ pub fn monitor(name: &str, rows: &[MonitoredRow]) -> Vec<Family> {
     let labels = |row: &MonitoredRow| -> Labels {
         let key = &row.key;
         vec![
-            label("loop", name),
+            label("loop", key.thread_name.as_deref().unwrap_or(name)),
             label("probe", &key.probe),
             label("load", &key.load),
             label("cpu", &key.cpu.to_string()),

@@ -160,6 +160,10 @@ fn columns(rows: &[Summary], width: usize) -> Vec<TextColumn> {
         TextColumn::of("limit", 8, rows, |row| row.limit_ns.map_or("-".to_string(), us)),
         TextColumn::text("", 0, rows, mark),
     ];
+    if rows.iter().any(|row| row.key.thread_name.is_some()) {
+        let name = |row: &Summary| text::short(row.key.thread_name.as_deref().unwrap_or("-"), 16);
+        columns.insert(1, TextColumn::text("thread", 1, rows, name));
+    }
     column::fit(&mut columns, width);
     columns
 }

@@ -107,7 +107,7 @@ impl Plan {
     }
 
     fn row(&self, probe: &str, period_ns: Option<u64>, load: &str, place: usize, cpu: u32) -> Row {
-        let key = RowKey { probe: probe.into(), load: load.into(), cpu, period_ns };
+        let key = RowKey { probe: probe.into(), load: load.into(), cpu, period_ns, thread_name: None };
         let seed = u64::from(cpu) * 31 + place as u64 * 7 + 1;
         let weight = 1.0 + place as f64 * 0.5;
         let series = match period_ns {
@@ -134,6 +134,7 @@ impl Plan {
                 ethercat: None,
             },
             limit_ns: self.limit_ns,
+            followed: None,
             spikes: series.latency.above(60_000),
             spikes_not_listed: 0,
             load_did: (load != "idle").then(|| format!("{load}: 2 workers, 1.9 s of CPU time a second")),

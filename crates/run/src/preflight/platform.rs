@@ -31,15 +31,10 @@ pub(super) fn of_threads(machine: &Snapshot, request: &PreflightRequest) -> Vec<
 }
 
 fn real_time(machine: &Snapshot) -> Option<PreflightFinding> {
-    let model = match machine.kernel.preemption {
-        Preemption::RealTime => return None,
-        Preemption::Full => "PREEMPT",
-        Preemption::Lazy => "PREEMPT_LAZY",
-        Preemption::Voluntary => "PREEMPT_VOLUNTARY",
-        Preemption::None => "PREEMPT_NONE",
-        Preemption::Dynamic => "PREEMPT_DYNAMIC",
-        Preemption::Unknown => "not known to be PREEMPT_RT",
-    };
+    if machine.kernel.preemption == Preemption::RealTime {
+        return None;
+    }
+    let model = machine.kernel.preemption.name();
     let release = machine.kernel.release.as_deref().unwrap_or("of unknown release");
     let reason = format!("the kernel {release} is {model}: how long it may delay a thread has no bound");
     let cure = "boot a PREEMPT_RT kernel (Debian: linux-image-rt, Ubuntu Pro: realtime, RHEL: kernel-rt)";

@@ -84,8 +84,20 @@ fn cpus(machine: &Snapshot, request: &PreflightRequest) -> Vec<PreflightFinding>
             "start it in a cgroup whose cpuset.cpus has them (docker: --cpuset-cpus), or measure others";
         findings.push(PreflightFinding::new(Refuse, "outside-cpuset", reason, cure));
     }
-    findings.extend(house_keeping_left(&online.and(allowed), measured, house_keeping));
+    match request.measures_a_loop() {
+        true => findings.extend(house_keeping_shared(measured, house_keeping)),
+        false => findings.extend(house_keeping_left(&online.and(allowed), measured, house_keeping)),
+    }
     findings
+}
+
+/// A program may use every CPU: loads and our own control thread then share them with it.
+fn house_keeping_shared(measured: &CpuSet, house_keeping: &CpuSet) -> Option<PreflightFinding> {
+    let both = measured.and(house_keeping);
+    let reason =
+        format!("the program's threads run on {} too, where loads and the control thread are", name(&both));
+    let cure = "pin the program's threads, and give --house-keeping the CPUs that they leave";
+    (!both.is_empty()).then(|| PreflightFinding::new(Note, "housekeeping-measured", reason, cure))
 }
 
 /// Loads and our own control thread need a CPU that is not measured.

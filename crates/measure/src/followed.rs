@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program that knows nothing of being measured: its loops as [`trace`] follows them become the same series
+//! as those of a program that stamps its cycles.
+//!
+//! ```text
+//! due ─► begins ──────► waits again      loop       due → begins: wakeup latency; jitter
+//!        └ executes … ┘                  execution  what it had a CPU for in between
+//! └──────────────────┘                   response   due → waits again
+//! ```
+//! A period that the loop skipped is missed only where its timer has absolute times: any other loop is due
+//! when it says so.
+
+use std::sync::atomic::AtomicBool;
+
+use evidence::manifest::{Followed, FollowedThread, Granted, LOOP, LOOP_RESPONSE, PeriodSource, RowKey};
+use evidence::taint::{self, Taint};
+use machine::inventory::Thread;
+use rt::clock::monotonic_ns;
+use trace::follow::{FollowedLoop, Follower, LoopChoice};
+
+use crate::error::Result;
+use crate::loop_row::{Grid, LoopRow};
+use crate::program::{LoopFound, Program};
+use crate::recording::{DRAIN_EVERY, Recording};
+use crate::schedule::{Length, Window};
+use crate::series::{RowProgress, SeriesSpec};
+use crate::steal::Steal;
+use crate::watch::{RowWatch, Seat};
+
+/// A process whose loops are followed.
+#[derive(Debug)]
+pub struct FollowedProgram {
+    follower: Follower,
+    is_over: bool,
+}
+
+impl FollowedProgram {
+    /// Watches the process until its loops are known. `None` where `stop` was set before.
+    pub fn attach(
+        process: u32,
+        choice: &LoopChoice,
+        preemption: &str,
+        stop: &AtomicBool,
+    ) -> rt::Result<Option<FollowedProgram>> {
+        let follower = Follower::attach(process, choice, preemption, stop)?;
+        Ok(follower.map(|follower| FollowedProgram { follower, is_over: false }))
+    }
+
+    /// The first loop's thread, by which the run is described.
+    pub fn thread(&self) -> Option<&Thread> {
+        self.follower.loops().first().map(|found| &found.thread)
+    }
+
+    /// The names that tell its loops apart.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for found in self.follower.loops() {
+            let name = &found.thread.name;
+            let numbered = (2..).map(|number| format!("{name}-{number}"));
+            let free = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
+            names.extend(free);
+        }
+        names
+    }
+}
+
+fn granted(thread: &Thread) -> Granted {
+    Granted {
+        policy: Some(thread.policy.name().to_string()),
+        priority: Some(thread.priority).filter(|priority| *priority > 0),
+        affinity: Some(thread.cpus.clone()),
+        memory_locked: thread.locked_kib.map(|kib| kib > 0),
+        thread: Some(thread.id),
+        ..Granted::default()
+    }
+}
+
+fn followed(found: &FollowedLoop) -> Followed {
+    let Thread { id, name, policy, priority, .. } = &found.thread;
+    let (name, policy) = (name.clone(), policy.name().to_string());
+    Followed {
+        thread: FollowedThread { tid: *id, name, policy, priority: *priority },
+        waits_with: found.model.wait.to_string(),
+        period_from: if found.is_given { PeriodSource::Given } else { PeriodSource::Inferred },
+    }
+}
+
+impl Program for FollowedProgram {
+    fn loops(&self) -> Vec<LoopFound> {
+        let loops = self.follower.loops().iter().zip(self.names());
+        let found = |(found, name): (&FollowedLoop, String)| LoopFound {
+            cpu: found.thread.last_cpu,
+            period: found.period,
+            thread_name: Some(name),
+            followed: Some(followed(found)),
+        };
+        loops.map(found).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let unseen = self.follower.could_not_see().iter();
+        let mut notes: Vec<String> =
+            unseen.map(|what| format!("the loop is followed without {what}")).collect();
+        for (found, name) in self.follower.loops().iter().zip(self.names()) {
+            let Thread { cpus, last_cpu, .. } = &found.thread;
+            if let (Some(cpu), true) = (last_cpu, cpus.len() != 1) {
+                notes.push(format!(
+                    "{name} may run on cpus {cpus}, and is booked to cpu {cpu}; pin it to one"
+                ));
+            }
+        }
+        notes
+    }
+
+    fn ended(&mut self) -> Result<bool> {
+        self.is_over = self.is_over || self.follower.look().is_over;
+        Ok(self.is_over)
+    }
+
+    fn measure(
+        &mut self,
+        series: &[SeriesSpec],
+        length: Length,
+        recording: &mut Recording<'_>,
+    ) -> Result<()> {
+        let window = length.from(monotonic_ns());
+        let Window { start_ns, end_ns, loops } = window;
+        let Some(load) = series.first().map(|spec| spec.key.load.clone()) else { return Ok(()) };
+        let cpus = series.iter().map(|spec| spec.key.cpu).collect();
+        let mut watch = RowWatch::begin(&load, cpus);
+        let mut rows = Vec::new();
+        for (found, spec) in self.follower.loops().iter().zip(series) {
+            let grid = Grid { period: found.period, is_kept: found.model.has_grid() };
+            let row = LoopRow::begin(spec, grid, granted(&found.thread), window, length, recording)?;
+            rows.push(OpenLoop { row, spec, grid, number: 0, due_ns: 0, is_after_loss: false, left: loops });
+            let Thread { process, id, .. } = found.thread;
+            let what = format!("the thread {}", found.thread.name);
+            if let Some(seat) = Seat::of(what, process, id, spec.key.cpu, Some(spec.key.cpu)) {
+                watch.add(seat);
+            }
+        }
+        recording.write_manifest()?;
+        let threads = self.follower.loops().iter().zip(series);
+        let threads: Vec<(u32, u32)> = threads.map(|(found, spec)| (spec.key.cpu, found.thread.id)).collect();
+        recording.explainer.arm(&threads);
+        let (steal, mut lost) = (Steal::now(), 0);
+        loop {
+            let now_ns = monotonic_ns();
+            let over = recording.is_stopped() || now_ns >= end_ns;
+            recording.explainer.look();
+            watch.look();
+            let look = self.follower.look();
+            lost += look.lost;
+            rows.iter_mut().for_each(|open| open.is_after_loss |= look.lost > 0);
+            for (place, cycle) in &look.cycles {
+                let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
+                let Some(open) = rows.get_mut(*place).filter(|_| is_within) else { continue };
+                if open.is_late(cycle) {
+                    let (wakeup, response) = self.follower.explain(*place, cycle);
+                    let key = &open.spec.key;
+                    recording.explainer.knows(key, cycle.due_ns, wakeup);
+                    let key = RowKey { probe: LOOP_RESPONSE.to_string(), ..key.clone() };
+                    recording.explainer.knows(&key, cycle.due_ns, response);
+                }
+                open.record(cycle, recording)?;
+            }
+            self.is_over = self.is_over || look.is_over;
+            let over = over || self.is_over || rows.iter().all(|open| open.left == 0);
+            for open in &mut rows {
+                if over {
+                    let goes_on = !self.is_over && open.left > 0;
+                    open.row.rest(goes_on.then_some(now_ns.min(end_ns)));
+                }
+                open.row.carry(over, recording)?;
+            }
+            (recording.observe)(&progress(&rows, lost));
+            if over {
+                break;
+            }
+            std::thread::sleep(DRAIN_EVERY / 4);
+        }
+        if self.is_over {
+            recording.manifest.notes.push("the program ended, and the row with it".into());
+        }
+        let (taints, notes) = watch.end(LOOP);
+        recording.manifest.taints.extend(taints);
+        recording.manifest.notes.extend(notes);
+        if let (true, Some(open)) = (lost > 0, rows.first()) {
+            recording.manifest.taints.push(lost_taint(&open.spec.key, lost));
+        }
+        for open in rows {
+            let cpu = open.spec.key.cpu;
+            open.row.finish(Steal::now().since(&steal, cpu), 0, recording)?;
+        }
+        recording.write_manifest()
+    }
+}
+
+/// A loop of a row under way.
+struct OpenLoop<'a> {
+    row: LoopRow<'a>,
+    spec: &'a SeriesSpec,
+    grid: Grid,
+    /// Of the last cycle that was seen.
+    number: u64,
+    due_ns: u64,
+    /// Whether records were lost since.
+    is_after_loss: bool,
+    /// CycleCutter to record yet.
+    left: u64,
+}
+
+impl OpenLoop<'_> {
+    /// Whether a cycle becomes a spike of one of the rows.
+    fn is_late(&self, cycle: &trace::cycle::LoopCycle) -> bool {
+        cycle.wakeup_ns() > self.spec.threshold_ns || cycle.response_ns() > self.grid.period.get()
+    }
+
+    fn record(&mut self, cycle: &trace::cycle::LoopCycle, recording: &mut Recording<'_>) -> Result<()> {
+        // One whose begin was not seen says nothing of latencies, and is lost.
+        if self.left == 0 || cycle.is_begin_unseen {
+            self.is_after_loss |= cycle.is_begin_unseen;
+            return Ok(());
+        }
+        self.left -= 1;
+        // CycleCutter that were lost were not skipped.
+        let went_by_ns = cycle.due_ns.saturating_sub(self.due_ns);
+        self.number += if self.is_after_loss { self.grid.steps(went_by_ns).max(1) } else { 1 };
+        (self.due_ns, self.is_after_loss) = (cycle.due_ns, false);
+        self.row.record_followed(self.number, cycle, recording)
+    }
+}
+
+fn progress(rows: &[OpenLoop<'_>], lost: u64) -> RowProgress {
+    let mut all = rows.iter().map(|open| open.row.progress(lost));
+    let mut progress =
+        all.next().unwrap_or(RowProgress { elapsed: Default::default(), length: None, series: Vec::new() });
+    progress.series.extend(all.flat_map(|more| more.series));
+    progress
+}
+
+fn lost_taint(key: &RowKey, lost: u64) -> Taint {
+    Taint {
+        load: Some(key.load.clone()),
+        ..Taint::new(
+            taint::SAMPLES_LOST,
+            format!("{lost} records of the program's threads found no room: cycles about them are missing"),
+            "give --house-keeping a CPU that is less loaded, or name fewer threads with --thread",
+        )
+    }
+}
