@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -142,6 +142,12 @@ proof-cluster: guest ## the manifests on a real Kubernetes, the batch script on 
 bench: build ## own figures against cyclictest, oslat and other crates' rings, into docs/performance.md; PART=messages for some
 	@tools/bootstrap test
 	@tools/bench $(PART)
+
+# BEFORE: another build of the program.
+bench-side-by-side: build ## the hot loops of BEFORE=PROGRAM and of this build, in one run; two minutes
+	@tools/bootstrap test
+	cargo build --release --locked --package isolator-bench
+	@$(TARGET)/release/isolator-bench side-by-side $(BEFORE) $(ISOLATOR)
 
 fuzz: ## every parser of foreign text, ten minutes each; FUZZ="SECONDS TARGET..." for others
 	@tools/bootstrap test

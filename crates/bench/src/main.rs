@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator-bench ISOLATOR PAGE [PART...]`: the figures of `docs/performance.md`, all or those of some
-//! parts, each part in one run.
+//! parts, each part in one run. `isolator-bench side-by-side BEFORE AFTER`: what the hot loops of two builds of
+//! the program cost.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -27,8 +28,13 @@ fn main() -> Result<()> {
         // Recording in a process of its own makes its memory the recorder's alone.
         ["record-a-day", folder] => record_a_day(Path::new(folder)),
         ["calls"] => calls::in_rust(),
+        ["side-by-side", before, after] => {
+            let scratch = tempfile::tempdir()?;
+            print!("{}", peers::side_by_side(Path::new(before), Path::new(after), scratch.path())?);
+            Ok(())
+        }
         [isolator, page, parts @ ..] => bench(Path::new(isolator), Path::new(page), parts),
-        _ => Err("usage: isolator-bench PROGRAM PAGE [PART...]".into()),
+        _ => Err("usage: isolator-bench PROGRAM PAGE [PART...], or side-by-side BEFORE AFTER".into()),
     }
 }
 

@@ -131,26 +131,7 @@ fn totals(scratch: &Path) -> Result<Vec<u64>> {
 pub fn spin(isolator: &Path, scratch: &Path, runs: usize) -> Result<(f64, f64)> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for run in 0..runs {
-        let folder = scratch.join(format!("spin-{run}"));
-        let output = Command::new(isolator)
-            .args([
-                "measure",
-                "spin",
-                "--cpus",
-                "1",
-                "--duration",
-                "3s",
-                "--warm-up",
-                "0s",
-                "--quiet",
-                "--json",
-                "-",
-            ])
-            .arg("-o")
-            .arg(folder)
-            .output()?;
-        let document: Value = serde_json::from_slice(&output.stdout)?;
-        ours.push(document["rows"][0]["mean_ns"].as_f64().ok_or("isolator reported no mean")?);
+        ours.push(spin_ns(isolator, &scratch.join(format!("spin-{run}")))?);
         let json = scratch.join("oslat.json");
         let json_arg = format!("--json={}", json.display());
         Command::new("oslat")
@@ -168,6 +149,42 @@ pub fn spin(isolator: &Path, scratch: &Path, runs: usize) -> Result<(f64, f64)> 
     }
     Ok((median(ours), median(theirs)))
 }
+
+/// Nanoseconds per iteration of the spin probe, in one run into `folder`.
+fn spin_ns(isolator: &Path, folder: &Path) -> Result<f64> {
+    let args = ["measure", "spin", "--cpus", "1", "--duration", "3s", "--warm-up", "0s", "--quiet"];
+    let output = Command::new(isolator).args(args).args(["--json", "-"]).arg("-o").arg(folder).output()?;
+    let document: Value = serde_json::from_slice(&output.stdout)?;
+    Ok(document["rows"][0]["mean_ns"].as_f64().ok_or("isolator reported no mean")?)
+}
+
+/// Two builds of isolator side by side: what a sample of each hot loop costs, as a table.
+pub fn side_by_side(before: &Path, after: &Path, scratch: &Path) -> Result<String> {
+    let mut wakeup = Vec::new();
+    for (name, program) in [("before", before), ("after", after)] {
+        let folder = scratch.join(name);
+        fs::create_dir(&folder)?;
+        wakeup.push(isolator_instructions(program, &folder)?);
+    }
+    let mut spin = [Vec::new(), Vec::new()];
+    for run in 0..SIDE_BY_SIDE_RUNS {
+        for (place, program) in [before, after].into_iter().enumerate() {
+            spin[place].push(spin_ns(program, &scratch.join(format!("spin-{run}-{place}")))?);
+        }
+    }
+    let [spin_before, spin_after] = spin.map(median);
+    let line = |what: &str, before: f64, after: f64| {
+        format!("| {what} | {before:.1} | {after:.1} | {:.3} |\n", after / before)
+    };
+    let head = "| | before | after | ratio |\n|---|---|---|---|\n".to_string();
+    Ok(head
+        + &line("wakeup: instructions of the measuring thread", wakeup[0].thread, wakeup[1].thread)
+        + &line("wakeup: instructions of the process", wakeup[0].process, wakeup[1].process)
+        + &line("spin: ns an iteration", spin_before, spin_after))
+}
+
+/// Runs of each build, by turns.
+const SIDE_BY_SIDE_RUNS: usize = 5;
 
 /// Nanoseconds of reading the processor's counter and nothing else: what no busy loop can be faster than.
 pub fn counter_ns() -> f64 {
