@@ -82,12 +82,14 @@ const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
 /// No thread has a higher number (PID_MAX_LIMIT of the kernel).
 const MOST_THREADS: u32 = 1 << 22;
 
-/// glibc counts how often a lock was taken, and by how many; anything else that lies beside a lock's word is seldom so low.
+/// glibc counts how often a lock was taken, and by how many; anything else that lies beside a lock's word is
+/// seldom so low.
 const MOST_LOCKS: u32 = 1 << 16;
 
 impl Blocked {
-    /// The thread that owned the lock as this one began to wait. An inheriting lock's word says it. Of any other it is the thread
-    /// that unlocked it; where the wait ended otherwise, what glibc keeps beside the word, if that looks like glibc's.
+    /// The thread that owned the lock as this one began to wait. An inheriting lock's word says it. Of any
+    /// other it is the thread that unlocked it; where the wait ended otherwise, what glibc keeps beside
+    /// the word, if that looks like glibc's.
     pub fn owner(&self) -> Option<u32> {
         let Wait::Lock { inherits_priority, .. } = self.on else { return None };
         if inherits_priority {
