@@ -235,7 +235,7 @@ fn unread(error: &aya::maps::MapError) -> Error {
 }
 
 /// An error with its causes, in one line.
-fn whole(error: &dyn std::error::Error) -> String {
+pub fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -246,7 +246,9 @@ fn whole(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     // The verifier tells its whole way; what it refused is said last.
-    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("processed "));
+    let after_it = ["processed ", "verification time ", "stack depth "];
+    let is_after_it = |line: &&str| after_it.iter().any(|begin| line.starts_with(begin));
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !is_after_it(line));
     let lines = lines.collect::<Vec<_>>();
     match lines[..] {
         [] => String::new(),

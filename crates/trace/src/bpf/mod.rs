@@ -11,6 +11,7 @@ use std::io::ErrorKind;
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::programs::RawTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
+use cause::bpf::whole;
 use cause::names::Names;
 
 use crate::record::ThreadRecord;
@@ -165,32 +166,4 @@ const REPORT: &str = "report this as a defect";
 
 fn cannot(why: String, cure: &str) -> Error {
     Error::new("watch a program's threads", why, cure)
-}
-
-/// An error with its causes, in one line.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    // The verifier tells its whole way; what it refused is said last.
-    let lines = text.lines().filter(|line| {
-        !line.trim().is_empty() && !line.starts_with("processed ") && !line.starts_with("stack depth")
-    });
-    let lines: Vec<&str> = lines.collect();
-    match lines[..] {
-        [] => String::new(),
-        [only] => only.to_string(),
-        [first, .., last] => {
-            if std::env::var_os("DBG").is_some() {
-                eprintln!("{text}");
-            }
-            format!("{first} … {last}")
-        }
-    }
 }
