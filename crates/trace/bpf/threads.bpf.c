@@ -10,7 +10,8 @@
  * every program dearer. Only raw tracepoints are used, and every foreign pointer goes through a helper that takes a wrong one as an
  * answer of zeroes; see collector.bpf.c.
  *
- * src/bpf/record.rs reads the records.
+ * src/bpf/record.rs reads the records. One file, though a long one: the loader takes one object, and each tracepoint needs the same
+ * few maps.
  */
 
 typedef unsigned char u8;
@@ -26,7 +27,7 @@ typedef unsigned long long u64;
 #define __type(name, value) typeof(value) *name
 
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
-enum { NO_WAKEUP = 1, USER_STACK = 1 << 8 };
+enum { NO_WAKEUP = 1 };
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
@@ -118,7 +119,7 @@ enum {
 
 enum kind {
 	STAY = 1, /* a stay on a CPU has ended */
-	STACK,	  /* callers of what a stay's words speak of */
+	STACK,	  /* where the kernel was as a thread was woken */
 	SWITCH,	  /* another thread got the CPU that a watched one waits for */
 	FAULT,	  /* a page fault of a watched thread */
 	EXPIRED,  /* a watched thread's timer fired, and it did not sleep */
@@ -127,9 +128,6 @@ enum kind {
 	EXECUTED, /* a watched thread runs another program from here */
 	EXITED,
 };
-
-/* Which stack. */
-enum { AT_WAKING = 1, OF_WAKER, OF_SLEEPER };
 
 /* How a thread was woken. */
 enum {
@@ -169,8 +167,7 @@ struct stack {
 	u16 kind;
 	u16 cpu;
 	u32 thread;
-	u64 at_ns; /* when its thread was woken, or went to sleep */
-	u64 which;
+	u64 at_ns; /* when its thread was woken */
 	u64 caller[CALLERS];
 };
 
@@ -211,8 +208,6 @@ struct thread {
 	u32 process;
 	u32 waits_on; /* the CPU that it is runnable on without running there, plus one */
 	u32 has_waking_stack;
-	u32 has_waker_stack;
-	u32 has_sleeper_stack;
 	u32 yields; /* of a DEADLINE thread: until its next period */
 	u64 slept_ns;
 	u64 left_ns; /* its CPU, asleep or not */
@@ -220,8 +215,6 @@ struct thread {
 	struct waking early;
 	struct record stay;
 	u64 waking_stack[CALLERS];
-	u64 waker_stack[CALLERS];
-	u64 sleeper_stack[CALLERS];
 };
 
 /* What goes on on a CPU. */
@@ -290,9 +283,8 @@ struct {
 const volatile u64 hrtimer_wakeup = 0;
 /* Stacks are told of waits longer than this. */
 const volatile u64 stack_over_ns = 20000;
-/* The system calls that wait for a futex. */
+/* System calls, by their numbers here. */
 const volatile u32 futex_call = 202;
-const volatile u32 futex_waitv_call = 449;
 const volatile u32 yield_call = 24;
 
 #define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
@@ -339,7 +331,7 @@ INLINE void tell(u16 kind, u32 pid, u64 first, u64 second, const void *named)
 	bpf_ringbuf_submit(note, NO_WAKEUP);
 }
 
-INLINE void tell_stack(u32 pid, u64 at_ns, u64 which, const u64 *callers)
+INLINE void tell_stack(u32 pid, u64 at_ns, const u64 *callers)
 {
 	struct stack *stack = begin(sizeof(*stack));
 
@@ -349,7 +341,6 @@ INLINE void tell_stack(u32 pid, u64 at_ns, u64 which, const u64 *callers)
 	stack->cpu = bpf_get_smp_processor_id();
 	stack->thread = pid;
 	stack->at_ns = at_ns;
-	stack->which = which;
 	__builtin_memcpy(stack->caller, callers, sizeof(stack->caller));
 	bpf_ringbuf_submit(stack, NO_WAKEUP);
 }
@@ -370,21 +361,6 @@ INLINE void waits_on(struct thread *thread, u32 cpu_plus_one)
 		if (here)
 			__sync_fetch_and_add(&here->waiters, 1);
 	}
-}
-
-/* The callers of the current thread's program. */
-INLINE u32 user_stack(void *given, u64 *callers)
-{
-	struct here *here = here_of(bpf_get_smp_processor_id());
-	long bytes;
-
-	if (!here)
-		return 0;
-	__builtin_memset(callers, 0, CALLERS * sizeof(*callers));
-	here->reads_user = 1;
-	bytes = bpf_get_stack(given, callers, CALLERS * sizeof(*callers), USER_STACK);
-	here->reads_user = 0;
-	return bytes > 0;
 }
 
 /* The system call that the current thread sleeps in, its arguments, and a futex's words. */
@@ -456,7 +432,7 @@ INLINE void check_begin(struct thread *thread, u64 task)
 	stay->in_ns = in_ns > stay->at_ns ? stay->at_ns : in_ns;
 }
 
-INLINE void leave(void *given, struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, u64 next, int is_preempted)
+INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, u64 next, int is_preempted)
 {
 	struct record *stay = &thread->stay;
 	u32 state = 0;
@@ -482,9 +458,6 @@ INLINE void leave(void *given, struct thread *thread, u32 pid, u32 cpu, u64 at_n
 	tell_stay(stay);
 	if (state != TASK_RUNNING) {
 		thread->slept_ns = at_ns;
-		thread->has_sleeper_stack = 0;
-		if (stay->call == futex_call || stay->call == futex_waitv_call)
-			thread->has_sleeper_stack = user_stack(given, thread->sleeper_stack);
 	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
 		u64 timer = (u64)&((const struct task_struct *)prev)->dl.dl_timer;
 
@@ -518,12 +491,8 @@ INLINE void arrive(struct thread *thread, u32 pid, u64 at_ns)
 	if (!stay->woken_ns)
 		return;
 	if (thread->has_waking_stack && at_ns - stay->woken_ns > stack_over_ns)
-		tell_stack(pid, stay->woken_ns, AT_WAKING, thread->waking_stack);
-	if (thread->has_waker_stack && stay->woken_ns - thread->slept_ns > stack_over_ns)
-		tell_stack(pid, stay->woken_ns, OF_WAKER, thread->waker_stack);
-	if (thread->has_sleeper_stack && stay->woken_ns - thread->slept_ns > stack_over_ns)
-		tell_stack(pid, thread->slept_ns, OF_SLEEPER, thread->sleeper_stack);
-	thread->has_waking_stack = thread->has_waker_stack = thread->has_sleeper_stack = 0;
+		tell_stack(pid, stay->woken_ns, thread->waking_stack);
+	thread->has_waking_stack = 0;
 }
 
 /* (preempt, prev, next) */
@@ -548,7 +517,7 @@ ON(sched_switch)
 		return 0;
 	at_ns = bpf_ktime_get_ns();
 	if (goes)
-		leave(given, goes, left, cpu, at_ns, given->of[1], given->of[2], given->of[0] & 1);
+		leave(goes, left, cpu, at_ns, given->of[1], given->of[2], given->of[0] & 1);
 	if (comes) {
 		arrive(comes, pid, at_ns);
 		return 0;
@@ -666,11 +635,9 @@ ON(sched_waking)
 	waits_on(thread, target + 1);
 	if (!current)
 		return 0;
-	/* Where the kernel was when the wakeup came, or the waker. */
+	/* Where the kernel was when the wakeup came. */
 	__builtin_memset(thread->waking_stack, 0, sizeof(thread->waking_stack));
 	thread->has_waking_stack = bpf_get_stack(given, thread->waking_stack, sizeof(thread->waking_stack), 0) > 0;
-	if (!(stay->how & BY_TIMER))
-		thread->has_waker_stack = user_stack(given, thread->waker_stack);
 	return 0;
 }
 

@@ -14,7 +14,7 @@ use cause::names::Names;
 use evidence::cause::{Cause, CauseKind, Owner};
 
 use crate::cycle::{Blocked, LoopCycle};
-use crate::record::{Scheduled, StackOf, ThreadEvent, ThreadRecord};
+use crate::record::{Scheduled, ThreadEvent, ThreadRecord};
 use crate::wait::Wait;
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first:
 
 /// Where in the kernel the thread was that had the CPU at a wakeup.
 fn in_the_kernel(cause: &mut Cause, scene: &Scene<'_>, woken_ns: u64) {
-    let stack = stack_at(scene, StackOf::Waking, woken_ns).unwrap_or_default();
+    let stack = stack_at(scene, woken_ns).unwrap_or_default();
     let functions: Vec<&str> = stack.iter().filter_map(|address| scene.names.function(*address)).collect();
     let Some(entry) = functions.iter().rposition(|name| is_entry(name)) else { return };
     let interrupted = &functions[entry + 1..];
@@ -180,9 +180,9 @@ fn is_entry(name: &str) -> bool {
         .any(|begin| name.starts_with(begin))
 }
 
-fn stack_at(scene: &Scene<'_>, wanted: StackOf, at_ns: u64) -> Option<Vec<u64>> {
+fn stack_at(scene: &Scene<'_>, at_ns: u64) -> Option<Vec<u64>> {
     scene.records.iter().find_map(|record| match &record.kind {
-        ThreadEvent::Stack(of, callers) if *of == wanted => {
+        ThreadEvent::Stack(callers) => {
             (record.thread == scene.thread && record.at_ns == at_ns).then(|| callers.clone())
         }
         _ => None,

@@ -19,8 +19,8 @@ pub struct ThreadRecord {
 pub enum ThreadEvent {
     /// A stay on a CPU ended.
     Stay(Box<Stay>),
-    /// Callers, the innermost first, of what happened to this thread at this time.
-    Stack(StackOf, Vec<u64>),
+    /// The kernel's functions on the CPU that the thread was woken on, at that time, the innermost first.
+    Stack(Vec<u64>),
     /// A thread that is not watched got a CPU that a watched one waits for.
     Switched {
         /// The thread that left the CPU.
@@ -63,17 +63,6 @@ pub enum ThreadEvent {
     },
     /// The thread has ended.
     Exited,
-}
-
-/// Which moment a stack shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StackOf {
-    /// The kernel on the CPU that the thread was woken on, at that time.
-    Waking,
-    /// The program of the thread that woke it, at that time.
-    Waker,
-    /// The thread's own program, as it went to sleep at that time.
-    Sleeper,
 }
 
 /// A thread with its scheduling parameters.
@@ -126,8 +115,6 @@ pub struct Waking {
     pub waker: u32,
     /// Its name.
     pub waker_name: String,
-    /// Whether it was still awake: what it was about to wait for came before it slept.
-    pub was_awake: bool,
 }
 
 /// How a thread left its CPU.
@@ -138,8 +125,6 @@ pub struct Leaving {
     /// Whether it never left: what it was about to wait for came before it slept, and the next stay begins
     /// here.
     pub is_cut: bool,
-    /// Whether signals can end its sleep.
-    pub is_interruptible: bool,
     /// The system call that it left in.
     pub call: Option<u32>,
     /// The call's first arguments.
@@ -148,11 +133,4 @@ pub struct Leaving {
     pub words: [u32; 4],
     /// The thread that came instead.
     pub next: Scheduled,
-}
-
-impl Stay {
-    /// Whether the thread was woken before it slept, so that the next stay begins where this one ends.
-    pub fn waking_ends_it(&self) -> bool {
-        !self.leaving.sleeps && self.leaving.is_cut
-    }
 }

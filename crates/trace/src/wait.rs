@@ -73,7 +73,7 @@ impl Wait {
     /// What a stay ended with; `None` where the thread could have gone on.
     pub fn of(stay: &Stay) -> Option<Wait> {
         let leaving = &stay.leaving;
-        if !(leaving.sleeps || stay.waking_ends_it() || is_yield(stay)) {
+        if !(leaving.sleeps || leaving.is_cut || is_yield(stay)) {
             return None;
         }
         let Some(call) = leaving.call.and_then(|call| Sysno::new(call as usize)) else {

@@ -67,7 +67,7 @@ fn a_wakeup_names_the_thread_that_had_the_cpu() {
 #[test]
 fn the_kernel_function_below_the_interrupt_is_named() {
     let stack = [0x100, 0x200, 0x300, 0x400].map(|low| 0xffff_ffff_8100_0008 + low);
-    let kind = ThreadEvent::Stack(StackOf::Waking, stack.to_vec());
+    let kind = ThreadEvent::Stack(stack.to_vec());
     let records = [record(DUE_NS + 5_000, THREAD, kind)];
     let names = names();
     let scene = Scene { records: &records, thread: THREAD, names: &names, preemption: "PREEMPT_NONE" };

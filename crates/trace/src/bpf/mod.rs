@@ -26,7 +26,7 @@ static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/threads.o"
 struct Aligned<T>(T);
 
 /// `struct thread` of the C part, in bytes.
-const THREAD_BYTES: usize = 48 + 48 + 176 + 3 * 128;
+const THREAD_BYTES: usize = 40 + 48 + 176 + 128;
 
 /// `BPF_NOEXIST`: an entry that is there already stays.
 const NO_EXIST: u64 = 1;
@@ -78,12 +78,11 @@ impl ThreadWatch {
             )
         })?;
         let hrtimer_wakeup = names.address("hrtimer_wakeup").unwrap_or(0);
-        let (futex, futex_waitv) = (syscalls::Sysno::futex as u32, syscalls::Sysno::futex_waitv as u32);
+        let futex = syscalls::Sysno::futex as u32;
         let mut programs = EbpfLoader::new()
             .btf(Some(&btf))
             .override_global("hrtimer_wakeup", &hrtimer_wakeup, true)
             .override_global("futex_call", &futex, true)
-            .override_global("futex_waitv_call", &futex_waitv, true)
             .override_global("yield_call", &(syscalls::Sysno::sched_yield as u32), true)
             .load(&OBJECT.0)
             .map_err(|error| cannot(format!("the kernel refused its maps: {}", whole(&error)), ROOT))?;

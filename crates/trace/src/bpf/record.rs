@@ -2,16 +2,13 @@
 //! The records of `threads.bpf.c`: their numbers are those of `enum kind` there, their layouts those of its
 //! structures.
 
-use crate::record::{Leaving, Scheduled, StackOf, Stay, ThreadEvent, ThreadRecord, Waking};
+use crate::record::{Leaving, Scheduled, Stay, ThreadEvent, ThreadRecord, Waking};
 
 /// PF_KTHREAD of the kernel.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
 const BY_TIMER: u32 = 1;
-const AWAKE: u32 = 4;
 const UNSEEN: u32 = 8;
-
-const TASK_INTERRUPTIBLE: u32 = 1;
 
 /// The bytes of a record, read from their beginning.
 struct Bytes<'a>(&'a [u8]);
@@ -53,7 +50,7 @@ pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
     let (thread, at_ns) = (bytes.u32()?, bytes.u64()?);
     let kind = match kind {
         1 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes)?)),
-        2 => stack(&mut bytes)?,
+        2 => stack(&mut bytes),
         3 => switched(thread, &mut bytes)?,
         _ => note(kind, &mut bytes)?,
     };
@@ -74,13 +71,11 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut Bytes<'_>) -> Option<Stay> {
         timer: Some(timer).filter(|timer| *timer != 0),
         waker,
         waker_name,
-        was_awake: how & AWAKE != 0,
     };
     let leaving = Leaving {
         sleeps: state != 0,
         // Only a stay that a waking cuts is followed by the same thread.
         is_cut: state == 0 && next.id == thread,
-        is_interruptible: state & TASK_INTERRUPTIBLE != 0,
         call,
         arguments,
         words,
@@ -91,15 +86,8 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut Bytes<'_>) -> Option<Stay> {
     Some(Stay { woken_ns, is_begin_unseen, in_ns, out_ns, waking, leaving, prio, policy, faults, migrations })
 }
 
-fn stack(bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
-    let of = match bytes.u64()? {
-        1 => StackOf::Waking,
-        2 => StackOf::Waker,
-        3 => StackOf::Sleeper,
-        _ => return None,
-    };
-    let callers = std::iter::from_fn(|| bytes.u64()).take_while(|address| *address != 0).collect();
-    Some(ThreadEvent::Stack(of, callers))
+fn stack(bytes: &mut Bytes<'_>) -> ThreadEvent {
+    ThreadEvent::Stack(std::iter::from_fn(|| bytes.u64()).take_while(|address| *address != 0).collect())
 }
 
 fn switched(id: u32, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {

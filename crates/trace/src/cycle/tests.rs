@@ -181,7 +181,7 @@ fn a_cycle_that_overruns_its_period_begins_the_next_without_sleeping() {
     let due_ns = stays[20].waking.due_ns.unwrap();
     stays[19] = Stay { out_ns: due_ns + 200_000, leaving: cut, ..stays[19].clone() };
     let began_ns = due_ns + 200_000;
-    let waking = Waking { was_awake: true, ..timer(due_ns) };
+    let waking = timer(due_ns);
     stays[20] = Stay {
         woken_ns: Some(began_ns),
         in_ns: began_ns,
