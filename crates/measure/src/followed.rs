@@ -12,7 +12,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use evidence::manifest::{Followed, FollowedThread, Granted, LOOP, LOOP_RESPONSE, PeriodSource, RowKey};
+use evidence::manifest::{Followed, FollowedThread, LOOP, LOOP_RESPONSE, PeriodSource, RowKey};
 use evidence::taint::{self, Taint};
 use machine::inventory::Thread;
 use rt::clock::monotonic_ns;
@@ -20,7 +20,7 @@ use trace::follow::{FollowedLoop, Follower, LoopChoice};
 
 use crate::error::Result;
 use crate::loop_row::{Grid, LoopRow};
-use crate::program::{LoopFound, Program};
+use crate::program::{LoopFound, Program, granted, may_move};
 use crate::recording::{DRAIN_EVERY, Recording};
 use crate::schedule::{Length, Window};
 use crate::series::{RowProgress, SeriesSpec};
@@ -64,17 +64,6 @@ impl FollowedProgram {
     }
 }
 
-fn granted(thread: &Thread) -> Granted {
-    Granted {
-        policy: Some(thread.policy.name().to_string()),
-        priority: Some(thread.priority).filter(|priority| *priority > 0),
-        affinity: Some(thread.cpus.clone()),
-        memory_locked: thread.locked_kib.map(|kib| kib > 0),
-        thread: Some(thread.id),
-        ..Granted::default()
-    }
-}
-
 fn followed(found: &FollowedLoop) -> Followed {
     let Thread { id, name, policy, priority, .. } = &found.thread;
     let (name, policy) = (name.clone(), policy.name().to_string());
@@ -101,14 +90,8 @@ impl Program for FollowedProgram {
         let unseen = self.follower.could_not_see().iter();
         let mut notes: Vec<String> =
             unseen.map(|what| format!("the loop is followed without {what}")).collect();
-        for (found, name) in self.follower.loops().iter().zip(self.names()) {
-            let Thread { cpus, last_cpu, .. } = &found.thread;
-            if let (Some(cpu), true) = (last_cpu, cpus.len() != 1) {
-                notes.push(format!(
-                    "{name} may run on cpus {cpus}, and is booked to cpu {cpu}; pin it to one"
-                ));
-            }
-        }
+        let loops = self.follower.loops().iter().zip(self.names());
+        notes.extend(loops.filter_map(|(found, name)| may_move(&name, &found.thread)));
         notes
     }
 
@@ -206,7 +189,7 @@ struct OpenLoop<'a> {
     due_ns: u64,
     /// Whether records were lost since.
     is_after_loss: bool,
-    /// CycleCutter to record yet.
+    /// Cycles to record yet.
     left: u64,
 }
 
@@ -223,7 +206,7 @@ impl OpenLoop<'_> {
             return Ok(());
         }
         self.left -= 1;
-        // CycleCutter that were lost were not skipped.
+        // Cycles that were lost were not skipped.
         let went_by_ns = cycle.due_ns.saturating_sub(self.due_ns);
         self.number += if self.is_after_loss { self.grid.steps(went_by_ns).max(1) } else { 1 };
         (self.due_ns, self.is_after_loss) = (cycle.due_ns, false);

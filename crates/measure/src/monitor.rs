@@ -15,14 +15,14 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use evidence::manifest::{Granted, LOOP};
+use evidence::manifest::LOOP;
 use machine::inventory::{Thread, live_thread};
 use rt::clock::monotonic_ns;
 use rt::monitor::{Reader, Standing};
 
 use crate::error::Result;
 use crate::loop_row::{Grid, LoopRow};
-use crate::program::{LoopFound, Program};
+use crate::program::{LoopFound, Program, granted, may_move};
 use crate::recording::{DRAIN_EVERY, Recording};
 use crate::schedule::{Length, Window};
 use crate::series::SeriesSpec;
@@ -75,18 +75,6 @@ impl Attached {
     pub fn period(&self) -> NonZeroU64 {
         self.reader.period()
     }
-
-    fn granted(&self) -> Granted {
-        let thread = &self.thread;
-        Granted {
-            policy: Some(thread.policy.name().to_string()),
-            priority: Some(thread.priority).filter(|priority| *priority > 0),
-            affinity: Some(thread.cpus.clone()),
-            memory_locked: thread.locked_kib.map(|kib| kib > 0),
-            thread: Some(thread.id),
-            ..Granted::default()
-        }
-    }
 }
 
 impl Program for Attached {
@@ -100,16 +88,14 @@ impl Program for Attached {
     }
 
     fn notes(&self) -> Vec<String> {
-        let Thread { id, cpus, last_cpu, .. } = &self.thread;
         let mut notes = Vec::new();
         if !self.verified {
+            let id = self.thread.id;
             notes.push(format!(
                 "that thread {id} runs the loop is not verified: the loop came as a descriptor"
             ));
         }
-        if let (Some(cpu), true) = (last_cpu, cpus.len() != 1) {
-            notes.push(format!("the loop may run on cpus {cpus}, and is booked to cpu {cpu}; pin it to one"));
-        }
+        notes.extend(may_move("the loop", &self.thread));
         notes
     }
 
@@ -129,7 +115,7 @@ impl Program for Attached {
         let window = length.from(monotonic_ns());
         let Window { end_ns, loops, .. } = window;
         let grid = Grid { period: self.period(), is_kept: true };
-        let mut row = LoopRow::begin(spec, grid, self.granted(), window, length, recording)?;
+        let mut row = LoopRow::begin(spec, grid, granted(&self.thread), window, length, recording)?;
         recording.write_manifest()?;
         let cpu = spec.key.cpu;
         recording.explainer.arm(&[(cpu, self.thread.id)]);

@@ -4,7 +4,8 @@
 
 use std::num::NonZeroU64;
 
-use evidence::manifest::Followed;
+use evidence::manifest::{Followed, Granted};
+use machine::inventory::Thread;
 
 use crate::error::Result;
 use crate::recording::Recording;
@@ -22,6 +23,25 @@ pub struct LoopFound {
     pub thread_name: Option<String>,
     /// Its thread, where it is followed from outside.
     pub followed: Option<Followed>,
+}
+
+/// What a loop's thread has.
+pub(crate) fn granted(thread: &Thread) -> Granted {
+    Granted {
+        policy: Some(thread.policy.name().to_string()),
+        priority: Some(thread.priority).filter(|priority| *priority > 0),
+        affinity: Some(thread.cpus.clone()),
+        memory_locked: thread.locked_kib.map(|kib| kib > 0),
+        thread: Some(thread.id),
+        ..Granted::default()
+    }
+}
+
+/// That a loop's thread may leave the CPU that its row is booked to, where it may.
+pub(crate) fn may_move(name: &str, thread: &Thread) -> Option<String> {
+    let Thread { cpus, last_cpu, .. } = thread;
+    let cpu = last_cpu.filter(|_| cpus.len() != 1)?;
+    Some(format!("{name} may run on cpus {cpus}, and is booked to cpu {cpu}; pin it to one"))
 }
 
 /// A program whose loops are measured.
