@@ -61,9 +61,9 @@ pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     causes
 }
 
-/// The causes of a cycle from when it was due to its end.
-pub fn of_response(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
-    let mut causes = of_wakeup(cycle, scene);
+/// The causes of a cycle from when it was due to its end; `wakeup` are those until it began.
+pub fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Vec<Cause> {
+    let mut causes = wakeup.to_vec();
     for part in &cycle.preempted {
         let from_ns = part.from_ns;
         if part.by == Scheduled::default() {

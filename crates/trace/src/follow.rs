@@ -82,6 +82,13 @@ pub struct Follower {
     recent: VecDeque<ThreadRecord>,
 }
 
+/// What a thread did while its loop was looked for.
+#[derive(Debug, Default)]
+struct Past {
+    stays: Vec<Stay>,
+    last_cpu: Option<u32>,
+}
+
 /// Records that are kept.
 const RECENT: usize = 16_384;
 
@@ -100,7 +107,7 @@ impl Follower {
             bpf.watch(process, thread.id)?;
         }
         let began = Instant::now();
-        let mut stays: BTreeMap<u32, Vec<(u32, Stay)>> = BTreeMap::new();
+        let mut pasts: BTreeMap<u32, Past> = BTreeMap::new();
         loop {
             if stop.load(Ordering::SeqCst) {
                 return Ok(None);
@@ -108,9 +115,10 @@ impl Follower {
             std::thread::sleep(LOOK);
             for record in bpf.take() {
                 if let ThreadEvent::Stay(stay) = record.kind {
-                    let of_thread = stays.entry(record.thread).or_default();
-                    if of_thread.len() < KEPT {
-                        of_thread.push((record.cpu, *stay));
+                    let past = pasts.entry(record.thread).or_default();
+                    if past.stays.len() < KEPT {
+                        past.stays.push(*stay);
+                        past.last_cpu = Some(record.cpu);
                     }
                 }
             }
@@ -120,16 +128,16 @@ impl Follower {
                 continue;
             }
             let is_known = |thread: &u32| {
-                let model = stays.get(thread).and_then(|stays| model(stays));
+                let model = pasts.get(thread).and_then(|past| infer(&past.stays));
                 model.is_some_and(|model| model.releases >= ENOUGH)
             };
             if elapsed >= MOST || is_gone || threads.keys().all(is_known) {
                 break;
             }
         }
-        let loops = found(&threads, &stays, choice);
+        let loops = found(&threads, &pasts, choice);
         if loops.is_empty() {
-            return Err(none(process, &threads, &stays));
+            return Err(none(process, &threads, &pasts));
         }
         let lost = bpf.lost();
         let (preemption, recent) = (preemption.to_string(), VecDeque::new());
@@ -156,7 +164,9 @@ impl Follower {
             names: &self.names,
             preemption: &self.preemption,
         };
-        (blame::of_wakeup(cycle, &scene), blame::of_response(cycle, &scene))
+        let wakeup = blame::of_wakeup(cycle, &scene);
+        let response = blame::of_response(cycle, &wakeup, &scene);
+        (wakeup, response)
     }
 
     /// The cycles that have ended since this was last asked.
@@ -246,23 +256,18 @@ fn list(names: impl Iterator<Item = String>) -> String {
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
-fn model(stays: &[(u32, Stay)]) -> Option<Model> {
-    infer(&stays.iter().map(|(_, stay)| stay.clone()).collect::<Vec<_>>())
-}
-
 fn found(
     threads: &BTreeMap<u32, Thread>,
-    stays: &BTreeMap<u32, Vec<(u32, Stay)>>,
+    pasts: &BTreeMap<u32, Past>,
     choice: &LoopChoice,
 ) -> Vec<FollowedLoop> {
     let of_thread = |thread: &Thread| {
-        let stays = stays.get(&thread.id)?;
-        let model = model(stays)?;
+        let past = pasts.get(&thread.id)?;
+        let model = infer(&past.stays)?;
         let period = choice.period.or(model.period_ns.and_then(NonZeroU64::new))?;
-        let last_cpu = stays.last().map(|(cpu, _)| *cpu);
         // As it is now: a program may set its threads up while it is watched.
         let thread = live_thread(Some(thread.process), thread.id).unwrap_or_else(|| thread.clone());
-        let thread = Thread { last_cpu: last_cpu.or(thread.last_cpu), ..thread };
+        let thread = Thread { last_cpu: past.last_cpu.or(thread.last_cpu), ..thread };
         let cycles = CycleCutter::new(model.clone());
         let is_given = choice.period.is_some();
         Some(FollowedLoop { thread, model, period, is_given, cycles, is_over: false })
@@ -271,9 +276,9 @@ fn found(
 }
 
 /// Why no loop was found.
-fn none(process: u32, threads: &BTreeMap<u32, Thread>, stays: &BTreeMap<u32, Vec<(u32, Stay)>>) -> Error {
+fn none(process: u32, threads: &BTreeMap<u32, Thread>, pasts: &BTreeMap<u32, Past>) -> Error {
     let irregular = threads.values().find_map(|thread| {
-        let model = model(stays.get(&thread.id)?)?;
+        let model = infer(&pasts.get(&thread.id)?.stays)?;
         Some(format!("{} waits with {} at no regular time", thread.name, model.wait))
     });
     let why = irregular.unwrap_or_else(|| {

@@ -39,10 +39,15 @@ fn names() -> Names {
     Names::read(root.path())
 }
 
+/// All causes of a cycle.
+fn whole(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
+    of_response(cycle, &of_wakeup(cycle, scene), scene)
+}
+
 fn causes(cycle: &LoopCycle, records: &[ThreadRecord]) -> Vec<(CauseKind, String, u64, u64)> {
     let names = names();
     let scene = Scene { records, thread: THREAD, names: &names, preemption: "PREEMPT_NONE" };
-    let made = of_response(cycle, &scene).into_iter();
+    let made = whole(cycle, &scene).into_iter();
     let part = |cause: Cause| (cause.kind, cause.name, cause.begin_ns.unwrap(), cause.duration_ns.unwrap());
     made.map(part).collect()
 }
@@ -110,7 +115,7 @@ fn a_lock_has_its_owner_and_says_whether_it_inherits() {
         late.blocked.push(part);
         let names = names();
         let scene = Scene { records: &[], thread: THREAD, names: &names, preemption: "PREEMPT" };
-        of_response(&late, &scene).into_iter().find(|cause| cause.kind == CauseKind::Lock).unwrap()
+        whole(&late, &scene).into_iter().find(|cause| cause.kind == CauseKind::Lock).unwrap()
     };
     let plain = of(part(false, [2, 0, 12, 1]));
     assert_eq!((plain.begin_ns, plain.duration_ns), (Some(40_000), Some(8_000)));
@@ -128,7 +133,7 @@ fn preemption_tells_why_the_other_thread_could_come() {
     late.preempted.push(crate::cycle::Preempted { from_ns: DUE_NS + 36_000, ns: 6_000, by });
     let names = names();
     let scene = Scene { records: &[], thread: THREAD, names: &names, preemption: "PREEMPT" };
-    let made = of_response(&late, &scene);
+    let made = whole(&late, &scene);
     let cause = made.iter().find(|cause| cause.name == "irq/45-eth0").unwrap();
     assert_eq!(cause.detail.as_deref(), Some("real-time priority 80"));
     assert_eq!((cause.begin_ns, cause.duration_ns), (Some(36_000), Some(6_000)));
