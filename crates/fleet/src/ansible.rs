@@ -59,6 +59,15 @@ pub enum AnsibleVerb {
 }
 
 impl AnsibleVerb {
+    /// All of them.
+    pub const ALL: [AnsibleVerb; 5] = [
+        AnsibleVerb::Prove,
+        AnsibleVerb::Plan,
+        AnsibleVerb::Apply,
+        AnsibleVerb::Verify,
+        AnsibleVerb::Rollback,
+    ];
+
     /// The verb's, and the playbook's, name.
     pub fn name(self) -> &'static str {
         match self {

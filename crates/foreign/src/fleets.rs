@@ -26,13 +26,7 @@ pub(crate) fn events(data: &[u8]) {
         return;
     }
     let hosts = ["a", "b"].map(str::to_string);
-    for verb in [
-        AnsibleVerb::Prove,
-        AnsibleVerb::Plan,
-        AnsibleVerb::Apply,
-        AnsibleVerb::Verify,
-        AnsibleVerb::Rollback,
-    ] {
+    for verb in AnsibleVerb::ALL {
         for check in [false, true] {
             let job = AnsibleJob { verb, check, folder: folder.path().into(), ..AnsibleJob::default() };
             if let Ok(hosts) = outcome::of(&job, &hosts, &events) {

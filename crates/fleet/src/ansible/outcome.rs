@@ -235,13 +235,7 @@ mod tests {
 
     #[test]
     fn of_a_machine_that_nothing_is_told_of_nothing_is_claimed() {
-        for verb in [
-            AnsibleVerb::Prove,
-            AnsibleVerb::Plan,
-            AnsibleVerb::Apply,
-            AnsibleVerb::Verify,
-            AnsibleVerb::Rollback,
-        ] {
+        for verb in AnsibleVerb::ALL {
             assert_eq!(outcome_of(verb, false, "").0, MachineOutcome::NotReached, "{verb:?}");
             assert_eq!(
                 outcome_of(verb, false, r#"{"host":"a","task":"cut o"#).0,
