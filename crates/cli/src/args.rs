@@ -243,7 +243,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "US", allow_negative_numbers = true, help_heading = THREADS)]
     pub dma_latency: Option<u32>,
     /// Have the kernel's isolator defer what can wait on the measured CPUs: clock, resched, ipi, ktlb, or
-    /// with exclusive only where nobody else can change this program's memory [default: clock, resched,
+    /// with exclusive only where no other thread can change this program's memory [default: clock, resched,
     /// ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default", help_heading = THREADS)]
     pub isolate: Option<String>,

@@ -60,7 +60,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "US", allow_negative_numbers = true)]
     pub dma_latency: Option<u32>,
     /// Have the kernel's isolator defer what can wait while the command's main thread runs: clock, resched,
-    /// ipi, ktlb, or with exclusive only where nobody else can change its memory [default: clock,
+    /// ipi, ktlb, or with exclusive only where no other thread can change its memory [default: clock,
     /// resched, ipi]
     #[arg(long, value_name = "WHAT,…", num_args = 0..=1, require_equals = true, default_missing_value = "default")]
     pub isolate: Option<String>,
