@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is used of an ELF file: segments, unwind tables, symbols and debug sections.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use flate2::read::ZlibDecoder;
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym};
+use object::read::{CompressionFormat, ReadCache, ReadRef};
+use object::{LittleEndian, SectionIndex};
+use ruzstd::decoding::StreamingDecoder;
+
+use crate::table::{Symbol, SymbolTable};
+
+type Header = elf::FileHeader64<LittleEndian>;
+type Section = elf::SectionHeader64<LittleEndian>;
+
+/// What instructions this program itself is made of.
+#[cfg(target_arch = "x86_64")]
+const MACHINE: u16 = elf::EM_X86_64;
+#[cfg(target_arch = "aarch64")]
+const MACHINE: u16 = elf::EM_AARCH64;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const MACHINE: u16 = elf::EM_NONE;
+
+/// The sections that lines are found with.
+const DEBUG: [&str; 11] = [
+    ".debug_abbrev",
+    ".debug_addr",
+    ".debug_aranges",
+    ".debug_info",
+    ".debug_line",
+    ".debug_line_str",
+    ".debug_ranges",
+    ".debug_rnglists",
+    ".debug_str",
+    ".debug_str_offsets",
+    ".debug_types",
+];
+
+/// A part of the file that is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it lies in the file.
+    pub offset: u64,
+    /// How long it is there.
+    pub file_size: u64,
+    /// Its address, as the file states it.
+    pub address: u64,
+    /// How long it is in memory.
+    pub size: u64,
+    /// Whether it holds code.
+    pub is_executable: bool,
+}
+
+/// A section with its address, as the file states it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// Its address.
+    pub address: u64,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// How call stacks are unwound.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnwindTables {
+    /// `.eh_frame`
+    pub eh_frame: Bytes,
+    /// `.eh_frame_hdr`, an index of it.
+    pub index: Bytes,
+    /// Where `.text` begins.
+    pub text: u64,
+}
+
+/// What is used of a file.
+#[derive(Debug, Default)]
+pub struct Elf {
+    /// Its segments.
+    pub segments: Vec<Segment>,
+    /// How call stacks are unwound; `None` for code of another machine.
+    pub unwind: Option<UnwindTables>,
+    /// Its symbols: all, or where it was stripped, those that other binaries use.
+    pub symbols: SymbolTable,
+    /// Whether it was stripped of the others.
+    pub is_stripped: bool,
+    /// What tells its debug information, in a file of its own, from that of other builds.
+    pub build_id: Option<Vec<u8>>,
+}
+
+/// How many bytes may be read yet.
+#[derive(Debug)]
+pub struct Allowance {
+    bytes: u64,
+    was_refused: bool,
+}
+
+impl Allowance {
+    /// So many.
+    pub fn new(bytes: u64) -> Allowance {
+        Allowance { bytes, was_refused: false }
+    }
+
+    /// Whether something was to be read that was more, since this was last asked.
+    pub fn was_refused(&mut self) -> bool {
+        std::mem::take(&mut self.was_refused)
+    }
+
+    fn take(&mut self, bytes: u64) -> Option<()> {
+        let left = self.bytes.checked_sub(bytes);
+        self.was_refused |= left.is_none();
+        self.bytes = left?;
+        Some(())
+    }
+}
+
+impl Elf {
+    /// Where in the file something lies that has this address, as the file states it.
+    pub fn offset(&self, address: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let within = address.checked_sub(segment.address).filter(|within| *within < segment.file_size)?;
+            segment.offset.checked_add(within)
+        })
+    }
+}
+
+/// Reads a file; `None` where it is no ELF file of 64 bits, or more than the allowance.
+pub fn read<F: Read + Seek>(file: F, allowance: &mut Allowance) -> Option<Elf> {
+    let data = &ReadCache::new(file);
+    let (header, sections) = open(data, allowance)?;
+    let endian = LittleEndian;
+    let headers = header.program_headers(endian, data).ok()?;
+    let segments =
+        headers.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD).map(|segment| Segment {
+            offset: segment.p_offset(endian),
+            file_size: segment.p_filesz(endian),
+            address: segment.p_vaddr(endian),
+            size: segment.p_memsz(endian),
+            is_executable: segment.p_flags(endian) & elf::PF_X != 0,
+        });
+    let mut elf = Elf { segments: segments.collect(), ..Elf::default() };
+    if header.e_machine(endian) == MACHINE {
+        elf.unwind = unwind_tables(&sections, data, allowance);
+    }
+    let of_kind = |kind| sections.iter().find(|section| section.sh_type(endian) == kind);
+    elf.is_stripped = of_kind(elf::SHT_SYMTAB).is_none();
+    let tables = of_kind(elf::SHT_SYMTAB).or(of_kind(elf::SHT_DYNSYM));
+    elf.symbols = tables.and_then(|table| symbols(&sections, table, data, allowance)).unwrap_or_default();
+    elf.build_id = build_id(&sections, data, allowance);
+    Some(elf)
+}
+
+/// The debug sections of a file, unpacked.
+pub fn debug<F: Read + Seek>(
+    file: F,
+    allowance: &mut Allowance,
+) -> Option<BTreeMap<&'static str, Arc<[u8]>>> {
+    let data = &ReadCache::new(file);
+    let (_, sections) = open(data, allowance)?;
+    let mut found = BTreeMap::new();
+    for name in DEBUG {
+        if let Some((_, section)) = sections.section_by_name(LittleEndian, name.as_bytes()) {
+            found.insert(name, unpacked(section, data, allowance)?.into());
+        }
+    }
+    found.contains_key(".debug_info").then_some(found)
+}
+
+type Open<'a, R> = (&'a Header, SectionTable<'a, Header, R>);
+
+fn open<'a, R: ReadRef<'a>>(data: R, allowance: &mut Allowance) -> Option<Open<'a, R>> {
+    let header = Header::parse(data).ok()?;
+    header.endian().ok()?;
+    // Both tables have at most 65,535 entries of at most 64 bytes, but for a count in the first section.
+    allowance.take(2 * 64 * 65_535)?;
+    let sections = header.section_headers(LittleEndian, data).ok()?;
+    (sections.len() <= 65_535).then_some(())?;
+    Some((header, header.sections(LittleEndian, data).ok()?))
+}
+
+fn bytes<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &mut Allowance) -> Option<&'a [u8]> {
+    if section.sh_type(LittleEndian) == elf::SHT_NOBITS {
+        return None;
+    }
+    allowance.take(section.sh_size(LittleEndian))?;
+    section.data(LittleEndian, data).ok()
+}
+
+fn unwind_tables<'a, R: ReadRef<'a>>(
+    sections: &SectionTable<'a, Header, R>,
+    data: R,
+    allowance: &mut Allowance,
+) -> Option<UnwindTables> {
+    let mut named = |name: &str| {
+        let (_, section) = sections.section_by_name(LittleEndian, name.as_bytes())?;
+        let bytes = bytes(section, data, allowance)?.to_vec();
+        Some(Bytes { address: section.sh_addr(LittleEndian), bytes })
+    };
+    let eh_frame = named(".eh_frame")?;
+    let index = named(".eh_frame_hdr").unwrap_or_default();
+    let text = sections.section_by_name(LittleEndian, b".text");
+    let text = text.map_or(0, |(_, section)| section.sh_addr(LittleEndian));
+    Some(UnwindTables { eh_frame, index, text })
+}
+
+fn symbols<'a, R: ReadRef<'a>>(
+    sections: &SectionTable<'a, Header, R>,
+    table: &Section,
+    data: R,
+    allowance: &mut Allowance,
+) -> Option<SymbolTable> {
+    let endian = LittleEndian;
+    let strings = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
+    allowance.take(table.sh_size(endian))?;
+    let entries: &[elf::Sym64<LittleEndian>] = table.data_as_array(endian, data).ok()?;
+    let strings = bytes(strings, data, allowance)?.to_vec();
+    let symbol = |entry: &elf::Sym64<LittleEndian>| {
+        let is_function = match entry.st_type() {
+            elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
+            // Of functions that are written in assembly some have no type.
+            elf::STT_NOTYPE => is_code(sections, entry),
+            elf::STT_OBJECT | elf::STT_COMMON => false,
+            _ => return None,
+        };
+        if entry.st_type() == elf::STT_NOTYPE && !is_function {
+            return None;
+        }
+        let is_defined = entry.st_shndx(endian) != elf::SHN_UNDEF && entry.st_name(endian) != 0;
+        is_defined.then_some(Symbol {
+            address: entry.st_value(endian),
+            size: entry.st_size(endian),
+            name: entry.st_name(endian) as usize,
+            is_function,
+            rank: match entry.st_bind() {
+                elf::STB_GLOBAL => 0,
+                elf::STB_WEAK => 1,
+                _ => 2,
+            },
+        })
+    };
+    Some(SymbolTable::new(entries.iter().filter_map(symbol).collect(), strings))
+}
+
+/// Whether a symbol lies in a section of code.
+fn is_code<'a, R: ReadRef<'a>>(
+    sections: &SectionTable<'a, Header, R>,
+    symbol: &elf::Sym64<LittleEndian>,
+) -> bool {
+    let section = sections.section(SectionIndex(symbol.st_shndx(LittleEndian).into()));
+    section.is_ok_and(|section| section.sh_flags(LittleEndian) & u64::from(elf::SHF_EXECINSTR) != 0)
+}
+
+fn build_id<'a, R: ReadRef<'a>>(
+    sections: &SectionTable<'a, Header, R>,
+    data: R,
+    allowance: &mut Allowance,
+) -> Option<Vec<u8>> {
+    let (_, section) = sections.section_by_name(LittleEndian, b".note.gnu.build-id")?;
+    // Size of the name, size of the digest, kind; "GNU" and a zero; the digest.
+    let digest = bytes(section, data, allowance)?.get(16..)?;
+    (2..=64).contains(&digest.len()).then(|| digest.to_vec())
+}
+
+/// A section's bytes, however they are packed (SHF_COMPRESSED of the ELF specification).
+fn unpacked<'a, R: ReadRef<'a>>(section: &Section, data: R, allowance: &mut Allowance) -> Option<Vec<u8>> {
+    let packed = bytes(section, data, allowance)?;
+    let Some((header, offset, _)) = section.compression(LittleEndian, data).ok()? else {
+        return Some(packed.to_vec());
+    };
+    let start = offset.checked_sub(section.sh_offset(LittleEndian))?;
+    let packed = packed.get(usize::try_from(start).ok()?..)?;
+    let size = header.ch_size.get(LittleEndian);
+    allowance.take(size)?;
+    let mut unpacked = Vec::new();
+    let format = match header.ch_type.get(LittleEndian) {
+        elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
+        elf::ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
+        _ => CompressionFormat::Unknown,
+    };
+    match format {
+        CompressionFormat::Zlib => ZlibDecoder::new(packed).take(size).read_to_end(&mut unpacked).ok()?,
+        CompressionFormat::Zstandard => {
+            StreamingDecoder::new(packed).ok()?.take(size).read_to_end(&mut unpacked).ok()?
+        }
+        _ => return None,
+    };
+    Some(unpacked)
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files in a process' mappings, each looked into once, when an address first asks for it.
+//!
+//! They are opened through `/proc/PID/map_files`, which leads to the very file that is mapped, whatever lies
+//! at its path by now and in whichever container; without the right to that, through `/proc/PID/root`.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
+
+use crate::elf::{self, Allowance, Elf};
+use crate::lines::{Lines, Place};
+use crate::maps::{FileId, Mapping, VDSO};
+
+/// Files of one process that are kept open.
+const FILES: usize = 1_024;
+
+/// Bytes that are read of all files of a process, unpacked.
+const BYTES: u64 = 2 << 30;
+
+/// The largest vdso that is read; it has two to four pages.
+const VDSO_BYTES: u64 = 1 << 20;
+
+/// How files are opened: one that is none makes nobody wait.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// The kernel maps whole pages; on AArch64 they may have 64 KiB, and segments are then laid out for that.
+const PAGE: u64 = 4_096;
+
+/// The files of a process.
+#[derive(Debug)]
+pub struct Files {
+    number: u32,
+    /// `/proc/PID`, of this process even if another one gets its number.
+    process: OwnedFd,
+    binaries: HashMap<FileId, Binary>,
+    allowance: Allowance,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Binary {
+    /// Not looked into yet.
+    Opened(Source),
+    /// An ELF file.
+    Known(Box<Code>),
+    /// Something else, or it cannot be opened.
+    Odd,
+}
+
+/// Where a binary's bytes are.
+#[derive(Debug)]
+enum Source {
+    File(File),
+    Copy(Cursor<Vec<u8>>),
+}
+
+/// An ELF file, and its lines as soon as they are asked for.
+#[derive(Debug)]
+pub struct Code {
+    /// What is used of it.
+    pub elf: Elf,
+    /// What debug information is read from; `None` once that was tried.
+    source: Option<Source>,
+    lines: Option<Lines>,
+}
+
+impl Files {
+    /// Of the process with this number and folder in `/proc`.
+    pub fn new(number: u32, process: OwnedFd) -> Files {
+        Files {
+            number,
+            process,
+            binaries: HashMap::new(),
+            allowance: Allowance::new(BYTES),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The process' folder.
+    pub fn process(&self) -> &OwnedFd {
+        &self.process
+    }
+
+    /// A path to the file of a mapping.
+    pub fn path(&self, mapping: &Mapping) -> PathBuf {
+        format!("/proc/{}/map_files/{:x}-{:x}", self.number, mapping.start, mapping.end).into()
+    }
+
+    /// What could not be looked into, in sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Opens the files of code among the mappings.
+    pub fn open(&mut self, mappings: &[Mapping]) {
+        for mapping in mappings.iter().filter(|mapping| mapping.is_executable && mapping.is_of_file()) {
+            if self.binaries.contains_key(&mapping.file) {
+                continue;
+            }
+            if self.binaries.len() == FILES {
+                self.note(format!("it has more than {FILES} files of code: some functions have no name"));
+                return;
+            }
+            let source = match mapping.file == VDSO {
+                true => self.vdso(mapping).map(|bytes| Source::Copy(Cursor::new(bytes))),
+                false => self.mapped(mapping).or_else(|| self.by_path(mapping)).map(Source::File),
+            };
+            if source.is_none() {
+                self.note(format!("{} cannot be opened: its functions have no name", mapping.name()));
+            }
+            self.binaries.insert(mapping.file, source.map_or(Binary::Odd, Binary::Opened));
+        }
+    }
+
+    /// What is known of a file.
+    pub fn code(&mut self, mapping: &Mapping) -> Option<&Code> {
+        let binary = self.binaries.get_mut(&mapping.file)?;
+        if let Binary::Opened(_) = binary {
+            let Binary::Opened(mut source) = std::mem::replace(binary, Binary::Odd) else { return None };
+            let allowance = &mut self.allowance;
+            // A defect of a library must not end the program that asks.
+            let read = catch_unwind(AssertUnwindSafe(|| elf::read(&mut source, allowance)));
+            if let Ok(Some(elf)) = read {
+                *binary = Binary::Known(Box::new(Code { elf, source: Some(source), lines: None }));
+            }
+            self.note_allowance(mapping);
+            self.add_separate(mapping);
+        }
+        match self.binaries.get(&mapping.file)? {
+            Binary::Known(code) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// The functions and lines at an address of a file, as the file states it; none without debug information.
+    pub fn places(&mut self, mapping: &Mapping, address: u64) -> Vec<Place> {
+        let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return Vec::new() };
+        if let Some(source) = code.source.take() {
+            let allowance = &mut self.allowance;
+            let read = catch_unwind(AssertUnwindSafe(|| elf::debug(source, allowance)));
+            code.lines = read.ok().flatten().and_then(|sections| Lines::new(&sections));
+            self.note_allowance(mapping);
+        }
+        let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return Vec::new() };
+        let Some(lines) = &code.lines else { return Vec::new() };
+        let places = lines.places(address);
+        if lines.is_given_up() {
+            code.lines = None;
+            self.note(format!("{} has too much debug information: its lines are not told", mapping.name()));
+        }
+        places
+    }
+
+    /// A stripped file's symbols and debug information, where a package of them is installed.
+    fn add_separate(&mut self, mapping: &Mapping) {
+        let Some(Binary::Known(code)) = self.binaries.get(&mapping.file) else { return };
+        let Some(id) = code.elf.build_id.as_ref().filter(|_| code.elf.is_stripped) else { return };
+        let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = format!("usr/lib/debug/.build-id/{}/{}.debug", &digits[..2], &digits[2..]);
+        let Some(mut file) = self.within_root(&path) else { return };
+        let allowance = &mut self.allowance;
+        let read = catch_unwind(AssertUnwindSafe(|| elf::read(&mut file, allowance)));
+        let Ok(Some(separate)) = read else { return };
+        let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return };
+        if separate.build_id != code.elf.build_id {
+            return;
+        }
+        if !separate.symbols.is_empty() {
+            code.elf.symbols = separate.symbols;
+        }
+        code.source = Some(Source::File(file));
+    }
+
+    fn note_allowance(&mut self, mapping: &Mapping) {
+        if self.allowance.was_refused() {
+            let gigabytes = BYTES >> 30;
+            let name = mapping.name();
+            self.note(format!(
+                "{name} and the files before it have more than {gigabytes} GiB of symbols and debug information: it was left out in part"
+            ));
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    fn mapped(&self, mapping: &Mapping) -> Option<File> {
+        let path = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
+        // What is mapped may be a device, and opening that may do something.
+        let stat = statat(&self.process, &path, AtFlags::empty()).ok()?;
+        is_file(stat.st_mode).then_some(())?;
+        regular(openat(&self.process, &path, READ, Mode::empty()).ok()?)
+    }
+
+    fn by_path(&self, mapping: &Mapping) -> Option<File> {
+        let file = self.within_root(mapping.path.trim_start_matches('/'))?;
+        (fstat(&file).ok()?.st_ino == mapping.file.inode).then_some(file)
+    }
+
+    /// A regular file that the process sees at this path.
+    fn within_root(&self, path: &str) -> Option<File> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(&self.process, "root", flags, Mode::empty()).ok()?;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let seen = openat2(&root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve).ok()?;
+        is_file(fstat(&seen).ok()?.st_mode).then_some(())?;
+        regular(openat2(&root, path, READ, Mode::empty(), resolve).ok()?)
+    }
+
+    fn vdso(&self, mapping: &Mapping) -> Option<Vec<u8>> {
+        let size = (mapping.end - mapping.start).min(VDSO_BYTES);
+        let memory = openat(&self.process, "mem", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let mut bytes = vec![0; usize::try_from(size).ok()?];
+        File::from(memory).read_exact_at(&mut bytes, mapping.start).ok()?;
+        Some(bytes)
+    }
+}
+
+fn is_file(mode: u32) -> bool {
+    FileType::from_raw_mode(mode) == FileType::RegularFile
+}
+
+fn regular(file: impl AsFd + Into<File>) -> Option<File> {
+    is_file(fstat(&file).ok()?.st_mode).then(|| file.into())
+}
+
+impl Code {
+    /// How far behind the addresses that the file states it lies in this mapping.
+    pub fn bias(&self, mapping: &Mapping) -> Option<u64> {
+        let is_there = |segment: &&elf::Segment| {
+            let begin = segment.offset & !(PAGE - 1);
+            let end = segment.offset.saturating_add(segment.file_size).saturating_add(PAGE - 1);
+            segment.is_executable == mapping.is_executable && (begin..end).contains(&mapping.offset)
+        };
+        let segment = self.elf.segments.iter().find(is_there)?;
+        let behind = mapping.start.wrapping_sub(mapping.offset);
+        Some(behind.wrapping_add(segment.offset).wrapping_sub(segment.address))
+    }
+
+    /// Whether the file states something at this address: data too that it has no bytes for.
+    pub fn has(&self, address: u64) -> bool {
+        self.elf.segments.iter().any(|segment| address.wrapping_sub(segment.address) < segment.size)
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Source::File(file) => file.read(buffer),
+            Source::Copy(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+impl Seek for Source {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        match self {
+            Source::File(file) => file.seek(to),
+            Source::Copy(bytes) => bytes.seek(to),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An address of a program, as a person reads it.
+
+use std::fmt;
+
+/// Where in a program an address lies.
+///
+/// `{}` shows `binary!function`, and `{:#}` adds ` (file:line)` where that is known. Without a symbol the
+/// address within the binary stands in the function's place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The binary's name without its folders; `[anon]` for memory of no file.
+    pub binary: String,
+    /// The function, as it is written in C++ or Rust, without its parameters.
+    pub function: Option<String>,
+    /// The address from the function's beginning; without a function, from that of the binary, or where
+    /// there is none, the address itself.
+    pub offset: u64,
+    /// The source file, as the compiler wrote it down.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+    /// Whether the compiler put the function into the one that follows in a call stack.
+    pub is_inlined: bool,
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.function {
+            Some(function) => write!(out, "{}!{function}", self.binary)?,
+            None => write!(out, "{}!{:#x}", self.binary, self.offset)?,
+        }
+        match (&self.file, self.line, out.alternate()) {
+            (Some(file), Some(line), true) => write!(out, " ({file}:{line})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_function_and_line_as_far_as_they_are_known() {
+        let mut frame = Frame { binary: "servo".to_string(), offset: 0x4040, ..Frame::default() };
+        assert_eq!(format!("{frame} {frame:#}"), "servo!0x4040 servo!0x4040");
+        frame.function = Some("flush_log".to_string());
+        (frame.file, frame.line) = (Some("log.c".to_string()), Some(7));
+        assert_eq!(format!("{frame} {frame:#}"), "servo!flush_log servo!flush_log (log.c:7)");
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions and lines of a binary's debug information (DWARF), the inlined functions too.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use addr2line::Context;
+use gimli::{Dwarf, Reader, SectionId};
+
+use crate::counted::{CountedReader, ReadsLeft};
+use crate::table::readable;
+
+/// Reads of one binary's debug information: a program of ten million lines needs a part of it.
+const READS: u64 = 100_000_000;
+
+/// How deep functions are inlined into each other at most.
+const DEEPEST: usize = 64;
+
+/// A function at an address, the innermost first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The function.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+}
+
+/// The debug information of a binary.
+pub struct Lines {
+    context: Context<CountedReader>,
+    left: ReadsLeft,
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Lines").finish_non_exhaustive()
+    }
+}
+
+impl Lines {
+    /// Of these sections; `None` where they are damaged.
+    pub fn new(sections: &BTreeMap<&'static str, Arc<[u8]>>) -> Option<Lines> {
+        let left = ReadsLeft::new(READS);
+        let section = |id: SectionId| {
+            let bytes = sections.get(id.name()).cloned().unwrap_or_default();
+            Ok::<_, gimli::Error>(CountedReader::new(bytes, &left))
+        };
+        // A defect of a library must not end the program that asks.
+        let context = catch_unwind(AssertUnwindSafe(|| Context::from_dwarf(Dwarf::load(section)?)));
+        context.ok()?.ok().map(|context| Lines { context, left })
+    }
+
+    /// Whether it was given up, since it takes too much to read.
+    pub fn is_given_up(&self) -> bool {
+        self.left.is_used_up()
+    }
+
+    /// The functions at an address, as the file states it, the innermost first.
+    pub fn places(&self, address: u64) -> Vec<Place> {
+        if self.left.is_used_up() {
+            return Vec::new();
+        }
+        catch_unwind(AssertUnwindSafe(|| self.look(address))).unwrap_or_default()
+    }
+
+    fn look(&self, address: u64) -> Vec<Place> {
+        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else { return Vec::new() };
+        let mut places = Vec::new();
+        while let (true, Ok(Some(frame))) = (places.len() < DEEPEST, frames.next()) {
+            let name = frame
+                .function
+                .and_then(|function| function.name.to_string_lossy().ok().map(|name| readable(&name)));
+            let location = frame.location;
+            places.push(Place {
+                function: name,
+                file: location.as_ref().and_then(|location| location.file).map(str::to_string),
+                line: location.and_then(|location| location.line).filter(|line| *line > 0),
+            });
+        }
+        places
+    }
+}

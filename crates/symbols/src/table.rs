@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The symbols of a binary, by address, and their names as they are written in the program's language.
+
+use std::fmt::{self, Write};
+
+/// A name longer than this is not taken apart, and none is shown longer than [`SHOWN`].
+const LONGEST: usize = 2_048;
+const SHOWN: usize = 256;
+
+/// How many symbols before an address are looked at: functions seldom lie within others.
+const BEFORE: usize = 16;
+
+/// A symbol as it stands in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its address, as the file states it.
+    pub address: u64,
+    /// Its size; 0 where the file does not state it.
+    pub size: u64,
+    /// Where its name begins in the table's strings.
+    pub name: usize,
+    /// Whether it is a function; else it is data.
+    pub is_function: bool,
+    /// The lower, the better a name: global, weak, local.
+    pub rank: u8,
+}
+
+/// Symbols in the order of their addresses.
+#[derive(Debug, Default)]
+pub struct SymbolTable {
+    symbols: Vec<Symbol>,
+    strings: Vec<u8>,
+}
+
+impl SymbolTable {
+    /// Of two symbols at one address the better name is kept: fewer underscores before it, seen from
+    /// elsewhere, shorter.
+    pub fn new(mut symbols: Vec<Symbol>, strings: Vec<u8>) -> SymbolTable {
+        let mut table = SymbolTable { symbols: Vec::new(), strings };
+        let key = |symbol: &Symbol| {
+            let name = table.raw(symbol);
+            let underscores = name.iter().take_while(|byte| **byte == b'_').count();
+            // Names of C++ and of Rust begin with one.
+            let underscores =
+                if name.starts_with(b"_Z") || name.starts_with(b"_R") { 0 } else { underscores };
+            (symbol.address, symbol.size == 0, underscores, symbol.rank, name.len(), name)
+        };
+        symbols.sort_by(|first, second| key(first).cmp(&key(second)));
+        symbols.dedup_by_key(|symbol| (symbol.address, symbol.is_function));
+        table.symbols = symbols;
+        table
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.symbols.is_empty()
+    }
+
+    /// The function, or else the datum, that has the address: its name, and the address from its beginning.
+    pub fn find(&self, address: u64, is_function: bool) -> Option<(String, u64)> {
+        let end = self.symbols.partition_point(|symbol| symbol.address <= address);
+        let before = self.symbols[..end].iter().rev().filter(|symbol| symbol.is_function == is_function);
+        let mut nearest = true;
+        for symbol in before.take(BEFORE) {
+            let offset = address - symbol.address;
+            // One without a size reaches to the next symbol.
+            if offset < symbol.size || (symbol.size == 0 && nearest && (is_function || offset == 0)) {
+                return Some((readable(&String::from_utf8_lossy(self.raw(symbol))), offset));
+            }
+            nearest = false;
+        }
+        None
+    }
+
+    /// The address and size of the symbol of that name, as it stands in the file or as it is shown.
+    pub fn address(&self, name: &str) -> Option<(u64, u64)> {
+        let is_it = |symbol: &&Symbol| self.raw(symbol) == name.as_bytes();
+        let mut functions = self.symbols.iter().filter(|symbol| symbol.is_function);
+        let plain = functions.clone().find(is_it);
+        let shown = || {
+            functions.find(|symbol| {
+                let raw = self.raw(symbol);
+                (raw.starts_with(b"_Z") || raw.starts_with(b"_R"))
+                    && readable(&String::from_utf8_lossy(raw)) == name
+            })
+        };
+        plain.or_else(shown).map(|symbol| (symbol.address, symbol.size))
+    }
+
+    fn raw(&self, symbol: &Symbol) -> &[u8] {
+        let rest = self.strings.get(symbol.name..).unwrap_or_default();
+        let rest = &rest[..rest.len().min(LONGEST)];
+        rest.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+}
+
+/// A symbol's name as its language writes it, without parameters and without what a compiler added.
+pub fn readable(raw: &str) -> String {
+    let raw = raw.get(..LONGEST).unwrap_or(raw);
+    let mut text = Shortened(String::new());
+    // An error is a text that has become long enough.
+    if let Ok(name) = rustc_demangle::try_demangle(raw) {
+        let _ = write!(text, "{name:#}");
+    } else if let Some(name) = raw.starts_with("_Z").then(|| cpp_demangle::Symbol::new(raw).ok()).flatten() {
+        let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
+        let _ = name.structured_demangle(&mut text, &options);
+    }
+    if text.0.is_empty() {
+        let _ = text.write_str(without_suffix(raw));
+    }
+    text.0
+}
+
+/// GCC and Clang make several functions of one: `f.constprop.0`, `f.isra.0`, `f.part.0`, `f.cold`.
+fn without_suffix(name: &str) -> &str {
+    let suffixes = [".constprop.", ".isra.", ".part.", ".cold", ".lto_priv.", ".llvm."];
+    let ends = suffixes.iter().filter_map(|suffix| name.find(suffix));
+    ends.min().filter(|end| *end > 0).map_or(name, |end| &name[..end])
+}
+
+/// Takes text until it is long enough: substitutions can make a short name millions of characters long.
+struct Shortened(String);
+
+impl Write for Shortened {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            if self.0.len() + c.len_utf8() > SHOWN {
+                return Err(fmt::Error);
+            }
+            self.0.push(c);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(symbols: &[(u64, u64, &str, bool, u8)]) -> SymbolTable {
+        let mut strings = vec![0];
+        let mut symbol = |(address, size, name, is_function, rank): &(u64, u64, &str, bool, u8)| {
+            let at = strings.len();
+            strings.extend(name.bytes().chain([0]));
+            Symbol { address: *address, size: *size, name: at, is_function: *is_function, rank: *rank }
+        };
+        let symbols = symbols.iter().map(&mut symbol).collect();
+        SymbolTable::new(symbols, strings)
+    }
+
+    #[test]
+    fn finds_the_function_that_has_an_address() {
+        let table = table(&[
+            (0x100, 0x40, "outer", true, 0),
+            (0x110, 0x8, "inner", true, 2),
+            (0x200, 0, "assembly", true, 2),
+            (0x300, 0x10, "state", false, 0),
+        ]);
+        let found = |address| table.find(address, true).map(|(name, offset)| format!("{name}+{offset:#x}"));
+        assert_eq!(found(0x112).as_deref(), Some("inner+0x2"));
+        assert_eq!(found(0x120).as_deref(), Some("outer+0x20"));
+        assert_eq!((found(0x140), found(0xff)), (None, None));
+        assert_eq!(found(0x20c).as_deref(), Some("assembly+0xc"));
+        assert_eq!(table.find(0x308, false), Some(("state".to_string(), 8)));
+        assert_eq!(
+            (table.find(0x310, false), table.find(0x308, true).map(|found| found.1)),
+            (None, Some(0x108))
+        );
+        assert_eq!((table.address("outer"), table.address("state")), (Some((0x100, 0x40)), None));
+    }
+
+    #[test]
+    fn takes_the_plainest_of_several_names() {
+        let table = table(&[
+            (0x100, 8, "__write", true, 0),
+            (0x100, 8, "write", true, 1),
+            (0x100, 8, "__libc_write", true, 0),
+        ]);
+        assert_eq!(table.find(0x100, true), Some(("write".to_string(), 0)));
+    }
+
+    #[test]
+    fn names_are_readable() {
+        assert_eq!(readable("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(readable("_ZN5servo4Loop4stepERKSt6vectorIiSaIiEE"), "servo::Loop::step");
+        assert_eq!(readable("_RNvC6_123foo3bar"), "123foo::bar");
+        assert_eq!(readable("flush_log.constprop.0"), "flush_log");
+        assert_eq!(readable("main"), "main");
+    }
+
+    #[test]
+    fn a_name_that_unfolds_without_end_is_cut() {
+        let doubling: String = (0..30).map(|n| format!("S{}_S{}_", n, n)).collect();
+        let name = readable(&format!("_Z1fI1aE{doubling}v"));
+        assert!(!name.is_empty() && name.len() <= SHOWN);
+        assert_eq!(readable(&"a".repeat(100_000)).len(), SHOWN);
+        assert_eq!(readable(&"ä".repeat(2_000)).len(), SHOWN);
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Damaged binaries: everything that is asked of them ends, and without a panic.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+
+use crate::elf::{self, Allowance, Bytes, Elf, UnwindTables};
+use crate::lines::Lines;
+use crate::unwind::{Registers, Stack, Step, Walk};
+
+/// A program with everything that is looked into, or `None` without a compiler.
+fn program() -> Option<&'static [u8]> {
+    static PROGRAM: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let compiled = || {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/stack.c");
+        let mut command = Command::new("cc");
+        command.args(["-O2", "-g", "-pthread", "-o"]).arg(&path).arg(source).arg("-ldl");
+        command.status().ok().filter(std::process::ExitStatus::success)?;
+        Some(fs::read(path).unwrap())
+    };
+    PROGRAM.get_or_init(compiled).as_deref()
+}
+
+/// Everything that can be asked of a binary.
+fn ask(bytes: &[u8]) -> Option<Elf> {
+    let mut allowance = Allowance::new(64 << 20);
+    let elf = elf::read(Cursor::new(bytes), &mut allowance)?;
+    let lines = elf::debug(Cursor::new(bytes), &mut allowance).and_then(|debug| Lines::new(&debug));
+    let words: Vec<u8> = (0..512_u64).flat_map(|n| (0x7ff0_0000 + n * 8).to_le_bytes()).collect();
+    let stack = Stack { begin: 0x7ff0_0000, bytes: &words };
+    for address in (0x1000..0x3000).step_by(5) {
+        elf.symbols.find(address, true);
+        elf.symbols.find(address, false);
+        lines.as_ref().map(|lines| lines.places(address));
+        let mut walk = Walk::new(&Registers { ip: address, sp: 0x7ff0_0000, bp: 0x7ff0_0100, lr: address });
+        if let Some(tables) = &elf.unwind {
+            while walk.by_tables(tables, 0, stack) == Step::Taken {}
+        }
+    }
+    elf.symbols.address("main");
+    Some(elf)
+}
+
+#[test]
+fn a_whole_binary_is_read() {
+    let Some(bytes) = program() else { return println!("skipped: it needs cc") };
+    let elf = ask(bytes).unwrap();
+    let (main, size) = elf.symbols.address("main").unwrap();
+    assert_eq!(elf.symbols.find(main + size - 1, true), Some(("main".to_string(), size - 1)));
+    assert!(elf.unwind.is_some() && !elf.is_stripped && elf.build_id.is_none_or(|id| !id.is_empty()));
+    // Nothing is read of a file that has more than may be read.
+    assert!(elf::read(Cursor::new(bytes), &mut Allowance::new(1 << 20)).is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn damaged_bytes_do_no_harm(damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..64)) {
+        if let Some(bytes) = program() {
+            let mut bytes = bytes.to_vec();
+            for (place, byte) in &damage {
+                let place = place.index(bytes.len());
+                bytes[place] = *byte;
+            }
+            ask(&bytes);
+        }
+    }
+
+    /// The tables in which sizes and places stand: of segments, and at the end, of sections.
+    #[test]
+    fn damaged_headers_do_no_harm(damage in prop::collection::vec((0..2_500_usize, any::<u8>()), 1..16), at_end: bool) {
+        if let Some(bytes) = program() {
+            let mut bytes = bytes.to_vec();
+            let length = bytes.len();
+            for (place, byte) in &damage {
+                bytes[if at_end { length - 1 - place } else { place % 800 }] = *byte;
+            }
+            ask(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_too_early_does_no_harm(length in any::<prop::sample::Index>()) {
+        if let Some(bytes) = program() {
+            ask(&bytes[..length.index(bytes.len())]);
+        }
+    }
+}
+
+/// `.eh_frame` with one function at 0x1000 whose frame is told by an expression.
+fn told_by(expression: &[u8]) -> UnwindTables {
+    let mut bytes = Vec::new();
+    let mut entry = |content: &[u8]| {
+        let length = content.len().next_multiple_of(4);
+        bytes.extend((length as u32).to_le_bytes());
+        bytes.extend(content);
+        bytes.resize(bytes.len() + length - content.len(), 0);
+    };
+    // A CIE: its mark, version, no augmentation, alignment factors 1 and -8, return address in column 16.
+    entry(&[0, 0, 0, 0, 1, 0, 1, 0x78, 16]);
+    // DW_CFA_offset of the return address: 1 * -8.
+    let mut function = vec![20, 0, 0, 0];
+    function.extend(0x1000_u64.to_le_bytes());
+    function.extend(0x100_u64.to_le_bytes());
+    // DW_CFA_def_cfa_expression; DW_CFA_offset of the return address.
+    function.extend([0x0f, expression.len() as u8]);
+    function.extend(expression);
+    function.extend([0x80 | 16, 1]);
+    entry(&function);
+    entry(&[]);
+    UnwindTables { eh_frame: Bytes { address: 0x8000, bytes }, index: Bytes::default(), text: 0x1000 }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn an_expression_that_never_ends_tells_nothing() {
+    let words: Vec<u8> = [0x11_u64, 0x22, 0x33].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let stack = Stack { begin: 0x7000, bytes: &words };
+    let from = Walk::new(&Registers { ip: 0x1010, sp: 0x7000, bp: 0, lr: 0 });
+    // rsp + 16.
+    let mut walk = from.clone();
+    assert_eq!(walk.by_tables(&told_by(&[0x77, 16]), 0, stack), Step::Taken);
+    assert_eq!(walk.address(), 0x22 - 1);
+    // DW_OP_skip to itself.
+    let mut walk = from.clone();
+    assert_eq!(walk.by_tables(&told_by(&[0x2f, 0xfd, 0xff]), 0, stack), Step::Unknown);
+    // A frame below the one that it calls.
+    let mut walk = from.clone();
+    assert_eq!(walk.by_tables(&told_by(&[0x77, 0x70]), 0, stack), Step::Unknown);
+    assert_eq!(walk.address(), 0x1010);
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Call stacks, functions, lines and data of programs that were compiled in several ways, against what the
+//! programs say themselves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::tempdir;
+
+use crate::program::{Program, compile, run};
+
+/// How programs are compiled: as most are, without frame pointers, with them, without optimisation, at fixed
+/// addresses, without the C library as a file of its own, and with packed debug information.
+const BUILDS: [&[&str]; 7] = [
+    &["-O2"],
+    &["-O2", "-g", "-fomit-frame-pointer"],
+    &["-O2", "-g", "-fno-omit-frame-pointer"],
+    &["-O0", "-g"],
+    &["-O1", "-g", "-no-pie"],
+    &["-O2", "-g", "-static"],
+    &["-O2", "-g", "-gz=zlib", "-gdwarf-4"],
+];
+
+fn start(program: &Path, way: &str) -> Program {
+    run(Command::new(program).arg(way), || ())
+}
+
+fn c(flags: &[&str]) -> Option<PathBuf> {
+    compile("cc", "stack.c", flags)
+}
+
+/// Each caller by an address within its call.
+fn callers(program: &Program) -> Vec<u64> {
+    program.truth.returns.iter().map(|address| address - 1).collect()
+}
+
+#[test]
+fn call_stacks_are_those_of_the_c_library() {
+    for flags in BUILDS {
+        let Some(path) = c(flags) else { return };
+        for way in ["plain", "qsort", "thread", "alloca"] {
+            let mut program = start(&path, way);
+            assert!(program.truth.returns.len() > 4, "{flags:?} {way}: {:?}", program.truth.returns);
+            let found = program.unwound();
+            assert_eq!(found[1..], callers(&program), "{flags:?} {way}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_handler_is_unwound_into_the_code_that_it_interrupted() {
+    for flags in BUILDS {
+        let Some(path) = c(flags) else { return };
+        let mut program = start(&path, "signal");
+        let functions = program.functions("main");
+        let place = |name: &str| functions.iter().position(|function| function.contains(name));
+        assert!(place("handle") < place("main") && place("handle").is_some(), "{flags:?}: {functions:?}");
+        let own: Vec<u64> = callers(&program);
+        let found = program.unwound();
+        // The C library gives the interrupted instruction as if it were a call's return address.
+        let near = |(found, own): (&u64, &u64)| *found == *own || *found == own + 1;
+        assert!(found[1..].iter().zip(&own).all(near), "{flags:?}: {found:x?} {own:x?}");
+        assert_eq!(found.len(), own.len() + 1, "{flags:?}");
+    }
+}
+
+#[test]
+fn functions_have_the_names_of_the_source() {
+    for flags in BUILDS {
+        let Some(path) = c(flags) else { return };
+        let mut program = start(&path, "qsort");
+        let functions = program.functions("main");
+        let at = |name: &str| functions.iter().position(|function| function == name);
+        let order = ["capture", "inner", "middle", "compare", "main"].map(at);
+        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{flags:?}: {functions:?}");
+        let frame = program.process.frame(program.truth.registers.ip).unwrap();
+        assert_eq!(frame.to_string(), "program!capture");
+    }
+}
+
+#[test]
+fn lines_are_those_of_the_source_where_there_is_debug_information() {
+    for flags in BUILDS {
+        let Some(path) = c(flags) else { return };
+        let mut program = start(&path, "plain");
+        let inner = program.unwound()[1];
+        let frames = program.process.frames(inner);
+        let outer = program.process.frame(inner).unwrap();
+        assert_eq!(outer.function.as_deref(), Some("inner"), "{flags:?}");
+        if flags.iter().any(|flag| flag.starts_with("-g")) {
+            assert!(outer.file.as_deref().unwrap().ends_with("stack.c"), "{flags:?} {outer:?}");
+            assert_eq!(outer.line, Some(program.truth.line), "{flags:?}");
+            let inlined = frames.first().unwrap();
+            assert_eq!(inlined.function.as_deref(), Some("put_into_its_caller"), "{flags:?} {frames:?}");
+            assert!(inlined.is_inlined && !outer.is_inlined, "{frames:?}");
+        } else {
+            assert_eq!((frames.len(), outer.line), (1, None), "{frames:?}");
+        }
+    }
+}
+
+#[test]
+fn data_is_named_after_variable_and_file() {
+    for flags in BUILDS {
+        let Some(path) = c(flags) else { return };
+        let mut program = start(&path, "plain");
+        let data = std::mem::take(&mut program.truth.data);
+        assert_eq!(data.len(), 3);
+        for (name, address) in data {
+            assert_eq!(program.process.data(address), Some(format!("program!{name}")), "{flags:?}");
+        }
+        assert_eq!(program.process.data(program.truth.heap).as_deref(), Some("heap"), "{flags:?}");
+        assert_eq!(program.process.data(program.truth.registers.sp).as_deref(), Some("stack"), "{flags:?}");
+        assert_eq!(program.process.data(8), None);
+    }
+}
+
+#[test]
+fn a_stripped_program_has_its_exported_functions_and_addresses_of_data() {
+    let Some(path) = c(&["-O2", "-s"]) else { return };
+    let mut program = start(&path, "plain");
+    assert_eq!(program.unwound()[1..], callers(&program));
+    let own = callers(&program);
+    let frame = program.process.frame(own[0]).unwrap();
+    assert_eq!((frame.binary.as_str(), frame.function.as_deref()), ("program", None));
+    let main = own.iter().find_map(|address| program.process.frame(*address)?.function);
+    assert!(main.is_some(), "main is exported");
+    let state = program.truth.data.iter().find(|(name, _)| name == "state+0x8").unwrap().1;
+    let name = program.process.data(state).unwrap();
+    assert!(name.starts_with("program+0x"), "{name}");
+}
+
+#[test]
+fn a_library_that_is_loaded_later_is_known() {
+    let Some(path) = c(&["-O2"]) else { return };
+    let Some(library) = compile("cc", "library.c", &["-O2", "-fPIC", "-shared"]) else { return };
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(150));
+    let mut program = run(Command::new(&path).arg("library").arg(&library), pause);
+    assert_eq!(program.unwound()[1..], callers(&program));
+    assert!(program.functions("main").contains(&"library_calls".to_string()));
+}
+
+#[test]
+fn code_without_a_file_has_an_address_and_is_unwound_by_frame_pointer() {
+    let Some(path) = c(&["-O2"]) else { return };
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(150));
+    let mut program = run(Command::new(&path).arg("jit"), pause);
+    let frames: Vec<String> = program
+        .unwound()
+        .into_iter()
+        .map(|address| program.process.frame(address).unwrap().to_string())
+        .collect();
+    let place = frames.iter().position(|frame| frame.starts_with("[anon]!0x"));
+    assert_eq!(place, Some(3), "{frames:?}");
+    assert!(frames[4..].contains(&"program!main".to_string()), "{frames:?}");
+}
+
+#[test]
+fn a_program_is_known_after_its_file_was_deleted_and_it_has_ended() {
+    let Some(path) = c(&["-O2", "-g"]) else { return };
+    let folder = tempdir().unwrap();
+    let copy = folder.path().join("program");
+    fs::copy(&path, &copy).unwrap();
+    let mut program = run(Command::new(&copy).arg("plain"), || ());
+    fs::remove_file(&copy).unwrap();
+    program.end();
+    let functions = program.functions("main");
+    assert_eq!(functions.first().map(String::as_str), Some("capture"), "{functions:?}");
+    assert_eq!(functions.last().map(String::as_str), Some("main"));
+    assert_eq!(program.process.notes(), [""; 0]);
+}
+
+#[test]
+fn functions_of_cpp_are_named_as_in_its_source() {
+    for flags in [&["-O2"][..], &["-O0", "-g"]] {
+        let Some(path) = compile("c++", "stack.cpp", flags) else { return };
+        let mut program = run(&mut Command::new(&path), || ());
+        assert_eq!(program.unwound()[1..], callers(&program), "{flags:?}");
+        let functions = program.functions("main");
+        assert!(functions.contains(&"servo::Loop<double>::step".to_string()), "{functions:?}");
+        let times = program.truth.data[0].1;
+        assert_eq!(program.process.data(times).as_deref(), Some("program!times"));
+    }
+}
+
+#[test]
+fn functions_of_rust_are_named_as_in_its_source() {
+    // Cargo builds an example beside the tests.
+    let here = std::env::current_exe().unwrap();
+    let path = here.parent().and_then(Path::parent).unwrap().join("examples/stack");
+    let mut program = run(&mut Command::new(&path), || ());
+    let functions = program.functions("stack::main");
+    let at = |name: &str| functions.iter().position(|function| function == name);
+    let order =
+        ["stack::capture", "<stack::servo::Loop as stack::servo::Step>::step", "stack::each", "stack::main"]
+            .map(at);
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{functions:?}");
+    let frame = program.process.frame(program.truth.registers.ip).unwrap();
+    assert!(frame.file.is_some_and(|file| file.ends_with("stack.rs")) && frame.line.is_some());
+}
+
+#[test]
+fn a_process_that_does_not_run_is_refused() {
+    let error = symbols::Process::open(u32::MAX / 2).unwrap_err().to_string();
+    assert_eq!(error.lines().count(), 1);
+    assert!(error.contains("there is no such process"), "{error}");
+}
+
+#[test]
+fn a_function_is_found_by_name_in_the_file_that_is_mapped() {
+    let Some(path) = c(&["-O2"]) else { return };
+    let mut program = start(&path, "plain");
+    let place = program.process.function("middle").unwrap();
+    assert_eq!(fs::read(&place.file).unwrap(), fs::read(&path).unwrap());
+    // A position-independent program's first segment lies where its file begins, and code as far from there.
+    let own = program.process.unwind(&program.truth.registers, &program.truth.stack);
+    let frame = own.iter().find_map(|address| {
+        program.process.frame(*address).filter(|frame| frame.function.as_deref() == Some("middle"))
+    });
+    assert!(frame.is_some() && place.offset > 0);
+    assert!(program.process.function("qsort").unwrap().file != place.file);
+    assert_eq!(program.process.function("no_such_function"), None);
+}
