@@ -42,7 +42,7 @@ const DEBUG: [&str; 11] = [
 
 /// A part of the file that is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct LoadedSegment {
     /// Where it lies in the file.
     pub offset: u64,
     /// How long it is there.
@@ -79,7 +79,7 @@ pub struct UnwindTables {
 #[derive(Debug, Default)]
 pub struct Elf {
     /// Its segments.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<LoadedSegment>,
     /// How call stacks are unwound; `None` for code of another machine.
     pub unwind: Option<UnwindTables>,
     /// Its symbols: all, or where it was stripped, those that other binaries use.
@@ -132,14 +132,15 @@ pub fn read<F: Read + Seek>(file: F, allowance: &mut Allowance) -> Option<Elf> {
     let (header, sections) = open(data, allowance)?;
     let endian = LittleEndian;
     let headers = header.program_headers(endian, data).ok()?;
-    let segments =
-        headers.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD).map(|segment| Segment {
+    let segments = headers.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD).map(|segment| {
+        LoadedSegment {
             offset: segment.p_offset(endian),
             file_size: segment.p_filesz(endian),
             address: segment.p_vaddr(endian),
             size: segment.p_memsz(endian),
             is_executable: segment.p_flags(endian) & elf::PF_X != 0,
-        });
+        }
+    });
     let mut elf = Elf { segments: segments.collect(), ..Elf::default() };
     if header.e_machine(endian) == MACHINE {
         elf.unwind = unwind_tables(&sections, data, allowance);

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
 
 use crate::elf::{self, Allowance, Elf};
-use crate::lines::{Lines, Place};
+use crate::lines::{DebugLines, SourcePlace};
 use crate::maps::{FileId, Mapping, VDSO};
 
-/// Files of one process that are kept open.
+/// BinaryFiles of one process that are kept open.
 const FILES: usize = 1_024;
 
 /// Bytes that are read of all files of a process, unpacked.
@@ -35,7 +35,7 @@ const PAGE: u64 = 4_096;
 
 /// The files of a process.
 #[derive(Debug)]
-pub struct Files {
+pub struct BinaryFiles {
     number: u32,
     /// `/proc/PID`, of this process even if another one gets its number.
     process: OwnedFd,
@@ -49,7 +49,7 @@ enum Binary {
     /// Not looked into yet.
     Opened(Source),
     /// An ELF file.
-    Known(Box<Code>),
+    Known(Box<BinaryCode>),
     /// Something else, or it cannot be opened.
     Odd,
 }
@@ -63,18 +63,18 @@ enum Source {
 
 /// An ELF file, and its lines as soon as they are asked for.
 #[derive(Debug)]
-pub struct Code {
+pub struct BinaryCode {
     /// What is used of it.
     pub elf: Elf,
     /// What debug information is read from; `None` once that was tried.
     source: Option<Source>,
-    lines: Option<Lines>,
+    lines: Option<DebugLines>,
 }
 
-impl Files {
+impl BinaryFiles {
     /// Of the process with this number and folder in `/proc`.
-    pub fn new(number: u32, process: OwnedFd) -> Files {
-        Files {
+    pub fn new(number: u32, process: OwnedFd) -> BinaryFiles {
+        BinaryFiles {
             number,
             process,
             binaries: HashMap::new(),
@@ -120,7 +120,7 @@ impl Files {
     }
 
     /// What is known of a file.
-    pub fn code(&mut self, mapping: &Mapping) -> Option<&Code> {
+    pub fn code(&mut self, mapping: &Mapping) -> Option<&BinaryCode> {
         let binary = self.binaries.get_mut(&mapping.file)?;
         if let Binary::Opened(_) = binary {
             let Binary::Opened(mut source) = std::mem::replace(binary, Binary::Odd) else { return None };
@@ -128,7 +128,7 @@ impl Files {
             // A defect of a library must not end the program that asks.
             let read = catch_unwind(AssertUnwindSafe(|| elf::read(&mut source, allowance)));
             if let Ok(Some(elf)) = read {
-                *binary = Binary::Known(Box::new(Code { elf, source: Some(source), lines: None }));
+                *binary = Binary::Known(Box::new(BinaryCode { elf, source: Some(source), lines: None }));
             }
             self.note_allowance(mapping);
             self.add_separate(mapping);
@@ -139,13 +139,14 @@ impl Files {
         }
     }
 
-    /// The functions and lines at an address of a file, as the file states it; none without debug information.
-    pub fn places(&mut self, mapping: &Mapping, address: u64) -> Vec<Place> {
+    /// The functions and lines at an address of a file, as the file states it; none without debug
+    /// information.
+    pub fn places(&mut self, mapping: &Mapping, address: u64) -> Vec<SourcePlace> {
         let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return Vec::new() };
         if let Some(source) = code.source.take() {
             let allowance = &mut self.allowance;
             let read = catch_unwind(AssertUnwindSafe(|| elf::debug(source, allowance)));
-            code.lines = read.ok().flatten().and_then(|sections| Lines::new(&sections));
+            code.lines = read.ok().flatten().and_then(|sections| DebugLines::new(&sections));
             self.note_allowance(mapping);
         }
         let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return Vec::new() };
@@ -234,10 +235,10 @@ fn regular(file: impl AsFd + Into<File>) -> Option<File> {
     is_file(fstat(&file).ok()?.st_mode).then(|| file.into())
 }
 
-impl Code {
+impl BinaryCode {
     /// How far behind the addresses that the file states it lies in this mapping.
     pub fn bias(&self, mapping: &Mapping) -> Option<u64> {
-        let is_there = |segment: &&elf::Segment| {
+        let is_there = |segment: &&elf::LoadedSegment| {
             let begin = segment.offset & !(PAGE - 1);
             let end = segment.offset.saturating_add(segment.file_size).saturating_add(PAGE - 1);
             segment.is_executable == mapping.is_executable && (begin..end).contains(&mapping.offset)

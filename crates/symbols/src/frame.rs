@@ -8,7 +8,7 @@ use std::fmt;
 /// `{}` shows `binary!function`, and `{:#}` adds ` (file:line)` where that is known. Without a symbol the
 /// address within the binary stands in the function's place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Frame {
+pub struct CodeFrame {
     /// The binary's name without its folders; `[anon]` for memory of no file.
     pub binary: String,
     /// The function, as it is written in C++ or Rust, without its parameters.
@@ -24,7 +24,7 @@ pub struct Frame {
     pub is_inlined: bool,
 }
 
-impl fmt::Display for Frame {
+impl fmt::Display for CodeFrame {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {
             Some(function) => write!(out, "{}!{function}", self.binary)?,
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn shows_function_and_line_as_far_as_they_are_known() {
-        let mut frame = Frame { binary: "servo".to_string(), offset: 0x4040, ..Frame::default() };
+        let mut frame = CodeFrame { binary: "servo".to_string(), offset: 0x4040, ..CodeFrame::default() };
         assert_eq!(format!("{frame} {frame:#}"), "servo!0x4040 servo!0x4040");
         frame.function = Some("flush_log".to_string());
         (frame.file, frame.line) = (Some("log.c".to_string()), Some(7));

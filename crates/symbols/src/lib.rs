@@ -12,8 +12,9 @@
 //! only where there is none.
 //!
 //! The files belong to a process that somebody else runs. They may be damaged or made to harm: nothing here
-//! trusts an offset, a size or a count of them, work and memory have limits ([`Process::notes`] says which
-//! was reached), and files are read, not mapped, so that one that becomes shorter meanwhile does no harm.
+//! trusts an offset, a size or a count of them, work and memory have limits ([`ProcessCode::notes`] says
+//! which was reached), and files are read, not mapped, so that one that becomes shorter meanwhile does no
+//! harm.
 //!
 //! Limits: ELF files of 64 bits, little-endian; debug information in the file itself or in
 //! `/usr/lib/debug/.build-id`, not split into `.dwo` files.
@@ -33,6 +34,6 @@ mod unwind;
 mod tests;
 
 pub use error::{Error, Result};
-pub use frame::Frame;
-pub use process::{CodePlace, Process};
-pub use unwind::Registers;
+pub use frame::CodeFrame;
+pub use process::{CodePlace, ProcessCode};
+pub use unwind::UserRegisters;

@@ -19,7 +19,7 @@ const DEEPEST: usize = 64;
 
 /// A function at an address, the innermost first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePlace {
     /// The function.
     pub function: Option<String>,
     /// The source file.
@@ -29,20 +29,20 @@ pub struct Place {
 }
 
 /// The debug information of a binary.
-pub struct Lines {
+pub struct DebugLines {
     context: Context<CountedReader>,
     left: ReadsLeft,
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for DebugLines {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Lines").finish_non_exhaustive()
+        out.debug_struct("DebugLines").finish_non_exhaustive()
     }
 }
 
-impl Lines {
+impl DebugLines {
     /// Of these sections; `None` where they are damaged.
-    pub fn new(sections: &BTreeMap<&'static str, Arc<[u8]>>) -> Option<Lines> {
+    pub fn new(sections: &BTreeMap<&'static str, Arc<[u8]>>) -> Option<DebugLines> {
         let left = ReadsLeft::new(READS);
         let section = |id: SectionId| {
             let bytes = sections.get(id.name()).cloned().unwrap_or_default();
@@ -50,7 +50,7 @@ impl Lines {
         };
         // A defect of a library must not end the program that asks.
         let context = catch_unwind(AssertUnwindSafe(|| Context::from_dwarf(Dwarf::load(section)?)));
-        context.ok()?.ok().map(|context| Lines { context, left })
+        context.ok()?.ok().map(|context| DebugLines { context, left })
     }
 
     /// Whether it was given up, since it takes too much to read.
@@ -59,14 +59,14 @@ impl Lines {
     }
 
     /// The functions at an address, as the file states it, the innermost first.
-    pub fn places(&self, address: u64) -> Vec<Place> {
+    pub fn places(&self, address: u64) -> Vec<SourcePlace> {
         if self.left.is_used_up() {
             return Vec::new();
         }
         catch_unwind(AssertUnwindSafe(|| self.look(address))).unwrap_or_default()
     }
 
-    fn look(&self, address: u64) -> Vec<Place> {
+    fn look(&self, address: u64) -> Vec<SourcePlace> {
         let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else { return Vec::new() };
         let mut places = Vec::new();
         while let (true, Ok(Some(frame))) = (places.len() < DEEPEST, frames.next()) {
@@ -74,7 +74,7 @@ impl Lines {
                 .function
                 .and_then(|function| function.name.to_string_lossy().ok().map(|name| readable(&name)));
             let location = frame.location;
-            places.push(Place {
+            places.push(SourcePlace {
                 function: name,
                 file: location.as_ref().and_then(|location| location.file).map(str::to_string),
                 line: location.and_then(|location| location.line).filter(|line| *line > 0),

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags, open, openat};
 
 use crate::elf::UnwindTables;
-use crate::files::Files;
-use crate::frame::Frame;
+use crate::files::BinaryFiles;
+use crate::frame::CodeFrame;
 use crate::maps::{self, Mapping};
-use crate::unwind::{Registers, Stack, Step, Walk};
+use crate::unwind::{Stack, UnwindStep, UserRegisters, Walk};
 use crate::{Error, Result};
 
 /// Of `/proc/PID/maps`.
@@ -33,8 +33,8 @@ const WITHOUT_BYTES: usize = 2;
 
 /// A process whose addresses are asked for.
 #[derive(Debug)]
-pub struct Process {
-    files: Files,
+pub struct ProcessCode {
+    files: BinaryFiles,
     mappings: Vec<Mapping>,
     /// When the mappings were last read.
     read_at: Option<Instant>,
@@ -49,14 +49,15 @@ pub struct CodePlace {
     pub offset: u64,
 }
 
-impl Process {
+impl ProcessCode {
     /// Opens a process that runs: reads its mappings and opens the files of its code.
-    pub fn open(process: u32) -> Result<Process> {
+    pub fn open(process: u32) -> Result<ProcessCode> {
         let cannot = |why: String, cure| Error::on("read the memory map of process", process, why, cure);
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(format!("/proc/{process}"), flags, Mode::empty())
             .map_err(|_| cannot("there is no such process".into(), "give the number of one that runs"))?;
-        let mut opened = Process { files: Files::new(process, folder), mappings: Vec::new(), read_at: None };
+        let mut opened =
+            ProcessCode { files: BinaryFiles::new(process, folder), mappings: Vec::new(), read_at: None };
         opened
             .read_maps()
             .map_err(|error| cannot(error.to_string(), "run as its user or with CAP_SYS_PTRACE"))?;
@@ -78,7 +79,7 @@ impl Process {
     /// The call stack of a thread with these registers, and a copy of its stack from `sp` on: where it is,
     /// then its callers, each by an address within the call. It ends where the copy or what is known
     /// of the program ends.
-    pub fn unwind(&mut self, registers: &Registers, stack: &[u8]) -> Vec<u64> {
+    pub fn unwind(&mut self, registers: &UserRegisters, stack: &[u8]) -> Vec<u64> {
         let stack = Stack { begin: registers.sp, bytes: stack };
         let mut walk = Walk::new(registers);
         let mut found = vec![registers.ip];
@@ -90,36 +91,38 @@ impl Process {
         found
     }
 
-    /// One step of [`Process::unwind`]: by the tables, and where they tell nothing, by frame pointer or as
-    /// from a function's beginning.
+    /// One step of [`ProcessCode::unwind`]: by the tables, and where they tell nothing, by frame pointer or
+    /// as from a function's beginning.
     fn caller(&mut self, walk: &Walk, stack: Stack<'_>) -> Option<Walk> {
         let mut next = walk.clone();
         let step = match self.tables(walk.address()) {
             Some((tables, bias)) => next.by_tables(tables, bias, stack),
-            None => Step::Unknown,
+            None => UnwindStep::Unknown,
         };
         match step {
-            Step::AtTop => return None,
-            Step::Taken if self.code(next.address()).is_some() => return Some(next),
+            UnwindStep::AtTop => return None,
+            UnwindStep::Taken if self.code(next.address()).is_some() => return Some(next),
             _ => {}
         }
         [Walk::by_frame_pointer, Walk::by_return_address].into_iter().find_map(|take| {
             let mut next = walk.clone();
-            (take(&mut next, stack) == Step::Taken && self.code(next.address()).is_some()).then_some(next)
+            (take(&mut next, stack) == UnwindStep::Taken && self.code(next.address()).is_some())
+                .then_some(next)
         })
     }
 
     /// The function that has an address; `None` where nothing lies there. Its line is the one that the
     /// function itself is at, whatever was inlined there.
-    pub fn frame(&mut self, address: u64) -> Option<Frame> {
+    pub fn frame(&mut self, address: u64) -> Option<CodeFrame> {
         self.frames(address).pop()
     }
 
-    /// Like [`Process::frame`], with the functions that were inlined there before it, the innermost first.
-    pub fn frames(&mut self, address: u64) -> Vec<Frame> {
+    /// Like [`ProcessCode::frame`], with the functions that were inlined there before it, the innermost
+    /// first.
+    pub fn frames(&mut self, address: u64) -> Vec<CodeFrame> {
         let Some(place) = self.place(address) else { return Vec::new() };
         let mapping = &self.mappings[place];
-        let plain = Frame { binary: shown(mapping.name()), offset: address, ..Frame::default() };
+        let plain = CodeFrame { binary: shown(mapping.name()), offset: address, ..CodeFrame::default() };
         let code = self.files.code(mapping);
         let Some((code, bias)) = code.and_then(|code| Some((code, code.bias(mapping)?))) else {
             return vec![plain];
@@ -129,10 +132,10 @@ impl Process {
         let (name, offset) = symbol.map_or((None, stated), |(name, offset)| (Some(name), offset));
         let places = self.files.places(mapping, stated);
         let inlined = places.len().saturating_sub(1);
-        let mut frames: Vec<Frame> = places
+        let mut frames: Vec<CodeFrame> = places
             .into_iter()
             .enumerate()
-            .map(|(depth, place)| Frame {
+            .map(|(depth, place)| CodeFrame {
                 function: if depth < inlined { place.function } else { name.clone().or(place.function) },
                 offset,
                 file: place.file,
@@ -142,7 +145,7 @@ impl Process {
             })
             .collect();
         if frames.is_empty() {
-            frames.push(Frame { function: name, offset, ..plain });
+            frames.push(CodeFrame { function: name, offset, ..plain });
         }
         frames
     }

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 
 use crate::elf::{self, Allowance, Bytes, Elf, UnwindTables};
-use crate::lines::Lines;
-use crate::unwind::{Registers, Stack, Step, Walk};
+use crate::lines::DebugLines;
+use crate::unwind::{Stack, UnwindStep, UserRegisters, Walk};
 
 /// A program with everything that is looked into, or `None` without a compiler.
 fn program() -> Option<&'static [u8]> {
@@ -32,16 +32,17 @@ fn program() -> Option<&'static [u8]> {
 fn ask(bytes: &[u8]) -> Option<Elf> {
     let mut allowance = Allowance::new(64 << 20);
     let elf = elf::read(Cursor::new(bytes), &mut allowance)?;
-    let lines = elf::debug(Cursor::new(bytes), &mut allowance).and_then(|debug| Lines::new(&debug));
+    let lines = elf::debug(Cursor::new(bytes), &mut allowance).and_then(|debug| DebugLines::new(&debug));
     let words: Vec<u8> = (0..512_u64).flat_map(|n| (0x7ff0_0000 + n * 8).to_le_bytes()).collect();
     let stack = Stack { begin: 0x7ff0_0000, bytes: &words };
     for address in (0x1000..0x3000).step_by(5) {
         elf.symbols.find(address, true);
         elf.symbols.find(address, false);
         lines.as_ref().map(|lines| lines.places(address));
-        let mut walk = Walk::new(&Registers { ip: address, sp: 0x7ff0_0000, bp: 0x7ff0_0100, lr: address });
+        let mut walk =
+            Walk::new(&UserRegisters { ip: address, sp: 0x7ff0_0000, bp: 0x7ff0_0100, lr: address });
         if let Some(tables) = &elf.unwind {
-            while walk.by_tables(tables, 0, stack) == Step::Taken {}
+            while walk.by_tables(tables, 0, stack) == UnwindStep::Taken {}
         }
     }
     elf.symbols.address("main");
@@ -59,11 +60,19 @@ fn a_whole_binary_is_read() {
     assert!(elf::read(Cursor::new(bytes), &mut Allowance::new(1 << 20)).is_none());
 }
 
+fn bytes_anywhere() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..64)
+}
+
+fn bytes_at_an_end() -> impl Strategy<Value = Vec<(usize, u8)>> {
+    prop::collection::vec((0..2_500_usize, any::<u8>()), 1..16)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn damaged_bytes_do_no_harm(damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..64)) {
+    fn damaged_bytes_do_no_harm(damage in bytes_anywhere()) {
         if let Some(bytes) = program() {
             let mut bytes = bytes.to_vec();
             for (place, byte) in &damage {
@@ -76,7 +85,7 @@ proptest! {
 
     /// The tables in which sizes and places stand: of segments, and at the end, of sections.
     #[test]
-    fn damaged_headers_do_no_harm(damage in prop::collection::vec((0..2_500_usize, any::<u8>()), 1..16), at_end: bool) {
+    fn damaged_headers_do_no_harm(damage in bytes_at_an_end(), at_end: bool) {
         if let Some(bytes) = program() {
             let mut bytes = bytes.to_vec();
             let length = bytes.len();
@@ -124,16 +133,16 @@ fn told_by(expression: &[u8]) -> UnwindTables {
 fn an_expression_that_never_ends_tells_nothing() {
     let words: Vec<u8> = [0x11_u64, 0x22, 0x33].iter().flat_map(|word| word.to_le_bytes()).collect();
     let stack = Stack { begin: 0x7000, bytes: &words };
-    let from = Walk::new(&Registers { ip: 0x1010, sp: 0x7000, bp: 0, lr: 0 });
+    let from = Walk::new(&UserRegisters { ip: 0x1010, sp: 0x7000, bp: 0, lr: 0 });
     // rsp + 16.
     let mut walk = from.clone();
-    assert_eq!(walk.by_tables(&told_by(&[0x77, 16]), 0, stack), Step::Taken);
+    assert_eq!(walk.by_tables(&told_by(&[0x77, 16]), 0, stack), UnwindStep::Taken);
     assert_eq!(walk.address(), 0x22 - 1);
     // DW_OP_skip to itself.
     let mut walk = from.clone();
-    assert_eq!(walk.by_tables(&told_by(&[0x2f, 0xfd, 0xff]), 0, stack), Step::Unknown);
+    assert_eq!(walk.by_tables(&told_by(&[0x2f, 0xfd, 0xff]), 0, stack), UnwindStep::Unknown);
     // A frame below the one that it calls.
     let mut walk = from.clone();
-    assert_eq!(walk.by_tables(&told_by(&[0x77, 0x70]), 0, stack), Step::Unknown);
+    assert_eq!(walk.by_tables(&told_by(&[0x77, 0x70]), 0, stack), UnwindStep::Unknown);
     assert_eq!(walk.address(), 0x1010);
 }

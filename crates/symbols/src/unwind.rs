@@ -40,7 +40,7 @@ const POINTER: u64 = u64::MAX;
 
 /// The registers of a thread in its program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Registers {
+pub struct UserRegisters {
     /// The instruction pointer.
     pub ip: u64,
     /// The stack pointer.
@@ -53,7 +53,7 @@ pub struct Registers {
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum UnwindStep {
     /// The caller is known.
     Taken,
     /// This was the first function.
@@ -91,7 +91,7 @@ pub struct Walk {
 
 impl Walk {
     /// Where the thread is.
-    pub fn new(from: &Registers) -> Walk {
+    pub fn new(from: &UserRegisters) -> Walk {
         let mut registers = [None; REGISTERS];
         registers[number::STACK] = Some(from.sp);
         registers[number::FRAME] = Some(from.bp);
@@ -107,13 +107,13 @@ impl Walk {
     }
 
     /// Goes to the caller by the tables of the binary, which lies `bias` behind where its file says.
-    pub fn by_tables(&mut self, tables: &UnwindTables, bias: u64, stack: Stack<'_>) -> Step {
+    pub fn by_tables(&mut self, tables: &UnwindTables, bias: u64, stack: Stack<'_>) -> UnwindStep {
         let address = self.address().wrapping_sub(bias);
         let mut next = self.clone();
         // A defect of a library must not end the program that asks.
         let step = catch_unwind(AssertUnwindSafe(|| next.follow(tables, address, stack)));
-        let step = step.ok().flatten().unwrap_or(Step::Unknown);
-        if step == Step::Taken {
+        let step = step.ok().flatten().unwrap_or(UnwindStep::Unknown);
+        if step == UnwindStep::Taken {
             *self = next;
         }
         step
@@ -121,35 +121,35 @@ impl Walk {
 
     /// Goes to the caller as functions leave it that keep a frame pointer: it points at the caller's, and
     /// the return address lies beside that.
-    pub fn by_frame_pointer(&mut self, stack: Stack<'_>) -> Step {
+    pub fn by_frame_pointer(&mut self, stack: Stack<'_>) -> UnwindStep {
         let taken = || {
             let (sp, frame) = (self.registers[number::STACK]?, self.registers[number::FRAME]?);
             let up = frame.checked_add(16).filter(|up| *up > sp)?;
             Some((stack.read(frame, 8)?, stack.read(frame.checked_add(8)?, 8)?, up))
         };
-        let Some((frame, ip, up)) = taken() else { return Step::Unknown };
+        let Some((frame, ip, up)) = taken() else { return UnwindStep::Unknown };
         self.registers = [None; REGISTERS];
         self.registers[number::FRAME] = Some(frame);
         self.registers[number::STACK] = Some(up);
         (self.ip, self.is_caller) = (ip & POINTER, true);
-        Step::Taken
+        UnwindStep::Taken
     }
 
     /// Goes to the caller from a function's first instruction, and from one that has no frame.
-    pub fn by_return_address(&mut self, stack: Stack<'_>) -> Step {
+    pub fn by_return_address(&mut self, stack: Stack<'_>) -> UnwindStep {
         let Some(sp) = self.registers[number::STACK].filter(|_| !self.is_caller) else {
-            return Step::Unknown;
+            return UnwindStep::Unknown;
         };
         let found = match self.registers[number::RETURN] {
             Some(link) => Some(link),
             None => stack.read(sp, 8).inspect(|_| self.registers[number::STACK] = Some(sp + 8)),
         };
-        let Some(ip) = found else { return Step::Unknown };
+        let Some(ip) = found else { return UnwindStep::Unknown };
         (self.ip, self.is_caller) = (ip & POINTER, true);
-        Step::Taken
+        UnwindStep::Taken
     }
 
-    fn follow(&mut self, tables: &UnwindTables, address: u64, stack: Stack<'_>) -> Option<Step> {
+    fn follow(&mut self, tables: &UnwindTables, address: u64, stack: Stack<'_>) -> Option<UnwindStep> {
         let mut eh_frame = EhFrame::new(&tables.eh_frame.bytes, LittleEndian);
         eh_frame.set_address_size(8);
         if cfg!(target_arch = "aarch64") {
@@ -203,11 +203,11 @@ impl Walk {
             Some(_) => false,
         };
         if is_at_top {
-            return Some(Step::AtTop);
+            return Some(UnwindStep::AtTop);
         }
         let ip = (*registers.get(usize::from(column.0))?)? & POINTER;
         if ip == 0 {
-            return Some(Step::AtTop);
+            return Some(UnwindStep::AtTop);
         }
         if row.register(Register(number::STACK as u16)).is_none() {
             registers[number::STACK] = Some(cfa);
@@ -217,7 +217,7 @@ impl Walk {
         }
         let is_caller = !entry.cie().is_signal_trampoline();
         *self = Walk { registers, ip, is_caller };
-        Some(Step::Taken)
+        Some(UnwindStep::Taken)
     }
 }
 
@@ -278,22 +278,22 @@ mod tests {
     fn frame_pointers_lead_to_the_caller_and_never_back() {
         let (begin, bytes) = stack(0x1000, &[0, 0, 0x1020, 0x40_1000, 0x1008, 0x40_2000]);
         let stack = Stack { begin, bytes: &bytes };
-        let mut walk = Walk::new(&Registers { ip: 0x40_0000, sp: 0x1000, bp: 0x1010, lr: 0 });
-        assert_eq!((walk.address(), walk.by_frame_pointer(stack)), (0x40_0000, Step::Taken));
-        assert_eq!((walk.address(), walk.by_frame_pointer(stack)), (0x40_0fff, Step::Taken));
+        let mut walk = Walk::new(&UserRegisters { ip: 0x40_0000, sp: 0x1000, bp: 0x1010, lr: 0 });
+        assert_eq!((walk.address(), walk.by_frame_pointer(stack)), (0x40_0000, UnwindStep::Taken));
+        assert_eq!((walk.address(), walk.by_frame_pointer(stack)), (0x40_0fff, UnwindStep::Taken));
         // The frame pointer leads back.
-        assert_eq!((walk.address(), walk.by_frame_pointer(stack)), (0x40_1fff, Step::Unknown));
+        assert_eq!((walk.address(), walk.by_frame_pointer(stack)), (0x40_1fff, UnwindStep::Unknown));
     }
 
     #[test]
     fn damaged_tables_tell_nothing() {
-        let mut walk = Walk::new(&Registers { ip: 0x40_0000, sp: 0x1000, bp: u64::MAX, lr: 0 });
+        let mut walk = Walk::new(&UserRegisters { ip: 0x40_0000, sp: 0x1000, bp: u64::MAX, lr: 0 });
         let stack = Stack { begin: u64::MAX - 3, bytes: &[0xff; 64] };
         for length in 0..64 {
             let bytes = crate::elf::Bytes { address: u64::MAX, bytes: vec![0xff; length] };
             let tables = UnwindTables { eh_frame: bytes.clone(), index: bytes, text: u64::MAX };
-            assert_eq!(walk.by_tables(&tables, 1, stack), Step::Unknown);
+            assert_eq!(walk.by_tables(&tables, 1, stack), UnwindStep::Unknown);
         }
-        assert_eq!(walk.by_frame_pointer(stack), Step::Unknown);
+        assert_eq!(walk.by_frame_pointer(stack), UnwindStep::Unknown);
     }
 }

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use symbols::{Process, Registers};
+use symbols::{ProcessCode, UserRegisters};
 
 /// A program that waits for a line.
 pub struct Program {
     child: Child,
     lines: BufReader<std::process::ChildStdout>,
     /// The process, as it was before the program did anything.
-    pub process: Process,
+    pub process: ProcessCode,
     /// What it has written since.
     pub truth: Truth,
 }
@@ -22,7 +22,7 @@ pub struct Program {
 /// What a program writes down: see `programs/capture.h`.
 #[derive(Debug, Default)]
 pub struct Truth {
-    pub registers: Registers,
+    pub registers: UserRegisters,
     pub stack: Vec<u8>,
     pub returns: Vec<u64>,
     pub line: u32,
@@ -75,7 +75,7 @@ pub fn run(command: &mut Command, meanwhile: impl FnOnce()) -> Program {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output is a pipe"));
     read_until("started", &mut lines);
-    let process = Process::open(child.id()).expect("its memory map can be read");
+    let process = ProcessCode::open(child.id()).expect("its memory map can be read");
     meanwhile();
     let mut program = Program { child, lines, process, truth: Truth::default() };
     program.go_on();

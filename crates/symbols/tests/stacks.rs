@@ -202,7 +202,7 @@ fn functions_of_rust_are_named_as_in_its_source() {
 
 #[test]
 fn a_process_that_does_not_run_is_refused() {
-    let error = symbols::Process::open(u32::MAX / 2).unwrap_err().to_string();
+    let error = symbols::ProcessCode::open(u32::MAX / 2).unwrap_err().to_string();
     assert_eq!(error.lines().count(), 1);
     assert!(error.contains("there is no such process"), "{error}");
 }
