@@ -5,17 +5,33 @@ use trace::wait::Wait;
 
 use crate::truth::{Case, Language, Watched, share, watch};
 
+/// Planted events of which a share can be told, and how many runs may be had for them.
+const ENOUGH: usize = 10;
+const RUNS: usize = 5;
+
 fn loop_with(style: &'static str, plant: &'static str) -> Option<Watched> {
     let case = Case { language: Language::C, style, plant: Some(plant), period_us: 2_000, cycles: 600 };
-    let mut threads = watch(&case).map_err(|why| println!("skipped: {why}")).ok()?;
-    threads.pop()
+    // A machine that is busy elsewhere may leave few of the program's events where it wanted them.
+    for _ in 1..RUNS {
+        let thread = watch(&case).map_err(|why| println!("skipped: {why}")).ok()?.pop();
+        if thread.as_ref().is_some_and(|thread| thread.planted_and_found().0 >= ENOUGH) {
+            return thread;
+        }
+    }
+    watch(&case).ok()?.pop()
 }
 
 /// Nearly all that were planted, of which there are enough, and every cycle is accounted for.
 fn is_found(thread: &Watched) {
     let (planted, found) = thread.planted_and_found();
-    assert!(planted >= 10, "{:?}: {planted} planted of {} cycles", thread.model, thread.truth.cycles.len());
-    assert!(share(found, planted) >= 0.95, "{found} of {planted} found: {:?}", thread.model);
+    assert!(
+        planted >= ENOUGH,
+        "{:?}: {planted} planted of {} cycles",
+        thread.model,
+        thread.truth.cycles.len()
+    );
+    let missed = || thread.planted().filter(|(plant, cycle)| !cycle.is_some_and(|cycle| plant.is_in(cycle)));
+    assert!(share(found, planted) >= 0.95, "{found} of {planted} found; not {:#?}", missed().next());
     for cycle in &thread.cycles {
         assert!(cycle.remainder_ns() * 10 <= cycle.ended_ns - cycle.began_ns, "{cycle:?}");
     }
@@ -69,7 +85,7 @@ fn counts_periods_that_an_overrun_covers() {
     for style in ["absolute", "timerfd", "epoll", "signal"] {
         let Some(thread) = loop_with(style, "overrun") else { return };
         let (planted, found) = thread.planted_and_found();
-        assert!(planted >= 10 && share(found, planted) >= 0.95, "{style}: {found} of {planted} found");
+        assert!(planted >= ENOUGH && share(found, planted) >= 0.95, "{style}: {found} of {planted} found");
         // Each overrun covers the next due time: a cycle of its own, or one that is due within it.
         let due = thread.planted().filter_map(|(plant, cycle)| cycle.map(|cycle| (plant, cycle)));
         let next = due.filter(|(_, cycle)| {

@@ -145,13 +145,16 @@ static void touch_page(struct loop *loop)
 	munmap(page, 4096);
 }
 
+/* Asked here and not before: however late the cycle began, the preemption lies within it. */
 static void be_preempted(struct loop *loop)
 {
 	uint64_t begin = now_ns();
 
-	while (now_ns() - begin < PREEMPTED_WORK_NS)
+	ask(loop, begin);
+	while (now_ns() - begin < PREEMPTED_WORK_NS ||
+	       (helper.to < begin + PREEMPTION_NS && now_ns() - begin < loop->period / 2))
 		;
-	if (helper.from > begin && helper.to < now_ns())
+	if (helper.from > begin && helper.to - helper.from >= PREEMPTION_NS && helper.to < now_ns())
 		write_down(loop, "preempt", helper.from, helper.to, helper.thread);
 }
 
@@ -203,7 +206,7 @@ static void plant_prepare(struct loop *loop, const char *kind)
 		if (strcmp(plants[n].kind, kind))
 			continue;
 		loop->plant = plants[n].plant;
-		loop->ask_plant = plants[n].helper ? ask : NULL;
+		loop->ask_plant = plants[n].helper && plants[n].plant != be_preempted ? ask : NULL;
 		if (plants[n].helper)
 			start(plants[n].helper, NULL, plants[n].priority > LOOP_PRIORITY, plants[n].priority);
 		return;
