@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use lab::guest::{alone, storm};
 
-use crate::by_verb;
+use crate::{by_verb, started};
 
 /// Runs as one of those, where this process was started as one.
 pub fn main() -> Option<ExitCode> {
@@ -15,6 +15,7 @@ pub fn main() -> Option<ExitCode> {
     match std::env::args_os().nth(1)?.to_str()? {
         load::WORKER_VERB => Some(load::worker_main(std::env::args().skip(2))),
         lab::child::VERB => Some(lab::child::become_child(std::env::args().skip(2))),
+        started::VERB => Some(started::main(std::env::args_os().skip(2))),
         alone::VERB => Some(alone::main(std::env::args().skip(2))),
         storm::VERB => Some(storm::runner::main(std::env::args().skip(2))),
         storm::owner::VERB => {

@@ -5,12 +5,15 @@
 mod again;
 mod args;
 mod hidden;
+mod judged;
 mod live;
 mod metrics;
 mod named;
 mod output;
+mod program;
 mod serve;
 mod signals;
+mod started;
 mod usage;
 mod values;
 mod verbs;

@@ -23,6 +23,7 @@ mod kills;
 mod lab;
 mod monitor;
 mod options;
+mod program;
 mod prometheus;
 mod response;
 mod sources;

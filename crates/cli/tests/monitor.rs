@@ -8,9 +8,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::looping::{Looping, PERIOD_NS, me};
-use crate::common::{
-    Ran, command, conforms, folder, installed, isolator, read, skipped, skipped_for_lack_of_root,
-};
+use crate::common::stranger::{Stranger, cannot_follow};
+use crate::common::{Ran, command, conforms, folder, installed, isolator, read, skipped};
 use serde_json::Value;
 
 fn rows(document: &Value) -> Vec<(String, u64)> {
@@ -100,35 +99,11 @@ fn what_cannot_be_monitored_names_the_cure() {
         .refused("cannot measure a loop: no program was named that has one; use isolator monitor");
 }
 
-/// A program that is not ours, and its end.
-struct Stranger(std::process::Child);
-
-impl Stranger {
-    fn start(program: &str, args: &[&str]) -> Stranger {
-        let mut command = std::process::Command::new(program);
-        Stranger(command.args(args).stdout(Stdio::null()).spawn().unwrap())
-    }
-
-    fn process(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// cyclictest, as somebody else's program with one real-time thread of 2 ms.
 const CYCLICTEST: [&str; 8] = ["-q", "-t", "1", "-i", "2000", "-p", "80", "-D"];
 
-fn cannot_follow() -> bool {
-    let btf = Path::new("/sys/kernel/btf/vmlinux").exists();
-    skipped_for_lack_of_root()
-        || skipped(!btf || !installed("cyclictest"), "it needs cyclictest, and a kernel with BTF")
-        || skipped(!cause::bpf::is_built_in(), "it needs a build with clang")
+fn cannot_follow_cyclictest() -> bool {
+    cannot_follow() || skipped(!installed("cyclictest"), "it needs cyclictest")
 }
 
 fn of_cyclictest(document: &serde_json::Value) {
@@ -155,7 +130,7 @@ fn of_cyclictest(document: &serde_json::Value) {
 
 #[test]
 fn a_program_that_knows_nothing_is_followed() {
-    if cannot_follow() {
+    if cannot_follow_cyclictest() {
         return;
     }
     let folder = folder();
@@ -180,7 +155,7 @@ fn a_program_that_knows_nothing_is_followed() {
 
 #[test]
 fn a_program_that_is_started_here_ends_with_the_run() {
-    if cannot_follow() {
+    if cannot_follow_cyclictest() {
         return;
     }
     let folder = folder();

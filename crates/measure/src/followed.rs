@@ -51,6 +51,29 @@ impl FollowedProgram {
         self.follower.loops().first().map(|found| &found.thread)
     }
 
+    /// What of it changed while it was measured.
+    fn changes(&self) -> Vec<String> {
+        match (self.is_over, self.follower.goes_on_as()) {
+            (true, Some(name)) => {
+                return vec![format!(
+                    "none of the threads is left, which ended the row; the program goes on as {name}"
+                )];
+            }
+            (true, None) => return vec!["the program ended, and the row with it".into()],
+            (false, _) => {}
+        }
+        let ended = self.follower.loops().iter().filter(|found| found.is_over);
+        let ended = ended.map(|FollowedLoop { thread, .. }| {
+            format!("{} (thread {}) ended, and its row with it", thread.name, thread.id)
+        });
+        let mut notes: Vec<String> = ended.collect();
+        let new = self.follower.newcomers();
+        if !new.is_empty() {
+            notes.push(format!("real-time threads that came later are not measured: {}", new.join(", ")));
+        }
+        notes
+    }
+
     /// The names that tell its loops apart.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -149,9 +172,9 @@ impl Program for FollowedProgram {
             }
             self.is_over = self.is_over || look.is_over;
             let over = over || self.is_over || rows.iter().all(|open| open.left == 0);
-            for open in &mut rows {
+            for (open, found) in rows.iter_mut().zip(self.follower.loops()) {
                 if over {
-                    let goes_on = !self.is_over && open.left > 0;
+                    let goes_on = !found.is_over && open.left > 0;
                     open.row.rest(goes_on.then_some(now_ns.min(end_ns)));
                 }
                 open.row.carry(over, recording)?;
@@ -162,9 +185,7 @@ impl Program for FollowedProgram {
             }
             std::thread::sleep(DRAIN_EVERY / 4);
         }
-        if self.is_over {
-            recording.manifest.notes.push("the program ended, and the row with it".into());
-        }
+        recording.manifest.notes.extend(self.changes());
         let (taints, notes) = watch.end(LOOP);
         recording.manifest.taints.extend(taints);
         recording.manifest.notes.extend(notes);

@@ -8,6 +8,7 @@
 //! Execution is one cause, wherever it lies. A thread that had the CPU as this one was woken was interrupted
 //! by the wakeup: the kernel function that it was in stands below the interrupt's own functions in the stack.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use cause::names::Names;
@@ -32,6 +33,8 @@ pub struct Scene<'a> {
     pub thread: u32,
     /// The kernel's functions.
     pub names: &'a Names,
+    /// The program's threads, by the numbers that a lock's word names them with, where those are others.
+    pub numbers: &'a BTreeMap<u32, u32>,
     /// How the kernel can be preempted: `PREEMPT_NONE`.
     pub preemption: &'a str,
 }
@@ -72,7 +75,7 @@ pub fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Ve
             causes.extend(preempted(cycle, scene, from_ns, from_ns + part.ns, &part.by));
         }
     }
-    causes.extend(cycle.blocked.iter().map(|part| blocked(cycle, part)));
+    causes.extend(cycle.blocked.iter().map(|part| blocked(cycle, part, scene)));
     let began_ns = cycle.began_ns.saturating_sub(cycle.due_ns);
     causes.push(Cause::timed(CauseKind::Execution, "the program", began_ns, cycle.execution_ns));
     causes.retain(|cause| cause.duration_ns.is_some_and(|ns| ns >= SHORTEST_NS));
@@ -190,13 +193,18 @@ fn stack_at(scene: &Scene<'_>, at_ns: u64) -> Option<Vec<u64>> {
 }
 
 /// It waited within the cycle.
-fn blocked(cycle: &LoopCycle, part: &Blocked) -> Cause {
+fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
     let begin_ns = part.from_ns.saturating_sub(cycle.due_ns);
     let ended_by = part.ended_by.as_ref().map(|(tid, name)| Owner { tid: *tid, name: name.clone() });
     match part.on {
         Wait::Lock { address, inherits_priority } => {
             let mut cause = Cause::timed(CauseKind::Lock, format!("{address:#x}"), begin_ns, part.ns);
-            cause.owner = part.owner().map(|tid| owner(tid, ended_by.as_ref())).or(ended_by);
+            let named = match scene.numbers.is_empty() {
+                true => part.owner(),
+                // In a PID namespace: of a thread of another process there, the number here is not known.
+                false => part.owner().and_then(|inner| scene.numbers.get(&inner).copied()),
+            };
+            cause.owner = named.map(|tid| owner(tid, ended_by.as_ref())).or(ended_by);
             let inherits = if inherits_priority {
                 "its owner inherits priority"
             } else {

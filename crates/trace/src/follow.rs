@@ -1,62 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process, followed from outside: which of its threads run loops, and their cycles from there on.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::num::NonZeroU64;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 
 use cause::names::Names;
 use evidence::cause::Cause;
-use machine::inventory::{Thread, live_thread};
+use machine::inventory::Thread;
 
 use crate::blame::{self, Scene};
 use crate::bpf::ThreadWatch;
 use crate::cycle::{CycleCutter, LoopCycle};
-use crate::model::{Model, infer};
-use crate::record::{Stay, ThreadEvent, ThreadRecord};
-use crate::{Error, Result};
+use crate::record::{ThreadEvent, ThreadRecord};
+use crate::search::{self, chosen};
+use crate::{Result, process};
 
-/// How long threads are watched before their loops are told, at least and at most.
-const LEAST: Duration = Duration::from_millis(500);
-const MOST: Duration = Duration::from_secs(5);
-
-/// Releases after which a loop is known well.
-const ENOUGH: usize = 64;
-
-/// How often records are taken meanwhile.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Stays of one thread that are kept for its model.
-const KEPT: usize = 1 << 16;
-
-/// Threads of one process that are watched.
-const THREADS: usize = 4_096;
-
-/// Which loops of a process are meant.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LoopChoice {
-    /// Threads by name or number; empty: the real-time threads, or all where there is none.
-    pub threads: Vec<String>,
-    /// The period, where the user knows it.
-    pub period: Option<NonZeroU64>,
-}
-
-/// A loop that is followed.
-#[derive(Debug)]
-pub struct FollowedLoop {
-    /// Its thread, as it was when the loop was found.
-    pub thread: Thread,
-    /// What the loop is like.
-    pub model: Model,
-    /// The time between two cycles, given or inferred.
-    pub period: NonZeroU64,
-    /// Whether the user gave it.
-    pub is_given: bool,
-    cycles: CycleCutter,
-    is_over: bool,
-}
+pub use crate::search::{FollowedLoop, LoopChoice};
 
 /// What a look brought.
 #[derive(Debug, Default)]
@@ -77,16 +37,13 @@ pub struct Follower {
     loops: Vec<FollowedLoop>,
     lost: u64,
     names: Names,
+    /// Its threads, by the numbers that it knows them by itself, where those are others.
+    numbers: BTreeMap<u32, u32>,
     preemption: String,
+    /// The real-time threads that it had when its loops were found.
+    known: BTreeSet<u32>,
     /// What was read last, for what a cycle's time went to.
     recent: VecDeque<ThreadRecord>,
-}
-
-/// What a thread did while its loop was looked for.
-#[derive(Debug, Default)]
-struct Past {
-    stays: Vec<Stay>,
-    last_cpu: Option<u32>,
 }
 
 /// Records that are kept.
@@ -100,53 +57,33 @@ impl Follower {
         preemption: &str,
         stop: &AtomicBool,
     ) -> Result<Option<Follower>> {
-        let threads = chosen(process, choice)?;
+        process::check_numbers(process)?;
         let names = Names::read(Path::new("/"));
         let mut bpf = ThreadWatch::load(&names)?;
-        for thread in threads.values() {
-            bpf.watch(process, thread.id)?;
-        }
-        let began = Instant::now();
-        let mut pasts: BTreeMap<u32, Past> = BTreeMap::new();
-        loop {
-            if stop.load(Ordering::SeqCst) {
-                return Ok(None);
-            }
-            std::thread::sleep(LOOK);
-            for record in bpf.take() {
-                if let ThreadEvent::Stay(stay) = record.kind {
-                    let past = pasts.entry(record.thread).or_default();
-                    if past.stays.len() < KEPT {
-                        past.stays.push(*stay);
-                        past.last_cpu = Some(record.cpu);
-                    }
-                }
-            }
-            let elapsed = began.elapsed();
-            let is_gone = !Path::new("/proc").join(process.to_string()).exists();
-            if elapsed < LEAST && !is_gone {
-                continue;
-            }
-            let is_known = |thread: &u32| {
-                let model = pasts.get(thread).and_then(|past| infer(&past.stays));
-                model.is_some_and(|model| model.releases >= ENOUGH)
-            };
-            if elapsed >= MOST || is_gone || threads.keys().all(is_known) {
-                break;
-            }
-        }
-        let loops = found(&threads, &pasts, choice);
-        if loops.is_empty() {
-            return Err(none(process, &threads, &pasts));
-        }
+        let Some(loops) = search::loops(&mut bpf, process, choice, stop)? else { return Ok(None) };
+        let numbers = process::inner_numbers(process);
         let lost = bpf.lost();
         let (preemption, recent) = (preemption.to_string(), VecDeque::new());
-        Ok(Some(Follower { bpf, process, loops, lost, names, preemption, recent }))
+        let known = real_time(process).into_keys().collect();
+        Ok(Some(Follower { bpf, process, loops, lost, names, numbers, preemption, known, recent }))
     }
 
     /// The loops, in the order of their threads' numbers.
     pub fn loops(&self) -> &[FollowedLoop] {
         &self.loops
+    }
+
+    /// The name of the process, where it goes on.
+    pub fn goes_on_as(&self) -> Option<String> {
+        let name = std::fs::read(format!("/proc/{}/comm", self.process)).ok()?;
+        process::lives(self.process).then(|| String::from_utf8_lossy(&name).trim_end().to_string())
+    }
+
+    /// Real-time threads that the process has since its loops were found, each with its number.
+    pub fn newcomers(&self) -> Vec<String> {
+        let now = real_time(self.process).into_iter();
+        let new = now.filter(|(id, _)| !self.known.contains(id));
+        new.map(|(id, thread)| format!("{} (thread {id})", thread.name)).collect()
     }
 
     /// What this kernel does not tell, in sentences.
@@ -162,6 +99,7 @@ impl Follower {
             thread: found.thread.id,
             records: self.recent.make_contiguous(),
             names: &self.names,
+            numbers: &self.numbers,
             preemption: &self.preemption,
         };
         let wakeup = blame::of_wakeup(cycle, &scene);
@@ -194,96 +132,25 @@ impl Follower {
                 }
                 ThreadEvent::Expired { due_ns, timer } => found.cycles.expired(due_ns, timer),
                 ThreadEvent::Exited => found.is_over = true,
+                // All other threads have ended with it.
+                ThreadEvent::Executed { .. } => self.loops.iter_mut().for_each(|found| found.is_over = true),
                 _ => {}
             }
         }
-        let is_there = |found: &FollowedLoop| {
-            Path::new(&format!("/proc/{}/task/{}", self.process, found.thread.id)).exists()
-        };
-        look.is_over = self.loops.iter().all(|found| found.is_over || !is_there(found));
+        // The first thread stays as a zombie, the others vanish.
+        let is_alive = process::lives(self.process);
+        for found in &mut self.loops {
+            let task = format!("/proc/{}/task/{}", self.process, found.thread.id);
+            found.is_over |= !is_alive || !Path::new(&task).exists();
+        }
+        look.is_over = self.loops.iter().all(|found| found.is_over);
         look
     }
 }
 
-/// The threads of `process` that are meant, by number.
-fn chosen(process: u32, choice: &LoopChoice) -> Result<BTreeMap<u32, Thread>> {
-    let cannot = |why: String, cure: &str| Error::on("follow the process", process, why, cure);
-    let folder = format!("/proc/{process}/task");
-    let entries = std::fs::read_dir(&folder)
-        .map_err(|_| cannot("there is no such process".into(), "give the number of one that runs"))?;
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let threads: BTreeMap<u32, Thread> =
-        numbers.filter_map(|id| live_thread(Some(process), id)).map(|thread| (thread.id, thread)).collect();
-    if threads.len() > THREADS && choice.threads.is_empty() {
-        let why = format!("it has {} threads, and {THREADS} can be watched", threads.len());
-        return Err(cannot(why, "name some with --thread"));
-    }
-    let is_named = |thread: &Thread| {
-        choice.threads.iter().any(|name| *name == thread.name || *name == thread.id.to_string())
-    };
-    if !choice.threads.is_empty() {
-        let named: BTreeMap<u32, Thread> = threads
-            .iter()
-            .filter(|(_, thread)| is_named(thread))
-            .map(|(id, thread)| (*id, thread.clone()))
-            .collect();
-        let unknown = choice.threads.iter().find(|name| {
-            named.values().all(|thread| **name != thread.name && **name != thread.id.to_string())
-        });
-        if let Some(unknown) = unknown {
-            let names = list(threads.values().map(|thread| thread.name.clone()));
-            return Err(cannot(format!("it has no thread {unknown}"), &format!("choose one of {names}")));
-        }
-        return Ok(named);
-    }
-    let real_time: BTreeMap<u32, Thread> = threads
-        .iter()
-        .filter(|(_, thread)| thread.is_real_time())
-        .map(|(id, thread)| (*id, thread.clone()))
-        .collect();
-    Ok(if real_time.is_empty() { threads } else { real_time })
-}
-
-/// Names without repetition, the first few.
-fn list(names: impl Iterator<Item = String>) -> String {
-    const FEW: usize = 8;
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names.dedup();
-    let more = names.len().saturating_sub(FEW);
-    names.truncate(FEW);
-    let text = names.join(", ");
-    if more > 0 { format!("{text} and {more} more") } else { text }
-}
-
-fn found(
-    threads: &BTreeMap<u32, Thread>,
-    pasts: &BTreeMap<u32, Past>,
-    choice: &LoopChoice,
-) -> Vec<FollowedLoop> {
-    let of_thread = |thread: &Thread| {
-        let past = pasts.get(&thread.id)?;
-        let model = infer(&past.stays)?;
-        let period = choice.period.or(model.period_ns.and_then(NonZeroU64::new))?;
-        // As it is now: a program may set its threads up while it is watched.
-        let thread = live_thread(Some(thread.process), thread.id).unwrap_or_else(|| thread.clone());
-        let thread = Thread { last_cpu: past.last_cpu.or(thread.last_cpu), ..thread };
-        let cycles = CycleCutter::new(model.clone());
-        let is_given = choice.period.is_some();
-        Some(FollowedLoop { thread, model, period, is_given, cycles, is_over: false })
-    };
-    threads.values().filter_map(of_thread).collect()
-}
-
-/// Why no loop was found.
-fn none(process: u32, threads: &BTreeMap<u32, Thread>, pasts: &BTreeMap<u32, Past>) -> Error {
-    let irregular = threads.values().find_map(|thread| {
-        let model = infer(&pasts.get(&thread.id)?.stays)?;
-        Some(format!("{} waits with {} at no regular time", thread.name, model.wait))
-    });
-    let why = irregular.unwrap_or_else(|| {
-        let count = threads.len();
-        format!("none of its {count} threads waited for anything {} times", crate::model::FEWEST)
-    });
-    Error::on("follow the process", process, why, "give its --period, or name a --thread")
+/// The real-time threads of a process.
+fn real_time(process: u32) -> BTreeMap<u32, Thread> {
+    let mut threads = chosen(process, &LoopChoice::default()).unwrap_or_default();
+    threads.retain(|_, thread| thread.is_real_time());
+    threads
 }

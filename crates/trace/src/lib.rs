@@ -16,7 +16,9 @@ pub mod bpf;
 pub mod cycle;
 pub mod follow;
 pub mod model;
+pub mod process;
 pub mod record;
+mod search;
 pub mod wait;
 
 pub use error::{Error, Result};

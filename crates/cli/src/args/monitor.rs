@@ -90,13 +90,6 @@ pub struct MonitorArgs {
     pub out: Output,
 }
 
-impl MonitorArgs {
-    /// Whether only following from outside does what is asked.
-    pub fn follows(&self) -> bool {
-        !self.thread.is_empty() || self.period.is_some()
-    }
-}
-
 /// A loop's period, or that it is to be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopPeriod {

@@ -15,6 +15,9 @@ A row is one probe under one load on one CPU. The limit holds if no sample of
 any row was above it, no period was missed, everything asked was measured,
 nothing tainted the run, and there are enough samples for the claim.
 
+With --program the rows are the loops of a program that knows nothing of it, as
+isolator monitor follows them. CPUs, policy and priority are the program's own.
+
 A plan may be of another person's bundle: the commands (custom=, gpu=), devices
 and files that it names are shown, and used only with --allow-commands.
 
@@ -23,11 +26,19 @@ Examples:
   isolator prove --cpus 2-3 --period 250us --limit 50us --loads all -o before
   isolator prove --plan before/manifest.json -o after
   isolator prove --every 6h
+  isolator prove --program 4711 --loads idle,cpu --limit 100us
+  isolator prove --program ./servo --loads all -- --axes 6
   isolator compare before after
 
 Exit status: 0 the limit holds; 1 it could not be measured; 2 the limit does
 not hold, or is not proven to. The first Ctrl-C ends the run with results, the
 second ends it at once.";
+
+/// Options of what a program decides itself, or that set up threads of ours.
+const PROGRAMS_OWN: [&str; 13] = [
+    "probe", "cpus", "policy", "priority", "timer", "warm_up", "isolate", "role", "signal", "board", "chip",
+    "line_in", "line_out",
+];
 
 /// `isolator prove`
 #[derive(Debug, Args)]
@@ -39,6 +50,13 @@ pub struct ProveArgs {
     /// [default: wakeup]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = ROWS)]
     pub probe: Vec<String>,
+    /// Measure the loops of this program instead: of a process, or PID:NAME for one of several loops that
+    /// libisolator names; else start this command, with the arguments after --, and end it with the run
+    #[arg(long, value_name = "PID|COMMAND", conflicts_with_all = PROGRAMS_OWN, help_heading = ROWS)]
+    pub program: Option<String>,
+    /// Of the program, these threads, by name or number [default: the real-time ones]
+    #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', requires = "program", help_heading = ROWS)]
+    pub thread: Vec<String>,
     /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
     #[arg(long, value_name = "FILE", help_heading = ROWS)]
     pub plan: Option<PathBuf>,
@@ -49,6 +67,9 @@ pub struct ProveArgs {
     /// bundle for each
     #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, conflicts_with = "output", help_heading = ROWS)]
     pub every: Option<Duration>,
+    /// Arguments of the command that --program starts
+    #[arg(value_name = "ARGUMENT", last = true, requires = "program")]
+    pub arguments: Vec<String>,
     /// What to measure and how.
     #[command(flatten)]
     pub options: RunOptions,

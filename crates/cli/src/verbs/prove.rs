@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `isolator prove`: does this machine hold its deadline?
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
-use evidence::document::ProveDocument;
-use evidence::manifest::{Asked, WrittenBy};
+use evidence::Error;
+use evidence::manifest::{Asked, LOOP};
 use run::{RunSpec, SessionContext};
 
-use crate::args::{Output, ProveArgs, RunOptions};
+use crate::args::{LoopPeriod, Output, ProveArgs, RunOptions};
+use crate::judged::{judged, this_program};
 use crate::live::{LiveDisplay, View};
-use crate::output::{Exit, VerbResult};
+use crate::output::VerbResult;
+use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
 use crate::signals::stop_on_signals;
 use crate::{again, named};
 
@@ -30,16 +33,51 @@ pub fn run(args: ProveArgs) -> VerbResult {
     if asked.loads.is_empty() {
         asked.loads = vec!["idle".to_string()];
     }
+    if asked.duration_ns.is_none() && asked.loops.is_none() && args.options.loops.is_none() {
+        asked.duration_ns = Some(DURATION_NS);
+    }
+    if let Some(program) = &args.program {
+        return of_program(program, asked, &args);
+    }
     if !args.probe.is_empty() {
         asked.probes = args.probe;
     }
     if asked.probes.is_empty() {
         asked.probes = vec!["wakeup".to_string()];
     }
-    if asked.duration_ns.is_none() && asked.loops.is_none() && args.options.loops.is_none() {
-        asked.duration_ns = Some(DURATION_NS);
-    }
     measure(asked, &args.options, &args.out, View::Table)
+}
+
+/// The same of the loops of a program: a process by its number, else a command that is started.
+fn of_program(program: &str, asked: Asked, args: &ProveArgs) -> VerbResult {
+    let number = program.split_once(':').map_or(program, |(number, _)| number);
+    let target = match number.parse::<u32>() {
+        Ok(_) if args.arguments.is_empty() => ProgramTarget::Running(program.to_string()),
+        Ok(_) => {
+            let cure = "leave out what stands after --, or give the command's path";
+            return Err(format!("cannot give arguments to process {number}: it runs already; {cure}").into());
+        }
+        Err(_) => ProgramTarget::Command([&[program.to_string()], &args.arguments[..]].concat()),
+    };
+    let asks_probe = asked.probes.iter().find(|probe| *probe != LOOP);
+    if let (Some(plan), Some(probe)) = (&args.plan, asks_probe) {
+        let why = format!("it asks for the probe {probe}, and --program for the program's own loops");
+        let cure = "give the plan of a run with --program, or of isolator monitor";
+        return Err(Error::on("follow the plan", plan.display(), why, cure).into());
+    }
+    let period = match args.options.period[..] {
+        [] => None,
+        [period] => match u64::try_from(period.as_nanos()).ok().and_then(NonZeroU64::new) {
+            Some(period) => Some(LoopPeriod::Given(period)),
+            None => return Err("a period of 0 was asked; give a period such as 1ms".into()),
+        },
+        _ => return Err("several periods were given for one program; give the loop's own, or none".into()),
+    };
+    // These are the program's, or chosen anew beside it.
+    let asked = Asked { response: None, isolate: None, house_keeping: Default::default(), ..asked };
+    let options = RunOptions { period: Vec::new(), ..args.options.clone() };
+    let choice = ProgramChoice { target, threads: args.thread.clone(), period };
+    program::measure(&choice, asked, &options, Shown { view: View::Table, prometheus: None }, &args.out)
 }
 
 /// What the plan at `path` asks. It is refused where it names commands, devices or files that the user has
@@ -61,41 +99,12 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
     let spec = RunSpec::of(run::complete(options.over(asked), &machine))?;
     let mut live = LiveDisplay::new(if out.quiet { View::Nothing } else { view }, &spec, out.clone());
     let stop = stop_on_signals()?;
-    let setting =
-        SessionContext { machine, program: None, stop, observer: &mut live, written_by: this_program() };
-    result(setting, &spec, options.output.as_deref(), out)
-}
-
-/// This program, as evidence names it.
-pub fn this_program() -> WrittenBy {
-    WrittenBy {
-        program: "isolator".into(),
-        version: Some(env!("CARGO_PKG_VERSION").into()),
-        commit: Some(env!("ISOLATOR_COMMIT").into()),
-        command_line: Some(run::command_line()),
-    }
-}
-
-/// As [`measure()`], once everything is known.
-pub fn result(
-    setting: SessionContext<'_>,
-    spec: &RunSpec,
-    folder: Option<&Path>,
-    out: &Output,
-) -> VerbResult {
-    let folder = folder.map_or_else(run::default_folder, Path::to_path_buf);
-    let bundle = run::prove_in(setting, spec, &folder)?;
-    let document = ProveDocument::of(&bundle);
-    let report = report::write_into(&bundle, &document);
-    // What was measured is shown even where no more can be written.
-    out.print_text(&report::terminal::table(&document, out.style()));
-    out.json(&document)?;
-    out.print_text(&format!("Report: {}", report?.display()));
-    match (document.rows.is_empty(), document.not_run.first()) {
-        (true, Some(row)) => {
-            Err(format!("cannot measure {} under {}: {}", row.probe, row.load, row.reason).into())
-        }
-        _ if document.verdict.held => Ok(Exit::Held),
-        _ => Ok(Exit::Exceeded),
-    }
+    let setting = SessionContext {
+        machine,
+        program: None,
+        stop,
+        observer: &mut live,
+        written_by: this_program(),
+    };
+    judged(setting, &spec, options.output.as_deref(), out)
 }

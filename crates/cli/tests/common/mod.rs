@@ -3,6 +3,7 @@
 //! asserts a time.
 
 pub mod looping;
+pub mod stranger;
 
 use std::fs;
 use std::io::Write;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cycles of which every part is known, and the causes that are made of them.
 
+use std::collections::BTreeMap;
+
 use std::fs;
 
 use super::*;
@@ -46,7 +48,13 @@ fn whole(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
 
 fn causes(cycle: &LoopCycle, records: &[ThreadRecord]) -> Vec<(CauseKind, String, u64, u64)> {
     let names = names();
-    let scene = Scene { records, thread: THREAD, names: &names, preemption: "PREEMPT_NONE" };
+    let scene = Scene {
+        records,
+        thread: THREAD,
+        names: &names,
+        numbers: &BTreeMap::new(),
+        preemption: "PREEMPT_NONE",
+    };
     let made = whole(cycle, &scene).into_iter();
     let part = |cause: Cause| (cause.kind, cause.name, cause.begin_ns.unwrap(), cause.duration_ns.unwrap());
     made.map(part).collect()
@@ -75,7 +83,13 @@ fn the_kernel_function_below_the_interrupt_is_named() {
     let kind = ThreadEvent::Stack(stack.to_vec());
     let records = [record(DUE_NS + 5_000, THREAD, kind)];
     let names = names();
-    let scene = Scene { records: &records, thread: THREAD, names: &names, preemption: "PREEMPT_NONE" };
+    let scene = Scene {
+        records: &records,
+        thread: THREAD,
+        names: &names,
+        numbers: &BTreeMap::new(),
+        preemption: "PREEMPT_NONE",
+    };
     let made = of_wakeup(&cycle(), &scene);
     let rustc = made.iter().find(|cause| cause.name == "rustc").unwrap();
     assert_eq!(rustc.function.as_deref(), Some("unmap_page_range"));
@@ -114,7 +128,13 @@ fn a_lock_has_its_owner_and_says_whether_it_inherits() {
         let mut late = cycle();
         late.blocked.push(part);
         let names = names();
-        let scene = Scene { records: &[], thread: THREAD, names: &names, preemption: "PREEMPT" };
+        let scene = Scene {
+            records: &[],
+            thread: THREAD,
+            names: &names,
+            numbers: &BTreeMap::new(),
+            preemption: "PREEMPT",
+        };
         whole(&late, &scene).into_iter().find(|cause| cause.kind == CauseKind::Lock).unwrap()
     };
     let plain = of(part(false, [2, 0, 12, 1]));
@@ -132,7 +152,13 @@ fn preemption_tells_why_the_other_thread_could_come() {
     let by = Scheduled { id: 5, prio: 19, policy: 1, name: "irq/45-eth0".to_string() };
     late.preempted.push(crate::cycle::Preempted { from_ns: DUE_NS + 36_000, ns: 6_000, by });
     let names = names();
-    let scene = Scene { records: &[], thread: THREAD, names: &names, preemption: "PREEMPT" };
+    let scene = Scene {
+        records: &[],
+        thread: THREAD,
+        names: &names,
+        numbers: &BTreeMap::new(),
+        preemption: "PREEMPT",
+    };
     let made = whole(&late, &scene);
     let cause = made.iter().find(|cause| cause.name == "irq/45-eth0").unwrap();
     assert_eq!(cause.detail.as_deref(), Some("real-time priority 80"));

@@ -13,6 +13,7 @@ use aya::programs::RawTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use cause::bpf::whole;
 use cause::names::Names;
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::record::ThreadRecord;
 use crate::{Error, Result};
@@ -71,10 +72,11 @@ impl ThreadWatch {
                 "install clang and build again",
             ));
         }
+        may_load()?;
         let btf = Btf::from_sys_fs().map_err(|error| {
             cannot(
                 format!("this kernel does not describe itself (BTF): {}", whole(&error)),
-                "boot a kernel with CONFIG_DEBUG_INFO_BTF",
+                "boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator",
             )
         })?;
         let hrtimer_wakeup = names.address("hrtimer_wakeup").unwrap_or(0);
@@ -157,6 +159,20 @@ impl ThreadWatch {
     /// What it could not see, in sentences.
     pub fn could_not_see(&self) -> &[String] {
         &self.could_not_see
+    }
+}
+
+/// Refuses where this process may not load the kernel part, and names what it lacks (capabilities(7)).
+fn may_load() -> Result<()> {
+    let has = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::all());
+    if has.contains(CapabilitySet::SYS_ADMIN) {
+        return Ok(());
+    }
+    let needed = [("CAP_BPF", CapabilitySet::BPF), ("CAP_PERFMON", CapabilitySet::PERFMON)];
+    let lacks = needed.iter().filter(|(_, one)| !has.contains(*one)).map(|(name, _)| *name);
+    match lacks.collect::<Vec<_>>()[..] {
+        [] => Ok(()),
+        ref names => Err(cannot(format!("this process lacks {}", names.join(" and ")), ROOT)),
     }
 }
 

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program whose loops are measured, for `monitor` and `prove --program`: it is found or started, its loops
+//! are found, and each is measured under each load.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use evidence::manifest::{Asked, LOOP};
+use machine::inventory::Thread;
+use machine::snapshot::Preemption;
+use measure::followed::FollowedProgram;
+use measure::monitor::Attached;
+use measure::program::Program;
+use measure::series::RowProgress;
+use rt::monitor::{Reader, choose, name_of};
+use rt::policy::PolicyKind;
+use run::{Observer, RunSpec, SessionContext, control};
+use rustix::io::Errno;
+use trace::follow::LoopChoice;
+
+use crate::args::{LoopPeriod, Output, RunOptions};
+use crate::judged::{judged, this_program};
+use crate::live::{LiveDisplay, View};
+use crate::metrics::{Exposed, Metrics};
+use crate::output::{Exit, VerbResult};
+use crate::signals::stop_on_signals;
+use crate::started::StartedProgram;
+
+/// How long a program may take until its loop is there, and how often that is looked for.
+const BEGINS: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Which program, and which of its loops.
+#[derive(Debug)]
+pub struct ProgramChoice {
+    /// The program.
+    pub target: ProgramTarget,
+    /// Threads by name or number; empty: the real-time ones.
+    pub threads: Vec<String>,
+    /// The loop's period; absent: what the program does decides.
+    pub period: Option<LoopPeriod>,
+}
+
+/// A program.
+#[derive(Debug)]
+pub enum ProgramTarget {
+    /// It runs: `PID`, `PID:NAME`, or the path of a loop's descriptor.
+    Running(String),
+    /// It is started here: a program and its arguments.
+    Command(Vec<String>),
+}
+
+/// Where a program's figures are shown while it is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// On the terminal.
+    pub view: View,
+    /// For Prometheus: a file or an address.
+    pub prometheus: Option<&'a str>,
+}
+
+impl ProgramChoice {
+    /// Whether only following from outside does what is asked.
+    fn follows(&self) -> bool {
+        !self.threads.is_empty() || self.period.is_some()
+    }
+}
+
+/// Measures the loops of a program as `asked`, with the options over it; prints the table, and says whether
+/// the limit holds. CPUs, periods, policy and priority are the program's own.
+pub fn measure(
+    choice: &ProgramChoice,
+    asked: Asked,
+    options: &RunOptions,
+    shown: Shown<'_>,
+    out: &Output,
+) -> VerbResult {
+    out.ready()?;
+    let stop = stop_on_signals()?;
+    let machine = machine::read(Path::new("/"));
+    let started = match &choice.target {
+        // What it prints must not stand within the JSON.
+        ProgramTarget::Command(command) if out.json_on_stdout() => {
+            Some(StartedProgram::start(command, std::io::stderr().into())?)
+        }
+        ProgramTarget::Command(command) => Some(StartedProgram::start(command, Stdio::inherit())?),
+        ProgramTarget::Running(_) => None,
+    };
+    let target = match (&started, &choice.target) {
+        (Some(started), _) => started.process().to_string(),
+        (None, ProgramTarget::Running(target)) => target.clone(),
+        (None, ProgramTarget::Command(_)) => String::new(),
+    };
+    let found = find(choice, &target, machine.kernel.preemption, out, &stop)?;
+    let Some(Found { mut program, thread, name }) = found else { return Ok(Exit::CouldNot) };
+    let asked = options.over(of_its_loops(&*program, &thread, asked));
+    let mut asked = run::complete(asked, &machine);
+    // Another program sleeps as it likes, and has warmed up.
+    (asked.timer, asked.warm_up_ns) = (None, None);
+    let spec = RunSpec::of(asked)?;
+    let exposed = match shown.prometheus {
+        None => None,
+        Some(wanted) => {
+            // The threads that serve stay off the loop's CPU too.
+            control::stay_on(&spec.house_keeping)?;
+            Some(Exposed::new(name, Metrics::open(wanted)?))
+        }
+    };
+    let view = if out.quiet { View::Nothing } else { shown.view };
+    let mut observer = LoopDisplay { live: LiveDisplay::new(view, &spec, out.clone()), exposed };
+    let setting = SessionContext {
+        machine,
+        program: Some(&mut *program),
+        stop,
+        observer: &mut observer,
+        written_by: this_program(),
+    };
+    judged(setting, &spec, options.output.as_deref(), out)
+}
+
+/// `asked` of a program's loops: what the program decides is replaced.
+fn of_its_loops(program: &dyn Program, thread: &Thread, asked: Asked) -> Asked {
+    let loops = program.loops();
+    let policy = PolicyKind::named(thread.policy.name()).unwrap_or(PolicyKind::Other);
+    Asked {
+        probes: vec![LOOP.to_string()],
+        cpus: loops.iter().filter_map(|found| found.cpu).collect(),
+        periods_ns: loops.iter().map(|found| found.period.get()).collect(),
+        policy: Some(policy.name().to_string()),
+        priority: Some(thread.priority),
+        ..asked
+    }
+}
+
+/// A program whose loops were found.
+struct Found {
+    program: Box<dyn Program>,
+    /// The first loop's thread.
+    thread: Thread,
+    /// The loop's name, or its thread's.
+    name: String,
+}
+
+/// The loops of `target`: those that it hands over, or else those that are seen from outside. `None` where
+/// `stop` was set before.
+fn find(
+    choice: &ProgramChoice,
+    target: &str,
+    preemption: Preemption,
+    out: &Output,
+    stop: &AtomicBool,
+) -> Result<Option<Found>, Box<dyn std::error::Error>> {
+    if let Ok(process) = target.parse::<u32>()
+        && Path::new("/proc").join(target).exists()
+        && (choice.follows() || !hands_over(process))
+    {
+        let is_starting = matches!(choice.target, ProgramTarget::Command(_));
+        return follow(choice, process, is_starting, preemption, out, stop);
+    }
+    let Some((reader, process, name)) = open(target, stop)? else { return Ok(None) };
+    if reader.thread().is_none() {
+        out.print_text("isolator: waiting for the loop's first cycle");
+    }
+    let attached = Attached::wait(reader, process, stop)?;
+    Ok(attached.map(|program| Found { thread: program.thread.clone(), program: Box::new(program), name }))
+}
+
+/// The loops of a process that hands none over.
+fn follow(
+    choice: &ProgramChoice,
+    process: u32,
+    is_starting: bool,
+    preemption: Preemption,
+    out: &Output,
+    stop: &AtomicBool,
+) -> Result<Option<Found>, Box<dyn std::error::Error>> {
+    let period = match choice.period {
+        Some(LoopPeriod::Given(period)) => Some(period),
+        Some(LoopPeriod::Auto) | None => None,
+    };
+    let loops = LoopChoice { threads: choice.threads.clone(), period, is_starting };
+    out.print_text("isolator: finding the program's loops; that takes a few seconds");
+    let Some(program) = FollowedProgram::attach(process, &loops, preemption.name(), stop)? else {
+        return Ok(None);
+    };
+    for found in program.loops() {
+        if let Some(followed) = found.followed {
+            let (thread, with) = (followed.thread, followed.waits_with);
+            let every = format!("{} us", found.period.get() as f64 / 1e3);
+            out.print_text(&format!(
+                "isolator: {} (thread {}) waits with {with}, every {every}",
+                thread.name, thread.tid
+            ));
+        }
+    }
+    let Some(thread) = program.thread().cloned() else { return Ok(None) };
+    let name = thread.name.clone();
+    Ok(Some(Found { program: Box::new(program), thread, name }))
+}
+
+/// Whether a program hands its loops over, or will when it has made them.
+fn hands_over(process: u32) -> bool {
+    let links_library = || {
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        maps.contains("/libisolator.so")
+    };
+    match choose(process, None) {
+        Err(error) if error.errno == Errno::NOENT.raw_os_error() => links_library(),
+        // Another user's: following tells what it lacks.
+        Err(error) if error.errno == Errno::ACCESS.raw_os_error() => false,
+        _ => true,
+    }
+}
+
+/// The display, and where the loop's figures go beside it.
+struct LoopDisplay {
+    live: LiveDisplay,
+    exposed: Option<Exposed>,
+}
+
+impl Observer for LoopDisplay {
+    fn announce(&mut self, text: &str) {
+        self.live.announce(text);
+    }
+
+    fn prepares(&mut self, text: &str) {
+        self.live.prepares(text);
+    }
+
+    fn progress(&mut self, progress: &RowProgress) {
+        self.live.progress(progress);
+        self.exposed.iter_mut().for_each(|exposed| exposed.progress(progress));
+    }
+
+    fn row_ended(&mut self, figures: &str) -> Option<String> {
+        let error = self.exposed.as_mut().and_then(|exposed| exposed.row_ended().err());
+        self.live.row_ended(figures);
+        error.map(|error| format!("figures for Prometheus are missing or old: {error}"))
+    }
+
+    fn ended(&mut self) {
+        self.live.ended();
+    }
+}
+
+/// The loop of a program, its process where one is named, and its name: the program may just have been
+/// started, and is given time to begin. `None` where `stop` was set before.
+fn open(target: &str, stop: &AtomicBool) -> rt::Result<Option<(Reader, Option<u32>, String)>> {
+    let (process, name) =
+        target.split_once(':').map_or((target, None), |(process, name)| (process, Some(name)));
+    let Ok(process) = process.parse::<u32>() else {
+        let path = Path::new(target);
+        return Ok(Some((Reader::open(path)?, None, name_of(path).unwrap_or_default())));
+    };
+    let began = Instant::now();
+    while !stop.load(Ordering::SeqCst) {
+        let (error, may_come) = match choose(process, name) {
+            Ok(path) => match Reader::open(&path) {
+                Ok(reader) => return Ok(Some((reader, Some(process), name_of(&path).unwrap_or_default()))),
+                // Not the kernel's refusal: the ring may be half made.
+                Err(error) => (error.clone(), error.errno == 0),
+            },
+            Err(error) => (error.clone(), error.errno == Errno::NOENT.raw_os_error()),
+        };
+        if !may_come || began.elapsed() > BEGINS || !Path::new("/proc").join(process.to_string()).exists() {
+            return Err(error);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(None)
+}

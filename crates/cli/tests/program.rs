@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program that knows nothing of it: proven under loads, changed while it is looked at, and what cannot be
+//! followed. Each refusal is one line, and nothing is left behind.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::stranger::{Stranger, cannot_follow, changes};
+use crate::common::{
+    Going, PROGRAM, Ran, command, conforms, folder, in_namespace, installed, isolator, lives, read, skipped,
+    skipped_for_lack_of_cpus, wait_for,
+};
+
+/// `isolator` with these words and others after them.
+fn with(folder: &Path, words: &str, more: &[&str]) -> Ran {
+    isolator(folder, &words.split(' ').chain(more.iter().copied()).collect::<Vec<_>>())
+}
+
+fn of<'a>(document: &'a Value, probe: &str, load: &str) -> &'a Value {
+    let rows = document["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["probe"] == probe && row["load"] == load);
+    row.unwrap_or_else(|| panic!("no row of {probe} under {load}: {document:#}"))
+}
+
+fn notes(document: &Value) -> String {
+    document["notes"].to_string()
+}
+
+#[test]
+fn a_program_is_proven_under_each_load() {
+    if cannot_follow() || skipped_for_lack_of_cpus() {
+        return;
+    }
+    let folder = folder();
+    let servo = Stranger::start(changes(folder.path()), &[]);
+    let words = "prove --loads idle,cpu --duration 2s --limit 100% -o b --json - --program";
+    let ran = with(folder.path(), words, &[&servo.process()]).judged();
+    let document = ran.json();
+    conforms(&document, "prove");
+    assert!(document["verdict"]["outcome"].is_string(), "{document:#}");
+    assert_eq!(document["rows"].as_array().unwrap().len(), 6, "{document:#}");
+    for load in ["idle", "cpu"] {
+        for probe in ["loop", "execution", "response"] {
+            let row = of(&document, probe, load);
+            assert_eq!((&row["thread"]["name"], &row["thread"]["policy"]), (&"servo".into(), &"fifo".into()));
+            assert_eq!((&row["period_ns"], &row["period_from"]), (&2_000_000.into(), &"inferred".into()));
+            assert_eq!(row["waits_with"], "clock_nanosleep (absolute, CLOCK_MONOTONIC)");
+        }
+        let row = of(&document, "loop", load);
+        let cycles = row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap();
+        assert!((980..=1_001).contains(&cycles), "{document:#}");
+    }
+    // The load worked, and the program was not stopped by it.
+    assert!(read(&folder.path().join("b/manifest.json"))["rows"][3]["load_did"].is_string());
+    assert!(lives(servo.0.id()));
+    // The same again, as the bundle asks it.
+    let again = with(
+        folder.path(),
+        "prove --duration 1s -o again --json - --plan b/manifest.json --program",
+        &[&servo.process()],
+    );
+    of(&again.judged().json(), "response", "cpu");
+}
+
+#[test]
+fn a_command_is_proven_from_when_its_threads_are_there() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let program = changes(folder.path());
+    let program = program.to_str().unwrap();
+    let more = [program, "--", "late-begin"];
+    let ran = with(folder.path(), "prove --duration 1s --limit 100% -o b --json - --program", &more);
+    let document = ran.judged().json();
+    let thread = &of(&document, "loop", "idle")["thread"];
+    assert_eq!(thread["name"], "servo");
+    assert!(!lives(thread["tid"].as_u64().unwrap() as u32), "the command still runs");
+}
+
+#[test]
+fn a_command_dies_with_an_isolator_that_is_killed() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let program = changes(folder.path());
+    let args = ["monitor", "-o", "run", "--command", program.to_str().unwrap()];
+    let going = Going::run(folder.path(), &mut command(folder.path(), &args));
+    going.wait_for_seconds(1);
+    let children = going.descendants();
+    let programs = bpf_programs(going.pid());
+    assert!(!children.is_empty() && !programs.is_empty());
+    going.signal(Signal::KILL);
+    wait_for("the end of the command", || children.iter().all(|child| !lives(*child)));
+    wait_for("the end of the kernel part", || programs.is_disjoint(&all_bpf_programs()));
+}
+
+#[test]
+fn options_that_are_the_programs_own_are_refused_by_name() {
+    let folder = folder();
+    let refused = |words: &str, line: &str| with(folder.path(), words, &[]).refused(line);
+    for (option, value) in [
+        ("--cpus", "0"),
+        ("--probe", "wakeup"),
+        ("--policy", "fifo"),
+        ("--priority", "3"),
+        ("--timer", "timerfd"),
+        ("--warm-up", "1s"),
+        ("--isolate=clock", ""),
+        ("--board", "raspberry-pi-4"),
+    ] {
+        let words = format!("prove --program 1 {option} {value}");
+        let line = format!(
+            "--program cannot be given together with {}; see isolator prove --help",
+            option.split('=').next().unwrap()
+        );
+        refused(words.trim_end(), &line);
+    }
+    refused(
+        "prove --program 1 --period 1ms,2ms",
+        "several periods were given for one program; give the loop's own, or none",
+    );
+    refused(
+        "prove --program 1 -- x",
+        "cannot give arguments to process 1: it runs already; leave out what stands after --, or give the command's path",
+    );
+    refused(
+        "prove --program ./nothing",
+        "cannot start the program ./nothing: no such file or directory; give its path, and its arguments after it",
+    );
+    assert_eq!(with(folder.path(), "prove --thread servo", &[]).status, Some(1));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}
+
+/// What `monitor` tells of a program to which that happens after a second.
+fn monitored(what: &str) -> Value {
+    let folder = folder();
+    let program = Stranger::start(changes(folder.path()), &[what]);
+    let process = program.process();
+    let args = ["monitor", &process, "--duration", "4s", "--limit", "100%", "-o", "run", "--json", "-"];
+    let going = Going::run(folder.path(), &mut command(folder.path(), &args));
+    going.wait_for_seconds(1);
+    program.signal(Signal::USR1);
+    let document = going.end().judged().json();
+    conforms(&document, "prove");
+    document
+}
+
+#[test]
+fn a_program_that_changes_while_it_is_measured_is_evidence_of_what_it_did() {
+    if cannot_follow() {
+        return;
+    }
+    // Of 4 s at 2 ms.
+    const ALL: u64 = 2_000;
+    let cycles = |row: &Value| row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap();
+    let of_loop = |document: &Value| cycles(of(document, "loop", "idle"));
+    let document = monitored("ends");
+    assert!(notes(&document).contains("the program ended, and the row with it"), "{document:#}");
+    assert!(of_loop(&document) < ALL, "{document:#}");
+
+    let document = monitored("becomes");
+    assert!(notes(&document).contains("which ended the row; the program goes on as sleep"), "{document:#}");
+    assert!(of_loop(&document) < ALL, "{document:#}");
+
+    let document = monitored("forks");
+    assert!(of_loop(&document).abs_diff(ALL) < 20, "{document:#}");
+
+    let document = monitored("policy");
+    let taints = document["taints"].to_string();
+    assert!(taints.contains("the thread servo had SCHED_OTHER instead of SCHED_FIFO 40"), "{document:#}");
+
+    let document = monitored("newcomer");
+    let newcomer = "real-time threads that came later are not measured: newcomer (thread ";
+    assert!(notes(&document).contains(newcomer), "{document:#}");
+
+    let document = monitored("thread");
+    assert!(notes(&document).contains("servo (thread "), "{document:#}");
+    let rows = document["rows"].as_array().unwrap();
+    let of_thread = |name: &str| rows.iter().find(|row| row["thread"]["name"] == name).unwrap();
+    // A thread that is gone misses nothing, and the other one, of 4 ms, goes on.
+    assert!(cycles(of_thread("servo")) < ALL, "{document:#}");
+    assert!(cycles(of_thread("other")).abs_diff(ALL / 2) < 20, "{document:#}");
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_in_one_line() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let program = changes(folder.path());
+    let refused = |process: &str, args: &[&str]| {
+        let words = format!("prove --program {process} -o b");
+        with(folder.path(), &words, args).line().replace(process, "N")
+    };
+    let busy = Stranger::start(&program, &["busy"]);
+    assert_eq!(
+        refused(&busy.process(), &[]),
+        "cannot follow the process N: none of its 1 threads waited for anything 8 times; give its --period, or name a --thread"
+    );
+    let many = Stranger::start(&program, &["many"]);
+    wait_for("500 threads", || fs::read_dir(format!("/proc/{}/task", many.0.id())).unwrap().count() >= 500);
+    let line = refused(&many.process(), &[]);
+    assert!(
+        line.contains(" of its threads run loops, and 64 can be measured at a time; name some with --thread"),
+        "{line}"
+    );
+    let brief = Stranger::start("sleep", &["0.3"]);
+    let line = refused(&brief.process(), &[]);
+    assert!(
+        line.starts_with("cannot follow the process N: it ended after ")
+            && line.ends_with("before its loops were known; start it so that it runs for longer"),
+        "{line}"
+    );
+    // A zombie: it was not waited for.
+    let line = refused(&brief.process(), &[]);
+    assert!(line.contains("it ended after"), "{line}");
+    assert!(!folder.path().join("b").exists(), "something was left");
+    // One of the many can be measured all the same.
+    let words = format!("monitor {} --thread servo --duration 1s --limit 100% --json -", many.process());
+    assert_eq!(
+        of(&with(folder.path(), &words, &[]).judged().json(), "loop", "idle")["thread"]["name"],
+        "servo"
+    );
+}
+
+#[test]
+fn a_lack_of_permission_names_the_capability() {
+    if cannot_follow() || skipped(!installed("setpriv"), "it needs setpriv") {
+        return;
+    }
+    let folder = folder();
+    let servo = Stranger::start(changes(folder.path()), &[]);
+    let without = |caps: &str| -> Ran {
+        let mut setpriv = Command::new("setpriv");
+        setpriv
+            .args(["--bounding-set", caps, "--inh-caps", caps, PROGRAM])
+            .args(["monitor", &servo.process()]);
+        setpriv.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap().into()
+    };
+    let line = |lacks: &str| {
+        format!(
+            "cannot watch a program's threads: this process lacks {lacks}; run as root, or with CAP_BPF and CAP_PERFMON"
+        )
+    };
+    assert_eq!(without("-sys_admin,-bpf,-perfmon").line(), line("CAP_BPF and CAP_PERFMON"));
+    assert_eq!(without("-sys_admin,-perfmon").line(), line("CAP_PERFMON"));
+    assert!(!folder.path().join("evidence").exists(), "something was left");
+}
+
+#[test]
+fn a_process_of_another_namespace_is_followed_by_its_number_here_alone() {
+    if cannot_follow() || skipped(!installed("unshare"), "it needs unshare") {
+        return;
+    }
+    let folder = folder();
+    let program = changes(folder.path());
+    let program = program.to_str().unwrap();
+    // From the outside the process has a number like any other.
+    let container = Stranger::start("unshare", &["--pid", "--fork", "--kill-child", program]);
+    let inside = || {
+        let children = format!("/proc/{0}/task/{0}/children", container.0.id());
+        fs::read_to_string(children).unwrap_or_default().trim().to_string()
+    };
+    wait_for("the process", || !inside().is_empty());
+    let words = format!("monitor {} --duration 1s --limit 100% --json -", inside());
+    let document = with(folder.path(), &words, &[]).judged().json();
+    assert_eq!(of(&document, "loop", "idle")["thread"]["name"], "servo");
+    // From the inside the kernel part knows it by another.
+    let script = format!(
+        "{program} & process=$!; $ISOLATOR monitor --quiet $process; ended=$?; kill $process; exit $ended"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &script]).env("ISOLATOR", PROGRAM);
+    let ran: Ran = unshare.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap().into();
+    let line = ran.line();
+    assert!(
+        line.ends_with("is that of a PID namespace (a container), and the kernel part knows threads by those of the first; \
+                        run isolator outside of the container, with the number that the process has there"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_kernel_that_does_not_describe_itself_is_named() {
+    if cannot_follow() || skipped(!installed("unshare"), "it needs unshare") {
+        return;
+    }
+    let folder = folder();
+    let servo = Stranger::start(changes(folder.path()), &[]);
+    let script =
+        format!("mount -t tmpfs none /sys/kernel/btf && exec $ISOLATOR monitor --quiet {}", servo.process());
+    let line = in_namespace(folder.path(), &script).line();
+    assert!(
+        line.starts_with("cannot watch a program's threads: this kernel does not describe itself (BTF): ")
+            && line.ends_with(
+                "; boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator"
+            ),
+        "{line}"
+    );
+}
+
+#[test]
+fn two_monitors_measure_the_same_program_at_once() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let servo = Stranger::start(changes(folder.path()), &[]);
+    let process = servo.process();
+    let start = |name: &str| {
+        let args = ["monitor", &process, "--duration", "2s", "--limit", "100%", "-o", name, "--json", "-"];
+        let mut command = command(folder.path(), &args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start("one"), start("two")];
+    for child in both {
+        let ran = Ran::from(child.wait_with_output().unwrap()).judged();
+        let row = of(&ran.json(), "loop", "idle").clone();
+        let cycles = row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap();
+        assert!((980..=1_001).contains(&cycles), "{row:#}");
+    }
+}
+
+/// The numbers of the programs in the kernel that a process holds, by its descriptors.
+fn bpf_programs(process: u32) -> BTreeSet<u32> {
+    let folder = format!("/proc/{process}/fdinfo");
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+    let number = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("prog_id:").map(str::trim))?.to_string();
+        line.parse().ok()
+    };
+    texts.filter_map(number).collect()
+}
+
+/// Those of every process.
+fn all_bpf_programs() -> BTreeSet<u32> {
+    aya::programs::loaded_programs().filter_map(|program| program.ok().map(|info| info.id())).collect()
+}

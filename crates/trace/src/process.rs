@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `/proc` tells of a process that is followed: whether it lives, and by which numbers its threads go.
+//!
+//! The kernel part knows threads by the numbers of the first PID namespace (pid_namespaces(7)). `/proc` shows
+//! those of the namespace that it was mounted for, and a lock's word those of its program's own.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::{Error, Result};
+
+/// The link of a process in the first PID namespace (include/uapi/linux/nsfs.h: PID_NS_INIT_INO).
+const FIRST: &str = "pid:[4026531836]";
+
+/// Whether a thread of the process is neither gone nor a zombie. Its first thread may end before others.
+pub fn lives(process: u32) -> bool {
+    let is_alive = |folder: &str| {
+        let stat = fs::read(format!("{folder}/stat")).unwrap_or_default();
+        // The name, which is anything, stands in parentheses before the state.
+        let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
+        state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+    };
+    let tasks = format!("/proc/{process}/task");
+    is_alive(&format!("/proc/{process}"))
+        || fs::read_dir(&tasks)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|task| is_alive(&format!("{tasks}/{}", task.file_name().to_string_lossy())))
+}
+
+/// Refuses where `/proc` does not show the numbers that the kernel part knows threads by.
+pub fn check_numbers(process: u32) -> Result<()> {
+    // Of `/proc` itself the first process tells, where this user may look at it.
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    let namespace = namespace("1").or_else(|| namespace("self"));
+    match namespace {
+        Some(namespace) if namespace.as_os_str() != FIRST => Err(Error::on(
+            "follow the process",
+            process,
+            "its number is that of a PID namespace (a container), and the kernel part knows threads by those of the first",
+            "run isolator outside of the container, with the number that the process has there",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Threads of a process in a PID namespace below this one, by the numbers that they have there; empty where
+/// the numbers are the same. A lock's word names its owner so.
+pub fn inner_numbers(process: u32) -> BTreeMap<u32, u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let inner = |folder: std::path::PathBuf| {
+        let status = fs::read(folder.join("status")).ok()?;
+        let status = String::from_utf8_lossy(&status).into_owned();
+        // From the number here to that in the innermost namespace.
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        let numbers: Vec<u32> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        match numbers[..] {
+            [outer, .., inner] => Some((inner, outer)),
+            _ => None,
+        }
+    };
+    tasks.filter_map(|task| inner(task.path())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_lives_until_it_ends_though_it_was_not_waited_for() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(lives(child.id()));
+        child.kill().unwrap();
+        while lives(child.id()) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(std::path::Path::new(&format!("/proc/{}", child.id())).exists());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn threads_of_the_same_namespace_have_no_other_numbers() {
+        assert!(inner_numbers(std::process::id()).is_empty());
+    }
+}
