@@ -2,8 +2,8 @@
 //! `--every`: the same command again and again, each time in a process of its own.
 //!
 //! A process that has measured is not as it was: its memory is locked, and it stays on housekeeping CPUs. So
-//! each run is this program, called as it was called but for `--every`. Each SIGINT and SIGTERM is passed on;
-//! the run has a process group of its own, so that it gets a terminal's Ctrl-C no second time.
+//! each run is this program, called as it was called but for `--every`. Each SIGINT, SIGTERM and SIGUSR1 is
+//! passed on; the run has a process group of its own, so that it gets a terminal's Ctrl-C no second time.
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use crate::output::{Exit, VerbResult};
 
@@ -32,6 +32,8 @@ pub fn and_again(every: Duration) -> VerbResult {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&signalled))?;
     }
+    let snapshot = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGUSR1, Arc::clone(&snapshot))?;
     loop {
         let began = Instant::now();
         let mut run = Command::new(&program).args(&args).process_group(0).spawn().map_err(|error| {
@@ -41,7 +43,7 @@ pub fn and_again(every: Duration) -> VerbResult {
                 error::reason(&error)
             )
         })?;
-        let (ended, stopped) = wait(&mut run, &signalled)?;
+        let (ended, stopped) = wait(&mut run, &signalled, &snapshot)?;
         let exit = match ended.code() {
             Some(0) => Exit::Held,
             Some(2) => Exit::Exceeded,
@@ -68,11 +70,18 @@ pub fn and_again(every: Duration) -> VerbResult {
 }
 
 /// Waits for the end of `run`, which gets each signal that comes meanwhile; whether one came.
-fn wait(run: &mut Child, signalled: &AtomicBool) -> std::io::Result<(ExitStatus, bool)> {
+fn wait(
+    run: &mut Child,
+    signalled: &AtomicBool,
+    snapshot: &AtomicBool,
+) -> std::io::Result<(ExitStatus, bool)> {
     let mut stopped = false;
     loop {
         if let Some(ended) = run.try_wait()? {
             return Ok((ended, stopped));
+        }
+        if snapshot.swap(false, Ordering::SeqCst) {
+            let _ = kill_process(Pid::from_child(run), Signal::USR1);
         }
         if signalled.swap(false, Ordering::SeqCst) {
             stopped = true;

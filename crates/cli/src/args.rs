@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use evidence::cause::Choice;
 use machine::CpuSet;
 
-use crate::values::{cpus, duration};
+use crate::values::{cpus, duration, interval};
 
 mod compare;
 mod doctor;
@@ -155,6 +155,7 @@ pub enum Verb {
 const ROWS: &str = "What is measured";
 const THREADS: &str = "How it is measured";
 const CLAIM: &str = "What is claimed";
+const SPIKES: &str = "What is done about spikes";
 const OUTPUT: &str = "Output";
 const RESPONSE: &str = "The response probe";
 const ETHERCAT: &str = "EtherCAT";
@@ -168,6 +169,18 @@ pub struct Output {
     /// Print nothing but errors, and the JSON where it is asked for
     #[arg(long, short, help_heading = OUTPUT)]
     pub quiet: bool,
+}
+
+/// What is done about spikes.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SpikeOptions {
+    /// Do this about a spike: snapshot, signal:NAME:PID, or a command, which is run by sh -c with what is
+    /// known of the spike in ISOLATOR_… variables; may be given several times
+    #[arg(long, value_name = "COMMAND|snapshot|signal:NAME:PID", help_heading = SPIKES)]
+    pub on_spike: Vec<String>,
+    /// At most this often [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = interval, allow_hyphen_values = true, requires = "on_spike", help_heading = SPIKES)]
+    pub on_spike_every: Option<Duration>,
 }
 
 /// What the response probe polls and drives.
@@ -263,6 +276,9 @@ pub struct RunOptions {
     /// List every latency or gap above this as a spike [default: the limit]
     #[arg(long, visible_alias = "on-threshold", value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
+    /// What is done about spikes.
+    #[command(flatten)]
+    pub spikes: SpikeOptions,
     /// What the response probe polls and drives.
     #[command(flatten)]
     pub response: ResponseOptions,

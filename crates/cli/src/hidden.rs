@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use lab::guest::{alone, storm};
 
-use crate::{by_verb, started};
+use crate::{by_verb, snapshot, started};
 
 /// Runs as one of those, where this process was started as one.
 pub fn main() -> Option<ExitCode> {
@@ -16,6 +16,7 @@ pub fn main() -> Option<ExitCode> {
         load::WORKER_VERB => Some(load::worker_main(std::env::args().skip(2))),
         lab::child::VERB => Some(lab::child::become_child(std::env::args().skip(2))),
         started::VERB => Some(started::main(std::env::args_os().skip(2))),
+        snapshot::VERB => Some(snapshot::main(std::env::args_os().skip(2))),
         alone::VERB => Some(alone::main(std::env::args().skip(2))),
         storm::VERB => Some(storm::runner::main(std::env::args().skip(2))),
         storm::owner::VERB => {

@@ -13,6 +13,7 @@ mod output;
 mod program;
 mod serve;
 mod signals;
+mod snapshot;
 mod started;
 mod usage;
 mod values;

@@ -26,7 +26,8 @@ use crate::live::{LiveDisplay, View};
 use crate::metrics::{Exposed, Metrics};
 use crate::output::{Exit, VerbResult};
 use crate::signals::stop_on_signals;
-use crate::started::StartedProgram;
+use crate::snapshot::on_spike;
+use crate::started::MeasuredProgram;
 
 /// How long a program may take until its loop is there, and how often that is looked for.
 const BEGINS: Duration = Duration::from_secs(3);
@@ -79,13 +80,14 @@ pub fn measure(
 ) -> VerbResult {
     out.ready()?;
     let stop = stop_on_signals()?;
+    let on_spike = on_spike(&options.spikes)?;
     let machine = machine::read(Path::new("/"));
     let started = match &choice.target {
         // What it prints must not stand within the JSON.
         ProgramTarget::Command(command) if out.json_on_stdout() => {
-            Some(StartedProgram::start(command, std::io::stderr().into())?)
+            Some(MeasuredProgram::start(command, std::io::stderr().into())?)
         }
-        ProgramTarget::Command(command) => Some(StartedProgram::start(command, Stdio::inherit())?),
+        ProgramTarget::Command(command) => Some(MeasuredProgram::start(command, Stdio::inherit())?),
         ProgramTarget::Running(_) => None,
     };
     let target = match (&started, &choice.target) {
@@ -115,6 +117,7 @@ pub fn measure(
         program: Some(&mut *program),
         stop,
         observer: &mut observer,
+        on_spike,
         written_by: this_program(),
     };
     judged(setting, &spec, options.output.as_deref(), out)

@@ -28,11 +28,11 @@ const CURE: &str = "give its path, and its arguments after it";
 
 /// A program that was started here, and ends with the run.
 #[derive(Debug)]
-pub struct StartedProgram(Child);
+pub struct MeasuredProgram(Child);
 
-impl StartedProgram {
+impl MeasuredProgram {
     /// Starts `command`, a program and its arguments; what it prints goes to `stdout`.
-    pub fn start(command: &[String], stdout: Stdio) -> error::Result<StartedProgram> {
+    pub fn start(command: &[String], stdout: Stdio) -> error::Result<MeasuredProgram> {
         let Some(program) = command.first() else {
             return Err(Error::new("start the program", "none is named", CURE));
         };
@@ -45,7 +45,7 @@ impl StartedProgram {
         let child = starts.stdin(OwnedFd::from(says)).stdout(stdout).spawn().map_err(failed)?;
         // The command holds the pipe's other end.
         drop(starts);
-        let started = StartedProgram(child);
+        let started = MeasuredProgram(child);
         let mut why = String::new();
         said.read_to_string(&mut why).map_err(failed)?;
         if why.is_empty() { Ok(started) } else { Err(cannot(why)) }
@@ -63,7 +63,7 @@ impl StartedProgram {
     }
 }
 
-impl Drop for StartedProgram {
+impl Drop for MeasuredProgram {
     fn drop(&mut self) {
         let group = Pid::from_child(&self.0);
         // In order, if it can.

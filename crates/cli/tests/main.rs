@@ -22,6 +22,7 @@ mod kernel;
 mod kills;
 mod lab;
 mod monitor;
+mod on_spike;
 mod options;
 mod program;
 mod prometheus;

@@ -4,7 +4,8 @@
 //! - [`manifest`]: what was asked, granted and noticed; [`taint`]: what disturbed it; [`series`]: the data of
 //!   one row; [`histogram`] under it; [`known`]: what an imported row tells of itself.
 //! - [`cause`]: what took the CPU during a spike.
-//! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off.
+//! - [`writer`] writes a bundle while a run goes on; [`reader`] reads one, whole or cut off; [`snapshot`]
+//!   copies one that is being written.
 //! - [`summary`], [`tail`] and [`verdict`] say what the data mean; [`compare`] sets two runs side by side.
 //! - [`why`]: spikes by their causes.
 //! - [`lab`]: what was seen of a guest from outside; [`document`]: the JSON that other programs rely on;
@@ -33,6 +34,7 @@ pub mod manifest;
 pub mod reader;
 pub mod row;
 pub mod series;
+pub mod snapshot;
 pub mod summary;
 pub mod tail;
 pub mod taint;

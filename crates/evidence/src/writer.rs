@@ -107,12 +107,15 @@ impl BundleWriter {
         self.folder.replace(name, bytes).map_err(|e| failed(&self.folder, name, &e))
     }
 
+    /// Writes a file of a series as it is.
+    pub fn series_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.series.replace(name, bytes).map_err(|e| failed(&self.series, name, &e))
+    }
+
     /// Writes a finished series in one go: what importers do.
     pub fn whole_series(&self, key: &RowKey, series: &Series) -> Result<()> {
         for (name, text) in series_files(key, series) {
-            let name = name.strip_prefix("series/").unwrap_or(&name);
-            let written = self.series.replace(name, text.as_bytes());
-            written.map_err(|e| failed(&self.series, name, &e))?;
+            self.series_file(name.strip_prefix("series/").unwrap_or(&name), text.as_bytes())?;
         }
         Ok(())
     }

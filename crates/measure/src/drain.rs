@@ -37,6 +37,8 @@ pub struct Drain {
     writer: SeriesWriter,
     so_far: Second,
     listed: u64,
+    /// The longest spike of those that were last carried over.
+    new_spike: Option<Spike>,
 }
 
 /// What the measuring thread sends.
@@ -120,6 +122,7 @@ impl Drain {
             writer,
             so_far: Second::default(),
             listed: 0,
+            new_spike: None,
         })
     }
 
@@ -143,6 +146,10 @@ impl Drain {
         if !listed.is_empty() {
             bundle.spikes(&listed)?;
         }
+        let longest = listed.into_iter().max_by_key(|spike| spike.latency_ns);
+        // Those that are only counted have no causes.
+        let counted = || spikes.iter().max_by_key(|raw| raw.latency_ns).map(|raw| self.bare(raw, start));
+        self.new_spike = longest.or_else(counted);
         let seconds = self.live.take_seconds();
         seconds.iter().for_each(|second| self.so_far = second.joined(&self.so_far));
         let counts = Arc::clone(&self.live.counts);
@@ -199,6 +206,11 @@ impl Drain {
         self.live.counts.last_ns()
     }
 
+    /// The longest spike of those that were last carried over.
+    pub fn new_spike(&self) -> Option<Spike> {
+        self.new_spike.clone()
+    }
+
     /// Spikes seen, and how many of them are not listed.
     pub fn spikes(&self) -> (u64, u64) {
         let (seen, _) = self.live.counts.spikes();
@@ -216,9 +228,16 @@ impl Drain {
     }
 
     fn spike(&self, raw: &RawSpike, start: Start, explainer: &mut Explainer) -> Spike {
+        let mut spike = self.bare(raw, start);
+        explainer.explain(&mut spike);
+        spike
+    }
+
+    /// A spike without its causes.
+    fn bare(&self, raw: &RawSpike, start: Start) -> Spike {
         let at_ns = raw.monotonic_ns.saturating_sub(start.window.start_ns);
         let wall = start.wall + Duration::from_nanos(at_ns);
-        let mut spike = Spike {
+        Spike {
             key: self.key.clone(),
             at_ns,
             monotonic_ns: raw.monotonic_ns,
@@ -228,8 +247,6 @@ impl Drain {
             causes: Vec::new(),
             unexplained_ns: None,
             siblings: Vec::new(),
-        };
-        explainer.explain(&mut spike);
-        spike
+        }
     }
 }

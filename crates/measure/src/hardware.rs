@@ -106,7 +106,7 @@ fn trace(tracer: &Hwlat, series: &[SeriesSpec], length: Length, recording: &mut 
         (recording.observe)(&RowProgress {
             elapsed: Duration::from_nanos(elapsed_ns),
             length: length.duration(),
-            series: records.iter().map(HardwareSeries::progress).collect(),
+            series: records.iter_mut().map(HardwareSeries::progress).collect(),
         });
     }
     let state = recording.state();
@@ -157,6 +157,8 @@ struct HardwareSeries {
     waiting: Vec<(u64, u64)>,
     so_far: Second,
     last_ns: u64,
+    /// The longest since the last progress.
+    new_spike: Option<Spike>,
 }
 
 impl HardwareSeries {
@@ -170,6 +172,7 @@ impl HardwareSeries {
             waiting: Vec::new(),
             so_far: Second::default(),
             last_ns: 0,
+            new_spike: None,
         }
     }
 
@@ -178,6 +181,9 @@ impl HardwareSeries {
         self.waiting.push((at_ns / NS_PER_S, spike.latency_ns));
         self.so_far = self.so_far.joined(&one(spike.latency_ns));
         self.last_ns = spike.latency_ns;
+        if self.new_spike.as_ref().is_none_or(|longest| longest.latency_ns < spike.latency_ns) {
+            self.new_spike = Some(spike.clone());
+        }
     }
 
     /// Writes every second before `end`. A gap that is told after its second was written counts in the next
@@ -199,7 +205,7 @@ impl HardwareSeries {
         Ok(())
     }
 
-    fn progress(&self) -> SeriesProgress {
+    fn progress(&mut self) -> SeriesProgress {
         SeriesProgress {
             key: self.spec.key.clone(),
             thread: 0,
@@ -209,6 +215,7 @@ impl HardwareSeries {
             limit_ns: self.spec.limit_ns,
             lost: 0,
             latency: None,
+            spike: self.new_spike.take(),
         }
     }
 }

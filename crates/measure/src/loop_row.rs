@@ -159,6 +159,7 @@ impl<'a> LoopRow<'a> {
                 // Said once, of the loop itself.
                 lost: if series.spec.key.probe == LOOP { lost } else { 0 },
                 latency: Some(series.drain.latency(&so_far)),
+                spike: series.drain.new_spike(),
             }
         };
         RowProgress {

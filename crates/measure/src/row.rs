@@ -281,6 +281,7 @@ impl Armed {
             limit_ns: spec.limit_ns,
             lost: drain.lost(),
             latency: None,
+            spike: drain.new_spike(),
         })
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use evidence::histogram::Histogram;
-use evidence::manifest::{Followed, Granted, RowEntry, RowKey, RunState, Second};
+use evidence::manifest::{Followed, Granted, RowEntry, RowKey, RunState, Second, Spike};
 use evidence::writer::stem;
 
 /// One series to be measured.
@@ -68,6 +68,8 @@ pub struct SeriesProgress {
     pub lost: u64,
     /// All samples so far, where they are wanted live: those of a program's own loop.
     pub latency: Option<Histogram>,
+    /// The longest spike since the last progress.
+    pub spike: Option<Spike>,
 }
 
 /// How a row stands.

@@ -23,6 +23,7 @@ use rt::power::DmaLatency;
 use crate::control;
 use crate::error::Result;
 use crate::finding::{FindingEffect, PreflightFinding};
+use crate::on_spike::OnSpike;
 use crate::preflight::{PreflightRequest, preflight};
 use crate::privilege::Privilege;
 use crate::rows;
@@ -78,6 +79,8 @@ pub struct SessionContext<'a> {
     pub stop: Arc<AtomicBool>,
     /// Is told how it goes on.
     pub observer: &'a mut dyn Observer,
+    /// What is done about spikes.
+    pub on_spike: OnSpike,
     /// The program that writes the evidence.
     pub written_by: WrittenBy,
 }
@@ -104,6 +107,7 @@ pub fn prove(spec: &RunSpec, folder: &Path) -> Result<Bundle> {
         program: None,
         stop: Arc::default(),
         observer: &mut NoObserver,
+        on_spike: OnSpike::default(),
         written_by: WrittenBy {
             program: name.map_or("unknown".into(), |name| name.to_string_lossy().into_owned()),
             version: None,
@@ -278,8 +282,10 @@ impl RunSession<'_, '_> {
 
     fn measure(&mut self, probe: &ProbeKind, load: &str) -> measure::Result<()> {
         let RunSession { spec, setting, manifest, bundle, last, explainer } = self;
-        let observer = &mut *setting.observer;
+        let (observer, on_spike) = (&mut *setting.observer, &mut setting.on_spike);
+        let folder = bundle.folder().to_path_buf();
         let mut observe = |progress: &RowProgress| {
+            on_spike.look(&folder, progress);
             observer.progress(progress);
             *last = Some(progress.clone());
         };
@@ -333,6 +339,7 @@ impl RunSession<'_, '_> {
         self.manifest.ended_at = Some(now());
         self.manifest.causes = self.explainer.summary().or(self.manifest.causes.take());
         self.manifest.notes.extend(self.explainer.notes());
+        self.manifest.notes.extend(self.setting.on_spike.end());
         if let Err(error) = outcome {
             self.manifest.notes.push(format!("the run ended early: {error}"));
         }

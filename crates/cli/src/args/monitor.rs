@@ -9,7 +9,7 @@ use clap::Args;
 use evidence::cause::Choice;
 use machine::CpuSet;
 
-use super::{CLAIM, OUTPUT, Output, ROWS, THREADS};
+use super::{CLAIM, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
 use crate::values::{cpus, duration};
 
 /// What `--help` adds.
@@ -78,6 +78,9 @@ pub struct MonitorArgs {
     /// List every latency above this as a spike [default: the limit]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
+    /// What is done about spikes.
+    #[command(flatten)]
+    pub spikes: SpikeOptions,
     /// Folder of the bundle, which must not hold one yet [default: evidence/TIME]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     pub output: Option<PathBuf>,

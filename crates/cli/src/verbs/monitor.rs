@@ -20,6 +20,7 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         claim: args.claim,
         accept: args.accept.clone(),
         threshold: args.threshold,
+        spikes: args.spikes.clone(),
         output: args.output.clone(),
         ..RunOptions::default()
     };

@@ -14,6 +14,7 @@ use crate::live::{LiveDisplay, View};
 use crate::output::VerbResult;
 use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
 use crate::signals::stop_on_signals;
+use crate::snapshot::on_spike;
 use crate::{again, named};
 
 /// Length of a row where none is given.
@@ -104,6 +105,7 @@ pub fn measure(asked: Asked, options: &RunOptions, out: &Output, view: View) -> 
         program: None,
         stop,
         observer: &mut live,
+        on_spike: on_spike(&options.spikes)?,
         written_by: this_program(),
     };
     judged(setting, &spec, options.output.as_deref(), out)
