@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -62,6 +62,11 @@ TIMES ?= 50000
 proof-mutations: ## every reader of foreign bytes on damaged seeds, to the last rendering; some minutes
 	@tools/bootstrap build
 	cargo run --release --locked --config 'profile.release.overflow-checks=true' --package isolator-foreign -- $(TIMES)
+
+# LIME: a build of lime-rtw, on a kernel up to 6.12; PYTHON: 3.12 or later.
+proof-models: ## the loops that are found in programs, beside what LiME's reference package makes of them, into docs/monitor.md; a minute or two
+	@tools/bootstrap test
+	@tools/proof-models docs/monitor.md
 
 proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
 	@tools/bootstrap build

@@ -10,9 +10,9 @@
 //! cycle to the next due time. How the program asked does not tell: some sleep until an absolute time that
 //! they make from the present, some for a time that they make from a schedule.
 //!
-//! The period is the median of the distances between releases, after those that a skipped period makes longer
-//! were divided; the jitter is how far the releases are from the grid (timers with absolute times) or from
-//! the median distance (all others).
+//! The period is the mean distance of releases, after those that a skipped period makes longer were divided:
+//! a timer with absolute times, or whoever triggers the loop, keeps to it. Else it is the median. The jitter
+//! is how far the releases are from the grid (timers with absolute times) or from that distance (all others).
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -164,7 +164,8 @@ fn of_place(wait: Wait, place: &Place) -> Option<Model> {
         false => Release::Event { waker: most_frequent(place) },
     };
     let on_grid = matches!(release, Release::Timer { is_absolute: true });
-    let period_ns = period(&releases, median_ns, on_grid);
+    let keeps_pace = on_grid || matches!(release, Release::Event { .. });
+    let period_ns = period(&releases, median_ns, keeps_pace);
     let (distances, offset_ns) = match period_ns {
         Some(ns) if on_grid => grid(&releases, ns),
         Some(ns) => (distances(&gaps, ns), None),
@@ -193,12 +194,13 @@ fn most_frequent(place: &Place) -> Option<String> {
     (*count > place.by_interrupt).then(|| name.clone())
 }
 
-/// The mean distance of releases, each gap counted as so many periods as fit it.
-fn period(releases: &[u64], median_ns: u64, on_grid: bool) -> Option<u64> {
+/// The mean distance of releases, each gap counted as so many periods as fit it; the median distance where
+/// nothing holds a release to those before it.
+fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     if median_ns == 0 {
         return None;
     }
-    if !on_grid {
+    if !keeps_pace {
         return Some(median_ns);
     }
     let periods: u64 = releases.windows(2).map(|pair| steps(pair[1] - pair[0], median_ns)).sum();

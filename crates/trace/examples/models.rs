@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Prints what kind of loop each thread of the programs in `tests/programs` runs, and when its cycles were
+//! due, for `tools/proof-models`, which compares it with what others infer: `models CYCLES`.
+//!
+//! One line for each thread, its fields parted by tabs: program and style, thread number, thread name, period
+//! asked for in ns, what it waits with, kind of release, period in ns, and the due times in ns.
+
+use trace::model::{Model, Release};
+
+#[path = "../tests/truth/mod.rs"]
+#[allow(dead_code, reason = "the tests compare more")]
+mod truth;
+
+use truth::{Case, Language, Watched, watch};
+
+const STYLES: [(Language, &[&str]); 4] = [
+    (
+        Language::C,
+        &["absolute", "realtime", "relative", "timerfd", "epoll", "poll", "select", "signal", "cond-timed"],
+    ),
+    (Language::C, &["deadline", "cond", "semaphore", "pipe", "eventfd", "udp", "chain"]),
+    (Language::Cpp, &["sleep-until", "condition-until", "sleep-for"]),
+    (Language::Rust, &["sleep", "condition", "channel"]),
+];
+
+const PERIOD_US: u64 = 2_000;
+
+fn main() {
+    let cycles = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(500);
+    for (language, styles) in STYLES {
+        for style in styles {
+            let case = Case { language, style, plant: None, period_us: PERIOD_US, cycles };
+            match watch(&case) {
+                Ok(threads) => threads.iter().for_each(|thread| print(&case, thread)),
+                Err(why) => eprintln!("{language:?} {style}: skipped, {why}"),
+            }
+        }
+    }
+}
+
+fn print(case: &Case, thread: &Watched) {
+    let Some(model) = &thread.model else { return };
+    let period_ns = model.period_ns.map_or("-".into(), |ns| ns.to_string());
+    let due_ns: Vec<String> = thread.cycles.iter().map(|cycle| cycle.due_ns.to_string()).collect();
+    println!(
+        "{:?} {}\t{}\t{}\t{}\t{}\t{}\t{period_ns}\t{}",
+        case.language,
+        case.style,
+        thread.truth.id,
+        thread.truth.name,
+        case.period_us * 1_000,
+        model.wait,
+        kind(model),
+        due_ns.join(" ")
+    );
+}
+
+fn kind(model: &Model) -> &'static str {
+    match (&model.release, model.period_ns) {
+        (Release::Timer { is_absolute: true }, _) => "periodic",
+        (Release::Timer { is_absolute: false }, _) => "a time after its end",
+        (Release::Event { .. }, Some(_)) => "triggered, periodic",
+        (Release::Event { .. }, None) => "triggered",
+    }
+}
