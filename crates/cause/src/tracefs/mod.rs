@@ -46,7 +46,6 @@ const HERE: &[(&str, &str)] = &[
     ("csd/csd_function_entry", "the functions that IPIs call"),
     ("csd/csd_function_exit", "the functions that IPIs call"),
     ("sched/sched_switch", "threads"),
-    ("sched/sched_migrate_task", "migrations"),
     ("workqueue/workqueue_execute_start", "functions of workqueues"),
     ("workqueue/workqueue_execute_end", "functions of workqueues"),
     ("timer/hrtimer_expire_entry", "whose timers fire"),
@@ -106,6 +105,8 @@ const SENT: &[(&str, &str, &str)] = &[
     ("csd/csd_queue_cpu", "cpu", "who sends IPIs that call functions"),
     ("ipi/ipi_send_cpu", "cpu", "who sends other IPIs"),
     ("sched/sched_waking", "target_cpu", "who wakes threads"),
+    // Told of by the CPU that a thread leaves.
+    ("sched/sched_migrate_task", "dest_cpu", "migrations"),
 ];
 
 /// Of those the ones that tell of IPIs.
@@ -187,10 +188,10 @@ impl Tracefs {
             Depth::Senders => &SENT[..SENDERS],
             Depth::Sleeping | Depth::Busy => SENT,
         };
-        for (event, field, without) in sent {
+        for (place, (event, field, without)) in sent.iter().enumerate() {
             let filter = cpus.iter().map(|cpu| format!("{field}=={cpu}")).collect::<Vec<_>>().join("||");
             tracefs.enable(true, event, Some(&filter), without);
-            if *event != "sched/sched_waking" {
+            if place < SENDERS {
                 // Where this is refused, only the immediate caller is told.
                 let _ = tracefs.sent.write(&format!("events/{event}/trigger"), "stacktrace");
             }
