@@ -51,7 +51,7 @@ pub struct Windows {
 }
 
 /// What a calibration may lack, in words.
-type Lacking<T> = std::result::Result<T, String>;
+pub(crate) type Lacking<T> = std::result::Result<T, String>;
 
 impl Windows {
     /// Interrupts a thread on `cpu`, which `armed` is told of before. The inner error is a reason why this

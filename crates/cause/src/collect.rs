@@ -16,6 +16,11 @@ pub trait Collect: Debug + Send {
     /// What it cannot see, in sentences.
     fn could_not_see(&self) -> &[String];
 
+    /// What its trial could not provoke, so that it may see it or not.
+    fn not_tried(&self) -> &[String] {
+        &[]
+    }
+
     /// Tells it which threads measure on a CPU.
     fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()>;
 

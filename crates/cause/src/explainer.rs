@@ -103,6 +103,7 @@ impl Explainer {
             could_not_see: vec![
                 "interrupts within the program's own execution: they count as its own".into(),
             ],
+            not_tried: Vec::new(),
             lost_events: 0,
             edges: Vec::new(),
         });
@@ -286,6 +287,7 @@ impl Events {
         Causes {
             collector: self.collector.collector(),
             could_not_see: self.could_not_see.clone(),
+            not_tried: self.collector.not_tried().to_vec(),
             lost_events: self.lost_events,
             edges: self.longest.iter().map(|(cpu, edges)| edges_of(*cpu, edges)).collect(),
         }

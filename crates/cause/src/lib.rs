@@ -6,7 +6,8 @@
 //!  collectors      one CPU's    what had    names
 //!  (see policy)    past         the CPU
 //! ```
-//! A collector is always on and forgets by itself: a ring for each watched CPU, read only after a spike.
+//! Before it is used a collector has to tell of events that are provoked (`trial`). It is always on and
+//! forgets by itself: a ring for each watched CPU, read only after a spike.
 //! [`start()`] starts one, and [`Explainer`] puts the parts together. Where none is allowed, [`suspects`] and
 //! [`rates`] compare readings of the kernel's counters.
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod senders;
 pub mod start;
 pub mod suspects;
 pub mod tracefs;
+mod trial;
 mod unseen;
 
 pub use collect::Collect;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which collectors a kernel gets. One that watches must not break what it watches: a collector is chosen by
-//! itself only on kernels like those on which it was proven in a guest, and none that reaches into the kernel
-//! on one that has oopsed.
+//! Which collectors a kernel gets. One that watches must not break what it watches: none that reaches into
+//! the kernel is started on one that has oopsed. No version is too new: a collector has to prove itself
+//! before it is used (`trial`), and is stopped where the kernel has complained meanwhile.
 
 use std::fs;
 use std::path::Path;
@@ -10,26 +10,26 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::{Error, Result};
 
-/// The newest kernel on which the collectors were switched on and read in guests.
-pub const PROVEN: (u32, u32) = (6, 12);
-
 /// The oldest that has what the BPF part is made of: fetch-and-add (5.12).
 const OLDEST: (u32, u32) = (5, 12);
 
-/// Bit 7 of the kernel's taint: it has oopsed, or a BUG was met.
+/// Bits of the kernel's taint (Documentation/admin-guide/tainted-kernels.rst): it has oopsed, or a BUG was
+/// met; it has warned; a CPU was stuck in it.
 const DIED: u64 = 1 << 7;
+const WARNED: u64 = 1 << 9;
+const LOCKED_UP: u64 = 1 << 14;
 
-/// Whether BPF may be loaded; `asked` says that the user named it.
-pub fn bpf(root: &Path, asked: bool) -> Result<()> {
+/// Whether BPF may be loaded.
+pub fn bpf(root: &Path) -> Result<()> {
     let refuse = |why: String, cure: &str| Err(Error::new("watch with bpf", why, cure));
     healthy(root, "watch with bpf")?;
-    let (release, version) = kernel(root, "watch with bpf")?;
+    let release = text(root, "proc/sys/kernel/osrelease");
+    let Some(version) = version(&release) else {
+        return refuse("this kernel does not tell its version".into(), "use --causes counters");
+    };
     if version < OLDEST {
         let why = format!("this kernel is {release}, and 5.12 is the oldest that can do it");
         return refuse(why, "use --causes tracefs or counters");
-    }
-    if !asked && version > PROVEN {
-        return refuse(newer(&release), "ask for it with --causes bpf");
     }
     let lockdown = text(root, "sys/kernel/security/lockdown");
     if lockdown.contains("[confidentiality]") {
@@ -38,28 +38,9 @@ pub fn bpf(root: &Path, asked: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether trace events may be switched on; `asked` says that the user named them.
-pub fn tracefs(root: &Path, asked: bool) -> Result<()> {
-    let what = "watch with tracefs";
-    healthy(root, what)?;
-    let (release, version) = kernel(root, what)?;
-    match !asked && version > PROVEN {
-        true => Err(Error::new(what, newer(&release), "ask for it with --causes tracefs")),
-        false => Ok(()),
-    }
-}
-
-/// The kernel's release, and its version.
-fn kernel(root: &Path, what: &'static str) -> Result<(String, (u32, u32))> {
-    let release = text(root, "proc/sys/kernel/osrelease");
-    let unknown = || Error::new(what, "this kernel does not tell its version", "use --causes counters");
-    let version = version(&release).ok_or_else(unknown)?;
-    Ok((release, version))
-}
-
-fn newer(release: &str) -> String {
-    let (major, minor) = PROVEN;
-    format!("this kernel is {release}, and {major}.{minor} is the newest on which it was proven")
+/// Whether trace events may be switched on.
+pub fn tracefs(root: &Path) -> Result<()> {
+    healthy(root, "watch with tracefs")
 }
 
 /// Whether this user may load programs into the kernel; without that there are counters only.
@@ -75,12 +56,25 @@ pub fn may_load() -> Result<()> {
 
 /// Refuses a kernel that has oopsed.
 pub fn healthy(root: &Path, what: &'static str) -> Result<()> {
-    let taint = text(root, "proc/sys/kernel/tainted").parse::<u64>().unwrap_or(0);
-    if taint & DIED == 0 {
+    if taint(root) & DIED == 0 {
         return Ok(());
     }
     let why = "this kernel has oopsed since it was booted (/proc/sys/kernel/tainted)";
     Err(Error::new(what, why, "boot it again, or use --causes counters"))
+}
+
+/// The kernel's taint, bit by bit; 0 where it cannot be read.
+pub fn taint(root: &Path) -> u64 {
+    text(root, "proc/sys/kernel/tainted").parse().unwrap_or(0)
+}
+
+/// Refuses what the kernel complained about: its taint was `before`.
+pub fn unharmed(root: &Path, what: &'static str, before: u64) -> Result<()> {
+    let new = taint(root) & !before;
+    let complaint = [(DIED, "oopsed"), (WARNED, "warned"), (LOCKED_UP, "got stuck on a CPU")];
+    let Some((_, did)) = complaint.iter().find(|(bit, _)| new & bit != 0) else { return Ok(()) };
+    let why = format!("the kernel {did} while it was tried, and it was stopped (see dmesg)");
+    Err(Error::new(what, why, "report this with the kernel's log, and use --causes counters"))
 }
 
 fn text(root: &Path, path: &str) -> String {
@@ -111,44 +105,46 @@ mod tests {
         root
     }
 
-    fn allowed(release: &str, tainted: &str, asked: bool) -> bool {
-        bpf(machine(release, tainted, "[none] integrity confidentiality\n").path(), asked).is_ok()
+    fn allowed(release: &str, tainted: &str) -> bool {
+        bpf(machine(release, tainted, "[none] integrity confidentiality\n").path()).is_ok()
     }
 
     #[test]
-    fn bpf_comes_by_itself_only_where_it_was_proven() {
-        assert!(allowed("6.12.117+deb12-rt-amd64\n", "0\n", false));
-        assert!(allowed("5.15.0\n", "0\n", false));
-        assert!(!allowed("99.1.0\n", "0\n", false));
-        assert!(allowed("99.1.0\n", "0\n", true));
-        assert!(!allowed("5.10.0-1-rt\n", "0\n", true));
-        assert!(!allowed("", "0\n", true));
+    fn bpf_may_be_tried_on_every_kernel_from_the_oldest_on() {
+        assert!(allowed("6.12.117+deb12-rt-amd64\n", "0\n"));
+        assert!(allowed("5.15.0\n", "0\n"));
+        assert!(allowed("99.1.0\n", "0\n"));
+        assert!(!allowed("5.10.0-1-rt\n", "0\n"));
+        assert!(!allowed("", "0\n"));
     }
 
     #[test]
-    fn a_kernel_that_has_oopsed_gets_no_bpf_however_asked() {
-        assert!(!allowed("6.12.117\n", "128\n", true));
-        assert!(!allowed("6.12.117\n", "12416\n", true));
-        assert!(allowed("6.12.117\n", "4096\n", false));
+    fn a_kernel_that_has_oopsed_gets_no_collector() {
+        assert!(!allowed("6.12.117\n", "128\n"));
+        assert!(!allowed("6.12.117\n", "12416\n"));
+        assert!(allowed("6.12.117\n", "4096\n"));
+        let tracefs = |tainted| tracefs(machine("99.1.0\n", tainted, "[none]\n").path());
+        assert_eq!([tracefs("0\n").is_ok(), tracefs("128\n").is_ok()], [true, false]);
     }
 
     #[test]
-    fn trace_events_come_by_themselves_only_where_they_were_proven() {
-        let allowed = |release: &str, asked| {
-            let root = machine(release, "0\n", "[none]\n");
-            tracefs(root.path(), asked).is_ok()
-        };
-        assert_eq!([true, false].map(|asked| allowed("6.12.117\n", asked)), [true, true]);
-        assert_eq!([true, false].map(|asked| allowed("99.1.0\n", asked)), [true, false]);
-        assert!(!allowed("", true));
-        let oopsed = machine("6.12.117\n", "128\n", "[none]\n");
-        assert!(tracefs(oopsed.path(), true).is_err());
+    fn a_complaint_that_came_with_the_trial_stops_the_collector() {
+        let after = |tainted| unharmed(machine("7.2.13\n", tainted, "").path(), "watch with bpf", 4096);
+        assert_eq!([after("4096\n").is_ok(), after("4097\n").is_ok()], [true, true]);
+        assert_eq!(
+            after("4608\n").unwrap_err().to_string(),
+            "cannot watch with bpf: the kernel warned while it was tried, and it was stopped (see dmesg); report this with the kernel's log, and use --causes counters"
+        );
+        assert!(after("4224\n").unwrap_err().to_string().contains("the kernel oopsed"));
+        // It had warned before.
+        let before = |tainted| unharmed(machine("7.2.13\n", tainted, "").path(), "watch with bpf", 512);
+        assert!(before("512\n").is_ok());
     }
 
     #[test]
     fn a_kernel_that_is_locked_down_gets_no_bpf() {
         let root = machine("6.12.1\n", "0\n", "none integrity [confidentiality]\n");
-        let said = bpf(root.path(), true).unwrap_err().to_string();
+        let said = bpf(root.path()).unwrap_err().to_string();
         assert_eq!(
             said,
             "cannot watch with bpf: the kernel is locked down (confidentiality); use --causes counters"

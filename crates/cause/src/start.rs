@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts the collector of events that a user asks for, or the best one that this machine allows.
+//! Starts the collector of events that a user asks for, or the best one that proves itself on this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +12,7 @@ use crate::bpf::Bpf;
 use crate::collect::Collect;
 use crate::depth::Depth;
 use crate::tracefs::{By, Tracefs};
+use crate::trial::Trial;
 use crate::{Result, policy};
 
 /// What is watched.
@@ -52,7 +53,8 @@ pub enum Started {
     },
 }
 
-/// Starts the collector of `choice`, or with `auto` the best that this machine allows.
+/// Starts the collector of `choice`, or with `auto` the best that this machine allows. It is tried before, on
+/// one of the CPUs, for some 100 ms: nothing measures there yet.
 pub fn start(choice: Choice, spec: &WatchSpec, machine: &Snapshot) -> Result<Started> {
     let mut because = Vec::new();
     for one in [Choice::Bpf, Choice::Tracefs, Choice::Osnoise] {
@@ -78,14 +80,20 @@ fn start_one(
     let root = Path::new("/");
     let cpus = spec.watched(machine);
     let has_idle_states = have_idle_states(&cpus, machine);
-    if choice == Choice::Bpf {
-        policy::bpf(root, is_asked)?;
+    let taint_before = policy::taint(root);
+    let collector: Box<dyn Collect> = if choice == Choice::Bpf {
+        policy::bpf(root)?;
         policy::may_load()?;
-        return Ok(Box::new(Bpf::start(&cpus, spec.depth, has_idle_states)?));
-    }
-    policy::tracefs(root, is_asked)?;
-    let by = if choice == Choice::Osnoise { By::Osnoise } else { By::Events };
-    Ok(Box::new(Tracefs::start(root, &cpus, spec.depth, has_idle_states, by)?))
+        Box::new(Bpf::start(&cpus, spec.depth, has_idle_states)?)
+    } else {
+        policy::tracefs(root)?;
+        let by = if choice == Choice::Osnoise { By::Osnoise } else { By::Events };
+        Box::new(Tracefs::start(root, &cpus, spec.depth, has_idle_states, by)?)
+    };
+    let others = cpus.without(&spec.cpus);
+    let cpus: Vec<u32> = spec.cpus.iter().chain(others.iter()).collect();
+    let (online, depth) = (&machine.online(), spec.depth);
+    Trial { root, cpus: &cpus, online, depth, has_idle_states, is_asked }.of(collector, taint_before)
 }
 
 /// Whether one of these CPUs has a choice when it is idle.

@@ -64,7 +64,13 @@ impl Suspects {
     pub fn summary(&self) -> Causes {
         let mut could_not_see = vec![TIMES.to_string()];
         could_not_see.extend(self.unread.iter().cloned());
-        Causes { collector: Collector::Counters, could_not_see, lost_events: 0, edges: Vec::new() }
+        Causes {
+            collector: Collector::Counters,
+            could_not_see,
+            not_tried: Vec::new(),
+            lost_events: 0,
+            edges: Vec::new(),
+        }
     }
 
     /// A row begins.

@@ -276,6 +276,9 @@ pub struct Causes {
     pub collector: Collector,
     /// What it could not see, and what would show it, in sentences.
     pub could_not_see: Vec<String>,
+    /// Kinds of events that its trial at the start could not provoke, so that it may see them or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_tried: Vec<String>,
     /// Events that were lost because a buffer was full.
     pub lost_events: u64,
     /// What entry and exit were held to take at the most, on each CPU; none where that was not measured.

@@ -63,6 +63,9 @@ pub struct WhyDocument {
     pub lost_events: u64,
     /// What the collector could not see, and what would show it.
     pub could_not_see: Vec<String>,
+    /// Kinds of events that the collector's trial at the start could not provoke.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_tried: Vec<String>,
     /// Why there is little or nothing to tell, and what to do.
     pub notes: Vec<String>,
     /// Spikes that the question is about, those that are not listed in the bundle included.
@@ -163,6 +166,7 @@ impl WhyDocument {
             collector: collected.map(|causes| causes.collector),
             lost_events: collected.map_or(0, |causes| causes.lost_events),
             could_not_see: collected.map(|causes| causes.could_not_see.clone()).unwrap_or_default(),
+            not_tried: collected.map(|causes| causes.not_tried.clone()).unwrap_or_default(),
             notes: notes(bundle, question, &spikes),
             spikes_seen: listed.max(seen),
             spikes_listed: listed,

@@ -356,6 +356,9 @@ pub(crate) fn of(run: String, bundle: &Bundle) -> WhySection {
     };
     let mut notes: Vec<_> = document.notes.iter().map(|note| text::clean(note)).collect();
     notes.extend(document.could_not_see.iter().map(|what| format!("Not seen: {}", text::clean(what))));
+    if !document.not_tried.is_empty() {
+        notes.push(format!("Not tried at the start: {}", text::clean(&document.not_tried.join(", "))));
+    }
     WhySection {
         run,
         words: collected(document),

@@ -14,7 +14,7 @@ use crate::bpf::ThreadWatch;
 use crate::cycle::{CycleCutter, LoopCycle};
 use crate::record::{ThreadEvent, ThreadRecord};
 use crate::search::{self, chosen};
-use crate::{Result, process};
+use crate::{Result, process, trial};
 
 pub use crate::search::{FollowedLoop, LoopChoice};
 
@@ -59,7 +59,8 @@ impl Follower {
     ) -> Result<Option<Follower>> {
         process::check_numbers(process)?;
         let names = Names::read(Path::new("/"));
-        let mut bpf = ThreadWatch::load(&names)?;
+        let avoided: Vec<u32> = real_time(process).values().filter_map(|thread| thread.last_cpu).collect();
+        let mut bpf = trial::start(&names, &avoided)?;
         let Some(loops) = search::loops(&mut bpf, process, choice, stop)? else { return Ok(None) };
         let numbers = process::inner_numbers(process);
         let lost = bpf.lost();

@@ -7,6 +7,7 @@
 //!         a stay     what it  its       due, woken, began, ended,
 //!         on a CPU   left for period    preempted, blocked
 //! ```
+//! Before it is used the kernel part has to tell of a thread of ours ([`trial`]).
 //! The program is neither changed nor stopped. The kernel part writes one record for each stay of a thread on
 //! a CPU; everything else is pure code over records.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod model;
 pub mod process;
 pub mod record;
 mod search;
+pub mod trial;
 pub mod wait;
 
 pub use error::{Error, Result};

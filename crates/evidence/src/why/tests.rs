@@ -83,6 +83,7 @@ fn bundle(spikes: Vec<Spike>) -> Bundle {
         causes: Some(Causes {
             collector: Collector::Bpf,
             could_not_see: Vec::new(),
+            not_tried: Vec::new(),
             lost_events: 7,
             edges: Vec::new(),
         }),

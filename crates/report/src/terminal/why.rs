@@ -27,6 +27,10 @@ pub fn why(document: &WhyDocument, style: Style) -> String {
     for what in &document.could_not_see {
         wrapped(&mut out, "not seen: ", &text::clean(what), ResultPaint::Quiet, style);
     }
+    if !document.not_tried.is_empty() {
+        let kinds = document.not_tried.iter().map(|kind| text::clean(kind)).collect::<Vec<_>>().join(", ");
+        wrapped(&mut out, "not tried at the start: ", &kinds, ResultPaint::Quiet, style);
+    }
     for part in &document.missing {
         wrapped(&mut out, "missing: ", &text::clean(part), ResultPaint::Unsure, style);
     }

@@ -181,6 +181,7 @@ impl Plan {
                 could_not_see: vec![
                     "the firmware's interrupts: the counter of this processor cannot be read".into(),
                 ],
+                not_tried: vec!["NMIs".into(), "interrupts of devices".into()],
                 lost_events: 12,
                 edges: Vec::new(),
             }),

@@ -64,7 +64,7 @@ impl std::fmt::Debug for ThreadWatch {
 }
 
 impl ThreadWatch {
-    /// Loads the kernel part. Nothing is watched yet.
+    /// Loads the kernel part, which has not proven itself yet. Nothing is watched.
     pub fn load(names: &Names) -> Result<ThreadWatch> {
         if OBJECT.0.is_empty() {
             return Err(cannot(
@@ -154,6 +154,11 @@ impl ThreadWatch {
     /// How many records found no room until now.
     pub fn lost(&self) -> u64 {
         self.lost.get(&0, 0).unwrap_or(0)
+    }
+
+    /// Adds to what it could not see.
+    pub(crate) fn lacks(&mut self, what: String) {
+        self.could_not_see.push(what);
     }
 
     /// What it could not see, in sentences.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Collectors on this machine, as a run starts them: with the trial that they begin with.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cause::{Collect, Depth, Started, WatchSpec, start};
+use evidence::cause::{Choice, Collector};
+
+/// One after the other: each would see the threads of the others.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why no collector can be had here.
+fn obstacle() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("it needs root");
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Some("it needs a kernel that describes itself (BTF)");
+    }
+    (!cause::bpf::is_built_in()).then_some("it was built without clang")
+}
+
+fn started(choice: Choice, depth: Depth) -> Option<Box<dyn Collect>> {
+    if let Some(why) = obstacle() {
+        println!("skipped: {why}");
+        return None;
+    }
+    let cpu = *rt::thread::affinity().last().expect("this thread runs on a CPU");
+    let asked = WatchSpec { cpus: [cpu].into_iter().collect(), depth };
+    match start(choice, &asked, &machine::read(Path::new("/"))) {
+        Ok(Started::Events(collector)) => Some(collector),
+        Ok(Started::Counters { because }) => panic!("no events: {because:?}"),
+        Err(error) if error.why.contains("has oopsed") || error.why.contains("no tracefs") => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn untold(collector: &dyn Collect) -> Vec<&String> {
+    collector.could_not_see().iter().filter(|line| line.contains("in the trial")).collect()
+}
+
+#[test]
+fn by_itself_bpf_is_chosen_on_this_kernel_and_tells_of_everything() {
+    let _turn = turn();
+    let Some(collector) = started(Choice::Auto, Depth::Busy) else { return };
+    assert_eq!((collector.collector(), untold(&*collector)), (Collector::Bpf, Vec::new()));
+    assert!(collector.not_tried().iter().any(|kind| kind == "NMIs"), "{collector:?}");
+}
+
+#[test]
+fn each_depth_of_both_collectors_proves_itself() {
+    let _turn = turn();
+    for choice in [Choice::Bpf, Choice::Tracefs] {
+        for depth in [Depth::Sleeping, Depth::Senders] {
+            let Some(collector) = started(choice, depth) else { continue };
+            assert_eq!(untold(&*collector), Vec::<&String>::new(), "{choice} {depth:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_of_the_trial_is_left() {
+    let _turn = turn();
+    let Some(mut collector) = started(Choice::Auto, Depth::Busy) else { return };
+    let cpu = *rt::thread::affinity().last().expect("this thread runs on a CPU");
+    let (events, _) = collector.take(cpu).unwrap();
+    let of_trial = events.iter().filter(|event| matches!(event.kind, cause::event::EventKind::Fault(_)));
+    assert_eq!(of_trial.count(), 0, "no thread is measured");
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    assert!(!names.into_iter().any(|name| name.starts_with("trial-")), "its threads have ended");
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The trial of the kernel part, before it is used: a thread of this program sleeps and is woken a few times,
+//! and the kernel part has to tell of its stays, of when its timers were due, of its waker, and of the
+//! kernel's functions at a wakeup after which it had to wait.
+//!
+//! Kernels are not judged by their version: `threads.bpf.c` reads structures that change from one to the
+//! next, and one on which the trial succeeds is good. Thread and waker share a CPU on which no loop was seen
+//! last, so that the one goes on for a while after it has woken the other. It takes some 100 ms.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use cause::names::Names;
+use cause::policy;
+use rt::clock::{monotonic_ns, timespec};
+use rt::{Policy, thread};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::ClockId;
+
+use crate::bpf::ThreadWatch;
+use crate::record::{Stay, ThreadEvent, ThreadRecord};
+use crate::{Error, Result};
+
+const WHAT: &str = "watch a program's threads";
+
+/// A slow machine, or one with little luck, gets another chance.
+const ATTEMPTS: usize = 3;
+
+const SLEEPS: usize = 8;
+const SLEEP_NS: u64 = 2_000_000;
+
+/// Wakeups; how long the waker goes on after each, and rests before it.
+const WAKEUPS: usize = 8;
+const GOES_ON_NS: u64 = 300_000;
+const RESTS: Duration = Duration::from_millis(2);
+
+/// A thread that waited longer than this must have a stack told of, with room to the kernel part's 20 us.
+const WAITED_NS: u64 = 100_000;
+
+/// How long a thread is waited for that has to get its CPU. In an emulator on a busy host that takes long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What happened to the thread.
+#[derive(Debug, Clone, Default)]
+struct Happened {
+    thread: u32,
+    waker: u32,
+    /// When its sleeps were due.
+    due_ns: Vec<u64>,
+    /// When it was woken, and how long it then waited for its CPU.
+    woken: Vec<Wakeup>,
+}
+
+/// A wakeup, by the clocks of the two threads.
+#[derive(Debug, Clone, Copy)]
+struct Wakeup {
+    from_ns: u64,
+    to_ns: u64,
+    waited_ns: u64,
+}
+
+impl Wakeup {
+    fn is(&self, stay: &Stay) -> bool {
+        stay.woken_ns.is_some_and(|woken_ns| (self.from_ns..=self.to_ns).contains(&woken_ns))
+    }
+}
+
+/// Loads the kernel part, and tries it on a CPU that is none of `avoided`, where there is another one.
+pub fn start(names: &Names, avoided: &[u32]) -> Result<ThreadWatch> {
+    let root = Path::new("/");
+    policy::healthy(root, WHAT)?;
+    let taint_before = policy::taint(root);
+    let mut bpf = ThreadWatch::load(names)?;
+    let tried = attempt(&mut bpf, avoided);
+    policy::unharmed(root, WHAT, taint_before)?;
+    match tried? {
+        Ok(None) => Ok(bpf),
+        Ok(Some(lacking)) => {
+            let why = format!("in its trial at the start the kernel part did not tell of {lacking}");
+            Err(Error::new(WHAT, why, "report this with the kernel's version, or use another kernel"))
+        }
+        Err(why) => {
+            bpf.lacks(format!("its trial at the start: {why}"));
+            Ok(bpf)
+        }
+    }
+}
+
+/// What a trial may lack, in words.
+type Trying<T> = std::result::Result<T, String>;
+
+/// What it did not tell of; the inner error is a reason why it cannot be tried.
+fn attempt(bpf: &mut ThreadWatch, avoided: &[u32]) -> Result<Trying<Option<&'static str>>> {
+    let own = thread::affinity();
+    let cpu = own.iter().find(|cpu| !avoided.contains(cpu)).or(own.first()).copied().unwrap_or(0);
+    let mut lacking = None;
+    for _ in 0..ATTEMPTS {
+        let watch = |thread| bpf.watch(std::process::id(), thread);
+        let happened = match provoke(cpu, watch)? {
+            Ok(happened) => happened,
+            Err(why) => return Ok(Err(why)),
+        };
+        lacking = untold(&happened, &bpf.take());
+        if lacking.is_none() {
+            break;
+        }
+    }
+    Ok(Ok(lacking))
+}
+
+/// The first thing of those that happened that the records do not tell of.
+fn untold(happened: &Happened, records: &[ThreadRecord]) -> Option<&'static str> {
+    let own = || records.iter().filter(|record| record.thread == happened.thread);
+    let stays = || {
+        own().filter_map(|record| match &record.kind {
+            ThreadEvent::Stay(stay) => Some(&**stay),
+            _ => None,
+        })
+    };
+    let sleep = syscalls::Sysno::clock_nanosleep as u32;
+    if !stays().any(|stay| stay.leaving.sleeps && stay.leaving.call == Some(sleep)) {
+        return Some("a thread's stays on its CPU, and the system call in which it sleeps");
+    }
+    let is_due = |stay: &Stay| stay.waking.due_ns.is_some_and(|due_ns| happened.due_ns.contains(&due_ns));
+    if !stays().any(is_due) {
+        return Some("when a thread's timer was due");
+    }
+    let wakeup = |stay: &Stay| {
+        let wakeup = happened.woken.iter().find(|wakeup| wakeup.is(stay))?;
+        (stay.waking.waker == happened.waker).then_some(*wakeup)
+    };
+    if !happened.woken.is_empty() && !stays().any(|stay| wakeup(stay).is_some()) {
+        return Some("the thread that wakes another one");
+    }
+    let has_stack = |stay: &Stay| {
+        let is_of_it = |record: &&ThreadRecord| Some(record.at_ns) == stay.woken_ns;
+        own().filter(is_of_it).any(|record| matches!(&record.kind, ThreadEvent::Stack(of) if !of.is_empty()))
+    };
+    let waited = |stay: &&Stay| wakeup(stay).is_some_and(|wakeup| wakeup.waited_ns > WAITED_NS);
+    let mut waits = stays().filter(waited).peekable();
+    if waits.peek().is_some() && !waits.any(has_stack) {
+        return Some("the kernel's functions at a wakeup");
+    }
+    None
+}
+
+/// Has a thread on `cpu` sleep and be woken; `armed` is told of it before. The inner error is a reason why
+/// that cannot be done.
+fn provoke(cpu: u32, armed: impl FnOnce(u32) -> Result<()>) -> Result<Trying<Happened>> {
+    let ((say, said), (wake, wakes)) = (channel(), channel());
+    let sleeper = std::thread::Builder::new().name("trial".into()).spawn(move || sleep(cpu, &say, &wakes));
+    if let Err(why) = sleeper {
+        return Ok(Err(format!("no thread can be started: {why}")));
+    }
+    let thread = match hear(&said) {
+        Ok(Said::Is(thread)) => thread,
+        Ok(_) => return Ok(Err("its thread is out of step".into())),
+        Err(why) => return Ok(Err(why)),
+    };
+    armed(thread)?;
+    let (tell, told) = channel();
+    let waker = std::thread::Builder::new().name("trial-waker".into());
+    let waker = waker.spawn(move || tell.send(wake_again(cpu, thread, &wake, &said)));
+    if let Err(why) = waker {
+        return Ok(Err(format!("no thread can be started: {why}")));
+    }
+    // It waits for the other one as often as twice, and rests.
+    Ok(told.recv_timeout(3 * PATIENCE).map_err(|_| starved()).and_then(|happened| happened))
+}
+
+/// What the thread says.
+enum Said {
+    Is(u32),
+    Refused(String),
+    /// When its sleeps were due.
+    Slept(Vec<u64>),
+    /// When it ran after each wakeup.
+    Ran(Vec<u64>),
+}
+
+fn hear(said: &Receiver<Said>) -> Trying<Said> {
+    match said.recv_timeout(PATIENCE) {
+        Ok(Said::Refused(why)) => Err(why),
+        Ok(said) => Ok(said),
+        Err(_) => Err(starved()),
+    }
+}
+
+fn starved() -> String {
+    format!("another thread had the CPU for {PATIENCE:?}")
+}
+
+/// The thread that is watched. As a batch thread it does not take the CPU from its waker.
+fn sleep(cpu: u32, say: &Sender<Said>, wakes: &Receiver<()>) {
+    let placed = thread::set_affinity(&[cpu]).and_then(|()| Policy::Batch.apply(false));
+    let first = placed.map_or_else(|error| Said::Refused(error.to_string()), |()| Said::Is(thread::id()));
+    let is_refused = matches!(first, Said::Refused(_));
+    // The first word lets it begin: it is watched then.
+    if say.send(first).is_err() || is_refused || wakes.recv().is_err() {
+        return;
+    }
+    let mut due_ns = Vec::with_capacity(SLEEPS);
+    while due_ns.len() < SLEEPS {
+        let due = monotonic_ns() + SLEEP_NS;
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(due));
+        due_ns.push(due);
+    }
+    if say.send(Said::Slept(due_ns)).is_err() {
+        return;
+    }
+    let mut ran = Vec::with_capacity(WAKEUPS);
+    while wakes.recv().is_ok() {
+        ran.push(monotonic_ns());
+        if ran.len() == WAKEUPS {
+            break;
+        }
+    }
+    let _ = say.send(Said::Ran(ran));
+}
+
+/// The thread that wakes it.
+fn wake_again(cpu: u32, thread: u32, wake: &Sender<()>, said: &Receiver<Said>) -> Trying<Happened> {
+    let text = |error: rt::Error| error.to_string();
+    thread::set_affinity(&[cpu]).and_then(|()| Policy::Other.apply(false)).map_err(text)?;
+    let waker = thread::id();
+    let ended = |_| "its thread has ended".to_string();
+    wake.send(()).map_err(ended)?;
+    let Said::Slept(due_ns) = hear(said)? else { return Err("its thread is out of step".into()) };
+    let mut sent = Vec::with_capacity(WAKEUPS);
+    for _ in 0..WAKEUPS {
+        std::thread::sleep(RESTS);
+        let sleeps = sleeps_now(thread);
+        let from_ns = monotonic_ns();
+        wake.send(()).map_err(ended)?;
+        let to_ns = monotonic_ns();
+        while monotonic_ns() < to_ns + GOES_ON_NS {
+            std::hint::spin_loop();
+        }
+        sent.push((sleeps, from_ns, to_ns));
+    }
+    let Said::Ran(ran) = hear(said)? else { return Err("its thread is out of step".into()) };
+    let woken =
+        sent.into_iter().zip(ran).filter(|((slept, ..), _)| *slept).map(|((_, from_ns, to_ns), ran)| {
+            Wakeup { from_ns, to_ns, waited_ns: ran.saturating_sub(to_ns) }
+        });
+    Ok(Happened { thread, waker, due_ns, woken: woken.collect() })
+}
+
+/// Whether a thread of this process waits for something.
+fn sleeps_now(thread: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}
+
+#[cfg(test)]
+mod tests;
