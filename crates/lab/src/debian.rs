@@ -32,7 +32,7 @@ pub struct Image {
     pub digest: String,
 }
 
-/// The newest image of a series that the machine's package sources have.
+/// The newest image of a series that the machine's package sources have, or else Debian's unstable suite.
 pub fn find(
     asked: &str,
     version: &str,
@@ -41,35 +41,60 @@ pub fn find(
     patience: &Patience,
     say: &dyn Fn(&str),
 ) -> Result<Image> {
-    let apt = Apt::new(architecture.debian(), patience)?;
     let machine = architecture.debian();
-    let package = match apt.newest(version, flavour, machine) {
-        Some(package) => package,
-        None => {
-            say("reads the package lists");
-            apt.update()?;
-            apt.newest(version, flavour, machine).ok_or_else(|| {
-                let cure = "add a Debian suite that has it to the package sources, or give a kernel's file";
-                Error::on(
-                    "find the kernel",
-                    asked,
-                    format!("no package source has linux-image-{version}*{flavour}-{machine}"),
-                    cure,
-                )
-            })?
-        }
+    let newest = |apt: &Apt| apt.newest(version, flavour, machine);
+    let Some((apt, package)) = offered(machine, patience, say, newest)? else {
+        let cure = "add a Debian suite that has it to the package sources, or give a kernel's file";
+        let why = format!(
+            "neither the package sources nor Debian's unstable suite have linux-image-{version}*{flavour}-{machine}"
+        );
+        return Err(Error::on("find the kernel", asked, why, cure));
     };
     let folder = store::folder("kernels")?.join(&package);
+    let release = package.trim_start_matches("linux-image-").to_string();
     if !folder.is_dir() {
         say(&format!("fetches {package}"));
-        apt.unpack(&package, &folder)?;
+        // Newer packages leave image and modules to others.
+        let parts = ["binary", "modules"].map(|part| format!("linux-{part}-{release}"));
+        let parts = parts.into_iter().filter(|part| apt.version_of(part).is_some());
+        apt.unpack(&std::iter::once(package.clone()).chain(parts).collect::<Vec<_>>(), &folder)?;
     }
-    let release = package.trim_start_matches("linux-image-").to_string();
-    let image = folder.join("boot").join(format!("vmlinuz-{release}"));
     let modules = ["lib/modules", "usr/lib/modules"].map(|at| folder.join(at).join(&release));
-    let digest = store::digest_of(&image)?;
     let modules = modules.into_iter().find(|folder| folder.is_dir());
+    let beside = modules.as_ref().map(|folder| folder.join("vmlinuz")).filter(|image| image.is_file());
+    let image = beside.unwrap_or_else(|| folder.join("boot").join(format!("vmlinuz-{release}")));
+    let digest = store::digest_of(&image)?;
     Ok(Image { release, image, modules, digest })
+}
+
+/// Whose packages have what `wanted` looks for, and what it found: the machine's package sources, else
+/// Debian's unstable suite, which has newer versions of Linux. Lists are read where the ones at hand do not
+/// have it.
+pub(crate) fn offered(
+    machine: &str,
+    patience: &Patience,
+    say: &dyn Fn(&str),
+    wanted: impl Fn(&Apt) -> Option<String>,
+) -> Result<Option<(Apt, String)>> {
+    let look = |apt: Option<Apt>, fresh: bool, whose: &str| -> Result<Option<(Apt, String)>> {
+        let Some(apt) = apt else { return Ok(None) };
+        if fresh {
+            say(&format!("reads the package lists{whose}"));
+            apt.update()?;
+        }
+        Ok(wanted(&apt).map(|found| (apt, found)))
+    };
+    for fresh in [false, true] {
+        if let Some(found) = look(Some(Apt::new(machine, patience)?), fresh, "")? {
+            return Ok(Some(found));
+        }
+        // Looked for again: the machine's own lists say where the mirror is.
+        let unstable = Apt::unstable(machine, patience)?;
+        if let Some(found) = look(unstable, fresh, " of Debian's unstable suite")? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// apt with package lists of its own, so that neither root nor another architecture's lists on this machine
@@ -212,13 +237,23 @@ impl Apt {
         shown.lines().find_map(|line| line.strip_prefix("Version: ")).map(str::to_string)
     }
 
-    /// Unpacks a package into `folder`, whole or not at all.
-    pub(crate) fn unpack(&self, package: &str, folder: &Path) -> Result<()> {
+    /// Unpacks packages into `folder`, whole or not at all.
+    pub(crate) fn unpack(&self, packages: &[String], folder: &Path) -> Result<()> {
         let _alone = self.alone()?;
         // Another program may have done so meanwhile.
         if folder.is_dir() {
             return Ok(());
         }
+        // Not beside the others: what is there is whole.
+        let half = self.state.join("unpacked");
+        let _ = fs::remove_dir_all(&half);
+        for package in packages {
+            self.unpack_one(package, &half)?;
+        }
+        fs::rename(&half, folder).map_err(|e| Error::io("move into place", folder, &e))
+    }
+
+    fn unpack_one(&self, package: &str, folder: &Path) -> Result<()> {
         self.run("apt-get", &["download", "-qq", package])?;
         let entries = fs::read_dir(&self.state).map_err(|e| Error::io("read", &self.state, &e))?;
         let file = entries.flatten().map(|entry| entry.path()).find(|path| {
@@ -226,10 +261,7 @@ impl Apt {
             name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
         });
         let file = file.ok_or_else(|| Error::on("unpack", package, "apt left no package", "try again"))?;
-        // Not beside the others: what is there is whole.
-        let half = self.state.join("unpacked");
-        let _ = fs::remove_dir_all(&half);
-        let unpacked = self.output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&half));
+        let unpacked = self.output(Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder));
         self.go_on()?;
         if !unpacked.is_ok_and(|output| output.status.success()) {
             return Err(Error::on(
@@ -239,7 +271,6 @@ impl Apt {
                 "free some space, or remove the file",
             ));
         }
-        fs::rename(&half, folder).map_err(|e| Error::io("move into place", folder, &e))?;
         fs::remove_file(&file).map_err(|e| Error::io("remove", &file, &e))
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use crate::architecture::Architecture;
 use crate::build::BuildObserver;
 use crate::build::series::PatchSeries;
-use crate::debian::Apt;
+use crate::debian::{Apt, offered};
 use crate::{Error, Result, store};
 
 /// A kernel's source.
@@ -108,7 +108,9 @@ impl KernelSource {
 /// The package's archive, fetched and unpacked once for each of its versions.
 fn package(version: &str, watch: &BuildObserver<'_>) -> Result<KernelSource> {
     let package = format!("linux-source-{version}");
-    let Some((apt, newest)) = offered(&package, watch)? else {
+    let machine = Architecture::of_this_program().debian();
+    let newest = |apt: &Apt| apt.version_of(&package);
+    let Some((apt, newest)) = offered(machine, watch.patience, watch.say, newest)? else {
         let cure = "add a Debian suite that has it to the package sources, or give a source with --source";
         let why = format!("neither the package sources nor Debian's unstable suite have {package}");
         return Err(Error::on("find the source of Linux", version, why, cure));
@@ -118,7 +120,7 @@ fn package(version: &str, watch: &BuildObserver<'_>) -> Result<KernelSource> {
         let folder = store::folder("sources")?.join(name.replace(' ', "_"));
         if !folder.is_dir() {
             (watch.say)(&format!("fetches {name}, about 150 MB"));
-            apt.unpack(&package, &folder)?;
+            apt.unpack(std::slice::from_ref(&package), &folder)?;
         }
         Ok((name, folder))
     };
@@ -136,31 +138,6 @@ fn package(version: &str, watch: &BuildObserver<'_>) -> Result<KernelSource> {
     let missing =
         || Error::on("use", folder.display(), "it holds no archive", "remove that folder and try again");
     Ok(KernelSource::Archive { file: archive.ok_or_else(missing)?, name })
-}
-
-/// Who has a package, and its newest version there: the machine's package sources, else Debian's unstable
-/// suite, which has newer versions of Linux. Lists are read where the ones at hand do not have it.
-fn offered(package: &str, watch: &BuildObserver<'_>) -> Result<Option<(Apt, String)>> {
-    let machine = Architecture::of_this_program().debian();
-    let newest = |apt: Option<Apt>, fresh: bool, whose: &str| -> Result<Option<(Apt, String)>> {
-        let Some(apt) = apt else { return Ok(None) };
-        if fresh {
-            (watch.say)(&format!("reads the package lists{whose}"));
-            apt.update()?;
-        }
-        Ok(apt.version_of(package).map(|newest| (apt, newest)))
-    };
-    for fresh in [false, true] {
-        if let Some(found) = newest(Some(Apt::new(machine, watch.patience)?), fresh, "")? {
-            return Ok(Some(found));
-        }
-        // Looked for again: the machine's own lists say where the mirror is.
-        let unstable = Apt::unstable(machine, watch.patience)?;
-        if let Some(found) = newest(unstable, fresh, " of Debian's unstable suite")? {
-            return Ok(Some(found));
-        }
-    }
-    Ok(None)
 }
 
 fn stamp(file: &Path, text: &mut String) -> Result<()> {
