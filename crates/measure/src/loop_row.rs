@@ -102,7 +102,7 @@ impl<'a> LoopRow<'a> {
     /// A cycle that its program stamped.
     pub(crate) fn record(&mut self, cycle: &Cycle, recording: &mut Recording<'_>) -> Result<()> {
         self.wakeups.cycle(cycle, &mut self.series[0].recorder);
-        let took_ns = cycle.ended_ns - cycle.began_ns;
+        let took_ns = cycle.ended_ns.saturating_sub(cycle.began_ns);
         self.series(EXECUTION, recording)?.span(cycle.began_ns, took_ns);
         for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
             if let Some(at_ns) = at_ns {
@@ -220,7 +220,7 @@ impl Wakeups {
         match &told {
             Some((last, interval_ns)) => {
                 let went_by_ns = cycle.due_ns.saturating_sub(last.due_ns);
-                let missed = self.missed(went_by_ns, cycle.number - last.number);
+                let missed = self.missed(went_by_ns, cycle.number.saturating_sub(last.number));
                 self.record(last, *interval_ns, missed, recorder);
             }
             None => {
@@ -230,7 +230,7 @@ impl Wakeups {
         }
         // After a lost cycle nobody knows when the one before ran.
         let ran_ns = told
-            .filter(|(last, _)| last.number + 1 == cycle.number)
+            .filter(|(last, _)| last.number.checked_add(1) == Some(cycle.number))
             .map_or(cycle.due_ns.saturating_sub(self.grid.period.get()), |(last, _)| last.began_ns);
         self.last = Some((*cycle, cycle.began_ns.saturating_sub(ran_ns)));
     }

@@ -121,14 +121,14 @@ pub fn run(
         // Read first, all of them: see the file's head.
         let readings: [u64; BATCH] = std::array::from_fn(|_| counter());
         for now in readings {
-            let gap = now - last;
+            let gap = now.saturating_sub(last);
             if gap < short_below {
                 let slot = &short[gap as usize & (SHORT - 1)];
                 slot.store(slot.load(Relaxed) + 1, Relaxed);
             } else {
                 // Asked of the clock itself: a rate that is off by a millionth would be 86 ms off after a
                 // day.
-                let opened_ns = monotonic_ns().saturating_sub(clock.ns(counter() - last));
+                let opened_ns = monotonic_ns().saturating_sub(clock.ns(counter().saturating_sub(last)));
                 let column = (opened_ns.saturating_sub(start_ns) / spell.column_ns) as usize % SWEEP_COLUMNS;
                 recorder.gap(opened_ns, clock.ns(gap), column);
             }
@@ -147,7 +147,7 @@ pub fn run(
         if looks.is_multiple_of(LOOKS) || over {
             recorder.push_counted(tally.second(second, now, clock));
             tally = SpinSecond::new(now);
-            second = (clock.ns(now - base) / 1_000_000_000) as u32;
+            second = (clock.ns(now.saturating_sub(base)) / 1_000_000_000) as u32;
         }
         if over {
             break;
@@ -155,7 +155,7 @@ pub fn run(
     }
     rt::scope::end();
     let (last_ns, last) = paired();
-    clock.ns(last - base) as f64 / (last_ns - base_ns).max(1) as f64 - 1.0
+    clock.ns(last.saturating_sub(base)) as f64 / last_ns.saturating_sub(base_ns).max(1) as f64 - 1.0
 }
 
 /// One second of the loop, in ticks.
@@ -176,7 +176,7 @@ impl SpinSecond {
             second,
             count: self.iterations,
             min_ns: clock.ns(self.shortest),
-            sum_ns: clock.ns(now - self.since),
+            sum_ns: clock.ns(now.saturating_sub(self.since)),
             max_ns: clock.ns(self.longest),
             missed: 0,
         }
