@@ -21,6 +21,11 @@ fn main() {
     let built = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c", SOURCE, "-o"])
         .arg(&object)
+        // Registers lie elsewhere on each.
+        .arg(match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+            Ok("aarch64") => "-D__TARGET_ARCH_arm64",
+            _ => "-D__TARGET_ARCH_x86",
+        })
         .arg(format!("-ffile-prefix-map={}=.", here.display()))
         .arg("-fdebug-compilation-dir=.")
         .status();

@@ -193,12 +193,33 @@ pub struct Cause {
     /// The thread that held what was waited for, or that had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The function that it was in: of the kernel, or `program!function`.
+    /// The function that it was in: of the kernel, or `program!function`. Of a lock, a wait and a page fault:
+    /// the measured program's own function that asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// That function and its callers, the innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
+    /// What a lock's owner did meanwhile beside running, as far as it was seen, and after that the owner of
+    /// what it waited for itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<ChainLink>,
+}
+
+/// A part of the time for which a lock was held: its owner did not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChainLink {
+    /// The thread that did not run.
+    pub thread: Owner,
+    /// [`CauseKind::Thread`] where another one had its CPU, [`CauseKind::Lock`] or [`CauseKind::Wait`].
+    pub kind: CauseKind,
+    /// Which thread, lock or call.
+    pub name: String,
+    /// How long.
+    pub duration_ns: u64,
+    /// The thread that had the CPU, or held that lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
 }
 
 /// A thread that had what the measured one waited for.
@@ -208,6 +229,9 @@ pub struct Owner {
     pub tid: u32,
     /// Its name.
     pub name: String,
+    /// Of a lock: the function in which it released it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
 }
 
 impl Cause {
@@ -235,6 +259,7 @@ impl Cause {
             owner: None,
             function: None,
             stack: Vec::new(),
+            chain: Vec::new(),
         }
     }
 

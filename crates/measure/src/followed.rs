@@ -189,6 +189,7 @@ impl Program for FollowedProgram {
         let (taints, notes) = watch.end(LOOP);
         recording.manifest.taints.extend(taints);
         recording.manifest.notes.extend(notes);
+        recording.manifest.notes.extend(self.follower.notes());
         if let (true, Some(open)) = (lost > 0, rows.first()) {
             recording.manifest.taints.push(lost_taint(&open.spec.key, lost));
         }

@@ -2,7 +2,7 @@
 //! What the terminal and the page say of causes: names, groups and bars, from [`evidence::why`].
 
 use evidence::Bundle;
-use evidence::cause::{Cause, CauseKind, Sender};
+use evidence::cause::{Cause, CauseKind, ChainLink, Owner, Sender};
 use evidence::why::{CauseName, CauseTotal, ExplainedSpike, Question, TOP, WhyDocument, timeline};
 use serde::Serialize;
 
@@ -79,15 +79,36 @@ pub(crate) fn detail(cause: &Cause) -> String {
     let worth = |ns: &u64| ns.saturating_mul(10) >= took && *ns < took;
     let edges =
         cause.entry_exit_ns.filter(worth).map(|ns| format!("with {} us of entry and exit", tenth(ns)));
-    let held = cause.owner.as_ref().filter(|owner| owner.name != cause.name);
-    let held = held.map(|owner| format!("held by {} (thread {})", text::clean(&owner.name), owner.tid));
-    let inside = cause.function.as_ref().map(|function| format!("in {}", text::clean(function)));
-    [detail, held, inside, sent, edges]
-        .into_iter()
-        .flatten()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(", ")
+    let held = cause.owner.as_ref().filter(|owner| owner.name != cause.name).map(held);
+    let inside = cause.function.as_ref().map(|function| {
+        let how = match cause.kind {
+            CauseKind::Lock => "asked for in",
+            CauseKind::Wait => "called in",
+            _ => "in",
+        };
+        format!("{how} {}", text::clean(function))
+    });
+    let mut parts = vec![detail, held];
+    parts.extend(cause.chain.iter().map(|link| Some(link_of_chain(link))));
+    parts.extend([inside, sent, edges]);
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// `held by logger (thread 9070) in servo!flush_log`.
+fn held(owner: &Owner) -> String {
+    let function = owner.function.as_ref().map(|function| format!(" in {}", text::clean(function)));
+    format!("held by {} (thread {}){}", text::clean(&owner.name), owner.tid, function.unwrap_or_default())
+}
+
+/// `logger waited 6,512.0 us for clock_nanosleep`.
+fn link_of_chain(link: &ChainLink) -> String {
+    let (who, name, us) = (text::clean(&link.thread.name), text::clean(&link.name), tenth(link.duration_ns));
+    let owner = link.owner.as_ref().filter(|_| link.kind == CauseKind::Lock);
+    let by = owner.map(|owner| format!(" {}", held(owner))).unwrap_or_default();
+    match link.kind {
+        CauseKind::Thread => format!("{who} lost its CPU for {us} us to {name}"),
+        kind => format!("{who} waited {us} us for {}{by}", named(kind, &name).trim_start_matches("wait ")),
+    }
 }
 
 pub(crate) fn sent(sender: &Sender, name: &str) -> String {
@@ -456,6 +477,37 @@ mod tests {
         assert_eq!(
             [0, 49, 50, 1_100, 999_950, 40_005_020].map(tenth),
             ["0.0", "0.0", "0.1", "1.1", "1,000.0", "40,005.0"]
+        );
+    }
+
+    #[test]
+    fn a_lock_names_its_owner_and_what_that_waited_for() {
+        let thread = |tid, name: &str, function: Option<&str>| Owner {
+            tid,
+            name: name.into(),
+            function: function.map(str::to_string),
+        };
+        let logger = thread(12, "logger", Some("servo!flush_log"));
+        let link = |kind, name: &str, owner| ChainLink {
+            thread: thread(12, "logger", None),
+            kind,
+            name: name.into(),
+            duration_ns: 6_512_000,
+            owner,
+        };
+        let mut cause = Cause::timed(CauseKind::Lock, "servo!buffer_lock", 0, 7_000_000);
+        cause.owner = Some(logger);
+        cause.function = Some("servo!step".into());
+        cause.chain = vec![
+            link(CauseKind::Wait, "poll", None),
+            link(CauseKind::Thread, "rustc", Some(thread(9, "rustc", None))),
+            link(CauseKind::Lock, "servo!disk_lock", Some(thread(14, "writer", None))),
+        ];
+        assert_eq!(
+            detail(&cause),
+            "held by logger (thread 12) in servo!flush_log, logger waited 6,512.0 us for poll, \
+             logger lost its CPU for 6,512.0 us to rustc, \
+             logger waited 6,512.0 us for lock servo!disk_lock held by writer (thread 14), asked for in servo!step"
         );
     }
 

@@ -10,6 +10,9 @@
  * every program dearer. Only raw tracepoints are used, and every foreign pointer goes through a helper that takes a wrong one as an
  * answer of zeroes; see collector.bpf.c.
  *
+ * Where in the program a thread waits, faults or releases a lock: its registers and the top of its stack are copied, and user space
+ * makes functions of them. That is done for waits that are not the thread's usual one, which costs a comparison in an ordinary cycle.
+ *
  * src/bpf/record.rs reads the records. One file, though a long one: the loader takes one object, and each tracepoint needs the same
  * few maps.
  */
@@ -41,6 +44,7 @@ static long (*bpf_probe_read_user)(void *to, u32 size, const void *from) = (void
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
+static u64 (*bpf_ringbuf_query)(void *ring, u64 what) = (void *)134;
 static void *(*bpf_get_current_task_btf)(void) = (void *)158;
 static void *(*bpf_task_pt_regs)(void *task) = (void *)175;
 
@@ -80,13 +84,14 @@ struct task_struct {
 #if defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	u64 regs[31];
+	u64 sp;
 	u64 pc;
 	u64 orig_x0;
 	int syscallno;
 } CORE;
 #else
 struct pt_regs {
-	unsigned long r10, dx, si, di, orig_ax, ip;
+	unsigned long bp, r10, dx, si, di, orig_ax, ip, sp;
 } CORE;
 #endif
 
@@ -115,7 +120,20 @@ enum {
 	CALLERS = 16,
 	TASK_RUNNING = 0,
 	SCHED_DEADLINE = 6,
+	STACK_BYTES = 4096,
+	STACK_PART = 512,
+	/* Of one thread in a tenth of a second: who waits more often than that is told of by the first waits. */
+	STACKS = 128,
+	STACKS_WINDOW_NS = 100000000,
+	/* Waits of the same kind until they are a thread's usual one. */
+	USUAL = 8,
+	USUAL_MOST = 64,
 };
+
+enum { RING_USED = 0 };
+
+/* A futex's operations, and the value of a lock's word that has waiters (glibc's, musl's, Rust's). */
+enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13, FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
 
 enum kind {
 	STAY = 1, /* a stay on a CPU has ended */
@@ -127,6 +145,18 @@ enum kind {
 	FORKED,	  /* a watched thread made a process */
 	EXECUTED, /* a watched thread runs another program from here */
 	EXITED,
+	USER_STACK, /* where a thread was in its program */
+	FAULT_OVER, /* the kernel has dealt with a page fault */
+	MOVED,	    /* a watched thread was moved to another CPU */
+	BEGIN,	    /* a watched thread came to where a cycle begins, as the user says */
+	END,
+};
+
+/* Why a stack was copied. */
+enum stack_of {
+	AT_WAIT = 1, /* the thread began to wait */
+	AT_RELEASE,  /* another thread released the lock that it waited for */
+	AT_FAULT,    /* it took a page fault */
 };
 
 /* How a thread was woken. */
@@ -183,6 +213,21 @@ struct switched {
 	char name[16];
 };
 
+struct user_stack {
+	u16 kind;
+	u16 cpu;
+	u32 thread; /* the watched one */
+	u64 at_ns;  /* when it left its CPU, was woken, or took the fault */
+	u32 of;
+	u32 whose; /* the thread whose stack this is */
+	u64 ip;
+	u64 sp;
+	u64 bp;
+	u64 lr;
+	u64 bytes;
+	u8 stack[STACK_BYTES];
+};
+
 struct note {
 	u16 kind;
 	u16 cpu;
@@ -215,6 +260,14 @@ struct thread {
 	struct waking early;
 	struct record stay;
 	u64 waking_stack[CALLERS];
+	u64 usual_call; /* what it sleeps in most often, and how deep in its program */
+	u64 usual_sp;
+	u32 is_usual; /* how often it did, less how often it did not */
+	u32 has_lock; /* it waits for a lock */
+	u64 stacks_since_ns;
+	u32 stacks; /* that were copied since */
+	u32 unused;
+	u64 fault_ns; /* when it took its last page fault */
 };
 
 /* What goes on on a CPU. */
@@ -279,6 +332,14 @@ struct {
 	__type(value, u64);
 } lost SEC(".maps");
 
+/* Stacks that were not copied: too many of one thread, or a ring that is half full. */
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} withheld SEC(".maps");
+
 /* Where hrtimer_wakeup() lies, whose timers lie on stacks. */
 const volatile u64 hrtimer_wakeup = 0;
 /* Stacks are told of waits longer than this. */
@@ -313,22 +374,117 @@ INLINE void *begin(u32 size)
 	return 0;
 }
 
-INLINE void tell(u16 kind, u32 pid, u64 first, u64 second, const void *named)
+INLINE int may_copy_stack(struct thread *thread, u64 at_ns)
+{
+	u32 key = 0;
+	u64 *count;
+
+	if (at_ns - thread->stacks_since_ns > STACKS_WINDOW_NS) {
+		thread->stacks_since_ns = at_ns;
+		thread->stacks = 0;
+	}
+	if (thread->stacks < STACKS && bpf_ringbuf_query(&records, RING_USED) < RING_BYTES / 2) {
+		thread->stacks++;
+		return 1;
+	}
+	count = bpf_map_lookup_elem(&withheld, &key);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	return 0;
+}
+
+/* Where the current thread, which `pid` or another may be, is in its program. */
+INLINE void tell_user_stack(struct thread *thread, u32 pid, u32 of, u64 at_ns)
+{
+	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct here *here = here_of(bpf_get_smp_processor_id());
+	struct user_stack *stack;
+
+	if (!here || !may_copy_stack(thread, at_ns))
+		return;
+	stack = begin(sizeof(*stack));
+	if (!stack)
+		return;
+	stack->kind = USER_STACK;
+	stack->cpu = bpf_get_smp_processor_id();
+	stack->thread = pid;
+	stack->at_ns = at_ns;
+	stack->of = of;
+	stack->whose = bpf_get_current_pid_tgid();
+	stack->bytes = stack->lr = 0;
+#if defined(__TARGET_ARCH_arm64)
+	READ(stack->ip, regs, struct pt_regs, pc);
+	READ(stack->sp, regs, struct pt_regs, sp);
+	READ(stack->bp, regs, struct pt_regs, regs[29]);
+	READ(stack->lr, regs, struct pt_regs, regs[30]);
+#else
+	READ(stack->ip, regs, struct pt_regs, ip);
+	READ(stack->sp, regs, struct pt_regs, sp);
+	READ(stack->bp, regs, struct pt_regs, bp);
+#endif
+	here->reads_user = 1;
+#pragma unroll
+	for (u32 at = 0; at < STACK_BYTES; at += STACK_PART) {
+		if (bpf_probe_read_user(stack->stack + at, STACK_PART, (const void *)(stack->sp + at)))
+			break;
+		stack->bytes = at + STACK_PART;
+	}
+	here->reads_user = 0;
+	bpf_ringbuf_submit(stack, NO_WAKEUP);
+}
+
+/* Whether a stay ends in a wait for a lock; see src/wait.rs. */
+INLINE int waits_for_lock(const struct record *stay)
+{
+	u64 command = stay->argument[1] & FUTEX_COMMAND;
+
+	if (stay->call != futex_call)
+		return 0;
+	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)
+		return 1;
+	return (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) && (u32)stay->argument[2] == CONTENDED;
+}
+
+/* Whether the current thread sleeps where it does most often: where its cycle ends. Counted by votes (Boyer and Moore). */
+INLINE int is_usual(struct thread *thread)
+{
+	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	u64 call = thread->stay.call, sp = 0;
+
+	READ(sp, regs, struct pt_regs, sp);
+	if (thread->usual_call == call && thread->usual_sp == sp) {
+		if (thread->is_usual < USUAL_MOST)
+			thread->is_usual++;
+		return 1;
+	}
+	if (thread->is_usual) {
+		thread->is_usual--;
+	} else {
+		thread->usual_call = call;
+		thread->usual_sp = sp;
+	}
+	return thread->is_usual < USUAL;
+}
+
+/* Returns when that was; 0 if there was no room. */
+INLINE u64 tell(u16 kind, u32 pid, u64 first, u64 second, const void *named)
 {
 	struct note *note = begin(sizeof(*note));
+	u64 at_ns = bpf_ktime_get_ns();
 
 	if (!note)
-		return;
+		return 0;
 	note->kind = kind;
 	note->cpu = bpf_get_smp_processor_id();
 	note->thread = pid;
-	note->at_ns = bpf_ktime_get_ns();
+	note->at_ns = at_ns;
 	note->first = first;
 	note->second = second;
 	__builtin_memset(note->name, 0, sizeof(note->name));
 	if (named)
 		bpf_probe_read_kernel(note->name, 16, &((const struct task_struct *)named)->comm);
 	bpf_ringbuf_submit(note, NO_WAKEUP);
+	return at_ns;
 }
 
 INLINE void tell_stack(u32 pid, u64 at_ns, const u64 *callers)
@@ -456,8 +612,12 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, 
 	if (!is_preempted)
 		take_call(stay);
 	tell_stay(stay);
+	thread->has_lock = 0;
 	if (state != TASK_RUNNING) {
 		thread->slept_ns = at_ns;
+		thread->has_lock = waits_for_lock(stay);
+		if (thread->has_lock || !is_usual(thread))
+			tell_user_stack(thread, pid, AT_WAIT, at_ns);
 	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
 		u64 timer = (u64)&((const struct task_struct *)prev)->dl.dl_timer;
 
@@ -572,6 +732,27 @@ INLINE void is_due(u32 pid, struct here *here, u32 *how, u64 *due_ns, u64 *of_ti
 		bpf_map_update_elem(&timers, &timer, &pid, 0);
 }
 
+/* The current thread wakes one that waits for a lock: within a call for futexes it is the one that held it. */
+INLINE void releases(struct thread *thread, u32 pid, const struct here *here, u64 at_ns)
+{
+	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+#if defined(__TARGET_ARCH_arm64)
+	int call = -1;
+#else
+	u64 call = -1ULL;
+#endif
+
+	if (!here || here->timer)
+		return;
+#if defined(__TARGET_ARCH_arm64)
+	READ(call, regs, struct pt_regs, syscallno);
+#else
+	READ(call, regs, struct pt_regs, orig_ax);
+#endif
+	if (call == futex_call)
+		tell_user_stack(thread, pid, AT_RELEASE, at_ns);
+}
+
 INLINE void wakes_early(struct waking *early, u32 pid, u32 current, struct here *here)
 {
 	early->waker = current;
@@ -602,6 +783,7 @@ ON(sched_waking)
 	READ(on_rq, given->of[0], struct task_struct, on_rq);
 	if (stay->in_ns > thread->slept_ns && pid != current && !on_rq) {
 		wakes_early(&thread->early, pid, current, here);
+		/* What it is about to wait for stands in its record only once it has left. */
 		return 0;
 	}
 	/* It has not gone to sleep: what it waited for came first. The stay is over all the same, and the next one begins. */
@@ -635,6 +817,9 @@ ON(sched_waking)
 	waits_on(thread, target + 1);
 	if (!current)
 		return 0;
+	if (thread->has_lock)
+		releases(thread, pid, here, stay->woken_ns);
+	thread->has_lock = 0;
 	/* Where the kernel was when the wakeup came. */
 	__builtin_memset(thread->waking_stack, 0, sizeof(thread->waking_stack));
 	thread->has_waking_stack = bpf_get_stack(given, thread->waking_stack, sizeof(thread->waking_stack), 0) > 0;
@@ -652,6 +837,7 @@ ON(sched_migrate_task)
 	if (!thread)
 		return 0;
 	thread->stay.migrations++;
+	tell(MOVED, pid, (u32)given->of[1], 0, 0);
 	if (thread->waits_on)
 		waits_on(thread, (u32)given->of[1] + 1);
 	return 0;
@@ -721,13 +907,52 @@ INLINE int fault(struct arguments *given)
 	if (here && here->reads_user)
 		return 0;
 	thread->stay.faults++;
-	tell(FAULT, pid, given->of[0], given->of[2], 0);
+	thread->fault_ns = tell(FAULT, pid, given->of[0], given->of[2], 0);
+	if (thread->fault_ns)
+		tell_user_stack(thread, pid, AT_FAULT, thread->fault_ns);
 	return 0;
 }
 
 /* (address, registers, error code) */
 ON(page_fault_user) { return fault(given); }
 ON(page_fault_kernel) { return fault(given); }
+
+/*
+ * No tracepoint tells when a fault is over, but the thread's own counter of faults, minor or major, grows then. That makes its context
+ * switches dearer, so it is attached to threads that take faults.
+ */
+SEC("perf_event") int fault_over(void *given)
+{
+	u32 pid = bpf_get_current_pid_tgid();
+	struct thread *thread = watched(pid);
+
+	(void)given;
+	if (thread && thread->fault_ns)
+		tell(FAULT_OVER, pid, thread->fault_ns, 0, 0);
+	return 0;
+}
+
+INLINE int comes_to(u16 kind)
+{
+	u32 pid = bpf_get_current_pid_tgid();
+
+	if (watched(pid))
+		tell(kind, pid, 0, 0, 0);
+	return 0;
+}
+
+/* Where a cycle begins and ends, as the user says: places in the program itself. */
+SEC("uprobe") int cycle_begin(void *given)
+{
+	(void)given;
+	return comes_to(BEGIN);
+}
+
+SEC("uprobe") int cycle_end(void *given)
+{
+	(void)given;
+	return comes_to(END);
+}
 
 /* (parent, child) */
 ON(sched_process_fork)

@@ -8,15 +8,13 @@
 //! Execution is one cause, wherever it lies. A thread that had the CPU as this one was woken was interrupted
 //! by the wakeup: the kernel function that it was in stands below the interrupt's own functions in the stack.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use cause::names::Names;
 use evidence::cause::{Cause, CauseKind, Owner};
 
-use crate::cycle::{Blocked, LoopCycle};
-use crate::record::{Scheduled, ThreadEvent, ThreadRecord};
+use crate::cycle::LoopCycle;
+use crate::record::{Scheduled, ThreadEvent};
+use crate::scene::Scene;
 use crate::wait::Wait;
+use crate::within::{self, PageFault};
 
 #[cfg(test)]
 mod tests;
@@ -24,20 +22,8 @@ mod tests;
 /// Shorter times than this are not worth a line.
 const SHORTEST_NS: u64 = 1_000;
 
-/// What else is known of the time of a cycle.
-#[derive(Debug)]
-pub struct Scene<'a> {
-    /// Records of the followed threads and their CPUs, in their order.
-    pub records: &'a [ThreadRecord],
-    /// The thread.
-    pub thread: u32,
-    /// The kernel's functions.
-    pub names: &'a Names,
-    /// The program's threads, by the numbers that a lock's word names them with, where those are others.
-    pub numbers: &'a BTreeMap<u32, u32>,
-    /// How the kernel can be preempted: `PREEMPT_NONE`.
-    pub preemption: &'a str,
-}
+/// Page faults, and moves, of one cycle that have a line of their own.
+const FAULTS: usize = 32;
 
 /// The causes of a cycle from when it was due to where it began.
 pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
@@ -75,12 +61,55 @@ pub fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Ve
             causes.extend(preempted(cycle, scene, from_ns, from_ns + part.ns, &part.by));
         }
     }
-    causes.extend(cycle.blocked.iter().map(|part| blocked(cycle, part, scene)));
+    let faults = within::faults_of(cycle, scene);
+    let is_of_a_fault =
+        |on: Wait, is_of: &dyn Fn(&PageFault) -> bool| on == Wait::Kernel && faults.iter().any(is_of);
+    let others =
+        cycle.blocked.iter().filter(|part| !is_of_a_fault(part.on, &|fault| within::is_of(part, fault)));
+    causes.extend(others.map(|part| within::blocked(cycle, part, scene)));
+    let execution_ns: u64 = faults.iter().map(|fault| within::fault_times(cycle, fault).1).sum();
+    causes.extend(faults.iter().take(FAULTS).map(|fault| within::fault(cycle, fault, scene)));
+    causes.extend(rest_of_faults(cycle, &faults));
     let began_ns = cycle.began_ns.saturating_sub(cycle.due_ns);
-    causes.push(Cause::timed(CauseKind::Execution, "the program", began_ns, cycle.execution_ns));
-    causes.retain(|cause| cause.duration_ns.is_some_and(|ns| ns >= SHORTEST_NS));
+    let execution_ns = cycle.execution_ns.saturating_sub(execution_ns);
+    causes.push(Cause::timed(CauseKind::Execution, "the program", began_ns, execution_ns));
+    causes.extend(moved(cycle, scene));
+    let is_worth = |cause: &Cause| {
+        let always = matches!(cause.kind, CauseKind::Fault | CauseKind::Migration);
+        always || cause.duration_ns.is_some_and(|ns| ns >= SHORTEST_NS)
+    };
+    causes.retain(is_worth);
     causes.sort_by_key(|cause| cause.begin_ns);
     causes
+}
+
+/// The page faults that are too many to be told one by one.
+fn rest_of_faults(cycle: &LoopCycle, faults: &[PageFault]) -> Option<Cause> {
+    let rest = faults.get(FAULTS..).filter(|rest| !rest.is_empty())?;
+    let took_ns = rest.iter().map(|fault| within::fault_times(cycle, fault).0).sum();
+    let begin_ns = rest[0].from_ns.saturating_sub(cycle.due_ns);
+    let mut cause = Cause::timed(CauseKind::Fault, "memory", begin_ns, took_ns);
+    cause.detail = Some(format!("{} more", rest.len()));
+    Some(cause)
+}
+
+/// It was moved to another CPU: as it was woken, or while it could have run. What it waited for there has its
+/// own cause; how long the move itself took, nothing tells.
+fn moved(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
+    let is_within = |at_ns: u64| at_ns >= cycle.woken_ns.min(cycle.due_ns) && at_ns < cycle.ended_ns;
+    let moves =
+        scene.records.iter().filter(|record| record.thread == scene.thread && is_within(record.at_ns));
+    let moves = moves.filter_map(|record| match record.kind {
+        ThreadEvent::Moved { to } => Some((record.at_ns, to)),
+        _ => None,
+    });
+    let cause = |(at_ns, to): (u64, u32)| {
+        let mut cause =
+            Cause::timed(CauseKind::Migration, format!("to cpu {to}"), at_ns.saturating_sub(cycle.due_ns), 0);
+        cause.detail = Some("the program may run on several".to_string());
+        cause
+    };
+    moves.take(FAULTS).map(cause).collect()
 }
 
 /// It was woken and waited for the CPU: the thread that ran there, then those that came.
@@ -131,12 +160,7 @@ fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first:
     if to_ns <= from_ns {
         return Vec::new();
     }
-    let came = scene.records.iter().filter_map(|record| match &record.kind {
-        ThreadEvent::Switched { to, is_kernel, .. } => {
-            (record.at_ns > from_ns && record.at_ns < to_ns).then_some((record.at_ns, to.clone(), *is_kernel))
-        }
-        _ => None,
-    });
+    let came = scene.came(cycle.cpu, from_ns, to_ns);
     let mut parts = vec![(from_ns, first, false)];
     parts.extend(came);
     let ends: Vec<u64> = parts.iter().skip(1).map(|(at_ns, ..)| *at_ns).chain([to_ns]).collect();
@@ -153,7 +177,7 @@ fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first:
             (_, false) => Cause::timed(CauseKind::Thread, thread.name.clone(), at_ns, ns),
         };
         if thread.id != 0 {
-            cause.owner = Some(Owner { tid: thread.id, name: thread.name.clone() });
+            cause.owner = Some(Owner { tid: thread.id, name: thread.name.clone(), ..Owner::default() });
         }
         if begin_ns == from_ns {
             in_the_kernel(&mut cause, scene, begin_ns);
@@ -165,7 +189,7 @@ fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first:
 
 /// Where in the kernel the thread was that had the CPU at a wakeup.
 fn in_the_kernel(cause: &mut Cause, scene: &Scene<'_>, woken_ns: u64) {
-    let stack = stack_at(scene, woken_ns).unwrap_or_default();
+    let stack = scene.kernel_stack(woken_ns).unwrap_or_default();
     let functions: Vec<&str> = stack.iter().filter_map(|address| scene.names.function(*address)).collect();
     let Some(entry) = functions.iter().rposition(|name| is_entry(name)) else { return };
     let interrupted = &functions[entry + 1..];
@@ -181,52 +205,4 @@ fn is_entry(name: &str) -> bool {
     ["asm_sysvec_", "asm_common_interrupt", "asm_exc_", "el1h_64_irq", "el1_interrupt"]
         .iter()
         .any(|begin| name.starts_with(begin))
-}
-
-fn stack_at(scene: &Scene<'_>, at_ns: u64) -> Option<Vec<u64>> {
-    scene.records.iter().find_map(|record| match &record.kind {
-        ThreadEvent::Stack(callers) => {
-            (record.thread == scene.thread && record.at_ns == at_ns).then(|| callers.clone())
-        }
-        _ => None,
-    })
-}
-
-/// It waited within the cycle.
-fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
-    let begin_ns = part.from_ns.saturating_sub(cycle.due_ns);
-    let ended_by = part.ended_by.as_ref().map(|(tid, name)| Owner { tid: *tid, name: name.clone() });
-    match part.on {
-        Wait::Lock { address, inherits_priority } => {
-            let mut cause = Cause::timed(CauseKind::Lock, format!("{address:#x}"), begin_ns, part.ns);
-            let named = match scene.numbers.is_empty() {
-                true => part.owner(),
-                // In a PID namespace: of a thread of another process there, the number here is not known.
-                false => part.owner().and_then(|inner| scene.numbers.get(&inner).copied()),
-            };
-            cause.owner = named.map(|tid| owner(tid, ended_by.as_ref())).or(ended_by);
-            let inherits = if inherits_priority {
-                "its owner inherits priority"
-            } else {
-                "without priority inheritance"
-            };
-            cause.detail = Some(inherits.to_string());
-            cause
-        }
-        on => {
-            let mut cause = Cause::timed(CauseKind::Wait, on.to_string(), begin_ns, part.ns);
-            cause.detail = ended_by.as_ref().map(|by| format!("ended by {} (thread {})", by.name, by.tid));
-            cause
-        }
-    }
-}
-
-/// A lock's owner with its name: it ended the wait, or still runs.
-fn owner(tid: u32, ended_by: Option<&Owner>) -> Owner {
-    if let Some(same) = ended_by.filter(|by| by.tid == tid) {
-        return same.clone();
-    }
-    let path = format!("/proc/{tid}/comm");
-    let name = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
-    Owner { tid, name: name.trim_end().to_string() }
 }

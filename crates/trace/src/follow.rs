@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process, followed from outside: which of its threads run loops, and their cycles from there on.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -9,11 +10,14 @@ use cause::names::Names;
 use evidence::cause::Cause;
 use machine::inventory::Thread;
 
-use crate::blame::{self, Scene};
+use crate::blame;
 use crate::bpf::ThreadWatch;
-use crate::cycle::{CycleCutter, LoopCycle};
-use crate::record::{ThreadEvent, ThreadRecord};
+use crate::code::ProgramCode;
+use crate::cycle::{Blocked, CycleCutter, LoopCycle};
+use crate::record::{Stay, ThreadEvent, ThreadRecord};
+use crate::scene::Scene;
 use crate::search::{self, chosen};
+use crate::wait::Wait;
 use crate::{Result, process, trial};
 
 pub use crate::search::{FollowedLoop, LoopChoice};
@@ -44,10 +48,21 @@ pub struct Follower {
     known: BTreeSet<u32>,
     /// What was read last, for what a cycle's time went to.
     recent: VecDeque<ThreadRecord>,
+    /// The stacks that were copied last.
+    stacks: VecDeque<ThreadRecord>,
+    code: RefCell<ProgramCode>,
+    /// Threads that are watched since they held a lock that a loop waited for.
+    owners: BTreeSet<u32>,
 }
 
 /// Records that are kept.
 const RECENT: usize = 16_384;
+
+/// Stacks that are kept, of 4 KiB each.
+const STACKS: usize = 512;
+
+/// Owners of locks that are watched.
+const OWNERS: usize = 32;
 
 impl Follower {
     /// Watches the process until it is known which loops its threads run. `None` where `stop` was set before.
@@ -64,9 +79,21 @@ impl Follower {
         let Some(loops) = search::loops(&mut bpf, process, choice, stop)? else { return Ok(None) };
         let numbers = process::inner_numbers(process);
         let lost = bpf.lost();
-        let (preemption, recent) = (preemption.to_string(), VecDeque::new());
         let known = real_time(process).into_keys().collect();
-        Ok(Some(Follower { bpf, process, loops, lost, names, numbers, preemption, known, recent }))
+        Ok(Some(Follower {
+            bpf,
+            process,
+            loops,
+            lost,
+            names,
+            numbers,
+            preemption: preemption.to_string(),
+            known,
+            recent: VecDeque::new(),
+            stacks: VecDeque::new(),
+            code: RefCell::new(ProgramCode::of(process)),
+            owners: BTreeSet::new(),
+        }))
     }
 
     /// The loops, in the order of their threads' numbers.
@@ -99,18 +126,49 @@ impl Follower {
         let scene = Scene {
             thread: found.thread.id,
             records: self.recent.make_contiguous(),
+            stacks: self.stacks.make_contiguous(),
             names: &self.names,
             numbers: &self.numbers,
             preemption: &self.preemption,
+            code: &self.code,
         };
         let wakeup = blame::of_wakeup(cycle, &scene);
         let response = blame::of_response(cycle, &wakeup, &scene);
         (wakeup, response)
     }
 
+    /// What of the program could not be named until now, in sentences.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.code.borrow().notes().to_vec();
+        let withheld = self.bpf.withheld();
+        if withheld > 0 {
+            notes.push(format!("{withheld} call stacks were left out: too many waits at once"));
+        }
+        notes
+    }
+
+    /// Watches a thread that held a lock which a loop waited for: what it does while it holds one is a part
+    /// of the loop's time.
+    fn watch_owner(&mut self, inner: u32) {
+        let numbers = &self.numbers;
+        let thread = if numbers.is_empty() { Some(inner) } else { numbers.get(&inner).copied() };
+        let Some(thread) = thread else { return };
+        let is_known =
+            self.owners.contains(&thread) || self.loops.iter().any(|found| found.thread.id == thread);
+        let is_of_process = Path::new(&format!("/proc/{}/task/{thread}", self.process)).exists();
+        if !is_known
+            && is_of_process
+            && self.owners.len() < OWNERS
+            && self.bpf.watch(self.process, thread).is_ok()
+        {
+            self.owners.insert(thread);
+        }
+    }
+
     /// The cycles that have ended since this was last asked.
     pub fn look(&mut self) -> Look {
         let mut look = Look::default();
+        let mut owner = None;
         let records = self.bpf.take();
         let lost = self.bpf.lost();
         look.lost = lost - self.lost;
@@ -119,24 +177,31 @@ impl Follower {
             self.loops.iter_mut().for_each(|found| found.cycles = CycleCutter::new(found.model.clone()));
         }
         for record in records {
-            if self.recent.len() == RECENT {
-                self.recent.pop_front();
+            if matches!(record.kind, ThreadEvent::UserStack(_)) {
+                keep(&mut self.stacks, record, STACKS);
+                continue;
             }
-            self.recent.push_back(record.clone());
+            keep(&mut self.recent, record.clone(), RECENT);
             let Some(place) = self.loops.iter().position(|found| found.thread.id == record.thread) else {
                 continue;
             };
             let found = &mut self.loops[place];
             match record.kind {
                 ThreadEvent::Stay(stay) => {
+                    owner = owner.or(owner_of(&stay));
                     look.cycles.extend(found.cycles.add(record.cpu, *stay).map(|cycle| (place, cycle)));
                 }
                 ThreadEvent::Expired { due_ns, timer } => found.cycles.expired(due_ns, timer),
+                // The first one is not timed: a loop that takes none is not slowed down.
+                ThreadEvent::Fault { .. } => self.bpf.time_faults_of(record.thread),
                 ThreadEvent::Exited => found.is_over = true,
                 // All other threads have ended with it.
                 ThreadEvent::Executed { .. } => self.loops.iter_mut().for_each(|found| found.is_over = true),
                 _ => {}
             }
+        }
+        if let Some(owner) = owner {
+            self.watch_owner(owner);
         }
         // The first thread stays as a zombie, the others vanish.
         let is_alive = process::lives(self.process);
@@ -147,6 +212,20 @@ impl Follower {
         look.is_over = self.loops.iter().all(|found| found.is_over);
         look
     }
+}
+
+/// Keeps a record, and of all the last so many.
+fn keep(records: &mut VecDeque<ThreadRecord>, record: ThreadRecord, most: usize) {
+    if records.len() == most {
+        records.pop_front();
+    }
+    records.push_back(record);
+}
+
+/// The owner of the lock that a stay ends with a wait for, as far as the lock's words tell.
+fn owner_of(stay: &Stay) -> Option<u32> {
+    let on = Wait::of(stay).filter(|on| matches!(on, Wait::Lock { .. }))?;
+    Blocked { from_ns: 0, ns: 0, on, words: stay.leaving.words, ended_by: None }.owner()
 }
 
 /// The real-time threads of a process.

@@ -14,13 +14,16 @@
 
 pub mod blame;
 pub mod bpf;
+pub mod code;
 pub mod cycle;
 pub mod follow;
 pub mod model;
 pub mod process;
 pub mod record;
+pub mod scene;
 mod search;
 pub mod trial;
 pub mod wait;
+pub mod within;
 
 pub use error::{Error, Result};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel says of a program's threads, record by record. Times are CLOCK_MONOTONIC, in nanoseconds.
 
+use symbols::UserRegisters;
+
 /// A record of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadRecord {
@@ -63,6 +65,47 @@ pub enum ThreadEvent {
     },
     /// The thread has ended.
     Exited,
+    /// Where a thread was in its program.
+    UserStack(Box<UserStack>),
+    /// The kernel has dealt with a page fault of the thread.
+    FaultOver {
+        /// When it began: the time of its [`ThreadEvent::Fault`].
+        began_ns: u64,
+    },
+    /// The thread was moved to another CPU.
+    Moved {
+        /// That CPU.
+        to: u32,
+    },
+    /// The thread came to where a cycle begins, as the user says.
+    Begin,
+    /// The thread came to where a cycle ends, as the user says.
+    End,
+}
+
+/// A thread's registers in its program and the top of its stack.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserStack {
+    /// Why it was copied.
+    pub taken: StackTaken,
+    /// The thread whose stack it is: for [`StackTaken::AtRelease`] another one than that of the record.
+    pub whose: u32,
+    /// Its registers.
+    pub registers: UserRegisters,
+    /// Its stack from the stack pointer on.
+    pub bytes: Vec<u8>,
+}
+
+/// When a stack was copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StackTaken {
+    /// The thread began to wait.
+    #[default]
+    AtWait,
+    /// The lock that the thread waited for was released, by the thread whose stack it is.
+    AtRelease,
+    /// The thread took a page fault.
+    AtFault,
 }
 
 /// A thread with its scheduling parameters.

@@ -3,7 +3,7 @@
 
 use trace::wait::Wait;
 
-use crate::truth::{Case, Language, Watched, share, watch};
+use crate::truth::{Blamed, Case, Language, Watched, share, watch};
 
 /// Planted events of which a share can be told, and how many runs may be had for them.
 const ENOUGH: usize = 10;
@@ -37,6 +37,14 @@ fn is_found(thread: &Watched) {
     }
 }
 
+/// The causes of nearly all that were planted name it, the thread that caused it, and the functions.
+fn is_blamed(thread: &Watched) {
+    let Blamed { planted, cause, owner, function, whole, wrong } = thread.blamed();
+    let least = [cause, owner, function, whole].into_iter().min().unwrap_or(0);
+    let counts = format!("{planted}: {cause} causes, {owner} owners, {function} functions, {whole} whole");
+    assert!(share(least, planted) >= 0.95, "{counts}\n{}", wrong.unwrap_or_default());
+}
+
 fn inherits(thread: &Watched) -> impl Iterator<Item = bool> {
     thread.cycles.iter().flat_map(|cycle| &cycle.blocked).filter_map(|blocked| match blocked.on {
         Wait::Lock { inherits_priority, .. } => Some(inherits_priority),
@@ -48,6 +56,7 @@ fn inherits(thread: &Watched) -> impl Iterator<Item = bool> {
 fn names_the_owner_of_a_lock() {
     let Some(thread) = loop_with("absolute", "lock") else { return };
     is_found(&thread);
+    is_blamed(&thread);
     assert!(inherits(&thread).all(|inherits| !inherits));
 }
 
@@ -55,6 +64,7 @@ fn names_the_owner_of_a_lock() {
 fn names_the_owner_of_an_inheriting_lock() {
     let Some(thread) = loop_with("timerfd", "pi-lock") else { return };
     is_found(&thread);
+    is_blamed(&thread);
     assert!(inherits(&thread).all(|inherits| inherits));
 }
 
@@ -62,6 +72,7 @@ fn names_the_owner_of_an_inheriting_lock() {
 fn counts_a_page_fault_in_its_cycle() {
     let Some(thread) = loop_with("absolute", "fault") else { return };
     is_found(&thread);
+    is_blamed(&thread);
     let with_faults = thread.cycles.iter().filter(|cycle| cycle.faults > 0).count();
     assert!(with_faults <= thread.truth.plants.len() + thread.cycles.len() / 50, "{with_faults}");
 }
@@ -70,6 +81,7 @@ fn counts_a_page_fault_in_its_cycle() {
 fn names_the_thread_that_preempts() {
     let Some(thread) = loop_with("absolute", "preempt") else { return };
     is_found(&thread);
+    is_blamed(&thread);
 }
 
 #[test]
@@ -77,6 +89,7 @@ fn names_the_thread_that_fills_a_pipe_late() {
     for style in ["absolute", "eventfd"] {
         let Some(thread) = loop_with(style, "pipe") else { return };
         is_found(&thread);
+        is_blamed(&thread);
     }
 }
 

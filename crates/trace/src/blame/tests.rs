@@ -2,11 +2,13 @@
 //! Cycles of which every part is known, and the causes that are made of them.
 
 use std::collections::BTreeMap;
-
 use std::fs;
 
+use cause::names::Names;
+
 use super::*;
-use crate::record::{Stay, Waking};
+use crate::cycle::Blocked;
+use crate::record::{Stay, ThreadRecord, Waking};
 
 const THREAD: u32 = 10;
 const DUE_NS: u64 = 1_000_000;
@@ -41,6 +43,13 @@ fn names() -> Names {
     Names::read(root.path())
 }
 
+/// A scene of a program of which no function has a name.
+fn scene<'a>(records: &'a [ThreadRecord], names: &'a Names, preemption: &'a str) -> Scene<'a> {
+    static NUMBERS: BTreeMap<u32, u32> = BTreeMap::new();
+    let code = Box::leak(Box::default());
+    Scene { records, stacks: &[], thread: THREAD, names, numbers: &NUMBERS, preemption, code }
+}
+
 /// All causes of a cycle.
 fn whole(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     of_response(cycle, &of_wakeup(cycle, scene), scene)
@@ -48,13 +57,7 @@ fn whole(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
 
 fn causes(cycle: &LoopCycle, records: &[ThreadRecord]) -> Vec<(CauseKind, String, u64, u64)> {
     let names = names();
-    let scene = Scene {
-        records,
-        thread: THREAD,
-        names: &names,
-        numbers: &BTreeMap::new(),
-        preemption: "PREEMPT_NONE",
-    };
+    let scene = scene(records, &names, "PREEMPT_NONE");
     let made = whole(cycle, &scene).into_iter();
     let part = |cause: Cause| (cause.kind, cause.name, cause.begin_ns.unwrap(), cause.duration_ns.unwrap());
     made.map(part).collect()
@@ -83,19 +86,13 @@ fn the_kernel_function_below_the_interrupt_is_named() {
     let kind = ThreadEvent::Stack(stack.to_vec());
     let records = [record(DUE_NS + 5_000, THREAD, kind)];
     let names = names();
-    let scene = Scene {
-        records: &records,
-        thread: THREAD,
-        names: &names,
-        numbers: &BTreeMap::new(),
-        preemption: "PREEMPT_NONE",
-    };
+    let scene = scene(&records, &names, "PREEMPT_NONE");
     let made = of_wakeup(&cycle(), &scene);
     let rustc = made.iter().find(|cause| cause.name == "rustc").unwrap();
     assert_eq!(rustc.function.as_deref(), Some("unmap_page_range"));
     assert_eq!(rustc.stack, ["unmap_page_range", "exit_mmap"]);
     assert_eq!(rustc.detail.as_deref(), Some("in the kernel, which is PREEMPT_NONE"));
-    assert_eq!(rustc.owner, Some(Owner { tid: 77, name: "rustc".to_string() }));
+    assert_eq!(rustc.owner, Some(Owner { tid: 77, name: "rustc".to_string(), ..Owner::default() }));
 }
 
 #[test]
@@ -128,18 +125,12 @@ fn a_lock_has_its_owner_and_says_whether_it_inherits() {
         let mut late = cycle();
         late.blocked.push(part);
         let names = names();
-        let scene = Scene {
-            records: &[],
-            thread: THREAD,
-            names: &names,
-            numbers: &BTreeMap::new(),
-            preemption: "PREEMPT",
-        };
+        let scene = scene(&[], &names, "PREEMPT");
         whole(&late, &scene).into_iter().find(|cause| cause.kind == CauseKind::Lock).unwrap()
     };
     let plain = of(part(false, [2, 0, 12, 1]));
     assert_eq!((plain.begin_ns, plain.duration_ns), (Some(40_000), Some(8_000)));
-    assert_eq!(plain.owner, Some(Owner { tid: 12, name: "logger".to_string() }));
+    assert_eq!(plain.owner, Some(Owner { tid: 12, name: "logger".to_string(), ..Owner::default() }));
     assert_eq!(plain.detail.as_deref(), Some("without priority inheritance"));
     assert_eq!(of(part(true, [12, 0, 0, 0])).detail.as_deref(), Some("its owner inherits priority"));
     // A library that keeps no owner: the thread that ended the wait held it.
@@ -152,13 +143,7 @@ fn preemption_tells_why_the_other_thread_could_come() {
     let by = Scheduled { id: 5, prio: 19, policy: 1, name: "irq/45-eth0".to_string() };
     late.preempted.push(crate::cycle::Preempted { from_ns: DUE_NS + 36_000, ns: 6_000, by });
     let names = names();
-    let scene = Scene {
-        records: &[],
-        thread: THREAD,
-        names: &names,
-        numbers: &BTreeMap::new(),
-        preemption: "PREEMPT",
-    };
+    let scene = scene(&[], &names, "PREEMPT");
     let made = whole(&late, &scene);
     let cause = made.iter().find(|cause| cause.name == "irq/45-eth0").unwrap();
     assert_eq!(cause.detail.as_deref(), Some("real-time priority 80"));

@@ -6,10 +6,12 @@
 
 mod record;
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
-use aya::programs::RawTracePoint;
+use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
+use aya::programs::{PerfEvent, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 use cause::bpf::whole;
 use cause::names::Names;
@@ -27,10 +29,13 @@ static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/threads.o"
 struct Aligned<T>(T);
 
 /// `struct thread` of the C part, in bytes.
-const THREAD_BYTES: usize = 40 + 48 + 176 + 128;
+const THREAD_BYTES: usize = 40 + 48 + 176 + 128 + 48;
 
 /// `BPF_NOEXIST`: an entry that is there already stays.
 const NO_EXIST: u64 = 1;
+
+/// Threads whose page faults are timed.
+const TIMED: usize = 256;
 
 /// The tracepoints, and what is not seen without each; without those that have nothing here, nothing is.
 const TAPS: [(&str, &str); 10] = [
@@ -49,12 +54,14 @@ const TAPS: [(&str, &str); 10] = [
 /// The kernel part, at work.
 pub struct ThreadWatch {
     /// Its programs; gone when this is dropped.
-    _programs: Ebpf,
+    programs: Ebpf,
     records: RingBuf<MapData>,
     threads: HashMap<MapData, u32, [u8; THREAD_BYTES]>,
     processes: HashMap<MapData, u32, u32>,
     lost: Array<MapData, u64>,
+    withheld: Array<MapData, u64>,
     could_not_see: Vec<String>,
+    has_timed_faults: BTreeSet<u32>,
 }
 
 impl std::fmt::Debug for ThreadWatch {
@@ -97,8 +104,17 @@ impl ThreadWatch {
         let threads = HashMap::try_from(map("threads")?).map_err(odd)?;
         let processes = HashMap::try_from(map("processes")?).map_err(odd)?;
         let lost = Array::try_from(map("lost")?).map_err(odd)?;
-        let mut bpf =
-            ThreadWatch { _programs: programs, records, threads, processes, lost, could_not_see: Vec::new() };
+        let withheld = Array::try_from(map("withheld")?).map_err(odd)?;
+        let mut bpf = ThreadWatch {
+            programs,
+            records,
+            threads,
+            processes,
+            lost,
+            withheld,
+            could_not_see: Vec::new(),
+            has_timed_faults: BTreeSet::new(),
+        };
         for (name, without) in TAPS {
             bpf.attach(name, without)?;
         }
@@ -107,7 +123,7 @@ impl ThreadWatch {
 
     fn attach(&mut self, name: &str, without: &str) -> Result<()> {
         let program: Option<&mut RawTracePoint> =
-            self._programs.program_mut(name).and_then(|program| program.try_into().ok());
+            self.programs.program_mut(name).and_then(|program| program.try_into().ok());
         let Some(program) = program else { return Ok(()) };
         match program.load().and_then(|()| program.attach(name).map(drop)) {
             Ok(()) => Ok(()),
@@ -135,6 +151,35 @@ impl ThreadWatch {
         }
     }
 
+    /// Sees from now on how long a thread's page faults take. Its context switches take a little longer then:
+    /// this is for threads that take faults.
+    pub fn time_faults_of(&mut self, thread: u32) {
+        if self.has_timed_faults.len() >= TIMED || !self.has_timed_faults.insert(thread) {
+            return;
+        }
+        if let Err(error) = self.attach_fault_over(thread) {
+            let what = format!("how long page faults took: this kernel refused it ({})", whole(&error));
+            if !self.could_not_see.contains(&what) {
+                self.could_not_see.push(what);
+            }
+        }
+    }
+
+    fn attach_fault_over(&mut self, thread: u32) -> std::result::Result<(), ProgramError> {
+        let program: Option<&mut PerfEvent> =
+            self.programs.program_mut("fault_over").and_then(|program| program.try_into().ok());
+        let Some(program) = program else { return Ok(()) };
+        match program.load() {
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+            Err(error) => return Err(error),
+        }
+        for event in [SoftwareEvent::PageFaultsMin, SoftwareEvent::PageFaultsMaj] {
+            let scope = PerfEventScope::OneProcess { pid: thread, cpu: None };
+            program.attach(PerfEventConfig::Software(event), scope, SamplePolicy::Period(1), false)?;
+        }
+        Ok(())
+    }
+
     /// Watches what threads a process makes from now on.
     pub fn watch_new_threads_of(&mut self, process: u32) -> Result<()> {
         self.processes
@@ -154,6 +199,11 @@ impl ThreadWatch {
     /// How many records found no room until now.
     pub fn lost(&self) -> u64 {
         self.lost.get(&0, 0).unwrap_or(0)
+    }
+
+    /// How many stacks were not copied until now: too many of one thread, or too many records at once.
+    pub fn withheld(&self) -> u64 {
+        self.withheld.get(&0, 0).unwrap_or(0)
     }
 
     /// Adds to what it could not see.

@@ -2,7 +2,9 @@
 //! The records of `threads.bpf.c`: their numbers are those of `enum kind` there, their layouts those of its
 //! structures.
 
-use crate::record::{Leaving, Scheduled, Stay, ThreadEvent, ThreadRecord, Waking};
+use symbols::UserRegisters;
+
+use crate::record::{Leaving, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord, UserStack, Waking};
 
 /// PF_KTHREAD of the kernel.
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -52,6 +54,7 @@ pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
         1 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes)?)),
         2 => stack(&mut bytes),
         3 => switched(thread, &mut bytes)?,
+        10 => ThreadEvent::UserStack(Box::new(user_stack(&mut bytes)?)),
         _ => note(kind, &mut bytes)?,
     };
     Some(ThreadRecord { thread, cpu, at_ns, kind })
@@ -90,6 +93,19 @@ fn stack(bytes: &mut Bytes<'_>) -> ThreadEvent {
     ThreadEvent::Stack(std::iter::from_fn(|| bytes.u64()).take_while(|address| *address != 0).collect())
 }
 
+fn user_stack(bytes: &mut Bytes<'_>) -> Option<UserStack> {
+    let taken = match bytes.u32()? {
+        1 => StackTaken::AtWait,
+        2 => StackTaken::AtRelease,
+        3 => StackTaken::AtFault,
+        _ => return None,
+    };
+    let whose = bytes.u32()?;
+    let registers = UserRegisters { ip: bytes.u64()?, sp: bytes.u64()?, bp: bytes.u64()?, lr: bytes.u64()? };
+    let length = usize::try_from(bytes.u64()?).ok()?;
+    Some(UserStack { taken, whose, registers, bytes: bytes.0.get(..length)?.to_vec() })
+}
+
 fn switched(id: u32, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
     let (prio, policy, flags, from) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
     let to = Scheduled { id, prio, policy, name: bytes.name()? };
@@ -105,6 +121,10 @@ fn note(kind: u16, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
         7 => ThreadEvent::Forked { process: first as u32 },
         8 => ThreadEvent::Executed { name },
         9 => ThreadEvent::Exited,
+        11 => ThreadEvent::FaultOver { began_ns: first },
+        12 => ThreadEvent::Moved { to: first as u32 },
+        13 => ThreadEvent::Begin,
+        14 => ThreadEvent::End,
         _ => return None,
     })
 }

@@ -53,7 +53,7 @@ static void write_down(struct loop *loop, const char *kind, uint64_t from, uint6
 {
 	struct stamps *stamps = &loop->stamps;
 
-	stamps->plant[stamps->plants++] = (struct plant){ kind, stamps->cycles, from, to, thread };
+	stamps->plant[stamps->plants++] = (struct plant){ kind, stamps->cycles, from, to, thread, 0 };
 }
 
 static uint64_t asked(const char *name)
@@ -142,6 +142,7 @@ static void touch_page(struct loop *loop)
 	from = now_ns();
 	*(volatile char *)page = 1;
 	write_down(loop, "fault", from, now_ns(), loop->stamps.thread);
+	loop->stamps.plant[loop->stamps.plants - 1].address = (uint64_t)page;
 	munmap(page, 4096);
 }
 

@@ -4,7 +4,7 @@
  *
  *   thread TID NAME
  *   cycle DUE BEGIN END CPU_TIME            due 0: the thread does not know it
- *   plant KIND CYCLE FROM TO TID            an event that the program made, and the thread that caused it
+ *   plant KIND CYCLE FROM TO TID ADDRESS    an event that the program made, the thread that caused it, the page that was touched
  */
 #pragma once
 #include <pthread.h>
@@ -24,6 +24,7 @@ struct plant {
 	const char *kind;
 	uint64_t cycle, from, to;
 	pid_t thread;
+	uint64_t address;
 };
 
 struct stamps {
@@ -120,7 +121,8 @@ static inline void stamps_write(const struct stamps *stamps, FILE *file)
 	for (size_t n = 0; n < stamps->plants; n++) {
 		const struct plant *plant = &stamps->plant[n];
 
-		fprintf(file, "plant %s %llu %llu %llu %d\n", plant->kind, (unsigned long long)plant->cycle,
-			(unsigned long long)plant->from, (unsigned long long)plant->to, plant->thread);
+		fprintf(file, "plant %s %llu %llu %llu %d %llu\n", plant->kind, (unsigned long long)plant->cycle,
+			(unsigned long long)plant->from, (unsigned long long)plant->to, plant->thread,
+			(unsigned long long)plant->address);
 	}
 }

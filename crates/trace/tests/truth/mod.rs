@@ -4,13 +4,17 @@
 //!
 //! The tests assert on it; `examples/agreement.rs` prints it.
 
+mod blamed;
 mod build;
 mod run;
 mod stamps;
 
+use std::rc::Rc;
+
 use trace::cycle::LoopCycle;
 use trace::model::Model;
 
+pub use blamed::{Blamed, Seen};
 pub use run::{Case, Language, watch};
 pub use stamps::{Plant, TrueCycle, Truth};
 
@@ -26,10 +30,18 @@ pub struct Watched {
     pub expected: Vec<usize>,
     /// Own cycles and those found for them, by their places.
     pub pairs: Vec<(usize, usize)>,
+    /// What the kernel said of the whole program.
+    pub seen: Rc<Seen>,
 }
 
 impl Watched {
-    fn new(truth: Truth, model: Option<Model>, cycles: Vec<LoopCycle>, attached_ns: u64) -> Watched {
+    fn new(
+        truth: Truth,
+        model: Option<Model>,
+        cycles: Vec<LoopCycle>,
+        attached_ns: u64,
+        seen: Rc<Seen>,
+    ) -> Watched {
         // The first wait that was seen began after this; the last cycle may end with the program. A cycle
         // that was due before the one before it ended need not wait at all, and nothing shows where
         // it began.
@@ -48,7 +60,7 @@ impl Watched {
                 pairs.push((n, found));
             }
         }
-        Watched { truth, model, cycles, expected, pairs }
+        Watched { truth, model, cycles, expected, pairs, seen }
     }
 
     /// Each own cycle beside the one found for it.
@@ -94,6 +106,18 @@ impl Watched {
             found += usize::from(cycle.is_some_and(|cycle| plant.is_in(cycle)));
         }
         (planted, found)
+    }
+}
+
+impl Watched {
+    /// Of how many planted events causes name the kind, the thread that caused it, and both functions.
+    pub fn blamed(&self) -> Blamed {
+        let mut sum = Blamed::default();
+        for (plant, cycle) in self.planted() {
+            let causes = cycle.map(|cycle| self.seen.causes(self.truth.id, cycle)).unwrap_or_default();
+            sum.add(plant, cycle, &causes);
+        }
+        sum
     }
 }
 

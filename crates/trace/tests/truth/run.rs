@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cause::names::Names;
 use rustix::time::{ClockId, clock_gettime};
 use trace::bpf::ThreadWatch;
+use trace::code::ProgramCode;
 use trace::cycle::CycleCutter;
 use trace::model::infer;
 use trace::record::{Stay, ThreadEvent, ThreadRecord};
 
-use super::{Watched, build, stamps};
+use super::{Seen, Watched, build, stamps};
 
 /// What a program is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +60,8 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
         return Err("it needs a kernel that describes itself (BTF)".into());
     }
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut bpf = match ThreadWatch::load(&Names::read(Path::new("/"))) {
+    let names = Names::read(Path::new("/"));
+    let mut bpf = match ThreadWatch::load(&names) {
         Err(error) if error.to_string().contains("built without clang") => return Err(error.to_string()),
         loaded => loaded.expect("the kernel part loads"),
     };
@@ -67,30 +70,33 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
     command.arg(case.style).args([case.period_us, case.cycles].map(|number| number.to_string()));
     command.arg(&file).args(case.plant).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("{command:?} does not start ({error})"))?;
-    let (attached_ns, records) = records(&mut bpf, &mut child);
+    let (attached_ns, records, code) = records(&mut bpf, &mut child);
+    bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
     let status = child.wait().expect("the program has ended");
     assert!(status.success(), "{command:?}: {status}");
     assert_eq!(bpf.lost(), 0, "records were lost");
     let text = std::fs::read_to_string(&file).expect("the program wrote its stamps");
     std::fs::remove_file(&file).expect("the stamps can be removed");
+    let seen = Rc::new(Seen::new(records, names, code));
     let mut by_thread: BTreeMap<u32, Vec<ThreadRecord>> = BTreeMap::new();
-    for record in records {
-        by_thread.entry(record.thread).or_default().push(record);
+    for record in seen.records() {
+        by_thread.entry(record.thread).or_default().push(record.clone());
     }
     let threads = stamps::read(&text).into_iter().map(|truth| {
         let records = by_thread.remove(&truth.id).unwrap_or_default();
         let model = infer(&stays(&records));
         let cycles = model.clone().map(|model| cycles(CycleCutter::new(model), &records)).unwrap_or_default();
-        Watched::new(truth, model, cycles, attached_ns)
+        Watched::new(truth, model, cycles, attached_ns, seen.clone())
     });
     Ok(threads.collect())
 }
 
 /// What the kernel says until the program ends, and since when.
-fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>) {
+fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>, ProgramCode) {
     let mut line = String::new();
     let output = child.stdout.take().expect("the output is a pipe");
     BufReader::new(output).read_line(&mut line).expect("the program says that it has started");
+    let code = ProgramCode::of(child.id());
     bpf.watch_new_threads_of(child.id()).expect("new threads can be watched");
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("the program still runs");
     for thread in threads.flatten() {
@@ -101,10 +107,13 @@ fn records(bpf: &mut ThreadWatch, child: &mut Child) -> (u64, Vec<ThreadRecord>)
     let mut records = Vec::new();
     while child.try_wait().expect("it is this process' child").is_none() {
         std::thread::sleep(Duration::from_millis(20));
-        records.extend(bpf.take());
+        let new = bpf.take();
+        let faults = new.iter().filter(|record| matches!(record.kind, ThreadEvent::Fault { .. }));
+        faults.for_each(|record| bpf.time_faults_of(record.thread));
+        records.extend(new);
     }
     records.extend(bpf.take());
-    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, records)
+    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, records, code)
 }
 
 fn stays(records: &[ThreadRecord]) -> Vec<Stay> {

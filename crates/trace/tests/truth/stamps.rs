@@ -41,6 +41,8 @@ pub struct Plant {
     pub ns: u64,
     /// The thread that caused it.
     pub thread: u32,
+    /// Of a page fault: what was touched; else 0.
+    pub address: u64,
 }
 
 impl Plant {
@@ -89,6 +91,7 @@ pub fn read(text: &str) -> Vec<Truth> {
                 cycle: number(2) as usize,
                 ns: number(4) - number(3),
                 thread: number(5) as u32,
+                address: number(6),
             }),
             _ => panic!("a line {line:?}"),
         }

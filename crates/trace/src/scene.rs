@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What else is known of the time of a cycle: records around it, and the names of what they point at.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cause::names::Names;
+use evidence::cause::Owner;
+
+use crate::code::{CallStack, ProgramCode};
+use crate::record::{Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord};
+
+/// What else is known of the time of a cycle.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    /// Records of the followed threads and their CPUs, in their order, without copied stacks.
+    pub records: &'a [ThreadRecord],
+    /// Copied stacks, in their order.
+    pub stacks: &'a [ThreadRecord],
+    /// The thread.
+    pub thread: u32,
+    /// The kernel's functions.
+    pub names: &'a Names,
+    /// The program's threads, by the numbers that a lock's word names them with, where those are others.
+    pub numbers: &'a BTreeMap<u32, u32>,
+    /// How the kernel can be preempted: `PREEMPT_NONE`.
+    pub preemption: &'a str,
+    /// The program's own functions.
+    pub code: &'a RefCell<ProgramCode>,
+}
+
+impl Scene<'_> {
+    /// The kernel's functions as the thread was woken at this time.
+    pub fn kernel_stack(&self, at_ns: u64) -> Option<&[u64]> {
+        self.records.iter().rev().find_map(|record| match &record.kind {
+            ThreadEvent::Stack(callers) if record.thread == self.thread && record.at_ns == at_ns => {
+                Some(callers.as_slice())
+            }
+            _ => None,
+        })
+    }
+
+    /// Where in the program the thread was at this time, or another one that released its lock then; and
+    /// which that was.
+    pub fn user_stack(&self, thread: u32, at_ns: u64, taken: StackTaken) -> Option<(u32, CallStack)> {
+        self.stacks.iter().rev().find_map(|record| match &record.kind {
+            ThreadEvent::UserStack(stack)
+                if record.thread == thread && record.at_ns == at_ns && stack.taken == taken =>
+            {
+                Some((stack.whose, self.code.borrow_mut().call_stack(stack)))
+            }
+            _ => None,
+        })
+    }
+
+    /// The stays of a thread, each with its CPU.
+    pub fn stays(&self, thread: u32) -> impl DoubleEndedIterator<Item = (u32, &Stay)> {
+        self.records.iter().filter(move |record| record.thread == thread).filter_map(|record| {
+            match &record.kind {
+                ThreadEvent::Stay(stay) => Some((record.cpu, stay.as_ref())),
+                _ => None,
+            }
+        })
+    }
+
+    /// The threads that got a CPU between two times: those that are not followed and, of the others, those
+    /// that left it since. Whether each is the kernel's own.
+    pub fn came(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<(u64, Scheduled, bool)> {
+        let mut came: Vec<(u64, Scheduled, bool)> = self
+            .records
+            .iter()
+            .filter_map(|record| match &record.kind {
+                ThreadEvent::Switched { to, is_kernel, .. } => Some((record.at_ns, to.clone(), *is_kernel)),
+                ThreadEvent::Stay(stay) if record.thread != self.thread && record.cpu == cpu => {
+                    let (id, prio, policy) = (record.thread, stay.prio, stay.policy);
+                    Some((stay.in_ns, Scheduled { id, prio, policy, name: String::new() }, false))
+                }
+                _ => None,
+            })
+            .filter(|(at_ns, ..)| *at_ns > from_ns && *at_ns < to_ns)
+            .collect();
+        came.sort_by_key(|(at_ns, ..)| *at_ns);
+        for (_, thread, _) in came.iter_mut().filter(|(_, thread, _)| thread.name.is_empty()) {
+            thread.name = live_name(thread.id);
+        }
+        came
+    }
+
+    /// A thread's number here, of the one by which the program's own words name it. In a PID namespace the
+    /// number of a thread of another process there is not known.
+    pub fn number(&self, inner: u32) -> Option<u32> {
+        if self.numbers.is_empty() { Some(inner) } else { self.numbers.get(&inner).copied() }
+    }
+
+    /// The name of a lock, or of what a fault reached for, that it has in the next run too.
+    pub fn data(&self, address: u64) -> Option<String> {
+        self.code.borrow_mut().data(address)
+    }
+}
+
+/// A thread's name, while it runs.
+pub fn live_name(thread: u32) -> String {
+    let path = format!("/proc/{thread}/comm");
+    let name = std::fs::read_to_string(Path::new(&path)).unwrap_or_default();
+    name.trim_end().to_string()
+}
+
+/// A thread with its name: another's if that is known, else as it is called now.
+pub fn owner(tid: u32, known: Option<&Owner>) -> Owner {
+    match known.filter(|by| by.tid == tid) {
+        Some(same) => same.clone(),
+        None => Owner { tid, name: live_name(tid), ..Owner::default() },
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a cycle waited for itself: locks with their owners, system calls, page faults.
+//!
+//! ```text
+//! begins ──► lock ──────────────────────────► woken ──► ends
+//!             │ asked for in servo!step         │ released in servo!flush_log
+//!             └ owner: ran · was preempted by … · waited for a lock, whose owner …
+//! ```
+//! What a lock's owner did meanwhile is known where the owner is followed too.
+
+use evidence::cause::{Cause, CauseKind, ChainLink, Owner};
+
+use crate::cycle::{Blocked, LoopCycle};
+use crate::record::{StackTaken, ThreadEvent};
+use crate::scene::{Scene, owner};
+use crate::wait::Wait;
+
+/// Shorter times of an owner are not worth a line.
+const SHORTEST_NS: u64 = 10_000;
+
+/// How far a chain of threads that wait for each other is followed, and how many links are shown.
+const DEEPEST: usize = 4;
+const LINKS: usize = 8;
+
+/// A page fault within a cycle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageFault {
+    /// When it was taken.
+    pub from_ns: u64,
+    /// When the kernel had dealt with it; `None` where that was not seen.
+    pub to_ns: Option<u64>,
+    /// The address that was reached for.
+    pub address: u64,
+    /// The kernel's error code.
+    pub code: u64,
+}
+
+/// The page faults of a cycle, in their order.
+pub fn faults_of(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<PageFault> {
+    let mut faults: Vec<PageFault> = Vec::new();
+    let is_within = |at_ns: u64| at_ns >= cycle.began_ns && at_ns < cycle.ended_ns;
+    for record in scene.records.iter().filter(|record| record.thread == scene.thread) {
+        match record.kind {
+            ThreadEvent::Fault { address, code } if is_within(record.at_ns) => {
+                faults.push(PageFault { from_ns: record.at_ns, to_ns: None, address, code });
+            }
+            ThreadEvent::FaultOver { began_ns } => {
+                let same = faults.last_mut().filter(|fault| fault.from_ns == began_ns);
+                same.into_iter().for_each(|fault| fault.to_ns = Some(record.at_ns));
+            }
+            _ => {}
+        }
+    }
+    faults
+}
+
+/// How long a fault kept the thread from its program, and what of that it had a CPU for. A fault that is not
+/// seen to end ends with what the kernel waited for.
+pub fn fault_times(cycle: &LoopCycle, fault: &PageFault) -> (u64, u64) {
+    let waited: Vec<&Blocked> =
+        cycle.blocked.iter().filter(|part| part.on == Wait::Kernel && is_of(part, fault)).collect();
+    let waited_ns: u64 = waited.iter().map(|part| part.ns).sum();
+    let seen_ns = waited.last().map_or(fault.from_ns, |part| part.from_ns + part.ns);
+    let to_ns = fault.to_ns.unwrap_or(seen_ns).min(cycle.ended_ns);
+    let preempted =
+        cycle.preempted.iter().filter(|part| part.from_ns >= fault.from_ns && part.from_ns < to_ns);
+    let preempted_ns: u64 = preempted.map(|part| part.ns).sum();
+    let took_ns = to_ns.saturating_sub(fault.from_ns).saturating_sub(preempted_ns).max(waited_ns);
+    (took_ns, took_ns - waited_ns)
+}
+
+/// Whether the thread waited for that in this fault.
+pub fn is_of(part: &Blocked, fault: &PageFault) -> bool {
+    // Unless it was seen to end, what the kernel waits for next is its.
+    part.from_ns >= fault.from_ns && fault.to_ns.is_none_or(|to_ns| part.from_ns < to_ns)
+}
+
+/// A page fault, as a cause.
+pub fn fault(cycle: &LoopCycle, fault: &PageFault, scene: &Scene<'_>) -> Cause {
+    let (took_ns, _) = fault_times(cycle, fault);
+    let name = scene.data(fault.address).unwrap_or_else(|| "memory".to_string());
+    let begin_ns = fault.from_ns.saturating_sub(cycle.due_ns);
+    let mut cause = Cause::timed(CauseKind::Fault, name, begin_ns, took_ns);
+    cause.detail = Some(format!("{} at {:#x}", access(fault.code), fault.address));
+    if let Some((_, at)) = scene.user_stack(scene.thread, fault.from_ns, StackTaken::AtFault) {
+        (cause.function, cause.stack) = (at.function, at.stack);
+    }
+    cause
+}
+
+/// What the thread did at the address (arch/x86/include/asm/trap_pf.h).
+#[cfg(target_arch = "x86_64")]
+fn access(code: u64) -> &'static str {
+    const WRITE: u64 = 2;
+    const INSTRUCTION: u64 = 16;
+    match code {
+        code if code & INSTRUCTION != 0 => "instruction",
+        code if code & WRITE != 0 => "write",
+        _ => "read",
+    }
+}
+
+/// What the thread did at the address: bits of the syndrome register (ESR_EL1).
+#[cfg(not(target_arch = "x86_64"))]
+fn access(code: u64) -> &'static str {
+    const WRITE: u64 = 1 << 6;
+    if code & WRITE != 0 { "write" } else { "read" }
+}
+
+/// A wait for a lock or for something else, as a cause.
+pub fn blocked(cycle: &LoopCycle, part: &Blocked, scene: &Scene<'_>) -> Cause {
+    let begin_ns = part.from_ns.saturating_sub(cycle.due_ns);
+    let ended_by = part.ended_by.as_ref();
+    let ended_by = ended_by.map(|(tid, name)| Owner { tid: *tid, name: name.clone(), ..Owner::default() });
+    let asked = scene.user_stack(scene.thread, part.from_ns, StackTaken::AtWait);
+    let mut cause = match part.on {
+        Wait::Lock { address, inherits_priority } => {
+            let name = scene.data(address).unwrap_or_else(|| format!("{address:#x}"));
+            let mut cause = Cause::timed(CauseKind::Lock, name, begin_ns, part.ns);
+            let named = part.owner().and_then(|inner| scene.number(inner));
+            cause.owner = named.map(|tid| owner(tid, ended_by.as_ref())).or(ended_by);
+            let to_ns = part.from_ns + part.ns;
+            if let Some(owner) = &mut cause.owner {
+                let released = scene.user_stack(scene.thread, to_ns, StackTaken::AtRelease);
+                let released = released.filter(|(whose, _)| *whose == owner.tid);
+                owner.function = released.and_then(|(_, at)| at.function);
+                cause.chain = chain(owner, part.from_ns, to_ns, scene);
+            }
+            let inherits = if inherits_priority {
+                "its owner inherits priority"
+            } else {
+                "without priority inheritance"
+            };
+            cause.detail = Some(inherits.to_string());
+            cause
+        }
+        on => {
+            let mut cause = Cause::timed(CauseKind::Wait, on.to_string(), begin_ns, part.ns);
+            cause.detail = ended_by.as_ref().map(|by| format!("ended by {} (thread {})", by.name, by.tid));
+            cause
+        }
+    };
+    if let Some((_, at)) = asked {
+        (cause.function, cause.stack) = (at.function, at.stack);
+    }
+    cause
+}
+
+/// What the owner of a lock did between two times beside running, and the owner of what it waited for, as far
+/// as they are followed.
+fn chain(first: &Owner, from_ns: u64, to_ns: u64, scene: &Scene<'_>) -> Vec<ChainLink> {
+    let mut links = Vec::new();
+    let mut seen = vec![scene.thread];
+    let mut next = Some((first.clone(), from_ns, to_ns));
+    while let (Some((thread, from_ns, to_ns)), true) = (next.take(), seen.len() <= DEEPEST) {
+        if seen.contains(&thread.tid) {
+            break;
+        }
+        seen.push(thread.tid);
+        let stays: Vec<_> = scene.stays(thread.tid).map(|(_, stay)| stay).collect();
+        for pair in stays.windows(2) {
+            let (out_ns, in_ns) = (pair[0].out_ns, pair[1].in_ns);
+            let woken_ns = pair[1].woken_ns.unwrap_or(out_ns).clamp(out_ns, in_ns);
+            let within = |begin_ns: u64, end_ns: u64| end_ns.min(to_ns).saturating_sub(begin_ns.max(from_ns));
+            let (waited_ns, ready_ns) = (within(out_ns, woken_ns), within(woken_ns, in_ns));
+            let mut add = |kind, name: String, duration_ns, owner| {
+                if duration_ns >= SHORTEST_NS && links.len() < LINKS {
+                    links.push(ChainLink { thread: thread.clone(), kind, name, duration_ns, owner });
+                }
+            };
+            match Wait::of(pair[0]) {
+                Some(Wait::Lock { address, .. }) => {
+                    let name = scene.data(address).unwrap_or_else(|| format!("{address:#x}"));
+                    let waking = &pair[1].waking;
+                    let by = (waking.waker != 0 && waking.due_ns.is_none()).then(|| Owner {
+                        tid: waking.waker,
+                        name: waking.waker_name.clone(),
+                        ..Owner::default()
+                    });
+                    if waited_ns >= SHORTEST_NS {
+                        next = by.clone().map(|by| (by, out_ns.max(from_ns), woken_ns.min(to_ns)));
+                    }
+                    add(CauseKind::Lock, name, waited_ns, by);
+                }
+                Some(on) => add(CauseKind::Wait, on.to_string(), waited_ns, None),
+                None => {
+                    let by = &pair[0].leaving.next;
+                    let owner =
+                        (by.id != 0).then(|| Owner { tid: by.id, name: by.name.clone(), ..Owner::default() });
+                    add(CauseKind::Thread, by.name.clone(), within(out_ns, in_ns), owner);
+                    continue;
+                }
+            }
+            let by = &pair[1].waking;
+            let owner = (by.waker != 0).then(|| Owner {
+                tid: by.waker,
+                name: by.waker_name.clone(),
+                ..Owner::default()
+            });
+            add(CauseKind::Thread, by.waker_name.clone(), ready_ns, owner);
+        }
+    }
+    links
+}
