@@ -58,8 +58,7 @@ fn anybody_may_watch() {
     assert!(ran.stdout.starts_with("cpu 0") && ran.stdout.contains("the last "), "{ran:#?}");
 }
 
-/// Nobody may load a collector: on a machine that runs tests none is. Guests show what it tells
-/// (tests/guests.rs).
+/// The user nobody may not load a collector. Guests show what one tells (tests/guests.rs).
 #[test]
 fn senders_are_named_to_who_may_watch_them() {
     if skipped_for_lack_of_root() {
