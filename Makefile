@@ -116,7 +116,8 @@ proof-kernel: kernel guest ## what docs/kernel.md claims, seen in guests, its ta
 	cargo build --release --locked --package isolator-proof
 	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) docs/kernel.md $(PART)
 
-# PART: debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise cost; SHARE=10 does a tenth.
+# PART: trials debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise debian-7.2-rt-bpf
+# debian-7.2-bpf cost; SHARE=10 does a tenth.
 proof-causes: build guest ## interruptions made on purpose in guests: are they named, and their senders? into docs/why.md; an hour, PART= for less
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof

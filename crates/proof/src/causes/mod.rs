@@ -9,6 +9,7 @@
 pub mod cost;
 mod looks;
 mod source;
+pub mod trials;
 
 use std::error::Error;
 use std::fmt::Write;
@@ -141,10 +142,15 @@ const PARTS: &[(&str, &str, &str)] = &[
     ("debian-rt-tracefs", "debian-rt", "tracefs"),
     ("debian-tracefs", "debian", "tracefs"),
     ("debian-rt-osnoise", "debian-rt", "osnoise"),
+    ("debian-7.2-rt-bpf", "debian-rt:7.2", "bpf"),
+    ("debian-7.2-bpf", "debian:7.2", "bpf"),
 ];
 
 /// The part that asks what each of these collectors costs.
 const COST: &str = "cost";
+
+/// The part that asks on which kernels they prove themselves.
+const TRIALS: &str = "trials";
 
 /// Interruptions of each kind; `SHARE=10` makes a tenth of them.
 const ROUNDS: usize = 220;
@@ -157,7 +163,7 @@ const REMAINDER: f64 = 0.1;
 /// Asks guests for the outcomes of these parts, all if none is named, and puts their tables into `page`. What
 /// falls short is in the table all the same, and then an error.
 pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result<(), Box<dyn Error>> {
-    let known = PARTS.iter().map(|(name, ..)| *name).chain([COST]).collect::<Vec<_>>();
+    let known = PARTS.iter().map(|(name, ..)| *name).chain([TRIALS, COST]).collect::<Vec<_>>();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         let known = known.join(", ");
         return Err(format!("there is no part '{unknown}'; choose from {known}").into());
@@ -170,6 +176,12 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
         Architecture::Aarch64 => Ok(()),
     };
     let mut short = Vec::new();
+    if names.is_empty() || names.contains(&TRIALS) {
+        let (table, refused) = trials::run([isolator, guest])?;
+        print!("{table}");
+        publish(TRIALS, &table)?;
+        short.extend(refused);
+    }
     for (name, kernel, collector) in
         PARTS.iter().filter(|(name, ..)| names.is_empty() || names.contains(name))
     {
