@@ -20,9 +20,13 @@ pub struct Instructions {
 }
 
 /// Instructions of `isolator measure wakeup` by callgrind: the difference of two lengths, so that start and
-/// end fall out.
+/// end fall out. Cycles that a busy machine missed are no samples.
 pub fn isolator_instructions(isolator: &Path, scratch: &Path) -> Result<Instructions> {
-    per_sample(scratch, "isolator", |loops, folder| {
+    let samples = |_, folder: &Path| {
+        let verdict: Value = serde_json::from_str(&fs::read_to_string(folder.join("verdict.json"))?)?;
+        Ok(verdict["rows"][0]["count"].as_u64().ok_or("isolator counted no samples")?)
+    };
+    per_sample(scratch, "isolator", samples, |loops, folder| {
         let mut command = callgrind(scratch);
         command.arg(isolator).args([
             "measure",
@@ -42,26 +46,31 @@ pub fn isolator_instructions(isolator: &Path, scratch: &Path) -> Result<Instruct
 
 /// Instructions of cyclictest with a histogram, likewise.
 pub fn cyclictest_instructions(scratch: &Path) -> Result<Instructions> {
-    per_sample(scratch, "cyclictest", |loops, _| {
-        let mut command = callgrind(scratch);
-        command.args([
-            "cyclictest",
-            "-p",
-            "80",
-            "-i",
-            "1000",
-            "-m",
-            "-a",
-            "1",
-            "-t",
-            "1",
-            "-q",
-            "-h",
-            "1000",
-        ]);
-        command.args(["-l", &loops.to_string()]);
-        command
-    })
+    per_sample(
+        scratch,
+        "cyclictest",
+        |loops, _| Ok(loops),
+        |loops, _| {
+            let mut command = callgrind(scratch);
+            command.args([
+                "cyclictest",
+                "-p",
+                "80",
+                "-i",
+                "1000",
+                "-m",
+                "-a",
+                "1",
+                "-t",
+                "1",
+                "-q",
+                "-h",
+                "1000",
+            ]);
+            command.args(["-l", &loops.to_string()]);
+            command
+        },
+    )
 }
 
 fn callgrind(scratch: &Path) -> Command {
@@ -71,13 +80,19 @@ fn callgrind(scratch: &Path) -> Command {
     command
 }
 
-/// Samples of the two runs whose difference counts.
+/// Cycles of the two runs whose difference counts.
 pub const SHORT: u64 = 4_000;
 /// See [`SHORT`].
 pub const LONG: u64 = 12_000;
 
-fn per_sample(scratch: &Path, name: &str, command: impl Fn(u64, &Path) -> Command) -> Result<Instructions> {
-    let mut counts = Vec::new();
+/// `samples` says how many a run of so many cycles took.
+fn per_sample(
+    scratch: &Path,
+    name: &str,
+    samples: impl Fn(u64, &Path) -> Result<u64>,
+    command: impl Fn(u64, &Path) -> Command,
+) -> Result<Instructions> {
+    let (mut counts, mut taken) = (Vec::new(), Vec::new());
     for loops in [SHORT, LONG] {
         let folder = scratch.join(format!("{name}-{loops}"));
         clear(scratch)?;
@@ -87,8 +102,9 @@ fn per_sample(scratch: &Path, name: &str, command: impl Fn(u64, &Path) -> Comman
             return Err(format!("{name} under callgrind: {}", String::from_utf8_lossy(&output.stderr)).into());
         }
         counts.push(totals(scratch)?);
+        taken.push(samples(loops, &folder)? as f64);
     }
-    let samples = (LONG - SHORT) as f64;
+    let samples = taken[1] - taken[0];
     let all = |threads: &[u64]| threads.iter().sum::<u64>() as f64;
     // Thread 1 is the main one; the measuring thread is the one that it starts, in both programs.
     let measuring = |threads: &[u64]| threads.get(1).copied().ok_or("callgrind saw no measuring thread");
