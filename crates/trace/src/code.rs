@@ -31,7 +31,8 @@ pub struct ProgramCode {
 }
 
 impl ProgramCode {
-    /// Of a process that runs; of one that does not, or whose memory map is not to be read, nothing has a name.
+    /// Of a process that runs; of one that does not, or whose memory map is not to be read, nothing has a
+    /// name.
     pub fn of(process: u32) -> ProgramCode {
         ProgramCode { process: ProcessCode::open(process).ok(), frames: HashMap::new() }
     }
@@ -72,7 +73,8 @@ impl ProgramCode {
     }
 }
 
-/// Whether a function is one of the C library's or of a language's, on the way from the program to the kernel.
+/// Whether a function is one of the C library's or of a language's, on the way from the program to the
+/// kernel.
 fn is_of_a_library(frame: &CodeFrame) -> bool {
     const BINARIES: [&str; 9] =
         ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++", "libc++", "libgcc_s", "["];
