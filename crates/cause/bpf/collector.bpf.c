@@ -5,7 +5,10 @@
  * A ring overwrites its oldest events; nobody reads it but after a spike. Only raw tracepoints are used. Their arguments
  * are numbers to the verifier, which refuses to follow them: every foreign pointer goes through bpf_probe_read_kernel(),
  * which takes a wrong one, NULL included, as an answer of zeroes. (A pointer that BTF has a type for may be followed
- * directly, and some tracepoints hand out NULL all the same.)
+ * directly, and some tracepoints hand out NULL all the same.) Only the current thread is read where it lies.
+ *
+ * A cycle that nothing disturbs must be cheap: what five programs see of it is one event, and what they need of it lies where
+ * the loader has put it. What is rarer stands in functions of its own, so that it costs a quiet cycle no register.
  *
  * Beside each kind stand its words; src/bpf/ring.rs reads them. One file, though a long one: the loader takes one object,
  * and nearly all of it is a line or a few for each tracepoint.
@@ -33,6 +36,7 @@ static long (*bpf_get_current_comm)(void *to, u32 size) = (void *)16;
 static long (*bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+static void *(*bpf_get_current_task_btf)(void) = (void *)158;
 
 /* Of the kernel's structures only what is read; the loader finds where it lies in this kernel. */
 struct task_struct {
@@ -58,6 +62,9 @@ struct hrtimer {
 		bpf_probe_read_kernel(&(to), sizeof(to), &from_->field);   \
 	})
 
+/* The compiler may not know what a value is from here on: an address is made of it only after its bounds were checked. */
+#define KEEP_APART(value) asm volatile("" : "+r"(value))
+
 /* What a raw tracepoint is given: its arguments as they are. */
 struct arguments {
 	u64 of[8];
@@ -69,6 +76,8 @@ enum {
 	OWN = 4,
 	TIMERS = 2,
 	STACK_BYTES = 1 << 14, /* the least that a kernel's stack has, and is aligned to */
+	PART = 5,	       /* callers in an event */
+	KEPT_PARTS = 6,	       /* some ten functions of the interrupt, and twenty that it interrupted */
 	CHUNK_EVENTS = 256,
 	CHUNKS = 128,
 };
@@ -106,22 +115,23 @@ struct own {
 	u64 timers[TIMERS];
 	u64 functions[TIMERS];
 	u32 oldest; /* of the timers */
-	u32 woke;   /* whether this interrupt has woken a measuring thread */
+	u32 woke;   /* how a measuring thread was woken since the last switch: enum woke */
+	u64 idles;  /* whether the idle thread is known to have the CPU */
+	u64 slept_ns; /* what is told with the next switch: when a measuring thread left the CPU to the idle one, */
+	u64 slept;    /* which one, */
+	u64 fired_ns; /* and when a timer fired while it was idle, */
+	u64 fired;    /* with which function */
+	u64 context;  /* where this program's arguments lie, as a number */
 };
 
-struct {
-	__uint(type, MAP_ARRAY);
-	__uint(max_entries, SLOTS);
-	__type(key, u32);
-	__type(value, struct slot);
-} slots SEC(".maps");
+enum woke {
+	OVER_IDLE = 1, /* by an interrupt that the idle CPU took */
+	ELSEWHERE,     /* on another CPU, which asks this one for it */
+};
 
-struct {
-	__uint(type, MAP_ARRAY);
-	__uint(max_entries, SLOTS);
-	__type(key, u32);
-	__type(value, struct own);
-} owns SEC(".maps");
+/* Where these lie is known when a program is loaded: to find them costs a cycle no lookup. */
+struct slot slots[SLOTS] SEC(".bss");
+struct own owns[SLOTS] SEC(".data.owns"); /* what user space writes: by itself */
 
 struct {
 	__uint(type, MAP_ARRAY);
@@ -130,7 +140,7 @@ struct {
 	__type(value, struct chunk);
 } ring SEC(".maps");
 
-/* For each CPU the number of its slot plus one, 0 where it is not measured; and the other way. */
+/* For each CPU the number of its slot, 255 where it is not measured; and the other way. */
 const volatile u8 slot_of[CPUS] = {};
 const volatile u16 cpu_of[SLOTS] = {};
 const volatile u32 slots_used = 0;
@@ -159,9 +169,12 @@ enum kind {
 	MIGRATE,	/* pid, CPU */
 	SENT_CALL,	/* csd, function, call site, comm */
 	SENT,		/* callback, -, call site, comm */
-	STACK,		/* five callers; twice after what was sent */
+	STACK,		/* five callers; twice after what was sent, up to six times after KEPT */
 	IPI_ENTER,	/* -, -, -, reason: arm64's */
 	IPI_EXIT,	/* -, -, -, reason */
+	KEPT,		/* measuring thread: as it was woken another one had the CPU, in the kernel; stacks follow */
+	RENAMED,	/* pid, -, -, comm: from here on */
+	WOKEN,		/* pid, function of a timer, when it fired, when the thread before left the idle CPU: a quiet cycle */
 };
 
 enum vector {
@@ -178,29 +191,24 @@ enum vector {
 	SPURIOUS,
 };
 
-/* The slot of a CPU; SLOTS where it is not measured. */
+/* The slot of a CPU; SLOTS or more where it is not measured. */
 INLINE u32 slot(u32 cpu)
 {
-	u32 number = slot_of[cpu & (CPUS - 1)];
-
-	return number && number <= SLOTS ? number - 1 : SLOTS;
+	return slot_of[cpu & (CPUS - 1)];
 }
 
 /* A new event in a slot's ring; interrupts nest, so its place is claimed in one step. */
 INLINE struct event *add_at(u32 at, u16 kind, u64 monotonic_ns)
 {
-	struct slot *slot;
 	struct chunk *chunk;
 	struct event *event;
-	u64 number;
+	u64 number, place = at;
 	u32 key;
 
 	if (at >= SLOTS)
 		return 0;
-	slot = bpf_map_lookup_elem(&slots, &at);
-	if (!slot)
-		return 0;
-	number = __sync_fetch_and_add(&slot->written, 1);
+	KEEP_APART(place);
+	number = __sync_fetch_and_add(&slots[place].written, 1);
 	key = at * CHUNKS + ((number / CHUNK_EVENTS) & (CHUNKS - 1));
 	chunk = bpf_map_lookup_elem(&ring, &key);
 	if (!chunk)
@@ -219,7 +227,7 @@ INLINE struct event *add(u16 kind)
 	u32 at = slot(cpu);
 	struct event *event;
 
-	if (at == SLOTS)
+	if (at >= SLOTS)
 		return 0;
 	event = add_at(at, kind, bpf_ktime_get_ns());
 	if (event)
@@ -240,7 +248,15 @@ INLINE int note(u16 kind, u64 first, u64 second)
 
 INLINE struct own *own_of(u32 at)
 {
-	return at < SLOTS ? bpf_map_lookup_elem(&owns, &at) : 0;
+	u64 place = at;
+	struct own *own;
+
+	if (at >= SLOTS)
+		return 0;
+	KEEP_APART(place);
+	own = &owns[place];
+	KEEP_APART(own);
+	return own;
 }
 
 /* Its place among the measuring threads; OWN where it is none. */
@@ -303,12 +319,84 @@ INLINE int runs_own(void)
 	return is_own(slot(bpf_get_smp_processor_id()), (u32)bpf_get_current_pid_tgid());
 }
 
+/* Functions, five in each event, at the same time and of the same CPU as what they belong to. */
+INLINE int add_callers(const u64 *callers, u32 at, u32 part, u64 monotonic_ns)
+{
+	struct event *event = add_at(at, STACK, monotonic_ns);
+
+	if (!event)
+		return 0;
+	event->cpu = bpf_get_smp_processor_id();
+	event->pid = part;
+#pragma unroll
+	for (int n = 0; n < PART; n++)
+		event->word[n] = callers[n];
+	return 1;
+}
+
+/*
+ * Whether the interrupt that this program runs in came while a program ran: x86 serves such a one on the thread's own stack, where
+ * this program's arguments then lie, and one that came while the kernel ran on a stack of the CPU. Other processors always use that.
+ */
+INLINE int came_to_a_program(struct own *own, struct arguments *given)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+
+	/* Arithmetic with the pointer itself is not allowed. */
+	*(volatile u64 *)&own->context = (u64)given;
+	return *(volatile u64 *)&own->context - (u64)task->stack < STACK_BYTES;
+}
+
+/*
+ * A measuring thread is woken, and another one has its CPU: the functions of the kernel there. Those that lie below the interrupt's own
+ * kept the CPU, if it could not be taken from them.
+ */
+static __attribute__((noinline)) int keep(struct arguments *given, u32 at, u32 woken)
+{
+	u64 callers[PART * KEPT_PARTS] = {}, monotonic_ns;
+	struct event *event;
+
+	if (bpf_get_stack(given, callers, sizeof(callers), 0) <= 0)
+		return 0;
+	monotonic_ns = bpf_ktime_get_ns();
+	event = add_at(at, KEPT, monotonic_ns);
+	if (!event)
+		return 0;
+	event->cpu = bpf_get_smp_processor_id();
+	event->pid = bpf_get_current_pid_tgid();
+	event->word[0] = woken;
+#pragma unroll
+	for (u32 part = 0; part < KEPT_PARTS; part++)
+		if (!callers[part * PART] || !add_callers(&callers[part * PART], at, part, monotonic_ns))
+			break;
+	return 0;
+}
+
 #define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
 
 ON(irq_handler_entry) { return note(IRQ_ENTER, given->of[0], 0); }
 ON(irq_handler_exit) { return note(IRQ_EXIT, given->of[0], 0); }
-ON(softirq_entry) { return note(SOFTIRQ_ENTER, given->of[0], 0); }
-ON(softirq_exit) { return note(SOFTIRQ_EXIT, given->of[0], 0); }
+
+/* An idle CPU that serves one is not idle: it is kept from a thread that is woken meanwhile. */
+ON(softirq_entry)
+{
+	struct own *own = own_of(slot(bpf_get_smp_processor_id()));
+
+	if (!own)
+		return 0;
+	own->idles = 0;
+	return note(SOFTIRQ_ENTER, given->of[0], 0);
+}
+
+ON(softirq_exit)
+{
+	struct own *own = own_of(slot(bpf_get_smp_processor_id()));
+
+	if (!own)
+		return 0;
+	own->idles = !(u32)bpf_get_current_pid_tgid();
+	return note(SOFTIRQ_EXIT, given->of[0], 0);
+}
 
 #define VECTOR(name, which) \
 	ON(name##_entry) { return note(VECTOR_ENTER, which, 0); } \
@@ -321,20 +409,40 @@ ON(softirq_exit) { return note(SOFTIRQ_EXIT, given->of[0], 0); }
 ON(local_timer_entry) { return note(VECTOR_ENTER, LOCAL_TIMER, 0); }
 ON(local_timer_exit)
 {
-	if (!(u32)bpf_get_current_pid_tgid()) {
-		struct own *own = own_of(slot(bpf_get_smp_processor_id()));
+	struct own *own = own_of(slot(bpf_get_smp_processor_id()));
 
-		if (own && own->woke) {
-			own->woke = 0;
-			return 0;
-		}
+	if (!own)
+		return 0;
+	if (own->woke == OVER_IDLE) {
+		own->woke = 0;
+		return 0;
 	}
 	return note(VECTOR_EXIT, LOCAL_TIMER, 0);
 }
 
-VECTOR(reschedule, RESCHEDULE)
+/* By which another CPU asks this one to run a thread that it has woken. */
+INLINE int called(struct arguments *given, u16 kind, u64 which, int is_on_its_stack)
+{
+	u32 at = slot(bpf_get_smp_processor_id());
+	struct own *own = own_of(at);
+
+	if (!own)
+		return 0;
+	note(kind, which, 0);
+	if (own->woke != ELSEWHERE)
+		return 0;
+	own->woke = 0;
+	if (own->idles || (is_on_its_stack && came_to_a_program(own, given)))
+		return 0;
+	return keep(given, at, 0);
+}
+
+/* x86 serves this one on whatever stack it came to. */
+ON(reschedule_entry) { return called(given, VECTOR_ENTER, RESCHEDULE, 0); }
+ON(reschedule_exit) { return note(VECTOR_EXIT, RESCHEDULE, 0); }
+ON(call_function_single_entry) { return called(given, VECTOR_ENTER, CALL_FUNCTION_SINGLE, 1); }
+ON(call_function_single_exit) { return note(VECTOR_EXIT, CALL_FUNCTION_SINGLE, 0); }
 VECTOR(call_function, CALL_FUNCTION)
-VECTOR(call_function_single, CALL_FUNCTION_SINGLE)
 VECTOR(irq_work, IRQ_WORK)
 VECTOR(x86_platform_ipi, PLATFORM_IPI)
 VECTOR(thermal_apic, THERMAL)
@@ -359,36 +467,94 @@ ON(csd_function_entry) { return note(CALL_ENTER, given->of[0], given->of[1]); }
 ON(csd_function_exit) { return note(CALL_EXIT, given->of[0], given->of[1]); }
 ON(nmi_handler) { return note(NMI, given->of[0], given->of[1]); }
 
-/* The measuring threads and the idle one need no name, and are known by where they lie once they have been met. */
-ON(sched_switch)
+/* Kind, CPU and thread of an event at once. */
+INLINE void head(struct event *event, u16 kind, u32 cpu, u64 pid)
 {
-	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu);
-	u64 from = given->of[1], next = given->of[2];
+	*(u64 *)&event->kind = kind | (u64)cpu << 16 | pid << 32;
+}
+
+/*
+ * A quiet cycle is one event: a measuring thread gets an idle CPU, with the timer that fired before, and with when the CPU began
+ * to idle. Returns whether it was that.
+ */
+INLINE int is_quiet(struct own *own, u32 at, u32 cpu, u64 from, u64 next)
+{
+	struct event *event;
+	u32 pid;
+
+	if (next == own->idle) {
+		if (from == own->tasks[0])
+			pid = own->threads[0];
+		else
+			pid = met(own, from);
+		if (!pid)
+			return 0;
+		own->idles = 1;
+		own->slept = pid;
+		own->slept_ns = bpf_ktime_get_ns();
+		return 1;
+	}
+	pid = next == own->tasks[0] ? own->threads[0] : met(own, next);
+	if (from != own->idle || !pid)
+		return 0;
+	own->idles = 0;
+	event = add_at(at, WOKEN, bpf_ktime_get_ns());
+	if (!event)
+		return 1;
+	head(event, WOKEN, cpu, own->slept);
+	event->word[0] = pid;
+	event->word[1] = own->fired;
+	event->word[2] = own->fired_ns;
+	event->word[3] = own->slept_ns;
+	own->fired_ns = own->slept_ns = 0;
+	return 1;
+}
+
+/* What would have been told with a quiet cycle, and is not one. */
+static __attribute__((noinline)) int tell_quiet(u32 at, u32 cpu)
+{
 	struct own *own = own_of(at);
 	struct event *event;
-	u32 left, pid, prio = 0, flags = 0;
 
 	if (!own)
 		return 0;
-	own->woke = 0;
-	if (from == own->idle) {
-		left = 0;
-	} else if (from == own->tasks[0]) {
-		left = own->threads[0];
-	} else {
-		left = bpf_get_current_pid_tgid();
-		meet(own, left, from);
+	event = own->slept_ns ? add_at(at, SWITCH, own->slept_ns) : 0;
+	if (event) {
+		head(event, SWITCH, cpu, own->slept);
+		event->word[0] = event->word[1] = event->word[3] = 0;
 	}
+	event = own->fired_ns ? add_at(at, TIMER, own->fired_ns) : 0;
+	if (event) {
+		head(event, TIMER, cpu, 0);
+		event->word[0] = own->fired;
+	}
+	own->fired_ns = own->slept_ns = 0;
+	return 0;
+}
+
+/* The measuring threads and the idle one need no name, and are known by where they lie once they have been met. */
+static __attribute__((noinline)) int tell_switch(u32 at, u32 cpu, u64 from, u64 next)
+{
+	struct own *own = own_of(at);
+	struct event *event;
+	u32 left, pid = 0, prio = 0, flags = 0;
+
+	if (!own)
+		return 0;
+	tell_quiet(at, cpu);
+	own->idles = next == own->idle;
+	left = bpf_get_current_pid_tgid();
+	meet(own, left, from);
 	event = add_at(at, SWITCH, bpf_ktime_get_ns());
 	if (!event)
 		return 0;
-	event->cpu = cpu;
-	event->pid = left;
-	event->word[1] = 0;
-	event->word[3] = 0;
-	pid = next == own->idle ? 0 : met(own, next);
+	head(event, SWITCH, cpu, left);
+	event->word[0] = event->word[1] = event->word[3] = 0;
+	if (next == own->idle)
+		return 0;
+	pid = met(own, next);
 	event->word[0] = pid;
-	if (pid || next == own->idle)
+	if (pid)
 		return 0;
 	READ(pid, next, struct task_struct, pid);
 	READ(prio, next, struct task_struct, prio);
@@ -399,26 +565,38 @@ ON(sched_switch)
 	return 0;
 }
 
-/* Into the ring of the CPU that the woken thread last ran on. */
-ON(sched_waking)
+/* (preempt, from, next) */
+ON(sched_switch)
 {
-	const void *woken = (const void *)given->of[0];
-	struct own *own = own_of(slot(bpf_get_smp_processor_id()));
-	struct event *event;
+	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu);
+	struct own *own = own_of(at);
+
+	if (!own)
+		return 0;
+	own->woke = 0;
+	if (is_quiet(own, at, cpu, given->of[1], given->of[2]))
+		return 0;
+	return tell_switch(at, cpu, given->of[1], given->of[2]);
+}
+
+/* Into the ring of the CPU that the woken thread last ran on. */
+static __attribute__((noinline)) int tell_waking(u64 woken)
+{
 	u32 pid = 0, prio = 0, flags = 0, at;
+	struct own *own;
+	struct event *event;
 	int target = -1;
 
-	if (own && met(own, given->of[0])) {
-		own->woke = 1;
-		return 0;
-	}
 	READ(target, woken, struct task_struct, wake_cpu);
 	at = slot(target);
-	if (at == SLOTS)
+	own = own_of(at);
+	if (!own)
 		return 0;
 	READ(pid, woken, struct task_struct, pid);
-	if (is_own(at, pid))
+	if (place_of(own, pid) < OWN) {
+		own->woke = ELSEWHERE;
 		return 0;
+	}
 	event = add_at(at, WAKING, bpf_ktime_get_ns());
 	if (!event)
 		return 0;
@@ -432,12 +610,34 @@ ON(sched_waking)
 	return 0;
 }
 
+/* (task) */
+ON(sched_waking)
+{
+	u32 pid, at = slot(bpf_get_smp_processor_id());
+	struct own *own = own_of(at);
+
+	if (!own)
+		return tell_waking(given->of[0]);
+	if (own->idles && own->tasks[0] == given->of[0]) {
+		own->woke = OVER_IDLE;
+		return 0;
+	}
+	pid = met(own, given->of[0]);
+	if (!pid)
+		return tell_waking(given->of[0]);
+	if (own->idles)
+		own->woke = OVER_IDLE;
+	else if (!came_to_a_program(own, given))
+		keep(given, at, pid);
+	return 0;
+}
+
 ON(sched_migrate_task)
 {
 	u32 cpu = given->of[1], pid = 0, at = slot(cpu);
 	struct event *event;
 
-	if (at == SLOTS)
+	if (at >= SLOTS)
 		return 0;
 	event = add_at(at, MIGRATE, bpf_ktime_get_ns());
 	if (!event)
@@ -446,6 +646,27 @@ ON(sched_migrate_task)
 	event->cpu = bpf_get_smp_processor_id();
 	event->word[0] = pid;
 	event->word[1] = cpu;
+	return 0;
+}
+
+/* (task, name): by prctl(), by exec, or by another thread, into the ring of the CPU that the thread last ran on. */
+ON(task_rename)
+{
+	u32 pid = 0, at;
+	int target = -1;
+	struct event *event;
+
+	READ(target, given->of[0], struct task_struct, wake_cpu);
+	at = slot(target);
+	if (at >= SLOTS)
+		return 0;
+	READ(pid, given->of[0], struct task_struct, pid);
+	event = add_at(at, RENAMED, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	event->cpu = bpf_get_smp_processor_id();
+	event->word[0] = pid;
+	bpf_probe_read_kernel_str(&event->word[3], 16, (const void *)given->of[1]);
 	return 0;
 }
 
@@ -463,14 +684,50 @@ ON(workqueue_execute_start)
 
 ON(workqueue_execute_end) { return note(WORK_EXIT, given->of[1], 0); }
 
+INLINE int tell_timer(u32 at, struct own *own, u64 function)
+{
+	struct event *event;
+
+	if (own->idles && !own->fired_ns) {
+		own->fired = function;
+		own->fired_ns = bpf_ktime_get_ns();
+		return 0;
+	}
+	event = add_at(at, TIMER, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	event->cpu = bpf_get_smp_processor_id();
+	event->word[0] = function;
+	return 0;
+}
+
+/* One that has to be read; what it is is kept. */
+static __attribute__((noinline)) int tell_new_timer(u32 at, u64 timer, int sleeps)
+{
+	struct own *own = own_of(at);
+	u64 function = 0;
+	u32 place;
+
+	if (!own)
+		return 0;
+	READ(function, timer, struct hrtimer, function);
+	if (sleeps) {
+		own->sleeps = function;
+	} else {
+		place = own->oldest++ & (TIMERS - 1);
+		own->timers[place] = timer;
+		own->functions[place] = function;
+	}
+	return tell_timer(at, own, function);
+}
+
 /* A timer that lies where one of the last two lay is taken for the same: each CPU's tick, and another. */
 ON(hrtimer_expire_entry)
 {
-	u32 cpu = bpf_get_smp_processor_id(), at = slot(cpu), place;
+	u32 at = slot(bpf_get_smp_processor_id());
 	struct own *own = own_of(at);
 	u64 timer = given->of[0], function = 0;
 	int sleeps;
-	struct event *event;
 
 	if (!own)
 		return 0;
@@ -481,22 +738,9 @@ ON(hrtimer_expire_entry)
 		function = own->functions[0];
 	else if (timer == own->timers[1])
 		function = own->functions[1];
-	if (!function) {
-		READ(function, timer, struct hrtimer, function);
-		if (sleeps) {
-			own->sleeps = function;
-		} else {
-			place = own->oldest++ & (TIMERS - 1);
-			own->timers[place] = timer;
-			own->functions[place] = function;
-		}
-	}
-	event = add_at(at, TIMER, bpf_ktime_get_ns());
-	if (!event)
-		return 0;
-	event->cpu = cpu;
-	event->word[0] = function;
-	return 0;
+	if (!function)
+		return tell_new_timer(at, timer, sleeps);
+	return tell_timer(at, own, function);
 }
 
 ON(page_fault_user) { return runs_own() ? note(FAULT, given->of[0], given->of[2]) : 0; }
@@ -531,24 +775,17 @@ INLINE void fill_sent(struct event *event, u64 first, u64 second, u64 call_site)
 	bpf_get_current_comm(&event->word[3], 16);
 }
 
-/* Who called: two events of five functions each, at the same time and of the same CPU. */
+/* Who called. */
 INLINE void add_stack(void *given, u32 at, u64 monotonic_ns)
 {
-	u64 callers[10] = {};
-	struct event *event;
+	u64 callers[2 * PART] = {};
 
 	/* Without the one that calls this program. */
 	bpf_get_stack(given, callers, sizeof(callers), 1);
-	for (int part = 0; part < 2; part++) {
-		event = add_at(at, STACK, monotonic_ns);
-		if (!event)
-			return;
-		event->cpu = bpf_get_smp_processor_id();
-		event->pid = part;
 #pragma unroll
-		for (int n = 0; n < 5; n++)
-			event->word[n] = part ? callers[n + 5] : callers[n];
-	}
+	for (u32 part = 0; part < 2; part++)
+		if (!add_callers(&callers[part * PART], at, part, monotonic_ns))
+			return;
 }
 
 ON(csd_queue_cpu)
@@ -557,7 +794,7 @@ ON(csd_queue_cpu)
 	u64 monotonic_ns;
 	struct event *event;
 
-	if (at == SLOTS)
+	if (at >= SLOTS)
 		return 0;
 	monotonic_ns = bpf_ktime_get_ns();
 	event = add_at(at, SENT_CALL, monotonic_ns);
@@ -574,7 +811,7 @@ ON(ipi_send_cpu)
 	u64 monotonic_ns;
 	struct event *event;
 
-	if (at == SLOTS)
+	if (at >= SLOTS)
 		return 0;
 	monotonic_ns = bpf_ktime_get_ns();
 	event = add_at(at, SENT, monotonic_ns);

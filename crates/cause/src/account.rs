@@ -82,6 +82,19 @@ pub struct Span {
     pub sent: Option<Sent>,
     /// Who woke it.
     pub woken: Option<Woken>,
+    /// Where in the kernel it was as a measuring thread was woken, which had to wait for it.
+    pub kept: Option<KeptCpu>,
+}
+
+/// A wakeup that found the CPU taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptCpu {
+    /// The measuring thread, where that was told.
+    pub woken: Option<u32>,
+    /// The kernel's priority of the thread that had the CPU, itself or what ran within it.
+    pub prio: Option<i32>,
+    /// The functions of the kernel at that moment, those of the interrupt too, the innermost first.
+    pub stack: Vec<u64>,
 }
 
 impl Span {
@@ -95,6 +108,7 @@ impl Span {
             timers: Vec::new(),
             sent: None,
             woken: None,
+            kept: None,
         }
     }
 
@@ -310,6 +324,37 @@ impl<'a> Book<'a> {
                 }
                 self.requests.push(sent.clone());
             }
+            EventKind::Kept { woken, stack } => self.keeps(event.monotonic_ns, *woken, stack),
+            EventKind::Renamed { pid, comm } => self.renamed(*pid, comm),
+        }
+    }
+
+    /// A measuring thread was woken, and must wait for what the interrupt of that came to.
+    fn keeps(&mut self, monotonic_ns: u64, woken: Option<u32>, stack: &[u64]) {
+        let within = self.within.get(&self.current.unwrap_or(0)).and_then(|pile| pile.last());
+        let prio = match &self.spans[self.base].occupant {
+            Occupant::Thread(task) => task.prio,
+            _ => None,
+        };
+        let span = &mut self.spans[*within.unwrap_or(&self.base)];
+        let is_own = matches!(span.occupant, Occupant::Own | Occupant::Idle(_));
+        if !is_own && self.window.contains(&monotonic_ns) {
+            span.kept = Some(KeptCpu { woken, prio, stack: stack.to_vec() });
+        }
+    }
+
+    /// The thread that has the CPU is called otherwise from here on.
+    fn renamed(&mut self, pid: u32, comm: &str) {
+        let Occupant::Thread(task) = &self.spans[self.base].occupant else { return };
+        if task.pid != pid {
+            return;
+        }
+        let occupant = Occupant::Thread(Task { comm: comm.to_string(), ..task.clone() });
+        if self.spans[self.base].duration_ns == 0 {
+            self.spans[self.base].occupant = occupant;
+        } else {
+            self.base = self.span(occupant);
+            self.begins(self.base);
         }
     }
 

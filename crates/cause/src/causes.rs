@@ -2,9 +2,13 @@
 //! From an account to causes: spans get the kinds and names that a user reads.
 
 use evidence::cause::{Cause, CauseKind, RETURN, Sender};
+use machine::snapshot::Preemption;
+
+use std::collections::BTreeMap;
 
 use crate::account::{Account, Occupant, Point, Span, Woken};
 use crate::event::{ContextKind, Sent, Task, Vector};
+use crate::kept::{KeptBy, owner, scheduled_as};
 use crate::names::Names;
 
 /// A spike with more causes than this has those of one name joined.
@@ -17,13 +21,29 @@ const TICK: [&str; 3] = ["tick_nohz_handler", "tick_sched_timer", "tick_handle_p
 const TICK_DEPENDENCIES: [&str; 6] =
     ["POSIX timer", "perf events", "scheduler", "unstable clock", "RCU", "expedited RCU"];
 
+/// The kernel that accounts are of, and the threads that measure.
+#[derive(Debug, Default)]
+pub struct KernelFacts {
+    /// What numbers and addresses are called.
+    pub names: Names,
+    /// How it can be preempted.
+    pub preemption: Preemption,
+    /// The kernel's priority of each measuring thread.
+    pub priorities: BTreeMap<u32, i32>,
+}
+
 /// The causes of an account whose window began at `from_ns`, in the order of their beginning.
-pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
+pub fn causes(account: &Account, from_ns: u64, facts: &KernelFacts) -> Vec<Cause> {
+    let names = &facts.names;
     let cause = |span: &Span| {
         let (kind, name) = kind_and_name(span, names);
         let mut cause = Cause::timed(kind, name, span.begin_ns - from_ns, span.duration_ns);
         cause.entry_exit_ns = Some(span.entry_exit_ns).filter(|ns| *ns > 0);
         cause.detail = detail(kind, span, account, names);
+        if let Occupant::Thread(task) = &span.occupant {
+            cause.owner = owner(task.pid, &task.comm);
+        }
+        keeps(&mut cause, span, facts);
         cause.sender =
             (kind == CauseKind::Ipi).then(|| span.sent.as_ref().map(|sent| sender(sent, names))).flatten();
         cause
@@ -39,6 +59,25 @@ pub fn causes(account: &Account, from_ns: u64, names: &Names) -> Vec<Cause> {
         account.spans.iter().map(cause).chain(account.points.iter().map(point)).collect::<Vec<_>>();
     causes.sort_by_key(|cause| cause.begin_ns);
     if causes.len() > LISTED { joined(causes) } else { causes }
+}
+
+/// Where in the kernel it was that kept the CPU from the measuring thread.
+fn keeps(cause: &mut Cause, span: &Span, facts: &KernelFacts) {
+    let Some(kept) = &span.kept else { return };
+    let keeps = match &span.occupant {
+        // It is preempted as its thread is on a real-time kernel, and by nothing on others.
+        Occupant::Context(ContextKind::Softirq(_)) if facts.preemption != Preemption::RealTime => {
+            Some(i32::MAX)
+        }
+        _ => kept.prio,
+    };
+    let woken = match kept.woken {
+        Some(thread) => facts.priorities.get(&thread),
+        // Of several on a CPU the one that preempts least.
+        None => facts.priorities.values().max(),
+    };
+    let priorities = (keeps, woken.copied());
+    KeptBy { stack: &kept.stack, priorities, preemption: facts.preemption.name() }.blame(cause, &facts.names);
 }
 
 /// Causes of one kind, name and sender as one, which begins where the first of them did.
@@ -147,11 +186,7 @@ fn syscall(number: u64) -> String {
 fn detail(kind: CauseKind, span: &Span, account: &Account, names: &Names) -> Option<String> {
     let mut words = Vec::new();
     if let Occupant::Thread(task) = &span.occupant {
-        match task.prio {
-            Some(..0) => words.push("deadline".to_string()),
-            Some(prio @ 0..99) => words.push(format!("real-time priority {}", 99 - prio)),
-            _ => {}
-        }
+        words.extend(task.prio.map(scheduled_as));
         if kind == CauseKind::Thread {
             words.push(format!("pid {}", task.pid));
         }
@@ -204,6 +239,8 @@ pub(crate) fn sender(sent: &Sent, names: &Names) -> Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::KeptCpu;
+    use evidence::cause::Owner;
 
     fn span(occupant: Occupant, begin_ns: u64, duration_ns: u64) -> Span {
         Span { begin_ns, duration_ns, ..Span::of(occupant) }
@@ -218,7 +255,7 @@ mod tests {
             let detail = cause.detail.map_or(String::new(), |detail| format!(" ({detail})"));
             format!("{} {}{detail}", cause.kind.name(), cause.name)
         };
-        causes(account, 1_000, &Names::default()).into_iter().map(text).collect()
+        causes(account, 1_000, &KernelFacts::default()).into_iter().map(text).collect()
     }
 
     #[test]
@@ -239,7 +276,7 @@ mod tests {
             described(&account),
             [
                 "irq_thread irq/45-nvme0q3 (real-time priority 50, woken by irq 45)",
-                "kthread kworker/3:1H",
+                "kthread kworker/3:1H (ordinary)",
                 "thread hog (real-time priority 99, pid 7)",
                 "thread dl (deadline, pid 7)",
             ]
@@ -247,11 +284,43 @@ mod tests {
     }
 
     #[test]
+    fn what_kept_the_cpu_tells_where_it_was_and_whether_it_could_be_preempted() {
+        let names = Names::of_functions(&["asm_sysvec_apic_timer_interrupt", "exit_mmap"]);
+        let stack: Vec<u64> = ["asm_sysvec_apic_timer_interrupt", "exit_mmap"]
+            .map(|name| names.address(name).unwrap() + 8)
+            .into();
+        let described = |occupant, prio, preemption| {
+            let kept = Some(KeptCpu { woken: Some(9), prio, stack: stack.clone() });
+            let account = account(vec![Span { kept, ..span(occupant, 1_000, 5) }]);
+            let priorities = BTreeMap::from([(9, 19)]);
+            let facts = KernelFacts { names: names.clone(), preemption, priorities };
+            let cause = causes(&account, 1_000, &facts).remove(0);
+            assert_eq!(
+                (cause.function.as_deref(), &cause.stack[..]),
+                (Some("exit_mmap"), &["exit_mmap".to_string()][..])
+            );
+            (cause.detail.unwrap(), cause.owner)
+        };
+        let rustc = Task { pid: 7, comm: "rustc".into(), prio: Some(120), kernel: Some(false) };
+        let owner = Some(Owner { tid: 7, name: "rustc".into(), ..Owner::default() });
+        let detail = "ordinary, pid 7, in the kernel with preemption off (this kernel is PREEMPT_NONE)";
+        assert_eq!(
+            described(Occupant::Thread(rustc), Some(120), Preemption::None),
+            (detail.to_string(), owner)
+        );
+        // A softirq is in no thread's hands, but on a real-time kernel.
+        let softirq = || Occupant::Context(ContextKind::Softirq(3));
+        let off = described(softirq(), None, Preemption::Full).0;
+        assert_eq!(off, "in the kernel with preemption off (this kernel is PREEMPT)");
+        assert_eq!(described(softirq(), Some(9), Preemption::RealTime).0, "in the kernel");
+    }
+
+    #[test]
     fn an_ipi_tells_its_function_and_who_sent_it() {
         let by = Task { pid: 42, comm: "echo".into(), ..Task::default() };
         let mut call = span(Occupant::Context(ContextKind::Call { function: 0xf0, request: 1 }), 1_010, 30);
         call.sent = Some(Sent { by, cpu: 0, request: Some(1), function: 0xf0, stack: Vec::new() });
-        let causes = causes(&account(vec![call]), 1_000, &Names::default());
+        let causes = causes(&account(vec![call]), 1_000, &KernelFacts::default());
         let sender = causes[0].sender.as_ref().unwrap();
         assert_eq!((causes[0].name.as_str(), causes[0].begin_ns), ("call function 0xf0", Some(10)));
         assert_eq!((sender.cpu, sender.pid, sender.comm.as_deref()), (Some(0), Some(42), Some("echo")));
@@ -263,7 +332,7 @@ mod tests {
             .map(|n| span(Occupant::Context(ContextKind::Softirq(n % 2 + 2)), 1_000 + u64::from(n), 1));
         let account = account(softirqs.collect());
         assert_eq!(described(&account), ["softirq NET_TX (100 times)", "softirq NET_RX (100 times)"]);
-        let causes = causes(&account, 1_000, &Names::default());
+        let causes = causes(&account, 1_000, &KernelFacts::default());
         assert_eq!(causes.iter().filter_map(|cause| cause.duration_ns).sum::<u64>(), 200);
     }
 

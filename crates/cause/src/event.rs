@@ -62,6 +62,20 @@ pub enum EventKind {
     },
     /// Another CPU asked this one for something.
     Sent(Sent),
+    /// A measuring thread was woken while another thread had this CPU, in the kernel.
+    Kept {
+        /// The measuring thread, where that is told.
+        woken: Option<u32>,
+        /// The functions of the kernel on this CPU at that moment, the innermost first.
+        stack: Vec<u64>,
+    },
+    /// A thread of this CPU took another name.
+    Renamed {
+        /// The thread.
+        pid: u32,
+        /// Its name from here on.
+        comm: String,
+    },
 }
 
 impl EventKind {

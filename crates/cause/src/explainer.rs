@@ -12,10 +12,11 @@ use machine::{CpuSet, Snapshot};
 use crate::Result;
 use crate::account::account;
 use crate::calibrate::{Windows, calibrated};
-use crate::causes::causes;
+use crate::causes::{KernelFacts, causes};
 use crate::collect::Collect;
 use crate::edges::Edges;
 use crate::event::Event;
+use crate::kept::priority;
 use crate::names::Names;
 use crate::start::{Started, WatchSpec, start};
 use crate::suspects::Suspects;
@@ -46,7 +47,7 @@ const KNOWN: usize = 10_000;
 struct Events {
     collector: Box<dyn Collect>,
     unseen: Unseen,
-    names: Names,
+    facts: KernelFacts,
     siblings: BTreeMap<u32, CpuSet>,
     own: BTreeMap<u32, Vec<u32>>,
     /// What entry and exit take on each CPU, as last measured; and the longest of all rows.
@@ -174,10 +175,11 @@ impl Events {
         let names = Names::read(Path::new("/"));
         let mut could_not_see = collector.could_not_see().to_vec();
         could_not_see.extend(names.could_not_see());
+        let preemption = machine.kernel.preemption;
         Events {
             collector,
             unseen: Unseen::of(Path::new("/"), machine.hypervisor.is_some()),
-            names,
+            facts: KernelFacts { names, preemption, priorities: BTreeMap::new() },
             siblings: spec.siblings(machine),
             own: BTreeMap::new(),
             edges: BTreeMap::new(),
@@ -221,6 +223,8 @@ impl Events {
         for (cpu, thread) in threads {
             self.own.entry(*cpu).or_default().push(*thread);
         }
+        let prio = |(_, thread): &(u32, u32)| Some((*thread, priority(Path::new("/"), *thread)?));
+        self.facts.priorities = threads.iter().filter_map(prio).collect();
         for (cpu, threads) in &self.own {
             self.collector.own(*cpu, threads)?;
         }
@@ -243,7 +247,7 @@ impl Events {
         let Some(seen) = self.seen.get_mut(&cpu) else { return Ok(()) };
         let edges = self.edges.get(&cpu).copied().unwrap_or_default();
         let of_cpu = account(cpu, &seen.events, window.clone(), own, &edges);
-        spike.causes = causes(&of_cpu, window.start, &self.names);
+        spike.causes = causes(&of_cpu, window.start, &self.facts);
         let unseen = self.unseen.explain(cpu, &window, &of_cpu.longest_unexplained);
         let explained: u64 = unseen.iter().filter_map(|cause| cause.duration_ns).sum();
         spike.unexplained_ns = Some(of_cpu.unexplained_ns - explained);
@@ -258,7 +262,7 @@ impl Events {
             let own = self.own.get(&sibling).map_or(&[][..], Vec::as_slice);
             let edges = Edges::default();
             let of_sibling = account(sibling, &self.seen[&sibling].events, window.clone(), own, &edges);
-            let causes = causes(&of_sibling, window.start, &self.names);
+            let causes = causes(&of_sibling, window.start, &self.facts);
             spike.siblings.extend(causes.into_iter().map(|cause| OnSibling { cpu: sibling, cause }));
         }
         Ok(())

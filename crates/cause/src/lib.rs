@@ -21,6 +21,7 @@ pub mod depth;
 pub mod edges;
 pub mod event;
 pub mod explainer;
+pub mod kept;
 pub mod names;
 pub mod policy;
 pub mod rates;

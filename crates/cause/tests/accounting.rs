@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use cause::account::{Account, Occupant, Point, Woken, account};
+use cause::account::{Account, Occupant, Point, Span, Woken, account};
 use cause::edges::Edges;
 use cause::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
 use proptest::prelude::*;
@@ -82,6 +82,52 @@ fn a_thread_woken_by_an_interrupt_holds_the_cpu_until_the_measured_one_runs() {
     assert_eq!(account.unexplained_ns, 200);
     assert_eq!(account.spans[2].woken, Some(Woken::Here(Occupant::Context(irq))));
     assert!(account.is_whole);
+}
+
+fn kept(monotonic_ns: u64, stack: &[u64]) -> Event {
+    at(monotonic_ns, EventKind::Kept { woken: Some(OWN), stack: stack.to_vec() })
+}
+
+/// The stacks that spans have.
+fn stacks(account: &Account) -> Vec<(Occupant, Vec<u64>)> {
+    let of = |span: &Span| Some((span.occupant.clone(), span.kept.as_ref()?.stack.clone()));
+    account.spans.iter().filter_map(of).collect()
+}
+
+#[test]
+fn the_stack_of_a_wakeup_is_what_the_wakeups_interrupt_came_to() {
+    let wakeup = [enter(2_000, TIMER), kept(2_050, &[1, 2]), exit(2_100, TIMER)];
+    let events = [&[switch(50, OWN, 7)][..], &wakeup, &[switch(9_000, 7, 8), switch(9_500, 8, OWN)]].concat();
+    assert_eq!(stacks(&accounted(&events, 1_990..9_600)), [(Occupant::Thread(task(7)), vec![1, 2])]);
+    // What runs above its thread kept the CPU, and not the thread.
+    let softirq = ContextKind::Softirq(3);
+    let events = [&[switch(50, OWN, 7), enter(60, softirq)][..], &wakeup, &[exit(8_000, softirq)]].concat();
+    assert_eq!(stacks(&accounted(&events, 1_990..8_000)), [(Occupant::Context(softirq), vec![1, 2])]);
+}
+
+#[test]
+fn the_stack_of_an_earlier_wakeup_is_of_no_weight() {
+    let events = [switch(50, OWN, 7), kept(60, &[1]), switch(900, 7, OWN)];
+    assert_eq!(stacks(&accounted(&events, 100..1_000)), []);
+    // Nor one that came when nothing kept the CPU.
+    let events = [switch(50, OWN, 0), kept(160, &[1]), switch(900, 0, OWN), kept(950, &[2])];
+    assert_eq!(stacks(&accounted(&events, 100..1_000)), []);
+}
+
+#[test]
+fn a_thread_is_called_what_it_was_called_while_it_had_the_cpu() {
+    let named = |comm: &str| Occupant::Thread(Task { comm: comm.into(), ..task(7) });
+    let renamed =
+        |monotonic_ns, pid, comm: &str| at(monotonic_ns, EventKind::Renamed { pid, comm: comm.into() });
+    let events = [
+        switch(50, OWN, 7),
+        renamed(90, 7, "before"),
+        renamed(300, 7, "after"),
+        renamed(310, 8, "another"),
+        switch(900, 7, OWN),
+    ];
+    let account = accounted(&events, 100..1_000);
+    assert_eq!(spans(&account), [(named("before"), 100, 200), (named("after"), 300, 600)]);
 }
 
 #[test]
@@ -362,6 +408,8 @@ fn whats() -> impl Strategy<Value = EventKind> {
         1 => (0..9u64).prop_map(EventKind::Fault),
         1 => (0..2u64).prop_map(EventKind::Timer),
         1 => (0..4u32).prop_map(|woken| EventKind::Waking { woken, waker: task(9) }),
+        1 => (0..9u64).prop_map(|address| EventKind::Kept { woken: Some(OWN), stack: vec![address] }),
+        1 => (0..4u32).prop_map(|pid| EventKind::Renamed { pid, comm: "other".into() }),
         1 => (0..2u64).prop_map(|request| {
             EventKind::Sent(Sent { request: Some(request), ..Sent::default() })
         }),

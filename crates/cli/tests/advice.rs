@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use doctor::Finding;
 use evidence::Bundle;
-use evidence::cause::CauseKind as Cause;
+use evidence::cause::{CauseKind as Cause, PREEMPTION_OFF};
 use evidence::manifest::{Asked, Manifest, RowKey, RunState, SCHEMA_VERSION, Spike, WrittenBy};
 use evidence::why::{Question, WhyDocument};
 use machine::advice::{CarriedOutBy, Hand, Knob};
@@ -403,8 +403,13 @@ fn spikes(machine: &Snapshot, asked: Asked) -> Bundle {
         causes: vec![evidence::cause::Cause::timed(kind, name, 0, 10)],
         siblings: Vec::new(),
     };
-    let spikes =
-        CAUSES.iter().flat_map(|(kind, names)| names.iter().map(|name| spike(*kind, name))).collect();
+    let mut kept = spike(Cause::Thread, "rustc");
+    for cause in &mut kept.causes {
+        cause.function = Some("exit_mmap".into());
+        cause.detail = Some(format!("ordinary, in the kernel {PREEMPTION_OFF}"));
+    }
+    let causes = CAUSES.iter().flat_map(|(kind, names)| names.iter().map(|name| spike(*kind, name)));
+    let spikes = causes.chain([kept]).collect();
     let manifest = Manifest {
         schema_version: SCHEMA_VERSION,
         written_by: WrittenBy { program: "isolator".into(), version: None, commit: None, command_line: None },

@@ -18,6 +18,7 @@ mod gate;
 mod granted;
 mod guests;
 mod json;
+mod kept;
 mod kernel;
 mod kills;
 mod lab;

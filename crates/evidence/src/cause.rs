@@ -167,6 +167,10 @@ impl From<CounterClass> for CauseKind {
 /// [`CauseKind::Syscall`].
 pub const RETURN: &str = "return to the program";
 
+/// What the detail of a cause says that the measured thread should have preempted, and could not: the kernel
+/// lets nobody preempt it there.
+pub const PREEMPTION_OFF: &str = "with preemption off";
+
 /// One thing that took the CPU during a spike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {

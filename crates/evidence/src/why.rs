@@ -17,6 +17,7 @@ use crate::cause::{Cause, CauseKind, Collector, OnSibling};
 use crate::manifest::{Manifest, SCHEMA_VERSION, Spike};
 use crate::reader::Bundle;
 
+use advice::KeptIn;
 pub use timeline::{TimelinePart, timeline};
 
 /// Spikes listed where the user does not say how many.
@@ -248,15 +249,16 @@ fn mostly(spike: &Spike) -> Option<CauseName> {
 }
 
 fn explained_all(spikes: &[&Spike], manifest: &Manifest) -> Vec<ExplainedSpike> {
-    // Advice is the same for all spikes that have the same cause, whatever their CPU.
+    // Advice is the same for all spikes that have the same cause, whatever their CPU and kernel function.
     let mut cpus = BTreeMap::<_, CpuSet>::new();
     for spike in spikes {
         cpus.entry(mostly(spike)).or_default().insert(spike.key.cpu);
     }
-    spikes.iter().map(|spike| explained(spike, &cpus[&mostly(spike)], manifest)).collect()
+    let kept = advice::kept_in(spikes);
+    spikes.iter().map(|spike| explained(spike, &cpus[&mostly(spike)], &kept, manifest)).collect()
 }
 
-fn explained(spike: &Spike, alike: &CpuSet, manifest: &Manifest) -> ExplainedSpike {
+fn explained(spike: &Spike, alike: &CpuSet, kept: &KeptIn<'_>, manifest: &Manifest) -> ExplainedSpike {
     let mut causes: Vec<_> =
         spike.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained).cloned().collect();
     // Stable: what began at once stays as the collector put it, the outer before the inner.
@@ -275,7 +277,7 @@ fn explained(spike: &Spike, alike: &CpuSet, manifest: &Manifest) -> ExplainedSpi
         missed: spike.missed,
         much_unexplained: unexplained_ns.is_some_and(much),
         unexplained_ns,
-        advice: advised(spike, alike, manifest),
+        advice: advised(spike, alike, kept, manifest),
         mostly: mostly(spike),
         siblings: spike.siblings.clone(),
         causes,
@@ -283,17 +285,17 @@ fn explained(spike: &Spike, alike: &CpuSet, manifest: &Manifest) -> ExplainedSpi
 }
 
 /// Advice on what took much of a spike, the most first, for all CPUs where it does.
-fn advised(spike: &Spike, cpus: &CpuSet, manifest: &Manifest) -> Vec<String> {
+fn advised(spike: &Spike, cpus: &CpuSet, kept: &KeptIn<'_>, manifest: &Manifest) -> Vec<String> {
     let worth = |ns: u64| ns as f64 >= WORTH_ADVICE * spike.latency_ns as f64;
     let mut much: Vec<_> = spike.causes.iter().filter(|cause| cause.duration_ns.is_some_and(worth)).collect();
     much.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
     let mut advice = Vec::new();
     for cause in much {
-        advice.extend(advice::on(cause, cpus, manifest));
+        advice.extend(advice::on(cause, cpus, kept, manifest));
         advice.extend(advice::on_waker(cause, cpus, manifest));
     }
     if remainder(spike).is_some_and(|ns| ns as f64 > MUCH_UNEXPLAINED * spike.latency_ns as f64) {
-        advice.extend(advice::on(&unexplained(), cpus, manifest));
+        advice.extend(advice::on(&unexplained(), cpus, kept, manifest));
     }
     let mut seen = Vec::new();
     advice.retain(|line| {
@@ -309,7 +311,7 @@ fn unexplained() -> Cause {
     Cause::timed(CauseKind::Unexplained, "", 0, 0)
 }
 
-/// A sum over spikes, with one of its causes to take advice from.
+/// A sum over spikes, with the longest of its causes to take advice from.
 struct Sum<'a> {
     total: CauseTotal,
     one: &'a Cause,
@@ -330,6 +332,9 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<CauseTotal> {
         for (rank, (cause, ns, count)) in (1..).zip(causes.chain(remainder)) {
             let key = (cause.is_suspect(), cause.kind, cause.name.as_str());
             let sum = sums.entry(key).or_insert_with(|| Sum::of(cause));
+            if ns > sum.total.max_ns {
+                sum.one = cause;
+            }
             let total = &mut sum.total;
             total.count = total.count.saturating_add(count);
             total.total_ns = total.total_ns.saturating_add(ns);
@@ -349,8 +354,9 @@ fn by_cause(spikes: &[&Spike], manifest: &Manifest) -> Vec<CauseTotal> {
         let total = &sum.total;
         (total.suspect, u64::MAX - total.total_ns, u64::MAX - sum.weight, u64::MAX - total.count)
     });
+    let kept = advice::kept_in(spikes);
     let advised = |mut sum: Sum| {
-        sum.total.advice = advice::on(sum.one, &sum.cpus, manifest);
+        sum.total.advice = advice::on(sum.one, &sum.cpus, &kept, manifest);
         sum.total
     };
     all.into_iter().map(advised).collect()

@@ -30,8 +30,9 @@ struct Aligned<T>(T);
 const CPUS: usize = 1024;
 const SLOTS: usize = 64;
 const OWN: usize = 4;
-const OWN_WORDS: usize = OWN / 2 + 2 * OWN + 2 + 2 * TIMERS + 1;
-const TIMERS: usize = 2;
+/// Of `struct own` and `struct slot`, in words of 64 bits.
+const OWN_WORDS: usize = 23;
+const SLOT_WORDS: usize = 8;
 
 /// A tracepoint, and what is not seen without it; nothing where it is the other architecture's, or of no
 /// weight.
@@ -63,6 +64,7 @@ const TAPS: &[Tap] = &[
     tap("sched_switch", "threads"),
     tap("sched_waking", "who wakes threads"),
     tap("sched_migrate_task", "migrations"),
+    tap("task_rename", "threads that take another name while they have a CPU"),
     tap("workqueue_execute_start", "functions of workqueues"),
     tap("workqueue_execute_end", "functions of workqueues"),
     tap("hrtimer_expire_entry", "whose timers fire"),
@@ -116,8 +118,9 @@ pub struct Bpf {
     /// Its programs; gone when this is dropped.
     _programs: Ebpf,
     ring: Array<MapData, [u64; CHUNK_WORDS]>,
-    slots: Array<MapData, [u64; 8]>,
-    owns: Array<MapData, [u64; OWN_WORDS]>,
+    /// `slots` and `owns` of the C part: one element has them all.
+    slots: Array<MapData, [u64; SLOTS * SLOT_WORDS]>,
+    owns: Array<MapData, [u64; SLOTS * OWN_WORDS]>,
     slot_of: BTreeMap<u32, u32>,
     /// How far each CPU's ring is read.
     read: BTreeMap<u32, u64>,
@@ -151,9 +154,9 @@ impl Bpf {
         let btf = Btf::from_sys_fs().map_err(|error| {
             cannot(format!("this kernel does not describe itself (BTF): {}", whole(&error)), OTHERS)
         })?;
-        let (mut slot_of, mut cpu_of) = ([0u8; CPUS], [0u16; SLOTS]);
+        let (mut slot_of, mut cpu_of) = ([u8::MAX; CPUS], [0u16; SLOTS]);
         for (slot, cpu) in watched.iter().enumerate() {
-            slot_of[*cpu as usize] = slot as u8 + 1;
+            slot_of[*cpu as usize] = slot as u8;
             cpu_of[slot] = *cpu as u16;
         }
         let used = watched.len() as u32;
@@ -171,8 +174,8 @@ impl Bpf {
             Ok::<_, Error>(map)
         };
         let ring = Array::try_from(map(&mut programs, "ring")?);
-        let slots = Array::try_from(map(&mut programs, "slots")?);
-        let owns = Array::try_from(map(&mut programs, "owns")?);
+        let slots = Array::try_from(map(&mut programs, ".bss")?);
+        let owns = Array::try_from(map(&mut programs, ".data.owns")?);
         let odd = |error: aya::maps::MapError| {
             cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT)
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evidence::cause::Collector;
 
-use super::{Bpf, OWN, OWN_WORDS, unread};
+use super::{Bpf, OWN, OWN_WORDS, SLOT_WORDS, unread};
 use crate::Result;
 use crate::collect::Collect;
 use crate::event::{ContextKind, Event, EventKind, Sent, Task, Vector};
@@ -29,6 +29,9 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 const SENT_CALL: u64 = 22;
 const SENT: u64 = 23;
 const STACK: u64 = 24;
+const KEPT: u64 = 27;
+const RENAMED: u64 = 28;
+const WOKEN: u64 = 29;
 
 /// An interrupted program may write this many places later than it claimed.
 const OPEN: u64 = 16;
@@ -48,11 +51,14 @@ impl Collect for Bpf {
 
     fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
         let Some(slot) = self.slot_of.get(&cpu) else { return Ok(()) };
-        let mut own = [0; OWN_WORDS];
+        // What the kernel part has noted of other CPUs meanwhile, and this overwrites, it notes again.
+        let mut owns = self.owns.get(&0, 0).map_err(|error| unread(&error))?;
+        let own = &mut owns[*slot as usize * OWN_WORDS..][..OWN_WORDS];
+        own.fill(0);
         for (place, thread) in threads.iter().take(OWN).enumerate() {
             own[place / 2] |= u64::from(*thread) << (place % 2 * 32);
         }
-        self.owns.set(*slot, own, 0).map_err(|error| unread(&error))
+        self.owns.set(0, owns, 0).map_err(|error| unread(&error))
     }
 
     fn take(&mut self, cpu: u32) -> Result<(Vec<Event>, u64)> {
@@ -91,7 +97,8 @@ impl Bpf {
     }
 
     fn written(&self, slot: u32) -> Result<u64> {
-        Ok(self.slots.get(&slot, 0).map_err(|error| unread(&error))?[0])
+        let slots = self.slots.get(&0, 0).map_err(|error| unread(&error))?;
+        Ok(slots[slot as usize * SLOT_WORDS])
     }
 }
 
@@ -117,26 +124,41 @@ fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (
     (events(&raw), next)
 }
 
-/// Stacks belong to what was sent at the same time by the same CPU.
+/// Stacks belong to what was sent, or kept the CPU, at the same time on the same CPU. A quiet cycle is told
+/// at its end.
 fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::with_capacity(raw.len());
     for words in raw {
         let (monotonic_ns, cpu) = (words[0], cpu(words));
         if code(words) == STACK {
             let mut last = events.iter_mut().rev().take(8);
-            let sent = last.find(|event| {
-                event.monotonic_ns == monotonic_ns
-                    && event.cpu == cpu
-                    && matches!(event.kind, EventKind::Sent(_))
+            let stack = last.find_map(|event| match &mut event.kind {
+                _ if event.monotonic_ns != monotonic_ns || event.cpu != cpu => None,
+                EventKind::Sent(Sent { stack, .. }) | EventKind::Kept { stack, .. } => Some(stack),
+                _ => None,
             });
-            if let Some(Event { kind: EventKind::Sent(sent), .. }) = sent {
-                sent.stack.extend(words[3..].iter().filter(|address| **address != 0));
+            if let Some(stack) = stack {
+                stack.extend(words[3..].iter().filter(|address| **address != 0));
             }
+        } else if code(words) == WOKEN {
+            events.extend(quiet_cycle(words));
         } else if let Some(kind) = kind(words) {
             events.push(Event { monotonic_ns, cpu, kind });
         }
     }
+    events.sort_by_key(|event| event.monotonic_ns);
     events
+}
+
+/// A measuring thread left the CPU idle, a timer fired, and a measuring thread came; the first two where they
+/// were not told by themselves.
+fn quiet_cycle(words: &[u64; WORDS]) -> impl Iterator<Item = Event> {
+    let [pid, function, fired_ns, slept_ns] = [words[3], words[4], words[5], words[6]];
+    let at = |monotonic_ns, kind| Event { monotonic_ns, cpu: cpu(words), kind };
+    let switch = |from, pid| EventKind::Switch { from, to: Task { pid, ..Task::default() } };
+    let slept = (slept_ns != 0).then(|| at(slept_ns, switch(self::pid(words), 0)));
+    let fired = (fired_ns != 0).then(|| at(fired_ns, EventKind::Timer(function)));
+    [slept, fired, Some(at(words[0], switch(0, pid as u32)))].into_iter().flatten()
 }
 
 fn code(words: &[u64; WORDS]) -> u64 {
@@ -183,6 +205,8 @@ fn kind(words: &[u64; WORDS]) -> Option<EventKind> {
         SENT => EventKind::Sent(sent(words, None, first, third)),
         25 => EventKind::Enter(ContextKind::Vector(Vector::of_arm(&text(words)))),
         26 => EventKind::Exit(ContextKind::Vector(Vector::of_arm(&text(words)))),
+        KEPT => EventKind::Kept { woken: Some(number).filter(|pid| *pid != 0), stack: Vec::new() },
+        RENAMED => EventKind::Renamed { pid: number, comm: text(words) },
         _ => return None,
     })
 }
@@ -256,6 +280,7 @@ mod tests {
         let names = names.filter(|name| !name.is_empty()).collect::<Vec<_>>();
         let number = |name: &str| names.iter().position(|one| *one == name).unwrap() as u64 + 1;
         assert_eq!((number("SENT_CALL"), number("SENT"), number("STACK")), (SENT_CALL, SENT, STACK));
+        assert_eq!((number("KEPT"), number("RENAMED"), number("WOKEN")), (KEPT, RENAMED, WOKEN));
         let story = [
             ("IRQ_ENTER", EventKind::Enter(ContextKind::Irq(0))),
             ("SOFTIRQ_EXIT", EventKind::Exit(ContextKind::Softirq(0))),
@@ -304,5 +329,44 @@ mod tests {
         let [Event { cpu: 1, kind: EventKind::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
         assert_eq!((sent.by.pid, sent.by.comm.as_str(), sent.request), (42, "dd", Some(0xc5d)));
         assert_eq!(sent.stack, [0xca11, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn callers_belong_to_the_wakeup_that_found_the_cpu_taken() {
+        let raw = [
+            raw(0, 100, KEPT, 1, 42, [7, 0, 0, 0, 0]),
+            raw(1, 100, STACK, 1, 0, [1, 2, 3, 4, 5]),
+            raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
+            raw(3, 101, STACK, 1, 1, [9, 0, 0, 0, 0]),
+        ];
+        let (found, _) = read(&chunks(&raw), 0..4);
+        let kept = EventKind::Kept { woken: Some(7), stack: (1..=6).collect() };
+        assert_eq!(found, [Event { monotonic_ns: 100, cpu: 1, kind: kept }]);
+    }
+
+    #[test]
+    fn a_quiet_cycle_is_all_its_events_in_the_order_of_time() {
+        let raw = [
+            raw(0, 150, 18, 1, 0, [2, 0, 0, 0, 0]),
+            raw(1, 300, WOKEN, 1, 7, [8, 0xf0, 200, 100, 0]),
+            raw(2, 400, WOKEN, 1, 7, [7, 0xf0, 0, 0, 0]),
+        ];
+        let (found, _) = read(&chunks(&raw), 0..3);
+        let switch = |from, pid| EventKind::Switch { from, to: Task { pid, ..Task::default() } };
+        let events = [
+            (100, switch(7, 0)),
+            (150, EventKind::Idle(2)),
+            (200, EventKind::Timer(0xf0)),
+            (300, switch(0, 8)),
+            (400, switch(0, 7)),
+        ];
+        assert_eq!(found, events.map(|(monotonic_ns, kind)| Event { monotonic_ns, cpu: 1, kind }));
+    }
+
+    #[test]
+    fn a_thread_that_is_renamed_is_told_with_its_new_name() {
+        let comm = u64::from_le_bytes(*b"stress\0\0");
+        let (found, _) = read(&chunks(&[raw(0, 100, RENAMED, 1, 0, [42, 0, 0, comm, 0])]), 0..1);
+        assert_eq!(found[0].kind, EventKind::Renamed { pid: 42, comm: "stress".into() });
     }
 }

@@ -46,6 +46,7 @@ const HERE: &[(&str, &str)] = &[
     ("csd/csd_function_entry", "the functions that IPIs call"),
     ("csd/csd_function_exit", "the functions that IPIs call"),
     ("sched/sched_switch", "threads"),
+    ("task/task_rename", "threads that take another name while they have a CPU"),
     ("workqueue/workqueue_execute_start", "functions of workqueues"),
     ("workqueue/workqueue_execute_end", "functions of workqueues"),
     ("timer/hrtimer_expire_entry", "whose timers fire"),
@@ -111,6 +112,9 @@ const SENT: &[(&str, &str, &str)] = &[
 
 /// Of those the ones that tell of IPIs.
 const SENDERS: usize = 2;
+
+/// A wakeup, which has a stack where it is a measuring thread's and another thread has the CPU.
+const WAKING: &str = "sched/sched_waking";
 
 /// The number of the event that a `stacktrace` trigger leaves (TRACE_STACK).
 const STACK: u16 = 4;
@@ -194,6 +198,9 @@ impl Tracefs {
             if place < SENDERS {
                 // Where this is refused, only the immediate caller is told.
                 let _ = tracefs.sent.write(&format!("events/{event}/trigger"), "stacktrace");
+            } else if *event == WAKING && tracefs.take_stacks_of(&[]).is_err() {
+                let line = "where in the kernel a thread is that keeps a CPU: this kernel does not tell";
+                tracefs.could_not_see.push(line.to_string());
             }
         }
         if tracefs.formats.is_empty() {
@@ -229,6 +236,20 @@ impl Tracefs {
         }
     }
 
+    /// From now on has the kernel's stack taken where one of these threads is woken while another one has the
+    /// CPU that wakes it. Stacks of other wakeups would cost the machine dear.
+    fn take_stacks_of(&self, threads: &[u32]) -> Result<()> {
+        let trigger = format!("events/{WAKING}/trigger");
+        // The idle thread is never woken: the event may be read, and no stack is taken.
+        let threads = if threads.is_empty() { &[0] } else { threads };
+        let one_of = threads.iter().map(|thread| format!("pid=={thread}")).collect::<Vec<_>>().join("||");
+        let has_trigger = self.sent.read(&trigger).is_ok_and(|text| text.starts_with("stacktrace"));
+        if has_trigger {
+            self.sent.write(&trigger, "!stacktrace")?;
+        }
+        self.sent.write(&trigger, &format!("stacktrace if common_pid!=0&&({one_of})"))
+    }
+
     /// Takes what both instances hold.
     fn take_all(&mut self) -> Result<()> {
         for cpu in self.cpus.clone().iter() {
@@ -253,21 +274,25 @@ impl Tracefs {
     fn keep(&mut self, of: u32, cpu: u32, raw: page::Raw<'_>, last: &mut Option<(u32, u64)>) {
         let Some(id) = raw.data.get(..2).map(|id| u16::from_ne_bytes([id[0], id[1]])) else { return };
         if id == STACK {
-            // Of what this CPU sent at last.
-            if let Some((of, monotonic_ns)) = *last
-                && let Some(events) = self.read.get_mut(&of)
-                && let Some(Event { kind: EventKind::Sent(sent), .. }) = events
-                    .iter_mut()
-                    .rev()
-                    .find(|event| event.monotonic_ns == monotonic_ns && event.cpu == cpu)
-            {
-                sent.stack
-                    .extend(self.stack.array(raw.data, "caller").iter().filter(|word| **word > 1 << 32));
+            // Of what this CPU sent at last, or of the thread that it woke.
+            let Some((of, monotonic_ns)) = *last else { return };
+            let stack = self.stack.array(raw.data, "caller").into_iter().filter(|word| *word > 1 << 32);
+            let Some(events) = self.read.get_mut(&of) else { return };
+            let mut events_then = events.iter_mut().rev();
+            match events_then.find(|event| event.monotonic_ns == monotonic_ns && event.cpu == cpu) {
+                Some(Event { kind: EventKind::Sent(sent), .. }) => sent.stack.extend(stack),
+                // Another CPU's stack tells nothing of the one that the thread waits for.
+                Some(Event { kind: EventKind::Waking { woken, .. }, .. }) if of == cpu => {
+                    let kind = EventKind::Kept { woken: Some(*woken), stack: stack.collect() };
+                    events.push(Event { monotonic_ns, cpu, kind });
+                }
+                _ => {}
             }
             return;
         }
         let Some(kind) = self.kind(of, cpu, id, raw.data) else { return };
-        *last = matches!(kind, EventKind::Sent(_)).then_some((of, raw.monotonic_ns));
+        let has_stack = matches!(kind, EventKind::Sent(_) | EventKind::Waking { .. });
+        *last = has_stack.then_some((of, raw.monotonic_ns));
         let duration_ns = match self.by {
             By::Events => None,
             By::Osnoise => self.duration_ns(id, raw.data),
@@ -338,6 +363,10 @@ impl Tracefs {
                 let comm = self.task(pid).0;
                 EventKind::Waking { woken: small("pid")?, waker: Task { pid, comm, ..Task::default() } }
             }
+            // Later kernels tell of the thread that renames, which mostly is the same.
+            "task_rename" => {
+                EventKind::Renamed { pid: small("pid").unwrap_or(pid), comm: format.text(data, "newcomm")? }
+            }
             "sched_migrate_task" => EventKind::Migrate { pid: small("pid")?, to: small("dest_cpu")? },
             "workqueue_execute_start" => EventKind::Enter(ContextKind::Work(number("function")?)),
             "workqueue_execute_end" => EventKind::Exit(ContextKind::Work(0)),
@@ -407,6 +436,9 @@ impl Collect for Tracefs {
 
     fn own(&mut self, cpu: u32, threads: &[u32]) -> Result<()> {
         self.own.insert(cpu, threads.to_vec());
+        let all = self.own.values().flatten().copied().collect::<Vec<_>>();
+        // Where this is refused, it was refused at the start.
+        let _ = self.take_stacks_of(&all);
         Ok(())
     }
 

@@ -4,15 +4,52 @@
 //! Advice is about the most usual reason; `isolator tune plan` looks at the whole machine. Settings, their
 //! values and whether a plan has them are the table's (`machine::advice`).
 
+use std::collections::BTreeMap;
+
 use machine::advice::{self, Advice, Aim, Hand, Knob};
+use machine::snapshot::Preemption;
 use machine::{CpuSet, Profile};
 
-use crate::cause::{Cause, CauseKind, RETURN, Sender};
-use crate::manifest::{ETHERCAT, LOOP, Manifest};
+use crate::cause::{Cause, CauseKind, PREEMPTION_OFF, RETURN, Sender};
+use crate::manifest::{ETHERCAT, LOOP, Manifest, Spike};
+
+/// The functions of the kernel in which causes of one name could not be preempted, the longest first.
+pub(super) type KeptIn<'a> = BTreeMap<(CauseKind, &'a str), Vec<&'a str>>;
+
+/// Whether the kernel let nobody take the CPU from this cause.
+fn is_kept(cause: &Cause) -> bool {
+    cause.function.is_some() && cause.detail.as_deref().is_some_and(|detail| detail.contains(PREEMPTION_OFF))
+}
+
+/// Where causes of these spikes could not be preempted.
+pub(super) fn kept_in<'a>(spikes: &[&'a Spike]) -> KeptIn<'a> {
+    let mut kept: Vec<_> =
+        spikes.iter().flat_map(|spike| &spike.causes).filter(|cause| is_kept(cause)).collect();
+    kept.sort_by_key(|cause| u64::MAX - cause.duration_ns.unwrap_or(0));
+    let mut all = KeptIn::new();
+    for cause in kept {
+        let functions = all.entry((cause.kind, cause.name.as_str())).or_default();
+        let function = cause.function.as_deref().unwrap_or_default();
+        if !functions.contains(&function) {
+            functions.push(function);
+        }
+    }
+    all
+}
 
 /// Advice on `cause`, which took the CPUs of `set`.
-pub(super) fn on(cause: &Cause, set: &CpuSet, manifest: &Manifest) -> Option<String> {
-    Some(Place::of(set, manifest).on(cause).to_string())
+pub(super) fn on(cause: &Cause, set: &CpuSet, kept: &KeptIn<'_>, manifest: &Manifest) -> Option<String> {
+    let place = Place::of(set, manifest);
+    let functions = kept.get(&(cause.kind, cause.name.as_str())).filter(|_| is_kept(cause));
+    let advice = match functions.map(Vec::as_slice) {
+        Some([only]) => place.kept(cause, only),
+        Some([first, others @ ..]) => {
+            let s = if others.len() == 1 { "" } else { "s" };
+            place.kept(cause, &format!("{first} and {} other function{s}", others.len()))
+        }
+        _ => place.on(cause),
+    };
+    Some(advice.to_string())
 }
 
 /// Where an interrupt woke what took the CPU: advice on that interrupt.
@@ -42,6 +79,29 @@ impl<'a> Place<'a> {
         };
         let off = format!("cpu{} {set}", if set.len() == 1 { "" } else { "s" });
         Place { set, off, aim, manifest }
+    }
+
+    /// The kernel let nobody take the CPU from this cause while it was in that function.
+    fn kept(&self, cause: &Cause, function: &str) -> Advice {
+        let Place { off, aim, .. } = self;
+        let named = format!("{} {}", cause.kind.label(), cause.name);
+        let kernel = &aim.machine.kernel;
+        match kernel.preemption {
+            Preemption::RealTime => self.on(cause).after(format!(
+                "{named} held preemption off in {function}, which a real-time kernel does only under raw locks: "
+            )),
+            Preemption::Full | Preemption::Lazy => Hand::Kernel.advice(format!(
+                "{named} held preemption off in {function}: boot a real-time kernel (PREEMPT_RT), which preempts most of \
+                 that, or keep it off {off}"
+            )),
+            _ if kernel.option("PREEMPT_DYNAMIC") == Some(false) => Hand::Kernel.advice(format!(
+                "nothing can preempt {named} in {function} on this kernel: boot one that is preemptible (CONFIG_PREEMPT, \
+                 PREEMPT_RT), or keep it off {off}"
+            )),
+            _ => Knob::Preempt.advice(aim).after(format!("nothing can preempt {named} in {function} on this kernel: ")).then(
+                format!(", boot a real-time kernel (PREEMPT_RT), which preempts more, or keep it off {off}"),
+            ),
+        }
     }
 
     fn on(&self, cause: &Cause) -> Advice {

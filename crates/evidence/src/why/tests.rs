@@ -196,7 +196,8 @@ fn a_bundle_without_spikes_or_causes_or_of_another_tool_says_so() {
 fn every_kind_has_advice() {
     let machine = bundle(Vec::new()).manifest;
     for kind in CauseKind::ALL {
-        let advice = advice::on(&Cause::timed(kind, "x", 0, 1), &CpuSet::from_iter([3]), &machine).unwrap();
+        let set = CpuSet::from_iter([3]);
+        let advice = advice::on(&Cause::timed(kind, "x", 0, 1), &set, &KeptIn::new(), &machine).unwrap();
         assert!(advice.len() > 20 && !advice.contains("  "), "{kind:?}: {advice}");
     }
 }
@@ -209,4 +210,48 @@ fn durations_beyond_all_bounds_do_not_overflow() {
     let document = ask(&bundle(vec![one.clone(), one]));
     assert_eq!(document.spikes[0].unexplained_ns, Some(0));
     assert_eq!(document.by_cause[0].total_ns, u64::MAX);
+}
+
+#[test]
+fn what_no_thread_could_preempt_is_advised_by_the_kernels_preemption() {
+    use machine::snapshot::Preemption;
+    let mut rustc = Cause::timed(CauseKind::Thread, "rustc", 0, 4_800_000);
+    rustc.function = Some("exit_mmap".into());
+    rustc.detail = Some(format!("ordinary, pid 9, in the kernel {}", crate::cause::PREEMPTION_OFF));
+    let advised = |preemption, option: Option<&str>, rustc: &Cause| {
+        let mut bundle = bundle(vec![spike(3, "idle", 4_800_000, vec![rustc.clone()])]);
+        let kernel = &mut bundle.manifest.machine.kernel;
+        kernel.preemption = preemption;
+        kernel.options.extend(option.map(|value| ("PREEMPT_DYNAMIC".to_string(), value.to_string())));
+        WhyDocument::of(&bundle, &Question::default()).by_cause[0].advice.clone().unwrap()
+    };
+    for preemption in [Preemption::None, Preemption::Voluntary] {
+        let advice = advised(preemption, None, &rustc);
+        assert!(
+            advice.starts_with("nothing can preempt thread rustc in exit_mmap on this kernel: "),
+            "{advice}"
+        );
+        assert!(advice.contains("preempt=full") && advice.contains("PREEMPT_RT"), "{advice}");
+    }
+    let fixed = advised(Preemption::None, Some("n"), &rustc);
+    assert!(!fixed.contains("preempt=full") && fixed.contains("CONFIG_PREEMPT"), "{fixed}");
+    let full = advised(Preemption::Full, None, &rustc);
+    assert!(full.contains("held preemption off in exit_mmap: boot a real-time kernel"), "{full}");
+    let real_time = advised(Preemption::RealTime, None, &rustc);
+    assert!(real_time.contains("in exit_mmap") && real_time.contains("keep thread rustc off"), "{real_time}");
+    // One of higher priority may have the CPU wherever it is.
+    rustc.detail = Some("real-time priority 99, pid 9, in the kernel".into());
+    let higher = advised(Preemption::None, None, &rustc);
+    assert!(higher.starts_with("keep thread rustc off"), "{higher}");
+}
+
+#[test]
+fn advice_is_on_the_longest_of_the_causes_of_one_name() {
+    let short = Cause::timed(CauseKind::Thread, "rustc", 0, 1_000);
+    let mut long = Cause::timed(CauseKind::Thread, "rustc", 0, 4_800_000);
+    long.function = Some("exit_mmap".into());
+    long.detail = Some(format!("in the kernel {}", crate::cause::PREEMPTION_OFF));
+    let bundle = bundle(vec![spike(3, "idle", 1_000, vec![short]), spike(3, "idle", 4_800_000, vec![long])]);
+    let document = WhyDocument::of(&bundle, &Question::default());
+    assert!(document.by_cause[0].advice.as_deref().unwrap().contains("exit_mmap"));
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A thread that keeps a CPU for which another one was woken: where in the kernel it is, and why it can.
+//!
+//! The stack is taken on that CPU as the wakeup comes, within an interrupt. The interrupt's own functions
+//! stand above its entry; those that it came to stand below, and have the CPU until the kernel lets another
+//! thread have it. Nothing stands below where the interrupt came to a program, which cannot keep the CPU.
+
+use std::fs;
+use std::path::Path;
+
+use evidence::cause::{Cause, Owner, PREEMPTION_OFF};
+
+use crate::names::Names;
+
+/// How the functions are called by which an interrupt enters the kernel, on x86 and arm64. A page fault is
+/// none: what it does it does for its thread. (arch/x86/include/asm/idtentry.h,
+/// arch/x86/entry/entry_64_fred.S, arch/arm64/kernel/entry.S)
+const ENTRIES: [&str; 7] = [
+    "asm_sysvec_",
+    "asm_common_interrupt",
+    "asm_exc_xen_",
+    "asm_fred_entrypoint_kernel",
+    "el1h_64_irq",
+    "el1_interrupt",
+    "el1_irq",
+];
+
+/// Functions with which others let interrupts in again that had to wait: those others had kept them waiting.
+/// (include/linux/spinlock_api_smp.h, kernel/sched/sched.h)
+const OPENING: [&str; 8] = [
+    "_raw_spin_unlock",
+    "__raw_spin_unlock",
+    "_raw_read_unlock",
+    "_raw_write_unlock",
+    "raw_spin_rq_unlock",
+    "raw_local_irq_restore",
+    "__local_bh_enable",
+    "native_irq_enable",
+];
+
+fn is_entry(name: &str) -> bool {
+    ENTRIES.iter().any(|begin| name.starts_with(begin))
+}
+
+/// The functions that the interrupt came to which took this stack, the innermost first; none where it came to
+/// a program, or was no interrupt.
+pub fn interrupted(stack: &[u64], names: &Names) -> Vec<String> {
+    // An address in a stack is where its function goes on after a call; only what was interrupted stands at
+    // its own.
+    let caller = |address: &u64| names.function(address.saturating_sub(1)).unwrap_or_default();
+    let Some(entry) = stack.iter().position(|address| is_entry(caller(address))) else { return Vec::new() };
+    let entries = stack[entry..].iter().take_while(|address| is_entry(caller(address))).count();
+    let below = &stack[entry + entries..];
+    let Some((innermost, callers)) = below.split_first() else { return Vec::new() };
+    let first = names.function(*innermost).unwrap_or_default();
+    let all = std::iter::once(first).chain(callers.iter().map(caller));
+    all.filter(|name| !name.is_empty()).map(str::to_string).collect()
+}
+
+/// How the scheduler treats a thread of this priority, which is the kernel's: below 0 deadline, below 100
+/// real-time.
+pub fn scheduled_as(prio: i32) -> String {
+    match prio {
+        ..0 => "deadline".to_string(),
+        0..100 => format!("real-time priority {}", 99 - prio),
+        _ => "ordinary".to_string(),
+    }
+}
+
+/// The priority of a thread, as the kernel keeps it (`/proc/TID/stat` has it less 100); `None` where the
+/// thread is gone.
+pub fn priority(root: &Path, thread: u32) -> Option<i32> {
+    let stat = fs::read(root.join(format!("proc/{thread}/stat"))).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let shown: i32 = stat.rsplit_once(')')?.1.split_whitespace().nth(15)?.parse().ok()?;
+    Some(shown + 100)
+}
+
+/// What kept a CPU in the kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct KeptBy<'a> {
+    /// The stack at the wakeup.
+    pub stack: &'a [u64],
+    /// The kernel's priority of the thread that had the CPU, and of the one that was woken.
+    pub priorities: (Option<i32>, Option<i32>),
+    /// How the kernel can be preempted: `PREEMPT_NONE`.
+    pub preemption: &'a str,
+}
+
+impl KeptBy<'_> {
+    /// Adds to the cause where in the kernel it was, and, of a thread that the woken one should have
+    /// preempted, that it could not be.
+    pub fn blame(&self, cause: &mut Cause, names: &Names) {
+        let functions = interrupted(self.stack, names);
+        let is_opening = |name: &&String| OPENING.iter().any(|begin| name.starts_with(begin));
+        let named = functions.iter().find(|name| !is_opening(name)).or(functions.first());
+        let Some(function) = named else { return };
+        cause.function = Some(function.clone());
+        cause.stack = functions;
+        let detail = match self.priorities {
+            (Some(keeps), Some(woken)) if woken < keeps => {
+                format!("in the kernel {PREEMPTION_OFF} (this kernel is {})", self.preemption)
+            }
+            _ => "in the kernel".to_string(),
+        };
+        cause.detail = Some(match cause.detail.take() {
+            Some(before) => format!("{before}, {detail}"),
+            None => detail,
+        });
+    }
+}
+
+/// The thread that had the CPU, for a cause; none where its name is unknown.
+pub fn owner(thread: u32, name: &str) -> Option<Owner> {
+    (thread != 0 && !name.is_empty()).then(|| Owner {
+        tid: thread,
+        name: name.to_string(),
+        ..Owner::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evidence::cause::CauseKind;
+
+    const TEXT: u64 = 0xffff_ffff_8100_0000;
+
+    const FUNCTIONS: [&str; 8] = [
+        "hrtimer_interrupt",
+        "asm_sysvec_apic_timer_interrupt",
+        "clear_page_erms",
+        "exc_page_fault",
+        "asm_exc_page_fault",
+        "el1_interrupt",
+        "el1h_64_irq",
+        "_raw_spin_unlock_irqrestore",
+    ];
+
+    fn within(place: u64) -> u64 {
+        TEXT + place * 0x100 + 8
+    }
+
+    #[test]
+    fn functions_below_the_interrupt_are_what_it_came_to() {
+        let names = Names::of_functions(&FUNCTIONS);
+        let stack = [within(0), within(1), within(2), within(3), within(4)];
+        assert_eq!(interrupted(&stack, &names), ["clear_page_erms", "exc_page_fault", "asm_exc_page_fault"]);
+        // arm64 enters by two functions.
+        assert_eq!(interrupted(&[within(0), within(5), within(6), within(2)], &names), ["clear_page_erms"]);
+    }
+
+    #[test]
+    fn an_interrupt_that_came_to_a_program_names_nothing() {
+        let names = Names::of_functions(&FUNCTIONS);
+        assert_eq!(interrupted(&[within(0), within(1)], &names), [""; 0]);
+        assert_eq!(interrupted(&[within(2), within(3)], &names), [""; 0], "and a wakeup without one neither");
+        assert_eq!(interrupted(&[], &names), [""; 0]);
+    }
+
+    #[test]
+    fn a_function_whose_last_instruction_calls_is_still_the_caller() {
+        let names = Names::of_functions(&FUNCTIONS);
+        // A return address may be where the next function begins; what was interrupted at its first
+        // instruction is itself.
+        let stack = [within(0), within(1), TEXT + 0x300, TEXT + 0x300];
+        assert_eq!(interrupted(&stack, &names), ["exc_page_fault", "clear_page_erms"]);
+    }
+
+    #[test]
+    fn a_function_that_lets_interrupts_in_again_is_not_to_blame() {
+        let names = Names::of_functions(&FUNCTIONS);
+        let function = |stack: &[u64]| {
+            let mut cause = Cause::timed(CauseKind::Thread, "rustc", 0, 5);
+            KeptBy { stack, priorities: (None, None), preemption: "PREEMPT" }.blame(&mut cause, &names);
+            (cause.function.unwrap(), cause.stack.len())
+        };
+        let opening = [within(0), within(1), within(7), within(2)];
+        assert_eq!(function(&opening), ("clear_page_erms".to_string(), 2));
+        assert_eq!(function(&opening[..3]), ("_raw_spin_unlock_irqrestore".to_string(), 1));
+    }
+
+    #[test]
+    fn only_a_thread_of_lower_priority_had_preemption_off() {
+        let names = Names::of_functions(&FUNCTIONS);
+        let stack = [within(0), within(1), within(2)];
+        let detail = |priorities| {
+            let mut cause = Cause::timed(CauseKind::Thread, "rustc", 0, 5);
+            KeptBy { stack: &stack, priorities, preemption: "PREEMPT_NONE" }.blame(&mut cause, &names);
+            assert_eq!(cause.function.as_deref(), Some("clear_page_erms"));
+            cause.detail.unwrap()
+        };
+        let off = "in the kernel with preemption off (this kernel is PREEMPT_NONE)";
+        assert_eq!(detail((Some(120), Some(19))), off);
+        assert_eq!(detail((Some(0), Some(19))), "in the kernel");
+        assert_eq!(detail((Some(19), Some(19))), "in the kernel");
+        assert_eq!(detail((None, Some(19))), "in the kernel");
+    }
+
+    #[test]
+    fn a_priority_stands_behind_a_name_that_may_be_anything() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("proc/7")).unwrap();
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 -81 0 1 0 55 0 0\n";
+        fs::write(root.path().join("proc/7/stat"), stat).unwrap();
+        assert_eq!(priority(root.path(), 7), Some(19));
+        assert_eq!(priority(root.path(), 8), None);
+        assert_eq!(
+            [-1, 19, 120].map(scheduled_as),
+            ["deadline", "real-time priority 80", "ordinary"].map(str::to_string)
+        );
+    }
+}

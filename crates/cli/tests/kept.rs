@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A real program keeps the measured CPU in the kernel, and becomes another by name while it has it: spikes
+//! name the program as it was called then, the kernel's function, and what to do about it.
+
+use std::path::Path;
+use std::process::{Child, Command};
+
+use serde_json::Value;
+
+use crate::common::{
+    conforms, folder, installed, isolator, read, skipped, skipped_for_lack_of_cpus, skipped_for_lack_of_root,
+};
+
+/// The program at work, until this is dropped.
+struct Keeps(Child);
+
+impl Keeps {
+    /// It runs on that CPU, for longer than a measurement.
+    fn start(folder: &Path, how: &str, cpu: &str) -> Keeps {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/kept.c");
+        let program = folder.join("kept");
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).args([&program, &source]);
+        assert!(cc.status().unwrap().success(), "cc refused kept.c");
+        std::fs::hard_link(&program, folder.join("wild")).unwrap();
+        Keeps(Command::new(program).args([how, cpu, "60"]).spawn().unwrap())
+    }
+}
+
+impl Drop for Keeps {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether what kept the CPU was the mapping of memory or its end, by the kernel's functions from there on.
+fn maps(cause: &Value) -> bool {
+    let is_call = |name: &Value| {
+        let name = name.as_str().unwrap_or_default();
+        ["sys_munmap", "sys_mmap", "vm_mmap_pgoff", "__vm_munmap"].iter().any(|call| name.ends_with(call))
+    };
+    cause["stack"].as_array().is_some_and(|stack| stack.iter().any(is_call))
+}
+
+/// Spikes of a CPU that the program keeps: what had it while memory was mapped, with the advice on that.
+fn kept(how: &str, collector: &str) -> Option<(Vec<Value>, Vec<String>)> {
+    if skipped_for_lack_of_root() || skipped_for_lack_of_cpus() || skipped(!installed("cc"), "it needs cc") {
+        return None;
+    }
+    let folder = folder();
+    let cpu = (std::thread::available_parallelism().unwrap().get() - 1).to_string();
+    let keeps = Keeps::start(folder.path(), how, &cpu);
+    let asked = ["measure", "wakeup", "--quiet", "--cpus", &cpu, "--duration", "3s", "--warm-up", "500ms"];
+    let asked = [&asked[..], &["--threshold", "20us", "--causes", collector, "-o", "b"]].concat();
+    let ran = isolator(folder.path(), &asked);
+    drop(keeps);
+    if skipped(ran.stderr.contains("cannot watch with"), "no collector of events may be used here") {
+        return None;
+    }
+    ran.judged();
+    let manifest = read(&folder.path().join("b/manifest.json"));
+    let preemption = manifest["machine"]["kernel"]["preemption"].as_str().unwrap_or_default();
+    if skipped(
+        !["none", "voluntary"].contains(&preemption),
+        "on a kernel that can be preempted nothing keeps a CPU for long",
+    ) {
+        return None;
+    }
+    let why = isolator(folder.path(), &["why", "b", "--json", "--top", "5000"]).ended(0).json();
+    conforms(&why, "why");
+    let all = |field: &str| {
+        let spikes = why["spikes"].as_array().unwrap().iter();
+        spikes.flat_map(|spike| spike[field].as_array().unwrap().clone()).collect::<Vec<_>>()
+    };
+    let causes: Vec<Value> = all("causes").into_iter().filter(maps).collect();
+    let advice = all("advice").iter().map(|line| line.as_str().unwrap().to_string()).collect();
+    assert!(!causes.is_empty(), "nothing kept cpu {cpu} in the kernel: {why}");
+    Some((causes, advice))
+}
+
+/// The program is named as it was called when it kept the CPU, with where it was and why it could be there.
+fn is_wild((causes, advice): &(Vec<Value>, Vec<String>)) {
+    let mut own = causes.iter().filter(|cause| {
+        let name = cause["name"].as_str().unwrap_or_default();
+        ["wild", "calm", "kept"].contains(&name) || name.starts_with("thread ")
+    });
+    let first = own.clone().next().unwrap_or_else(|| panic!("the program is nowhere: {causes:?}"));
+    assert!(own.all(|cause| cause["name"] == "wild"), "{causes:?}");
+    assert_eq!((&first["kind"], &first["owner"]["name"]), (&"thread".into(), &"wild".into()));
+    assert!(first["owner"]["tid"].as_u64().is_some_and(|tid| tid > 1), "{first}");
+    let function = first["function"].as_str().unwrap();
+    assert!(first["stack"].as_array().unwrap().iter().any(|name| name == function), "{first}");
+    let detail = first["detail"].as_str().unwrap();
+    assert!(detail.starts_with("ordinary, pid "), "{detail}");
+    assert!(detail.contains("in the kernel with preemption off (this kernel is PREEMPT_"), "{detail}");
+    let is_ours = |line: &&String| line.starts_with("nothing can preempt thread wild in ");
+    let advice = advice.iter().find(is_ours).unwrap_or_else(|| panic!("no advice on it: {advice:?}"));
+    assert!(advice.contains("PREEMPT_RT"), "{advice}");
+}
+
+#[test]
+fn a_program_that_renames_itself_is_named_in_its_kernel_function() {
+    if let Some(found) = kept("renames", "bpf") {
+        is_wild(&found);
+    }
+}
+
+#[test]
+fn a_program_that_execs_is_named_in_its_kernel_function() {
+    if let Some(found) = kept("execs", "bpf") {
+        is_wild(&found);
+    }
+}
+
+#[test]
+fn trace_events_name_the_kernel_function_too() {
+    if let Some(found) = kept("renames", "tracefs") {
+        is_wild(&found);
+    }
+}
