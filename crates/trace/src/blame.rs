@@ -8,6 +8,7 @@
 //! Execution is one cause, wherever it lies. A thread that had the CPU as this one was woken was interrupted
 //! by the wakeup: the kernel function that it was in stands below the interrupt's own functions in the stack.
 
+use cause::kept::interrupted;
 use evidence::cause::{Cause, CauseKind, Owner};
 
 use crate::cycle::LoopCycle;
@@ -190,19 +191,10 @@ fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first:
 /// Where in the kernel the thread was that had the CPU at a wakeup.
 fn in_the_kernel(cause: &mut Cause, scene: &Scene<'_>, woken_ns: u64) {
     let stack = scene.kernel_stack(woken_ns).unwrap_or_default();
-    let functions: Vec<&str> = stack.iter().filter_map(|address| scene.names.function(*address)).collect();
-    let Some(entry) = functions.iter().rposition(|name| is_entry(name)) else { return };
-    let interrupted = &functions[entry + 1..];
+    let interrupted = interrupted(stack, scene.names);
     let Some(function) = interrupted.first() else { return };
-    cause.function = Some((*function).to_string());
-    cause.stack = interrupted.iter().map(ToString::to_string).collect();
+    cause.function = Some(function.clone());
+    cause.stack = interrupted;
     let detail = format!("in the kernel, which is {}", scene.preemption);
     cause.detail = Some(cause.detail.take().map_or(detail.clone(), |before| format!("{before}, {detail}")));
-}
-
-/// Whether a function is the first of an interrupt: what stands below it was interrupted.
-fn is_entry(name: &str) -> bool {
-    ["asm_sysvec_", "asm_common_interrupt", "asm_exc_", "el1h_64_irq", "el1_interrupt"]
-        .iter()
-        .any(|begin| name.starts_with(begin))
 }
