@@ -20,7 +20,7 @@ pub struct Instructions {
 }
 
 /// Instructions of `isolator measure wakeup` by callgrind: the difference of two lengths, so that start and
-/// end fall out. Cycles that a busy machine missed are no samples.
+/// end fall out. Cycles that a busy machine missed are no samples, and no collector is part of the loop.
 pub fn isolator_instructions(isolator: &Path, scratch: &Path) -> Result<Instructions> {
     let samples = |_, folder: &Path| {
         let verdict: Value = serde_json::from_str(&fs::read_to_string(folder.join("verdict.json"))?)?;
@@ -37,6 +37,8 @@ pub fn isolator_instructions(isolator: &Path, scratch: &Path) -> Result<Instruct
             "1",
             "--warm-up",
             "0s",
+            "--causes",
+            "off",
             "--quiet",
         ]);
         command.args(["--loops", &loops.to_string()]).arg("-o").arg(folder);
@@ -168,7 +170,19 @@ pub fn spin(isolator: &Path, scratch: &Path, runs: usize) -> Result<(f64, f64)> 
 
 /// Nanoseconds per iteration of the spin probe, in one run into `folder`.
 fn spin_ns(isolator: &Path, folder: &Path) -> Result<f64> {
-    let args = ["measure", "spin", "--cpus", "1", "--duration", "3s", "--warm-up", "0s", "--quiet"];
+    let args = [
+        "measure",
+        "spin",
+        "--cpus",
+        "1",
+        "--duration",
+        "3s",
+        "--warm-up",
+        "0s",
+        "--causes",
+        "off",
+        "--quiet",
+    ];
     let output = Command::new(isolator).args(args).args(["--json", "-"]).arg("-o").arg(folder).output()?;
     let document: Value = serde_json::from_slice(&output.stdout)?;
     Ok(document["rows"][0]["mean_ns"].as_f64().ok_or("isolator reported no mean")?)

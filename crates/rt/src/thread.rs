@@ -48,6 +48,17 @@ pub fn id() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
+/// The CPU that the calling thread is on, by the C library: valgrind ends where rustix looks for the kernel's own
+/// function.
+///
+/// ```
+/// println!("on cpu {}", rt::thread::current_cpu());
+/// ```
+pub fn current_cpu() -> u32 {
+    // SAFETY: has no precondition; where it fails it answers -1, which is no CPU.
+    unsafe { libc::sched_getcpu() as u32 }
+}
+
 /// Page faults that the calling thread has taken so far, minor and major.
 ///
 /// ```

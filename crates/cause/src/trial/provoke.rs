@@ -21,7 +21,7 @@ use machine::CpuSet;
 use machine::counters::{CounterClass, Counters};
 use rt::clock::{monotonic_ns, timespec};
 use rt::{Policy, thread};
-use rustix::thread::{clock_nanosleep_absolute, sched_getcpu};
+use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::ClockId;
 
 use super::kind::{Provoked, TrialKind};
@@ -222,9 +222,9 @@ fn interrupt(cpu: u32, is_apart: bool, shared: &Arc<Shared>, interrupted: Seat<D
 
 /// Says in the end whether it was moved.
 fn woken(cpu: u32, shared: &Shared, seat: Inside<bool>) {
-    let from = sched_getcpu();
+    let from = thread::current_cpu();
     let placed = thread::set_affinity(&[cpu]).map(|()| thread::id()).map_err(|error| error.to_string());
-    let is_moved = from != cpu as usize && sched_getcpu() == cpu as usize;
+    let is_moved = from != cpu && thread::current_cpu() == cpu;
     // Whoever may not have it is woken all the same.
     let _ = Policy::Fifo(1).apply(true);
     if seat.ready.send(placed).is_err() {

@@ -229,9 +229,3 @@ pub fn handle(signal: i32, handler: extern "C" fn(i32)) -> io::Result<()> {
     // SAFETY: action is alive, and its handler is a function that stays.
     checked(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }.into()).map(drop)
 }
-
-/// The CPU that this thread is on.
-pub fn current_cpu() -> u32 {
-    // SAFETY: has no precondition; where it fails it answers -1, which is no CPU.
-    unsafe { libc::sched_getcpu() as u32 }
-}

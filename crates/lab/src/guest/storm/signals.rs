@@ -29,7 +29,7 @@ static HANDLED_ON_TARGET: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn handler(_: i32) {
     HANDLED.fetch_add(1, Relaxed);
-    if sys::current_cpu() == TARGET.load(Relaxed) {
+    if rt::thread::current_cpu() == TARGET.load(Relaxed) {
         HANDLED_ON_TARGET.fetch_add(1, Relaxed);
     }
 }
