@@ -86,7 +86,7 @@ pub fn record(folder: &Path, seconds: u64) -> Result<(u64, f64), Box<dyn std::er
     let mut samples = 0;
     for ((_, mut drain), entry) in series.into_iter().zip(&mut written.rows) {
         drain.carry_last(&mut bundle, &mut Explainer::default())?;
-        (entry.spikes, entry.spikes_not_listed) = drain.spikes();
+        (entry.spikes, entry.spikes_not_listed) = drain.spikes(&bundle);
         samples += drain.so_far().count;
         drain.finish()?;
     }

@@ -39,8 +39,10 @@ pub struct Explainer {
 /// What names a spike of a row: the row's probe and thread, and the moment.
 type SpikeName = (String, Option<String>, u64);
 
-/// Spikes whose causes are known, at the most: those that are never listed must not pile up.
+/// Spikes whose causes are known, at the most, and how long a spike is waited for: those that are never
+/// listed must not pile up.
 const KNOWN: usize = 10_000;
+const WAITED_FOR_NS: u64 = 10_000_000_000;
 
 /// A collector of events, and what is known of the CPUs that it watches.
 #[derive(Debug)]
@@ -127,6 +129,10 @@ impl Explainer {
 
     /// Called four times a second while a row is measured, before its spikes are taken.
     pub fn look(&mut self) {
+        if !self.known.is_empty() {
+            let oldest_ns = rt::clock::monotonic_ns().saturating_sub(WAITED_FOR_NS);
+            self.known.retain(|(.., monotonic_ns), _| *monotonic_ns >= oldest_ns);
+        }
         if let Some(events) = &mut self.events {
             events.look_again();
         }

@@ -329,6 +329,46 @@ fn two_monitors_measure_the_same_program_at_once() {
     }
 }
 
+#[test]
+fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let program = Stranger::start(changes(folder.path()), &["eight"]);
+    let process = program.process();
+    let args =
+        ["monitor", &process, "--thread", "eight", "--flight", "--limit", "100%", "--threshold", "1ns"];
+    let more = ["--duration", "8s", "-o", "run", "--json", "-"];
+    let going = Going::run(folder.path(), &mut command(folder.path(), &[&args[..], &more].concat()));
+    // Of each of the eight: more spikes than are kept, and no more memory for more of them.
+    going.wait_for_seconds(2 * 8 * 3);
+    let before_kib = most_kib(going.pid());
+    going.wait_for_seconds(6 * 8 * 3);
+    let after_kib = most_kib(going.pid());
+    assert!(after_kib - before_kib < 8 << 10, "{before_kib} KiB, then {after_kib} KiB");
+    let document = going.end().judged().json();
+    assert_eq!(document["missing"], serde_json::json!([]), "{document:#}");
+    let manifest = read(&folder.path().join("run/manifest.json"));
+    assert_eq!(manifest["asked"]["flight"], true);
+    let rows = manifest["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8 * 3);
+    for row in rows.iter().filter(|row| row["probe"] == "loop") {
+        let (seen, left_out) = (row["spikes"].as_u64().unwrap(), row["spikes_not_listed"].as_u64().unwrap());
+        assert_eq!(seen - left_out, 100, "{row:#}");
+    }
+    let spikes = fs::read_to_string(folder.path().join("run/spikes.jsonl")).unwrap();
+    let of_loops = spikes.lines().filter(|line| line.contains(r#""probe":"loop""#)).count();
+    assert_eq!(of_loops, 8 * 100);
+}
+
+/// The most memory that a process has had.
+fn most_kib(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let most_kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
+    most_kib.unwrap().parse().unwrap()
+}
+
 /// The numbers of the programs in the kernel that a process holds, by its descriptors.
 fn bpf_programs(process: u32) -> BTreeSet<u32> {
     let folder = format!("/proc/{process}/fdinfo");

@@ -26,6 +26,7 @@ pub mod export;
 pub mod gate;
 pub mod histogram;
 pub mod import;
+mod kept;
 pub mod known;
 
 pub mod lab;

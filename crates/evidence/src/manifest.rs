@@ -116,6 +116,10 @@ pub struct Asked {
     pub causes: Option<Choice>,
     /// Taint codes that the user accepts.
     pub accept: Vec<String>,
+    /// Whether the run may go on for days: a line a minute instead of a second, and of each series the
+    /// longest and the latest spikes alone.
+    #[serde(skip_serializing_if = "is_not")]
+    pub flight: bool,
     /// What the response probe polls and drives; absent: memory of this program, both ends of it here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseSetup>,
@@ -362,6 +366,10 @@ pub struct Coarse {
 /// What an older file means, which does not say it.
 fn is_known() -> bool {
     true
+}
+
+fn is_not(value: &bool) -> bool {
+    !*value
 }
 
 fn is_true(value: &bool) -> bool {

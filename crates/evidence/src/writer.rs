@@ -10,6 +10,7 @@
 //! compaction in between is not waited for: a slow disk would have the control thread lose samples, and a run
 //! that is still `running` claims nothing.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -19,6 +20,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
 use untrusted::Folder;
 
+use crate::kept::KeptSpikes;
 use crate::manifest::{Manifest, RowKey, Second, Spike};
 use crate::series::{JournalLine, LEVELS, SECONDS_HEAD, SWEEP_COLUMNS, Series, second_text};
 use crate::{Error, Result};
@@ -31,6 +33,14 @@ const COMPRESS_ABOVE: usize = 256 * 1024;
 
 /// Spikes listed for one series; the rest are only counted.
 pub const SPIKES_LISTED: u64 = 10_000;
+
+/// In flight, spikes of one series that are looked into at a time, the longest of a quarter of a second; and
+/// how many seconds a line of the finished file has.
+const SPIKES_AT_ONCE: usize = 8;
+const FLIGHT_LINE_S: u32 = 60;
+
+/// In flight, lines of the list of spikes beyond those that are kept before it is written anew.
+const SPIKES_BEYOND: usize = 2_000;
 
 /// Refuses a folder that holds a bundle already.
 pub fn may_write(folder: &Path) -> Result<()> {
@@ -49,6 +59,17 @@ pub struct BundleWriter {
     /// Whether the folder was not there before.
     made: bool,
     spikes: File,
+    /// How many are listed of each series; in flight, those that are kept.
+    listed: BTreeMap<RowKey, u64>,
+    flight: Option<Flight>,
+}
+
+/// The spikes of a run that goes on for days.
+#[derive(Debug, Default)]
+struct Flight {
+    kept: KeptSpikes,
+    /// Lines of the list.
+    lines: usize,
 }
 
 impl BundleWriter {
@@ -61,7 +82,8 @@ impl BundleWriter {
         let folder = Folder::ours(path).map_err(failed)?;
         let series = Arc::new(folder.ours_within("series").map_err(failed)?);
         let spikes = append_to(&folder, "spikes.jsonl")?;
-        let writer = BundleWriter { folder, series, made, spikes };
+        let flight = manifest.asked.flight.then(Flight::default);
+        let writer = BundleWriter { folder, series, made, spikes, listed: BTreeMap::new(), flight };
         match writer.manifest(manifest) {
             Ok(()) => Ok(writer),
             Err(error) => {
@@ -120,15 +142,54 @@ impl BundleWriter {
         Ok(())
     }
 
+    /// Whether the run may go on for days.
+    pub fn is_in_flight(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// How many further spikes of a series may be listed at once; in flight the longest are to be taken, else
+    /// the first.
+    pub fn room_for_spikes(&self, key: &RowKey) -> usize {
+        match self.flight {
+            Some(_) => SPIKES_AT_ONCE,
+            None => SPIKES_LISTED.saturating_sub(self.listed(key)) as usize,
+        }
+    }
+
+    /// How many spikes are listed of a series.
+    pub fn listed(&self, key: &RowKey) -> u64 {
+        match &self.flight {
+            Some(flight) => flight.kept.count(key),
+            None => self.listed.get(key).copied().unwrap_or(0),
+        }
+    }
+
     /// Appends spikes.
     pub fn spikes(&mut self, spikes: &[Spike]) -> Result<()> {
         let mut text = String::new();
         for spike in spikes {
-            let line = serde_json::to_string(spike).unwrap_or_default();
-            text.push_str(&line);
-            text.push('\n');
+            spike_line(spike, &mut text);
+            match &mut self.flight {
+                Some(flight) => flight.kept.add(spike),
+                None => *self.listed.entry(spike.key.clone()).or_default() += 1,
+            }
         }
-        self.spikes.write_all(text.as_bytes()).map_err(|e| failed(&self.folder, "spikes.jsonl", &e))
+        self.spikes.write_all(text.as_bytes()).map_err(|e| failed(&self.folder, "spikes.jsonl", &e))?;
+        let Some(flight) = &mut self.flight else { return Ok(()) };
+        flight.lines += spikes.len();
+        if flight.lines > flight.kept.len() + SPIKES_BEYOND { self.settle_spikes() } else { Ok(()) }
+    }
+
+    /// In flight, leaves in the list the spikes that are kept, and no others: before a row ends.
+    pub fn settle_spikes(&mut self) -> Result<()> {
+        let Some(flight) = &mut self.flight else { return Ok(()) };
+        let mut text = String::new();
+        flight.kept.all().into_iter().for_each(|spike| spike_line(spike, &mut text));
+        flight.lines = flight.kept.len();
+        let written = self.folder.replace("spikes.jsonl", text.as_bytes());
+        written.map_err(|e| failed(&self.folder, "spikes.jsonl", &e))?;
+        self.spikes = append_to(&self.folder, "spikes.jsonl")?;
+        Ok(())
     }
 
     /// Begins a series; its name is made from `key`.
@@ -139,8 +200,9 @@ impl BundleWriter {
             folder: Arc::clone(&self.series),
             stem,
             series: Series::default(),
-            cells: vec![0; SWEEP_COLUMNS * LEVELS],
+            cells: WrittenCells::default(),
             lines: Vec::new(),
+            line_s: if self.is_in_flight() { FLIGHT_LINE_S } else { 1 },
         };
         writer.series.persistence.half_life_s = half_life_s;
         writer.replace("seconds.csv", SECONDS_HEAD.as_bytes(), false)?;
@@ -167,9 +229,29 @@ pub struct SeriesWriter {
     stem: String,
     journal: File,
     series: Series,
-    /// Totals of the persistence cells that were written, by place: looked up too often for a map.
-    cells: Vec<u64>,
+    cells: WrittenCells,
     lines: Vec<Second>,
+    /// Seconds of a line of the finished file.
+    line_s: u32,
+}
+
+/// Totals of the persistence cells that were written: looked up too often for a map, and of few levels.
+#[derive(Debug, Default)]
+struct WrittenCells(Vec<Option<Box<[u64; SWEEP_COLUMNS]>>>);
+
+impl WrittenCells {
+    fn at(&self, cell: usize) -> u64 {
+        let level = self.0.get(cell % LEVELS).and_then(Option::as_ref);
+        level.map_or(0, |columns| columns[cell / LEVELS])
+    }
+
+    fn add(&mut self, cell: usize, count: u64) {
+        let level = cell % LEVELS;
+        if self.0.len() <= level {
+            self.0.resize(level + 1, None);
+        }
+        self.0[level].get_or_insert_with(|| Box::new([0; SWEEP_COLUMNS]))[cell / LEVELS] += count;
+    }
 }
 
 /// The recorder's running totals at one moment: every non-empty bucket with its count since the row began.
@@ -204,9 +286,9 @@ impl SeriesWriter {
             row: *last,
             latency: grown(totals.latency, |key| series.latency.count_at(key)),
             jitter: grown(totals.jitter, jitter),
-            cells: grown(totals.cells, |key| self.cells[key]),
+            cells: grown(totals.cells, |key| self.cells.at(key)),
         };
-        line.cells.iter().for_each(|(key, count)| self.cells[*key] += count);
+        line.cells.iter().for_each(|(key, count)| self.cells.add(*key, *count));
         self.take(line, &mut text);
         self.journal.write_all(text.as_bytes()).map_err(|e| self.failed("journal", &e))?;
         if self.lines.len() >= COMPACT_EVERY { self.compact() } else { Ok(()) }
@@ -222,7 +304,7 @@ impl SeriesWriter {
     fn compact(&mut self) -> Result<()> {
         let Some(last) = self.lines.last() else { return Ok(()) };
         let through = last.second;
-        let text: String = self.lines.iter().map(second_text).collect();
+        let text: String = joined(&self.lines, self.line_s).iter().map(second_text).collect();
         append_to(&self.folder, &self.name("seconds.csv"))?
             .write_all(text.as_bytes())
             .map_err(|e| self.failed("seconds.csv", &e))?;
@@ -297,6 +379,19 @@ pub fn series_files(key: &RowKey, series: &Series) -> [(String, String); 2] {
         (format!("{stem}.seconds.csv"), seconds),
         (format!("{stem}.histograms.csv"), series.histograms_text(through)),
     ]
+}
+
+/// Seconds as one for each `line_s` of them, under the number of the last.
+fn joined(seconds: &[Second], line_s: u32) -> Vec<Second> {
+    let same = |a: &Second, b: &Second| a.second / line_s == b.second / line_s;
+    let join = |part: &[Second]| part.iter().copied().reduce(|all, second| second.joined(&all));
+    seconds.chunk_by(same).filter_map(join).collect()
+}
+
+/// A line of the list of spikes.
+fn spike_line(spike: &Spike, out: &mut String) {
+    out.push_str(&serde_json::to_string(spike).unwrap_or_default());
+    out.push('\n');
 }
 
 fn grown<K: Copy>(totals: impl Iterator<Item = (K, u64)>, before: impl Fn(K) -> u64) -> Vec<(K, u64)> {

@@ -4,6 +4,7 @@
 
 mod damage;
 mod export;
+mod flight;
 mod hostile;
 mod import;
 mod import_kinds;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control thread's half of a series: carries what a measuring thread recorded into the bundle.
 
+use std::cmp::Reverse;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -8,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use cause::Explainer;
 use evidence::histogram::Histogram;
 use evidence::manifest::{RowKey, Second, Spike};
-use evidence::writer::{BundleWriter, RunningTotals, SPIKES_LISTED, SeriesWriter};
+use evidence::writer::{BundleWriter, RunningTotals, SeriesWriter};
 use rt::clock::Calibration;
 
 use crate::error::Result;
@@ -36,7 +37,6 @@ pub struct Drain {
     start: Option<Start>,
     writer: SeriesWriter,
     so_far: Second,
-    listed: u64,
     /// The longest spike of those that were last carried over.
     new_spike: Option<Spike>,
 }
@@ -90,6 +90,7 @@ impl Drain {
         half_life_s: f64,
     ) -> Result<(Recorder, ShortGaps, Drain)> {
         let (recorder, live) = recorder(series.threshold_ns, Schedule::Continuous);
+        live.touch();
         let short = ShortGaps::default();
         let source = DrainSource::Gaps { short: short.clone(), clock };
         Ok((recorder, short, Drain::new(series, live, source, bundle, half_life_s)?))
@@ -121,7 +122,6 @@ impl Drain {
             start: None,
             writer,
             so_far: Second::default(),
-            listed: 0,
             new_spike: None,
         })
     }
@@ -139,10 +139,12 @@ impl Drain {
         let Some(start) = self.start else { return Ok(()) };
         self.source.record(&start);
         let spikes = self.live.take_spikes();
-        let room = SPIKES_LISTED.saturating_sub(self.listed) as usize;
-        let listed =
-            spikes.iter().take(room).map(|raw| self.spike(raw, start, explainer)).collect::<Vec<_>>();
-        self.listed += listed.len() as u64;
+        let mut chosen = spikes.clone();
+        if bundle.is_in_flight() {
+            chosen.sort_by_key(|raw| Reverse(raw.latency_ns));
+        }
+        chosen.truncate(bundle.room_for_spikes(&self.key));
+        let listed = chosen.iter().map(|raw| self.spike(raw, start, explainer)).collect::<Vec<_>>();
         if !listed.is_empty() {
             bundle.spikes(&listed)?;
         }
@@ -211,10 +213,10 @@ impl Drain {
         self.new_spike.clone()
     }
 
-    /// Spikes seen, and how many of them are not listed.
-    pub fn spikes(&self) -> (u64, u64) {
+    /// Spikes seen, and how many of them `bundle` does not list.
+    pub fn spikes(&self, bundle: &BundleWriter) -> (u64, u64) {
         let (seen, _) = self.live.counts.spikes();
-        (seen, seen - self.listed)
+        (seen, seen.saturating_sub(bundle.listed(&self.key)))
     }
 
     /// Closes the series.

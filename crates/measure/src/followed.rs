@@ -158,10 +158,14 @@ impl Program for FollowedProgram {
             let look = self.follower.look();
             lost += look.lost;
             rows.iter_mut().for_each(|open| open.is_after_loss |= look.lost > 0);
+            let told_from_ns = match recording.bundle.is_in_flight() {
+                true => told_from_ns(&rows, &look.cycles),
+                false => 0,
+            };
             for (place, cycle) in &look.cycles {
                 let is_within = cycle.due_ns >= start_ns && cycle.due_ns < end_ns;
                 let Some(open) = rows.get_mut(*place).filter(|_| is_within) else { continue };
-                if open.is_late(cycle) {
+                if open.is_late(cycle) && cycle.response_ns() >= told_from_ns {
                     let (wakeup, response) = self.follower.explain(*place, cycle);
                     let key = &open.spec.key;
                     recording.explainer.knows(key, cycle.due_ns, wakeup);
@@ -183,7 +187,7 @@ impl Program for FollowedProgram {
             if over {
                 break;
             }
-            std::thread::sleep(DRAIN_EVERY / 4);
+            std::thread::sleep(if recording.bundle.is_in_flight() { DRAIN_EVERY } else { DRAIN_EVERY / 4 });
         }
         recording.manifest.notes.extend(self.changes());
         let (taints, notes) = watch.end(LOOP);
@@ -199,6 +203,19 @@ impl Program for FollowedProgram {
         }
         recording.write_manifest()
     }
+}
+
+/// Late cycles of one look whose causes are worked out in flight: a program that is late all the time must
+/// not keep a CPU busy for days.
+const TOLD_AT_ONCE: usize = 32;
+
+/// The response from which on late cycles of a look are told: of the longest ones.
+fn told_from_ns(rows: &[OpenLoop<'_>], cycles: &[(usize, trace::cycle::LoopCycle)]) -> u64 {
+    let is_late = |place: usize, cycle| rows.get(place).is_some_and(|open| open.is_late(cycle));
+    let late = cycles.iter().filter(|(place, cycle)| is_late(*place, cycle));
+    let mut responses: Vec<u64> = late.map(|(_, cycle)| cycle.response_ns()).collect();
+    responses.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+    responses.get(TOLD_AT_ONCE).copied().unwrap_or(0)
 }
 
 /// A loop of a row under way.

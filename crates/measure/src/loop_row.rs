@@ -176,12 +176,13 @@ impl<'a> LoopRow<'a> {
         lost: u64,
         recording: &mut Recording<'_>,
     ) -> Result<()> {
+        recording.bundle.settle_spikes()?;
         let (state, manifest) = (recording.state(), &mut *recording.manifest);
         for (n, series) in self.series.into_iter().enumerate() {
             let entry = &mut manifest.rows[series.entry];
             entry.state = state;
             entry.granted.steal_ns = steal_ns;
-            (entry.spikes, entry.spikes_not_listed) = series.drain.spikes();
+            (entry.spikes, entry.spikes_not_listed) = series.drain.spikes(recording.bundle);
             // Said once, of the loop itself.
             if n == 0 {
                 let key = &series.spec.key;

@@ -240,6 +240,7 @@ fn drain(
 
 /// Joins the threads, closes the series and notes what disturbed them.
 fn finish(armed: Vec<Armed>, state: RunState, steal: &Steal, recording: &mut Recording<'_>) -> Result<()> {
+    recording.bundle.settle_spikes()?;
     let manifest = &mut *recording.manifest;
     let steal_now = Steal::now();
     let mut result = Ok(());
@@ -248,7 +249,7 @@ fn finish(armed: Vec<Armed>, state: RunState, steal: &Steal, recording: &mut Rec
         for (n, ThreadSeries { spec, drain, entry }) in series.into_iter().enumerate() {
             let entry = &mut manifest.rows[entry];
             entry.state = state;
-            (entry.spikes, entry.spikes_not_listed) = drain.spikes();
+            (entry.spikes, entry.spikes_not_listed) = drain.spikes(recording.bundle);
             entry.granted.page_faults = Some(page_faults);
             entry.granted.steal_ns = steal_now.since(steal, spec.key.cpu);
             // Stated once, with the thread's own series; what was lost, with each.

@@ -4,26 +4,32 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
+use rt::counters::LazyCounters;
+
 /// Counters; one thread writes, any other reads.
 #[derive(Debug)]
 pub struct Tally {
-    counts: Box<[AtomicU64]>,
+    counts: LazyCounters<AtomicU64>,
     /// Places of counters above zero in the order of their first count; `used_len` of them are written.
-    used: Box<[AtomicU16]>,
+    used: LazyCounters<AtomicU16>,
     used_len: AtomicUsize,
 }
 
 impl Tally {
-    /// `length` counters, at most 65,536; every page of them is touched.
+    /// `length` counters, at most 65,536; a page of them takes memory from its first count on.
     pub fn new(length: usize) -> Tally {
         assert!(length <= 1 << 16, "a place must fit 16 bits");
-        // Zeroes that are written, not only promised by the allocator, leave no page to fault in later.
-        let zero = || std::hint::black_box(0u8);
         Tally {
-            counts: (0..length).map(|_| AtomicU64::new(zero().into())).collect(),
-            used: (0..length).map(|_| AtomicU16::new(zero().into())).collect(),
+            counts: LazyCounters::new(length),
+            used: LazyCounters::new(length),
             used_len: AtomicUsize::new(0),
         }
+    }
+
+    /// Touches every page, so that none is left to fault in while a thread measures.
+    pub fn touch(&self) {
+        self.counts.touch();
+        self.used.touch();
     }
 
     /// Counts one more at `place`. Only one thread may do this: load and store are not one step.

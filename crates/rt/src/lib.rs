@@ -5,6 +5,7 @@
 //! - [`policy`]: scheduling policies by name, set and read back.
 //! - [`setup`]: memory locked → stack prefaulted → affinity → policy, in that order, each step reported.
 //! - [`clock`]: CLOCK_MONOTONIC and the processor's own counter, calibrated against it.
+//! - [`counters`]: counters whose memory comes page by page, as they are used.
 //! - [`heap`]: memory that never goes back to the kernel while threads of this process must not be
 //!   interrupted.
 //! - [`isolation`]: a CPU for one thread, where the kernel has the isolator.
@@ -23,6 +24,7 @@
 #![warn(unreachable_pub)]
 
 pub mod clock;
+pub mod counters;
 pub mod heap;
 pub mod isolation;
 pub mod message;

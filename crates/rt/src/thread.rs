@@ -48,8 +48,8 @@ pub fn id() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// The CPU that the calling thread is on, by the C library: valgrind ends where rustix looks for the kernel's own
-/// function.
+/// The CPU that the calling thread is on, by the C library: valgrind ends where rustix looks for the kernel's
+/// own function.
 ///
 /// ```
 /// println!("on cpu {}", rt::thread::current_cpu());

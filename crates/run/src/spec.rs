@@ -213,7 +213,7 @@ fn loads(asked: &Asked) -> Result<Vec<Load>> {
 /// Refuses a run whose bundle would be too large to be read: its evidence would be lost to its length.
 fn fits(asked: &Asked, length: Length, loads: usize) -> evidence::Result<()> {
     let longest_ns = asked.periods_ns.iter().max().copied().unwrap_or(0);
-    let length_ns = length.at_most_ns(longest_ns).unwrap_or(0);
+    let length_ns = length.at_most_ns(longest_ns).unwrap_or(0) / if asked.flight { 60 } else { 1 };
     let rows = [asked.probes.len(), asked.cpus.len(), asked.periods_ns.len().max(1)];
     let rows = rows.into_iter().fold(loads, usize::saturating_mul);
     evidence::reader::fits(rows, length_ns / 1_000_000_000)

@@ -27,6 +27,7 @@ Examples:
   isolator monitor 4711 --thread servo --limit 50us
   isolator monitor 4711 --loads idle,cpu --duration 1m
   isolator monitor 4711 --prometheus 127.0.0.1:9750
+  isolator monitor 4711 --flight --on-spike snapshot
   isolator monitor --duration 10s --command cyclictest -q -p 80
   isolator monitor 4711:servo                 one of several loops that libisolator
                                               names
@@ -78,6 +79,10 @@ pub struct MonitorArgs {
     /// List every latency above this as a spike [default: the limit]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, help_heading = CLAIM)]
     pub threshold: Option<Duration>,
+    /// Run for days: a line a minute instead of a second, and of each row the longest and the latest spikes
+    /// alone
+    #[arg(long, help_heading = ROWS)]
+    pub flight: bool,
     /// What is done about spikes.
     #[command(flatten)]
     pub spikes: SpikeOptions,

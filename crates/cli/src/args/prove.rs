@@ -57,6 +57,10 @@ pub struct ProveArgs {
     /// Of the program, these threads, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', requires = "program", help_heading = ROWS)]
     pub thread: Vec<String>,
+    /// Of the program, a row for days: a line a minute instead of a second, and the longest and the latest
+    /// spikes alone
+    #[arg(long, requires = "program", help_heading = ROWS)]
+    pub flight: bool,
     /// Ask what FILE asks, a bundle's manifest.json or its 'asked' part alone; options go before it
     #[arg(long, value_name = "FILE", help_heading = ROWS)]
     pub plan: Option<PathBuf>,

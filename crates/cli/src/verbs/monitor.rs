@@ -10,7 +10,8 @@ use crate::program::{self, ProgramChoice, ProgramTarget, Shown};
 
 pub fn run(args: &MonitorArgs) -> VerbResult {
     let loads = load::parse(args.loads.as_deref().unwrap_or("idle"))?;
-    let asked = Asked { loads: loads.iter().map(ToString::to_string).collect(), ..Asked::default() };
+    let loads = loads.iter().map(ToString::to_string).collect();
+    let asked = Asked { loads, flight: args.flight, ..Asked::default() };
     let options = RunOptions {
         house_keeping: args.house_keeping.clone(),
         duration: args.duration,

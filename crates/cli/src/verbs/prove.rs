@@ -75,7 +75,8 @@ fn of_program(program: &str, asked: Asked, args: &ProveArgs) -> VerbResult {
         _ => return Err("several periods were given for one program; give the loop's own, or none".into()),
     };
     // These are the program's, or chosen anew beside it.
-    let asked = Asked { response: None, isolate: None, house_keeping: Default::default(), ..asked };
+    let flight = asked.flight || args.flight;
+    let asked = Asked { response: None, isolate: None, house_keeping: Default::default(), flight, ..asked };
     let options = RunOptions { period: Vec::new(), ..args.options.clone() };
     let choice = ProgramChoice { target, threads: args.thread.clone(), period };
     program::measure(&choice, asked, &options, Shown { view: View::Table, prometheus: None }, &args.out)

@@ -4,7 +4,7 @@
  *
  *   many        500 further threads, of 20 ms       busy    it never waits
  *   late        every 50th cycle takes 5 ms         forks   it makes a process each 10 cycles
- *   late-begin  it begins a second late
+ *   late-begin  it begins a second late             eight   8 further threads, of 1 ms
  *
  * or happens to it when SIGUSR1 comes:
  *
@@ -74,7 +74,7 @@ static void *run_for_ever(void *name)
 	set_policy(SCHED_FIFO, 30);
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	for (;;)
-		wait_next(&next, asks("many") ? 20000000 : 4000000);
+		wait_next(&next, asks("many") ? 20000000 : asks("eight") ? 1000000 : 4000000);
 	return NULL;
 }
 
@@ -142,6 +142,9 @@ int main(int count, char **word)
 	if (asks("many"))
 		for (int n = 0; n < 500; n++)
 			begin("many");
+	if (asks("eight"))
+		for (int n = 0; n < 8; n++)
+			begin("eight");
 	if (asks("thread"))
 		begin("other");
 	if (pthread_create(&thread, NULL, servo, NULL))

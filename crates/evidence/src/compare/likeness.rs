@@ -15,8 +15,9 @@ use serde_json::Value;
 
 use crate::manifest::Manifest;
 
-/// Fields of what was asked that do not make runs unlike: they judge what was measured and do not change it.
-const JUDGE_ONLY: [&str; 4] = ["limit", "threshold_ns", "claim", "accept"];
+/// Fields of what was asked that do not make runs unlike: they judge what was measured, or say how much of
+/// it is kept, and do not change it.
+const JUDGE_ONLY: [&str; 5] = ["limit", "threshold_ns", "claim", "accept", "flight"];
 
 /// A field in which two runs differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

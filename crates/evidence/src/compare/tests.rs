@@ -87,6 +87,7 @@ fn asked() -> Asked {
         isolate: None,
         causes: None,
         accept: vec![],
+        flight: false,
         response: None,
         ethercat: None,
     }

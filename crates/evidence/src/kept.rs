@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Spikes of a run that goes on for days: of each series the longest and the latest ones.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::manifest::{RowKey, Spike};
+
+/// Spikes kept of a series for their length, and as many for being the latest.
+pub(crate) const KEPT: usize = 50;
+
+/// What is kept of every series.
+#[derive(Debug, Default)]
+pub(crate) struct KeptSpikes {
+    rows: BTreeMap<RowKey, KeptOfRow>,
+}
+
+/// What is kept of one series: a spike is in one of both.
+#[derive(Debug, Default)]
+struct KeptOfRow {
+    /// The longest first.
+    longest: Vec<Spike>,
+    /// In the order of their coming.
+    latest: VecDeque<Spike>,
+}
+
+impl KeptSpikes {
+    /// Takes a spike in; another one may have to go.
+    pub(crate) fn add(&mut self, spike: &Spike) {
+        let row = self.rows.entry(spike.key.clone()).or_default();
+        row.latest.push_back(spike.clone());
+        if row.latest.len() <= KEPT {
+            return;
+        }
+        let Some(older) = row.latest.pop_front() else { return };
+        let place = row.longest.partition_point(|kept| kept.latency_ns >= older.latency_ns);
+        row.longest.insert(place, older);
+        row.longest.truncate(KEPT);
+    }
+
+    /// How many are kept of a series.
+    pub(crate) fn count(&self, key: &RowKey) -> u64 {
+        self.rows.get(key).map_or(0, |row| (row.longest.len() + row.latest.len()) as u64)
+    }
+
+    /// How many are kept in all.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.values().map(|row| row.longest.len() + row.latest.len()).sum()
+    }
+
+    /// All that are kept, in the order of time.
+    pub(crate) fn all(&self) -> Vec<&Spike> {
+        let mut all: Vec<&Spike> =
+            self.rows.values().flat_map(|row| row.longest.iter().chain(&row.latest)).collect();
+        all.sort_by_key(|spike| spike.monotonic_ns);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spike(at_ns: u64, latency_ns: u64) -> Spike {
+        let key = RowKey {
+            probe: "loop".into(),
+            load: "idle".into(),
+            cpu: 1,
+            period_ns: Some(1_000_000),
+            thread_name: None,
+        };
+        Spike {
+            key,
+            at_ns,
+            monotonic_ns: at_ns,
+            wall_time: None,
+            latency_ns,
+            missed: 0,
+            causes: Vec::new(),
+            unexplained_ns: None,
+            siblings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_longest_and_the_latest_are_kept_and_each_once() {
+        let mut kept = KeptSpikes::default();
+        // The longest come in the middle, and get shorter from there on.
+        let latency_ns = |at: u64| if at < 500 { at } else { 1_000 - at };
+        (0..1_000).for_each(|at| kept.add(&spike(at, 10 + latency_ns(at))));
+        let times: Vec<u64> = kept.all().iter().map(|spike| spike.at_ns).collect();
+        assert_eq!((times.len(), kept.len()), (2 * KEPT, 2 * KEPT));
+        assert_eq!(kept.count(&spike(0, 0).key), 2 * KEPT as u64);
+        let latest: Vec<u64> = (950..1_000).collect();
+        assert_eq!(times[KEPT..], latest);
+        assert!(times[..KEPT].iter().all(|at| (475..=525).contains(at)), "{times:?}");
+    }
+}
