@@ -16,10 +16,14 @@ fn main() {
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let object = Path::new(&out).join("threads.o");
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_string());
+    let target = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("aarch64") => "-D__TARGET_ARCH_arm64",
+        _ => "-D__TARGET_ARCH_x86",
+    };
     // Paths of this build have no place in the object: the same commit gives the same bytes.
     let here = env::current_dir().expect("cargo runs build scripts in the package's folder");
     let built = Command::new(&clang)
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c", SOURCE, "-o"])
+        .args([target, "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c", SOURCE, "-o"])
         .arg(&object)
         // Registers lie elsewhere on each.
         .arg(match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {

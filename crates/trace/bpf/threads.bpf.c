@@ -74,6 +74,7 @@ struct task_struct {
 	u32 policy;
 	u32 flags;
 	u32 __state;
+	void *stack;
 	int on_rq;
 	int wake_cpu;
 	struct sched_dl_entity dl;
@@ -117,7 +118,8 @@ enum {
 	THREADS = 8192,
 	TIMERS = 8192,
 	RING_BYTES = 8 << 20,
-	CALLERS = 16,
+	CALLERS = 30,		/* some ten functions of the interrupt, and twenty that it interrupted */
+	KERNEL_STACK_BYTES = 1 << 14,	/* the least that a kernel's stack has */
 	TASK_RUNNING = 0,
 	SCHED_DEADLINE = 6,
 	STACK_BYTES = 4096,
@@ -165,6 +167,7 @@ enum {
 	OVER_IDLE = 2,	/* on a CPU that was idle: by an interrupt */
 	AWAKE = 4,	/* it had not gone to sleep yet */
 	UNSEEN = 8,	/* the kernel did not tell when it got the CPU */
+	ELSEWHERE = 16, /* on another CPU than the one that it then waits for */
 };
 
 struct record {
@@ -191,6 +194,11 @@ struct record {
 	u32 policy;
 	u32 faults;
 	u32 migrations;
+	u32 after; /* the thread that had the CPU until this one got it, as it left; 0 is the idle one */
+	int after_prio;
+	u32 after_flags;
+	u32 unused;
+	char after_name[16];
 };
 
 struct stack {
@@ -211,6 +219,9 @@ struct switched {
 	u32 flags;
 	u32 from;
 	char name[16];
+	char from_name[16]; /* as it left */
+	int from_prio;
+	u32 from_flags;
 };
 
 struct user_stack {
@@ -278,7 +289,8 @@ struct here {
 	u64 due_ns;  /* by the timer, where it is a watched thread's */
 	u32 owner;   /* that thread, or 0 */
 	u32 reads_user; /* this program itself does, and may fault */
-	u32 unused[8];
+	u64 context;	/* where this program's arguments lie, as a number */
+	u32 unused[6];
 };
 
 struct {
@@ -527,20 +539,17 @@ INLINE void take_call(struct record *stay)
 	u64 call = -1ULL;
 
 #if defined(__TARGET_ARCH_arm64)
-	int number = -1;
-
-	READ(number, regs, struct pt_regs, syscallno);
-	call = (long)number;
-	READ(stay->argument[0], regs, struct pt_regs, orig_x0);
-	READ(stay->argument[1], regs, struct pt_regs, regs[1]);
-	READ(stay->argument[2], regs, struct pt_regs, regs[2]);
-	READ(stay->argument[3], regs, struct pt_regs, regs[3]);
+	call = (long)regs->syscallno;
+	stay->argument[0] = regs->orig_x0;
+	stay->argument[1] = regs->regs[1];
+	stay->argument[2] = regs->regs[2];
+	stay->argument[3] = regs->regs[3];
 #else
-	READ(call, regs, struct pt_regs, orig_ax);
-	READ(stay->argument[0], regs, struct pt_regs, di);
-	READ(stay->argument[1], regs, struct pt_regs, si);
-	READ(stay->argument[2], regs, struct pt_regs, dx);
-	READ(stay->argument[3], regs, struct pt_regs, r10);
+	call = regs->orig_ax;
+	stay->argument[0] = regs->di;
+	stay->argument[1] = regs->si;
+	stay->argument[2] = regs->dx;
+	stay->argument[3] = regs->r10;
 #endif
 	stay->call = call;
 	if (call == futex_call && here) {
@@ -566,13 +575,13 @@ INLINE void tell_stay(const struct record *stay)
  * A watched thread that is woken there, and comes, does so unseen. When it came the scheduler wrote down by its own clock; without
  * that, it came no earlier than it was woken, or left.
  */
-INLINE void check_begin(struct thread *thread, u64 task)
+INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 {
 	struct record *stay = &thread->stay;
 	u64 arrival = 0, in_ns = 0;
 
 	if (HAS(struct task_struct, sched_info.last_arrival))
-		READ(arrival, task, struct task_struct, sched_info.last_arrival);
+		arrival = task->sched_info.last_arrival;
 	if (!thread->left_ns || stay->in_ns > thread->left_ns) {
 		thread->ahead_ns = arrival ? stay->in_ns - arrival : 0;
 		return;
@@ -588,8 +597,10 @@ INLINE void check_begin(struct thread *thread, u64 task)
 	stay->in_ns = in_ns > stay->at_ns ? stay->at_ns : in_ns;
 }
 
-INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, u64 next, int is_preempted)
+/* The thread that leaves is the current one still: its fields may be read where they lie. The idle thread's are always the same. */
+INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 left, u32 next_pid, u64 next, int is_preempted)
 {
+	const struct task_struct *prev = bpf_get_current_task_btf();
 	struct record *stay = &thread->stay;
 	u32 state = 0;
 
@@ -600,14 +611,20 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, 
 	check_begin(thread, prev);
 	thread->left_ns = at_ns;
 	if (!is_preempted)
-		READ(state, prev, struct task_struct, __state);
+		state = prev->__state;
 	stay->state = state;
-	READ(stay->prio, prev, struct task_struct, prio);
-	READ(stay->policy, prev, struct task_struct, policy);
-	READ(stay->next, next, struct task_struct, pid);
-	READ(stay->next_prio, next, struct task_struct, prio);
-	READ(stay->next_policy, next, struct task_struct, policy);
-	bpf_probe_read_kernel(stay->next_name, 16, &((const struct task_struct *)next)->comm);
+	stay->prio = prev->prio;
+	stay->policy = prev->policy;
+	stay->next = next_pid;
+	if (next_pid) {
+		READ(stay->next_prio, next, struct task_struct, prio);
+		READ(stay->next_policy, next, struct task_struct, policy);
+		bpf_probe_read_kernel(stay->next_name, 16, &((const struct task_struct *)next)->comm);
+	} else {
+		stay->next_prio = 120;
+		stay->next_policy = 0;
+		__builtin_memcpy(stay->next_name, "idle", 5);
+	}
 	stay->call = -1ULL;
 	if (!is_preempted)
 		take_call(stay);
@@ -619,7 +636,7 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, 
 		if (thread->has_lock || !is_usual(thread))
 			tell_user_stack(thread, pid, AT_WAIT, at_ns);
 	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
-		u64 timer = (u64)&((const struct task_struct *)prev)->dl.dl_timer;
+		u64 timer = (u64)&((const struct task_struct *)left)->dl.dl_timer;
 
 		/* Its own timer makes it runnable again, without a tracepoint of a wakeup. */
 		thread->yields = 1;
@@ -632,11 +649,25 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 prev, 
 	__builtin_memset(stay->waker_name, 0, 16);
 }
 
-INLINE void arrive(struct thread *thread, u32 pid, u64 at_ns)
+/* The thread that leaves is the current one still: its fields may be read where they lie. */
+INLINE void comes_after(struct record *stay, u32 left)
+{
+	const struct task_struct *prev = bpf_get_current_task_btf();
+
+	stay->after = left;
+	if (!left)
+		return;
+	stay->after_prio = prev->prio;
+	stay->after_flags = prev->flags;
+	bpf_get_current_comm(stay->after_name, 16);
+}
+
+INLINE void arrive(struct thread *thread, u32 pid, u32 left, u64 at_ns)
 {
 	struct record *stay = &thread->stay;
 
 	waits_on(thread, 0);
+	comes_after(stay, left);
 	thread->yields = 0;
 	stay->in_ns = at_ns;
 	if (!stay->woken_ns && thread->early.woken_ns) {
@@ -661,6 +692,7 @@ ON(sched_switch)
 	u32 cpu = bpf_get_smp_processor_id(), left = bpf_get_current_pid_tgid(), pid = 0;
 	struct thread *goes = watched(left), *comes;
 	struct here *here = here_of(cpu);
+	const struct task_struct *prev = bpf_get_current_task_btf();
 	struct switched *switched;
 	u64 at_ns, is_watched;
 
@@ -677,9 +709,9 @@ ON(sched_switch)
 		return 0;
 	at_ns = bpf_ktime_get_ns();
 	if (goes)
-		leave(goes, left, cpu, at_ns, given->of[1], given->of[2], given->of[0] & 1);
+		leave(goes, left, cpu, at_ns, given->of[1], pid, given->of[2], given->of[0] & 1);
 	if (comes) {
-		arrive(comes, pid, at_ns);
+		arrive(comes, pid, left, at_ns);
 		return 0;
 	}
 	if (!here || !here->waiters)
@@ -692,6 +724,9 @@ ON(sched_switch)
 	switched->thread = pid;
 	switched->at_ns = at_ns;
 	switched->from = left;
+	switched->from_prio = prev->prio;
+	switched->from_flags = prev->flags;
+	bpf_get_current_comm(switched->from_name, 16);
 	switched->prio = 0;
 	switched->policy = switched->flags = 0;
 	READ(switched->prio, given->of[2], struct task_struct, prio);
@@ -764,6 +799,28 @@ INLINE void wakes_early(struct waking *early, u32 pid, u32 current, struct here 
 	early->woken_ns = bpf_ktime_get_ns();
 }
 
+/*
+ * Whether the interrupt that this program runs in came while a program ran: x86 serves such a one on the thread's own stack, where
+ * this program's arguments then lie, and one that came while the kernel ran on a stack of the CPU. Other processors always use that.
+ * A thread that wakes another one by a system call is on its own stack too.
+ */
+INLINE int came_to_a_program(struct here *here, struct arguments *given)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs;
+
+	/* Arithmetic with the pointer itself is not allowed. */
+	*(volatile u64 *)&here->context = (u64)given;
+	if (*(volatile u64 *)&here->context - (u64)task->stack >= KERNEL_STACK_BYTES)
+		return 0;
+	regs = bpf_task_pt_regs(task);
+#if defined(__TARGET_ARCH_arm64)
+	return regs->syscallno < 0;
+#else
+	return (long)regs->orig_ax < 0;
+#endif
+}
+
 /* (task) */
 ON(sched_waking)
 {
@@ -815,11 +872,16 @@ ON(sched_waking)
 		is_due(pid, here, &stay->how, &stay->due_ns, &stay->timer);
 	READ(target, given->of[0], struct task_struct, wake_cpu);
 	waits_on(thread, target + 1);
-	if (!current)
+	thread->has_waking_stack = 0;
+	if ((u32)target != cpu)
+		stay->how |= ELSEWHERE;
+	if (!current || !here)
 		return 0;
 	if (thread->has_lock)
 		releases(thread, pid, here, stay->woken_ns);
 	thread->has_lock = 0;
+	if ((u32)target != cpu || came_to_a_program(here, given))
+		return 0;
 	/* Where the kernel was when the wakeup came. */
 	__builtin_memset(thread->waking_stack, 0, sizeof(thread->waking_stack));
 	thread->has_waking_stack = bpf_get_stack(given, thread->waking_stack, sizeof(thread->waking_stack), 0) > 0;

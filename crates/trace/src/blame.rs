@@ -8,11 +8,11 @@
 //! Execution is one cause, wherever it lies. A thread that had the CPU as this one was woken was interrupted
 //! by the wakeup: the kernel function that it was in stands below the interrupt's own functions in the stack.
 
-use cause::kept::interrupted;
+use cause::kept::{KeptBy, scheduled_as};
 use evidence::cause::{Cause, CauseKind, Owner};
 
 use crate::cycle::LoopCycle;
-use crate::record::{Scheduled, ThreadEvent};
+use crate::record::{Predecessor, Scheduled, ThreadEvent, Waking};
 use crate::scene::Scene;
 use crate::wait::Wait;
 use crate::within::{self, PageFault};
@@ -113,88 +113,88 @@ fn moved(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     moves.take(FAULTS).map(cause).collect()
 }
 
-/// It was woken and waited for the CPU: the thread that ran there, then those that came.
-fn waits(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> Vec<Cause> {
-    let ran = ran_at(cycle, scene, from_ns);
-    shares(cycle, scene, from_ns, to_ns, ran)
+/// A thread that had the CPU; what of it is not known is so until it leaves.
+#[derive(Debug, Clone, Default)]
+struct Holder {
+    /// Its number; 0 is the idle thread.
+    id: Option<u32>,
+    name: String,
+    prio: Option<i32>,
+    is_kernel: bool,
 }
 
-/// The thread that had the CPU as this one was woken.
-fn ran_at(cycle: &LoopCycle, scene: &Scene<'_>, at_ns: u64) -> Scheduled {
-    let waking = if at_ns == cycle.woken_ns { Some(&cycle.waking) } else { None };
-    let by_stay = || {
-        scene.records.iter().find_map(|record| match &record.kind {
-            ThreadEvent::Stay(stay) if record.thread == scene.thread && stay.woken_ns == Some(at_ns) => {
-                Some(&stay.waking)
-            }
-            _ => None,
-        })
-    };
-    let waking = waking.or_else(by_stay);
-    waking.map_or(Scheduled::default(), |waking| Scheduled {
-        id: waking.waker,
-        name: waking.waker_name.clone(),
-        ..Scheduled::default()
-    })
+impl Holder {
+    fn came(thread: &Scheduled, is_kernel: bool) -> Holder {
+        Holder { id: Some(thread.id), name: thread.name.clone(), prio: Some(thread.prio), is_kernel }
+    }
+
+    /// The thread that ran where the followed one was woken, if that is the CPU that it waits for.
+    fn ran_at(waking: &Waking) -> Holder {
+        match waking.is_elsewhere {
+            true => Holder::default(),
+            false => Holder { id: Some(waking.waker), name: waking.waker_name.clone(), ..Holder::default() },
+        }
+    }
+
+    /// As it was when it left: a thread is called what it was called while it had the CPU.
+    fn until(self, left: Option<&Predecessor>) -> Holder {
+        match left {
+            Some(left) if self.id.is_none_or(|id| id == left.id) => Holder {
+                id: Some(left.id),
+                name: left.name.clone(),
+                prio: Some(left.prio),
+                is_kernel: left.is_kernel,
+            },
+            _ => self,
+        }
+    }
+}
+
+/// It was woken and waited for the CPU: the thread that ran there, then those that came.
+fn waits(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> Vec<Cause> {
+    let waking = if from_ns == cycle.woken_ns { Some(&cycle.waking) } else { None };
+    let mut stays = scene.stays(scene.thread).map(|(_, stay)| stay);
+    let waking =
+        waking.or_else(|| stays.find(|stay| stay.woken_ns == Some(from_ns)).map(|stay| &stay.waking));
+    let first = waking.map(Holder::ran_at).unwrap_or_default();
+    shares(cycle, scene, from_ns, to_ns, first)
 }
 
 /// It could have gone on, and `by` came instead, and after that others.
 fn preempted(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, by: &Scheduled) -> Vec<Cause> {
-    let mut causes = shares(cycle, scene, from_ns, to_ns, by.clone());
-    if let (Some(first), true) = (causes.first_mut(), by.id != 0) {
-        first.detail = Some(why_it_came(by));
-    }
-    causes
-}
-
-/// Why a thread could take the CPU.
-fn why_it_came(by: &Scheduled) -> String {
-    match by.prio {
-        prio if prio < 0 => "DEADLINE".to_string(),
-        prio @ 0..=99 => format!("real-time priority {}", 99 - prio),
-        _ => "ordinary".to_string(),
-    }
+    shares(cycle, scene, from_ns, to_ns, Holder::came(by, false))
 }
 
 /// The time between two moments, among the threads that had the CPU: `first`, and those that came after it.
-fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first: Scheduled) -> Vec<Cause> {
+fn shares(cycle: &LoopCycle, scene: &Scene<'_>, from_ns: u64, to_ns: u64, first: Holder) -> Vec<Cause> {
     if to_ns <= from_ns {
         return Vec::new();
     }
-    let came = scene.came(cycle.cpu, from_ns, to_ns);
-    let mut parts = vec![(from_ns, first, false)];
-    parts.extend(came);
+    let stay = scene.stays(scene.thread).map(|(_, stay)| stay).find(|stay| stay.in_ns == to_ns);
+    let mut parts = vec![(from_ns, first)];
+    let came = scene.came(cycle.cpu, from_ns, to_ns).into_iter();
+    parts.extend(came.map(|(at_ns, thread, is_kernel)| (at_ns, Holder::came(&thread, is_kernel))));
     let ends: Vec<u64> = parts.iter().skip(1).map(|(at_ns, ..)| *at_ns).chain([to_ns]).collect();
     let mut causes = Vec::new();
-    for ((begin_ns, thread, is_kernel), end_ns) in parts.into_iter().zip(ends) {
+    for ((begin_ns, holder), end_ns) in parts.into_iter().zip(ends) {
+        let holder = holder.until(scene.left(end_ns));
         let ns = end_ns.saturating_sub(begin_ns);
-        if ns < SHORTEST_NS {
+        let (Some(id), SHORTEST_NS..) = (holder.id, ns) else { continue };
+        let at_ns = begin_ns.saturating_sub(cycle.due_ns);
+        if id == 0 {
+            causes.push(Cause::timed(CauseKind::IdleExit, "idle", at_ns, ns));
             continue;
         }
-        let at_ns = begin_ns.saturating_sub(cycle.due_ns);
-        let mut cause = match (thread.id, is_kernel) {
-            (0, _) => Cause::timed(CauseKind::IdleExit, "idle", at_ns, ns),
-            (_, true) => Cause::timed(CauseKind::Kthread, thread.name.clone(), at_ns, ns),
-            (_, false) => Cause::timed(CauseKind::Thread, thread.name.clone(), at_ns, ns),
-        };
-        if thread.id != 0 {
-            cause.owner = Some(Owner { tid: thread.id, name: thread.name.clone(), ..Owner::default() });
-        }
+        let kind = if holder.is_kernel { CauseKind::Kthread } else { CauseKind::Thread };
+        let mut cause = Cause::timed(kind, holder.name.clone(), at_ns, ns);
+        cause.owner = Some(Owner { tid: id, name: holder.name, ..Owner::default() });
+        cause.detail = holder.prio.map(scheduled_as);
         if begin_ns == from_ns {
-            in_the_kernel(&mut cause, scene, begin_ns);
+            let stack = scene.kernel_stack(begin_ns).unwrap_or_default();
+            let priorities = (holder.prio, stay.map(|stay| stay.prio));
+            KeptBy { stack, priorities, preemption: scene.preemption }.blame(&mut cause, scene.names);
         }
         causes.push(cause);
     }
     causes
-}
-
-/// Where in the kernel the thread was that had the CPU at a wakeup.
-fn in_the_kernel(cause: &mut Cause, scene: &Scene<'_>, woken_ns: u64) {
-    let stack = scene.kernel_stack(woken_ns).unwrap_or_default();
-    let interrupted = interrupted(stack, scene.names);
-    let Some(function) = interrupted.first() else { return };
-    cause.function = Some(function.clone());
-    cause.stack = interrupted;
-    let detail = format!("in the kernel, which is {}", scene.preemption);
-    cause.detail = Some(cause.detail.take().map_or(detail.clone(), |before| format!("{before}, {detail}")));
 }

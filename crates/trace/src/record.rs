@@ -26,7 +26,7 @@ pub enum ThreadEvent {
     /// A thread that is not watched got a CPU that a watched one waits for.
     Switched {
         /// The thread that left the CPU.
-        from: u32,
+        from: Predecessor,
         /// The one that got it.
         to: Scheduled,
         /// Whether that is a thread of the kernel.
@@ -121,6 +121,19 @@ pub struct Scheduled {
     pub name: String,
 }
 
+/// A thread as it left a CPU: it may have another name than it came with, and another priority.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Predecessor {
+    /// Its number; 0 is the idle thread.
+    pub id: u32,
+    /// The kernel's dynamic priority.
+    pub prio: i32,
+    /// Whether it is a thread of the kernel.
+    pub is_kernel: bool,
+    /// Its name.
+    pub name: String,
+}
+
 /// A stay of a thread on a CPU: it was woken, it came, it left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stay {
@@ -131,6 +144,8 @@ pub struct Stay {
     /// Whether no tracepoint told when it got the CPU: then `in_ns` is by the scheduler's own clock, some
     /// microseconds off, or where the kernel keeps none, the earliest time possible.
     pub is_begin_unseen: bool,
+    /// The thread that left the CPU to it.
+    pub after: Predecessor,
     /// When it left.
     pub out_ns: u64,
     /// How it was woken.
@@ -158,6 +173,8 @@ pub struct Waking {
     pub waker: u32,
     /// Its name.
     pub waker_name: String,
+    /// Whether that was on another CPU than the one that the thread then waited for.
+    pub is_elsewhere: bool,
 }
 
 /// How a thread left its CPU.

@@ -9,7 +9,7 @@ use cause::names::Names;
 use evidence::cause::Owner;
 
 use crate::code::{CallStack, ProgramCode};
-use crate::record::{Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord};
+use crate::record::{Predecessor, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord};
 
 /// What else is known of the time of a cycle.
 #[derive(Debug)]
@@ -85,6 +85,15 @@ impl Scene<'_> {
             thread.name = live_name(thread.id);
         }
         came
+    }
+
+    /// The thread that left a CPU at this time, as it was then.
+    pub fn left(&self, at_ns: u64) -> Option<&Predecessor> {
+        self.records.iter().find_map(|record| match &record.kind {
+            ThreadEvent::Switched { from, .. } if record.at_ns == at_ns => Some(from),
+            ThreadEvent::Stay(stay) if stay.in_ns == at_ns && !stay.is_begin_unseen => Some(&stay.after),
+            _ => None,
+        })
     }
 
     /// A thread's number here, of the one by which the program's own words name it. In a PID namespace the

@@ -8,7 +8,7 @@ use cause::names::Names;
 
 use super::*;
 use crate::cycle::Blocked;
-use crate::record::{Stay, ThreadRecord, Waking};
+use crate::record::{Predecessor, Stay, ThreadRecord, Waking};
 
 const THREAD: u32 = 10;
 const DUE_NS: u64 = 1_000_000;
@@ -67,6 +67,30 @@ fn record(at_ns: u64, thread: u32, kind: ThreadEvent) -> ThreadRecord {
     ThreadRecord { thread, cpu: 1, at_ns, kind }
 }
 
+/// The stay that begins with the cycle, which a thread of this name left the CPU to.
+fn begins_after(name: &str) -> ThreadRecord {
+    let after = Predecessor { id: 77, prio: 120, is_kernel: false, name: name.to_string() };
+    let stay = Stay { in_ns: DUE_NS + 35_000, after, prio: 19, ..Stay::default() };
+    record(DUE_NS + 55_000, THREAD, ThreadEvent::Stay(Box::new(stay)))
+}
+
+#[test]
+fn a_thread_is_called_what_it_was_called_as_it_left() {
+    let parts = causes(&cycle(), &[begins_after("stress")]);
+    assert_eq!(parts[1], (CauseKind::Thread, "stress".to_string(), 5_000, 30_000));
+}
+
+#[test]
+fn a_thread_that_wakes_from_another_cpu_does_not_have_this_one() {
+    let mut woken = cycle();
+    woken.waking.is_elsewhere = true;
+    assert!(causes(&woken, &[]).iter().all(|(kind, ..)| *kind != CauseKind::Thread));
+    let mut there = begins_after("stress");
+    let ThreadEvent::Stay(stay) = &mut there.kind else { panic!() };
+    stay.after = Predecessor { id: 5, ..stay.after.clone() };
+    assert_eq!(causes(&woken, &[there])[1], (CauseKind::Thread, "stress".to_string(), 5_000, 30_000));
+}
+
 #[test]
 fn a_wakeup_names_the_thread_that_had_the_cpu() {
     let parts = causes(&cycle(), &[]);
@@ -84,23 +108,25 @@ fn a_wakeup_names_the_thread_that_had_the_cpu() {
 fn the_kernel_function_below_the_interrupt_is_named() {
     let stack = [0x100, 0x200, 0x300, 0x400].map(|low| 0xffff_ffff_8100_0008 + low);
     let kind = ThreadEvent::Stack(stack.to_vec());
-    let records = [record(DUE_NS + 5_000, THREAD, kind)];
+    let records = [record(DUE_NS + 5_000, THREAD, kind), begins_after("rustc")];
     let names = names();
     let scene = scene(&records, &names, "PREEMPT_NONE");
     let made = of_wakeup(&cycle(), &scene);
     let rustc = made.iter().find(|cause| cause.name == "rustc").unwrap();
     assert_eq!(rustc.function.as_deref(), Some("unmap_page_range"));
     assert_eq!(rustc.stack, ["unmap_page_range", "exit_mmap"]);
-    assert_eq!(rustc.detail.as_deref(), Some("in the kernel, which is PREEMPT_NONE"));
+    let detail = "ordinary, in the kernel with preemption off (this kernel is PREEMPT_NONE)";
+    assert_eq!(rustc.detail.as_deref(), Some(detail));
     assert_eq!(rustc.owner, Some(Owner { tid: 77, name: "rustc".to_string(), ..Owner::default() }));
 }
 
 #[test]
 fn threads_that_come_meanwhile_share_the_time() {
     let to = Scheduled { id: 9, prio: 120, name: "kworker/1:2".to_string(), ..Scheduled::default() };
-    let kind = ThreadEvent::Switched { from: 77, to, is_kernel: true };
+    let from = Predecessor { id: 77, prio: 120, is_kernel: false, name: "cc1".to_string() };
+    let kind = ThreadEvent::Switched { from, to, is_kernel: true };
     let parts = causes(&cycle(), &[record(DUE_NS + 15_000, 9, kind)]);
-    assert_eq!(parts[1], (CauseKind::Thread, "rustc".to_string(), 5_000, 10_000));
+    assert_eq!(parts[1], (CauseKind::Thread, "cc1".to_string(), 5_000, 10_000));
     assert_eq!(parts[2], (CauseKind::Kthread, "kworker/1:2".to_string(), 15_000, 20_000));
 }
 

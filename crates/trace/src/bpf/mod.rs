@@ -29,7 +29,7 @@ static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/threads.o"
 struct Aligned<T>(T);
 
 /// `struct thread` of the C part, in bytes.
-const THREAD_BYTES: usize = 40 + 48 + 176 + 128 + 48;
+const THREAD_BYTES: usize = 40 + 48 + 208 + 240 + 48;
 
 /// `BPF_NOEXIST`: an entry that is there already stays.
 const NO_EXIST: u64 = 1;

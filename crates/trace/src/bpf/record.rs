@@ -4,13 +4,16 @@
 
 use symbols::UserRegisters;
 
-use crate::record::{Leaving, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord, UserStack, Waking};
+use crate::record::{
+    Leaving, Predecessor, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord, UserStack, Waking,
+};
 
 /// PF_KTHREAD of the kernel.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
 const BY_TIMER: u32 = 1;
 const UNSEEN: u32 = 8;
+const ELSEWHERE: u32 = 16;
 
 /// The bytes of a record, read from their beginning.
 struct Bytes<'a>(&'a [u8]);
@@ -69,11 +72,14 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut Bytes<'_>) -> Option<Stay> {
     let arguments = [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
     let words = [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
     let (prio, policy, faults, migrations) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
+    let (id, prio_then, flags, _) = (bytes.u32()?, bytes.i32()?, bytes.u32()?, bytes.u32()?);
+    let after = left(id, prio_then, flags, bytes.name()?);
     let waking = Waking {
         due_ns: (how & BY_TIMER != 0).then_some(due_ns),
         timer: Some(timer).filter(|timer| *timer != 0),
         waker,
         waker_name,
+        is_elsewhere: how & ELSEWHERE != 0,
     };
     let leaving = Leaving {
         sleeps: state != 0,
@@ -86,7 +92,19 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut Bytes<'_>) -> Option<Stay> {
     };
     let woken_ns = Some(woken_ns).filter(|ns| *ns != 0);
     let is_begin_unseen = how & UNSEEN != 0;
-    Some(Stay { woken_ns, is_begin_unseen, in_ns, out_ns, waking, leaving, prio, policy, faults, migrations })
+    Some(Stay {
+        woken_ns,
+        is_begin_unseen,
+        after,
+        in_ns,
+        out_ns,
+        waking,
+        leaving,
+        prio,
+        policy,
+        faults,
+        migrations,
+    })
 }
 
 fn stack(bytes: &mut Bytes<'_>) -> ThreadEvent {
@@ -109,7 +127,13 @@ fn user_stack(bytes: &mut Bytes<'_>) -> Option<UserStack> {
 fn switched(id: u32, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
     let (prio, policy, flags, from) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
     let to = Scheduled { id, prio, policy, name: bytes.name()? };
+    let name = bytes.name()?;
+    let from = left(from, bytes.i32()?, bytes.u32()?, name);
     Some(ThreadEvent::Switched { from, to, is_kernel: flags & KERNEL_THREAD != 0 })
+}
+
+fn left(id: u32, prio: i32, flags: u32, name: String) -> Predecessor {
+    Predecessor { id, prio, is_kernel: flags & KERNEL_THREAD != 0, name }
 }
 
 fn note(kind: u16, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
