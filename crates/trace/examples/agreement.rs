@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Prints, for each program that writes down its own truth, how far the kernel's records agree with it:
-//! `agreement [CYCLES]`.
+//! `agreement [CYCLES [plants]]`; with `plants` only programs in which something goes wrong.
 //!
 //! One row for each thread that stamps its cycles. Begins are later, and executions longer, by the program's
 //! clock readings against the kernel's records, cycle by cycle; a share is of the cycles that agree within 10
@@ -11,7 +11,7 @@ use trace::model::{Model, Release};
 #[path = "../tests/truth/mod.rs"]
 mod truth;
 
-use truth::{Case, Language, Watched, share, watch};
+use truth::{Blamed, Case, Language, Watched, share, watch};
 
 const STYLES: [(Language, &[&str]); 4] = [
     (
@@ -48,10 +48,11 @@ const PERIOD_US: u64 = 2_000;
 fn main() {
     let cycles = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(1_000);
     println!(
-        "| program | style | waits with | period, us: asked, found | cycles: own, found | due within 1 us | begin later, us: median, p99 | execution longer, us: median | execution agrees | response agrees | planted, found |"
+        "| program | style | waits with | period, us: asked, found | cycles: own, found | due within 1 us | begin later, us: median, p99 | execution longer, us: median | execution agrees | response agrees | planted, found | of these, causes right: kind, owner, functions, sum |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for (language, styles) in STYLES {
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let only_plants = std::env::args().nth(2).is_some_and(|word| word == "plants");
+    for (language, styles) in STYLES.into_iter().filter(|_| !only_plants) {
         for style in styles {
             print(&Case { language, style, plant: None, period_us: PERIOD_US, cycles });
         }
@@ -68,7 +69,7 @@ fn main() {
 fn print(case: &Case) {
     match watch(case) {
         Ok(threads) => threads.iter().for_each(|thread| row(case, thread)),
-        Err(why) => println!("| {:?} | {} | skipped: {why} | | | | | | | | |", case.language, case.style),
+        Err(why) => println!("| {:?} | {} | skipped: {why} | | | | | | | | | |", case.language, case.style),
     }
 }
 
@@ -90,7 +91,7 @@ fn row(case: &Case, thread: &Watched) {
         later.get((later.len() * hundredth / 100).min(later.len().saturating_sub(1))).map_or(0.0, us)
     };
     println!(
-        "| {:?} {} | {style} | {waits} | {}, {period} | {}, {} ({}) | {} | {:.1}, {:.1} | {:.1} | {} | {} | {} |",
+        "| {:?} {} | {style} | {waits} | {}, {period} | {}, {} ({}) | {} | {:.1}, {:.1} | {:.1} | {} | {} | {} | {} |",
         case.language,
         thread.truth.name,
         case.period_us,
@@ -116,6 +117,10 @@ fn row(case: &Case, thread: &Watched) {
             Some(_) => format!("{0}, {1}", thread.planted_and_found().0, thread.planted_and_found().1),
             None => "-".into(),
         },
+        case.plant.map_or("-".into(), |_| {
+            let Blamed { cause, owner, function, whole, .. } = thread.blamed();
+            format!("{cause}, {owner}, {function}, {whole}")
+        }),
     );
 }
 
