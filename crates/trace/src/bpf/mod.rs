@@ -157,7 +157,11 @@ impl ThreadWatch {
         if self.has_timed_faults.len() >= TIMED || !self.has_timed_faults.insert(thread) {
             return;
         }
-        if let Err(error) = self.attach_fault_over(thread) {
+        // One that has ended since takes no further fault.
+        let has_ended = || !std::path::Path::new(&format!("/proc/{thread}")).exists();
+        if let Err(error) = self.attach_fault_over(thread)
+            && !has_ended()
+        {
             let what = format!("how long page faults took: this kernel refused it ({})", whole(&error));
             if !self.could_not_see.contains(&what) {
                 self.could_not_see.push(what);
