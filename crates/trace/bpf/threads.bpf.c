@@ -150,8 +150,6 @@ enum kind {
 	USER_STACK, /* where a thread was in its program */
 	FAULT_OVER, /* the kernel has dealt with a page fault */
 	MOVED,	    /* a watched thread was moved to another CPU */
-	BEGIN,	    /* a watched thread came to where a cycle begins, as the user says */
-	END,
 };
 
 /* Why a stack was copied. */
@@ -992,28 +990,6 @@ SEC("perf_event") int fault_over(void *given)
 	if (thread && thread->fault_ns)
 		tell(FAULT_OVER, pid, thread->fault_ns, 0, 0);
 	return 0;
-}
-
-INLINE int comes_to(u16 kind)
-{
-	u32 pid = bpf_get_current_pid_tgid();
-
-	if (watched(pid))
-		tell(kind, pid, 0, 0, 0);
-	return 0;
-}
-
-/* Where a cycle begins and ends, as the user says: places in the program itself. */
-SEC("uprobe") int cycle_begin(void *given)
-{
-	(void)given;
-	return comes_to(BEGIN);
-}
-
-SEC("uprobe") int cycle_end(void *given)
-{
-	(void)given;
-	return comes_to(END);
 }
 
 /* (parent, child) */
