@@ -16,11 +16,11 @@ use crate::code::ProgramCode;
 use crate::cycle::{Blocked, CycleCutter, LoopCycle};
 use crate::record::{Stay, ThreadEvent, ThreadRecord};
 use crate::scene::Scene;
-use crate::search::{self, chosen};
+use crate::search;
 use crate::wait::Wait;
 use crate::{Result, process, trial};
 
-pub use crate::search::{FollowedLoop, LoopChoice};
+pub use crate::search::{FollowedLoop, LoopChoice, chosen};
 
 /// What a look brought.
 #[derive(Debug, Default)]

@@ -207,7 +207,7 @@ fn cannot(process: u32, why: String, cure: &str) -> Error {
 }
 
 /// The threads of `process` that are meant, by number.
-pub(crate) fn chosen(process: u32, choice: &LoopChoice) -> Result<BTreeMap<u32, Thread>> {
+pub fn chosen(process: u32, choice: &LoopChoice) -> Result<BTreeMap<u32, Thread>> {
     let folder = format!("/proc/{process}/task");
     let entries = std::fs::read_dir(&folder).map_err(|_| {
         cannot(process, "there is no such process".into(), "give the number of one that runs")

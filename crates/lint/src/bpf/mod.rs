@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel part: `bpf/events.bpf.c`, loaded for as long as this value lives.
+//!
+//! Memory: a ring of 32 MiB and two tables of 16,384 places. Probes and programs go with the file descriptors
+//! that hold them, however this process ends.
+
+mod record;
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
+use aya::programs::{RawTracePoint, UProbe};
+use aya::{Btf, Ebpf, EbpfLoader};
+use cause::bpf::whole;
+use error::{Error, Result};
+
+use crate::event::{EventTimes, LintEvent};
+use crate::functions::FIRST_LOCK;
+
+/// The kernel part, of this very build; empty where it was built without clang.
+static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/events.o")).len()]> =
+    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/events.o")));
+
+/// What reads an ELF file wants it where a structure may lie.
+#[repr(align(16))]
+struct Aligned<T>(T);
+
+/// `struct place` of the C part, in bytes.
+const PLACE_BYTES: usize = 32;
+
+/// `struct thread` of the C part: its process, two fields of its own, its MXCSR.
+type Watched = [u32; 4];
+
+/// The tracepoints, and what is not seen without each; without those that have nothing here, nothing is.
+const TAPS: [(&str, &str); 6] = [
+    ("sys_enter", ""),
+    ("sched_switch", ""),
+    ("page_fault_user", "page faults"),
+    ("page_fault_kernel", "page faults in the kernel"),
+    ("signal_deliver", "signal handlers"),
+    ("sched_process_exec", "another program in the same process"),
+];
+
+/// The kernel part, at work.
+pub struct EventWatch {
+    /// Its programs; gone when this is dropped.
+    programs: Ebpf,
+    records: RingBuf<MapData>,
+    threads: HashMap<MapData, u32, Watched>,
+    processes: HashMap<MapData, u32, u32>,
+    places: HashMap<MapData, [u8; PLACE_BYTES], [u64; 2]>,
+    lost: Array<MapData, u64>,
+    could_not_see: Vec<String>,
+}
+
+impl std::fmt::Debug for EventWatch {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("EventWatch").finish_non_exhaustive()
+    }
+}
+
+impl EventWatch {
+    /// Loads the kernel part. Nothing is watched yet.
+    pub fn load() -> Result<EventWatch> {
+        if OBJECT.0.is_empty() {
+            return Err(cannot(
+                "this program was built without clang".into(),
+                "install clang and build again",
+            ));
+        }
+        let btf = Btf::from_sys_fs().map_err(|error| {
+            cannot(
+                format!("this kernel does not describe itself (BTF): {}", whole(&error)),
+                "boot a kernel with CONFIG_DEBUG_INFO_BTF",
+            )
+        })?;
+        let mut programs = EbpfLoader::new()
+            .btf(Some(&btf))
+            .override_global("futex_call", &(syscalls::Sysno::futex as u32), true)
+            .override_global("first_lock", &u32::from(FIRST_LOCK), true)
+            .load(&OBJECT.0)
+            .map_err(|error| cannot(format!("the kernel refused its maps: {}", whole(&error)), ROOT))?;
+        let mut map = |name: &str| {
+            programs.take_map(name).ok_or_else(|| cannot(format!("it has no map {name}"), REPORT))
+        };
+        let odd =
+            |error: MapError| cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT);
+        let records = RingBuf::try_from(map("records")?).map_err(odd)?;
+        let threads = HashMap::try_from(map("threads")?).map_err(odd)?;
+        let processes = HashMap::try_from(map("processes")?).map_err(odd)?;
+        let places = HashMap::try_from(map("places")?).map_err(odd)?;
+        let lost = Array::try_from(map("lost")?).map_err(odd)?;
+        let could_not_see = Vec::new();
+        let mut bpf = EventWatch { programs, records, threads, processes, places, lost, could_not_see };
+        for (name, without) in TAPS {
+            bpf.attach(name, without)?;
+        }
+        let function: Option<&mut UProbe> =
+            bpf.programs.program_mut("function").and_then(|program| program.try_into().ok());
+        let function = function.ok_or_else(|| cannot("it has no probe".into(), REPORT))?;
+        function
+            .load()
+            .map_err(|error| cannot(format!("the kernel refused the probe: {}", whole(&error)), ROOT))?;
+        Ok(bpf)
+    }
+
+    fn attach(&mut self, name: &str, without: &str) -> Result<()> {
+        let program: Option<&mut RawTracePoint> =
+            self.programs.program_mut(name).and_then(|program| program.try_into().ok());
+        let Some(program) = program else { return Ok(()) };
+        match program.load().and_then(|()| program.attach(name).map(drop)) {
+            Ok(()) => Ok(()),
+            Err(error) if without.is_empty() => {
+                Err(cannot(format!("the kernel refused {name}: {}", whole(&error)), ROOT))
+            }
+            Err(error) => {
+                self.could_not_see.push(format!("{without}: this kernel refused {name} ({})", whole(&error)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Probes a function of `process`: where it begins in the binary, and its number.
+    pub fn probe(&mut self, process: u32, binary: &Path, offset: u64, number: u16) -> Result<()> {
+        let program: Option<&mut UProbe> =
+            self.programs.program_mut("function").and_then(|program| program.try_into().ok());
+        let (Some(program), Some(process)) = (program, NonZeroU32::new(process)) else { return Ok(()) };
+        let location = UProbeAttachLocation::AbsoluteOffset(offset);
+        let point = UProbeAttachPoint { location, cookie: Some(u64::from(number)) };
+        let attached = program.attach(point, binary, UProbeScope::OneProcess(process));
+        attached.map(drop).map_err(|error| {
+            let why = format!("{} cannot be probed: {}", binary.display(), whole(&error));
+            cannot(why, ROOT)
+        })
+    }
+
+    /// From now on, what these threads of the process do counts.
+    pub fn watch(&mut self, process: u32, threads: impl Iterator<Item = u32>) -> Result<()> {
+        let room = |error: MapError| {
+            cannot(format!("a thread found no room: {}", whole(&error)), "name fewer by --thread")
+        };
+        self.processes.insert(process, 1, 0).map_err(room)?;
+        for thread in threads {
+            self.threads.insert(thread, [process, 0, 0, 0], 0).map_err(room)?;
+        }
+        Ok(())
+    }
+
+    /// What was done since this was last asked: the first time at each place.
+    pub fn take(&mut self) -> Vec<LintEvent> {
+        let mut events = Vec::new();
+        while let Some(bytes) = self.records.next() {
+            events.extend(record::read(&bytes));
+        }
+        events
+    }
+
+    /// How often that was done at its place until now.
+    pub fn times(&self, event: &LintEvent) -> EventTimes {
+        let [count, last_ns] = self.places.get(&record::place(event), 0).unwrap_or([1, event.at_ns]);
+        EventTimes { count, last_ns }
+    }
+
+    /// MXCSR of a watched thread, as it last left a CPU.
+    pub fn float_state(&self, thread: u32) -> Option<u32> {
+        self.threads.get(&thread, 0).ok().map(|watched| watched[2]).filter(|state| *state != 0)
+    }
+
+    /// How many events found no room until now.
+    pub fn lost(&self) -> u64 {
+        self.lost.get(&0, 0).unwrap_or(0)
+    }
+
+    /// What it could not see, in sentences.
+    pub fn could_not_see(&self) -> &[String] {
+        &self.could_not_see
+    }
+}
+
+const ROOT: &str = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE";
+const REPORT: &str = "report this as a defect";
+
+fn cannot(why: String, cure: &str) -> Error {
+    Error::new("watch what a program does", why, cure)
+}

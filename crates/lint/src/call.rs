@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which rule a system call in a cycle breaks, if any.
+
+use syscalls::Sysno;
+use trace::model::{Model, Release};
+use trace::record::{Leaving, Stay};
+use trace::wait::Wait;
+
+use crate::descriptor::{Descriptors, OpenOn};
+use crate::event::LintEvent;
+use crate::rule::Rule;
+
+/// `TIMER_ABSTIME` (include/uapi/linux/time.h).
+const TIMER_ABSTIME: u64 = 1;
+/// CLOCK_REALTIME and CLOCK_REALTIME_ALARM.
+const SETTABLE: [u64; 2] = [0, 8];
+/// `FUTEX_CLOCK_REALTIME` (include/uapi/linux/futex.h).
+const FUTEX_CLOCK_REALTIME: u64 = 256;
+/// `MADV_DONTNEED`, `MADV_FREE` (include/uapi/asm-generic/mman-common.h).
+const GIVES_BACK: [u64; 2] = [4, 8];
+
+/// Calls that change which memory there is.
+const MEMORY: [&str; 4] = ["mmap", "munmap", "brk", "mremap"];
+
+/// Calls that make a process or a thread.
+const FORKS: [&str; 6] = ["clone", "clone3", "fork", "vfork", "execve", "execveat"];
+
+/// Calls with a path, or that wait for a disk: they go to a file system, whether they sleep this time or not.
+const FILES: [&str; 36] = [
+    "open",
+    "openat",
+    "openat2",
+    "creat",
+    "stat",
+    "lstat",
+    "newfstatat",
+    "statx",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "unlink",
+    "unlinkat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "mkdir",
+    "mkdirat",
+    "rmdir",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "readlink",
+    "readlinkat",
+    "truncate",
+    "getdents64",
+    "statfs",
+    "fsync",
+    "fdatasync",
+    "sync",
+    "syncfs",
+    "sync_file_range",
+    "msync",
+    "connect",
+    "flock",
+];
+
+/// Calls that read or write by a descriptor, which the first argument is.
+const TRANSFERS: [&str; 14] = [
+    "read",
+    "readv",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "write",
+    "writev",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "ftruncate",
+    "fallocate",
+    "sendfile",
+    "copy_file_range",
+];
+
+/// The rule that a call breaks by itself, and what is said of it.
+pub fn called(
+    call: u32,
+    event: &LintEvent,
+    model: Option<&Model>,
+    descriptors: &mut Descriptors,
+) -> Option<(Rule, String)> {
+    let name = Sysno::new(call as usize)?.name();
+    let [first, second, third, fourth, ..] = event.arguments;
+    let says = |rule, what: String| Some((rule, what));
+    match name {
+        "nanosleep" => return says(Rule::RelativeSleep, "it sleeps for a time (nanosleep)".into()),
+        "clock_nanosleep" if second & TIMER_ABSTIME == 0 => {
+            return says(
+                Rule::RelativeSleep,
+                "it sleeps for a time (clock_nanosleep without TIMER_ABSTIME)".into(),
+            );
+        }
+        "clock_nanosleep" if SETTABLE.contains(&first) => {
+            return says(Rule::SettableClock, "it sleeps until a time of CLOCK_REALTIME".into());
+        }
+        "futex" if second & FUTEX_CLOCK_REALTIME != 0 && fourth != 0 => {
+            return says(Rule::SettableClock, "it waits with a timeout of CLOCK_REALTIME".into());
+        }
+        "madvise" if GIVES_BACK.contains(&third) => {
+            return says(Rule::Allocation, "it gives memory back (madvise)".into());
+        }
+        _ => {}
+    }
+    if MEMORY.contains(&name) {
+        return says(Rule::Allocation, format!("it calls {name}"));
+    }
+    if FORKS.contains(&name) {
+        return says(Rule::Fork, format!("it makes a process or a thread ({name})"));
+    }
+    if FILES.contains(&name) {
+        return says(Rule::BlockingCall, format!("it calls {name}"));
+    }
+    if TRANSFERS.contains(&name) {
+        return transfer(name, first, descriptors);
+    }
+    times_out(event, call, model?)
+}
+
+fn transfer(name: &str, descriptor: u64, descriptors: &mut Descriptors) -> Option<(Rule, String)> {
+    let writes = name.contains("write");
+    Some(match descriptors.get(descriptor) {
+        OpenOn::SettableTimer => {
+            (Rule::SettableClock, format!("it waits for a timer of CLOCK_REALTIME (descriptor {descriptor})"))
+        }
+        OpenOn::Terminal(path) if writes => (Rule::Printing, format!("it writes to {path}")),
+        _ if writes && [1, 2].contains(&descriptor) => {
+            let stream = if descriptor == 1 { "standard output" } else { "standard error" };
+            (Rule::Printing, format!("it writes to {stream}"))
+        }
+        OpenOn::Disk(path) => (Rule::BlockingCall, format!("it calls {name} on {path}")),
+        OpenOn::Terminal(_) | OpenOn::Other => return None,
+    })
+}
+
+/// A timeout that is the loop's period: it begins anew at the end of each cycle.
+fn times_out(event: &LintEvent, call: u32, model: &Model) -> Option<(Rule, String)> {
+    let wait = wait(event, Some(call))?;
+    let is_relative = model.release == Release::Timer { is_absolute: false };
+    let has_timeout = matches!(wait, Wait::Poll | Wait::Select | Wait::Epoll(_));
+    (is_relative && has_timeout && model.ends_with(wait))
+        .then(|| (Rule::RelativeSleep, format!("its period is the timeout of {wait}")))
+}
+
+/// The rule that a sleep in a call breaks: any that does not end a cycle.
+pub fn slept(event: &LintEvent, call: Option<u32>, model: &Model) -> Option<(Rule, String)> {
+    let wait = wait(event, call)?;
+    if model.ends_with(wait) {
+        return None;
+    }
+    match wait {
+        // Judged by what was called, by who else takes the lock, or by the fault.
+        Wait::Sleep { .. } | Wait::Lock { .. } | Wait::Kernel | Wait::Yield => None,
+        Wait::Other(call) if is_end(call) => None,
+        _ => Some((Rule::BlockingCall, format!("it slept within a cycle, in {wait}"))),
+    }
+}
+
+fn is_end(call: u32) -> bool {
+    matches!(Sysno::new(call as usize), Some(Sysno::exit | Sysno::exit_group))
+}
+
+/// What a thread waits for in a call, as the model of its loop has it.
+pub fn wait(event: &LintEvent, call: Option<u32>) -> Option<Wait> {
+    let [first, second, third, fourth, ..] = event.arguments;
+    let leaving =
+        Leaving { sleeps: true, call, arguments: [first, second, third, fourth], ..Leaving::default() };
+    Wait::of(&Stay { leaving, ..Stay::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use symbols::UserRegisters;
+
+    use super::*;
+    use crate::event::{CountedPlace, LintEventKind};
+
+    fn event(call: Sysno, arguments: [u64; 6]) -> LintEvent {
+        LintEvent {
+            thread: 1,
+            kind: LintEventKind::Called(call as u32),
+            at_ns: 0,
+            place: CountedPlace::default(),
+            arguments,
+            words: [0; 5],
+            registers: UserRegisters::default(),
+            stack: Vec::new(),
+        }
+    }
+
+    fn rule(call: Sysno, arguments: [u64; 6]) -> Option<Rule> {
+        let event = event(call, arguments);
+        let found = called(call as u32, &event, None, &mut Descriptors::of(std::process::id()));
+        found.map(|(rule, _)| rule)
+    }
+
+    #[test]
+    fn tells_sleeps_by_clock_and_flag() {
+        assert_eq!(rule(Sysno::clock_nanosleep, [1, 1, 0, 0, 0, 0]), None);
+        assert_eq!(rule(Sysno::clock_nanosleep, [11, 1, 0, 0, 0, 0]), None);
+        assert_eq!(rule(Sysno::clock_nanosleep, [0, 1, 0, 0, 0, 0]), Some(Rule::SettableClock));
+        assert_eq!(rule(Sysno::clock_nanosleep, [1, 0, 0, 0, 0, 0]), Some(Rule::RelativeSleep));
+        assert_eq!(rule(Sysno::nanosleep, [0; 6]), Some(Rule::RelativeSleep));
+    }
+
+    #[test]
+    fn a_wait_without_timeout_has_no_clock() {
+        let bitset = FUTEX_CLOCK_REALTIME | 9;
+        assert_eq!(rule(Sysno::futex, [0x1000, bitset, 0, 0, 0, 0]), None);
+        assert_eq!(rule(Sysno::futex, [0x1000, bitset, 0, 0x2000, 0, 0]), Some(Rule::SettableClock));
+    }
+
+    #[test]
+    fn only_giving_memory_back_is_allocation() {
+        assert_eq!(rule(Sysno::madvise, [0, 0, 4, 0, 0, 0]), Some(Rule::Allocation));
+        assert_eq!(rule(Sysno::madvise, [0, 0, 14, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn calls_that_neither_block_nor_allocate_are_allowed() {
+        for call in [Sysno::sendto, Sysno::ioctl, Sysno::sched_yield, Sysno::gettid, Sysno::clock_gettime] {
+            assert_eq!(rule(call, [0; 6]), None, "{call}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A process, watched: its real-time threads and their loops first, then what they do in their cycles.
+//!
+//! ```text
+//! threads are found ─► loops are known ─► functions are probed ─► settled ─► watched ─► judged
+//! ```
+//! What a thread did before its loop was known is its beginning, and may be anything.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cause::names::Names;
+use error::{Error, Result};
+use machine::inventory::Thread;
+use trace::bpf::ThreadWatch;
+use trace::follow::{LoopChoice, chosen};
+use trace::model::infer;
+use trace::process::{check_numbers, lives};
+use trace::record::{Stay, ThreadEvent};
+
+use crate::bpf::EventWatch;
+use crate::document::{LintDocument, LintedThread, SCHEMA_VERSION};
+use crate::event::{LintEvent, LintEventKind};
+use crate::functions;
+use crate::judge::{Seen, WatchedThread, deepest, findings, prefer_own_timer};
+use crate::memory::MappedMemory;
+use crate::place::PlaceFinder;
+use crate::still;
+
+/// For how long loops are looked for, at least and at most, once there is a real-time thread.
+const LEAST: Duration = Duration::from_millis(500);
+const MOST: Duration = Duration::from_secs(5);
+
+/// How long a program that was just started may take until it has a real-time thread.
+const BEGINS: Duration = Duration::from_secs(10);
+
+/// Releases after which a loop is known well.
+const ENOUGH: usize = 32;
+
+/// How often records are taken.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long probes settle, at least and at most: the first call of each faults.
+const SETTLES: Duration = Duration::from_millis(250);
+const SETTLES_AT_MOST: Duration = Duration::from_secs(2);
+
+/// Stays of one thread that are kept for its model.
+const KEPT: usize = 1 << 14;
+
+/// Events that are kept, each with a copy of a stack.
+const EVENTS: usize = 1 << 13;
+
+/// What is to be watched.
+#[derive(Debug, Clone)]
+pub struct LintChoice {
+    /// The process.
+    pub process: u32,
+    /// Threads by name or number; empty: the real-time threads.
+    pub threads: Vec<String>,
+    /// For how long their cycles are watched.
+    pub duration: Duration,
+    /// Whether the program was just started, and may have no real-time thread yet.
+    pub is_new: bool,
+}
+
+/// Watches and judges a process; `None` where `stop` was set before anything was seen.
+pub fn lint(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<LintDocument>> {
+    let process = choice.process;
+    let Some(threads) = find(choice, stop)? else { return Ok(None) };
+    let mut places = PlaceFinder::open(process).map_err(|error| match lives(process) {
+        true => error,
+        false => ended(process, "it ended before its cycles were watched"),
+    })?;
+    let memory = MappedMemory::read(process).as_ref().and_then(still::memory);
+    let mut bpf = EventWatch::load()?;
+    let mut not_seen = probe(process, &mut bpf)?;
+    std::thread::sleep(settling(&threads));
+    let began = Instant::now();
+    bpf.watch(process, threads.keys().copied())?;
+    let events = take(&mut bpf, choice, stop);
+    let watched = began.elapsed();
+    if events.iter().any(|event| event.kind == LintEventKind::Executed) {
+        return Err(ended(process, "it runs another program since"));
+    }
+    let events =
+        events.into_iter().map(|event| (bpf.times(&event), event)).map(|(times, event)| (event, times));
+    let mut seen = Seen {
+        process,
+        events: events.collect(),
+        shown: memory.map(|shown| (0, shown)).into_iter().collect(),
+        probes: probe_memory(process),
+        threads,
+    };
+    prefer_own_timer(&mut seen);
+    show(&mut seen, &bpf);
+    let findings = findings(&seen, &mut places);
+    not_seen.extend(bpf.could_not_see().iter().cloned());
+    not_seen.extend(places.notes().iter().cloned());
+    not_seen.extend(not_watched(&seen, &bpf, lives(process)));
+    Ok(Some(LintDocument {
+        schema_version: SCHEMA_VERSION,
+        process,
+        program: program(process),
+        watched_ns: u64::try_from(watched.as_nanos()).unwrap_or(u64::MAX),
+        threads: seen.threads.values().map(linted).collect(),
+        findings,
+        not_seen,
+    }))
+}
+
+fn ended(process: u32, why: &str) -> Error {
+    Error::on("lint the process", process, why, "give a program that runs for some seconds")
+}
+
+fn program(process: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.trim_end().to_string()
+}
+
+/// The threads that are meant, and their loops.
+fn find(choice: &LintChoice, stop: &AtomicBool) -> Result<Option<BTreeMap<u32, WatchedThread>>> {
+    let process = choice.process;
+    let meant = LoopChoice { threads: choice.threads.clone(), ..LoopChoice::default() };
+    check_numbers(process)?;
+    let mut bpf = ThreadWatch::load(&Names::read(Path::new("/")))?;
+    let mut pasts: BTreeMap<u32, Vec<Stay>> = BTreeMap::new();
+    let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();
+    let began = Instant::now();
+    let mut found_at: Option<Instant> = None;
+    loop {
+        match of_choice(process, &meant) {
+            Ok(now) => {
+                for thread in now.values() {
+                    bpf.watch(process, thread.id)?;
+                }
+                threads = now;
+                found_at = found_at.or(Some(Instant::now()));
+            }
+            Err(error) if found_at.is_none() && !(choice.is_new && began.elapsed() < BEGINS) => {
+                return Err(error);
+            }
+            Err(_) if !lives(process) => {
+                return Err(ended(process, "it ended before its loop was known"));
+            }
+            Err(_) => {}
+        }
+        if stop.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+        for record in bpf.take() {
+            match record.kind {
+                ThreadEvent::Stay(stay) => {
+                    let past = pasts.entry(record.thread).or_default();
+                    if past.len() < KEPT {
+                        past.push(*stay);
+                    }
+                }
+                ThreadEvent::Executed { .. } => pasts.clear(),
+                _ => {}
+            }
+        }
+        let Some(found_at) = found_at else { continue };
+        let is_known = |thread: &u32| {
+            let model = pasts.get(thread).and_then(|past| infer(past));
+            model.is_some_and(|model| model.releases >= ENOUGH)
+        };
+        let elapsed = found_at.elapsed();
+        if elapsed >= MOST || (elapsed >= LEAST && threads.keys().all(is_known)) {
+            break;
+        }
+    }
+    let watched = |(id, thread): (u32, Thread)| {
+        let model = pasts.get(&id).and_then(|past| infer(past));
+        (id, WatchedThread { thread, model })
+    };
+    Ok(Some(threads.into_iter().map(watched).collect()))
+}
+
+/// The threads that are meant; an error where none is a real-time thread and none is named.
+fn of_choice(process: u32, meant: &LoopChoice) -> Result<BTreeMap<u32, Thread>> {
+    let threads = chosen(process, meant)?;
+    if meant.threads.is_empty() && !threads.values().any(Thread::is_real_time) {
+        let why = match threads.len() {
+            1 => "its only thread has no real-time policy".to_string(),
+            count => format!("none of its {count} threads has a real-time policy"),
+        };
+        let cure = "start it with isolator run --priority 80, or name a --thread";
+        return Err(Error::on("lint the process", process, why, cure));
+    }
+    Ok(threads)
+}
+
+/// Probes functions; gives what cannot be seen.
+fn probe(process: u32, bpf: &mut EventWatch) -> Result<Vec<String>> {
+    let (found, mut not_seen) = functions::of_process(process);
+    let mut refused = None;
+    for function in &found {
+        if let Err(error) = bpf.probe(process, &function.binary, function.offset, function.number) {
+            refused = Some(error);
+        }
+    }
+    if !lives(process) {
+        return Err(ended(process, "it ended before its cycles were watched"));
+    }
+    not_seen.extend(refused.map(|error| format!("calls of some functions: {}", error.why)));
+    if found.is_empty() {
+        not_seen.push("calls of malloc(), printf() and their kin: no binary has a symbol of them".into());
+    }
+    Ok(not_seen)
+}
+
+fn settling(threads: &BTreeMap<u32, WatchedThread>) -> Duration {
+    let periods = threads.values().filter_map(|watched| watched.model.as_ref()?.period_ns);
+    let longest = Duration::from_nanos(periods.max().unwrap_or(0));
+    (4 * longest).clamp(SETTLES, SETTLES_AT_MOST)
+}
+
+/// What is done until the time is over, the process ends, or `stop` is set.
+fn take(bpf: &mut EventWatch, choice: &LintChoice, stop: &AtomicBool) -> Vec<LintEvent> {
+    let began = Instant::now();
+    let mut events = Vec::new();
+    loop {
+        events.extend(bpf.take());
+        events.truncate(EVENTS);
+        let is_over = began.elapsed() >= choice.duration || stop.load(Ordering::SeqCst);
+        let is_other = events.iter().any(|event| event.kind == LintEventKind::Executed);
+        if is_over || is_other || !lives(choice.process) {
+            return events;
+        }
+        std::thread::sleep(LOOK.min(choice.duration.saturating_sub(began.elapsed())));
+    }
+}
+
+/// Adds what shows without being done.
+fn show(seen: &mut Seen, bpf: &EventWatch) {
+    let irqs = still::irq_threads();
+    let mapped = MappedMemory::read(seen.process);
+    let mut shown = Vec::new();
+    for (id, watched) in &seen.threads {
+        let thread = &watched.thread;
+        if thread.is_real_time() {
+            shown.extend(still::of_thread(thread, &irqs));
+        }
+        shown.extend(mapped.as_ref().and_then(|mapped| still::stack(mapped, deepest(seen, *id)?)));
+        shown.extend(bpf.float_state(*id).and_then(still::denormals));
+        shown.extend(still::frequency(Path::new("/"), &thread.cpus));
+        seen.shown.extend(shown.drain(..).map(|shown| (*id, shown)));
+    }
+}
+
+/// Where the kernel puts the instructions that a probe replaces: a thread that comes there first faults.
+fn probe_memory(process: u32) -> Vec<Range<u64>> {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    let range = |line: &str| {
+        let (begin, end) = line.split(' ').next()?.split_once('-')?;
+        Some(u64::from_str_radix(begin, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
+    };
+    maps.lines().filter(|line| line.ends_with("[uprobes]")).filter_map(range).collect()
+}
+
+/// What was watched less well than asked, in sentences.
+fn not_watched(seen: &Seen, bpf: &EventWatch, is_there: bool) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for watched in seen.threads.values().filter(|watched| watched.model.is_none()) {
+        let (name, id) = (&watched.thread.name, watched.thread.id);
+        sentences.push(format!(
+            "sleeps within cycles of {name} (thread {id}): it runs no loop, or waited too seldom"
+        ));
+    }
+    match bpf.lost() {
+        0 => {}
+        lost => sentences.push(format!("{lost} events, for which there was no room")),
+    }
+    if !is_there {
+        sentences.push("what the program would have done later: it ended while it was watched".into());
+    }
+    sentences
+}
+
+fn linted(watched: &WatchedThread) -> LintedThread {
+    let WatchedThread { thread, model } = watched;
+    LintedThread {
+        tid: thread.id,
+        name: thread.name.clone(),
+        policy: thread.policy.name().to_string(),
+        priority: thread.priority,
+        waits_with: model.as_ref().map(|model| model.wait.to_string()),
+        period_ns: model.as_ref().and_then(|model| model.period_ns),
+    }
+}

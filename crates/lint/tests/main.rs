@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of this crate, in one binary: it is linked once. One file alone: `cargo test --package
+//! isolator-lint --test all -- corpus::`.
+
+mod corpus;
+mod page;

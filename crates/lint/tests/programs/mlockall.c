@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Memory is touched, and not locked. FAULT_AT_WAIT no-mlockall */
+#include "loop.h"
+
+int main(void)
+{
+	if (!IS_SEEDED)
+		lock_memory();
+	prefault_stack();
+	pin();
+	take_priority(80);
+	for (;;) {
+		wait_for_cycle();
+		work();
+	}
+}

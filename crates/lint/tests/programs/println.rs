@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Each cycle prints a line.
+
+unsafe extern "C" {
+    safe fn loop_set_up();
+    safe fn loop_wait();
+    safe fn loop_work();
+}
+
+fn main() {
+    let mut count = 0u64;
+    loop_set_up();
+    loop {
+        loop_wait();
+        loop_work();
+        count += 1;
+        if cfg!(seeded) {
+            println!("cycle {count}"); // FAULT printing
+        }
+    }
+}
