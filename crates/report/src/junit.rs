@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A gate as JUnit's XML, for CI systems: a test case for each figure of each row, one for the verdict.
+//! JUnit's XML, for CI systems. A gate: a test case for each figure of each row, one for the verdict. What
+//! lint found: a test case for each finding, and one for each rule that is kept.
 //!
 //! JUnit has no standard; this keeps to what Jenkins, GitLab and GitHub's reporters read: `testsuite` with
 //! counts, `testcase` with `classname` and `name`, `failure`, `error` and `skipped` with a message. Written
@@ -9,6 +10,8 @@ use std::fmt::Write;
 
 use evidence::gate::{Gated, gone};
 use evidence::manifest::RowKey;
+use lint::LintDocument;
+use lint::rule::{LintSeverity, RULES};
 use untrusted::text::xml as escaped;
 
 /// The document of a gate that was judged, or could not be.
@@ -32,14 +35,43 @@ pub fn junit(gate: &Gated) -> String {
         let name = row.figure.map_or("judged", |figure| figure.label());
         suite.case(&class(&row.key), name, Some((CaseKind::Skipped, &row.why)));
     }
-    suite.document(&gate.candidate.bundle)
+    suite.document(&format!("isolator gate {}", gate.candidate.bundle))
 }
 
 /// The document of a gate that came to nothing: a bundle that cannot be read, or runs that are unlike.
 pub fn junit_error(candidate: &str, why: &str) -> String {
     let mut suite = Suite::default();
     suite.case("isolator", "judged", Some((CaseKind::Error, why)));
-    suite.document(candidate)
+    suite.document(&format!("isolator gate {candidate}"))
+}
+
+/// The document of what lint found; a note is a case that was skipped.
+pub fn junit_lint(document: &LintDocument) -> String {
+    let mut suite = Suite::default();
+    for text in &RULES {
+        let mut found = document.findings.iter().filter(|finding| finding.rule == text.rule).peekable();
+        if found.peek().is_none() {
+            suite.case("lint", text.id, None);
+        }
+        for finding in found {
+            let kind = match finding.severity {
+                LintSeverity::Error => CaseKind::Failure,
+                LintSeverity::Note => CaseKind::Skipped,
+            };
+            let thread = finding.thread.as_ref().map(|thread| format!(" ({})", thread.name));
+            let name = format!("{}{}", finding.place, thread.unwrap_or_default());
+            let why = format!("{}, {} times; {}", finding.message, finding.count, finding.advice);
+            suite.case(&format!("lint.{}", text.id), &name, Some((kind, &why)));
+        }
+    }
+    suite.document(&format!("isolator lint {}", document.program))
+}
+
+/// The document of a program that could not be watched.
+pub fn junit_lint_error(program: &str, why: &str) -> String {
+    let mut suite = Suite::default();
+    suite.case("lint", "watched", Some((CaseKind::Error, why)));
+    suite.document(&format!("isolator lint {program}"))
 }
 
 #[derive(Clone, Copy)]
@@ -77,12 +109,12 @@ impl Suite {
         let _ = writeln!(self.cases, "{head}>\n    <{element} message=\"{why}\"/>\n  </testcase>");
     }
 
-    fn document(&self, candidate: &str) -> String {
+    fn document(&self, name: &str) -> String {
         let Suite { cases, tests, failures, errors, skipped } = self;
         format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"isolator gate {}\" tests=\"{tests}\" \
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{}\" tests=\"{tests}\" \
              failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{cases}</testsuite>\n",
-            escaped(candidate)
+            escaped(name)
         )
     }
 }

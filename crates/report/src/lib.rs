@@ -4,7 +4,8 @@
 //! - [`html()`] makes one self-contained page of one or several bundles: Rust computes figures and geometry,
 //!   the templates write the markup and escape every text, so that a load's command line cannot become
 //!   markup.
-//! - [`terminal`] makes a table for people; [`prometheus`] metrics; [`junit`](junit()) a gate for CI.
+//! - [`terminal`] makes a table for people; [`prometheus`] metrics; [`junit`](junit()) a gate for CI,
+//!   [`sarif`](sarif()) what lint found.
 //!
 //! Limits: the page does not grow with the length of a run, only with its rows; where there are more panels
 //! than a page can carry, the worst are drawn and the page says how many are not.
@@ -19,6 +20,7 @@ mod junit;
 mod lab;
 pub mod prometheus;
 mod runs;
+mod sarif;
 mod scale;
 mod taints;
 pub mod terminal;
@@ -28,5 +30,6 @@ mod write;
 
 pub use fleet::fleet;
 pub use html::{html, html_of};
-pub use junit::{junit, junit_error};
+pub use junit::{junit, junit_error, junit_lint, junit_lint_error};
+pub use sarif::sarif;
 pub use write::write_into;

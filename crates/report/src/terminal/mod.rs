@@ -11,6 +11,7 @@ mod fleet;
 mod fleet_run;
 mod gate;
 mod lab;
+mod lint;
 pub mod tune;
 mod watch;
 mod why;
@@ -32,6 +33,7 @@ pub use fleet::fleet;
 pub use fleet_run::fleet_run;
 pub use gate::gated;
 pub use lab::{gate, lab, matrix};
+pub use lint::lint;
 pub use watch::watch;
 pub use why::why;
 
