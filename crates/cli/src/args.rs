@@ -21,6 +21,7 @@ mod generate;
 mod import;
 mod kernel;
 mod lab;
+mod lint;
 mod load;
 mod measure;
 mod monitor;
@@ -49,6 +50,7 @@ pub use self::lab::{
     GuestOptions, LabGateArgs, LabListArgs, LabMatrixArgs, LabProgramArgs, LabRunArgs, LabShellArgs,
     LabShowArgs, LabVerb,
 };
+pub use self::lint::LintArgs;
 pub use self::load::LoadArgs;
 pub use self::measure::MeasureArgs;
 pub use self::monitor::{LoopPeriod, MonitorArgs};
@@ -98,6 +100,10 @@ pub enum Verb {
     /// evidence
     #[command(after_help = monitor::HELP)]
     Monitor(MonitorArgs),
+    /// What a program does that a real-time thread must not, by rule and line; status 2 where a rule is
+    /// broken
+    #[command(after_help = lint::HELP)]
+    Lint(LintArgs),
     /// Runs loads alone, or lists them
     #[command(after_help = load::HELP)]
     Load(LoadArgs),

@@ -56,6 +56,7 @@ fn run(verb: Verb) -> VerbResult {
         Verb::Prove(args) => verbs::prove::run(args),
         Verb::Measure(args) => verbs::measure::run(args),
         Verb::Monitor(args) => verbs::monitor::run(&args),
+        Verb::Lint(args) => verbs::lint::run(&args),
         Verb::Load(args) => verbs::load::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Why(args) => verbs::why::run(&args),

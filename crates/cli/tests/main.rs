@@ -22,6 +22,7 @@ mod kept;
 mod kernel;
 mod kills;
 mod lab;
+mod lint;
 mod monitor;
 mod on_spike;
 mod options;

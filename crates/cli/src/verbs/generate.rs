@@ -21,6 +21,7 @@ use evidence::{Error, Result};
 use fleet::FleetDocument;
 use fleet::ansible::FleetRunDocument;
 use lab::build::Built;
+use lint::LintDocument;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{Schema, schema_for};
 use tune::change::{Applied, RolledBack, TuneStatus};
@@ -66,6 +67,7 @@ fn documents() -> Vec<(&'static str, Schema)> {
         ("lab-gate", schema_for!(GateDocument)),
         ("lab-list", schema_for!(LabList)),
         ("lab-matrix", schema_for!(MatrixDocument)),
+        ("lint", schema_for!(LintDocument)),
         ("load", schema_for!(Loaded)),
         ("load-list", schema_for!(Catalog)),
         ("manifest", schema_for!(Manifest)),

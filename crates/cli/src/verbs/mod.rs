@@ -11,6 +11,7 @@ pub mod generate;
 pub mod import;
 pub mod kernel;
 pub mod lab;
+pub mod lint;
 pub mod load;
 pub mod measure;
 pub mod monitor;

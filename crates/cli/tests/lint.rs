@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `isolator lint`: what it prints and writes of a program with faults, of a clean one, and of one that
+//! cannot be watched. Which faults it finds is tested in the crate `lint`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::common::{
+    conforms, folder, installed, isolator, isolator_as_nobody, read, skipped, skipped_for_lack_of_root,
+};
+
+/// A program of the corpus, built in a folder.
+fn built(folder: &Path, name: &str, is_seeded: bool) -> PathBuf {
+    let sources =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../lint/tests/programs").canonicalize().unwrap();
+    compiled(folder, &sources.join(name), &[if is_seeded { "-DSEEDED" } else { "-DTWIN" }])
+}
+
+fn compiled(folder: &Path, source: &Path, more: &[&str]) -> PathBuf {
+    let program = folder.join("servo");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-g", "-pthread", "-o"]).args([&program, source]).args(more);
+    let ran = compiler.output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    program
+}
+
+fn cannot_watch() -> bool {
+    let btf = Path::new("/sys/kernel/btf/vmlinux").exists();
+    skipped_for_lack_of_root()
+        || skipped(!btf || !installed("cc"), "it needs a C compiler, and a kernel with BTF")
+        || skipped(!cause::bpf::is_built_in(), "it needs a build with clang")
+}
+
+/// A program that is not ours, and its end.
+struct Watchable(Child);
+
+impl Watchable {
+    fn start(program: &Path, args: &[&str]) -> Watchable {
+        let mut command = Command::new(program);
+        Watchable(command.args(args).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn process(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Watchable {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn findings_go_into_json_junit_and_sarif() {
+    if cannot_watch() {
+        return;
+    }
+    let folder = folder();
+    let program = built(folder.path(), "malloc.c", true);
+    let running = Watchable::start(&program, &[]);
+    let process = running.process();
+    let args = ["lint", &process, "--duration", "500ms", "--json", "--junit", "l.xml", "--sarif", "l.sarif"];
+    let ran = isolator(folder.path(), &args).ended(2);
+    let document = ran.json();
+    conforms(&document, "lint");
+    assert_eq!((&document["program"], &document["process"]), (&json!("servo"), &json!(running.0.id())));
+    assert_eq!(document["threads"][0]["period_ns"], 2_000_000);
+    let findings = document["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 2, "{document:#}");
+    for finding in findings {
+        assert_eq!((&finding["rule"], &finding["severity"]), (&json!("allocation"), &json!("error")));
+        assert_eq!(finding["thread"]["name"], "servo");
+        let place = finding["where"].as_str().unwrap();
+        assert!(place.contains("malloc.c:"), "{place}");
+        assert!(finding["count"].as_u64().unwrap() > 10, "{finding:#}");
+        assert!(finding["advice"].as_str().unwrap().starts_with("allocate before"), "{finding:#}");
+    }
+    assert!(ran.stderr.contains("errors: 2, notes: 0"), "{}", ran.stderr);
+    let junit = fs::read_to_string(folder.path().join("l.xml")).unwrap();
+    assert!(junit.contains("failures=\"2\" errors=\"0\" skipped=\"0\""), "{junit}");
+    assert!(junit.contains("<testcase classname=\"lint\" name=\"page-fault\"/>"), "{junit}");
+    of_sarif(&read(&folder.path().join("l.sarif")));
+}
+
+fn of_sarif(log: &Value) {
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+    let results = run["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2, "{log:#}");
+    for result in results {
+        let rule = &rules[usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap()];
+        assert_eq!((&rule["id"], &result["ruleId"]), (&json!("allocation"), &json!("allocation")));
+        assert_eq!(result["level"], "error");
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(place["artifactLocation"]["uri"].as_str().unwrap().ends_with("/malloc.c"), "{place:#}");
+        assert!(place["region"]["startLine"].as_u64().unwrap() > 1, "{place:#}");
+    }
+}
+
+#[test]
+fn a_clean_program_that_is_started_here_breaks_no_rule() {
+    if cannot_watch() {
+        return;
+    }
+    let folder = folder();
+    let program = built(folder.path(), "malloc.c", false);
+    let args = ["lint", "--duration", "500ms", "--junit", "l.xml", "--command", program.to_str().unwrap()];
+    let ran = isolator(folder.path(), &args).ended(0);
+    assert!(ran.stdout.contains("servo (process ") && ran.stdout.contains("no rule is broken"), "{ran:#?}");
+    let junit = fs::read_to_string(folder.path().join("l.xml")).unwrap();
+    assert!(junit.contains("failures=\"0\" errors=\"0\" skipped=\"0\""), "{junit}");
+}
+
+#[test]
+fn a_program_without_a_real_time_thread_is_refused() {
+    if cannot_watch() {
+        return;
+    }
+    let folder = folder();
+    let running = Watchable::start(Path::new("sleep"), &["60"]);
+    let process = running.process();
+    isolator(folder.path(), &["lint", &process, "--junit", "l.xml"]).refused(&format!(
+        "cannot lint the process {process}: its only thread has no real-time policy; start it with isolator run --priority 80, or name a --thread"
+    ));
+    let junit = fs::read_to_string(folder.path().join("l.xml")).unwrap();
+    assert!(junit.contains("errors=\"1\"") && junit.contains("no real-time policy"), "{junit}");
+    let line = isolator(folder.path(), &["lint", &process, "--thread", "servo"]).line();
+    assert!(line.ends_with("it has no thread servo; choose one of sleep"), "{line}");
+}
+
+#[test]
+fn a_program_that_ends_or_runs_another_one_is_refused() {
+    if cannot_watch() {
+        return;
+    }
+    let folder = folder();
+    let args = ["lint", "--duration", "20s", "--command", "chrt", "-f", "50", "sleep", "1.5"];
+    let line = isolator(folder.path(), &args).line();
+    assert!(line.contains("cannot lint the process") && line.contains("it ended before"), "{line}");
+    fs::write(folder.path().join("becomes.c"), BECOMES_ANOTHER).unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lint/tests/programs");
+    let program =
+        compiled(folder.path(), &folder.path().join("becomes.c"), &["-I", sources.to_str().unwrap()]);
+    let running = Watchable::start(&program, &[]);
+    let process = running.process();
+    isolator(folder.path(), &["lint", "--duration", "1m", &process]).refused(&format!(
+        "cannot lint the process {process}: it runs another program since; give a program that runs for some seconds"
+    ));
+}
+
+/// After eight seconds.
+const BECOMES_ANOTHER: &str = "\
+#include \"loop.h\"
+int main(void)
+{
+    be_real_time();
+    for (int cycle = 0; cycle < 4000; cycle++)
+        wait_for_cycle();
+    return execlp(\"sleep\", \"sleep\", \"60\", (char *)0);
+}
+";
+
+#[test]
+fn a_process_that_is_not_there_or_anothers_is_refused() {
+    let folder = folder();
+    isolator(folder.path(), &["lint"]).ended(1);
+    let ran = isolator(folder.path(), &["lint", "1", "--json", "-", "--sarif", "-"]);
+    ran.refused("only one of --json -, --junit - and --sarif - can be given; write the others to files");
+    if cannot_watch() {
+        return;
+    }
+    isolator(folder.path(), &["lint", "4194305"]).refused(
+        "cannot follow the process 4194305: there is no such process; give the number of one that runs",
+    );
+    let line = isolator_as_nobody(folder.path(), &["lint", "1", "--thread", "1"]).line();
+    assert!(line.contains("CAP_BPF"), "{line}");
+}
