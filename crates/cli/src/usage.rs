@@ -137,8 +137,9 @@ mod tests {
         let error = Cli::try_parse_from(split("isolator proof")).unwrap_err();
         let verbs = line(&error, Some("proof"));
         assert!(
-            verbs
-                .starts_with("there is no verb 'proof'; choose from prove, measure, monitor, load, report, "),
+            verbs.starts_with(
+                "there is no verb 'proof'; choose from prove, measure, monitor, lint, load, report, "
+            ),
             "{verbs}"
         );
         assert!(verbs.ends_with("; see isolator --help") && !verbs.contains("generate"), "{verbs}");
