@@ -13,14 +13,18 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// What can be counted with: a number whose bytes are zero is zero.
+/// What can be counted with.
+///
+/// # Safety
+///
+/// Memory that is all zero is a value of the type.
 ///
 /// ```
 /// use rt::counters::Counter;
 ///
 /// std::sync::atomic::AtomicU64::new(7).touch();
 /// ```
-pub trait Counter: sealed::Sealed + Sync + Send {
+pub unsafe trait Counter: Sync + Send {
     /// Writes what it holds, so that its page is there.
     ///
     /// ```
@@ -31,20 +35,15 @@ pub trait Counter: sealed::Sealed + Sync + Send {
     fn touch(&self);
 }
 
-mod sealed {
-    /// For types of which zeroed memory is a value.
-    pub trait Sealed {}
-    impl Sealed for std::sync::atomic::AtomicU16 {}
-    impl Sealed for std::sync::atomic::AtomicU64 {}
-}
-
-impl Counter for AtomicU16 {
+// SAFETY: the type has the bytes of u16 (its documentation says so).
+unsafe impl Counter for AtomicU16 {
     fn touch(&self) {
         self.fetch_add(0, Ordering::Relaxed);
     }
 }
 
-impl Counter for AtomicU64 {
+// SAFETY: the type has the bytes of u64 (its documentation says so).
+unsafe impl Counter for AtomicU64 {
     fn touch(&self) {
         self.fetch_add(0, Ordering::Relaxed);
     }
@@ -105,7 +104,7 @@ impl<T: Counter> Deref for LazyCounters<T> {
     #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: the mapping holds that many, is aligned to a page, and zeroed memory is a value of each
-        // (`Sealed`); it lives as long as `self`, and counters are written through shared references alone.
+        // (`Counter`); it lives as long as `self`, and counters are written through shared references alone.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
