@@ -4,6 +4,7 @@
 //! Memory: 2 MiB in the kernel for each watched CPU, and nothing that grows. The programs go with the file
 //! descriptors that hold them, whatever ends this process.
 
+mod bytes;
 mod ring;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use machine::CpuSet;
 use crate::depth::Depth;
 use crate::{Error, Result};
 
+pub use bytes::RecordBytes;
 pub use ring::{CHUNK_WORDS, CHUNKS};
 
 /// The kernel part, of this very build; empty where it was built without clang.
@@ -235,6 +237,28 @@ const REPORT: &str = "report this as a defect";
 
 fn unread(error: &aya::maps::MapError) -> Error {
     Error::new("read what bpf collected", whole(error), REPORT)
+}
+
+/// Attaches programs to the raw tracepoints of the same names: each of `taps` is a name, and what is not seen
+/// without it. What the kernel refused, in sentences; an error where nothing is said of it, since without that
+/// one nothing is seen.
+pub fn attach_taps(programs: &mut Ebpf, taps: &[(&str, &str)]) -> std::result::Result<Vec<String>, String> {
+    let mut could_not_see = Vec::new();
+    for (name, without) in taps {
+        let program: Option<&mut RawTracePoint> =
+            programs.program_mut(name).and_then(|program| program.try_into().ok());
+        let Some(program) = program else { continue };
+        match program.load().and_then(|()| program.attach(name).map(drop)) {
+            Ok(()) => {}
+            Err(error) if without.is_empty() => {
+                return Err(format!("the kernel refused {name}: {}", whole(&error)));
+            }
+            Err(error) => {
+                could_not_see.push(format!("{without}: this kernel refused {name} ({})", whole(&error)));
+            }
+        }
+    }
+    Ok(could_not_see)
 }
 
 /// An error with its causes, in one line.

@@ -10,10 +10,10 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
+use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
-use aya::programs::{RawTracePoint, UProbe};
 use aya::{Btf, Ebpf, EbpfLoader};
-use cause::bpf::whole;
+use cause::bpf::{attach_taps, whole};
 use error::{Error, Result};
 
 use crate::event::{EventTimes, LintEvent};
@@ -92,11 +92,8 @@ impl EventWatch {
         let processes = HashMap::try_from(map("processes")?).map_err(odd)?;
         let places = HashMap::try_from(map("places")?).map_err(odd)?;
         let lost = Array::try_from(map("lost")?).map_err(odd)?;
-        let could_not_see = Vec::new();
+        let could_not_see = attach_taps(&mut programs, &TAPS).map_err(|why| cannot(why, ROOT))?;
         let mut bpf = EventWatch { programs, records, threads, processes, places, lost, could_not_see };
-        for (name, without) in TAPS {
-            bpf.attach(name, without)?;
-        }
         let function: Option<&mut UProbe> =
             bpf.programs.program_mut("function").and_then(|program| program.try_into().ok());
         let function = function.ok_or_else(|| cannot("it has no probe".into(), REPORT))?;
@@ -104,22 +101,6 @@ impl EventWatch {
             .load()
             .map_err(|error| cannot(format!("the kernel refused the probe: {}", whole(&error)), ROOT))?;
         Ok(bpf)
-    }
-
-    fn attach(&mut self, name: &str, without: &str) -> Result<()> {
-        let program: Option<&mut RawTracePoint> =
-            self.programs.program_mut(name).and_then(|program| program.try_into().ok());
-        let Some(program) = program else { return Ok(()) };
-        match program.load().and_then(|()| program.attach(name).map(drop)) {
-            Ok(()) => Ok(()),
-            Err(error) if without.is_empty() => {
-                Err(cannot(format!("the kernel refused {name}: {}", whole(&error)), ROOT))
-            }
-            Err(error) => {
-                self.could_not_see.push(format!("{without}: this kernel refused {name} ({})", whole(&error)));
-                Ok(())
-            }
-        }
     }
 
     /// Probes a function of `process`: where it begins in the binary, and its number.

@@ -2,37 +2,15 @@
 //! The records of `events.bpf.c`: their numbers are those of `enum kind` there, their layouts those of its
 //! structures.
 
+use cause::bpf::RecordBytes;
 use symbols::UserRegisters;
 
 use super::PLACE_BYTES;
 use crate::event::{CountedPlace, LintEvent, LintEventKind};
 
-/// The bytes of a record, read from their beginning.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_ne_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_ne_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_ne_bytes)
-    }
-}
-
 /// A record from its bytes; `None` for one that this program does not know.
 pub fn read(bytes: &[u8]) -> Option<LintEvent> {
-    let mut bytes = Bytes(bytes);
+    let mut bytes = RecordBytes(bytes);
     let (thread, kind, number) = (bytes.u32()?, bytes.u16()?, bytes.u16()?);
     let place = CountedPlace { kind, number, address: bytes.u64()?, sp: bytes.u64()?, first: bytes.u64()? };
     let at_ns = bytes.u64()?;
@@ -46,7 +24,7 @@ pub fn read(bytes: &[u8]) -> Option<LintEvent> {
     }
     let stack_bytes = bytes.u32()? as usize;
     let registers = UserRegisters { ip: bytes.u64()?, sp: bytes.u64()?, bp: bytes.u64()?, lr: bytes.u64()? };
-    let stack = bytes.0.get(..stack_bytes)?.to_vec();
+    let stack = bytes.bytes(stack_bytes)?.to_vec();
     // Of a call, the kernel's number; none outside of one.
     let call = Some(u32::from(number)).filter(|_| number != u16::MAX);
     let event_kind = match kind {

@@ -11,9 +11,9 @@ use std::io::ErrorKind;
 
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
-use aya::programs::{PerfEvent, ProgramError, RawTracePoint};
+use aya::programs::{PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
-use cause::bpf::whole;
+use cause::bpf::{attach_taps, whole};
 use cause::names::Names;
 use rustix::thread::{CapabilitySet, capabilities};
 
@@ -105,36 +105,17 @@ impl ThreadWatch {
         let processes = HashMap::try_from(map("processes")?).map_err(odd)?;
         let lost = Array::try_from(map("lost")?).map_err(odd)?;
         let withheld = Array::try_from(map("withheld")?).map_err(odd)?;
-        let mut bpf = ThreadWatch {
+        let could_not_see = attach_taps(&mut programs, &TAPS).map_err(|why| cannot(why, ROOT))?;
+        Ok(ThreadWatch {
             programs,
             records,
             threads,
             processes,
             lost,
             withheld,
-            could_not_see: Vec::new(),
+            could_not_see,
             has_timed_faults: BTreeSet::new(),
-        };
-        for (name, without) in TAPS {
-            bpf.attach(name, without)?;
-        }
-        Ok(bpf)
-    }
-
-    fn attach(&mut self, name: &str, without: &str) -> Result<()> {
-        let program: Option<&mut RawTracePoint> =
-            self.programs.program_mut(name).and_then(|program| program.try_into().ok());
-        let Some(program) = program else { return Ok(()) };
-        match program.load().and_then(|()| program.attach(name).map(drop)) {
-            Ok(()) => Ok(()),
-            Err(error) if without.is_empty() => {
-                Err(cannot(format!("the kernel refused {name}: {}", whole(&error)), ROOT))
-            }
-            Err(error) => {
-                self.could_not_see.push(format!("{without}: this kernel refused {name} ({})", whole(&error)));
-                Ok(())
-            }
-        }
+        })
     }
 
     /// Watches a thread from now on.

@@ -2,6 +2,7 @@
 //! The records of `threads.bpf.c`: their numbers are those of `enum kind` there, their layouts those of its
 //! structures.
 
+use cause::bpf::RecordBytes;
 use symbols::UserRegisters;
 
 use crate::record::{
@@ -15,42 +16,9 @@ const BY_TIMER: u32 = 1;
 const UNSEEN: u32 = 8;
 const ELSEWHERE: u32 = 16;
 
-/// The bytes of a record, read from their beginning.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_ne_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_ne_bytes)
-    }
-
-    fn i32(&mut self) -> Option<i32> {
-        self.take().map(i32::from_ne_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_ne_bytes)
-    }
-
-    fn name(&mut self) -> Option<String> {
-        let bytes = self.take::<16>()?;
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
-    }
-}
-
 /// A record from its bytes; `None` for one that this program does not know.
 pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
-    let mut bytes = Bytes(bytes);
+    let mut bytes = RecordBytes(bytes);
     let (kind, cpu) = (bytes.u16()?, u32::from(bytes.u16()?));
     let (thread, at_ns) = (bytes.u32()?, bytes.u64()?);
     let kind = match kind {
@@ -63,7 +31,7 @@ pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
     Some(ThreadRecord { thread, cpu, at_ns, kind })
 }
 
-fn stay(thread: u32, out_ns: u64, bytes: &mut Bytes<'_>) -> Option<Stay> {
+fn stay(thread: u32, out_ns: u64, bytes: &mut RecordBytes<'_>) -> Option<Stay> {
     let (woken_ns, in_ns, due_ns, timer) = (bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?);
     let (waker, how, waker_name) = (bytes.u32()?, bytes.u32()?, bytes.name()?);
     let (state, next) = (bytes.u32()?, bytes.u32()?);
@@ -107,11 +75,11 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut Bytes<'_>) -> Option<Stay> {
     })
 }
 
-fn stack(bytes: &mut Bytes<'_>) -> ThreadEvent {
+fn stack(bytes: &mut RecordBytes<'_>) -> ThreadEvent {
     ThreadEvent::Stack(std::iter::from_fn(|| bytes.u64()).take_while(|address| *address != 0).collect())
 }
 
-fn user_stack(bytes: &mut Bytes<'_>) -> Option<UserStack> {
+fn user_stack(bytes: &mut RecordBytes<'_>) -> Option<UserStack> {
     let taken = match bytes.u32()? {
         1 => StackTaken::AtWait,
         2 => StackTaken::AtRelease,
@@ -121,10 +89,10 @@ fn user_stack(bytes: &mut Bytes<'_>) -> Option<UserStack> {
     let whose = bytes.u32()?;
     let registers = UserRegisters { ip: bytes.u64()?, sp: bytes.u64()?, bp: bytes.u64()?, lr: bytes.u64()? };
     let length = usize::try_from(bytes.u64()?).ok()?;
-    Some(UserStack { taken, whose, registers, bytes: bytes.0.get(..length)?.to_vec() })
+    Some(UserStack { taken, whose, registers, bytes: bytes.bytes(length)?.to_vec() })
 }
 
-fn switched(id: u32, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
+fn switched(id: u32, bytes: &mut RecordBytes<'_>) -> Option<ThreadEvent> {
     let (prio, policy, flags, from) = (bytes.i32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?);
     let to = Scheduled { id, prio, policy, name: bytes.name()? };
     let name = bytes.name()?;
@@ -136,7 +104,7 @@ fn left(id: u32, prio: i32, flags: u32, name: String) -> Predecessor {
     Predecessor { id, prio, is_kernel: flags & KERNEL_THREAD != 0, name }
 }
 
-fn note(kind: u16, bytes: &mut Bytes<'_>) -> Option<ThreadEvent> {
+fn note(kind: u16, bytes: &mut RecordBytes<'_>) -> Option<ThreadEvent> {
     let (first, second, name) = (bytes.u64()?, bytes.u64()?, bytes.name()?);
     Some(match kind {
         4 => ThreadEvent::Fault { address: first, code: second },
