@@ -239,9 +239,9 @@ fn unread(error: &aya::maps::MapError) -> Error {
     Error::new("read what bpf collected", whole(error), REPORT)
 }
 
-/// Attaches programs to the raw tracepoints of the same names: each of `taps` is a name, and what is not seen
-/// without it. What the kernel refused, in sentences; an error where nothing is said of it, since without that
-/// one nothing is seen.
+/// Attaches programs to the raw tracepoints of the same names: each of `taps` is a name, and what is not
+/// seen without it. What the kernel refused, in sentences; an error where nothing is said of it, since
+/// without that one nothing is seen.
 pub fn attach_taps(programs: &mut Ebpf, taps: &[(&str, &str)]) -> std::result::Result<Vec<String>, String> {
     let mut could_not_see = Vec::new();
     for (name, without) in taps {
