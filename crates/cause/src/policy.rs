@@ -43,15 +43,19 @@ pub fn tracefs(root: &Path) -> Result<()> {
     healthy(root, "watch with tracefs")
 }
 
-/// Whether this user may load programs into the kernel; without that there are counters only.
-pub fn may_load() -> Result<()> {
-    let sets = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
-    let bpf = CapabilitySet::BPF | CapabilitySet::PERFMON;
-    if sets.contains(CapabilitySet::SYS_ADMIN) || sets.contains(bpf) {
+/// Refuses where this process may not load programs into the kernel, and names what it lacks
+/// (capabilities(7)). Where that cannot be told, the kernel refuses.
+pub fn may_load(what: &'static str, cure: &str) -> Result<()> {
+    let has = capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective);
+    if has.contains(CapabilitySet::SYS_ADMIN) {
         return Ok(());
     }
-    let why = "that needs root, or CAP_BPF and CAP_PERFMON; root would see every interruption with its time and sender";
-    Err(Error::new("watch with bpf", why, "run as root, or use --causes counters"))
+    let needed = [("CAP_BPF", CapabilitySet::BPF), ("CAP_PERFMON", CapabilitySet::PERFMON)];
+    let lacks = needed.iter().filter(|(_, one)| !has.contains(*one)).map(|(name, _)| *name);
+    match lacks.collect::<Vec<_>>()[..] {
+        [] => Ok(()),
+        ref names => Err(Error::new(what, format!("this process lacks {}", names.join(" and ")), cure)),
+    }
 }
 
 /// Refuses a kernel that has oopsed.

@@ -83,7 +83,6 @@ fn start_one(
     let taint_before = policy::taint(root);
     let collector: Box<dyn Collect> = if choice == Choice::Bpf {
         policy::bpf(root)?;
-        policy::may_load()?;
         Box::new(Bpf::start(&cpus, spec.depth, has_idle_states)?)
     } else {
         policy::tracefs(root)?;

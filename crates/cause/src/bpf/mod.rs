@@ -5,28 +5,31 @@
 //! descriptors that hold them, whatever ends this process.
 
 mod bytes;
+mod load;
 mod ring;
 
 use std::collections::BTreeMap;
 
 use aya::maps::{Array, MapData};
 use aya::programs::RawTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader};
 use machine::CpuSet;
 
 use crate::depth::Depth;
 use crate::{Error, Result};
 
 pub use bytes::RecordBytes;
+pub use load::{KernelPart, LoadedPart};
 pub use ring::{CHUNK_WORDS, CHUNKS};
 
-/// The kernel part, of this very build; empty where it was built without clang.
-static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/collector.o")).len()]> =
-    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/collector.o")));
-
-/// What reads an ELF file wants it where a structure may lie.
-#[repr(align(16))]
-struct Aligned<T>(T);
+static COLLECTOR: KernelPart = KernelPart {
+    what: "watch with bpf",
+    object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/collector.o")),
+    cures: [
+        "install clang and build again, or use --causes tracefs",
+        "use --causes tracefs or counters, or a kernel with CONFIG_DEBUG_INFO_BTF",
+        ROOT,
+    ],
+};
 
 /// As in the C part.
 const CPUS: usize = 1024;
@@ -118,7 +121,7 @@ const IDLE_TAPS: &[Tap] = &[tap("cpu_idle", "idle states")];
 /// The collector, at work.
 pub struct Bpf {
     /// Its programs; gone when this is dropped.
-    _programs: Ebpf,
+    part: LoadedPart,
     ring: Array<MapData, [u64; CHUNK_WORDS]>,
     /// `slots` and `owns` of the C part: one element has them all.
     slots: Array<MapData, [u64; SLOTS * SLOT_WORDS]>,
@@ -137,55 +140,32 @@ impl std::fmt::Debug for Bpf {
 
 /// Whether this program has the kernel part in it.
 pub fn is_built_in() -> bool {
-    !OBJECT.0.is_empty()
+    COLLECTOR.is_built_in()
 }
 
 impl Bpf {
     /// Starts to watch `cpus`, and their idle states where they have several.
     pub fn start(cpus: &CpuSet, depth: Depth, has_idle_states: bool) -> Result<Bpf> {
-        let cannot = |why: String, cure: &str| Error::new("watch with bpf", why, cure);
-        if !is_built_in() {
-            let cure = "install clang and build again, or use --causes tracefs";
-            return Err(cannot("this program was built without clang".into(), cure));
-        }
         let watched = cpus.iter().collect::<Vec<_>>();
         if watched.len() > SLOTS || watched.iter().any(|cpu| *cpu as usize >= CPUS) {
             let why = format!("at most {SLOTS} CPUs below {CPUS} can be watched, and {cpus} are more");
-            return Err(cannot(why, "measure fewer at once"));
+            return Err(COLLECTOR.cannot(why, "measure fewer at once"));
         }
-        let btf = Btf::from_sys_fs().map_err(|error| {
-            cannot(format!("this kernel does not describe itself (BTF): {}", whole(&error)), OTHERS)
-        })?;
         let (mut slot_of, mut cpu_of) = ([u8::MAX; CPUS], [0u16; SLOTS]);
         for (slot, cpu) in watched.iter().enumerate() {
             slot_of[*cpu as usize] = slot as u8;
             cpu_of[slot] = *cpu as u16;
         }
         let used = watched.len() as u32;
-        let mut programs = EbpfLoader::new()
-            .btf(Some(&btf))
-            .override_global("slot_of", slot_of.as_slice(), true)
-            .override_global("cpu_of", cpu_of.as_slice(), true)
-            .override_global("slots_used", &used, true)
-            .map_max_entries("ring", used * CHUNKS)
-            .load(&OBJECT.0)
-            .map_err(|error| cannot(format!("the kernel refused its maps: {}", whole(&error)), ROOT))?;
-        let map = |programs: &mut Ebpf, name| {
-            let map =
-                programs.take_map(name).ok_or_else(|| cannot(format!("it has no map {name}"), REPORT))?;
-            Ok::<_, Error>(map)
-        };
-        let ring = Array::try_from(map(&mut programs, "ring")?);
-        let slots = Array::try_from(map(&mut programs, ".bss")?);
-        let owns = Array::try_from(map(&mut programs, ".data.owns")?);
-        let odd = |error: aya::maps::MapError| {
-            cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT)
-        };
+        let cpu_of: Vec<u8> = cpu_of.iter().flat_map(|cpu| cpu.to_ne_bytes()).collect();
+        let globals: [(&str, &[u8]); 3] =
+            [("slot_of", &slot_of), ("cpu_of", &cpu_of), ("slots_used", &used.to_ne_bytes())];
+        let mut part = COLLECTOR.load(&globals, &[("ring", used * CHUNKS)])?;
         let mut bpf = Bpf {
-            ring: ring.map_err(odd)?,
-            slots: slots.map_err(odd)?,
-            owns: owns.map_err(odd)?,
-            _programs: programs,
+            ring: part.map("ring")?,
+            slots: part.map(".bss")?,
+            owns: part.map(".data.owns")?,
+            part,
             slot_of: watched.iter().copied().zip(0..).collect(),
             read: BTreeMap::new(),
             could_not_see: Vec::new(),
@@ -208,17 +188,12 @@ impl Bpf {
     }
 
     fn attach(&mut self, tap: &Tap) -> Result<()> {
-        let program: Option<&mut RawTracePoint> =
-            self._programs.program_mut(tap.name).and_then(|program| program.try_into().ok());
-        let Some(program) = program else {
-            return Err(Error::new("watch with bpf", format!("it has no program {}", tap.name), REPORT));
-        };
+        let program: &mut RawTracePoint = self.part.program(tap.name)?;
         // A kernel that refuses the first one refuses all; one that lacks a tracepoint lacks just that.
         let is_first = tap.name == SENDER_TAPS[0].name;
         let loaded = program.load();
         if let (Err(error), true) = (&loaded, is_first) {
-            let why = format!("the kernel refused a program: {}", whole(error));
-            return Err(Error::new("watch with bpf", why, ROOT));
+            return Err(COLLECTOR.refused(format!("the kernel refused a program: {}", whole(error))));
         }
         if let Err(error) = loaded.and_then(|()| program.attach(tap.name).map(drop)) {
             let line = format!("{}: {} ({})", tap.without, "this kernel does not tell", whole(&error));
@@ -231,34 +206,11 @@ impl Bpf {
     }
 }
 
-const OTHERS: &str = "use --causes tracefs or counters, or a kernel with CONFIG_DEBUG_INFO_BTF";
-const ROOT: &str = "run as root, or use --causes counters";
-const REPORT: &str = "report this as a defect";
+/// What helps where it may not be loaded.
+pub(crate) const ROOT: &str = "run as root, or use --causes counters";
 
 fn unread(error: &aya::maps::MapError) -> Error {
-    Error::new("read what bpf collected", whole(error), REPORT)
-}
-
-/// Attaches programs to the raw tracepoints of the same names: each of `taps` is a name, and what is not
-/// seen without it. What the kernel refused, in sentences; an error where nothing is said of it, since
-/// without that one nothing is seen.
-pub fn attach_taps(programs: &mut Ebpf, taps: &[(&str, &str)]) -> std::result::Result<Vec<String>, String> {
-    let mut could_not_see = Vec::new();
-    for (name, without) in taps {
-        let program: Option<&mut RawTracePoint> =
-            programs.program_mut(name).and_then(|program| program.try_into().ok());
-        let Some(program) = program else { continue };
-        match program.load().and_then(|()| program.attach(name).map(drop)) {
-            Ok(()) => {}
-            Err(error) if without.is_empty() => {
-                return Err(format!("the kernel refused {name}: {}", whole(&error)));
-            }
-            Err(error) => {
-                could_not_see.push(format!("{without}: this kernel refused {name} ({})", whole(&error)));
-            }
-        }
-    }
-    Ok(could_not_see)
+    Error::new("read what bpf collected", whole(error), "report this as a defect")
 }
 
 /// An error with its causes, in one line.

@@ -12,20 +12,21 @@ use std::path::Path;
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
-use aya::{Btf, Ebpf, EbpfLoader};
-use cause::bpf::{attach_taps, whole};
-use error::{Error, Result};
+use cause::bpf::{KernelPart, LoadedPart, whole};
+use error::Result;
 
 use crate::event::{EventTimes, LintEvent};
 use crate::functions::FIRST_LOCK;
 
-/// The kernel part, of this very build; empty where it was built without clang.
-static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/events.o")).len()]> =
-    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/events.o")));
-
-/// What reads an ELF file wants it where a structure may lie.
-#[repr(align(16))]
-struct Aligned<T>(T);
+static EVENTS: KernelPart = KernelPart {
+    what: "watch what a program does",
+    object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/events.o")),
+    cures: [
+        "install clang and build again",
+        "boot a kernel with CONFIG_DEBUG_INFO_BTF",
+        "run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE",
+    ],
+};
 
 /// `struct place` of the C part, in bytes.
 const PLACE_BYTES: usize = 32;
@@ -46,7 +47,7 @@ const TAPS: [(&str, &str); 6] = [
 /// The kernel part, at work.
 pub struct EventWatch {
     /// Its programs; gone when this is dropped.
-    programs: Ebpf,
+    part: LoadedPart,
     records: RingBuf<MapData>,
     threads: HashMap<MapData, u32, Watched>,
     processes: HashMap<MapData, u32, u32>,
@@ -64,63 +65,43 @@ impl std::fmt::Debug for EventWatch {
 impl EventWatch {
     /// Loads the kernel part. Nothing is watched yet.
     pub fn load() -> Result<EventWatch> {
-        if OBJECT.0.is_empty() {
-            return Err(cannot(
-                "this program was built without clang".into(),
-                "install clang and build again",
-            ));
-        }
-        let btf = Btf::from_sys_fs().map_err(|error| {
-            cannot(
-                format!("this kernel does not describe itself (BTF): {}", whole(&error)),
-                "boot a kernel with CONFIG_DEBUG_INFO_BTF",
-            )
-        })?;
-        let mut programs = EbpfLoader::new()
-            .btf(Some(&btf))
-            .override_global("futex_call", &(syscalls::Sysno::futex as u32), true)
-            .override_global("first_lock", &u32::from(FIRST_LOCK), true)
-            .load(&OBJECT.0)
-            .map_err(|error| cannot(format!("the kernel refused its maps: {}", whole(&error)), ROOT))?;
-        let mut map = |name: &str| {
-            programs.take_map(name).ok_or_else(|| cannot(format!("it has no map {name}"), REPORT))
-        };
-        let odd =
-            |error: MapError| cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT);
-        let records = RingBuf::try_from(map("records")?).map_err(odd)?;
-        let threads = HashMap::try_from(map("threads")?).map_err(odd)?;
-        let processes = HashMap::try_from(map("processes")?).map_err(odd)?;
-        let places = HashMap::try_from(map("places")?).map_err(odd)?;
-        let lost = Array::try_from(map("lost")?).map_err(odd)?;
-        let could_not_see = attach_taps(&mut programs, &TAPS).map_err(|why| cannot(why, ROOT))?;
-        let mut bpf = EventWatch { programs, records, threads, processes, places, lost, could_not_see };
-        let function: Option<&mut UProbe> =
-            bpf.programs.program_mut("function").and_then(|program| program.try_into().ok());
-        let function = function.ok_or_else(|| cannot("it has no probe".into(), REPORT))?;
-        function
+        let globals: [(&str, &[u8]); 2] = [
+            ("futex_call", &(syscalls::Sysno::futex as u32).to_ne_bytes()),
+            ("first_lock", &u32::from(FIRST_LOCK).to_ne_bytes()),
+        ];
+        let mut part = EVENTS.load(&globals, &[])?;
+        let could_not_see = part.attach(&TAPS)?;
+        let probe = part.program::<UProbe>("function")?;
+        probe
             .load()
-            .map_err(|error| cannot(format!("the kernel refused the probe: {}", whole(&error)), ROOT))?;
-        Ok(bpf)
+            .map_err(|error| EVENTS.refused(format!("the kernel refused the probe: {}", whole(&error))))?;
+        Ok(EventWatch {
+            records: part.map("records")?,
+            threads: part.map("threads")?,
+            processes: part.map("processes")?,
+            places: part.map("places")?,
+            lost: part.map("lost")?,
+            could_not_see,
+            part,
+        })
     }
 
     /// Probes a function of `process`: where it begins in the binary, and its number.
     pub fn probe(&mut self, process: u32, binary: &Path, offset: u64, number: u16) -> Result<()> {
-        let program: Option<&mut UProbe> =
-            self.programs.program_mut("function").and_then(|program| program.try_into().ok());
-        let (Some(program), Some(process)) = (program, NonZeroU32::new(process)) else { return Ok(()) };
+        let program: &mut UProbe = self.part.program("function")?;
+        let Some(process) = NonZeroU32::new(process) else { return Ok(()) };
         let location = UProbeAttachLocation::AbsoluteOffset(offset);
         let point = UProbeAttachPoint { location, cookie: Some(u64::from(number)) };
         let attached = program.attach(point, binary, UProbeScope::OneProcess(process));
         attached.map(drop).map_err(|error| {
-            let why = format!("{} cannot be probed: {}", binary.display(), whole(&error));
-            cannot(why, ROOT)
+            EVENTS.refused(format!("{} cannot be probed: {}", binary.display(), whole(&error)))
         })
     }
 
     /// From now on, what these threads of the process do counts.
     pub fn watch(&mut self, process: u32, threads: impl Iterator<Item = u32>) -> Result<()> {
         let room = |error: MapError| {
-            cannot(format!("a thread found no room: {}", whole(&error)), "name fewer by --thread")
+            EVENTS.cannot(format!("a thread found no room: {}", whole(&error)), "name fewer by --thread")
         };
         self.processes.insert(process, 1, 0).map_err(room)?;
         for thread in threads {
@@ -158,11 +139,4 @@ impl EventWatch {
     pub fn could_not_see(&self) -> &[String] {
         &self.could_not_see
     }
-}
-
-const ROOT: &str = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE";
-const REPORT: &str = "report this as a defect";
-
-fn cannot(why: String, cure: &str) -> Error {
-    Error::new("watch what a program does", why, cure)
 }

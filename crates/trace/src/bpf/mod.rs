@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel part: `bpf/threads.bpf.c`, loaded for as long as this value lives.
 //!
-//! Memory: a ring of 8 MiB, a few hundred bytes for each watched thread, and nothing that grows. The programs
+//! Memory: a ring of 4 MiB, a few hundred bytes for each watched thread, and nothing that grows. The programs
 //! go with the file descriptors that hold them, however this process ends.
 
 mod record;
@@ -12,21 +12,21 @@ use std::io::ErrorKind;
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::programs::{PerfEvent, ProgramError};
-use aya::{Btf, Ebpf, EbpfLoader};
-use cause::bpf::{attach_taps, whole};
+use cause::bpf::{KernelPart, LoadedPart, whole};
 use cause::names::Names;
-use rustix::thread::{CapabilitySet, capabilities};
 
+use crate::Result;
 use crate::record::ThreadRecord;
-use crate::{Error, Result};
 
-/// The kernel part, of this very build; empty where it was built without clang.
-static OBJECT: Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/threads.o")).len()]> =
-    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/threads.o")));
-
-/// What reads an ELF file wants it where a structure may lie.
-#[repr(align(16))]
-struct Aligned<T>(T);
+static THREADS: KernelPart = KernelPart {
+    what: "watch a program's threads",
+    object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/threads.o")),
+    cures: [
+        "install clang and build again",
+        "boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator",
+        "run as root, or with CAP_BPF and CAP_PERFMON",
+    ],
+};
 
 /// `struct thread` of the C part, in bytes.
 const THREAD_BYTES: usize = 40 + 48 + 208 + 240 + 48;
@@ -54,7 +54,7 @@ const TAPS: [(&str, &str); 10] = [
 /// The kernel part, at work.
 pub struct ThreadWatch {
     /// Its programs; gone when this is dropped.
-    programs: Ebpf,
+    part: LoadedPart,
     records: RingBuf<MapData>,
     threads: HashMap<MapData, u32, [u8; THREAD_BYTES]>,
     processes: HashMap<MapData, u32, u32>,
@@ -73,47 +73,22 @@ impl std::fmt::Debug for ThreadWatch {
 impl ThreadWatch {
     /// Loads the kernel part, which has not proven itself yet. Nothing is watched.
     pub fn load(names: &Names) -> Result<ThreadWatch> {
-        if OBJECT.0.is_empty() {
-            return Err(cannot(
-                "this program was built without clang".into(),
-                "install clang and build again",
-            ));
-        }
-        may_load()?;
-        let btf = Btf::from_sys_fs().map_err(|error| {
-            cannot(
-                format!("this kernel does not describe itself (BTF): {}", whole(&error)),
-                "boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator",
-            )
-        })?;
+        let word = |number: u32| number.to_ne_bytes();
         let hrtimer_wakeup = names.address("hrtimer_wakeup").unwrap_or(0);
-        let futex = syscalls::Sysno::futex as u32;
-        let mut programs = EbpfLoader::new()
-            .btf(Some(&btf))
-            .override_global("hrtimer_wakeup", &hrtimer_wakeup, true)
-            .override_global("futex_call", &futex, true)
-            .override_global("yield_call", &(syscalls::Sysno::sched_yield as u32), true)
-            .load(&OBJECT.0)
-            .map_err(|error| cannot(format!("the kernel refused its maps: {}", whole(&error)), ROOT))?;
-        let mut map = |name: &str| {
-            programs.take_map(name).ok_or_else(|| cannot(format!("it has no map {name}"), REPORT))
-        };
-        let odd =
-            |error: MapError| cannot(format!("a map is not as it should be: {}", whole(&error)), REPORT);
-        let records = RingBuf::try_from(map("records")?).map_err(odd)?;
-        let threads = HashMap::try_from(map("threads")?).map_err(odd)?;
-        let processes = HashMap::try_from(map("processes")?).map_err(odd)?;
-        let lost = Array::try_from(map("lost")?).map_err(odd)?;
-        let withheld = Array::try_from(map("withheld")?).map_err(odd)?;
-        let could_not_see = attach_taps(&mut programs, &TAPS).map_err(|why| cannot(why, ROOT))?;
+        let globals: [(&str, &[u8]); 3] = [
+            ("hrtimer_wakeup", &hrtimer_wakeup.to_ne_bytes()),
+            ("futex_call", &word(syscalls::Sysno::futex as u32)),
+            ("yield_call", &word(syscalls::Sysno::sched_yield as u32)),
+        ];
+        let mut part = THREADS.load(&globals, &[])?;
         Ok(ThreadWatch {
-            programs,
-            records,
-            threads,
-            processes,
-            lost,
-            withheld,
-            could_not_see,
+            records: part.map("records")?,
+            threads: part.map("threads")?,
+            processes: part.map("processes")?,
+            lost: part.map("lost")?,
+            withheld: part.map("withheld")?,
+            could_not_see: part.attach(&TAPS)?,
+            part,
             has_timed_faults: BTreeSet::new(),
         })
     }
@@ -127,7 +102,7 @@ impl ThreadWatch {
             Err(MapError::SyscallError(error)) if error.io_error.kind() == ErrorKind::AlreadyExists => Ok(()),
             other => other.map_err(|error| {
                 let why = format!("thread {thread} found no room: {}", whole(&error));
-                cannot(why, "name fewer threads by --thread")
+                THREADS.cannot(why, "name fewer threads by --thread")
             }),
         }
     }
@@ -151,9 +126,7 @@ impl ThreadWatch {
     }
 
     fn attach_fault_over(&mut self, thread: u32) -> std::result::Result<(), ProgramError> {
-        let program: Option<&mut PerfEvent> =
-            self.programs.program_mut("fault_over").and_then(|program| program.try_into().ok());
-        let Some(program) = program else { return Ok(()) };
+        let Ok(program) = self.part.program::<PerfEvent>("fault_over") else { return Ok(()) };
         match program.load() {
             Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
             Err(error) => return Err(error),
@@ -167,9 +140,9 @@ impl ThreadWatch {
 
     /// Watches what threads a process makes from now on.
     pub fn watch_new_threads_of(&mut self, process: u32) -> Result<()> {
-        self.processes
-            .insert(process, 1, 0)
-            .map_err(|error| cannot(format!("process {process} found no room: {}", whole(&error)), REPORT))
+        self.processes.insert(process, 1, 0).map_err(|error| {
+            THREADS.cannot(format!("process {process} found no room: {}", whole(&error)), REPORT)
+        })
     }
 
     /// The records since this was last asked. Those of one CPU are in the order of time.
@@ -202,23 +175,4 @@ impl ThreadWatch {
     }
 }
 
-/// Refuses where this process may not load the kernel part, and names what it lacks (capabilities(7)).
-fn may_load() -> Result<()> {
-    let has = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::all());
-    if has.contains(CapabilitySet::SYS_ADMIN) {
-        return Ok(());
-    }
-    let needed = [("CAP_BPF", CapabilitySet::BPF), ("CAP_PERFMON", CapabilitySet::PERFMON)];
-    let lacks = needed.iter().filter(|(_, one)| !has.contains(*one)).map(|(name, _)| *name);
-    match lacks.collect::<Vec<_>>()[..] {
-        [] => Ok(()),
-        ref names => Err(cannot(format!("this process lacks {}", names.join(" and ")), ROOT)),
-    }
-}
-
-const ROOT: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
 const REPORT: &str = "report this as a defect";
-
-fn cannot(why: String, cure: &str) -> Error {
-    Error::new("watch a program's threads", why, cure)
-}
