@@ -2,8 +2,10 @@
 //! What numbers and addresses are called on this machine, read once when a collector starts.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 /// The kernel's names for softirqs, in their order.
 const SOFTIRQS: [&str; 10] =
@@ -40,19 +42,65 @@ const PASSING_ON: [&str; 24] = [
 /// Names of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// Functions by address: their names lie in `text`.
-    functions: Vec<(u64, usize, usize)>,
-    text: String,
+    functions: Arc<Functions>,
     irqs: BTreeMap<u32, String>,
     idle_states: Vec<String>,
+}
+
+/// The kernel's functions by address: some 120,000, in 5 MB.
+#[derive(Debug, Default)]
+struct Functions {
+    /// Where each begins, and where its name lies in `text`.
+    places: Vec<(u64, u32, u16)>,
+    text: String,
+}
+
+impl Functions {
+    /// Those of `/proc/kallsyms`; without privileges all its addresses are 0.
+    fn read(lines: impl BufRead) -> Functions {
+        // A place that grows is copied, and the heap keeps both.
+        let mut functions =
+            Functions { places: Vec::with_capacity(1 << 17), text: String::with_capacity(4 << 20) };
+        for line in lines.lines().map_while(Result::ok) {
+            let mut words = line.split_ascii_whitespace();
+            let (address, kind, name) = (words.next(), words.next(), words.next());
+            let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) = (address, kind, name) else {
+                continue;
+            };
+            let place = (u32::try_from(functions.text.len()), u16::try_from(name.len()));
+            let (Ok(address @ 1..), (Ok(at), Ok(length))) = (u64::from_str_radix(address, 16), place) else {
+                continue;
+            };
+            functions.places.push((address, at, length));
+            functions.text.push_str(name);
+        }
+        functions.places.sort_by_key(|(address, ..)| *address);
+        functions.places.shrink_to_fit();
+        functions.text.shrink_to_fit();
+        functions
+    }
+
+    /// Those of the machine below `root`; of this one all that ask share them.
+    fn of(root: &Path) -> Arc<Functions> {
+        static OF_THIS_MACHINE: OnceLock<Arc<Functions>> = OnceLock::new();
+        let read = || {
+            let file = File::open(root.join("proc/kallsyms"));
+            Arc::new(file.map(|file| Functions::read(BufReader::new(file))).unwrap_or_default())
+        };
+        if root == Path::new("/") { Arc::clone(OF_THIS_MACHINE.get_or_init(read)) } else { read() }
+    }
+
+    fn name(&self, (_, at, length): (u64, u32, u16)) -> Option<&str> {
+        self.text.get(at as usize..at as usize + usize::from(length))
+    }
 }
 
 impl Names {
     /// Those of the machine below `root`; what cannot be read stays a number.
     pub fn read(root: &Path) -> Names {
         let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
-        let mut names = Names { irqs: irqs(&text("proc/interrupts")), ..Names::default() };
-        names.take_functions(text("proc/kallsyms"));
+        let (functions, irqs) = (Functions::of(root), irqs(&text("proc/interrupts")));
+        let mut names = Names { functions, irqs, ..Names::default() };
         for state in 0.. {
             let path = format!("sys/devices/system/cpu/cpu0/cpuidle/state{state}/name");
             match text(&path).trim() {
@@ -69,46 +117,32 @@ impl Names {
         let line = |(place, name): (usize, &&str)| {
             format!("{:x} T {name}\n", 0xffff_ffff_8100_0000 + place as u64 * 0x100)
         };
-        let mut names = Names::default();
-        names.take_functions(functions.iter().enumerate().map(line).collect());
-        names
+        Names::of_symbols(&functions.iter().enumerate().map(line).collect::<String>())
     }
 
-    /// Takes the functions of `/proc/kallsyms`; without privileges all its addresses are 0.
-    fn take_functions(&mut self, text: String) {
-        let mut at = 0;
-        for line in text.split_inclusive('\n') {
-            let mut words = line.split_ascii_whitespace();
-            if let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) =
-                (words.next(), words.next(), words.next())
-                && let Ok(address @ 1..) = u64::from_str_radix(address, 16)
-                && let Some(place) = line.find(name)
-            {
-                self.functions.push((address, at + place, name.len()));
-            }
-            at += line.len();
-        }
-        self.functions.sort_by_key(|(address, ..)| *address);
-        self.text = text;
+    /// Functions as `/proc/kallsyms` has them.
+    #[cfg(test)]
+    fn of_symbols(text: &str) -> Names {
+        Names { functions: Arc::new(Functions::read(text.as_bytes())), ..Names::default() }
     }
 
     /// What it cannot name, and what would help.
     pub fn could_not_see(&self) -> Option<String> {
         let line = "names of the kernel's functions: /proc/kallsyms shows no addresses; set kernel.kptr_restrict to 0 or 1";
-        self.functions.is_empty().then(|| line.to_string())
+        self.functions.places.is_empty().then(|| line.to_string())
     }
 
     /// The function that holds an address, where known.
     pub fn function(&self, address: u64) -> Option<&str> {
-        let place = self.functions.partition_point(|(begin, ..)| *begin <= address).checked_sub(1)?;
-        let (_, at, length) = self.functions[place];
-        self.text.get(at..at + length)
+        let places = &self.functions.places;
+        let place = places.partition_point(|(begin, ..)| *begin <= address).checked_sub(1)?;
+        self.functions.name(places[place])
     }
 
     /// Where a function begins, where known.
     pub fn address(&self, name: &str) -> Option<u64> {
-        let is_named = |(_, at, length): &&(u64, usize, usize)| self.text.get(*at..at + length) == Some(name);
-        self.functions.iter().find(is_named).map(|(begin, ..)| *begin)
+        let is_named = |place: &&(u64, u32, u16)| self.functions.name(**place) == Some(name);
+        self.functions.places.iter().find(is_named).map(|(begin, ..)| *begin)
     }
 
     /// The function that holds an address, or the address in hexadecimal.
@@ -174,13 +208,11 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        let mut names = Names::default();
         let symbols = "ffffffff81000100 T smp_call_function_many_cond\n\
             ffffffff81000000 t text_poke_bp_batch\n\
             ffffffff81000200 d some_data\n\
             ffffffff81000300 T on_each_cpu_cond_mask\t[module]\n";
-        names.take_functions(symbols.to_string());
-        names
+        Names::of_symbols(symbols)
     }
 
     #[test]
@@ -201,9 +233,16 @@ mod tests {
     }
 
     #[test]
+    fn all_that_name_this_machine_share_its_functions() {
+        let root = Path::new("/");
+        assert!(Arc::ptr_eq(&Names::read(root).functions, &Names::read(root).functions));
+        let other = tempfile::tempdir().unwrap();
+        assert!(Names::read(other.path()).could_not_see().is_some());
+    }
+
+    #[test]
     fn functions_without_addresses_have_no_names() {
-        let mut names = Names::default();
-        names.take_functions("0000000000000000 T schedule\n".to_string());
+        let names = Names::of_symbols("0000000000000000 T schedule\n");
         assert!(names.could_not_see().unwrap().starts_with("names of the kernel's functions: "));
     }
 
