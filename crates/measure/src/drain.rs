@@ -155,7 +155,7 @@ impl Drain {
         let seconds = self.live.take_seconds();
         seconds.iter().for_each(|second| self.so_far = second.joined(&self.so_far));
         let counts = Arc::clone(&self.live.counts);
-        let (jitter, cells) = (counts.jitter(), counts.cells.totals());
+        let (jitter, cells) = (counts.jitter(), counts.cells());
         match &self.source {
             DrainSource::Cycles { .. } | DrainSource::Recorded => {
                 self.writer

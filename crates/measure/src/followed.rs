@@ -187,7 +187,8 @@ impl Program for FollowedProgram {
             if over {
                 break;
             }
-            std::thread::sleep(if recording.bundle.is_in_flight() { DRAIN_EVERY } else { DRAIN_EVERY / 4 });
+            let may_rest = recording.bundle.is_in_flight() && rows.len() <= FEW;
+            std::thread::sleep(if may_rest { DRAIN_EVERY } else { DRAIN_EVERY / 4 });
         }
         recording.manifest.notes.extend(self.changes());
         let (taints, notes) = watch.end(LOOP);
@@ -204,6 +205,9 @@ impl Program for FollowedProgram {
         recording.write_manifest()
     }
 }
+
+/// Loops that are looked at less often in flight: of more, records of a quarter of a second may find no room.
+const FEW: usize = 16;
 
 /// Late cycles of one look whose causes are worked out in flight: a program that is late all the time must
 /// not keep a CPU busy for days.

@@ -20,8 +20,13 @@ use crate::tally::Tally;
 /// Seconds that the control thread may be late before rows are joined: over a quarter of an hour.
 const SECONDS_RING: usize = 1024;
 
-/// Spikes that may wait for the control thread.
-const SPIKES_RING: usize = 8_192;
+/// Spikes that may wait for the control thread: those of two seconds in which every cycle is one.
+const SPIKES_RING: std::ops::RangeInclusive<u64> = 1_024..=8_192;
+
+fn spikes_ring(period_ns: u64) -> usize {
+    let cycles = (2 * SECOND_NS).checked_div(period_ns).unwrap_or(u64::MAX);
+    cycles.clamp(*SPIKES_RING.start(), *SPIKES_RING.end()) as usize
+}
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -45,8 +50,8 @@ pub struct SharedCounts {
     pub early: Tally,
     /// Other intervals, by bucket of the difference.
     pub late: Tally,
-    /// Persistence cells, `column * LEVELS + level`.
-    pub cells: Tally,
+    /// Persistence cells, `level * SWEEP_COLUMNS + column`: the few levels of a series lie on few pages.
+    cells: Tally,
     /// The latest sample.
     last_ns: AtomicU64,
     /// Spikes above the threshold, those that found the ring full included.
@@ -74,6 +79,12 @@ impl SharedCounts {
     pub fn jitter(&self) -> impl Iterator<Item = (isize, u64)> + '_ {
         let early = self.early.totals().map(|(index, count)| (-1 - index as isize, count));
         early.chain(self.late.totals().map(|(index, count)| (index as isize, count)))
+    }
+
+    /// Persistence cells with their totals, as a bundle numbers them: `column * LEVELS + level`.
+    pub fn cells(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let numbered = |cell: usize| cell % SWEEP_COLUMNS * LEVELS + cell / SWEEP_COLUMNS;
+        self.cells.totals().map(move |(cell, count)| (numbered(cell), count))
     }
 
     /// The latest sample.
@@ -140,7 +151,7 @@ pub fn recorder(threshold_ns: u64, schedule: Schedule) -> (Recorder, LiveSeries)
     };
     let counts = Arc::new(SharedCounts::new(period_ns));
     let (seconds, seconds_out) = RingBuffer::new(SECONDS_RING);
-    let (spikes, spikes_out) = RingBuffer::new(SPIKES_RING);
+    let (spikes, spikes_out) = RingBuffer::new(spikes_ring(period_ns));
     let recorder = Recorder {
         counts: Arc::clone(&counts),
         seconds,
@@ -208,7 +219,7 @@ impl Recorder {
     /// Lights the persistence picture's next column.
     #[inline(always)]
     fn sweep(&mut self, bucket: usize) {
-        self.counts.cells.bump(self.column * LEVELS + (bucket >> LEVEL_SHIFT));
+        self.counts.cells.bump((bucket >> LEVEL_SHIFT) * SWEEP_COLUMNS + self.column);
         self.column = if self.column + 1 == SWEEP_COLUMNS { 0 } else { self.column + 1 };
     }
 
@@ -217,7 +228,7 @@ impl Recorder {
     pub fn gap(&mut self, monotonic_ns: u64, latency_ns: u64, column: usize) {
         let bucket = index(latency_ns);
         self.counts.latency.bump(bucket);
-        self.counts.cells.bump(column.min(SWEEP_COLUMNS - 1) * LEVELS + (bucket >> LEVEL_SHIFT));
+        self.counts.cells.bump((bucket >> LEVEL_SHIFT) * SWEEP_COLUMNS + column.min(SWEEP_COLUMNS - 1));
         if latency_ns > self.threshold_ns {
             self.spike(monotonic_ns, latency_ns, 0);
         }
@@ -329,7 +340,10 @@ mod tests {
         recorder.finish();
         assert_eq!(live.take_seconds(), [Second { second: 1, count: 500, sum_ns: 350_000, ..row }]);
         assert_eq!(live.counts.latency.totals().collect::<Vec<_>>(), [(700, 1500)]);
-        assert_eq!(live.counts.cells.totals().map(|(_, count)| count).sum::<u64>(), 1500);
+        // Fifteen sweeps, at one level.
+        let level = index(700) >> LEVEL_SHIFT;
+        let cells = (0..SWEEP_COLUMNS).map(|column| (column * LEVELS + level, 15)).collect::<Vec<_>>();
+        assert_eq!(live.counts.cells().collect::<Vec<_>>(), cells);
     }
 
     #[test]
@@ -345,10 +359,12 @@ mod tests {
     fn a_spike_that_finds_the_ring_full_is_still_counted() {
         let (mut recorder, mut live) = recorder(10, EACH_PERIOD);
         recorder.start(0);
-        for cycle in 0..SPIKES_RING as u64 + 3 {
+        let room = spikes_ring(PERIOD);
+        for cycle in 0..room as u64 + 3 {
             recorder.wakeup(cycle * PERIOD, cycle * PERIOD + 11, PERIOD, 0);
         }
-        assert_eq!(live.counts.spikes(), (SPIKES_RING as u64 + 3, 3));
-        assert_eq!(live.take_spikes().len(), SPIKES_RING);
+        assert_eq!(live.counts.spikes(), (room as u64 + 3, 3));
+        assert_eq!(live.take_spikes().len(), room);
+        assert_eq!([0, 1_000, 1_000_000_000].map(spikes_ring), [8_192, 8_192, 1_024]);
     }
 }

@@ -117,7 +117,7 @@ enum {
 	CPUS = 1024,
 	THREADS = 8192,
 	TIMERS = 8192,
-	RING_BYTES = 8 << 20,
+	RING_BYTES = 4 << 20,
 	CALLERS = 30,		/* some ten functions of the interrupt, and twenty that it interrupted */
 	KERNEL_STACK_BYTES = 1 << 14,	/* the least that a kernel's stack has */
 	TASK_RUNNING = 0,

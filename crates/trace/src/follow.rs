@@ -55,8 +55,9 @@ pub struct Follower {
     owners: BTreeSet<u32>,
 }
 
-/// Records that are kept.
-const RECENT: usize = 16_384;
+/// Records that are kept of each loop, and of all: what happened since a late cycle began is among them.
+const RECENT_OF_ONE: usize = 1_024;
+const RECENT: std::ops::RangeInclusive<usize> = 4_096..=16_384;
 
 /// Stacks that are kept, of 4 KiB each.
 const STACKS: usize = 512;
@@ -176,12 +177,13 @@ impl Follower {
         if look.lost > 0 {
             self.loops.iter_mut().for_each(|found| found.cycles = CycleCutter::new(found.model.clone()));
         }
+        let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
         for record in records {
             if matches!(record.kind, ThreadEvent::UserStack(_)) {
                 keep(&mut self.stacks, record, STACKS);
                 continue;
             }
-            keep(&mut self.recent, record.clone(), RECENT);
+            keep(&mut self.recent, record.clone(), recent);
             let Some(place) = self.loops.iter().position(|found| found.thread.id == record.thread) else {
                 continue;
             };
