@@ -133,19 +133,26 @@ pub struct CycleCutter {
     last_due_ns: Option<u64>,
     /// Due times that came while the thread did not sleep, and the timers that they are of.
     expired: Vec<(u64, u64)>,
+    /// How many waits at the place where cycles end are still a part of the cycle under way.
+    within: usize,
     last: Option<(u32, Stay)>,
 }
 
 impl CycleCutter {
     /// Cuts cycles after this model.
     pub fn new(model: Model) -> CycleCutter {
-        CycleCutter { model, open: None, timer: None, last_due_ns: None, expired: Vec::new(), last: None }
+        let expired = Vec::new();
+        CycleCutter { model, open: None, timer: None, last_due_ns: None, expired, within: 0, last: None }
     }
 
     /// The next stay of the thread, on this CPU; a cycle that it ends.
     pub fn add(&mut self, cpu: u32, stay: Stay) -> Option<LoopCycle> {
+        let mut done = None;
         match self.last.take().and_then(|(_, last)| Wait::of(&last).map(|wait| (wait, last))) {
-            Some((wait, last)) if self.model.ends_with(wait) => {
+            Some((wait, last)) if self.model.ends_with(wait) && self.model.begins_with(&stay.waking) => {
+                // What else the cycle before waits for most often has not come.
+                done = self.open.take().map(|cycle| LoopCycle { ended_ns: last.out_ns, ..cycle });
+                self.within = self.model.shared.as_ref().map_or(0, |shared| shared.within);
                 let cycle = self.begin(cpu, last.out_ns, &stay);
                 self.open = Some(cycle);
             }
@@ -164,9 +171,12 @@ impl CycleCutter {
         let ended_ns = stay.out_ns;
         self.preempts(&stay);
         self.last = Some((cpu, stay));
-        let mut cycle = if is_over { self.open.take()? } else { return None };
-        cycle.ended_ns = ended_ns;
-        Some(cycle)
+        match self.within {
+            _ if !is_over => {}
+            0 => done = self.open.take().map(|cycle| LoopCycle { ended_ns, ..cycle }),
+            _ => self.within -= 1,
+        }
+        done
     }
 
     /// A timer of the thread fired while it did not sleep: told before the stay in which that was.

@@ -6,6 +6,10 @@
 //! are the most regular, since a sleep within a cycle is due at a time that the cycle's own length shifts.
 //! Without a timer it ends at the wait that something else ends most regularly, and the loop is event-driven.
 //!
+//! A thread may wait for several things at one place: an event loop for its timer and for descriptors, the
+//! driver of an audio graph for its timer and for the last of its clients. Where these waits together have no
+//! period, or a timer ends a part of them, those that one thing ends are looked at by themselves.
+//!
 //! A timer keeps a grid where the distances between its due times spread less than those from the end of a
 //! cycle to the next due time. How the program asked does not tell: some sleep until an absolute time that
 //! they make from the present, some for a time that they make from a schedule.
@@ -17,7 +21,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::record::Stay;
+use crate::record::{Stay, Waking};
 use crate::wait::Wait;
 
 /// Fewer releases than this say nothing of a loop.
@@ -51,6 +55,39 @@ pub struct Model {
     pub offset_ns: Option<u64>,
     /// How many releases this was made of.
     pub releases: usize,
+    /// Where other things end waits at this place too.
+    pub shared: Option<SharedWait>,
+}
+
+/// A place at which a thread waits for several things, of which one begins a cycle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedWait {
+    /// What begins a cycle.
+    pub source: Source,
+    /// How often something else ends a wait there within each cycle. More often it is no part of the cycle.
+    pub within: usize,
+}
+
+/// What ends a wait.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A timer of the thread; `None` for the time-out of the call itself.
+    Timer(Option<u64>),
+    /// A thread, by its name.
+    Thread(String),
+    /// An interrupt that came while its CPU was idle.
+    Interrupt,
+}
+
+impl Source {
+    /// Of the wait that this waking ended.
+    pub fn of(waking: &Waking) -> Source {
+        match waking.due_ns {
+            Some(_) => Source::Timer(waking.timer),
+            None if waking.waker == 0 => Source::Interrupt,
+            None => Source::Thread(waking.waker_name.clone()),
+        }
+    }
 }
 
 /// What begins a cycle.
@@ -74,13 +111,18 @@ impl Model {
         wait == self.wait || wait.anywhere() == self.wait
     }
 
+    /// Whether a cycle begins where a wait at that place ended so.
+    pub fn begins_with(&self, waking: &Waking) -> bool {
+        self.shared.as_ref().is_none_or(|shared| shared.source == Source::of(waking))
+    }
+
     /// Whether cycles are due on a grid, so that one can be missed.
     pub fn has_grid(&self) -> bool {
         self.period_ns.is_some() && matches!(self.release, Release::Timer { is_absolute: true })
     }
 }
 
-/// The waits at one place.
+/// The waits at one place, or those of them that one thing ended.
 #[derive(Debug, Default)]
 struct Place {
     /// When each was over: due times where timers ended them, else when the thread was woken.
@@ -94,11 +136,44 @@ struct Place {
     has_own_timer: bool,
     wakers: BTreeMap<String, usize>,
     by_interrupt: usize,
+    /// What ended each, in their order.
+    sources: Vec<Source>,
 }
 
 impl Place {
+    fn add(&mut self, before: &Stay, stay: &Stay) {
+        let waking = &stay.waking;
+        let Some(woken_ns) = stay.woken_ns.or(waking.due_ns) else { return };
+        self.releases.push(waking.due_ns.unwrap_or(woken_ns));
+        self.sleeps.extend(waking.due_ns.map(|due_ns| due_ns.saturating_sub(before.out_ns)));
+        self.waited_ns += woken_ns.saturating_sub(before.out_ns);
+        self.by_timer += usize::from(waking.due_ns.is_some());
+        self.has_own_timer |= waking.timer.is_some();
+        match waking.waker {
+            0 => self.by_interrupt += 1,
+            _ => *self.wakers.entry(waking.waker_name.clone()).or_default() += 1,
+        }
+        self.sources.push(Source::of(waking));
+    }
+
     fn is_timer(&self) -> bool {
         self.by_timer as f64 >= MOSTLY * self.releases.len() as f64
+    }
+
+    /// Whether a timer ended some of the waits, but not most.
+    fn is_mixed(&self) -> bool {
+        !self.is_timer() && self.by_timer as f64 >= (1.0 - MOSTLY) * self.releases.len() as f64
+    }
+
+    /// How many waits that something else ended lie at least between two that this ended, most often.
+    fn within(&self, source: &Source) -> usize {
+        let between = self.sources.split(|one| one == source);
+        // Before the first one and after the last one is no cycle.
+        let count = self.sources.iter().filter(|one| *one == source).count();
+        let mut counts: Vec<usize> =
+            between.map(<[Source]>::len).skip(1).take(count.saturating_sub(1)).collect();
+        counts.sort_unstable();
+        counts.get((counts.len() as f64 * (1.0 - MOSTLY)) as usize).copied().unwrap_or(0)
     }
 }
 
@@ -110,28 +185,31 @@ pub fn infer(stays: &[Stay]) -> Option<Model> {
 
 fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
     let mut places: BTreeMap<Wait, Place> = BTreeMap::new();
+    let mut parts: BTreeMap<(Wait, Source), Place> = BTreeMap::new();
     for pair in stays.windows(2) {
-        let (Some(wait), waking) = (Wait::of(&pair[0]), &pair[1].waking) else { continue };
+        let Some(wait) = Wait::of(&pair[0]) else { continue };
         // A lock is what a cycle waits for, never what it ends with.
         if matches!(wait, Wait::Lock { .. } | Wait::Kernel) {
             continue;
         }
-        let Some(woken_ns) = pair[1].woken_ns.or(waking.due_ns) else { continue };
-        let place = places.entry(place_of(wait)).or_default();
-        place.releases.push(waking.due_ns.unwrap_or(woken_ns));
-        place.sleeps.extend(waking.due_ns.map(|due_ns| due_ns.saturating_sub(pair[0].out_ns)));
-        place.waited_ns += woken_ns.saturating_sub(pair[0].out_ns);
-        place.by_timer += usize::from(waking.due_ns.is_some());
-        place.has_own_timer |= waking.timer.is_some();
-        match waking.waker {
-            0 => place.by_interrupt += 1,
-            _ => *place.wakers.entry(waking.waker_name.clone()).or_default() += 1,
-        }
+        let wait = place_of(wait);
+        places.entry(wait).or_default().add(&pair[0], &pair[1]);
+        parts.entry((wait, Source::of(&pair[1].waking))).or_default().add(&pair[0], &pair[1]);
     }
     let most_ns = places.values().map(|place| place.waited_ns).max().unwrap_or(0);
     places.retain(|_, place| place.waited_ns as f64 >= LEAST_SHARE * most_ns as f64);
-    let models = places.into_iter().filter_map(|(wait, place)| of_place(wait, &place));
-    models.min_by(|a, b| rank(a).total_cmp(&rank(b)))
+    let mut models: Vec<Model> = places.iter().filter_map(|(wait, place)| of_place(*wait, place)).collect();
+    let is_whole = |wait: &Wait| {
+        let has_period = models.iter().any(|model| model.wait == *wait && model.period_ns.is_some());
+        has_period && places.get(wait).is_some_and(|place| !place.is_mixed())
+    };
+    parts.retain(|(wait, _), _| places.contains_key(wait) && !is_whole(wait));
+    models.extend(parts.into_iter().filter_map(|((wait, source), part)| {
+        let model = of_place(wait, &part).filter(|model| model.period_ns.is_some())?;
+        let within = places.get(&wait)?.within(&source);
+        Some(Model { shared: Some(SharedWait { source, within }), ..model })
+    }));
+    models.into_iter().min_by(|a, b| rank(a).total_cmp(&rank(b)))
 }
 
 /// Which of a thread's waits ends its cycles: the lowest.
@@ -174,7 +252,16 @@ fn of_place(wait: Wait, place: &Place) -> Option<Model> {
     let jitter_ns = of_hundred(&distances, 95);
     let (share, most) = REGULAR;
     let period_ns = period_ns.filter(|ns| of_hundred(&distances, share) as f64 <= most * *ns as f64);
-    Some(Model { wait, release, period_ns, least_ns, jitter_ns, offset_ns, releases: releases.len() })
+    Some(Model {
+        wait,
+        release,
+        period_ns,
+        least_ns,
+        jitter_ns,
+        offset_ns,
+        releases: releases.len(),
+        shared: None,
+    })
 }
 
 fn keeps_grid(wait: Wait, place: &Place, gaps: &[u64], median_ns: u64) -> bool {
@@ -194,8 +281,8 @@ fn most_frequent(place: &Place) -> Option<String> {
     (*count > place.by_interrupt).then(|| name.clone())
 }
 
-/// The mean distance of releases, each gap counted as so many periods as fit it; the median distance where
-/// nothing holds a release to those before it.
+/// The mean distance of releases, each gap counted as so many periods as fit it, none where the program
+/// catches up; the median distance where nothing holds a release to those before it.
 fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     if median_ns == 0 {
         return None;
@@ -208,9 +295,9 @@ fn period(releases: &[u64], median_ns: u64, keeps_pace: bool) -> Option<u64> {
     ((last - first) + periods / 2).checked_div(periods)
 }
 
-/// How many periods a gap is, at least one.
+/// How many periods a gap is.
 fn steps(gap_ns: u64, period_ns: u64) -> u64 {
-    ((gap_ns + period_ns / 2) / period_ns).max(1)
+    (gap_ns + period_ns / 2) / period_ns
 }
 
 /// How far releases are from a grid through them, in order, and where it lies.

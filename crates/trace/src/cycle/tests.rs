@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use syscalls::Sysno;
 
 use super::*;
-use crate::model::infer;
+use crate::model::{SharedWait, Source, infer};
 use crate::record::{Leaving, Waking};
 
 const PERIOD_NS: u64 = 1_000_000;
@@ -320,6 +320,66 @@ fn the_owner_of_a_lock_unlocks_it() {
     assert_eq!(blocked.owner(), Some(78));
     blocked.on = Wait::Read(3);
     assert_eq!(blocked.owner(), None);
+}
+
+/// In epoll_wait for a timerfd and for a descriptor: at the timer it triggers a client, and is called back, or
+/// `is_called` for the cycles in which it is.
+fn driver(is_called: impl Fn(u64) -> bool) -> Vec<Stay> {
+    let mut n = 0;
+    periodic(100, |story, due_ns| {
+        n += 1;
+        let wait = leaving(Sysno::epoll_wait, [8, 0, 0, 0]);
+        story.runs(Waking { timer: Some(0x1000), ..timer(due_ns) }, 2_000, 30_000, wait.clone());
+        if is_called(n) {
+            story.now_ns += 200_000 + n % 7 * 30_000;
+            story.runs(by(6, "client"), 1_000, 10_000, wait);
+        }
+    })
+}
+
+#[test]
+fn a_wait_for_a_timer_and_a_client_begins_a_cycle_by_the_timer() {
+    let stays = driver(|_| true);
+    let model = infer(&stays).unwrap();
+    assert_eq!((model.wait, model.period_ns), (Wait::Epoll(8), Some(PERIOD_NS)));
+    assert_eq!(model.shared, Some(SharedWait { source: Source::Timer(Some(0x1000)), within: 1 }));
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 99);
+    for cycle in &cycles {
+        assert_eq!((cycle.execution_ns, cycle.blocked.len(), cycle.remainder_ns()), (40_000, 1, 0));
+        assert_eq!(cycle.blocked[0].ended_by, Some((6, "client".to_string())));
+    }
+}
+
+#[test]
+fn a_client_that_fails_to_call_leaves_its_cycle_shorter() {
+    let stays = driver(|n| n % 10 != 0);
+    let cycles = cycles(&stays);
+    // The last one waits for its client until the next one begins.
+    assert_eq!(cycles.len(), 98);
+    let short = cycles.iter().filter(|cycle| cycle.execution_ns == 30_000);
+    assert_eq!(short.count(), 9);
+    assert!(cycles.iter().all(|cycle| cycle.remainder_ns() == 0));
+}
+
+#[test]
+fn events_in_a_part_of_the_cycles_are_no_part_of_them() {
+    let cycles = cycles(&driver(|n| n % 2 == 0));
+    assert_eq!(cycles.len(), 99);
+    assert!(cycles.iter().all(|cycle| cycle.execution_ns == 30_000 && cycle.blocked.is_empty()));
+}
+
+#[test]
+fn cycles_that_catch_up_do_not_shorten_the_period() {
+    let mut story = Story::new();
+    for n in 1..=200u64 {
+        // Every 50th is two periods late, and the two after it come at once.
+        let late_ns = if n % 50 < 3 { (2 - n % 50) * PERIOD_NS + n % 50 * 30_000 } else { 0 };
+        story.now_ns = OFFSET_NS + n * PERIOD_NS + late_ns;
+        story.runs(by(5, "server"), 2_000, 10_000, leaving(Sysno::read, [7, 0, 0, 0]));
+    }
+    let period_ns = infer(&story.stays).unwrap().period_ns.unwrap();
+    assert!(period_ns.abs_diff(PERIOD_NS) < PERIOD_NS / 500, "{period_ns}");
 }
 
 proptest! {
