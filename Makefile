@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-programs proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -67,6 +67,12 @@ proof-mutations: ## every reader of foreign bytes on damaged seeds, to the last 
 proof-models: ## the loops that are found in programs, beside what LiME's reference package makes of them, into docs/monitor.md; a minute or two
 	@tools/bootstrap test
 	@tools/proof-models docs/monitor.md
+
+# PROGRAM: cyclictest JACK PipeWire ethercrab. One alone leaves the page as it is.
+proof-programs: ## the loops of cyclictest, jackd, PipeWire and ethercrab, beside what these say of themselves, into docs/monitor.md; root only, two minutes
+	@tools/bootstrap programs
+	cargo build --locked --package isolator
+	@tools/proof-programs docs/monitor.md $(TARGET)/debug/isolator $(PROGRAM)
 
 proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
 	@tools/bootstrap build

@@ -166,6 +166,7 @@ enum {
 	AWAKE = 4,	/* it had not gone to sleep yet */
 	UNSEEN = 8,	/* the kernel did not tell when it got the CPU */
 	ELSEWHERE = 16, /* on another CPU than the one that it then waits for */
+	INHERITED = 32, /* by a watched thread whose stay a timer had begun, or that had inherited one: due_ns and timer are that one's */
 };
 
 struct record {
@@ -176,7 +177,7 @@ struct record {
 	u64 woken_ns; /* 0: it had only been preempted */
 	u64 in_ns;
 	u64 due_ns; /* by its timer, CLOCK_MONOTONIC; 0 without one */
-	u64 timer;
+	u64 timer; /* 0 for one on a stack */
 	u32 waker;
 	u32 how;
 	char waker_name[16];
@@ -765,6 +766,24 @@ INLINE void is_due(u32 pid, struct here *here, u32 *how, u64 *due_ns, u64 *of_ti
 		bpf_map_update_elem(&timers, &timer, &pid, 0);
 }
 
+/* By which timer, if any, a thread is woken: its own, or the one that began the stay of the watched thread that wakes it. */
+INLINE void by_which_timer(u32 pid, u32 current, struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
+{
+	const struct thread *by;
+
+	*due_ns = *of_timer = 0;
+	if (here && here->timer) {
+		is_due(pid, here, how, due_ns, of_timer);
+		return;
+	}
+	by = current == pid ? 0 : watched(current);
+	if (!by || !by->stay.timer)
+		return;
+	*how |= INHERITED;
+	*due_ns = by->stay.due_ns;
+	*of_timer = by->stay.timer;
+}
+
 /* The current thread wakes one that waits for a lock: within a call for futexes it is the one that held it. */
 INLINE void releases(struct thread *thread, u32 pid, const struct here *here, u64 at_ns)
 {
@@ -790,10 +809,8 @@ INLINE void wakes_early(struct waking *early, u32 pid, u32 current, struct here 
 {
 	early->waker = current;
 	early->how = current ? 0 : OVER_IDLE;
-	early->due_ns = early->timer = 0;
 	bpf_get_current_comm(early->waker_name, 16);
-	if (here && here->timer)
-		is_due(pid, here, &early->how, &early->due_ns, &early->timer);
+	by_which_timer(pid, current, here, &early->how, &early->due_ns, &early->timer);
 	early->woken_ns = bpf_ktime_get_ns();
 }
 
@@ -856,18 +873,14 @@ ON(sched_waking)
 		stay->how = AWAKE;
 		stay->faults = stay->migrations = 0;
 		stay->woken_ns = stay->in_ns = stay->at_ns;
-		stay->due_ns = stay->timer = 0;
-		if (here && here->timer)
-			is_due(pid, here, &stay->how, &stay->due_ns, &stay->timer);
+		by_which_timer(pid, current, here, &stay->how, &stay->due_ns, &stay->timer);
 		return 0;
 	}
 	stay->woken_ns = bpf_ktime_get_ns();
 	stay->waker = current;
 	stay->how = current ? 0 : OVER_IDLE;
-	stay->due_ns = stay->timer = 0;
 	bpf_get_current_comm(stay->waker_name, 16);
-	if (here && here->timer)
-		is_due(pid, here, &stay->how, &stay->due_ns, &stay->timer);
+	by_which_timer(pid, current, here, &stay->how, &stay->due_ns, &stay->timer);
 	READ(target, given->of[0], struct task_struct, wake_cpu);
 	waits_on(thread, target + 1);
 	thread->has_waking_stack = 0;

@@ -23,6 +23,8 @@ mod tests;
 /// Shorter times than this are not worth a line.
 const SHORTEST_NS: u64 = 1_000;
 
+const FROM_DUE: &str = "from due to its interrupt";
+
 /// Page faults, and moves, of one cycle that have a line of their own.
 const FAULTS: usize = 32;
 
@@ -39,12 +41,17 @@ pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     let late_ns = cycle.woken_ns.saturating_sub(cycle.due_ns.max(cycle.slept_ns));
     let was_idle = cycle.waking.waker == 0;
     if late_ns >= SHORTEST_NS {
-        let (kind, name) = match was_idle {
-            true => (CauseKind::IdleExit, "idle"),
-            false => (CauseKind::Timer, "the loop's own"),
+        let Waking { waker, waker_name, .. } = &cycle.waking;
+        let is_inherited = cycle.waking.due_ns.is_none() && cycle.waking.inherited.is_some();
+        let (kind, name, detail) = match (is_inherited, was_idle) {
+            (true, _) => {
+                (CauseKind::Wait, "another thread", format!("ended by {waker_name} (thread {waker})"))
+            }
+            (_, true) => (CauseKind::IdleExit, "idle", FROM_DUE.to_string()),
+            (_, false) => (CauseKind::Timer, "the loop's own", FROM_DUE.to_string()),
         };
         let mut cause = Cause::timed(kind, name, over_ns, late_ns);
-        cause.detail = Some("from due to its interrupt".to_string());
+        cause.detail = Some(detail);
         causes.push(cause);
     }
     causes.extend(waits(cycle, scene, cycle.woken_ns, cycle.began_ns));

@@ -149,7 +149,7 @@ impl CycleCutter {
     pub fn add(&mut self, cpu: u32, stay: Stay) -> Option<LoopCycle> {
         let mut done = None;
         match self.last.take().and_then(|(_, last)| Wait::of(&last).map(|wait| (wait, last))) {
-            Some((wait, last)) if self.model.ends_with(wait) && self.model.begins_with(&stay.waking) => {
+            Some((wait, last)) if self.model.ends_with(wait) && self.is_release(&stay) => {
                 // What else the cycle before waits for most often has not come.
                 done = self.open.take().map(|cycle| LoopCycle { ended_ns: last.out_ns, ..cycle });
                 self.within = self.model.shared.as_ref().map_or(0, |shared| shared.within);
@@ -159,6 +159,8 @@ impl CycleCutter {
             Some((wait, last)) => self.wakes(wait, &last, &stay),
             None => self.comes_back(&stay),
         }
+        // Of the first stay: the cycle that it is a part of began before anything was known.
+        self.last_due_ns = self.last_due_ns.or(stay.waking.due_ns);
         let expired = std::mem::take(&mut self.expired);
         if let Some(cycle) = &mut self.open {
             let of_cycles = expired.into_iter().filter(|(_, timer)| Some(*timer) == self.timer);
@@ -191,12 +193,20 @@ impl CycleCutter {
         (self.model.has_grid() && periods > 0).then(|| last_ns + periods * period_ns)
     }
 
+    /// Whether a cycle begins with this stay, which follows a wait at the place where cycles end.
+    fn is_release(&self, stay: &Stay) -> bool {
+        self.model.begins_with(&stay.waking, self.last_due_ns)
+    }
+
     fn begin(&mut self, cpu: u32, slept_ns: u64, stay: &Stay) -> LoopCycle {
-        self.timer = stay.waking.timer.or(self.timer);
+        let inherited = stay.waking.inherited.filter(|_| self.model.shared.is_some());
+        self.timer = stay.waking.timer.or(inherited.map(|(_, timer)| timer)).or(self.timer);
         let unseen_ns = if stay.woken_ns.is_none() { self.next_on_grid(stay.in_ns) } else { None };
         let woken_ns = stay.woken_ns.or(unseen_ns).unwrap_or(stay.in_ns);
         let due_ns = match self.model.release {
-            Release::Timer { .. } => stay.waking.due_ns.unwrap_or(woken_ns),
+            Release::Timer { .. } => {
+                stay.waking.due_ns.or(inherited.map(|(due_ns, _)| due_ns)).unwrap_or(woken_ns)
+            }
             Release::Event { .. } => woken_ns,
         };
         self.last_due_ns = Some(due_ns);

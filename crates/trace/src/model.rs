@@ -8,7 +8,9 @@
 //!
 //! A thread may wait for several things at one place: an event loop for its timer and for descriptors, the
 //! driver of an audio graph for its timer and for the last of its clients. Where these waits together have no
-//! period, or a timer ends a part of them, those that one thing ends are looked at by themselves.
+//! period, or a timer ends a part of them, those that one thing ends are looked at by themselves. Executors of
+//! asynchronous programs let any of their threads wait for all timers: what a timer began is then another
+//! thread's wakeup first, and this one's after it, wherever this one waits.
 //!
 //! A timer keeps a grid where the distances between its due times spread less than those from the end of a
 //! cycle to the next due time. How the program asked does not tell: some sleep until an absolute time that
@@ -64,6 +66,8 @@ pub struct Model {
 pub struct SharedWait {
     /// What begins a cycle.
     pub source: Source,
+    /// Where else it ended a wait.
+    pub elsewhere: Vec<Wait>,
     /// How often something else ends a wait there within each cycle. More often it is no part of the cycle.
     pub within: usize,
 }
@@ -80,12 +84,15 @@ pub enum Source {
 }
 
 impl Source {
-    /// Of the wait that this waking ended.
-    pub fn of(waking: &Waking) -> Source {
-        match waking.due_ns {
-            Some(_) => Source::Timer(waking.timer),
-            None if waking.waker == 0 => Source::Interrupt,
-            None => Source::Thread(waking.waker_name.clone()),
+    /// What ended a wait; `last_due_ns` is when the timer that the waking inherited was due as it last ended one.
+    fn of(waking: &Waking, last_due_ns: Option<u64>) -> Source {
+        match (waking.due_ns, waking.inherited) {
+            (Some(_), _) => Source::Timer(waking.timer),
+            (None, Some((due_ns, timer))) if last_due_ns.is_none_or(|last_ns| due_ns > last_ns) => {
+                Source::Timer(Some(timer))
+            }
+            _ if waking.waker == 0 => Source::Interrupt,
+            _ => Source::Thread(waking.waker_name.clone()),
         }
     }
 }
@@ -108,12 +115,13 @@ pub enum Release {
 impl Model {
     /// Whether a cycle ends where a thread waits so.
     pub fn ends_with(&self, wait: Wait) -> bool {
-        wait == self.wait || wait.anywhere() == self.wait
+        let is_elsewhere = |shared: &SharedWait| shared.elsewhere.contains(&wait);
+        wait == self.wait || wait.anywhere() == self.wait || self.shared.as_ref().is_some_and(is_elsewhere)
     }
 
-    /// Whether a cycle begins where a wait at that place ended so.
-    pub fn begins_with(&self, waking: &Waking) -> bool {
-        self.shared.as_ref().is_none_or(|shared| shared.source == Source::of(waking))
+    /// Whether a cycle begins where a wait at such a place ended so; the cycle before was due at `last_due_ns`.
+    pub fn begins_with(&self, waking: &Waking, last_due_ns: Option<u64>) -> bool {
+        self.shared.as_ref().is_none_or(|shared| shared.source == Source::of(waking, last_due_ns))
     }
 
     /// Whether cycles are due on a grid, so that one can be missed.
@@ -138,22 +146,33 @@ struct Place {
     by_interrupt: usize,
     /// What ended each, in their order.
     sources: Vec<Source>,
+    /// Where they were, and how often.
+    at: BTreeMap<Wait, usize>,
 }
 
 impl Place {
-    fn add(&mut self, before: &Stay, stay: &Stay) {
+    fn add(&mut self, wait: Wait, source: &Source, before: &Stay, stay: &Stay) {
         let waking = &stay.waking;
-        let Some(woken_ns) = stay.woken_ns.or(waking.due_ns) else { return };
-        self.releases.push(waking.due_ns.unwrap_or(woken_ns));
-        self.sleeps.extend(waking.due_ns.map(|due_ns| due_ns.saturating_sub(before.out_ns)));
+        let inherited = waking.inherited.filter(|_| matches!(source, Source::Timer(_)));
+        let due_ns = waking.due_ns.or(inherited.map(|(due_ns, _)| due_ns));
+        let Some(woken_ns) = stay.woken_ns.or(due_ns) else { return };
+        self.releases.push(due_ns.unwrap_or(woken_ns));
+        self.sleeps.extend(due_ns.map(|due_ns| due_ns.saturating_sub(before.out_ns)));
         self.waited_ns += woken_ns.saturating_sub(before.out_ns);
-        self.by_timer += usize::from(waking.due_ns.is_some());
+        self.by_timer += usize::from(due_ns.is_some());
         self.has_own_timer |= waking.timer.is_some();
         match waking.waker {
             0 => self.by_interrupt += 1,
             _ => *self.wakers.entry(waking.waker_name.clone()).or_default() += 1,
         }
-        self.sources.push(Source::of(waking));
+        self.sources.push(source.clone());
+        *self.at.entry(wait).or_default() += 1;
+    }
+
+    /// The place where most of them were, and the others.
+    fn places(&self) -> Option<(Wait, Vec<Wait>)> {
+        let (most, _) = self.at.iter().max_by_key(|(_, count)| **count)?;
+        Some((*most, self.at.keys().filter(|wait| *wait != most).copied().collect()))
     }
 
     fn is_timer(&self) -> bool {
@@ -164,17 +183,17 @@ impl Place {
     fn is_mixed(&self) -> bool {
         !self.is_timer() && self.by_timer as f64 >= (1.0 - MOSTLY) * self.releases.len() as f64
     }
+}
 
-    /// How many waits that something else ended lie at least between two that this ended, most often.
-    fn within(&self, source: &Source) -> usize {
-        let between = self.sources.split(|one| one == source);
-        // Before the first one and after the last one is no cycle.
-        let count = self.sources.iter().filter(|one| *one == source).count();
-        let mut counts: Vec<usize> =
-            between.map(<[Source]>::len).skip(1).take(count.saturating_sub(1)).collect();
-        counts.sort_unstable();
-        counts.get((counts.len() as f64 * (1.0 - MOSTLY)) as usize).copied().unwrap_or(0)
-    }
+/// How many waits that something else ended lie at least between two that `source` ended, most often; `ends`
+/// are what ended each at places where it ended one, in their order.
+fn within(source: &Source, ends: &[&Source]) -> usize {
+    // Before the first one and after the last one is no cycle.
+    let cycles = ends.iter().filter(|one| **one == source).count().saturating_sub(1);
+    let between = ends.split(|one| *one == source).map(<[&Source]>::len);
+    let mut counts: Vec<usize> = between.skip(1).take(cycles).collect();
+    counts.sort_unstable();
+    counts.get((counts.len() as f64 * (1.0 - MOSTLY)) as usize).copied().unwrap_or(0)
 }
 
 /// The model of a thread's stays, in their order; `None` where no place has waits enough.
@@ -185,29 +204,44 @@ pub fn infer(stays: &[Stay]) -> Option<Model> {
 
 fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
     let mut places: BTreeMap<Wait, Place> = BTreeMap::new();
-    let mut parts: BTreeMap<(Wait, Source), Place> = BTreeMap::new();
+    // What one thing ended; where a timer did that outlives a call, at all places.
+    let mut parts: BTreeMap<(Option<Wait>, Source), Place> = BTreeMap::new();
+    let mut ends: Vec<(Wait, Source)> = Vec::new();
+    let mut last_due_ns: BTreeMap<u64, u64> = BTreeMap::new();
     for pair in stays.windows(2) {
-        let Some(wait) = Wait::of(&pair[0]) else { continue };
+        let (Some(wait), waking) = (Wait::of(&pair[0]), &pair[1].waking) else { continue };
         // A lock is what a cycle waits for, never what it ends with.
         if matches!(wait, Wait::Lock { .. } | Wait::Kernel) {
             continue;
         }
         let wait = place_of(wait);
-        places.entry(wait).or_default().add(&pair[0], &pair[1]);
-        parts.entry((wait, Source::of(&pair[1].waking))).or_default().add(&pair[0], &pair[1]);
+        let inherited = waking.inherited.and_then(|(_, timer)| last_due_ns.get(&timer).copied());
+        let source = Source::of(waking, inherited);
+        last_due_ns.extend(waking.inherited.map(|(due_ns, timer)| (timer, due_ns)));
+        last_due_ns.extend(waking.timer.zip(waking.due_ns));
+        // As a whole, a place has the timers that woke this thread itself.
+        let own = Source::of(&Waking { inherited: None, ..waking.clone() }, None);
+        places.entry(wait).or_default().add(wait, &own, &pair[0], &pair[1]);
+        let at = if matches!(source, Source::Timer(Some(_))) { None } else { Some(wait) };
+        parts.entry((at, source.clone())).or_default().add(wait, &source, &pair[0], &pair[1]);
+        ends.push((wait, source));
     }
     let most_ns = places.values().map(|place| place.waited_ns).max().unwrap_or(0);
     places.retain(|_, place| place.waited_ns as f64 >= LEAST_SHARE * most_ns as f64);
     let mut models: Vec<Model> = places.iter().filter_map(|(wait, place)| of_place(*wait, place)).collect();
-    let is_whole = |wait: &Wait| {
-        let has_period = models.iter().any(|model| model.wait == *wait && model.period_ns.is_some());
-        has_period && places.get(wait).is_some_and(|place| !place.is_mixed())
+    // Whether all waits at a place are one kind of release.
+    let is_whole = |wait: &Wait, place: &Place| {
+        !place.is_mixed() && models.iter().any(|model| model.wait == *wait && model.period_ns.is_some())
     };
-    parts.retain(|(wait, _), _| places.contains_key(wait) && !is_whole(wait));
-    models.extend(parts.into_iter().filter_map(|((wait, source), part)| {
+    let split: Vec<Wait> =
+        places.iter().filter(|(wait, place)| !is_whole(wait, place)).map(|(wait, _)| *wait).collect();
+    models.extend(parts.into_iter().filter_map(|((_, source), part)| {
+        let (wait, elsewhere) = part.places().filter(|(wait, _)| split.contains(wait))?;
         let model = of_place(wait, &part).filter(|model| model.period_ns.is_some())?;
-        let within = places.get(&wait)?.within(&source);
-        Some(Model { shared: Some(SharedWait { source, within }), ..model })
+        let is_there = |(at, _): &&(Wait, Source)| *at == wait || elsewhere.contains(at);
+        let ends: Vec<&Source> = ends.iter().filter(is_there).map(|(_, source)| source).collect();
+        let within = within(&source, &ends);
+        Some(Model { shared: Some(SharedWait { source, elsewhere, within }), ..model })
     }));
     models.into_iter().min_by(|a, b| rank(a).total_cmp(&rank(b)))
 }

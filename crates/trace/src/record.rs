@@ -169,6 +169,9 @@ pub struct Waking {
     pub due_ns: Option<u64>,
     /// That timer, where it has a place of its own; a sleeping call's lies on the stack.
     pub timer: Option<u64>,
+    /// Where another followed thread woke it that such a timer had woken, or that had inherited one itself:
+    /// when the timer was due, and which one.
+    pub inherited: Option<(u64, u64)>,
     /// The thread that ran where it was woken; 0 on an idle CPU.
     pub waker: u32,
     /// Its name.

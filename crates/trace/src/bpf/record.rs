@@ -15,6 +15,7 @@ const KERNEL_THREAD: u32 = 0x0020_0000;
 const BY_TIMER: u32 = 1;
 const UNSEEN: u32 = 8;
 const ELSEWHERE: u32 = 16;
+const INHERITED: u32 = 32;
 
 /// A record from its bytes; `None` for one that this program does not know.
 pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
@@ -44,7 +45,8 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut RecordBytes<'_>) -> Option<Stay> {
     let after = left(id, prio_then, flags, bytes.name()?);
     let waking = Waking {
         due_ns: (how & BY_TIMER != 0).then_some(due_ns),
-        timer: Some(timer).filter(|timer| *timer != 0),
+        timer: Some(timer).filter(|timer| *timer != 0 && how & INHERITED == 0),
+        inherited: (how & INHERITED != 0).then_some((due_ns, timer)),
         waker,
         waker_name,
         is_elsewhere: how & ELSEWHERE != 0,

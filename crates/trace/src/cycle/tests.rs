@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use syscalls::Sysno;
 
 use super::*;
-use crate::model::{SharedWait, Source, infer};
+use crate::model::{Source, infer};
 use crate::record::{Leaving, Waking};
 
 const PERIOD_NS: u64 = 1_000_000;
@@ -342,7 +342,8 @@ fn a_wait_for_a_timer_and_a_client_begins_a_cycle_by_the_timer() {
     let stays = driver(|_| true);
     let model = infer(&stays).unwrap();
     assert_eq!((model.wait, model.period_ns), (Wait::Epoll(8), Some(PERIOD_NS)));
-    assert_eq!(model.shared, Some(SharedWait { source: Source::Timer(Some(0x1000)), within: 1 }));
+    let shared = model.shared.unwrap();
+    assert_eq!((shared.source, shared.within), (Source::Timer(Some(0x1000)), 1));
     let cycles = cycles(&stays);
     assert_eq!(cycles.len(), 99);
     for cycle in &cycles {
@@ -380,6 +381,40 @@ fn cycles_that_catch_up_do_not_shorten_the_period() {
     }
     let period_ns = infer(&story.stays).unwrap().period_ns.unwrap();
     assert!(period_ns.abs_diff(PERIOD_NS) < PERIOD_NS / 500, "{period_ns}");
+}
+
+/// A thread of an executor that now waits for the timer itself, and now is woken by `reactor`, which did; at each
+/// tick it sends, and is woken again by `reactor`, in a stay that the same timer began.
+#[test]
+fn a_timer_that_wakes_another_thread_first_begins_a_cycle() {
+    const TIMER: u64 = 0x1000;
+    let (reactor, parked) =
+        (leaving(Sysno::epoll_wait, [4, 0, 0, 0]), leaving(Sysno::futex, [0x7000, 0x80, 0, 0]));
+    let mut n = 0;
+    let stays = periodic(100, |story, due_ns| {
+        n += 1;
+        let wait = if n % 6 == 0 { &parked } else { &reactor };
+        let inherited = Waking { inherited: Some((due_ns, TIMER)), ..by(6, "reactor") };
+        // How it waited at the end of the cycle before.
+        match n > 1 && (n - 1) % 6 == 0 {
+            true => {
+                story.now_ns += 20_000;
+                story.runs(inherited.clone(), 2_000, 30_000, wait.clone());
+            }
+            false => story.runs(Waking { timer: Some(TIMER), ..timer(due_ns) }, 2_000, 30_000, wait.clone()),
+        }
+        story.now_ns += 100_000 + n % 7 * 10_000;
+        story.runs(inherited, 1_000, 10_000, wait.clone());
+    });
+    let model = infer(&stays).unwrap();
+    assert_eq!((model.wait, model.period_ns), (Wait::Epoll(4), Some(PERIOD_NS)));
+    assert_eq!(model.release, Release::Timer { is_absolute: true });
+    let cycles = cycles(&stays);
+    assert_eq!(cycles.len(), 99);
+    for (n, cycle) in (2..).zip(&cycles) {
+        assert_eq!(cycle.due_ns, OFFSET_NS + n * PERIOD_NS);
+        assert_eq!((cycle.execution_ns, cycle.remainder_ns()), (40_000, 0));
+    }
 }
 
 proptest! {
