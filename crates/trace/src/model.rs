@@ -8,8 +8,8 @@
 //!
 //! A thread may wait for several things at one place: an event loop for its timer and for descriptors, the
 //! driver of an audio graph for its timer and for the last of its clients. Where these waits together have no
-//! period, or a timer ends a part of them, those that one thing ends are looked at by themselves. Executors of
-//! asynchronous programs let any of their threads wait for all timers: what a timer began is then another
+//! period, or a timer ends a part of them, those that one thing ends are looked at by themselves. Executors
+//! of asynchronous programs let any of their threads wait for all timers: what a timer began is then another
 //! thread's wakeup first, and this one's after it, wherever this one waits.
 //!
 //! A timer keeps a grid where the distances between its due times spread less than those from the end of a
@@ -84,7 +84,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// What ended a wait; `last_due_ns` is when the timer that the waking inherited was due as it last ended one.
+    /// What ended a wait; `last_due_ns` is when the timer that the waking inherited was due as it last ended
+    /// one.
     fn of(waking: &Waking, last_due_ns: Option<u64>) -> Source {
         match (waking.due_ns, waking.inherited) {
             (Some(_), _) => Source::Timer(waking.timer),
@@ -119,7 +120,8 @@ impl Model {
         wait == self.wait || wait.anywhere() == self.wait || self.shared.as_ref().is_some_and(is_elsewhere)
     }
 
-    /// Whether a cycle begins where a wait at such a place ended so; the cycle before was due at `last_due_ns`.
+    /// Whether a cycle begins where a wait at such a place ended so; the cycle before was due at
+    /// `last_due_ns`.
     pub fn begins_with(&self, waking: &Waking, last_due_ns: Option<u64>) -> bool {
         self.shared.as_ref().is_none_or(|shared| shared.source == Source::of(waking, last_due_ns))
     }

@@ -322,8 +322,8 @@ fn the_owner_of_a_lock_unlocks_it() {
     assert_eq!(blocked.owner(), None);
 }
 
-/// In epoll_wait for a timerfd and for a descriptor: at the timer it triggers a client, and is called back, or
-/// `is_called` for the cycles in which it is.
+/// In epoll_wait for a timerfd and for a descriptor: at the timer it triggers a client, and is called back,
+/// or `is_called` for the cycles in which it is.
 fn driver(is_called: impl Fn(u64) -> bool) -> Vec<Stay> {
     let mut n = 0;
     periodic(100, |story, due_ns| {
@@ -383,8 +383,8 @@ fn cycles_that_catch_up_do_not_shorten_the_period() {
     assert!(period_ns.abs_diff(PERIOD_NS) < PERIOD_NS / 500, "{period_ns}");
 }
 
-/// A thread of an executor that now waits for the timer itself, and now is woken by `reactor`, which did; at each
-/// tick it sends, and is woken again by `reactor`, in a stay that the same timer began.
+/// A thread of an executor that now waits for the timer itself, and now is woken by `reactor`, which did; at
+/// each tick it sends, and is woken again by `reactor`, in a stay that the same timer began.
 #[test]
 fn a_timer_that_wakes_another_thread_first_begins_a_cycle() {
     const TIMER: u64 = 0x1000;
