@@ -16,6 +16,7 @@
 //! - [`scope`]: markers that the lab's oscilloscope sees, at no cost.
 //! - [`signal`]: a signal between threads that wait for it.
 //! - [`thread`]: what the kernel says of the calling thread.
+//! - [`uprobe`]: BPF programs at instructions of another program.
 //!
 //! This crate is at the bottom: it talks to the kernel, and holds the unsafe code that this takes. Each
 //! public function and type has an example.
@@ -37,6 +38,7 @@ pub mod scope;
 pub mod setup;
 pub mod signal;
 pub mod thread;
+pub mod uprobe;
 
 pub use error::{Error, Result};
 pub use policy::Policy;

@@ -13,6 +13,7 @@ use object::{LittleEndian, SectionIndex};
 use ruzstd::decoding::StreamingDecoder;
 
 use crate::table::{Symbol, SymbolTable};
+use crate::usdt::{self, UsdtProbe};
 
 type Header = elf::FileHeader64<LittleEndian>;
 type Section = elf::SectionHeader64<LittleEndian>;
@@ -86,6 +87,8 @@ pub struct Elf {
     pub symbols: SymbolTable,
     /// Whether it was stripped of the others.
     pub is_stripped: bool,
+    /// Its USDT probes, each as often as it has places.
+    pub probes: Vec<UsdtProbe>,
     /// What tells its debug information, in a file of its own, from that of other builds.
     pub build_id: Option<Vec<u8>>,
 }
@@ -150,6 +153,7 @@ pub fn read<F: Read + Seek>(file: F, allowance: &mut Allowance) -> Option<Elf> {
     let tables = of_kind(elf::SHT_SYMTAB).or(of_kind(elf::SHT_DYNSYM));
     elf.symbols = tables.and_then(|table| symbols(&sections, table, data, allowance)).unwrap_or_default();
     elf.build_id = build_id(&sections, data, allowance);
+    elf.probes = probes(&sections, data, allowance).unwrap_or_default();
     Some(elf)
 }
 
@@ -262,6 +266,24 @@ fn build_id<'a, R: ReadRef<'a>>(
     // Size of the name, size of the digest, kind; "GNU" and a zero; the digest.
     let digest = bytes(section, data, allowance)?.get(16..)?;
     (2..=64).contains(&digest.len()).then(|| digest.to_vec())
+}
+
+fn probes<'a, R: ReadRef<'a>>(
+    sections: &SectionTable<'a, Header, R>,
+    data: R,
+    allowance: &mut Allowance,
+) -> Option<Vec<UsdtProbe>> {
+    let (_, notes) = sections.section_by_name(LittleEndian, b".note.stapsdt")?;
+    let base = sections.section_by_name(LittleEndian, b".stapsdt.base");
+    let base = base.map(|(_, section)| section.sh_addr(LittleEndian));
+    let mut probes = Vec::new();
+    allowance.take(notes.sh_size(LittleEndian))?;
+    let mut notes = notes.notes(LittleEndian, data).ok()??;
+    while let Ok(Some(note)) = notes.next() {
+        let is_probe = note.name() == usdt::OWNER && note.n_type(LittleEndian) == usdt::VERSION;
+        probes.extend(Some(note).filter(|_| is_probe).and_then(|note| usdt::probe(note.desc(), base)));
+    }
+    Some(probes)
 }
 
 /// A section's bytes, however they are packed (SHF_COMPRESSED of the ELF specification).

@@ -66,6 +66,8 @@ enum Source {
 pub struct BinaryCode {
     /// What is used of it.
     pub elf: Elf,
+    /// Whether it was stripped, and its symbols come from another file.
+    pub has_separate: bool,
     /// What debug information is read from; `None` once that was tried.
     source: Option<Source>,
     lines: Option<DebugLines>,
@@ -88,9 +90,14 @@ impl BinaryFiles {
         &self.process
     }
 
-    /// A path to the file of a mapping.
+    /// A path to the file of a mapping: by the mapping itself, or without the right to that, as the process
+    /// sees it.
     pub fn path(&self, mapping: &Mapping) -> PathBuf {
-        format!("/proc/{}/map_files/{:x}-{:x}", self.number, mapping.start, mapping.end).into()
+        let mapped =
+            PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", self.number, mapping.start, mapping.end));
+        let is_allowed = mapped.metadata().is_ok();
+        let seen = || format!("/proc/{}/root{}", self.number, mapping.path).into();
+        if is_allowed { mapped } else { seen() }
     }
 
     /// What could not be looked into, in sentences.
@@ -128,7 +135,12 @@ impl BinaryFiles {
             // A defect of a library must not end the program that asks.
             let read = catch_unwind(AssertUnwindSafe(|| elf::read(&mut source, allowance)));
             if let Ok(Some(elf)) = read {
-                *binary = Binary::Known(Box::new(BinaryCode { elf, source: Some(source), lines: None }));
+                *binary = Binary::Known(Box::new(BinaryCode {
+                    elf,
+                    has_separate: false,
+                    source: Some(source),
+                    lines: None,
+                }));
             }
             self.note_allowance(mapping);
             self.add_separate(mapping);
@@ -175,6 +187,7 @@ impl BinaryFiles {
         }
         if !separate.symbols.is_empty() {
             code.elf.symbols = separate.symbols;
+            code.has_separate = true;
         }
         code.source = Some(Source::File(file));
     }

@@ -26,14 +26,17 @@ mod files;
 mod frame;
 mod lines;
 mod maps;
+mod named;
 mod process;
 mod table;
 mod unwind;
+mod usdt;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::{Error, Result};
 pub use frame::CodeFrame;
-pub use process::{CodePlace, ProcessCode};
+pub use named::NamedPlace;
+pub use process::ProcessCode;
 pub use unwind::UserRegisters;

@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io::{Error as IoError, Read};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open, openat};
@@ -34,19 +33,10 @@ const WITHOUT_BYTES: usize = 2;
 /// A process whose addresses are asked for.
 #[derive(Debug)]
 pub struct ProcessCode {
-    files: BinaryFiles,
-    mappings: Vec<Mapping>,
+    pub(crate) files: BinaryFiles,
+    pub(crate) mappings: Vec<Mapping>,
     /// When the mappings were last read.
     read_at: Option<Instant>,
-}
-
-/// A place in a file of code.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CodePlace {
-    /// A path that leads to the very file that the process has mapped.
-    pub file: PathBuf,
-    /// Where the instruction lies in the file.
-    pub offset: u64,
 }
 
 impl ProcessCode {
@@ -171,18 +161,6 @@ impl ProcessCode {
                 format!("{}+{:#x}", shown(name), (address - mapping.start).wrapping_add(mapping.offset))
             }
             _ => "heap".to_string(),
-        })
-    }
-
-    /// Where a function of that name begins, as it is shown or as it stands in the file: in the process' own
-    /// program, else in a library.
-    pub fn function(&mut self, name: &str) -> Option<CodePlace> {
-        (0..self.mappings.len()).find_map(|place| {
-            let mapping = &self.mappings[place];
-            let code = self.files.code(mapping).filter(|_| mapping.is_executable)?;
-            let (address, _) = code.elf.symbols.address(name)?;
-            let offset = code.elf.offset(address)?;
-            Some(CodePlace { file: self.files.path(mapping), offset })
         })
     }
 

@@ -29,14 +29,25 @@ pub struct Symbol {
 #[derive(Debug, Default)]
 pub struct SymbolTable {
     symbols: Vec<Symbol>,
+    /// The other names of functions.
+    aliases: Vec<Symbol>,
     strings: Vec<u8>,
+}
+
+/// A function, by its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedFunction {
+    /// Its address, as the file states it.
+    pub address: u64,
+    /// Its name, as it stands in the file.
+    pub raw: String,
 }
 
 impl SymbolTable {
     /// Of two symbols at one address the better name is kept: fewer underscores before it, seen from
     /// elsewhere, shorter.
     pub fn new(mut symbols: Vec<Symbol>, strings: Vec<u8>) -> SymbolTable {
-        let mut table = SymbolTable { symbols: Vec::new(), strings };
+        let mut table = SymbolTable { symbols: Vec::new(), aliases: Vec::new(), strings };
         let key = |symbol: &Symbol| {
             let name = table.raw(symbol);
             let underscores = name.iter().take_while(|byte| **byte == b'_').count();
@@ -46,8 +57,13 @@ impl SymbolTable {
             (symbol.address, symbol.size == 0, underscores, symbol.rank, name.len(), name)
         };
         symbols.sort_by(|first, second| key(first).cmp(&key(second)));
-        symbols.dedup_by_key(|symbol| (symbol.address, symbol.is_function));
-        table.symbols = symbols;
+        let mut aliases = Vec::new();
+        symbols.dedup_by(|next, kept| {
+            let is_same = (next.address, next.is_function) == (kept.address, kept.is_function);
+            aliases.extend(Some(*next).filter(|_| is_same && next.is_function));
+            is_same
+        });
+        (table.symbols, table.aliases) = (symbols, aliases);
         table
     }
 
@@ -72,19 +88,36 @@ impl SymbolTable {
         None
     }
 
-    /// The address and size of the symbol of that name, as it stands in the file or as it is shown.
-    pub fn address(&self, name: &str) -> Option<(u64, u64)> {
-        let is_it = |symbol: &&Symbol| self.raw(symbol) == name.as_bytes();
-        let mut functions = self.symbols.iter().filter(|symbol| symbol.is_function);
-        let plain = functions.clone().find(is_it);
-        let shown = || {
-            functions.find(|symbol| {
-                let raw = self.raw(symbol);
-                (raw.starts_with(b"_Z") || raw.starts_with(b"_R"))
-                    && readable(&String::from_utf8_lossy(raw)) == name
-            })
+    /// The functions of a name, as it stands in the file, or else as it is shown: overloaded functions have
+    /// one such name. Where a compiler made several of one, all that have its beginning.
+    pub fn named(&self, name: &str) -> Vec<NamedFunction> {
+        const NOT_FROM_THE_BEGINNING: [&str; 2] = [".part.", ".cold"];
+        let raws = || self.functions().map(|symbol| (symbol, String::from_utf8_lossy(self.raw(symbol))));
+        let those = |is_it: &dyn Fn(&str) -> bool| {
+            let found = raws().filter(|(_, raw)| is_it(raw));
+            let mut found: Vec<NamedFunction> = found
+                .map(|(symbol, raw)| NamedFunction { address: symbol.address, raw: raw.into_owned() })
+                .collect();
+            found.sort();
+            found.dedup_by_key(|function| function.address);
+            found
         };
-        plain.or_else(shown).map(|symbol| (symbol.address, symbol.size))
+        let is_mangled = |raw: &str| raw.starts_with("_Z") || raw.starts_with("_R");
+        let is_whole = |raw: &str| !NOT_FROM_THE_BEGINNING.iter().any(|part| raw.contains(part));
+        let ways: [&dyn Fn(&str) -> bool; 3] =
+            [&|raw| raw == name, &|raw| is_mangled(raw) && is_whole(raw) && readable(raw) == name, &|raw| {
+                raw.starts_with(name) && is_whole(raw) && without_suffix(raw) == name
+            }];
+        ways.into_iter().map(those).find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The names of all functions, as they are shown.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.functions().map(|symbol| readable(&String::from_utf8_lossy(self.raw(symbol))))
+    }
+
+    fn functions(&self) -> impl Iterator<Item = &Symbol> {
+        self.symbols.iter().filter(|symbol| symbol.is_function).chain(&self.aliases)
     }
 
     fn raw(&self, symbol: &Symbol) -> &[u8] {
@@ -148,6 +181,29 @@ mod tests {
         SymbolTable::new(symbols, strings)
     }
 
+    fn places(table: &SymbolTable, name: &str) -> Vec<u64> {
+        table.named(name).iter().map(|function| function.address).collect()
+    }
+
+    #[test]
+    fn finds_a_function_by_each_of_its_names() {
+        let table = table(&[
+            (0x100, 8, "__write", true, 0),
+            (0x100, 8, "write", true, 1),
+            (0x200, 8, "step.constprop.0", true, 2),
+            (0x300, 8, "step.cold", true, 2),
+            (0x400, 8, "_ZN5servo4stepEi", true, 0),
+            (0x500, 8, "_ZN5servo4stepEd", true, 0),
+            (0x600, 8, "_ZN5servo4haltEv", true, 0),
+        ]);
+        assert_eq!((places(&table, "write"), places(&table, "__write")), (vec![0x100], vec![0x100]));
+        assert_eq!(places(&table, "step"), [0x200]);
+        assert_eq!(places(&table, "servo::step"), [0x400, 0x500]);
+        assert_eq!(places(&table, "_ZN5servo4stepEd"), [0x500]);
+        assert_eq!((places(&table, "servo::halt"), places(&table, "servo")), (vec![0x600], vec![]));
+        assert!(table.names().any(|name| name == "__write"));
+    }
+
     #[test]
     fn finds_the_function_that_has_an_address() {
         let table = table(&[
@@ -166,7 +222,8 @@ mod tests {
             (table.find(0x310, false), table.find(0x308, true).map(|found| found.1)),
             (None, Some(0x108))
         );
-        assert_eq!((table.address("outer"), table.address("state")), (Some((0x100, 0x40)), None));
+        assert_eq!(places(&table, "outer"), [0x100]);
+        assert_eq!(places(&table, "state"), [0; 0]);
     }
 
     #[test]

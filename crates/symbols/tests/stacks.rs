@@ -211,14 +211,23 @@ fn a_process_that_does_not_run_is_refused() {
 fn a_function_is_found_by_name_in_the_file_that_is_mapped() {
     let Some(path) = c(&["-O2"]) else { return };
     let mut program = start(&path, "plain");
-    let place = program.process.function("middle").unwrap();
+    let process = &mut program.process;
+    let [place] = &process.functions_named(None, "middle")[..] else { panic!("it has one") };
     assert_eq!(fs::read(&place.file).unwrap(), fs::read(&path).unwrap());
-    // A position-independent program's first segment lies where its file begins, and code as far from there.
-    let own = program.process.unwind(&program.truth.registers, &program.truth.stack);
-    let frame = own.iter().find_map(|address| {
-        program.process.frame(*address).filter(|frame| frame.function.as_deref() == Some("middle"))
-    });
-    assert!(frame.is_some() && place.offset > 0);
-    assert!(program.process.function("qsort").unwrap().file != place.file);
-    assert_eq!(program.process.function("no_such_function"), None);
+    assert_eq!((place.binary.as_str(), place.name.as_str(), place.semaphore), ("program", "middle", None));
+    let [library] = &process.functions_named(Some("libc"), "qsort")[..] else { panic!("it has one") };
+    assert!(library.file != place.file && library.binary.starts_with("libc.so"));
+    assert_eq!(process.functions_named(Some("program"), "qsort"), []);
+    assert_eq!(process.functions_named(None, "no_such_function"), []);
+    assert!(process.function_names(Some("program")).contains("middle"));
+    assert_eq!(process.binaries(Some("program")), ["program"]);
+    assert_eq!(process.stripped(Some("program")), [""; 0]);
+}
+
+#[test]
+fn a_stripped_program_is_known_as_one() {
+    let Some(path) = c(&["-O2", "-s"]) else { return };
+    let mut program = start(&path, "plain");
+    assert_eq!(program.process.stripped(Some("program")), ["program"]);
+    assert_eq!(program.process.functions_named(Some("program"), "middle"), []);
 }
