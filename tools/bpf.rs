@@ -11,7 +11,7 @@ use std::process::Command;
 /// without where that cannot be done.
 pub fn compile(name: &str, part: &str) {
     let source = format!("bpf/{name}.bpf.c");
-    println!("cargo::rerun-if-changed={source}");
+    println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");

@@ -18,6 +18,7 @@ use rt::monitor::{Reader, choose, name_of};
 use rt::policy::PolicyKind;
 use run::{Observer, RunSpec, SessionContext, control};
 use rustix::io::Errno;
+use trace::boundary::{CycleBounds, PlaceName};
 use trace::follow::LoopChoice;
 
 use crate::args::{LoopPeriod, Output, RunOptions};
@@ -42,6 +43,17 @@ pub struct ProgramChoice {
     pub threads: Vec<String>,
     /// The loop's period; absent: what the program does decides.
     pub period: Option<LoopPeriod>,
+    /// Where cycles begin and end; absent: what the program does decides.
+    pub bounds: Option<CycleBounds>,
+}
+
+/// Where cycles begin and end, as `--begin` and `--end` say.
+pub fn bounds(
+    begin: &Option<Box<PlaceName>>,
+    end: &Option<Box<PlaceName>>,
+) -> Result<Option<CycleBounds>, String> {
+    let of = |place: &PlaceName| CycleBounds::new(place.clone(), end.as_deref().cloned());
+    begin.as_deref().map(of).transpose()
 }
 
 /// A program.
@@ -65,7 +77,7 @@ pub struct Shown<'a> {
 impl ProgramChoice {
     /// Whether only following from outside does what is asked.
     fn follows(&self) -> bool {
-        !self.threads.is_empty() || self.period.is_some()
+        !self.threads.is_empty() || self.period.is_some() || self.bounds.is_some()
     }
 }
 
@@ -155,6 +167,9 @@ fn find(
     out: &Output,
     stop: &AtomicBool,
 ) -> Result<Option<Found>, Box<dyn std::error::Error>> {
+    if let Some(bounds) = &choice.bounds {
+        check_bounds(bounds, target)?;
+    }
     if let Ok(process) = target.parse::<u32>()
         && Path::new("/proc").join(target).exists()
         && (choice.follows() || !hands_over(process))
@@ -170,6 +185,24 @@ fn find(
     Ok(attached.map(|program| Found { thread: program.thread.clone(), program: Box::new(program), name }))
 }
 
+/// Refuses boundaries in a program that says itself where its cycles begin and end, and by a name that is
+/// only of such.
+fn check_bounds(bounds: &CycleBounds, target: &str) -> trace::Result<()> {
+    let cannot = |why: &str, cure: &str| {
+        Err(trace::Error::new(format!("cut cycles of {target} at {}", bounds.begin()), why, cure))
+    };
+    match target.parse::<u32>() {
+        Err(_) => cannot(
+            "it is no process, but the name of a loop that stamps its own cycles",
+            "give the number of a process, or leave out --begin",
+        ),
+        Ok(process) if hands_over(process) => {
+            cannot("it stamps its own cycles with libisolator", "leave out --begin, and those are read")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
 /// The loops of a process that hands none over.
 fn follow(
     choice: &ProgramChoice,
@@ -183,7 +216,9 @@ fn follow(
         Some(LoopPeriod::Given(period)) => Some(period),
         Some(LoopPeriod::Auto) | None => None,
     };
-    let loops = LoopChoice { threads: choice.threads.clone(), period, is_starting };
+    let bounds = choice.bounds.clone();
+    let is_bounded = bounds.is_some();
+    let loops = LoopChoice { threads: choice.threads.clone(), period, bounds, is_starting };
     out.print_text("isolator: finding the program's loops; that takes a few seconds");
     let Some(program) = FollowedProgram::attach(process, &loops, preemption.name(), stop)? else {
         return Ok(None);
@@ -192,8 +227,9 @@ fn follow(
         if let Some(followed) = found.followed {
             let (thread, with) = (followed.thread, followed.waits_with);
             let every = format!("{} us", found.period.get() as f64 / 1e3);
+            let with = if is_bounded { format!("has cycles, {with}") } else { format!("waits with {with}") };
             out.print_text(&format!(
-                "isolator: {} (thread {}) waits with {with}, every {every}",
+                "isolator: {} (thread {}) {with}, every {every}",
                 thread.name, thread.tid
             ));
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of options as people write them: times, lists of CPUs.
+//! Values of options as people write them: times, lists of CPUs, places of a program.
 
 use std::time::Duration;
 
 use machine::CpuSet;
+use trace::boundary::PlaceName;
 
 /// A time with its unit: `100us`, `1ms`, `20s`, `1h 30m`; 0 needs none.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -37,6 +38,11 @@ pub fn cpus(text: &str) -> Result<CpuSet, String> {
         Ok(cpus) => Ok(cpus),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// A place of a program.
+pub fn place(text: &str) -> Result<Box<PlaceName>, String> {
+    text.parse().map(Box::new)
 }
 
 #[cfg(test)]

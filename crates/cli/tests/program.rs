@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -65,6 +66,106 @@ fn a_program_is_proven_under_each_load() {
         &[&servo.process()],
     );
     of(&again.judged().json(), "response", "cpu");
+}
+
+#[test]
+fn cycles_of_a_function_are_measured_of_a_process_and_of_a_command() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let program = changes(folder.path());
+    let servo = Stranger::start(&program, &[]);
+    let process = servo.process();
+    let words = "--begin changes:happens --duration 2s --limit 100% --json -";
+    let of_process = with(folder.path(), &format!("monitor {process} {words}"), &[]).judged().json();
+    let words = format!("prove {words} --thread servo --program");
+    let of_command = with(folder.path(), &words, &[program.to_str().unwrap()]).judged().json();
+    for document in [&of_process, &of_command] {
+        conforms(document, "prove");
+        for probe in ["loop", "execution", "response"] {
+            let row = of(document, probe, "idle");
+            assert_eq!(row["waits_with"], "begin changes!happens", "{document:#}");
+            assert_eq!((&row["thread"]["name"], &row["period_from"]), (&"servo".into(), &"inferred".into()));
+            // A mean of releases: of some that were late the last digits differ.
+            let off = row["period_ns"].as_u64().unwrap().abs_diff(2_000_000);
+            assert!(off <= 20_000, "{document:#}");
+        }
+        let row = of(document, "loop", "idle");
+        let cycles = row["count"].as_u64().unwrap() + row["missed"].as_u64().unwrap();
+        assert!((970..=1_011).contains(&cycles), "{document:#}");
+        let due = "cycles of servo are due when the timer of clock_nanosleep (absolute, CLOCK_MONOTONIC) is";
+        assert!(notes(document).contains(due), "{document:#}");
+    }
+}
+
+#[test]
+fn a_place_that_is_none_is_refused_in_one_line() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let servo = Stranger::start(changes(folder.path()), &[]);
+    let process = servo.process();
+    let refused = |words: &str| {
+        let line = with(folder.path(), &format!("monitor {process} --duration 1s -o b {words}"), &[]).line();
+        assert!(!folder.path().join("b").exists(), "something was left");
+        line.replace(&process, "N")
+    };
+    for (words, line) in [
+        ("--begin hapens", "cannot find hapens in process N: there is no such function; is happens meant?"),
+        ("--begin usdt:a:b --end main", "cannot find usdt:a:b in process N: there is no such USDT probe; "),
+        ("--begin usdt:a:b", "only a function has a return, and usdt:a:b is none; give --end"),
+        (
+            "--begin happens --end happens",
+            "a cycle cannot begin and end at happens; give --end another place",
+        ),
+        (
+            "--begin a: ",
+            "cannot use 'a:' for --begin: \"a:\" names no place; give FUNCTION, LIBRARY:FUNCTION, ",
+        ),
+    ] {
+        let told = refused(words.trim());
+        assert!(told.starts_with(line), "{told}");
+    }
+    let told = refused("--begin main");
+    assert!(
+        told.contains("no thread came to changes!main; name a function that runs in each cycle"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_monitor_that_is_killed_leaves_the_program_as_it_was() {
+    if cannot_follow() {
+        return;
+    }
+    let folder = folder();
+    let servo = Stranger::start(changes(folder.path()), &[]);
+    let mapped = || {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", servo.0.id())).unwrap();
+        let mut code = maps.lines().filter(|line| line.contains(" r-xp ") && line.ends_with("/changes"));
+        code.next().map(str::to_string)
+    };
+    wait_for("the program", || mapped().is_some());
+    let code = || {
+        let line = mapped().unwrap();
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let number = |text| u64::from_str_radix(text, 16).unwrap();
+        let mut bytes = vec![0; usize::try_from(number(to) - number(from)).unwrap()];
+        let memory = fs::File::open(format!("/proc/{}/mem", servo.0.id())).unwrap();
+        memory.read_exact_at(&mut bytes, number(from)).unwrap();
+        bytes
+    };
+    let as_it_was = code();
+    let process = servo.process();
+    let mut monitor =
+        command(folder.path(), &["monitor", &process, "--begin", "happens", "-q"]).spawn().unwrap();
+    wait_for("the probe", || code() != as_it_was);
+    monitor.kill().unwrap();
+    monitor.wait().unwrap();
+    wait_for("the end of the probe", || code() == as_it_was);
+    assert!(lives(servo.0.id()));
 }
 
 #[test]

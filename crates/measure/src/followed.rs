@@ -67,10 +67,7 @@ impl FollowedProgram {
             format!("{} (thread {}) ended, and its row with it", thread.name, thread.id)
         });
         let mut notes: Vec<String> = ended.collect();
-        let new = self.follower.newcomers();
-        if !new.is_empty() {
-            notes.push(format!("real-time threads that came later are not measured: {}", new.join(", ")));
-        }
+        notes.extend(self.follower.newcomers());
         notes
     }
 
@@ -92,7 +89,7 @@ fn followed(found: &FollowedLoop) -> Followed {
     let (name, policy) = (name.clone(), policy.name().to_string());
     Followed {
         thread: FollowedThread { tid: *id, name, policy, priority: *priority },
-        waits_with: found.model.wait.to_string(),
+        waits_with: found.waits_with.clone(),
         period_from: if found.is_given { PeriodSource::Given } else { PeriodSource::Inferred },
     }
 }
@@ -136,7 +133,7 @@ impl Program for FollowedProgram {
         let mut watch = RowWatch::begin(&load, cpus);
         let mut rows = Vec::new();
         for (found, spec) in self.follower.loops().iter().zip(series) {
-            let grid = Grid { period: found.period, is_kept: found.model.has_grid() };
+            let grid = Grid { period: found.period, is_kept: found.has_grid };
             let row = LoopRow::begin(spec, grid, granted(&found.thread), window, length, recording)?;
             rows.push(OpenLoop { row, spec, grid, number: 0, due_ns: 0, is_after_loss: false, left: loops });
             let Thread { process, id, .. } = found.thread;

@@ -101,7 +101,7 @@ impl<'a> LoopRow<'a> {
 
     /// A cycle that its program stamped.
     pub(crate) fn record(&mut self, cycle: &Cycle, recording: &mut Recording<'_>) -> Result<()> {
-        self.wakeups.cycle(cycle, &mut self.series[0].recorder);
+        self.wakeups.cycle(cycle, cycle.began_ns, &mut self.series[0].recorder);
         let took_ns = cycle.ended_ns.saturating_sub(cycle.began_ns);
         self.series(EXECUTION, recording)?.span(cycle.began_ns, took_ns);
         for (n, at_ns) in (1..=MARKS).zip(cycle.marks_ns) {
@@ -122,8 +122,9 @@ impl<'a> LoopRow<'a> {
     ) -> Result<()> {
         let (due_ns, began_ns, ended_ns) = (cycle.due_ns, cycle.began_ns, cycle.ended_ns);
         let stamped = Cycle { number, due_ns, began_ns, ended_ns, marks_ns: [None; MARKS] };
-        self.wakeups.cycle(&stamped, &mut self.series[0].recorder);
-        self.series(EXECUTION, recording)?.span(began_ns, cycle.execution_ns);
+        let from_ns = cycle.begin.map_or(began_ns, |begin| begin.at_ns);
+        self.wakeups.cycle(&stamped, from_ns, &mut self.series[0].recorder);
+        self.series(EXECUTION, recording)?.span(from_ns, cycle.execution_ns);
         self.series(LOOP_RESPONSE, recording)?.span(due_ns, cycle.response_ns());
         Ok(())
     }
@@ -211,15 +212,26 @@ fn lost_taint(key: &RowKey, lost: u64) -> Taint {
 struct Wakeups {
     start_ns: u64,
     grid: Grid,
-    /// The cycle that waits for the next, and how long it began after the one before.
-    last: Option<(Cycle, u64)>,
+    /// The cycle that waits for the next.
+    last: Option<Told>,
+}
+
+/// A cycle of which is not known yet what it missed.
+#[derive(Clone, Copy)]
+struct Told {
+    cycle: Cycle,
+    /// When its program came to it.
+    from_ns: u64,
+    /// How long that was after the one before.
+    interval_ns: u64,
 }
 
 impl Wakeups {
-    fn cycle(&mut self, cycle: &Cycle, recorder: &mut Recorder) {
+    /// A cycle whose program came to it at `from_ns`.
+    fn cycle(&mut self, cycle: &Cycle, from_ns: u64, recorder: &mut Recorder) {
         let told = self.last.take();
         match &told {
-            Some((last, interval_ns)) => {
+            Some(Told { cycle: last, interval_ns, .. }) => {
                 let went_by_ns = cycle.due_ns.saturating_sub(last.due_ns);
                 let missed = self.missed(went_by_ns, cycle.number.saturating_sub(last.number));
                 self.record(last, *interval_ns, missed, recorder);
@@ -231,22 +243,22 @@ impl Wakeups {
         }
         // After a lost cycle nobody knows when the one before ran.
         let ran_ns = told
-            .filter(|(last, _)| last.number.checked_add(1) == Some(cycle.number))
-            .map_or(cycle.due_ns.saturating_sub(self.grid.period.get()), |(last, _)| last.began_ns);
-        self.last = Some((*cycle, cycle.began_ns.saturating_sub(ran_ns)));
+            .filter(|told| told.cycle.number.checked_add(1) == Some(cycle.number))
+            .map_or(cycle.due_ns.saturating_sub(self.grid.period.get()), |told| told.from_ns);
+        self.last = Some(Told { cycle: *cycle, from_ns, interval_ns: from_ns.saturating_sub(ran_ns) });
     }
 
     /// The row is over; where the loop should have gone on, it did until `until_ns`, but for a cycle that may
     /// be under way.
     fn rest(&mut self, until_ns: Option<u64>, recorder: &mut Recorder) {
-        let last_ns = self.last.map_or(self.start_ns, |(last, _)| last.due_ns);
+        let last_ns = self.last.map_or(self.start_ns, |last| last.cycle.due_ns);
         let silent_ns = until_ns.map_or(0, |until_ns| until_ns.saturating_sub(last_ns));
         let missed = match self.grid.is_kept {
             true => (silent_ns / self.grid.period).saturating_sub(1),
             false => 0,
         };
         match self.last.take() {
-            Some((last, interval_ns)) => self.record(&last, interval_ns, missed, recorder),
+            Some(last) => self.record(&last.cycle, last.interval_ns, missed, recorder),
             None => recorder.silence(self.start_ns, silent_ns, missed),
         }
     }
@@ -282,7 +294,7 @@ mod tests {
         let mut wakeups = Wakeups { start_ns: 5_000, grid: GRID, last: None };
         for (number, due_ns) in cycles.iter().copied() {
             let cycle = Cycle { number, due_ns, began_ns: due_ns, ended_ns: due_ns, marks_ns: [None; MARKS] };
-            wakeups.cycle(&cycle, &mut recorder);
+            wakeups.cycle(&cycle, cycle.began_ns, &mut recorder);
         }
         wakeups.rest(until_ns, &mut recorder);
         recorder.finish();

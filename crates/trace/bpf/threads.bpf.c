@@ -14,7 +14,7 @@
  * makes functions of them. That is done for waits that are not the thread's usual one, which costs a comparison in an ordinary cycle.
  *
  * src/bpf/record.rs reads the records. One file, though a long one: the loader takes one object, and each tracepoint needs the same
- * few maps.
+ * few maps. begin_end.h has what runs where the user says that cycles begin and end.
  */
 
 typedef unsigned char u8;
@@ -150,6 +150,8 @@ enum kind {
 	USER_STACK, /* where a thread was in its program */
 	FAULT_OVER, /* the kernel has dealt with a page fault */
 	MOVED,	    /* a watched thread was moved to another CPU */
+	BEGINS,	    /* a stay has come to where a cycle begins, as the user says; the next one goes on from there */
+	ENDS,
 };
 
 /* Why a stack was copied. */
@@ -167,6 +169,7 @@ enum {
 	UNSEEN = 8,	/* the kernel did not tell when it got the CPU */
 	ELSEWHERE = 16, /* on another CPU than the one that it then waits for */
 	INHERITED = 32, /* by a watched thread whose stay a timer had begun, or that had inherited one: due_ns and timer are that one's */
+	GOES_ON = 64,	/* it was not: it goes on from where a cycle begins or ends */
 };
 
 struct record {
@@ -278,6 +281,7 @@ struct thread {
 	u32 stacks; /* that were copied since */
 	u32 unused;
 	u64 fault_ns; /* when it took its last page fault */
+	u64 arrived_ns; /* when it was last seen to get a CPU */
 };
 
 /* What goes on on a CPU. */
@@ -582,7 +586,9 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 	if (HAS(struct task_struct, sched_info.last_arrival))
 		arrival = task->sched_info.last_arrival;
 	if (!thread->left_ns || stay->in_ns > thread->left_ns) {
-		thread->ahead_ns = arrival ? stay->in_ns - arrival : 0;
+		/* A stay that was cut has begun since. */
+		if (arrival && thread->arrived_ns > thread->left_ns)
+			thread->ahead_ns = thread->arrived_ns - arrival;
 		return;
 	}
 	waits_on(thread, 0);
@@ -668,7 +674,7 @@ INLINE void arrive(struct thread *thread, u32 pid, u32 left, u64 at_ns)
 	waits_on(thread, 0);
 	comes_after(stay, left);
 	thread->yields = 0;
-	stay->in_ns = at_ns;
+	stay->in_ns = thread->arrived_ns = at_ns;
 	if (!stay->woken_ns && thread->early.woken_ns) {
 		stay->woken_ns = thread->early.woken_ns;
 		stay->due_ns = thread->early.due_ns;
@@ -1046,6 +1052,8 @@ ON(sched_process_exit)
 	bpf_map_delete_elem(&threads, &pid);
 	return 0;
 }
+
+#include "begin_end.h"
 
 /* MIT or GPL: the kernel lends its helpers to programs under a licence like its own. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

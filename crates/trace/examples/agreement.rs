@@ -9,6 +9,7 @@
 use trace::model::{Model, Release};
 
 #[path = "../tests/truth/mod.rs"]
+#[allow(dead_code, reason = "the tests compare more")]
 mod truth;
 
 use truth::{Blamed, Case, Language, Watched, share, watch};

@@ -11,7 +11,7 @@
 use cause::kept::{KeptBy, scheduled_as};
 use evidence::cause::{Cause, CauseKind, Owner};
 
-use crate::cycle::LoopCycle;
+use crate::cycle::{LoopCycle, Preempted};
 use crate::record::{Predecessor, Scheduled, ThreadEvent, Waking};
 use crate::scene::Scene;
 use crate::wait::Wait;
@@ -38,6 +38,10 @@ pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
         cause.detail = Some("it took longer than its period".to_string());
         causes.push(cause);
     }
+    if cycle.begin.is_some_and(|begin| begin.is_release) {
+        causes.extend(before_begin(cycle, scene, over_ns));
+        return causes;
+    }
     let late_ns = cycle.woken_ns.saturating_sub(cycle.due_ns.max(cycle.slept_ns));
     let was_idle = cycle.waking.waker == 0;
     if late_ns >= SHORTEST_NS {
@@ -58,27 +62,62 @@ pub fn of_wakeup(cycle: &LoopCycle, scene: &Scene<'_>) -> Vec<Cause> {
     causes
 }
 
+/// What the thread did, behind the cycle before, from when this one was due until it came to its beginning.
+fn before_begin(cycle: &LoopCycle, scene: &Scene<'_>, over_ns: u64) -> Vec<Cause> {
+    let is_before = |from_ns: u64| from_ns < cycle.began_ns;
+    let waited = cycle.blocked.iter().filter(|part| is_before(part.from_ns));
+    let had_others = cycle.preempted.iter().filter(|part| is_before(part.from_ns));
+    let others_ns: u64 =
+        waited.clone().map(|part| part.ns).chain(had_others.clone().map(|part| part.ns)).sum();
+    let mut causes: Vec<Cause> = had_others.flat_map(|part| lost_cpu(cycle, scene, part)).collect();
+    causes.extend(waited.map(|part| within::blocked(cycle, part, scene)));
+    let execution_ns = cycle.wakeup_ns().saturating_sub(over_ns + others_ns);
+    causes.extend(own_before_begin(over_ns, execution_ns));
+    causes.retain(|cause| cause.duration_ns.is_some_and(|ns| ns >= SHORTEST_NS));
+    causes.sort_by_key(|cause| cause.begin_ns);
+    causes
+}
+
+/// The program itself before the place where the user says that a cycle begins.
+fn own_before_begin(begin_ns: u64, ns: u64) -> Option<Cause> {
+    let mut cause = Cause::timed(CauseKind::Execution, "the program", begin_ns, ns);
+    cause.detail = Some("before it came to where its cycle begins".to_string());
+    (ns >= SHORTEST_NS).then_some(cause)
+}
+
+/// A time in which something else had the CPU.
+fn lost_cpu(cycle: &LoopCycle, scene: &Scene<'_>, part: &Preempted) -> Vec<Cause> {
+    let (from_ns, to_ns) = (part.from_ns, part.from_ns + part.ns);
+    if part.by == Scheduled::default() {
+        waits(cycle, scene, from_ns, to_ns)
+    } else {
+        preempted(cycle, scene, from_ns, to_ns, &part.by)
+    }
+}
+
 /// The causes of a cycle from when it was due to its end; `wakeup` are those until it began.
 pub fn of_response(cycle: &LoopCycle, wakeup: &[Cause], scene: &Scene<'_>) -> Vec<Cause> {
     let mut causes = wakeup.to_vec();
-    for part in &cycle.preempted {
-        let from_ns = part.from_ns;
-        if part.by == Scheduled::default() {
-            causes.extend(waits(cycle, scene, from_ns, from_ns + part.ns));
-        } else {
-            causes.extend(preempted(cycle, scene, from_ns, from_ns + part.ns, &part.by));
-        }
-    }
+    let is_within = |from_ns: u64| from_ns >= cycle.began_ns;
+    let lost = cycle.preempted.iter().filter(|part| is_within(part.from_ns));
+    causes.extend(lost.flat_map(|part| lost_cpu(cycle, scene, part)));
     let faults = within::faults_of(cycle, scene);
     let is_of_a_fault =
         |on: Wait, is_of: &dyn Fn(&PageFault) -> bool| on == Wait::Kernel && faults.iter().any(is_of);
-    let others =
-        cycle.blocked.iter().filter(|part| !is_of_a_fault(part.on, &|fault| within::is_of(part, fault)));
+    let others = cycle.blocked.iter().filter(|part| is_within(part.from_ns));
+    let others = others.filter(|part| !is_of_a_fault(part.on, &|fault| within::is_of(part, fault)));
     causes.extend(others.map(|part| within::blocked(cycle, part, scene)));
-    let execution_ns: u64 = faults.iter().map(|fault| within::fault_times(cycle, fault).1).sum();
+    let begin_ns = cycle.begin.map_or(cycle.began_ns, |begin| begin.at_ns);
+    let before = |fault: &&PageFault| fault.from_ns < begin_ns;
+    let of_faults_ns = |is_meant: &dyn Fn(&&PageFault) -> bool| -> u64 {
+        faults.iter().filter(is_meant).map(|fault| within::fault_times(cycle, fault).1).sum()
+    };
+    let before_ns = cycle.begin.map_or(0, |begin| begin.before_ns).saturating_sub(of_faults_ns(&before));
+    causes.extend(own_before_begin(cycle.began_ns.saturating_sub(cycle.due_ns), before_ns));
+    let execution_ns = of_faults_ns(&|fault| !before(fault));
     causes.extend(faults.iter().take(FAULTS).map(|fault| within::fault(cycle, fault, scene)));
     causes.extend(rest_of_faults(cycle, &faults));
-    let began_ns = cycle.began_ns.saturating_sub(cycle.due_ns);
+    let began_ns = begin_ns.saturating_sub(cycle.due_ns);
     let execution_ns = cycle.execution_ns.saturating_sub(execution_ns);
     causes.push(Cause::timed(CauseKind::Execution, "the program", began_ns, execution_ns));
     causes.extend(moved(cycle, scene));

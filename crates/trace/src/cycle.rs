@@ -7,11 +7,16 @@
 //! └────────────────── response ─────────────────────┘
 //! ```
 //! Wakeup latency, execution, preemption and blocking add up to the response; where records were lost there
-//! is a remainder.
+//! is a remainder. Where the user names places of the program, cycles are between them: see `bounds`.
 
 use crate::model::{Model, Release};
-use crate::record::{Scheduled, Stay, Waking};
+use crate::record::{Boundary, Scheduled, Stay, Waking};
 use crate::wait::Wait;
+use bounds::Bounds;
+
+mod bounds;
+
+pub use bounds::BoundCounts;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +53,20 @@ pub struct LoopCycle {
     pub waking: Waking,
     /// When its own timer was due once more before it ended: periods that it covers.
     pub also_due: Vec<u64>,
+    /// When the program came to where it begins, if the user says where that is.
+    pub begin: Option<CycleBegin>,
+}
+
+/// Where a cycle begins that lies between two places of the program. Its execution counts from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CycleBegin {
+    /// When the program came there.
+    pub at_ns: u64,
+    /// How long the thread had a CPU from [`LoopCycle::began_ns`] until then.
+    pub before_ns: u64,
+    /// Whether nothing that the thread waited for released the cycle: then it began when it came there, and
+    /// what lies before that since it was due is told by the parts from before it began.
+    pub is_release: bool,
 }
 
 /// A time in which something else had the CPU.
@@ -103,6 +122,27 @@ impl Blocked {
 }
 
 impl LoopCycle {
+    /// One that begins here and now, without a part.
+    fn at(cpu: u32, ns: u64) -> LoopCycle {
+        LoopCycle {
+            due_ns: ns,
+            slept_ns: ns,
+            woken_ns: ns,
+            began_ns: ns,
+            is_begin_unseen: false,
+            ended_ns: ns,
+            execution_ns: 0,
+            preempted: Vec::new(),
+            blocked: Vec::new(),
+            faults: 0,
+            migrations: 0,
+            cpu,
+            waking: Waking::default(),
+            also_due: Vec::new(),
+            begin: None,
+        }
+    }
+
     /// From due to begin.
     pub fn wakeup_ns(&self) -> u64 {
         self.began_ns.saturating_sub(self.due_ns)
@@ -115,16 +155,22 @@ impl LoopCycle {
 
     /// Within the cycle, what is neither execution nor a wait: of records that were lost.
     pub fn remainder_ns(&self) -> u64 {
-        let waits: u64 = self.preempted.iter().map(|part| part.ns).sum::<u64>()
-            + self.blocked.iter().map(|part| part.ns).sum::<u64>();
-        self.ended_ns.saturating_sub(self.began_ns).saturating_sub(self.execution_ns + waits)
+        let is_within = |from_ns: u64| from_ns >= self.began_ns;
+        let preempted = self.preempted.iter().filter(|part| is_within(part.from_ns)).map(|part| part.ns);
+        let blocked = self.blocked.iter().filter(|part| is_within(part.from_ns)).map(|part| part.ns);
+        let waits = preempted.chain(blocked).sum::<u64>();
+        let before_ns = self.begin.map_or(0, |begin| begin.before_ns);
+        self.ended_ns.saturating_sub(self.began_ns).saturating_sub(self.execution_ns + before_ns + waits)
     }
 }
 
 /// A thread's stays, made into cycles as they come.
 #[derive(Debug)]
 pub struct CycleCutter {
-    model: Model,
+    /// What releases cycles; `None` where nothing does that repeats.
+    model: Option<Model>,
+    /// Where the user says that cycles begin and end.
+    bounds: Option<Bounds>,
     /// The cycle under way; `None` until one begins.
     open: Option<LoopCycle>,
     /// The timer that releases cycles, where it outlives a wait.
@@ -141,22 +187,59 @@ pub struct CycleCutter {
 impl CycleCutter {
     /// Cuts cycles after this model.
     pub fn new(model: Model) -> CycleCutter {
-        let expired = Vec::new();
-        CycleCutter { model, open: None, timer: None, last_due_ns: None, expired, within: 0, last: None }
+        CycleCutter::made(Some(model), None)
+    }
+
+    /// Cuts cycles where the thread comes to the boundaries that the user named. What the thread waits for
+    /// releases them, where there is a model of that; else they are due when they begin, or where the user
+    /// gives a period, so long after the one before at the latest.
+    pub fn between(model: Option<Model>, period_ns: Option<u64>) -> CycleCutter {
+        CycleCutter::made(model, Some(Bounds::new(period_ns)))
+    }
+
+    fn made(model: Option<Model>, bounds: Option<Bounds>) -> CycleCutter {
+        CycleCutter {
+            model,
+            bounds,
+            open: None,
+            timer: None,
+            last_due_ns: None,
+            expired: Vec::new(),
+            within: 0,
+            last: None,
+        }
+    }
+
+    /// Forgets what is under way: something is not known that came in between.
+    pub fn restart(&mut self) {
+        let bounds = self.bounds.take().map(Bounds::restarted);
+        *self = CycleCutter::made(self.model.take(), bounds);
+    }
+
+    /// Of boundaries, what was not made into a cycle.
+    pub fn bound_counts(&self) -> BoundCounts {
+        self.bounds.as_ref().map_or_else(BoundCounts::default, Bounds::counts)
     }
 
     /// The next stay of the thread, on this CPU; a cycle that it ends.
-    pub fn add(&mut self, cpu: u32, stay: Stay) -> Option<LoopCycle> {
+    pub fn add(&mut self, cpu: u32, mut stay: Stay) -> Option<LoopCycle> {
         let mut done = None;
-        match self.last.take().and_then(|(_, last)| Wait::of(&last).map(|wait| (wait, last))) {
-            Some((wait, last)) if self.model.ends_with(wait) && self.is_release(&stay) => {
+        let last = self.last.take().map(|(_, last)| last);
+        // Where the kernel part was preempted at a boundary, the stay before overlaps this one.
+        stay.in_ns = stay.in_ns.max(last.as_ref().map_or(0, |last| last.out_ns));
+        match last.and_then(|last| Wait::of(&last).map(|wait| (wait, last))) {
+            Some((wait, last)) if self.ends_with(wait) && self.is_release(&stay) => {
+                let before = self.open.take().filter(|_| self.bounds.is_none());
                 // What else the cycle before waits for most often has not come.
-                done = self.open.take().map(|cycle| LoopCycle { ended_ns: last.out_ns, ..cycle });
-                self.within = self.model.shared.as_ref().map_or(0, |shared| shared.within);
+                done = before.map(|cycle| LoopCycle { ended_ns: last.out_ns, ..cycle });
+                let shared = self.model.as_ref().and_then(|model| model.shared.as_ref());
+                self.within = shared.map_or(0, |shared| shared.within);
                 let cycle = self.begin(cpu, last.out_ns, &stay);
+                self.bounds.iter_mut().for_each(Bounds::released);
                 self.open = Some(cycle);
             }
             Some((wait, last)) => self.wakes(wait, &last, &stay),
+            None if stay.goes_on => {}
             None => self.comes_back(&stay),
         }
         // Of the first stay: the cycle that it is a part of began before anything was known.
@@ -169,16 +252,34 @@ impl CycleCutter {
             cycle.faults += stay.faults;
             cycle.migrations += stay.migrations;
         }
-        let is_over = Wait::of(&stay).is_some_and(|wait| self.model.ends_with(wait));
-        let ended_ns = stay.out_ns;
         self.preempts(&stay);
+        let (ended_ns, boundary) = (stay.out_ns, stay.leaving.boundary);
+        let is_over = match (&self.bounds, boundary) {
+            (None, _) => Wait::of(&stay).is_some_and(|wait| self.ends_with(wait)),
+            (Some(_), Some(Boundary::Begin { sp })) => {
+                self.comes_to_begin(cpu, ended_ns, sp);
+                false
+            }
+            (Some(_), Some(Boundary::End)) => self.comes_to_end(),
+            (Some(_), None) => {
+                self.forget_old_parts();
+                false
+            }
+        };
         self.last = Some((cpu, stay));
         match self.within {
             _ if !is_over => {}
-            0 => done = self.open.take().map(|cycle| LoopCycle { ended_ns, ..cycle }),
-            _ => self.within -= 1,
+            1.. if self.bounds.is_none() => self.within -= 1,
+            _ => {
+                done = self.open.take().map(|cycle| LoopCycle { ended_ns, ..cycle });
+                self.rests_from(cpu, ended_ns);
+            }
         }
         done
+    }
+
+    fn ends_with(&self, wait: Wait) -> bool {
+        self.model.as_ref().is_some_and(|model| model.ends_with(wait))
     }
 
     /// A timer of the thread fired while it did not sleep: told before the stay in which that was.
@@ -186,45 +287,45 @@ impl CycleCutter {
         self.expired.push((due_ns, timer));
     }
 
+    /// The distance of due times, where they keep a grid.
+    fn grid_ns(&self) -> Option<u64> {
+        self.model.as_ref().filter(|model| model.has_grid())?.period_ns
+    }
+
     /// The last time, until one, at which the grid makes a cycle due after the one before.
     fn next_on_grid(&self, until_ns: u64) -> Option<u64> {
-        let (period_ns, last_ns) = (self.model.period_ns?, self.last_due_ns?);
+        let (period_ns, last_ns) = (self.grid_ns()?, self.last_due_ns?);
         let periods = until_ns.checked_sub(last_ns)? / period_ns;
-        (self.model.has_grid() && periods > 0).then(|| last_ns + periods * period_ns)
+        (periods > 0).then(|| last_ns + periods * period_ns)
     }
 
     /// Whether a cycle begins with this stay, which follows a wait at the place where cycles end.
     fn is_release(&self, stay: &Stay) -> bool {
-        self.model.begins_with(&stay.waking, self.last_due_ns)
+        let is_within = self.bounds.as_ref().is_some_and(Bounds::is_within);
+        let begins_with = |model: &Model| model.begins_with(&stay.waking, self.last_due_ns);
+        !is_within && self.model.as_ref().is_some_and(begins_with)
     }
 
     fn begin(&mut self, cpu: u32, slept_ns: u64, stay: &Stay) -> LoopCycle {
-        let inherited = stay.waking.inherited.filter(|_| self.model.shared.is_some());
+        let is_shared = self.model.as_ref().is_some_and(|model| model.shared.is_some());
+        let inherited = stay.waking.inherited.filter(|_| is_shared);
         self.timer = stay.waking.timer.or(inherited.map(|(_, timer)| timer)).or(self.timer);
         let unseen_ns = if stay.woken_ns.is_none() { self.next_on_grid(stay.in_ns) } else { None };
         let woken_ns = stay.woken_ns.or(unseen_ns).unwrap_or(stay.in_ns);
-        let due_ns = match self.model.release {
-            Release::Timer { .. } => {
+        let due_ns = match self.model.as_ref().map(|model| &model.release) {
+            Some(Release::Timer { .. }) => {
                 stay.waking.due_ns.or(inherited.map(|(due_ns, _)| due_ns)).unwrap_or(woken_ns)
             }
-            Release::Event { .. } => woken_ns,
+            Some(Release::Event { .. }) | None => woken_ns,
         };
         self.last_due_ns = Some(due_ns);
         LoopCycle {
             due_ns,
             slept_ns,
             woken_ns,
-            began_ns: stay.in_ns,
             is_begin_unseen: stay.is_begin_unseen,
-            ended_ns: stay.in_ns,
-            execution_ns: 0,
-            preempted: Vec::new(),
-            blocked: Vec::new(),
-            faults: 0,
-            migrations: 0,
-            cpu,
             waking: stay.waking.clone(),
-            also_due: Vec::new(),
+            ..LoopCycle::at(cpu, stay.in_ns)
         }
     }
 
@@ -255,7 +356,7 @@ impl CycleCutter {
 
     /// It left without waiting: something else has the CPU.
     fn preempts(&mut self, stay: &Stay) {
-        let goes_on = Wait::of(stay).is_none();
+        let goes_on = Wait::of(stay).is_none() && stay.leaving.boundary.is_none();
         if let (Some(cycle), true) = (&mut self.open, goes_on) {
             let by = stay.leaving.next.clone();
             cycle.preempted.push(Preempted { from_ns: stay.out_ns, ns: 0, by });

@@ -13,9 +13,9 @@ use machine::inventory::Thread;
 use crate::blame;
 use crate::bpf::ThreadWatch;
 use crate::code::ProgramCode;
-use crate::cycle::{Blocked, CycleCutter, LoopCycle};
-use crate::record::{Stay, ThreadEvent, ThreadRecord};
-use crate::scene::Scene;
+use crate::cycle::{Blocked, BoundCounts, LoopCycle};
+use crate::record::{Boundary, Stay, ThreadEvent, ThreadRecord};
+use crate::scene::{Scene, live_name};
 use crate::search;
 use crate::wait::Wait;
 use crate::{Result, process, trial};
@@ -51,6 +51,9 @@ pub struct Follower {
     /// The stacks that were copied last.
     stacks: VecDeque<ThreadRecord>,
     code: RefCell<ProgramCode>,
+    /// Threads that came to where cycles begin since the loops were found, where the user says where that is.
+    latecomers: BTreeSet<u32>,
+    has_bounds: bool,
     /// Threads that are watched since they held a lock that a loop waited for.
     owners: BTreeSet<u32>,
 }
@@ -61,6 +64,9 @@ const RECENT: std::ops::RangeInclusive<usize> = 4_096..=16_384;
 
 /// Stacks that are kept, of 4 KiB each.
 const STACKS: usize = 512;
+
+/// Threads that are named which came to where cycles begin when loops were known.
+const LATECOMERS: usize = 8;
 
 /// Owners of locks that are watched.
 const OWNERS: usize = 32;
@@ -93,6 +99,8 @@ impl Follower {
             recent: VecDeque::new(),
             stacks: VecDeque::new(),
             code: RefCell::new(ProgramCode::of(process)),
+            latecomers: BTreeSet::new(),
+            has_bounds: choice.bounds.is_some() && choice.threads.is_empty(),
             owners: BTreeSet::new(),
         }))
     }
@@ -108,11 +116,20 @@ impl Follower {
         process::lives(self.process).then(|| String::from_utf8_lossy(&name).trim_end().to_string())
     }
 
-    /// Real-time threads that the process has since its loops were found, each with its number.
-    pub fn newcomers(&self) -> Vec<String> {
-        let now = real_time(self.process).into_iter();
-        let new = now.filter(|(id, _)| !self.known.contains(id));
-        new.map(|(id, thread)| format!("{} (thread {id})", thread.name)).collect()
+    /// Threads that are not measured since they came when loops were known, in a sentence: real-time
+    /// threads, or those that came to where cycles begin.
+    pub fn newcomers(&self) -> Option<String> {
+        let (what, new): (_, Vec<String>) = if self.has_bounds {
+            let named = self.latecomers.iter().map(|id| (live_name(*id), *id));
+            ("threads that came to where cycles begin later", named.map(numbered).collect())
+        } else {
+            let new = real_time(self.process).into_iter().filter(|(id, _)| !self.known.contains(id));
+            (
+                "real-time threads that came later",
+                new.map(|(id, thread)| numbered((thread.name, id))).collect(),
+            )
+        };
+        (!new.is_empty()).then(|| format!("{what} are not measured: {}", new.join(", ")))
     }
 
     /// What this kernel does not tell, in sentences.
@@ -141,6 +158,17 @@ impl Follower {
     /// What of the program could not be named until now, in sentences.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.code.borrow().notes().to_vec();
+        for found in &self.loops {
+            let BoundCounts { unended, nested } = found.cycles.bound_counts();
+            let name = &found.thread.name;
+            notes.extend(found.due.as_ref().map(|due| format!("cycles of {name} are due {due}")));
+            notes.extend((unended > 0).then(|| {
+                format!("{unended} cycles of {name} did not end before the next one began, and are left out")
+            }));
+            notes.extend((nested > 0).then(|| {
+                format!("{name} came to the begin of a cycle within one {nested} times: the outermost counts")
+            }));
+        }
         let withheld = self.bpf.withheld();
         if withheld > 0 {
             notes.push(format!("{withheld} call stacks were left out: too many waits at once"));
@@ -175,7 +203,7 @@ impl Follower {
         look.lost = lost - self.lost;
         self.lost = lost;
         if look.lost > 0 {
-            self.loops.iter_mut().for_each(|found| found.cycles = CycleCutter::new(found.model.clone()));
+            self.loops.iter_mut().for_each(|found| found.cycles.restart());
         }
         let recent = (RECENT_OF_ONE * self.loops.len()).clamp(*RECENT.start(), *RECENT.end());
         for record in records {
@@ -185,6 +213,9 @@ impl Follower {
             }
             keep(&mut self.recent, record.clone(), recent);
             let Some(place) = self.loops.iter().position(|found| found.thread.id == record.thread) else {
+                if is_begin(&record) && self.latecomers.len() < LATECOMERS {
+                    self.latecomers.insert(record.thread);
+                }
                 continue;
             };
             let found = &mut self.loops[place];
@@ -214,6 +245,15 @@ impl Follower {
         look.is_over = self.loops.iter().all(|found| found.is_over);
         look
     }
+}
+
+fn numbered((name, id): (String, u32)) -> String {
+    format!("{name} (thread {id})")
+}
+
+fn is_begin(record: &ThreadRecord) -> bool {
+    let ThreadEvent::Stay(stay) = &record.kind else { return false };
+    matches!(stay.leaving.boundary, Some(Boundary::Begin { .. }))
 }
 
 /// Keeps a record, and of all the last so many.

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blame;
+pub mod boundary;
 pub mod bpf;
 pub mod code;
 pub mod cycle;

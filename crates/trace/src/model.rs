@@ -263,41 +263,74 @@ fn rank(model: &Model) -> f64 {
 }
 
 fn of_place(wait: Wait, place: &Place) -> Option<Model> {
-    let mut releases = place.releases.clone();
-    releases.sort_unstable();
-    releases.dedup();
+    let releases = in_order(&place.releases);
     if releases.len() < FEWEST {
         return None;
     }
-    let mut gaps: Vec<u64> = releases.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    gaps.sort_unstable();
-    let (least_ns, median_ns) = (gaps[0], gaps[gaps.len() / 2]);
-    let is_absolute = wait == Wait::Yield || keeps_grid(wait, place, &gaps, median_ns);
+    let gaps = gaps(&releases);
+    let is_absolute = wait == Wait::Yield || keeps_grid(wait, place, &gaps, gaps[gaps.len() / 2]);
     let release = match place.is_timer() || wait == Wait::Yield {
         true => Release::Timer { is_absolute },
         false => Release::Event { waker: most_frequent(place) },
     };
-    let on_grid = matches!(release, Release::Timer { is_absolute: true });
-    let keeps_pace = on_grid || matches!(release, Release::Event { .. });
-    let period_ns = period(&releases, median_ns, keeps_pace);
-    let (distances, offset_ns) = match period_ns {
-        Some(ns) if on_grid => grid(&releases, ns),
-        Some(ns) => (distances(&gaps, ns), None),
-        None => (distances(&gaps, median_ns), None),
-    };
-    let jitter_ns = of_hundred(&distances, 95);
-    let (share, most) = REGULAR;
-    let period_ns = period_ns.filter(|ns| of_hundred(&distances, share) as f64 <= most * *ns as f64);
+    let pace = pace(&releases, &gaps, &release);
     Some(Model {
         wait,
         release,
-        period_ns,
-        least_ns,
-        jitter_ns,
-        offset_ns,
+        period_ns: pace.period_ns,
+        least_ns: gaps[0],
+        jitter_ns: pace.jitter_ns,
+        offset_ns: pace.offset_ns,
         releases: releases.len(),
         shared: None,
     })
+}
+
+/// The time between cycles that were due at these times; `None` where they come irregularly. `release` is
+/// what begins them.
+pub fn repeats(due: &[u64], release: &Release) -> Option<u64> {
+    let due = in_order(due);
+    if due.len() < FEWEST {
+        return None;
+    }
+    pace(&due, &gaps(&due), release).period_ns
+}
+
+fn in_order(times: &[u64]) -> Vec<u64> {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.dedup();
+    times
+}
+
+/// The distances of times, in the order of their length.
+fn gaps(times: &[u64]) -> Vec<u64> {
+    let mut gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    gaps
+}
+
+/// How releases follow each other.
+struct Pace {
+    period_ns: Option<u64>,
+    jitter_ns: u64,
+    offset_ns: Option<u64>,
+}
+
+/// The pace of releases with these gaps between them.
+fn pace(releases: &[u64], gaps: &[u64], release: &Release) -> Pace {
+    let median_ns = gaps[gaps.len() / 2];
+    let on_grid = matches!(release, Release::Timer { is_absolute: true });
+    let keeps_pace = on_grid || matches!(release, Release::Event { .. });
+    let period_ns = period(releases, median_ns, keeps_pace);
+    let (distances, offset_ns) = match period_ns {
+        Some(ns) if on_grid => grid(releases, ns),
+        Some(ns) => (distances(gaps, ns), None),
+        None => (distances(gaps, median_ns), None),
+    };
+    let (share, most) = REGULAR;
+    let period_ns = period_ns.filter(|ns| of_hundred(&distances, share) as f64 <= most * *ns as f64);
+    Pace { period_ns, jitter_ns: of_hundred(&distances, 95), offset_ns }
 }
 
 fn keeps_grid(wait: Wait, place: &Place, gaps: &[u64], median_ns: u64) -> bool {

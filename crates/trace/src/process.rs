@@ -12,21 +12,22 @@ use crate::{Error, Result};
 /// The link of a process in the first PID namespace (include/uapi/linux/nsfs.h: PID_NS_INIT_INO).
 const FIRST: &str = "pid:[4026531836]";
 
-/// Whether a thread of the process is neither gone nor a zombie. Its first thread may end before others.
+/// Whether a thread of the process is neither gone nor a zombie.
 pub fn lives(process: u32) -> bool {
-    let is_alive = |folder: &str| {
-        let stat = fs::read(format!("{folder}/stat")).unwrap_or_default();
+    living_thread(process).is_some()
+}
+
+/// A thread of the process that is neither gone nor a zombie. Its first thread may end before others.
+pub fn living_thread(process: u32) -> Option<u32> {
+    let is_alive = |thread: &u32| {
+        let stat = fs::read(format!("/proc/{process}/task/{thread}/stat")).unwrap_or_default();
         // The name, which is anything, stands in parentheses before the state.
         let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
         state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
     };
-    let tasks = format!("/proc/{process}/task");
-    is_alive(&format!("/proc/{process}"))
-        || fs::read_dir(&tasks)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|task| is_alive(&format!("{tasks}/{}", task.file_name().to_string_lossy())))
+    let tasks = || fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let numbers = || tasks().filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok());
+    Some(process).filter(is_alive).or_else(|| numbers().find(is_alive))
 }
 
 /// Refuses where `/proc` does not show the numbers that the kernel part knows threads by.

@@ -77,10 +77,6 @@ pub enum ThreadEvent {
         /// That CPU.
         to: u32,
     },
-    /// The thread came to where a cycle begins, as the user says.
-    Begin,
-    /// The thread came to where a cycle ends, as the user says.
-    End,
 }
 
 /// A thread's registers in its program and the top of its stack.
@@ -134,7 +130,20 @@ pub struct Predecessor {
     pub name: String,
 }
 
-/// A stay of a thread on a CPU: it was woken, it came, it left.
+/// Where in its program a thread came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    /// To where a cycle begins, as the user says.
+    Begin {
+        /// Its stack pointer there: a call within another one has a lower one.
+        sp: u64,
+    },
+    /// To where a cycle ends, as the user says.
+    End,
+}
+
+/// A stay of a thread on a CPU: it was woken, it came, it left. One in which the thread comes to a
+/// [`Boundary`] is two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stay {
     /// When it was woken; `None` where it had only been preempted.
@@ -144,6 +153,8 @@ pub struct Stay {
     /// Whether no tracepoint told when it got the CPU: then `in_ns` is by the scheduler's own clock, some
     /// microseconds off, or where the kernel keeps none, the earliest time possible.
     pub is_begin_unseen: bool,
+    /// Whether the stay before ended at a [`Boundary`], and this one goes on from there.
+    pub goes_on: bool,
     /// The thread that left the CPU to it.
     pub after: Predecessor,
     /// When it left.
@@ -188,6 +199,8 @@ pub struct Leaving {
     /// Whether it never left: what it was about to wait for came before it slept, and the next stay begins
     /// here.
     pub is_cut: bool,
+    /// Where it came to, without leaving the CPU.
+    pub boundary: Option<Boundary>,
     /// The system call that it left in.
     pub call: Option<u32>,
     /// The call's first arguments.

@@ -72,7 +72,9 @@ impl Scene<'_> {
             .iter()
             .filter_map(|record| match &record.kind {
                 ThreadEvent::Switched { to, is_kernel, .. } => Some((record.at_ns, to.clone(), *is_kernel)),
-                ThreadEvent::Stay(stay) if record.thread != self.thread && record.cpu == cpu => {
+                ThreadEvent::Stay(stay)
+                    if record.thread != self.thread && record.cpu == cpu && !stay.goes_on =>
+                {
                     let (id, prio, policy) = (record.thread, stay.prio, stay.policy);
                     Some((stay.in_ns, Scheduled { id, prio, policy, name: String::new() }, false))
                 }
@@ -91,7 +93,9 @@ impl Scene<'_> {
     pub fn left(&self, at_ns: u64) -> Option<&Predecessor> {
         self.records.iter().find_map(|record| match &record.kind {
             ThreadEvent::Switched { from, .. } if record.at_ns == at_ns => Some(from),
-            ThreadEvent::Stay(stay) if stay.in_ns == at_ns && !stay.is_begin_unseen => Some(&stay.after),
+            ThreadEvent::Stay(stay) if stay.in_ns == at_ns && !stay.is_begin_unseen && !stay.goes_on => {
+                Some(&stay.after)
+            }
             _ => None,
         })
     }

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use machine::inventory::{Thread, live_thread};
 
+use crate::boundary::{CycleBounds, FoundPlaces};
 use crate::bpf::ThreadWatch;
-use crate::cycle::CycleCutter;
-use crate::model::{FEWEST, Model, infer};
+use crate::cycle::{CycleCutter, LoopCycle};
+use crate::model::{FEWEST, Model, Release, infer, repeats};
 use crate::process;
-use crate::record::{Stay, ThreadEvent};
+use crate::record::{Boundary, Stay, ThreadEvent};
 use crate::{Error, Result};
 
 /// How long threads are watched before their loops are told, and how often which threads are meant is asked
@@ -26,6 +27,9 @@ const CHANGES: Duration = Duration::from_secs(10);
 
 /// Releases after which a loop is known well.
 const ENOUGH: usize = 64;
+
+/// Of the cycles between two places so many must begin behind a release for that to tell when they are due.
+const MOSTLY: f64 = 0.8;
 
 /// How often records are taken meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
@@ -46,6 +50,8 @@ pub struct LoopChoice {
     pub threads: Vec<String>,
     /// The period, where the user knows it.
     pub period: Option<NonZeroU64>,
+    /// Where cycles begin and end, where the user knows it: the loops are of the threads that come there.
+    pub bounds: Option<CycleBounds>,
     /// Whether the program was just started, and may not have made its threads yet.
     pub is_starting: bool,
 }
@@ -55,8 +61,12 @@ pub struct LoopChoice {
 pub struct FollowedLoop {
     /// Its thread, as it was when the loop was found.
     pub thread: Thread,
-    /// What the loop is like.
-    pub model: Model,
+    /// What its thread waits with; where the user said where cycles begin and end, that.
+    pub waits_with: String,
+    /// Whether cycles are due on a grid, so that one can be missed.
+    pub has_grid: bool,
+    /// Of cycles between places of the program: when they are due.
+    pub due: Option<String>,
     /// The time between two cycles, given or inferred.
     pub period: NonZeroU64,
     /// Whether the user gave it.
@@ -71,6 +81,9 @@ pub struct FollowedLoop {
 struct Past {
     stays: Vec<Stay>,
     last_cpu: Option<u32>,
+    /// How often it came to where cycles begin and end.
+    begins: usize,
+    ends: usize,
 }
 
 /// A search under way.
@@ -83,6 +96,10 @@ struct Search<'a> {
     /// Since when these are the threads.
     since: Instant,
     asked: Instant,
+    /// Where cycles begin and end, once that is found in the process.
+    bound: Option<[FoundPlaces; 2]>,
+    /// Whether the program may have those places later: it was just started.
+    may_come: bool,
 }
 
 /// Watches the process until its loops are known. `None` where `stop` was set before.
@@ -94,7 +111,17 @@ pub(crate) fn loops(
 ) -> Result<Option<Vec<FollowedLoop>>> {
     let began = Instant::now();
     let threads = BTreeMap::new();
-    let mut search = Search { process, choice, threads, pasts: BTreeMap::new(), since: began, asked: began };
+    let mut search = Search {
+        process,
+        choice,
+        threads,
+        pasts: BTreeMap::new(),
+        since: began,
+        asked: began,
+        bound: None,
+        may_come: choice.is_starting,
+    };
+    search.bind(bpf)?;
     search.ask(bpf, began)?;
     loop {
         if stop.load(Ordering::SeqCst) {
@@ -108,6 +135,7 @@ pub(crate) fn loops(
             return Err(cannot(process, why, "start it so that it runs for longer"));
         }
         if search.asked.elapsed() >= LEAST {
+            search.bind(bpf)?;
             search.ask(bpf, began)?;
         }
         let watched_for = search.since.elapsed();
@@ -119,7 +147,7 @@ pub(crate) fn loops(
     }
     let found = search.found();
     match found.len() {
-        0 => Err(search.none()),
+        0 => Err(search.none(began.elapsed())),
         count if count > LOOPS => {
             let why = format!("{count} of its threads run loops, and {LOOPS} can be measured at a time");
             Err(cannot(process, why, "name some with --thread"))
@@ -129,9 +157,37 @@ pub(crate) fn loops(
 }
 
 impl Search<'_> {
+    /// Has threads tell when they come to where cycles begin and end.
+    fn bind(&mut self, bpf: &mut ThreadWatch) -> Result<()> {
+        let (Some(bounds), None) = (&self.choice.bounds, &self.bound) else { return Ok(()) };
+        let found = match bounds.find(self.process) {
+            // It may not have mapped its libraries yet.
+            Err(_) if self.may_come && self.since.elapsed() < MOST => return Ok(()),
+            Err(_) if !process::lives(self.process) => return Ok(()),
+            found => found?,
+        };
+        let thread = process::living_thread(self.process).unwrap_or(self.process);
+        // The end first: else the first cycle has none.
+        bpf.bound(thread, false, &found[1])?;
+        bpf.bound(thread, true, &found[0])?;
+        self.since = Instant::now();
+        self.bound = Some(found);
+        Ok(())
+    }
+
+    /// The threads that are meant now.
+    fn meant(&self) -> Result<BTreeMap<u32, Thread>> {
+        if self.choice.bounds.is_none() || !self.choice.threads.is_empty() {
+            return chosen(self.process, self.choice);
+        }
+        let came = self.pasts.iter().filter(|(_, past)| past.begins > 0);
+        let threads = came.filter_map(|(id, _)| live_thread(Some(self.process), *id));
+        Ok(threads.map(|thread| (thread.id, thread)).collect())
+    }
+
     /// Which threads are meant now.
     fn ask(&mut self, bpf: &mut ThreadWatch, began: Instant) -> Result<()> {
-        let threads = match chosen(self.process, self.choice) {
+        let threads = match self.meant() {
             // It may not have made them yet.
             Err(_) if self.choice.is_starting && began.elapsed() < MOST => BTreeMap::new(),
             threads => threads?,
@@ -151,6 +207,8 @@ impl Search<'_> {
             match record.kind {
                 ThreadEvent::Stay(stay) => {
                     let past = self.pasts.entry(record.thread).or_default();
+                    past.begins += usize::from(matches!(stay.leaving.boundary, Some(Boundary::Begin { .. })));
+                    past.ends += usize::from(stay.leaving.boundary == Some(Boundary::End));
                     if past.stays.len() < KEPT {
                         past.stays.push(*stay);
                         past.last_cpu = Some(record.cpu);
@@ -159,6 +217,8 @@ impl Search<'_> {
                 ThreadEvent::Executed { .. } => {
                     self.pasts.clear();
                     self.since = Instant::now();
+                    bpf.unbound();
+                    (self.bound, self.may_come) = (None, true);
                 }
                 _ => {}
             }
@@ -170,26 +230,84 @@ impl Search<'_> {
     }
 
     fn knows(&self, thread: u32) -> bool {
-        self.model(thread).is_some_and(|model| model.releases >= ENOUGH)
+        match self.choice.bounds {
+            Some(_) => self.pasts.get(&thread).is_some_and(|past| past.ends >= ENOUGH),
+            None => self.model(thread).is_some_and(|model| model.releases >= ENOUGH),
+        }
     }
 
     fn found(&self) -> Vec<FollowedLoop> {
+        let is_given = self.choice.period.is_some();
         let of_thread = |thread: &Thread| {
-            let model = self.model(thread.id)?;
-            let period = self.choice.period.or(model.period_ns.and_then(NonZeroU64::new))?;
+            let (cycles, kind) = match (&self.choice.bounds, &self.bound) {
+                (None, _) => self.by_waits(thread.id)?,
+                (Some(bounds), Some(found)) => self.between(thread.id, bounds.shown(found))?,
+                (Some(_), None) => return None,
+            };
             // As it is now: a program may set its threads up while it is watched.
             let thread = live_thread(Some(thread.process), thread.id)?;
             let last_cpu = self.pasts.get(&thread.id).and_then(|past| past.last_cpu);
             let thread = Thread { last_cpu: last_cpu.or(thread.last_cpu), ..thread };
-            let cycles = CycleCutter::new(model.clone());
-            let is_given = self.choice.period.is_some();
-            Some(FollowedLoop { thread, model, period, is_given, cycles, is_over: false })
+            let LoopKind { waits_with, has_grid, due, period } = kind;
+            Some(FollowedLoop { thread, waits_with, has_grid, due, period, is_given, cycles, is_over: false })
         };
         self.threads.values().filter_map(of_thread).collect()
     }
 
+    /// A thread's loop that ends with a wait.
+    fn by_waits(&self, thread: u32) -> Option<(CycleCutter, LoopKind)> {
+        let model = self.model(thread)?;
+        let period = self.choice.period.or(model.period_ns.and_then(NonZeroU64::new))?;
+        let (waits_with, has_grid) = (model.wait.to_string(), model.has_grid());
+        Some((CycleCutter::new(model), LoopKind { waits_with, has_grid, due: None, period }))
+    }
+
+    /// A thread's loop between two places of the program. Its cycles are due when their thread is released,
+    /// if that repeats and nearly all begin behind a release.
+    fn between(&self, thread: u32, waits_with: String) -> Option<(CycleCutter, LoopKind)> {
+        let past = self.pasts.get(&thread)?;
+        let cut = |cutter: &mut CycleCutter| -> Vec<LoopCycle> {
+            let stays = past.stays.iter().cloned();
+            stays.filter_map(|stay| cutter.add(past.last_cpu.unwrap_or(0), stay)).collect()
+        };
+        let is_released = |cycle: &LoopCycle| cycle.begin.is_some_and(|begin| !begin.is_release);
+        let model = infer(&past.stays).filter(|model| model.period_ns.is_some());
+        let mut cycles = cut(&mut CycleCutter::between(model.clone(), None));
+        let released = cycles.iter().filter(|cycle| is_released(cycle)).count();
+        let model = model.filter(|_| released as f64 >= MOSTLY * cycles.len() as f64);
+        if model.is_none() {
+            cycles = cut(&mut CycleCutter::between(None, None));
+        }
+        if cycles.is_empty() {
+            return None;
+        }
+        // The first one's release may lie before it was watched.
+        let tells = |cycle: &&LoopCycle| model.is_none() || is_released(cycle);
+        let due: Vec<u64> = cycles.iter().filter(tells).map(|cycle| cycle.due_ns).collect();
+        let release = model.as_ref().map_or(Release::Event { waker: None }, |model| model.release.clone());
+        let given = self.choice.period;
+        let period = given.or_else(|| NonZeroU64::new(repeats(&due, &release)?))?;
+        let model = model.map(|model| Model { period_ns: Some(period.get()), ..model });
+        let due = match (&model, given) {
+            (Some(model), _) => match model.release {
+                Release::Timer { .. } => format!("when the timer of {} is", model.wait),
+                Release::Event { .. } => format!("when {} ends", model.wait),
+            },
+            (None, Some(_)) => {
+                "the period after the one before began, or when they begin if that is earlier".into()
+            }
+            (None, None) => "when they begin".into(),
+        };
+        let has_grid = model.as_ref().is_some_and(Model::has_grid);
+        let cutter = CycleCutter::between(model, given.map(NonZeroU64::get));
+        Some((cutter, LoopKind { waits_with, has_grid, due: Some(due), period }))
+    }
+
     /// Why no loop was found.
-    fn none(&self) -> Error {
+    fn none(&self, waited: Duration) -> Error {
+        if let (Some(bounds), Some(found)) = (&self.choice.bounds, &self.bound) {
+            return self.none_between(bounds, found, waited);
+        }
         let irregular = self.threads.values().find_map(|thread| {
             let model = self.model(thread.id)?;
             Some(format!("{} waits with {} at no regular time", thread.name, model.wait))
@@ -200,6 +318,43 @@ impl Search<'_> {
         });
         cannot(self.process, why, "give its --period, or name a --thread")
     }
+
+    fn none_between(&self, bounds: &CycleBounds, [begin, end]: &[FoundPlaces; 2], waited: Duration) -> Error {
+        let pasts = || self.threads.keys().filter_map(|thread| self.pasts.get(thread));
+        let (begins, ends) =
+            (pasts().map(|past| past.begins).sum::<usize>(), pasts().map(|past| past.ends).sum());
+        let waited = format!("in {:.1} s", waited.as_secs_f64());
+        let (why, cure) = match (begins, ends) {
+            (0, _) => (
+                format!("{waited} no thread came to {}", begin.shown),
+                "name a function that runs in each cycle and was not inlined, and have the program at work",
+            ),
+            (_, 0) => (
+                format!(
+                    "{waited} {} was reached {begins} times, and {} never behind it",
+                    begin.shown, end.shown
+                ),
+                "give an --end that the same thread comes to",
+            ),
+            (_, FEWEST..) => (
+                format!("cycles from {} have no regular period", bounds.shown(&[begin.clone(), end.clone()])),
+                "give their --period",
+            ),
+            (_, few) => (
+                format!("{waited} {} was reached {few} times, too few for a period", end.shown),
+                "give the --period",
+            ),
+        };
+        cannot(self.process, why, cure)
+    }
+}
+
+/// What is known of a loop beside its cycles.
+struct LoopKind {
+    waits_with: String,
+    has_grid: bool,
+    due: Option<String>,
+    period: NonZeroU64,
 }
 
 fn cannot(process: u32, why: String, cure: &str) -> Error {

@@ -2,6 +2,7 @@
 //! The tests of this crate, in one binary: it is linked once. One file alone: `cargo test --package
 //! isolator-trace --test all -- styles::`.
 
+mod bounds;
 mod plants;
 mod styles;
 mod truth;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use clap::Args;
 use evidence::cause::Choice;
 use machine::CpuSet;
+use trace::boundary::PlaceName;
 
 use super::{CLAIM, OUTPUT, Output, ROWS, SpikeOptions, THREADS};
-use crate::values::{cpus, duration};
+use crate::values::{cpus, duration, place};
 
 /// What `--help` adds.
 pub const HELP: &str = "\
@@ -26,6 +27,10 @@ Examples:
   isolator monitor 4711                       until Ctrl-C, or the program ends
   isolator monitor 4711 --thread servo --limit 50us
   isolator monitor 4711 --loads idle,cpu --duration 1m
+  isolator monitor 4711 --begin servo_step    cycles from the function's first
+                                              instruction to its return
+  isolator monitor 4711 --begin libjack.so:process --period 2667us
+  isolator monitor 4711 --begin usdt:servo:begin --end usdt:servo:end
   isolator monitor 4711 --prometheus 127.0.0.1:9750
   isolator monitor 4711 --flight --on-spike snapshot
   isolator monitor --duration 10s --command cyclictest -q -p 80
@@ -51,6 +56,13 @@ pub struct MonitorArgs {
     /// The loop's period [default: auto, from when it is due]
     #[arg(long, value_name = "auto|TIME", value_parser = period, help_heading = ROWS)]
     pub period: Option<LoopPeriod>,
+    /// A cycle begins where a thread comes to this place of the program: FUNCTION, LIBRARY:FUNCTION,
+    /// uretprobe:FUNCTION (its return), or usdt:PROVIDER:NAME
+    #[arg(long, value_name = "PLACE", value_parser = place, help_heading = ROWS)]
+    pub begin: Option<Box<PlaceName>>,
+    /// And ends where it comes to this one [default: the return of the function of --begin]
+    #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
+    pub end: Option<Box<PlaceName>>,
     /// Loads to run meanwhile, one after the other [default: idle]
     #[arg(long, value_name = "LOAD,…", help_heading = ROWS)]
     pub loads: Option<String>,

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use trace::boundary::PlaceName;
 
 use super::{Output, ROWS, RunOptions};
-use crate::values::interval;
+use crate::values::{interval, place};
 
 /// What `--help` adds.
 pub const HELP: &str = "\
@@ -57,6 +58,13 @@ pub struct ProveArgs {
     /// Of the program, these threads, by name or number [default: the real-time ones]
     #[arg(long, value_name = "NAME|TID,…", value_delimiter = ',', requires = "program", help_heading = ROWS)]
     pub thread: Vec<String>,
+    /// Of the program, cycles that begin where a thread comes to this place: FUNCTION, LIBRARY:FUNCTION,
+    /// uretprobe:FUNCTION (its return), or usdt:PROVIDER:NAME
+    #[arg(long, value_name = "PLACE", value_parser = place, requires = "program", help_heading = ROWS)]
+    pub begin: Option<Box<PlaceName>>,
+    /// And end where it comes to this one [default: the return of the function of --begin]
+    #[arg(long, value_name = "PLACE", value_parser = place, requires = "begin", help_heading = ROWS)]
+    pub end: Option<Box<PlaceName>>,
     /// Of the program, a row for days: a line a minute instead of a second, and the longest and the latest
     /// spikes alone
     #[arg(long, requires = "program", help_heading = ROWS)]

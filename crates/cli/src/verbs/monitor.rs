@@ -29,7 +29,8 @@ pub fn run(args: &MonitorArgs) -> VerbResult {
         Some(program) => ProgramTarget::Running(program.clone()),
         None => ProgramTarget::Command(args.command.clone()),
     };
-    let choice = ProgramChoice { target, threads: args.thread.clone(), period: args.period };
+    let bounds = program::bounds(&args.begin, &args.end)?;
+    let choice = ProgramChoice { target, threads: args.thread.clone(), period: args.period, bounds };
     let shown = Shown { view: View::Threads, prometheus: args.prometheus.as_deref() };
     program::measure(&choice, asked, &options, shown, &args.out)
 }

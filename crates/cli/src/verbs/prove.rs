@@ -78,7 +78,8 @@ fn of_program(program: &str, asked: Asked, args: &ProveArgs) -> VerbResult {
     let flight = asked.flight || args.flight;
     let asked = Asked { response: None, isolate: None, house_keeping: Default::default(), flight, ..asked };
     let options = RunOptions { period: Vec::new(), ..args.options.clone() };
-    let choice = ProgramChoice { target, threads: args.thread.clone(), period };
+    let bounds = program::bounds(&args.begin, &args.end)?;
+    let choice = ProgramChoice { target, threads: args.thread.clone(), period, bounds };
     program::measure(&choice, asked, &options, Shown { view: View::Table, prometheus: None }, &args.out)
 }
 

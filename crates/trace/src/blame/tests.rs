@@ -30,6 +30,7 @@ fn cycle() -> LoopCycle {
         cpu: 1,
         waking: Waking { waker: 77, waker_name: "rustc".to_string(), ..Waking::default() },
         also_due: Vec::new(),
+        begin: None,
     }
 }
 

@@ -8,15 +8,18 @@ mod record;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::os::fd::AsFd;
 
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
-use aya::programs::{PerfEvent, ProgramError};
+use aya::programs::{PerfEvent, ProgramError, UProbe};
 use cause::bpf::{KernelPart, LoadedPart, whole};
 use cause::names::Names;
+use rt::uprobe::{Uprobe, UprobePlace};
 
-use crate::Result;
+use crate::boundary::FoundPlaces;
 use crate::record::ThreadRecord;
+use crate::{Error, Result};
 
 static THREADS: KernelPart = KernelPart {
     what: "watch a program's threads",
@@ -29,7 +32,7 @@ static THREADS: KernelPart = KernelPart {
 };
 
 /// `struct thread` of the C part, in bytes.
-const THREAD_BYTES: usize = 40 + 48 + 208 + 240 + 48;
+const THREAD_BYTES: usize = 40 + 48 + 208 + 240 + 56;
 
 /// `BPF_NOEXIST`: an entry that is there already stays.
 const NO_EXIST: u64 = 1;
@@ -62,6 +65,8 @@ pub struct ThreadWatch {
     withheld: Array<MapData, u64>,
     could_not_see: Vec<String>,
     has_timed_faults: BTreeSet<u32>,
+    /// Where cycles begin and end, as the user says.
+    boundaries: Vec<Uprobe>,
 }
 
 impl std::fmt::Debug for ThreadWatch {
@@ -90,6 +95,7 @@ impl ThreadWatch {
             could_not_see: part.attach(&TAPS)?,
             part,
             has_timed_faults: BTreeSet::new(),
+            boundaries: Vec::new(),
         })
     }
 
@@ -136,6 +142,44 @@ impl ThreadWatch {
             program.attach(PerfEventConfig::Software(event), scope, SamplePolicy::Period(1), false)?;
         }
         Ok(())
+    }
+
+    /// Has threads of the process of `thread` tell when they come to these places, where cycles begin or else
+    /// end. Those that come to a beginning are watched from then on.
+    pub(crate) fn bound(&mut self, thread: u32, is_begin: bool, found: &FoundPlaces) -> Result<()> {
+        let name = match (is_begin, found.is_return) {
+            (true, false) => "cycle_begin",
+            (true, true) => "cycle_begin_at_return",
+            (false, false) => "cycle_end",
+            (false, true) => "cycle_end_at_return",
+        };
+        let program: &mut UProbe = self.part.program(name)?;
+        match program.load() {
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+            Err(error) => {
+                return Err(THREADS.refused(format!("the kernel refused {name}: {}", whole(&error))));
+            }
+        }
+        let program = program.fd().map_err(|error| THREADS.cannot(whole(&error), REPORT))?;
+        for place in &found.places {
+            let counter = place.semaphore.map(u32::try_from).transpose();
+            let place = UprobePlace {
+                file: &place.file,
+                offset: place.offset,
+                counter: counter
+                    .map_err(|_| THREADS.cannot("a semaphore lies beyond 4 GiB", "name a function"))?,
+                is_return: found.is_return,
+            };
+            let probe = Uprobe::attach(place, thread, program.as_fd());
+            self.boundaries
+                .push(probe.map_err(|error| Error { what: format!("probe {}", found.shown), ..error })?);
+        }
+        Ok(())
+    }
+
+    /// Takes the boundaries away.
+    pub(crate) fn unbound(&mut self) {
+        self.boundaries.clear();
     }
 
     /// Watches what threads a process makes from now on.

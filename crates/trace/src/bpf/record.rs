@@ -6,7 +6,7 @@ use cause::bpf::RecordBytes;
 use symbols::UserRegisters;
 
 use crate::record::{
-    Leaving, Predecessor, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord, UserStack, Waking,
+    Boundary, Leaving, Predecessor, Scheduled, StackTaken, Stay, ThreadEvent, ThreadRecord, UserStack, Waking,
 };
 
 /// PF_KTHREAD of the kernel.
@@ -16,6 +16,7 @@ const BY_TIMER: u32 = 1;
 const UNSEEN: u32 = 8;
 const ELSEWHERE: u32 = 16;
 const INHERITED: u32 = 32;
+const GOES_ON: u32 = 64;
 
 /// A record from its bytes; `None` for one that this program does not know.
 pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
@@ -23,7 +24,11 @@ pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
     let (kind, cpu) = (bytes.u16()?, u32::from(bytes.u16()?));
     let (thread, at_ns) = (bytes.u32()?, bytes.u64()?);
     let kind = match kind {
-        1 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes)?)),
+        1 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |_| None)?)),
+        13 => {
+            ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |sp| Some(Boundary::Begin { sp }))?))
+        }
+        14 => ThreadEvent::Stay(Box::new(stay(thread, at_ns, &mut bytes, |_| Some(Boundary::End))?)),
         2 => stack(&mut bytes),
         3 => switched(thread, &mut bytes)?,
         10 => ThreadEvent::UserStack(Box::new(user_stack(&mut bytes)?)),
@@ -32,7 +37,12 @@ pub fn read(bytes: &[u8]) -> Option<ThreadRecord> {
     Some(ThreadRecord { thread, cpu, at_ns, kind })
 }
 
-fn stay(thread: u32, out_ns: u64, bytes: &mut RecordBytes<'_>) -> Option<Stay> {
+fn stay(
+    thread: u32,
+    out_ns: u64,
+    bytes: &mut RecordBytes<'_>,
+    boundary: impl Fn(u64) -> Option<Boundary>,
+) -> Option<Stay> {
     let (woken_ns, in_ns, due_ns, timer) = (bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?);
     let (waker, how, waker_name) = (bytes.u32()?, bytes.u32()?, bytes.name()?);
     let (state, next) = (bytes.u32()?, bytes.u32()?);
@@ -45,16 +55,18 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut RecordBytes<'_>) -> Option<Stay> {
     let after = left(id, prio_then, flags, bytes.name()?);
     let waking = Waking {
         due_ns: (how & BY_TIMER != 0).then_some(due_ns),
-        timer: Some(timer).filter(|timer| *timer != 0 && how & INHERITED == 0),
+        timer: Some(timer).filter(|timer| *timer != 0 && how & (INHERITED | GOES_ON) == 0),
         inherited: (how & INHERITED != 0).then_some((due_ns, timer)),
         waker,
         waker_name,
         is_elsewhere: how & ELSEWHERE != 0,
     };
+    let boundary = boundary(arguments[0]);
     let leaving = Leaving {
         sleeps: state != 0,
-        // Only a stay that a waking cuts is followed by the same thread.
-        is_cut: state == 0 && next.id == thread,
+        // Only a stay that is cut is followed by the same thread.
+        is_cut: state == 0 && next.id == thread && boundary.is_none(),
+        boundary,
         call,
         arguments,
         words,
@@ -65,6 +77,7 @@ fn stay(thread: u32, out_ns: u64, bytes: &mut RecordBytes<'_>) -> Option<Stay> {
     Some(Stay {
         woken_ns,
         is_begin_unseen,
+        goes_on: how & GOES_ON != 0,
         after,
         in_ns,
         out_ns,
@@ -117,8 +130,6 @@ fn note(kind: u16, bytes: &mut RecordBytes<'_>) -> Option<ThreadEvent> {
         9 => ThreadEvent::Exited,
         11 => ThreadEvent::FaultOver { began_ns: first },
         12 => ThreadEvent::Moved { to: first as u32 },
-        13 => ThreadEvent::Begin,
-        14 => ThreadEvent::End,
         _ => return None,
     })
 }

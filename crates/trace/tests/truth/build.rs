@@ -24,6 +24,15 @@ pub fn program(language: Language) -> Result<Command, String> {
     }
 }
 
+/// How to start the program whose cycles lie between two of its places, in C or else in Rust; else why it
+/// cannot be built here.
+pub fn steps(is_c: bool) -> Result<Command, String> {
+    match is_c {
+        true => compiled("cc", "steps.c").map(Command::new),
+        false => Ok(real_time(folder().join("examples/steps"))),
+    }
+}
+
 /// A program that does not make itself a real-time one: on a busy machine it would show the machine, not its
 /// loop.
 fn real_time(program: PathBuf) -> Command {

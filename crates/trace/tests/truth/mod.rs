@@ -5,9 +5,9 @@
 //! The tests assert on it; `examples/agreement.rs` prints it.
 
 mod blamed;
-mod build;
-mod run;
-mod stamps;
+pub mod build;
+pub mod run;
+pub mod stamps;
 
 use std::rc::Rc;
 

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cause::names::Names;
@@ -50,16 +50,27 @@ pub struct Case {
 /// One program after the other: they would disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Keeps all other programs from running.
+pub fn one_at_a_time() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why no program can be watched here.
+pub fn cannot_watch() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("it needs root".into());
+    }
+    let has_btf = Path::new("/sys/kernel/btf/vmlinux").exists();
+    (!has_btf).then(|| "it needs a kernel that describes itself (BTF)".into())
+}
+
 /// Runs a program under the kernel part: its threads in the order of their stamps, or why that cannot be done
 /// here.
 pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("it needs root".into());
+    if let Some(why) = cannot_watch() {
+        return Err(why);
     }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Err("it needs a kernel that describes itself (BTF)".into());
-    }
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = one_at_a_time();
     let names = Names::read(Path::new("/"));
     let mut bpf = match ThreadWatch::load(&names) {
         Err(error) if error.to_string().contains("built without clang") => return Err(error.to_string()),

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Where the user says that a cycle begins and ends: uprobes in the program, part of threads.bpf.c.
+ *
+ * The stay on the CPU that the thread came there with becomes a record, and the next one goes on from there. So a cycle is told as
+ * soon as it ends, though its thread may never leave the CPU. A thread that comes to where cycles begin is watched from then on.
+ *
+ * Where the kernel can be preempted, this can be too. A context switch in between tells of a stay that begins before this one ends,
+ * and user space takes the later of both times.
+ */
+
+INLINE struct thread *watched_from_here(u32 pid)
+{
+	struct thread *thread;
+	u32 key = 0;
+
+	thread = bpf_map_lookup_elem(&blank, &key);
+	if (!thread || bpf_map_update_elem(&threads, &pid, thread, 1))
+		return 0;
+	return watched(pid);
+}
+
+INLINE int comes_to(u16 kind)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	const struct pt_regs *regs = bpf_task_pt_regs((void *)task);
+	u32 pid = bpf_get_current_pid_tgid();
+	struct thread *thread = watched(pid);
+	struct record *stay, *record;
+	u64 at_ns, in_ns;
+
+	if (!thread && kind == BEGINS)
+		thread = watched_from_here(pid);
+	if (!thread)
+		return 0;
+	stay = &thread->stay;
+	at_ns = bpf_ktime_get_ns();
+	stay->at_ns = at_ns;
+	check_begin(thread, task);
+	in_ns = stay->in_ns;
+	record = begin(sizeof(*record));
+	if (!record)
+		return 0;
+	__builtin_memcpy(record, stay, sizeof(*record));
+	record->kind = kind;
+	record->cpu = bpf_get_smp_processor_id();
+	record->thread = pid;
+	record->at_ns = at_ns;
+	record->state = TASK_RUNNING;
+	record->next = pid;
+	record->call = -1ULL;
+	record->prio = task->prio;
+	record->policy = task->policy;
+	/* How deep in the program, by which calls within each other are told from calls one after the other. */
+	READ(record->argument[0], regs, struct pt_regs, sp);
+	bpf_ringbuf_submit(record, NO_WAKEUP);
+	if (stay->in_ns != in_ns)
+		return 0;
+	stay->in_ns = at_ns;
+	/* The timer that it began with stays: threads that it wakes inherit that. */
+	stay->woken_ns = 0;
+	stay->waker = stay->faults = stay->migrations = 0;
+	stay->how = GOES_ON;
+	__builtin_memset(stay->waker_name, 0, 16);
+	return 0;
+}
+
+SEC("uprobe") int cycle_begin(void *given)
+{
+	(void)given;
+	return comes_to(BEGINS);
+}
+
+SEC("uprobe") int cycle_end(void *given)
+{
+	(void)given;
+	return comes_to(ENDS);
+}
+
+SEC("uretprobe") int cycle_begin_at_return(void *given)
+{
+	(void)given;
+	return comes_to(BEGINS);
+}
+
+SEC("uretprobe") int cycle_end_at_return(void *given)
+{
+	(void)given;
+	return comes_to(ENDS);
+}

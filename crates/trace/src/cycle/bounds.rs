@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cycles between two places of the program that the user named.
+//!
+//! ```text
+//! due ─► woken ─► has a CPU ─► comes to BEGIN ───────────► comes to END
+//! └ wakeup latency ┘ the program  └ execution, preempted, blocked ┘
+//! └──────────────────────── response ─────────────────────────────┘
+//! ```
+//! What the thread waited for before BEGIN releases the cycle, by its timer or whatever else woke it. A
+//! cycle that no such wait precedes is due when it begins. Where cycles have a grid, or the user gives a
+//! period, it is due a period after the one before, if that is earlier.
+//!
+//! A BEGIN within a cycle belongs to it where it lies deeper in the stack: the function calls itself. Else
+//! the cycle before has not come to its END, and is left out.
+
+use super::{Blocked, CycleBegin, CycleCutter, LoopCycle, Preempted};
+
+#[cfg(test)]
+mod tests;
+
+/// Parts of what lies between two cycles, or of a cycle, that are kept.
+const PARTS: usize = 4_096;
+
+/// Of boundaries, what was not made into a cycle.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BoundCounts {
+    /// Cycles that did not come to their end before the next one began.
+    pub unended: u64,
+    /// Times that a cycle's beginning was reached again within it.
+    pub nested: u64,
+}
+
+/// Where a thread is between the boundaries.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// The time between two cycles, where the user gives it and it decides when a cycle is due.
+    period_ns: Option<u64>,
+    /// The cycle that is under way: its stack pointer at BEGIN, and how often BEGIN was reached since.
+    within: Option<(u64, u32)>,
+    /// Whether what is open is no cycle yet, but what lies behind one.
+    is_resting: bool,
+    /// When the cycle before was due, and came to BEGIN.
+    last: Option<(u64, u64)>,
+    /// When the last one came to END.
+    ended_ns: Option<u64>,
+    counts: BoundCounts,
+}
+
+impl Bounds {
+    pub(super) fn new(period_ns: Option<u64>) -> Bounds {
+        Bounds { period_ns, ..Bounds::default() }
+    }
+
+    pub(super) fn restarted(self) -> Bounds {
+        Bounds { counts: self.counts, ..Bounds::new(self.period_ns) }
+    }
+
+    pub(super) fn counts(&self) -> BoundCounts {
+        self.counts
+    }
+
+    pub(super) fn is_within(&self) -> bool {
+        self.within.is_some()
+    }
+
+    pub(super) fn released(&mut self) {
+        self.is_resting = false;
+    }
+}
+
+impl CycleCutter {
+    pub(super) fn comes_to_begin(&mut self, cpu: u32, at_ns: u64, sp: u64) {
+        let grid_ns = self.grid_ns();
+        let Some(bounds) = &mut self.bounds else { return };
+        match &mut bounds.within {
+            Some((first_sp, depth)) if sp < *first_sp => {
+                *depth += 1;
+                bounds.counts.nested += 1;
+                return;
+            }
+            Some(_) => {
+                bounds.counts.unended += 1;
+                self.open = None;
+            }
+            None => {}
+        }
+        bounds.within = Some((sp, 0));
+        let released = self.open.take_if(|_| !bounds.is_resting);
+        let cycle = released.map(|cycle| came_from_release(cycle, at_ns)).unwrap_or_else(|| {
+            let by_grid = grid_ns.zip(bounds.last).map(|(ns, (due_ns, _))| due_ns + ns);
+            let by_period = bounds.period_ns.zip(bounds.last).map(|(ns, (_, began_ns))| began_ns + ns);
+            let due_ns = by_grid.or(by_period).unwrap_or(at_ns).min(at_ns);
+            let slept_ns = bounds.ended_ns.unwrap_or(at_ns);
+            let rest = self.open.take().unwrap_or_else(|| LoopCycle::at(cpu, at_ns));
+            came_by_itself(rest, cpu, (due_ns, at_ns), slept_ns)
+        });
+        bounds.is_resting = false;
+        bounds.last = Some((cycle.due_ns, at_ns));
+        self.open = Some(cycle);
+    }
+
+    /// Whether a cycle is over.
+    pub(super) fn comes_to_end(&mut self) -> bool {
+        let Some(Bounds { within, .. }) = &mut self.bounds else { return false };
+        match within {
+            Some((_, depth @ 1..)) => *depth -= 1,
+            Some(_) => {
+                *within = None;
+                return true;
+            }
+            // It was under way when the thread began to be watched.
+            None => {}
+        }
+        false
+    }
+
+    /// What lies behind a cycle may belong to the one after it.
+    pub(super) fn rests_from(&mut self, cpu: u32, at_ns: u64) {
+        let grid_ns = self.grid_ns();
+        let Some(bounds) = &mut self.bounds else { return };
+        bounds.is_resting = true;
+        bounds.ended_ns = Some(at_ns);
+        let may_be_due = grid_ns.or(bounds.period_ns).is_some();
+        self.open = may_be_due.then(|| LoopCycle::at(cpu, at_ns));
+    }
+
+    /// A thread may come to BEGIN once an hour, or never to END.
+    pub(super) fn forget_old_parts(&mut self) {
+        let (Some(bounds), Some(cycle)) = (&mut self.bounds, &mut self.open) else { return };
+        if cycle.preempted.len().max(cycle.blocked.len()) <= PARTS {
+            return;
+        }
+        if bounds.within.take().is_some() {
+            bounds.counts.unended += 1;
+            self.open = None;
+            return;
+        }
+        cycle.preempted.drain(..cycle.preempted.len() / 2);
+        cycle.blocked.drain(..cycle.blocked.len() / 2);
+    }
+}
+
+/// The cycle that a wait released comes to BEGIN.
+fn came_from_release(mut cycle: LoopCycle, at_ns: u64) -> LoopCycle {
+    let before_ns = std::mem::take(&mut cycle.execution_ns);
+    cycle.begin = Some(CycleBegin { at_ns, before_ns, is_release: false });
+    cycle
+}
+
+/// A cycle that comes to BEGIN, which was due then or before; `rest` is what lies behind the one before.
+fn came_by_itself(rest: LoopCycle, cpu: u32, (due_ns, at_ns): (u64, u64), slept_ns: u64) -> LoopCycle {
+    let since_due = |from_ns: u64, ns: u64| {
+        let to_ns = from_ns + ns;
+        (from_ns.max(due_ns), to_ns.saturating_sub(from_ns.max(due_ns)))
+    };
+    let preempted = rest.preempted.into_iter().map(|part| {
+        let (from_ns, ns) = since_due(part.from_ns, part.ns);
+        Preempted { from_ns, ns, ..part }
+    });
+    let blocked = rest.blocked.into_iter().map(|part| {
+        let (from_ns, ns) = since_due(part.from_ns, part.ns);
+        Blocked { from_ns, ns, ..part }
+    });
+    LoopCycle {
+        due_ns,
+        slept_ns,
+        preempted: preempted.filter(|part| part.ns > 0).collect(),
+        blocked: blocked.filter(|part| part.ns > 0).collect(),
+        begin: Some(CycleBegin { at_ns, before_ns: 0, is_release: true }),
+        ..LoopCycle::at(cpu, at_ns)
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cycles between two places of a program that the user names: as many as the program says, in its order, by
+//! its own stamps.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rt::clock::monotonic_ns;
+use trace::boundary::{CycleBounds, PlaceName};
+use trace::cycle::LoopCycle;
+use trace::follow::{Follower, LoopChoice};
+
+use crate::truth::build::{program, steps};
+use crate::truth::run::{cannot_watch, one_at_a_time};
+use crate::truth::stamps::read;
+use crate::truth::{Language, Truth, share};
+
+const PERIOD_US: u64 = 2_000;
+/// That a program runs at the most, and that are seen of it.
+const CYCLES: u64 = 50_000;
+const ENOUGH: usize = 500;
+
+/// Where cycles begin and end.
+fn bounds(begin: &str, end: Option<&str>) -> CycleBounds {
+    let place = |text: &str| text.parse::<PlaceName>().expect("a place");
+    CycleBounds::new(place(begin), end.map(place)).expect("two places")
+}
+
+/// What was seen of a program that has ended.
+struct Seen {
+    truth: Truth,
+    cycles: Vec<LoopCycle>,
+    attached_ns: u64,
+    waits_with: String,
+    period_ns: u64,
+    has_grid: bool,
+    notes: Vec<String>,
+}
+
+/// A program that has begun, and the file of its stamps.
+struct Going {
+    child: Child,
+    stamps: std::path::PathBuf,
+}
+
+impl Going {
+    fn start(is_c: bool, way: &str) -> Option<Going> {
+        let skipped = |why: String| println!("skipped: {why}");
+        if let Some(why) = cannot_watch() {
+            skipped(why);
+            return None;
+        }
+        let stamps = std::env::temp_dir().join(format!("isolator-steps-{}", std::process::id()));
+        let mut command = steps(is_c).map_err(skipped).ok()?;
+        command.arg(way).args([PERIOD_US, CYCLES].map(|number| number.to_string())).arg(&stamps);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let output = child.stdout.take().expect("the output is a pipe");
+        BufReader::new(output).read_line(&mut String::new()).expect("the program says that it has started");
+        Some(Going { child, stamps })
+    }
+
+    fn attach(&self, choice: &LoopChoice) -> trace::Result<Follower> {
+        let follower =
+            Follower::attach(self.child.id(), choice, "of no matter here", &AtomicBool::new(false));
+        follower.map(|follower| follower.expect("nothing stopped it"))
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.stamps);
+    }
+}
+
+/// Follows a program until it ends; `None` where that cannot be done here.
+fn follow(is_c: bool, way: &str, choice: &LoopChoice) -> Option<Seen> {
+    let mut going = Going::start(is_c, way)?;
+    let mut follower = match going.attach(choice) {
+        Err(error) if error.to_string().contains("built without clang") => {
+            println!("skipped: {error}");
+            return None;
+        }
+        follower => follower.expect("the program can be followed"),
+    };
+    let attached_ns = monotonic_ns();
+    let mut cycles = Vec::new();
+    loop {
+        let look = follower.look();
+        assert_eq!(look.lost, 0, "records were lost");
+        cycles.extend(look.cycles.into_iter().map(|(_, cycle)| cycle));
+        if cycles.len() >= ENOUGH {
+            going.child.stdin = None;
+        }
+        if look.is_over {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(going.child.wait().expect("it is this process' child").success());
+    let text = std::fs::read_to_string(&going.stamps).expect("the program wrote its stamps");
+    let [found] = follower.loops() else { panic!("{} loops", follower.loops().len()) };
+    Some(Seen {
+        truth: read(&text).pop().expect("it has a thread"),
+        cycles,
+        attached_ns,
+        waits_with: found.waits_with.clone(),
+        period_ns: found.period.get(),
+        has_grid: found.has_grid,
+        notes: follower.notes(),
+    })
+}
+
+/// A cycle's beginning in the program.
+fn begin_ns(cycle: &LoopCycle) -> u64 {
+    cycle.begin.expect("it begins at a place of the program").at_ns
+}
+
+impl Seen {
+    /// As many cycles as the program says, in its order, each where its stamps are; how far begin and end are
+    /// from them.
+    fn is_true(&self) {
+        let own: Vec<_> =
+            self.truth.cycles.iter().filter(|cycle| cycle.begin_ns > self.attached_ns).collect();
+        assert!(own.len() > 100, "{} cycles", own.len());
+        let order: Vec<u64> = self.cycles.iter().map(begin_ns).collect();
+        assert!(order.is_sorted() && self.cycles.iter().all(|cycle| begin_ns(cycle) < cycle.ended_ns));
+        let mut rest = self.cycles.iter().peekable();
+        let mut found = 0;
+        for own in &own {
+            while rest.next_if(|cycle| cycle.ended_ns <= own.begin_ns).is_some() {}
+            let is_it = |cycle: &&LoopCycle| begin_ns(cycle) < own.end_ns && cycle.ended_ns > own.begin_ns;
+            let Some(cycle) = rest.next_if(|cycle| is_it(cycle)) else { continue };
+            found += 1;
+            // What the probes themselves take counts as execution, and the program's readings of its clocks.
+            let cpu_ns = cycle.execution_ns;
+            assert!(cpu_ns <= cycle.ended_ns - begin_ns(cycle), "{cycle:?}");
+            let is_whole = cycle.remainder_ns() * 10 <= cycle.ended_ns - cycle.began_ns;
+            assert!(is_whole && cycle.due_ns <= begin_ns(cycle), "{cycle:?}");
+        }
+        assert!(share(found, own.len()) >= 0.995, "{found} of {} found", own.len());
+        let after = self.cycles.iter().filter(|cycle| begin_ns(cycle) > self.attached_ns).count();
+        assert!(after <= own.len() + 1, "{after} cycles of {} of the program", own.len());
+    }
+
+    fn has_period(&self) {
+        let off = self.period_ns.abs_diff(PERIOD_US * 1_000);
+        assert!(off * 100 <= PERIOD_US * 1_000, "a period of {} ns", self.period_ns);
+    }
+}
+
+fn of(begin: &str, end: Option<&str>) -> LoopChoice {
+    LoopChoice { bounds: Some(bounds(begin, end)), ..LoopChoice::default() }
+}
+
+#[test]
+fn a_cycle_is_a_call_of_a_function() {
+    let _turn = one_at_a_time();
+    let Some(seen) = follow(true, "return", &of("step", None)) else { return };
+    seen.is_true();
+    seen.has_period();
+    assert_eq!((seen.waits_with.as_str(), seen.has_grid), ("begin steps-c!step", true));
+    let due = "cycles of servo are due when the timer of clock_nanosleep (absolute, CLOCK_MONOTONIC) is";
+    assert!(seen.notes.iter().any(|note| note == due), "{:?}", seen.notes);
+    // The timer's own time: on the grid that the program keeps.
+    let on_grid = |pair: &[LoopCycle]| (pair[1].due_ns - pair[0].due_ns).is_multiple_of(PERIOD_US * 1_000);
+    let pairs = seen.cycles.len() - 1;
+    assert!(share(seen.cycles.windows(2).filter(|pair| on_grid(pair)).count(), pairs) >= 0.98);
+}
+
+#[test]
+fn a_cycle_lies_between_two_functions() {
+    let _turn = one_at_a_time();
+    let Some(seen) = follow(true, "pair", &of("cycle_begin", Some("cycle_end"))) else { return };
+    seen.is_true();
+    seen.has_period();
+    assert_eq!(seen.waits_with, "begin steps-c!cycle_begin, end steps-c!cycle_end");
+}
+
+#[test]
+fn a_cycle_lies_between_two_usdt_probes() {
+    let _turn = one_at_a_time();
+    let choice = of("usdt:servo:begin", Some("usdt:steps-c:servo:end"));
+    let Some(seen) = follow(true, "usdt", &choice) else { return };
+    seen.is_true();
+    seen.has_period();
+    assert_eq!(seen.waits_with, "begin usdt:servo:begin, end usdt:servo:end");
+}
+
+#[test]
+fn of_calls_within_each_other_the_outermost_is_a_cycle() {
+    let _turn = one_at_a_time();
+    let Some(seen) = follow(true, "nested", &of("step", None)) else { return };
+    seen.is_true();
+    let nested = seen.notes.iter().any(|note| note.contains("the outermost counts"));
+    assert!(nested, "{:?}", seen.notes);
+}
+
+#[test]
+fn a_cycle_without_an_end_is_left_out() {
+    let _turn = one_at_a_time();
+    let Some(seen) = follow(true, "unended", &of("cycle_begin", Some("cycle_end"))) else { return };
+    seen.is_true();
+    let unended = seen.notes.iter().any(|note| note.contains("did not end before the next one began"));
+    assert!(unended, "{:?}", seen.notes);
+}
+
+#[test]
+fn a_thread_that_never_sleeps_has_cycles() {
+    let _turn = one_at_a_time();
+    let given = LoopChoice { period: (PERIOD_US * 1_000).try_into().ok(), ..of("step", None) };
+    let Some(seen) = follow(true, "spin", &given) else { return };
+    seen.is_true();
+    assert_eq!((seen.period_ns, seen.has_grid), (PERIOD_US * 1_000, false));
+}
+
+#[test]
+fn a_function_of_rust_is_a_cycle() {
+    let _turn = one_at_a_time();
+    let Some(seen) = follow(false, "return", &of("steps::servo::step", None)) else { return };
+    seen.is_true();
+    seen.has_period();
+    assert_eq!(seen.waits_with, "begin steps!steps::servo::step");
+}
+
+#[test]
+fn two_at_once_see_the_same_cycles() {
+    let _turn = one_at_a_time();
+    let Some(mut going) = Going::start(true, "return") else { return };
+    let choice = of("step", None);
+    let Ok(mut first) = going.attach(&choice) else { return };
+    let mut second = going.attach(&choice).expect("two can");
+    // What the first one saw before.
+    first.look();
+    let from_ns = monotonic_ns();
+    let mut seen = [Vec::new(), Vec::new()];
+    loop {
+        let looks = [first.look(), second.look()];
+        let is_over = looks[1].is_over;
+        for (seen, look) in seen.iter_mut().zip(looks) {
+            let begins = look.cycles.iter().map(|(_, cycle)| begin_ns(cycle));
+            seen.extend(begins.filter(|ns| *ns > from_ns));
+        }
+        if seen[1].len() >= ENOUGH {
+            going.child.stdin = None;
+        }
+        if is_over {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    seen[0].extend(first.look().cycles.iter().map(|(_, cycle)| begin_ns(cycle)));
+    going.child.wait().expect("it is this process' child");
+    assert!(
+        seen[1].len() >= ENOUGH && seen[0].len().abs_diff(seen[1].len()) <= 1,
+        "{:?}",
+        seen.map(|all| all.len())
+    );
+}
+
+#[test]
+fn what_cannot_be_a_cycle_is_refused_in_one_line() {
+    let _turn = one_at_a_time();
+    let Some(going) = Going::start(true, "return") else { return };
+    let refused = |begin: &str, end: Option<&str>| {
+        let text = going.attach(&of(begin, end)).expect_err("it is refused").to_string();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    let first = refused("stepp", None);
+    if first.contains("built without clang") {
+        return println!("skipped: {first}");
+    }
+    let is = |text: &str, parts: &[&str]| assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    is(&first, &["there is no such function", "is step meant?"]);
+    is(&refused("libnone.so:step", None), &["it has mapped no such file of code", "steps-c"]);
+    is(&refused("usdt:servo:begn", Some("usdt:servo:end")), &["no such USDT probe", "is servo:begin meant?"]);
+    is(&refused("cycle_begin", None), &["no thread came to steps-c!cycle_begin", "in "]);
+    let never = refused("step", Some("cycle_end"));
+    is(&never, &["steps-c!step was reached", "steps-c!cycle_end never behind it", "give an --end"]);
+}
+
+#[test]
+fn a_return_that_an_exception_may_pass_by_is_probed_only_where_the_user_says_so() {
+    let _turn = one_at_a_time();
+    if cannot_watch().is_some() {
+        return;
+    }
+    let Ok(mut command) = program(Language::Cpp) else { return println!("skipped: it needs c++") };
+    let stamps = std::env::temp_dir().join(format!("isolator-steps-{}", std::process::id()));
+    command.args(["sleep-until", "4000", "100000"]).arg(&stamps).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let output = child.stdout.take().expect("the output is a pipe");
+    BufReader::new(output).read_line(&mut String::new()).expect("the program says that it has started");
+    let going = Going { child, stamps };
+    let refused = |end| going.attach(&of("main", end)).expect_err("it is refused").to_string();
+    let unasked = refused(None);
+    if unasked.contains("built without clang") {
+        return println!("skipped: {unasked}");
+    }
+    assert!(
+        unasked.starts_with("cannot end cycles where sleeps-cpp!main returns: an exception"),
+        "{unasked}"
+    );
+    assert!(unasked.ends_with("or uretprobe:main where that cannot be"), "{unasked}");
+    let asked = refused(Some("uretprobe:main"));
+    assert!(asked.contains("no thread came to sleeps-cpp!main"), "{asked}");
+}
