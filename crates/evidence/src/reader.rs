@@ -199,7 +199,8 @@ fn read_journal(
         let line = JournalLine::read(line.trim_end_matches(['\n', '\r']));
         let line = line.ok_or("was cut short: its last second is missing")?;
         let second = Some(line.row.second);
-        // A kill between two steps of compaction leaves a line here that the files hold already.
+        // A kill between two steps of compaction leaves a line here that the files hold already, or one of
+        // them. In flight the rows of the last minute stand here alone.
         match (second > through, second > known) {
             (true, true) => series.apply(&line),
             (true, false) => {
@@ -207,7 +208,8 @@ fn read_journal(
                 series.apply(&line);
                 series.seconds = seconds;
             }
-            (false, _) => {}
+            (false, true) => series.push_second(line.row),
+            (false, false) => {}
         }
     }
     Err("has more lines than a run leaves".to_string())

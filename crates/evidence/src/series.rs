@@ -10,8 +10,8 @@
 //! Once finished, a file that is long is compressed (`.zst`).
 //!
 //! Every line of the journal carries its second and every file says through which second it speaks, so that
-//! reading is right after a kill at any moment: a line that a file already holds is passed over, and a line
-//! cut short is dropped.
+//! reading is right after a kill at any moment: of a line, what a file already holds is passed over (its
+//! counts, its row, or both), and a line cut short is dropped.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -182,7 +182,8 @@ impl Series {
         }
     }
 
-    fn push_second(&mut self, row: Second) {
+    /// Takes in a second, of which the counts are known.
+    pub(crate) fn push_second(&mut self, row: Second) {
         match self.seconds.last_mut() {
             Some(last) if last.second == row.second => *last = row.joined(last),
             _ => self.seconds.push(row),

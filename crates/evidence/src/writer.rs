@@ -3,7 +3,8 @@
 //! second.
 //!
 //! Small files are replaced whole (written beside, then renamed). A series grows by one journal line a
-//! second; every `COMPACT_EVERY` lines they move into the series' two files (see [`crate::series`]).
+//! second; every `COMPACT_EVERY` lines, or sooner where they are long, they move into the series' two files
+//! (see [`crate::series`]).
 //!
 //! The folder is ours alone and is held open, so that no link of another user can lead a file elsewhere. What
 //! says how a run ended (manifest, finished series, verdict) is on the disk before the run goes on. The
@@ -25,8 +26,10 @@ use crate::manifest::{Manifest, RowKey, Second, Spike};
 use crate::series::{JournalLine, LEVELS, SECONDS_HEAD, SWEEP_COLUMNS, Series, second_text};
 use crate::{Error, Result};
 
-/// Journal lines kept before they move into the series' files.
+/// Journal lines kept before they move into the series' files, and their bytes: a second of a thousand
+/// latencies, each different, is a line of 30 KB.
 const COMPACT_EVERY: usize = 300;
+const COMPACT_BYTES: usize = 256 * 1024;
 
 /// A finished file longer than this is compressed: that of some hours, or of a very wide distribution.
 const COMPRESS_ABOVE: usize = 256 * 1024;
@@ -202,6 +205,7 @@ impl BundleWriter {
             series: Series::default(),
             cells: WrittenCells::default(),
             lines: Vec::new(),
+            journal_bytes: 0,
             line_s: if self.is_in_flight() { FLIGHT_LINE_S } else { 1 },
         };
         writer.series.persistence.half_life_s = half_life_s;
@@ -230,7 +234,9 @@ pub struct SeriesWriter {
     journal: File,
     series: Series,
     cells: WrittenCells,
+    /// Seconds that the journal has, and its length.
     lines: Vec<Second>,
+    journal_bytes: usize,
     /// Seconds of a line of the finished file.
     line_s: u32,
 }
@@ -291,7 +297,9 @@ impl SeriesWriter {
         line.cells.iter().for_each(|(key, count)| self.cells.add(*key, *count));
         self.take(line, &mut text);
         self.journal.write_all(text.as_bytes()).map_err(|e| self.failed("journal", &e))?;
-        if self.lines.len() >= COMPACT_EVERY { self.compact() } else { Ok(()) }
+        self.journal_bytes += text.len();
+        let is_long = self.lines.len() >= COMPACT_EVERY || self.journal_bytes >= COMPACT_BYTES;
+        if is_long { self.compact(false) } else { Ok(()) }
     }
 
     fn take(&mut self, line: JournalLine, text: &mut String) {
@@ -300,17 +308,28 @@ impl SeriesWriter {
         self.series.apply(&line);
     }
 
-    /// Moves the journal into the series' files. The order makes a kill between any two steps harmless.
-    fn compact(&mut self) -> Result<()> {
-        let Some(last) = self.lines.last() else { return Ok(()) };
-        let through = last.second;
+    /// Moves the journal into the series' files. The order makes a kill between any two steps harmless. The
+    /// seconds of a line that is not over yet stay in the journal, without their counts.
+    fn compact(&mut self, is_last: bool) -> Result<()> {
+        let Some(through) = self.lines.last().map(|last| last.second) else { return Ok(()) };
+        let is_open = |row: &Second| row.second / self.line_s == through / self.line_s;
+        let kept = if is_last || self.line_s == 1 { None } else { self.lines.iter().position(is_open) };
+        let open = self.lines.split_off(kept.unwrap_or(self.lines.len()));
         let text: String = joined(&self.lines, self.line_s).iter().map(second_text).collect();
         append_to(&self.folder, &self.name("seconds.csv"))?
             .write_all(text.as_bytes())
             .map_err(|e| self.failed("seconds.csv", &e))?;
         self.replace("histograms.csv", self.series.histograms_text(Some(through)).as_bytes(), false)?;
-        self.journal.set_len(0).map_err(|e| self.failed("journal", &e))?;
-        self.lines.clear();
+        let mut journal = String::new();
+        open.iter().for_each(|row| JournalLine { row: *row, ..JournalLine::default() }.write(&mut journal));
+        match journal.is_empty() {
+            true => self.journal.set_len(0).map_err(|e| self.failed("journal", &e))?,
+            false => {
+                self.replace("journal", journal.as_bytes(), false)?;
+                self.journal = append_to(&self.folder, &self.name("journal"))?;
+            }
+        }
+        (self.lines, self.journal_bytes) = (open, journal.len());
         self.series.seconds.clear();
         Ok(())
     }
@@ -322,7 +341,7 @@ impl SeriesWriter {
 
     /// Ends the series and leaves its final files, on the disk; the last second may be a part of one.
     pub fn finish(mut self) -> Result<()> {
-        self.compact()?;
+        self.compact(true)?;
         if !self.folder.has(self.name("histograms.csv")) {
             self.replace("histograms.csv", self.series.histograms_text(None).as_bytes(), false)?;
         }

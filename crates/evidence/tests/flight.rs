@@ -51,6 +51,19 @@ fn manifest() -> Manifest {
     }
 }
 
+/// A second of a thousand cycles: (latency, count).
+fn second_of(second: u32, latencies: &[(u64, u64)]) -> Second {
+    let all = || latencies.iter();
+    Second {
+        second,
+        count: all().map(|(_, count)| count).sum(),
+        min_ns: all().map(|(ns, _)| *ns).min().unwrap(),
+        sum_ns: all().map(|(ns, count)| ns * count).sum(),
+        max_ns: all().map(|(ns, _)| *ns).max().unwrap(),
+        missed: 0,
+    }
+}
+
 /// The latencies of a second, which repeat: half of them the same, the others spread, and in each hour one
 /// that is late.
 fn latencies(second: u32) -> Vec<(u64, u64)> {
@@ -95,15 +108,7 @@ fn a_day_in_flight_is_small_and_whole() {
         for (latency_ns, count) in &latencies {
             *totals.entry(index(*latency_ns)).or_default() += count;
         }
-        let all = || latencies.iter();
-        let row = Second {
-            second,
-            count: all().map(|(_, count)| count).sum(),
-            min_ns: all().map(|(ns, _)| *ns).min().unwrap(),
-            sum_ns: all().map(|(ns, count)| ns * count).sum(),
-            max_ns: all().map(|(ns, _)| *ns).max().unwrap(),
-            missed: 0,
-        };
+        let row = second_of(second, &latencies);
         assert_eq!(row.count, PER_SECOND);
         let latency = totals.iter().map(|(bucket, count)| (*bucket, *count));
         let jitter = latency.clone().map(|(bucket, count)| (bucket as isize, count));
@@ -146,4 +151,54 @@ fn a_day_in_flight_is_small_and_whole() {
     let (ended, going) = (size(&path) * ROWS, largest * ROWS);
     assert!(ended < 20 << 20, "eight threads would leave {ended} bytes");
     println!("a day of eight threads: {ended} bytes, {going} while it goes on");
+}
+
+#[test]
+fn the_journal_of_a_loop_that_is_never_the_same_stays_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let mut manifest = manifest();
+    let bundle = BundleWriter::create(&path, &manifest).unwrap();
+    let mut series = bundle.series(&key(), 3_600.0).unwrap();
+    manifest.rows.push(RowEntry {
+        files: stem(&key()),
+        key: key(),
+        state: RunState::Running,
+        granted: Granted::default(),
+        limit_ns: None,
+        followed: None,
+        spikes: 0,
+        spikes_not_listed: 0,
+        load_did: None,
+        coarse: None,
+    });
+    bundle.manifest(&manifest).unwrap();
+    let mut totals = std::collections::BTreeMap::<usize, u64>::new();
+    for second in 0..150 {
+        let latencies: Vec<(u64, u64)> =
+            (0..PER_SECOND).map(|n| (2_000 + (n * 7_919 + u64::from(second) * 31) % 90_000, 1)).collect();
+        latencies.iter().for_each(|(ns, count)| *totals.entry(index(*ns)).or_default() += count);
+        let latency = totals.iter().map(|(bucket, count)| (*bucket, *count));
+        let jitter = latency.clone().map(|(bucket, count)| (bucket as isize, count));
+        let totals = RunningTotals { latency, jitter, cells: std::iter::empty() };
+        series.advance(&[second_of(second, &latencies)], totals).unwrap();
+        let journal = path.join("series").join(format!("{}.journal", stem(&key())));
+        let length = journal.metadata().unwrap().len();
+        assert!(length < 320 << 10, "{length} bytes after second {second}");
+        if second % 10 == 9 {
+            // As a kill would leave it: nothing is missing but what that may have taken.
+            let read = Bundle::open(&path).unwrap();
+            let lost =
+                "the run did not end in order (killed, or still running): its last second may be missing";
+            assert_eq!(read.missing, [lost], "second {second}");
+            let (seconds, all) = (&read.rows[0].series.seconds, u64::from(second) + 1);
+            assert_eq!(seconds.iter().map(|row| row.count).sum::<u64>(), all * PER_SECOND);
+            assert_eq!(read.rows[0].series.latency.count(), all * PER_SECOND);
+        }
+    }
+    series.finish().unwrap();
+    // No minute has two lines.
+    let read = Bundle::open(&path).unwrap();
+    let seconds: Vec<u32> = read.rows[0].series.seconds.iter().map(|row| row.second).collect();
+    assert_eq!(seconds, [59, 119, 149]);
 }
