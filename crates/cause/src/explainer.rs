@@ -285,10 +285,15 @@ impl Events {
             seen.events.clear();
             seen.overwritten += overwritten;
         }
-        seen.events.extend(new);
-        seen.events.sort_by_key(|event| event.monotonic_ns);
-        let beyond = seen.events.len().saturating_sub(KEPT);
-        seen.events.drain(..beyond);
+        // An event is some hundred bytes: what would go anyway goes first, and the room is never copied.
+        let beyond = (seen.events.len() + new.len()).saturating_sub(KEPT);
+        let of_seen = beyond.min(seen.events.len());
+        seen.events.drain(..of_seen);
+        seen.events.reserve_exact(KEPT - seen.events.len());
+        seen.events.extend(new.into_iter().skip(beyond - of_seen));
+        if !seen.events.is_sorted_by_key(|event| event.monotonic_ns) {
+            seen.events.sort_by_key(|event| event.monotonic_ns);
+        }
         seen.is_old = false;
         Ok(())
     }

@@ -99,7 +99,7 @@ impl Exposed {
             let own = series.key.probe == LOOP;
             let row = MonitoredRow {
                 key: series.key.clone(),
-                latency: series.latency.clone().unwrap_or_default(),
+                latency: series.latency.as_deref().cloned().unwrap_or_default(),
                 limit_ns: Some(series.limit_ns),
                 missed: own.then_some(series.so_far.missed),
                 lost: own.then_some(series.lost),

@@ -2,6 +2,7 @@
 //! A row of a program's own loop: a series for each way to measure a cycle, whoever saw the cycles.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use evidence::manifest::{EXECUTION, Granted, LOOP, LOOP_RESPONSE, MARK, RowKey};
@@ -159,7 +160,7 @@ impl<'a> LoopRow<'a> {
                 limit_ns: series.spec.limit_ns,
                 // Said once, of the loop itself.
                 lost: if series.spec.key.probe == LOOP { lost } else { 0 },
-                latency: Some(series.drain.latency(&so_far)),
+                latency: Some(Arc::new(series.drain.latency(&so_far))),
                 spike: series.drain.new_spike(),
             }
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A series to be measured, before and while it is: what identifies it, what judges it, how it stands.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use evidence::histogram::Histogram;
@@ -67,7 +68,7 @@ pub struct SeriesProgress {
     /// Cycles lost so far.
     pub lost: u64,
     /// All samples so far, where they are wanted live: those of a program's own loop.
-    pub latency: Option<Histogram>,
+    pub latency: Option<Arc<Histogram>>,
     /// The longest spike since the last progress.
     pub spike: Option<Spike>,
 }

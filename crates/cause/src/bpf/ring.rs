@@ -92,7 +92,7 @@ impl Bpf {
         }
         // What was being written over meanwhile cannot be trusted.
         let from = from.max(self.written(slot)?.saturating_sub(EVENTS));
-        let (events, next) = self::read(&chunks, from..until);
+        let (events, next) = self::read(chunks, from..until);
         Ok((events, next, until, from))
     }
 
@@ -104,7 +104,7 @@ impl Bpf {
 
 /// The events whose numbers (from 0) are in `valid`, in the order of time, and the number to go on with: the
 /// first of the last few that is not written yet.
-fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (Vec<Event>, u64) {
+fn read(chunks: BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (Vec<Event>, u64) {
     let mut raw = Vec::with_capacity((valid.end - valid.start.min(valid.end)) as usize);
     let mut next = valid.end;
     for number in valid.clone() {
@@ -120,6 +120,7 @@ fn read(chunks: &BTreeMap<u32, Box<[u64; CHUNK_WORDS]>>, valid: Range<u64>) -> (
             break;
         }
     }
+    drop(chunks);
     raw.sort_by_key(|words| (words[0], words[1]));
     (events(&raw), next)
 }
@@ -146,7 +147,9 @@ fn events(raw: &[[u64; WORDS]]) -> Vec<Event> {
             events.push(Event { monotonic_ns, cpu, kind });
         }
     }
-    events.sort_by_key(|event| event.monotonic_ns);
+    if !events.is_sorted_by_key(|event| event.monotonic_ns) {
+        events.sort_by_key(|event| event.monotonic_ns);
+    }
     events
 }
 
@@ -308,12 +311,12 @@ mod tests {
             raw(first + 3, 300, 18, 3, 0, [4, 0, 0, 0, 0]),
         ];
         // The third one is claimed and not written yet: the next reading begins with it.
-        let (found, next) = read(&chunks(&raw), first..first + 4);
+        let (found, next) = read(chunks(&raw), first..first + 4);
         let states = found.iter().map(|event| (event.monotonic_ns, &event.kind)).collect::<Vec<_>>();
         assert_eq!((states, next), (vec![(150, &EventKind::Idle(2)), (200, &EventKind::Idle(1))], first + 2));
-        let (found, next) = read(&chunks(&raw), first + 3..first + 4);
+        let (found, next) = read(chunks(&raw), first + 3..first + 4);
         assert_eq!((found.len(), next), (1, first + 4));
-        let (found, next) = read(&chunks(&raw), first..first + 2 + OPEN + 1);
+        let (found, next) = read(chunks(&raw), first..first + 2 + OPEN + 1);
         assert_eq!((found.len(), next), (3, first + 4), "one that stays open is given up");
     }
 
@@ -325,7 +328,7 @@ mod tests {
             raw(1, 100, STACK, 1, 0, [1, 2, 3, 4, 5]),
             raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
         ];
-        let (found, _) = read(&chunks(&raw), 0..3);
+        let (found, _) = read(chunks(&raw), 0..3);
         let [Event { cpu: 1, kind: EventKind::Sent(sent), .. }] = &found[..] else { panic!("{found:?}") };
         assert_eq!((sent.by.pid, sent.by.comm.as_str(), sent.request), (42, "dd", Some(0xc5d)));
         assert_eq!(sent.stack, [0xca11, 1, 2, 3, 4, 5, 6]);
@@ -339,7 +342,7 @@ mod tests {
             raw(2, 100, STACK, 1, 1, [6, 0, 0, 0, 0]),
             raw(3, 101, STACK, 1, 1, [9, 0, 0, 0, 0]),
         ];
-        let (found, _) = read(&chunks(&raw), 0..4);
+        let (found, _) = read(chunks(&raw), 0..4);
         let kept = EventKind::Kept { woken: Some(7), stack: (1..=6).collect() };
         assert_eq!(found, [Event { monotonic_ns: 100, cpu: 1, kind: kept }]);
     }
@@ -351,7 +354,7 @@ mod tests {
             raw(1, 300, WOKEN, 1, 7, [8, 0xf0, 200, 100, 0]),
             raw(2, 400, WOKEN, 1, 7, [7, 0xf0, 0, 0, 0]),
         ];
-        let (found, _) = read(&chunks(&raw), 0..3);
+        let (found, _) = read(chunks(&raw), 0..3);
         let switch = |from, pid| EventKind::Switch { from, to: Task { pid, ..Task::default() } };
         let events = [
             (100, switch(7, 0)),
@@ -366,7 +369,7 @@ mod tests {
     #[test]
     fn a_thread_that_is_renamed_is_told_with_its_new_name() {
         let comm = u64::from_le_bytes(*b"stress\0\0");
-        let (found, _) = read(&chunks(&[raw(0, 100, RENAMED, 1, 0, [42, 0, 0, comm, 0])]), 0..1);
+        let (found, _) = read(chunks(&[raw(0, 100, RENAMED, 1, 0, [42, 0, 0, comm, 0])]), 0..1);
         assert_eq!(found[0].kind, EventKind::Renamed { pid: 42, comm: "stress".into() });
     }
 }
