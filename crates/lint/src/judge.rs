@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use machine::inventory::Thread;
-use trace::model::{Model, Release};
+use trace::model::{Model, Release, is_own_timer};
 use trace::wait::Wait;
 
 use crate::call;
@@ -69,8 +69,8 @@ pub fn findings(seen: &Seen, places: &mut PlaceFinder) -> Vec<LintFinding> {
     findings
 }
 
-/// A thread that sleeps until a time about as often as it waits for anything else has its cycle there. Where
-/// what it waits for within the cycle made it late, the sleep returned at once, and did not show as a wait.
+/// Corrects the models of threads whose own timer ends their cycles, as [`is_own_timer`] says, by the calls
+/// for it: a sleep that returned at once did not show as a wait.
 pub fn prefer_own_timer(seen: &mut Seen) {
     for (thread, watched) in &mut seen.threads {
         let Some(model) =
@@ -82,8 +82,8 @@ pub fn prefer_own_timer(seen: &mut Seen) {
         for (event, times) in seen.events.iter().filter(|(event, _)| event.thread == *thread) {
             match event.kind {
                 LintEventKind::Called(call) => {
-                    if let Some(wait @ Wait::Sleep { is_absolute: true, .. }) = call::wait(event, Some(call))
-                    {
+                    let wait = call::wait(event, Some(call));
+                    if let Some(wait @ Wait::Sleep { is_absolute: true, .. }) = wait {
                         until = Some(wait);
                         sleeps += times.count;
                     }
@@ -96,7 +96,7 @@ pub fn prefer_own_timer(seen: &mut Seen) {
                 _ => {}
             }
         }
-        if let Some(wait) = until.filter(|_| 2 * sleeps >= waits) {
+        if let Some(wait) = until.filter(|wait| is_own_timer(*wait, sleeps, waits)) {
             model.wait = wait;
             model.release = Release::Timer { is_absolute: true };
             // It was that of the other wait.

@@ -37,7 +37,8 @@ const REGULAR: (usize, f64) = (75, 0.2);
 const MOSTLY: f64 = 0.8;
 
 /// A thread that has time to spare spends it where its cycles end: a place where it waits for less than this
-/// part of the longest is within them.
+/// part of the longest is within them. One that has none may wait the longest within its cycles, for another
+/// thread that is late: see [`is_own_timer`].
 const LEAST_SHARE: f64 = 0.25;
 
 /// A loop, as a thread's waits show it.
@@ -229,7 +230,8 @@ fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
         ends.push((wait, source));
     }
     let most_ns = places.values().map(|place| place.waited_ns).max().unwrap_or(0);
-    places.retain(|_, place| place.waited_ns as f64 >= LEAST_SHARE * most_ns as f64);
+    let is_within = |(_, place): &(Wait, Place)| (place.waited_ns as f64) < LEAST_SHARE * most_ns as f64;
+    let (short, places): (BTreeMap<_, _>, BTreeMap<_, _>) = places.into_iter().partition(is_within);
     let mut models: Vec<Model> = places.iter().filter_map(|(wait, place)| of_place(*wait, place)).collect();
     // Whether all waits at a place are one kind of release.
     let is_whole = |wait: &Wait, place: &Place| {
@@ -245,7 +247,23 @@ fn at_places(stays: &[Stay], place_of: impl Fn(Wait) -> Wait) -> Option<Model> {
         let within = within(&source, &ends);
         Some(Model { shared: Some(SharedWait { source, elsewhere, within }), ..model })
     }));
-    models.into_iter().min_by(|a, b| rank(a).total_cmp(&rank(b)))
+    let lowest = |models: Vec<Model>| models.into_iter().min_by(|a, b| rank(a).total_cmp(&rank(b)));
+    let found = lowest(models)?;
+    if !matches!(found.release, Release::Event { .. }) {
+        return Some(found);
+    }
+    let short = short.iter().filter_map(|(wait, place)| of_place(*wait, place));
+    let is_own = |model: &Model| {
+        model.has_grid() && is_own_timer(model.wait, model.releases as u64, found.releases as u64)
+    };
+    Some(lowest(short.filter(is_own).collect()).unwrap_or(found))
+}
+
+/// Whether a thread's cycles end at its own timer although it waits for something else at another place: it
+/// sleeps until a time about as often. Where what it waits for within the cycle makes it late, it sleeps for
+/// a short time, or not at all, and so the other place looks like the cycle's end.
+pub fn is_own_timer(wait: Wait, sleeps: u64, other_waits: u64) -> bool {
+    matches!(wait, Wait::Sleep { is_absolute: true, .. }) && 2 * sleeps >= other_waits
 }
 
 /// Which of a thread's waits ends its cycles: the lowest.

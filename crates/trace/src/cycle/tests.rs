@@ -161,6 +161,51 @@ fn a_loop_without_a_timer_is_driven_by_the_thread_that_wakes_it() {
     assert!(cycles(&stays).iter().all(|cycle| cycle.due_ns == cycle.woken_ns));
 }
 
+/// A loop that sleeps until each period and waits for a helper within its cycle, for longer than it sleeps;
+/// in each third cycle so long that the time to sleep until is over, and it does not sleep at all.
+fn starved(count: u64) -> Vec<Stay> {
+    let semaphore = leaving(Sysno::futex, [0x8000, 0x189, 0, 0]);
+    let mut has_slept = false;
+    periodic(count, |story, due_ns| {
+        match has_slept {
+            true => story.runs(timer(due_ns), 2_000, 10_000, semaphore.clone()),
+            // It is still in the cycle before, and goes on to wait for the helper again.
+            false => story.comes_back(0, 10_000, semaphore.clone()),
+        }
+        let n = due_ns / PERIOD_NS;
+        has_slept = !n.is_multiple_of(3);
+        story.now_ns += if has_slept { 850_000 + n * 7_919 % 50_000 } else { 980_000 };
+        match has_slept {
+            true => story.runs(by(6, "helper"), 2_000, 10_000, sleep(true)),
+            false => {
+                story.runs(by(6, "helper"), 2_000, 10_000, Leaving::default());
+                story.stays.pop();
+            }
+        }
+    })
+}
+
+#[test]
+fn a_late_helper_does_not_take_the_cycles_end_from_the_timer() {
+    let model = infer(&starved(90)).unwrap();
+    assert_eq!(model.wait, Wait::Sleep { clock: 1, is_absolute: true });
+    assert_eq!((model.period_ns, model.has_grid()), (Some(PERIOD_NS), true));
+}
+
+#[test]
+fn a_sleep_of_one_length_does_not_end_the_cycle_of_an_event() {
+    let mut n = 0;
+    let stays = periodic(90, |story, _| {
+        n += 1;
+        story.now_ns += n * n * 7_919 % 100_000;
+        story.runs(by(5, "producer"), 2_000, 10_000, sleep(true));
+        let due_ns = story.now_ns + 50_000;
+        story.now_ns = due_ns + 1_000;
+        story.runs(timer(due_ns), 0, 20_000, leaving(Sysno::read, [7, 0, 0, 0]));
+    });
+    assert_eq!(infer(&stays).unwrap().wait, Wait::Read(7));
+}
+
 #[test]
 fn irregular_events_have_no_period() {
     let mut story = Story::new();
