@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
 
 use crate::elf::{self, Allowance, Elf};
-use crate::lines::{DebugLines, SourcePlace};
+use crate::lines::{self, DebugLines, SourcePlace};
 use crate::maps::{FileId, Mapping, VDSO};
 
 /// BinaryFiles of one process that are kept open.
@@ -169,6 +169,16 @@ impl BinaryFiles {
             self.note(format!("{} has too much debug information: its lines are not told", mapping.name()));
         }
         places
+    }
+
+    /// Whether a function was inlined, as a file's debug information tells. Lines of that file are not known
+    /// after this: it is for a name that was not found.
+    pub fn is_inlined(&mut self, mapping: &Mapping, name: &str) -> bool {
+        let Some(Binary::Known(code)) = self.binaries.get_mut(&mapping.file) else { return false };
+        let Some(source) = code.source.take() else { return false };
+        let allowance = &mut self.allowance;
+        let read = catch_unwind(AssertUnwindSafe(|| elf::debug(source, allowance)));
+        read.ok().flatten().is_some_and(|sections| lines::is_inlined(&sections, name))
     }
 
     /// A stripped file's symbols and debug information, where a package of them is installed.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use addr2line::Context;
-use gimli::{Dwarf, Reader, SectionId};
+use gimli::{AttributeValue, Dwarf, Reader, SectionId};
 
 use crate::counted::{CountedReader, ReadsLeft};
 use crate::table::readable;
@@ -26,6 +26,38 @@ pub struct SourcePlace {
     pub file: Option<String>,
     /// The line.
     pub line: Option<u32>,
+}
+
+/// Whether a function of that name was inlined, wherever it is called, as debug information tells.
+pub fn is_inlined(sections: &BTreeMap<&'static str, Arc<[u8]>>, name: &str) -> bool {
+    let left = ReadsLeft::new(READS);
+    let section = |id: SectionId| {
+        let bytes = sections.get(id.name()).cloned().unwrap_or_default();
+        Ok::<_, gimli::Error>(CountedReader::new(bytes, &left))
+    };
+    // A defect of a library must not end the program that asks.
+    let looked = catch_unwind(AssertUnwindSafe(|| has_inlined(&Dwarf::load(section)?, name)));
+    looked.is_ok_and(|found| found.unwrap_or(false))
+}
+
+fn has_inlined(dwarf: &Dwarf<CountedReader>, name: &str) -> gimli::Result<bool> {
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        let unit = dwarf.unit(header)?;
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            let how = entry.attr_value(gimli::DW_AT_inline);
+            let is_inlined = matches!(
+                how,
+                Some(AttributeValue::Inline(gimli::DW_INL_inlined | gimli::DW_INL_declared_inlined))
+            );
+            let Some(called) = entry.attr_value(gimli::DW_AT_name).filter(|_| is_inlined) else { continue };
+            if dwarf.attr_string(&unit, called)?.to_string_lossy()? == name {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// The debug information of a binary.

@@ -67,6 +67,13 @@ impl ProcessCode {
         stripped.map(|(place, _)| self.mappings[place].name().to_string()).collect()
     }
 
+    /// The first file whose debug information says that it has inlined a function of that name.
+    pub fn inlined_in(&mut self, binary: Option<&str>, name: &str) -> Option<String> {
+        let places = self.each(binary, |place, _| place);
+        let place = places.into_iter().find(|place| self.files.is_inlined(&self.mappings[*place], name))?;
+        Some(self.mappings[place].name().to_string())
+    }
+
     /// The names of the files of code.
     pub fn binaries(&mut self, binary: Option<&str>) -> Vec<String> {
         let places = self.each(binary, |place, _| place);

@@ -225,6 +225,30 @@ fn a_function_is_found_by_name_in_the_file_that_is_mapped() {
 }
 
 #[test]
+fn a_function_that_was_inlined_is_known_as_one() {
+    let folder = tempdir().unwrap();
+    let (source, path) = (folder.path().join("inlined.c"), folder.path().join("inlined"));
+    let text = "#include <unistd.h>\nstatic inline __attribute__((always_inline)) int inner(int n) { return n * 3; }\n\
+                int main(int n, char **w) { (void)w; pause(); return inner(n); }\n";
+    fs::write(&source, text).unwrap();
+    let built = Command::new("cc").args(["-O2", "-g", "-o"]).args([&path, &source]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return println!("skipped: it needs cc");
+    }
+    let mut child = Command::new(&path).spawn().unwrap();
+    let inlined = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let mut process = symbols::ProcessCode::open(child.id()).ok()?;
+        process.inlined_in(None, "inner").map(|file| (file, process))
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (file, mut process) = inlined.expect("it was inlined");
+    assert_eq!((file.as_str(), process.functions_named(None, "inner")), ("inlined", vec![]));
+    assert_eq!(process.inlined_in(None, "main"), None);
+}
+
+#[test]
 fn a_stripped_program_is_known_as_one() {
     let Some(path) = c(&["-O2", "-s"]) else { return };
     let mut program = start(&path, "plain");

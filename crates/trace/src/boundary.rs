@@ -245,12 +245,19 @@ impl PlaceName {
                 ("USDT probe", format!("{provider}:{name}"), code.probe_names(binary))
             }
         };
+        let is_function = matches!(self.what, NamedCode::Function { .. });
+        if let Some(file) = Some(()).filter(|()| is_function).and_then(|()| code.inlined_in(binary, &wanted))
+        {
+            return (
+                format!("{file} has inlined it wherever it is called"),
+                "name the function that calls it, or build it with __attribute__((noinline))".into(),
+            );
+        }
         let near = nearest(&wanted, &names);
         if !near.is_empty() {
             let offered = near.into_iter().collect::<Vec<_>>().join(" or ");
             return (format!("there is no such {what}"), format!("is {offered} meant?"));
         }
-        let is_function = matches!(self.what, NamedCode::Function { .. });
         if is_function && code.stripped(binary).iter().any(|file| file == program) {
             return (
                 format!("{program} was stripped of the names of its functions"),

@@ -3,7 +3,7 @@
 //! its own stamps.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -47,13 +47,18 @@ struct Going {
 
 impl Going {
     fn start(is_c: bool, way: &str) -> Option<Going> {
+        Going::start_as(is_c, way, |command| command)
+    }
+
+    /// The same, of a command that is made of the program's.
+    fn start_as(is_c: bool, way: &str, made: impl FnOnce(Command) -> Command) -> Option<Going> {
         let skipped = |why: String| println!("skipped: {why}");
         if let Some(why) = cannot_watch() {
             skipped(why);
             return None;
         }
         let stamps = std::env::temp_dir().join(format!("isolator-steps-{}", std::process::id()));
-        let mut command = steps(is_c).map_err(skipped).ok()?;
+        let mut command = made(steps(is_c).map_err(skipped).ok()?);
         command.arg(way).args([PERIOD_US, CYCLES].map(|number| number.to_string())).arg(&stamps);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
@@ -309,4 +314,60 @@ fn a_return_that_an_exception_may_pass_by_is_probed_only_where_the_user_says_so(
     assert!(unasked.ends_with("or uretprobe:main where that cannot be"), "{unasked}");
     let asked = refused(Some("uretprobe:main"));
     assert!(asked.contains("no thread came to sleeps-cpp!main"), "{asked}");
+}
+
+/// What is said of a place where cycles shall begin.
+fn refused(going: &Going, begin: &str) -> String {
+    let text = going.attach(&of(begin, None)).expect_err("it is refused").to_string();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+#[test]
+fn a_function_of_several_files_is_named_with_its_file() {
+    let _turn = one_at_a_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, library) = (folder.path().join("more.c"), folder.path().join("libmore.so.1"));
+    std::fs::write(&source, "int step(void) { return 0; }\n").expect("the folder can be written to");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return println!("skipped: it needs cc");
+    }
+    let preloaded = |mut command: Command| {
+        command.env("LD_PRELOAD", &library);
+        command
+    };
+    let Some(going) = Going::start_as(true, "return", preloaded) else { return };
+    let text = refused(&going, "step");
+    if text.contains("built without clang") {
+        return println!("skipped: {text}");
+    }
+    let both = "libmore.so.1 and steps-c have it; write libmore.so.1:step or steps-c:step";
+    assert!(text.ends_with(both), "{text}");
+    let text = refused(&going, "libmore:step");
+    assert!(text.contains("no thread came to libmore.so.1!step"), "{text}");
+    let follower = going.attach(&of("steps-c:step", None)).expect("it is found");
+    assert_eq!(follower.loops()[0].waits_with, "begin steps-c!step");
+}
+
+#[test]
+fn a_stripped_program_is_named_as_one() {
+    let _turn = one_at_a_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let bare = folder.path().join("bare");
+    let stripped = |command: Command| {
+        let mut strip = Command::new("strip");
+        let status = strip.arg("-o").arg(&bare).arg(command.get_program()).status();
+        assert!(status.is_ok_and(|status| status.success()), "strip comes with cc");
+        Command::new(&bare)
+    };
+    let Some(going) = Going::start_as(true, "return", stripped) else { return };
+    let text = refused(&going, "cycle_begin");
+    if text.contains("built without clang") {
+        return println!("skipped: {text}");
+    }
+    assert!(
+        text.contains("bare was stripped of the names of its functions; install its debug symbols"),
+        "{text}"
+    );
 }
