@@ -324,7 +324,10 @@ fn what_cannot_be_followed_is_refused_in_one_line() {
     let line = refused(&brief.process(), &[]);
     assert!(line.contains("it ended after"), "{line}");
     assert!(!folder.path().join("b").exists(), "something was left");
-    // One of the many can be measured all the same.
+    // All of them can be looked at by lint, and one of the many can be measured.
+    let ran = with(folder.path(), "lint --duration 1s --json -", &[&many.process()]);
+    assert_eq!(ran.status, Some(2), "{}", ran.stderr);
+    assert!(ran.json()["threads"].as_array().unwrap().len() >= 500);
     let words = format!("monitor {} --thread servo --duration 1s --limit 100% --json -", many.process());
     assert_eq!(
         of(&with(folder.path(), &words, &[]).judged().json(), "loop", "idle")["thread"]["name"],
@@ -339,11 +342,9 @@ fn a_lack_of_permission_names_the_capability() {
     }
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
-    let without = |caps: &str| -> Ran {
+    let without = |caps: &str, verb: &str| -> Ran {
         let mut setpriv = Command::new("setpriv");
-        setpriv
-            .args(["--bounding-set", caps, "--inh-caps", caps, PROGRAM])
-            .args(["monitor", &servo.process()]);
+        setpriv.args(["--bounding-set", caps, "--inh-caps", caps, PROGRAM]).args([verb, &servo.process()]);
         setpriv.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap().into()
     };
     let line = |lacks: &str| {
@@ -351,8 +352,11 @@ fn a_lack_of_permission_names_the_capability() {
             "cannot watch a program's threads: this process lacks {lacks}; run as root, or with CAP_BPF and CAP_PERFMON"
         )
     };
-    assert_eq!(without("-sys_admin,-bpf,-perfmon").line(), line("CAP_BPF and CAP_PERFMON"));
-    assert_eq!(without("-sys_admin,-perfmon").line(), line("CAP_PERFMON"));
+    for verb in ["monitor", "lint"] {
+        assert_eq!(without("-sys_admin,-bpf,-perfmon", verb).line(), line("CAP_BPF and CAP_PERFMON"));
+        assert_eq!(without("-sys_admin,-bpf", verb).line(), line("CAP_BPF"));
+        assert_eq!(without("-sys_admin,-perfmon", verb).line(), line("CAP_PERFMON"));
+    }
     assert!(!folder.path().join("evidence").exists(), "something was left");
 }
 
@@ -375,18 +379,20 @@ fn a_process_of_another_namespace_is_followed_by_its_number_here_alone() {
     let document = with(folder.path(), &words, &[]).judged().json();
     assert_eq!(of(&document, "loop", "idle")["thread"]["name"], "servo");
     // From the inside the kernel part knows it by another.
-    let script = format!(
-        "{program} & process=$!; $ISOLATOR monitor --quiet $process; ended=$?; kill $process; exit $ended"
-    );
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &script]).env("ISOLATOR", PROGRAM);
-    let ran: Ran = unshare.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap().into();
-    let line = ran.line();
-    assert!(
-        line.ends_with("is that of a PID namespace (a container), and the kernel part knows threads by those of the first; \
-                        run isolator outside of the container, with the number that the process has there"),
-        "{line}"
-    );
+    for verb in ["monitor --quiet", "lint"] {
+        let script = format!(
+            "{program} & process=$!; $ISOLATOR {verb} $process; ended=$?; kill $process; exit $ended"
+        );
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &script]).env("ISOLATOR", PROGRAM);
+        let ran: Ran = unshare.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap().into();
+        let line = ran.line();
+        assert!(
+            line.ends_with("is that of a PID namespace (a container), and the kernel part knows threads by those of the first; \
+                            run isolator outside of the container, with the number that the process has there"),
+            "{verb}: {line}"
+        );
+    }
 }
 
 #[test]
@@ -396,16 +402,19 @@ fn a_kernel_that_does_not_describe_itself_is_named() {
     }
     let folder = folder();
     let servo = Stranger::start(changes(folder.path()), &[]);
-    let script =
-        format!("mount -t tmpfs none /sys/kernel/btf && exec $ISOLATOR monitor --quiet {}", servo.process());
-    let line = in_namespace(folder.path(), &script).line();
-    assert!(
-        line.starts_with("cannot watch a program's threads: this kernel does not describe itself (BTF): ")
-            && line.ends_with(
+    for verb in ["monitor --quiet", "lint"] {
+        let process = servo.process();
+        let script = format!("mount -t tmpfs none /sys/kernel/btf && exec $ISOLATOR {verb} {process}");
+        let line = in_namespace(folder.path(), &script).line();
+        assert!(
+            line.starts_with(
+                "cannot watch a program's threads: this kernel does not describe itself (BTF): "
+            ) && line.ends_with(
                 "; boot a kernel with CONFIG_DEBUG_INFO_BTF, or link the program with libisolator"
             ),
-        "{line}"
-    );
+            "{verb}: {line}"
+        );
+    }
 }
 
 #[test]
@@ -443,10 +452,10 @@ fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
     let more = ["--duration", "8s", "-o", "run", "--json", "-"];
     let going = Going::run(folder.path(), &mut command(folder.path(), &[&args[..], &more].concat()));
     going.wait_for_seconds(6 * 8 * 3);
-    // Every cycle is a spike here, for which the collector of causes is read all the time: that is some 8 MB
-    // more than a flight takes that is late now and then.
+    // Every cycle is a spike here, for which the collector of causes is read all the time, and on a busy
+    // machine records of seconds come at once: that is far more than a flight takes that is late now and then.
     let (most_kib, own_kib) = (most_kib(going.pid()), own_code_kib(going.pid()));
-    assert!(most_kib - own_kib < 72 << 10, "{most_kib} KiB, of which {own_kib} KiB are its own code");
+    assert!(most_kib - own_kib < 88 << 10, "{most_kib} KiB, of which {own_kib} KiB are its own code");
     let document = going.end().judged().json();
     assert_eq!(document["missing"], serde_json::json!([]), "{document:#}");
     let manifest = read(&folder.path().join("run/manifest.json"));
