@@ -453,7 +453,7 @@ fn a_flight_of_eight_threads_keeps_little_and_whole_evidence() {
     let going = Going::run(folder.path(), &mut command(folder.path(), &[&args[..], &more].concat()));
     going.wait_for_seconds(6 * 8 * 3);
     // Every cycle is a spike here, for which the collector of causes is read all the time, and on a busy
-    // machine records of seconds come at once: that is far more than a flight takes that is late now and then.
+    // machine records of seconds come at once. A flight that is late now and then takes far less.
     let (most_kib, own_kib) = (most_kib(going.pid()), own_code_kib(going.pid()));
     assert!(most_kib - own_kib < 88 << 10, "{most_kib} KiB, of which {own_kib} KiB are its own code");
     let document = going.end().judged().json();
