@@ -188,8 +188,9 @@ fn threads(progress: &RowProgress) -> Vec<Vec<(u8, String)>> {
         vec![
             (9, format!("T:{number:2}")),
             (1, format!(" ({:5})", series.thread)),
+            // Without it the three rows of a followed loop look alike.
             (
-                2,
+                8,
                 series
                     .key
                     .thread_name
