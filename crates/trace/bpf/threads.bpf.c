@@ -7,8 +7,8 @@
  *
  * A thread's own timer tells when it was due: the timer whose function wakes it. The system call in which a thread sleeps is read
  * from the registers that it entered the kernel with, so that no tracepoint of system calls is needed, which would make those of
- * every program dearer. Only raw tracepoints are used, and every foreign pointer goes through a helper that takes a wrong one as an
- * answer of zeroes; see collector.bpf.c.
+ * every program dearer. Every foreign pointer goes through a helper that takes a wrong one as an answer of zeroes (see
+ * collector.bpf.c), but in the three tracepoints that every cycle meets.
  *
  * Where in the program a thread waits, faults or releases a lock: its registers and the top of its stack are copied, and user space
  * makes functions of them. That is done for waits that are not the thread's usual one, which costs a comparison in an ordinary cycle.
@@ -75,7 +75,7 @@ struct task_struct {
 	u32 flags;
 	u32 __state;
 	void *stack;
-	int on_rq;
+	int on_rq; /* one byte since 7.2 */
 	int wake_cpu;
 	struct sched_dl_entity dl;
 	struct sched_info sched_info;
@@ -104,6 +104,10 @@ struct pt_regs {
 		const type *from_ = (const type *)(pointer);               \
 		bpf_probe_read_kernel(&(to), sizeof(to), &from_->field);   \
 	})
+
+/* The same of a number that has fewer bytes in some kernels. */
+#define READ_SIZED(to, pointer, type, field)                                                         \
+	bpf_probe_read_kernel(&(to), __builtin_preserve_field_info(((type *)0)->field, 1), &((const type *)(pointer))->field)
 
 /* The compiler may not know what a value is from here on. */
 #define KEEP_APART(value) asm volatile("" : "+r"(value))
@@ -289,11 +293,12 @@ struct here {
 	u64 timer; /* whose function runs */
 	u32 has_woken;
 	u32 waiters; /* watched threads that wait for this CPU */
-	u64 due_ns;  /* by the timer, where it is a watched thread's */
-	u32 owner;   /* that thread, or 0 */
+	u64 due_ns;  /* by the timer */
+	u32 owner;   /* the watched thread whose timer it is, or 0 */
 	u32 reads_user; /* this program itself does, and may fault */
 	u64 context;	/* where this program's arguments lie, as a number */
-	u32 unused[6];
+	u32 is_on_stack; /* the timer lies on one */
+	u32 unused[5];
 };
 
 struct {
@@ -359,11 +364,15 @@ struct {
 const volatile u64 hrtimer_wakeup = 0;
 /* Stacks are told of waits longer than this. */
 const volatile u64 stack_over_ns = 20000;
+/* Whether there is any timer in `timers`: else none needs to be looked for. */
+u32 has_timers = 0;
 /* System calls, by their numbers here. */
 const volatile u32 futex_call = 202;
 const volatile u32 yield_call = 24;
 
 #define ON(tracepoint) SEC("raw_tp/" #tracepoint) int tracepoint(struct arguments *given)
+/* Of those that every cycle meets the kernel's types are known, so that what they are given is read where it lies; none is ever NULL. */
+#define ON_TYPED(tracepoint) SEC("tp_btf/" #tracepoint) int tracepoint(struct arguments *given)
 
 INLINE struct here *here_of(u32 cpu)
 {
@@ -464,9 +473,8 @@ INLINE int waits_for_lock(const struct record *stay)
 INLINE int is_usual(struct thread *thread)
 {
 	const struct pt_regs *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
-	u64 call = thread->stay.call, sp = 0;
+	u64 call = thread->stay.call, sp = regs->sp;
 
-	READ(sp, regs, struct pt_regs, sp);
 	if (thread->usual_call == call && thread->usual_sp == sp) {
 		if (thread->is_usual < USUAL_MOST)
 			thread->is_usual++;
@@ -562,6 +570,15 @@ INLINE void take_call(struct record *stay)
 	}
 }
 
+/* A timer that has a place of its own is this thread's from now on. */
+INLINE void is_timer_of(const struct hrtimer *timer, u32 pid)
+{
+	u64 key = (u64)timer;
+
+	bpf_map_update_elem(&timers, &key, &pid, 0);
+	has_timers = 1;
+}
+
 /* The stay that ends now becomes a record. */
 INLINE void tell_stay(const struct record *stay)
 {
@@ -603,11 +620,11 @@ INLINE void check_begin(struct thread *thread, const struct task_struct *task)
 }
 
 /* The thread that leaves is the current one still: its fields may be read where they lie. The idle thread's are always the same. */
-INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 left, u32 next_pid, u64 next, int is_preempted)
+INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, const struct task_struct *next, int is_preempted)
 {
 	const struct task_struct *prev = bpf_get_current_task_btf();
 	struct record *stay = &thread->stay;
-	u32 state = 0;
+	u32 state = 0, next_pid = next->pid;
 
 	stay->kind = STAY;
 	stay->cpu = cpu;
@@ -622,9 +639,9 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 left, 
 	stay->policy = prev->policy;
 	stay->next = next_pid;
 	if (next_pid) {
-		READ(stay->next_prio, next, struct task_struct, prio);
-		READ(stay->next_policy, next, struct task_struct, policy);
-		bpf_probe_read_kernel(stay->next_name, 16, &((const struct task_struct *)next)->comm);
+		stay->next_prio = next->prio;
+		stay->next_policy = next->policy;
+		bpf_probe_read_kernel(stay->next_name, 16, &next->comm);
 	} else {
 		stay->next_prio = 120;
 		stay->next_policy = 0;
@@ -641,11 +658,9 @@ INLINE void leave(struct thread *thread, u32 pid, u32 cpu, u64 at_ns, u64 left, 
 		if (thread->has_lock || !is_usual(thread))
 			tell_user_stack(thread, pid, AT_WAIT, at_ns);
 	} else if (stay->policy == SCHED_DEADLINE && stay->call == yield_call) {
-		u64 timer = (u64)&((const struct task_struct *)left)->dl.dl_timer;
-
 		/* Its own timer makes it runnable again, without a tracepoint of a wakeup. */
 		thread->yields = 1;
-		bpf_map_update_elem(&timers, &timer, &pid, 0);
+		is_timer_of(&prev->dl.dl_timer, pid);
 	} else {
 		waits_on(thread, cpu + 1);
 	}
@@ -692,17 +707,15 @@ INLINE void arrive(struct thread *thread, u32 pid, u32 left, u64 at_ns)
 }
 
 /* (preempt, prev, next) */
-ON(sched_switch)
+ON_TYPED(sched_switch)
 {
-	u32 cpu = bpf_get_smp_processor_id(), left = bpf_get_current_pid_tgid(), pid = 0;
-	struct thread *goes = watched(left), *comes;
+	const struct task_struct *prev = bpf_get_current_task_btf(), *next = (const void *)given->of[2];
+	u32 cpu = bpf_get_smp_processor_id(), left = prev->pid, pid = next->pid;
+	struct thread *goes = watched(left), *comes = watched(pid);
 	struct here *here = here_of(cpu);
-	const struct task_struct *prev = bpf_get_current_task_btf();
 	struct switched *switched;
 	u64 at_ns, is_watched;
 
-	READ(pid, given->of[2], struct task_struct, pid);
-	comes = watched(pid);
 	/* The verifier refuses pointers that are tested together: whether there are any is a number. */
 	is_watched = goes != 0;
 	KEEP_APART(is_watched);
@@ -714,7 +727,7 @@ ON(sched_switch)
 		return 0;
 	at_ns = bpf_ktime_get_ns();
 	if (goes)
-		leave(goes, left, cpu, at_ns, given->of[1], pid, given->of[2], given->of[0] & 1);
+		leave(goes, left, cpu, at_ns, next, given->of[0] & 1);
 	if (comes) {
 		arrive(comes, pid, left, at_ns);
 		return 0;
@@ -732,44 +745,25 @@ ON(sched_switch)
 	switched->from_prio = prev->prio;
 	switched->from_flags = prev->flags;
 	bpf_get_current_comm(switched->from_name, 16);
-	switched->prio = 0;
-	switched->policy = switched->flags = 0;
-	READ(switched->prio, given->of[2], struct task_struct, prio);
-	READ(switched->policy, given->of[2], struct task_struct, policy);
-	READ(switched->flags, given->of[2], struct task_struct, flags);
-	bpf_probe_read_kernel(switched->name, 16, &((const struct task_struct *)given->of[2])->comm);
+	switched->prio = next->prio;
+	switched->policy = next->policy;
+	switched->flags = next->flags;
+	bpf_probe_read_kernel(switched->name, 16, &next->comm);
 	bpf_ringbuf_submit(switched, NO_WAKEUP);
 	return 0;
-}
-
-/* Its timer's due time by CLOCK_MONOTONIC: other clocks' bases have an offset to it. */
-INLINE u64 due_of(u64 timer)
-{
-	u64 due_ns = 0, base = 0, offset = 0;
-
-	READ(due_ns, timer, struct hrtimer, _softexpires);
-	READ(base, timer, struct hrtimer, base);
-	if (base)
-		READ(offset, base, struct hrtimer_clock_base, offset);
-	return due_ns - offset;
 }
 
 /* The timer whose function wakes the thread. One on a stack has no place of its own: it lies elsewhere the next time. */
 INLINE void is_due(u32 pid, struct here *here, u32 *how, u64 *due_ns, u64 *of_timer)
 {
-	u64 timer = here->timer, function = 0;
-	u32 *owner;
-
 	here->has_woken = 1;
 	*how |= BY_TIMER;
-	*due_ns = due_of(timer);
-	READ(function, timer, struct hrtimer, function);
-	if (function == hrtimer_wakeup)
+	*due_ns = here->due_ns;
+	if (here->is_on_stack)
 		return;
-	*of_timer = timer;
-	owner = bpf_map_lookup_elem(&timers, &timer);
-	if (!owner || *owner != pid)
-		bpf_map_update_elem(&timers, &timer, &pid, 0);
+	*of_timer = here->timer;
+	if (here->owner != pid)
+		is_timer_of((const void *)here->timer, pid);
 }
 
 /* By which timer, if any, a thread is woken: its own, or the one that began the stay of the watched thread that wakes it. */
@@ -815,7 +809,8 @@ INLINE void wakes_early(struct waking *early, u32 pid, u32 current, struct here 
 {
 	early->waker = current;
 	early->how = current ? 0 : OVER_IDLE;
-	bpf_get_current_comm(early->waker_name, 16);
+	if (current)
+		bpf_get_current_comm(early->waker_name, 16);
 	by_which_timer(pid, current, here, &early->how, &early->due_ns, &early->timer);
 	early->woken_ns = bpf_ktime_get_ns();
 }
@@ -843,22 +838,22 @@ INLINE int came_to_a_program(struct here *here, struct arguments *given)
 }
 
 /* (task) */
-ON(sched_waking)
+ON_TYPED(sched_waking)
 {
-	u32 cpu = bpf_get_smp_processor_id(), pid = 0, current = bpf_get_current_pid_tgid();
-	struct thread *thread;
+	const struct task_struct *task = (const void *)given->of[0];
+	u32 cpu = bpf_get_smp_processor_id(), pid = task->pid, current = bpf_get_current_pid_tgid();
+	struct thread *thread = watched(pid);
 	struct record *stay;
 	struct here *here;
-	int target = 0, on_rq = 1;
+	int target, on_rq = 0;
 
-	READ(pid, given->of[0], struct task_struct, pid);
-	thread = watched(pid);
 	if (!thread)
 		return 0;
 	stay = &thread->stay;
 	here = here_of(cpu);
 	/* It is off the run queue, and the tracepoint of its leaving is still to come. */
-	READ(on_rq, given->of[0], struct task_struct, on_rq);
+	if (stay->in_ns > thread->slept_ns && pid != current)
+		READ_SIZED(on_rq, task, struct task_struct, on_rq);
 	if (stay->in_ns > thread->slept_ns && pid != current && !on_rq) {
 		wakes_early(&thread->early, pid, current, here);
 		/* What it is about to wait for stands in its record only once it has left. */
@@ -885,9 +880,10 @@ ON(sched_waking)
 	stay->woken_ns = bpf_ktime_get_ns();
 	stay->waker = current;
 	stay->how = current ? 0 : OVER_IDLE;
-	bpf_get_current_comm(stay->waker_name, 16);
+	if (current)
+		bpf_get_current_comm(stay->waker_name, 16);
 	by_which_timer(pid, current, here, &stay->how, &stay->due_ns, &stay->timer);
-	READ(target, given->of[0], struct task_struct, wake_cpu);
+	target = task->wake_cpu;
 	waits_on(thread, target + 1);
 	thread->has_waking_stack = 0;
 	if ((u32)target != cpu)
@@ -937,23 +933,28 @@ INLINE void replenish(struct thread *thread, struct here *here)
 }
 
 /* (timer, now): what is due is read here, since the thread may set the timer anew as soon as it sees that it fired. */
-ON(hrtimer_expire_entry)
+ON_TYPED(hrtimer_expire_entry)
 {
+	const struct hrtimer *timer = (const void *)given->of[0];
 	struct here *here = here_of(bpf_get_smp_processor_id());
-	u64 timer = given->of[0];
 	struct thread *thread;
+	u64 key;
 	u32 *owner;
 
 	if (!here)
 		return 0;
-	here->timer = timer;
+	here->timer = key = (u64)timer;
 	here->has_woken = 0;
 	here->owner = 0;
-	owner = bpf_map_lookup_elem(&timers, &timer);
+	/* By CLOCK_MONOTONIC: other clocks' bases have an offset to it. */
+	here->due_ns = timer->_softexpires - timer->base->offset;
+	here->is_on_stack = (u64)timer->function == hrtimer_wakeup;
+	if (!has_timers)
+		return 0;
+	owner = bpf_map_lookup_elem(&timers, &key);
 	if (!owner)
 		return 0;
 	here->owner = *owner;
-	here->due_ns = due_of(timer);
 	thread = watched(*owner);
 	if (thread && thread->yields)
 		replenish(thread, here);

@@ -2,7 +2,7 @@
 //! How a kernel part, of whichever crate, gets into the kernel, and what it says where it cannot.
 //!
 use aya::maps::{Map, MapError};
-use aya::programs::{Program, ProgramError, RawTracePoint};
+use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::whole;
@@ -91,14 +91,17 @@ impl LoadedPart {
         program.ok_or_else(|| self.part.cannot(format!("it has no program {name}"), REPORT))
     }
 
-    /// Attaches programs to the raw tracepoints of the same names: each of `taps` is a name, and what is not
-    /// seen without it. What the kernel refused, in sentences; an error where nothing is said of it, since
-    /// without that one nothing is seen.
+    /// Attaches programs to the tracepoints of the same names: each of `taps` is a name, and what is not seen
+    /// without it. What the kernel refused, in sentences; an error where nothing is said of it, since without
+    /// that one nothing is seen.
     pub fn attach(&mut self, taps: &[(&str, &str)]) -> Result<Vec<String>> {
         let mut could_not_see = Vec::new();
+        let mut types = None;
         for (name, without) in taps {
-            let program: &mut RawTracePoint = self.program(name)?;
-            match program.load().and_then(|()| program.attach(name).map(drop)) {
+            let program = self.programs.program_mut(name);
+            let program =
+                program.ok_or_else(|| self.part.cannot(format!("it has no program {name}"), REPORT))?;
+            match attach(program, name, &mut types) {
                 Ok(()) => {}
                 Err(error) if without.is_empty() => {
                     let why = format!("the kernel refused {name}: {}", whole(&error));
@@ -110,5 +113,29 @@ impl LoadedPart {
             }
         }
         Ok(could_not_see)
+    }
+}
+
+/// Attaches a program; of one that knows the types of what it is given, the kernel's types are read once.
+fn attach(
+    program: &mut Program,
+    name: &str,
+    types: &mut Option<Btf>,
+) -> std::result::Result<(), ProgramError> {
+    match program {
+        Program::BtfTracePoint(program) => {
+            if types.is_none() {
+                *types = Some(Btf::from_sys_fs()?);
+            }
+            if let Some(types) = types {
+                program.load(name, types)?;
+            }
+            program.attach().map(drop)
+        }
+        Program::RawTracePoint(program) => {
+            program.load()?;
+            program.attach(name).map(drop)
+        }
+        _ => Err(ProgramError::UnexpectedProgramType),
     }
 }
