@@ -33,7 +33,7 @@ fn main() -> Result<()> {
         }
         ["causes-guest", collector, rounds, only @ ..] => causes::in_guest(collector, rounds.parse()?, only),
         ["causes-trial"] => causes::trials::in_guest(),
-        ["causes-cost", collector] => causes::cost::in_guest(collector.parse()?),
+        ["causes-cost", collector] => causes::cost::in_guest(collector),
         _ => Err("usage: isolator-proof lab-page|proof-lab|proof-response|proof-kernel|proof-causes PROGRAM PAGE [PART...]"
             .into()),
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a collector costs a wakeup that nothing disturbs: the wakeup probe in a guest, in turns with the
 //! collector and without, each turn between two markers, so that the lab's scope counts the instructions of
-//! every cycle.
+//! every cycle. The same of what `monitor` follows a program's threads with ([`FOLLOWED`]).
 //!
 //! A cycle is counted from one return to the program to the next: its own instructions, the system call, the
 //! way to idle, the timer's interrupt, the way back. An emulator's times are no latencies; only their ratio
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use cause::names::Names;
 use cause::{Collect, Depth, Started, WatchSpec};
 use evidence::cause::Choice;
 use lab::scope;
@@ -22,6 +23,7 @@ use measure::wakeup::{self, Timer};
 use rt::clock::monotonic_ns;
 use rt::setup::Setup;
 use rt::{Policy, thread};
+use trace::bpf::ThreadWatch;
 
 use super::CPU;
 use crate::guests;
@@ -36,25 +38,51 @@ const PERIOD_NS: u64 = 2_000_000;
 /// By how much a cycle may grow.
 const ALLOWED: f64 = 1.1;
 
+/// What follows a program's threads, as a collector's name.
+pub const FOLLOWED: &str = "monitor";
+
+/// What watches the loop.
+enum Watch {
+    Collector(Box<dyn Collect>),
+    Threads(Box<ThreadWatch>),
+}
+
+impl Watch {
+    /// Of that name, at work.
+    fn start(name: &str) -> Result<Watch, Box<dyn Error>> {
+        if name == FOLLOWED {
+            return Ok(Watch::Threads(Box::new(ThreadWatch::load(&Names::read(Path::new("/")))?)));
+        }
+        let choice: Choice = name.parse()?;
+        let asked = WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Sleeping };
+        match cause::start(choice, &asked, &machine::read(Path::new("/")))? {
+            Started::Events(collector) => Ok(Watch::Collector(collector)),
+            _ => Err("this guest has no collector of events".into()),
+        }
+    }
+
+    /// This thread runs the loop.
+    fn own(&mut self, thread: u32) -> Result<(), Box<dyn Error>> {
+        match self {
+            Watch::Collector(collector) => Ok(collector.own(CPU, &[thread])?),
+            Watch::Threads(watch) => Ok(watch.watch(std::process::id(), thread)?),
+        }
+    }
+}
+
 /// Takes turns, in a guest, and prints the median latency of each.
-pub fn in_guest(choice: Choice) -> Result<(), Box<dyn Error>> {
-    let machine = machine::read(Path::new("/"));
-    let asked = WatchSpec { cpus: [CPU].into_iter().collect(), depth: Depth::Sleeping };
+pub fn in_guest(collector: &str) -> Result<(), Box<dyn Error>> {
     thread::set_affinity(&[0])?;
     for turn in 0..2 * PAIRS {
-        let mut collector = None;
-        if turn % 2 == 1 {
-            let Started::Events(started) = cause::start(choice, &asked, &machine)? else {
-                return Err("this guest has no collector of events".into());
-            };
-            collector = Some(started);
-        }
-        println!("turn {}", a_turn(collector)?);
+        let watch = (turn % 2 == 1).then(|| Watch::start(collector)).transpose();
+        // A guest sends what is printed, and nothing else.
+        let watch = watch.inspect_err(|why| println!("cannot: {why}"))?;
+        println!("turn {}", a_turn(watch)?);
     }
     Ok(())
 }
 
-fn a_turn(mut collector: Option<Box<dyn Collect>>) -> Result<u64, Box<dyn Error>> {
+fn a_turn(mut watch: Option<Watch>) -> Result<u64, Box<dyn Error>> {
     let (mut way, mut arrivals) = samples::way(PERIOD_NS);
     let (ready, go) = (AtomicU32::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -73,12 +101,12 @@ fn a_turn(mut collector: Option<Box<dyn Collect>>) -> Result<u64, Box<dyn Error>
         while ready.load(Ordering::SeqCst) == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let own = [ready.load(Ordering::SeqCst)];
-        let armed = collector.as_mut().map_or(Ok(()), |collector| collector.own(CPU, &own));
+        let own = ready.load(Ordering::SeqCst);
+        let armed = watch.as_mut().map_or(Ok(()), |watch| watch.own(own));
         // Also where that failed: the thread has no other end.
         go.store(true, Ordering::SeqCst);
         measures.join().map_err(|_| "the loop panicked")??;
-        armed.map_err(Box::<dyn Error>::from)
+        armed
     })?;
     let late = std::iter::from_fn(|| arrivals.take()).map(|one| one.woke_ns.saturating_sub(one.due_ns));
     Ok(median(late.collect()))

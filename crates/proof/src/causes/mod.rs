@@ -149,6 +149,10 @@ const PARTS: &[(&str, &str, &str)] = &[
 /// The part that asks what each of these collectors costs.
 const COST: &str = "cost";
 
+/// The part that asks what it costs a thread to be followed by `monitor`, and the kernels.
+const FOLLOWED: &str = "cost-monitor";
+const FOLLOWED_ON: [&str; 2] = ["debian-rt", "debian"];
+
 /// The part that asks on which kernels they prove themselves.
 const TRIALS: &str = "trials";
 
@@ -163,7 +167,7 @@ const REMAINDER: f64 = 0.1;
 /// Asks guests for the outcomes of these parts, all if none is named, and puts their tables into `page`. What
 /// falls short is in the table all the same, and then an error.
 pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result<(), Box<dyn Error>> {
-    let known = PARTS.iter().map(|(name, ..)| *name).chain([TRIALS, COST]).collect::<Vec<_>>();
+    let known = PARTS.iter().map(|(name, ..)| *name).chain([TRIALS, COST, FOLLOWED]).collect::<Vec<_>>();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         let known = known.join(", ");
         return Err(format!("there is no part '{unknown}'; choose from {known}").into());
@@ -197,12 +201,15 @@ pub fn run(isolator: &Path, guest: &Path, page: &Path, names: &[&str]) -> Result
         publish(name, &table)?;
         short.extend(outcomes.iter().filter_map(short_of).map(|what| format!("{name}: {what}")));
     }
-    if names.is_empty() || names.contains(&COST) {
-        let watched = PARTS.iter().map(|(_, kernel, collector)| (*kernel, *collector)).collect::<Vec<_>>();
-        let (table, above) = cost::run([isolator, guest], &watched)?;
-        print!("{table}");
-        publish(COST, &table)?;
-        short.extend(above);
+    let collectors = PARTS.iter().map(|(_, kernel, collector)| (*kernel, *collector)).collect::<Vec<_>>();
+    let followed = FOLLOWED_ON.map(|kernel| (kernel, cost::FOLLOWED));
+    for (part, watched) in [(COST, &collectors[..]), (FOLLOWED, &followed[..])] {
+        if names.is_empty() || names.contains(&part) {
+            let (table, above) = cost::run([isolator, guest], watched)?;
+            print!("{table}");
+            publish(part, &table)?;
+            short.extend(above);
+        }
     }
     match short.is_empty() {
         true => Ok(()),
