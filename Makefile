@@ -34,7 +34,7 @@ KERNEL ?= --arch $(GUEST)
 BESIDE ?= $(TARGET)/release
 PARTS := $(BESIDE)/isolator-$(GUEST) $(BESIDE)/isolator-scope.so
 
-.PHONY: build prove check test proof-model proof-mutations proof-models proof-programs proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
+.PHONY: build prove check test proof-model proof-mutations proof-models proof-programs proof-agreement proof-messages proof-kills lab guest lab-page proof-lab proof-response gate kernel proof-kernel proof-causes proof-faults proof-boot proof-fleet proof-cluster bench bench-side-by-side fuzz docs dist install lib install-lib uninstall clean-root help
 
 build: ## the program in release mode, its man pages and completions
 	@tools/bootstrap build
@@ -73,6 +73,10 @@ proof-programs: ## the loops of cyclictest, jackd, PipeWire and ethercrab, besid
 	@tools/bootstrap programs
 	cargo build --locked --package isolator
 	@tools/proof-programs docs/monitor.md $(TARGET)/debug/isolator $(PROGRAM)
+
+proof-agreement: ## a followed cycle beside the program's own clock readings, into docs/monitor.md; root only, two minutes
+	@tools/bootstrap test
+	@tools/proof-agreement docs/monitor.md
 
 proof-messages: ## the rings between CPUs: every interleaving, the rules of memory, 10,000 kills of either end; some minutes
 	@tools/bootstrap build
@@ -123,7 +127,7 @@ proof-kernel: kernel guest ## what docs/kernel.md claims, seen in guests, its ta
 	GUEST=$(GUEST) $(TARGET)/release/isolator-proof proof-kernel $(ISOLATOR) docs/kernel.md $(PART)
 
 # PART: trials debian-rt-bpf debian-bpf debian-rt-tracefs debian-tracefs debian-rt-osnoise debian-7.2-rt-bpf
-# debian-7.2-bpf cost; SHARE=10 does a tenth.
+# debian-7.2-bpf cost cost-monitor; SHARE=10 does a tenth.
 proof-causes: build guest ## interruptions made on purpose in guests: are they named, and their senders? into docs/why.md; an hour, PART= for less
 	@tools/bootstrap lab $(GUEST)
 	cargo build --release --locked --package isolator-proof

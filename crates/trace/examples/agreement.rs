@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Prints, for each program that writes down its own truth, how far the kernel's records agree with it:
-//! `agreement [CYCLES [plants]]`; with `plants` only programs in which something goes wrong.
+//! `agreement [CYCLES [plants|parts]]`; with `plants` only programs in which something goes wrong.
+//!
+//! With `parts`, for `tools/proof-agreement`: how many cycles agree, and where the rest of the time is that
+//! the kernel's records have more of. A program stamps after its wait returned and before it waits again.
+//! Before the first stamp lie the rest of the context switch and the return from the call; after the last one
+//! its entry, the arming of its timer, and the way to the next context switch.
 //!
 //! One row for each thread that stamps its cycles. Begins are later, and executions longer, by the program's
 //! clock readings against the kernel's records, cycle by cycle; a share is of the cycles that agree within 10
 //! us or 2 %. Not compared are cycles that were due before the one before them ended: they need not wait.
 
+use trace::cycle::LoopCycle;
 use trace::model::{Model, Release};
 
 #[path = "../tests/truth/mod.rs"]
 #[allow(dead_code, reason = "the tests compare more")]
 mod truth;
 
-use truth::{Blamed, Case, Language, Watched, share, watch};
+use truth::{Blamed, Case, Language, TrueCycle, Truth, Watched, alone, share, watch};
 
 const STYLES: [(Language, &[&str]); 4] = [
     (
@@ -48,16 +54,27 @@ const PERIOD_US: u64 = 2_000;
 
 fn main() {
     let cycles = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(1_000);
+    match std::env::args().nth(2).as_deref() {
+        Some("parts") => parts(cycles),
+        Some("plants") => whole(cycles, false),
+        _ => whole(cycles, true),
+    }
+}
+
+/// Programs in which nothing goes wrong.
+fn undisturbed(cycles: u64) -> impl Iterator<Item = Case> {
+    let case = move |language, style| Case { language, style, plant: None, period_us: PERIOD_US, cycles };
+    STYLES
+        .into_iter()
+        .flat_map(move |(language, styles)| styles.iter().map(move |style| case(language, style)))
+}
+
+fn whole(cycles: u64, has_undisturbed: bool) {
     println!(
         "| program | style | waits with | period, us: asked, found | cycles: own, found | due within 1 us | begin later, us: median, p99 | execution longer, us: median | execution agrees | response agrees | planted, found | of these, causes right: kind, owner, functions, sum |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
-    let only_plants = std::env::args().nth(2).is_some_and(|word| word == "plants");
-    for (language, styles) in STYLES.into_iter().filter(|_| !only_plants) {
-        for style in styles {
-            print(&Case { language, style, plant: None, period_us: PERIOD_US, cycles });
-        }
-    }
+    undisturbed(cycles).filter(|_| has_undisturbed).for_each(|case| print(&case));
     for plant in PLANTS {
         for style in ["absolute", "timerfd", "eventfd"] {
             let case =
@@ -65,6 +82,78 @@ fn main() {
             print(&case);
         }
     }
+}
+
+fn parts(cycles: u64) {
+    println!(
+        "| program, thread | cycles | wakeup agrees | execution | response | before the first stamp, us: median, p99 | after the last one | execution longer: median | own wakeup latency, us: alone, followed |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
+    // An interpreter's stamps are far from its waits.
+    for case in undisturbed(cycles).filter(|case| case.language != Language::Python) {
+        match alone(&case).and_then(|alone| Ok((alone, watch(&case)?))) {
+            Ok((alone, threads)) => {
+                let both = alone.iter().zip(&threads);
+                both.for_each(|(alone, thread)| row_of_parts(&case, alone, thread));
+            }
+            Err(why) => println!("| {:?} {} | skipped: {why} | | | | | | | |", case.language, case.style),
+        }
+    }
+}
+
+/// How late a thread begins by its own clock readings, in the middle.
+fn own_wakeup(truth: &Truth) -> String {
+    let late = |cycle: &TrueCycle| cycle.due_ns.map(|due_ns| cycle.begin_ns.saturating_sub(due_ns));
+    let mut values: Vec<u64> = truth.cycles.iter().filter_map(late).collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).map_or("-".into(), |ns| format!("{:.1}", us(ns)))
+}
+
+fn row_of_parts(case: &Case, alone: &Truth, thread: &Watched) {
+    let of = |part: &dyn Fn(&TrueCycle, &LoopCycle) -> u64| {
+        let mut values: Vec<u64> = thread.both_begun().map(|(own, found)| part(own, found)).collect();
+        values.sort_unstable();
+        values
+    };
+    let at = |values: &[u64], share: usize| {
+        values.get((values.len() * share / 100).min(values.len().saturating_sub(1))).map_or(0.0, us)
+    };
+    let before = of(&|own, found| own.begin_ns.saturating_sub(found.began_ns));
+    let after = of(&|own, found| found.ended_ns.saturating_sub(own.end_ns));
+    let longer = of(&|own, found| found.execution_ns.saturating_sub(own.cpu_ns));
+    println!(
+        "| {:?} {}, {} | {} | {} | {} | {} | {:.1}, {:.1} | {:.1}, {:.1} | {:.1} | {}, {} |",
+        case.language,
+        case.style,
+        thread.truth.name,
+        before.len(),
+        percent(agreeing(thread, |own, found| {
+            // Where the program does not know when it was due, both by the kernel.
+            let due_ns = own.due_ns.unwrap_or(found.due_ns);
+            (own.begin_ns.saturating_sub(due_ns), found.began_ns.saturating_sub(due_ns))
+        })),
+        percent(agreeing(thread, execution)),
+        percent(agreeing(thread, response)),
+        at(&before, 50),
+        at(&before, 99),
+        at(&after, 50),
+        at(&after, 99),
+        at(&longer, 50),
+        own_wakeup(alone),
+        own_wakeup(&thread.truth),
+    );
+}
+
+fn execution(own: &TrueCycle, found: &LoopCycle) -> (u64, u64) {
+    (own.cpu_ns, found.execution_ns)
+}
+
+fn response(own: &TrueCycle, found: &LoopCycle) -> (u64, u64) {
+    let from = |due: u64, begin: u64| if own.due_ns.is_some() { due } else { begin };
+    (
+        own.end_ns - from(own.due_ns.unwrap_or(0), own.begin_ns),
+        found.ended_ns - from(found.due_ns, found.began_ns),
+    )
 }
 
 fn print(case: &Case) {
@@ -106,14 +195,8 @@ fn row(case: &Case, thread: &Watched) {
         at(50),
         at(99),
         longer.get(longer.len() / 2).map_or(0.0, us),
-        percent(agreeing(thread, |own, found| (own.cpu_ns, found.execution_ns))),
-        percent(agreeing(thread, |own, found| {
-            let from = |due: u64, begin: u64| if own.due_ns.is_some() { due } else { begin };
-            (
-                own.end_ns - from(own.due_ns.unwrap_or(0), own.begin_ns),
-                found.ended_ns - from(found.due_ns, found.began_ns),
-            )
-        })),
+        percent(agreeing(thread, execution)),
+        percent(agreeing(thread, response)),
         match case.plant {
             Some(_) => format!("{0}, {1}", thread.planted_and_found().0, thread.planted_and_found().1),
             None => "-".into(),
@@ -145,11 +228,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn agreeing(
-    thread: &Watched,
-    times: impl Fn(&truth::TrueCycle, &trace::cycle::LoopCycle) -> (u64, u64),
-) -> f64 {
-    let agrees = |(own, found): (&truth::TrueCycle, &trace::cycle::LoopCycle)| {
+fn agreeing(thread: &Watched, times: impl Fn(&TrueCycle, &LoopCycle) -> (u64, u64)) -> f64 {
+    let agrees = |(own, found): (&TrueCycle, &LoopCycle)| {
         let (own, found) = times(own, found);
         own.abs_diff(found) <= (own / 50).max(10_000)
     };

@@ -15,6 +15,8 @@ use trace::cycle::LoopCycle;
 use trace::model::Model;
 
 pub use blamed::{Blamed, Seen};
+#[allow(unused_imports, reason = "an example compares it")]
+pub use run::alone;
 pub use run::{Case, Language, watch};
 pub use stamps::{Plant, TrueCycle, Truth};
 

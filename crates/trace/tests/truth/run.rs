@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use trace::cycle::CycleCutter;
 use trace::model::infer;
 use trace::record::{Stay, ThreadEvent, ThreadRecord};
 
-use super::{Seen, Watched, build, stamps};
+use super::{Seen, Truth, Watched, build, stamps};
 
 /// What a program is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,18 +76,11 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
         Err(error) if error.to_string().contains("built without clang") => return Err(error.to_string()),
         loaded => loaded.expect("the kernel part loads"),
     };
-    let file = std::env::temp_dir().join(format!("isolator-trace-{}", std::process::id()));
-    let mut command = build::program(case.language)?;
-    command.arg(case.style).args([case.period_us, case.cycles].map(|number| number.to_string()));
-    command.arg(&file).args(case.plant).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("{command:?} does not start ({error})"))?;
+    let (mut child, file) = start(case)?;
     let (attached_ns, records, code) = records(&mut bpf, &mut child);
     bpf.could_not_see().iter().for_each(|what| println!("not seen: {what}"));
-    let status = child.wait().expect("the program has ended");
-    assert!(status.success(), "{command:?}: {status}");
+    let text = stamps_of(child, &file);
     assert_eq!(bpf.lost(), 0, "records were lost");
-    let text = std::fs::read_to_string(&file).expect("the program wrote its stamps");
-    std::fs::remove_file(&file).expect("the stamps can be removed");
     let seen = Rc::new(Seen::new(records, names, code));
     let mut by_thread: BTreeMap<u32, Vec<ThreadRecord>> = BTreeMap::new();
     for record in seen.records() {
@@ -100,6 +93,36 @@ pub fn watch(case: &Case) -> Result<Vec<Watched>, String> {
         Watched::new(truth, model, cycles, attached_ns, seen.clone())
     });
     Ok(threads.collect())
+}
+
+/// What the threads of a program say that nothing follows.
+#[allow(dead_code, reason = "an example compares it")]
+pub fn alone(case: &Case) -> Result<Vec<Truth>, String> {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut child, file) = start(case)?;
+    // Until it has ended.
+    let output = child.stdout.take().expect("the output is a pipe");
+    BufReader::new(output).lines().for_each(drop);
+    Ok(stamps::read(&stamps_of(child, &file)))
+}
+
+/// The program, started, and the file that it writes its stamps to.
+fn start(case: &Case) -> Result<(Child, PathBuf), String> {
+    let file = std::env::temp_dir().join(format!("isolator-trace-{}", std::process::id()));
+    let mut command = build::program(case.language)?;
+    command.arg(case.style).args([case.period_us, case.cycles].map(|number| number.to_string()));
+    command.arg(&file).args(case.plant).stdout(Stdio::piped());
+    let child = command.spawn().map_err(|error| format!("{command:?} does not start ({error})"))?;
+    Ok((child, file))
+}
+
+/// What it wrote, once it has ended.
+fn stamps_of(mut child: Child, file: &Path) -> String {
+    let status = child.wait().expect("the program has ended");
+    assert!(status.success(), "the program ended with {status}");
+    let text = std::fs::read_to_string(file).expect("the program wrote its stamps");
+    std::fs::remove_file(file).expect("the stamps can be removed");
+    text
 }
 
 /// What the kernel says until the program ends, and since when.
