@@ -91,7 +91,7 @@ impl Uprobe {
                     "name another place of the program",
                 ),
                 Some(libc::EACCES | libc::EPERM) => {
-                    Error::os(what, &error, "run as root, or with CAP_PERFMON")
+                    Error::os(what, &error, "run as root, or with CAP_SYS_ADMIN")
                 }
                 _ => Error::os(what, &error, "name another place of the program"),
             }

@@ -194,6 +194,10 @@ impl PlaceName {
         let files = code.binaries(binary);
         let Some(first) = files.first() else {
             let all: BTreeSet<String> = code.binaries(None).into_iter().collect();
+            if all.is_empty() {
+                let cure = "run as root, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE";
+                return cannot("its files of code cannot be read".into(), cure.into());
+            }
             return cannot(
                 "it has mapped no such file of code".into(),
                 format!("choose one of {}", list(&all)),
