@@ -197,6 +197,26 @@ fn a_cycle_lies_between_two_usdt_probes() {
 }
 
 #[test]
+fn a_cycle_is_due_when_its_thread_is_triggered() {
+    let _turn = one_at_a_time();
+    let Some(seen) = follow(true, "trigger", &of("step", None)) else { return };
+    seen.is_true();
+    seen.has_period();
+    let due = "cycles of servo are due when a futex (condition variable or semaphore) ends";
+    assert!(seen.notes.iter().any(|note| note == due) && !seen.has_grid, "{:?}", seen.notes);
+}
+
+#[test]
+fn two_calls_behind_one_wait_are_two_cycles() {
+    let _turn = one_at_a_time();
+    let given = LoopChoice { period: (PERIOD_US * 1_000).try_into().ok(), ..of("step", None) };
+    let Some(seen) = follow(true, "several", &given) else { return };
+    seen.is_true();
+    let due = "cycles of servo are due the period after the one before began, or when they begin if that is earlier";
+    assert!(seen.notes.iter().any(|note| note == due), "{:?}", seen.notes);
+}
+
+#[test]
 fn of_calls_within_each_other_the_outermost_is_a_cycle() {
     let _turn = one_at_a_time();
     let Some(seen) = follow(true, "nested", &of("step", None)) else { return };
